@@ -1,0 +1,82 @@
+package actors
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// StepFunction is one registered step without its Go types: what a run actor
+// needs to execute a task of it. The root package builds these from typed
+// functions. A StepFunction is read only and safe for concurrent use.
+type StepFunction struct {
+	Workflow    string
+	Step        string
+	Fingerprint workflow.Hash
+	Queue       string // "": the queue of the run
+	Options     workflow.Options
+	RetryIf     func(error) bool // nil: every error but a terminal one
+
+	// Call decodes the inputs, calls the embedder's function, encodes its
+	// result and evaluates the conditions that hang on it. It runs on a
+	// goroutine of the Executor and may panic; the Executor reports that as a
+	// failed attempt. A returned error is the attempt's.
+	Call func(ctx context.Context, in Inputs) (Output, error)
+}
+
+// Inputs is what one attempt gets to see. The byte slices belong to the
+// attempt.
+type Inputs struct {
+	Input   []byte                // of the run
+	Parents []persistence.Outcome // in the order of the function's parameters
+	Failed  []persistence.Outcome // OnFailure only: the failed steps
+}
+
+// Output is what a successful attempt reports.
+type Output struct {
+	Payload []byte                   // encoded result
+	Edges   []persistence.EdgeResult // what conditions and sleep instants say about children
+}
+
+// TaskInfo tells a step function which task it executes.
+type TaskInfo struct {
+	Run            workflow.RunID
+	Workflow       string
+	Tenant         string
+	Step           string
+	Attempt        int    // counted from 1
+	MaxAttempts    int    // 1: never retried
+	AttemptID      string // unique to this attempt
+	IdempotencyKey string // the same for every attempt of this task
+	Labels         map[string]string
+	LastProgress   []byte // encoded; what the previous attempt reported last, or nil
+}
+
+// Attempt is the handle of a running attempt that travels in the context of
+// the step function. Its methods are safe for concurrent use.
+type Attempt interface {
+	// Info describes the task.
+	Info() TaskInfo
+	// Heartbeat says that the attempt is alive and stores progress (encoded,
+	// may be nil) with the next pulse. It returns the cause once the attempt's
+	// context has ended, else nil. It never blocks.
+	Heartbeat(progress []byte) error
+	// Tx returns the transaction of an InTx step, else nil.
+	Tx() any
+}
+
+type attemptKey struct{}
+
+// WithAttempt returns a context that carries a.
+func WithAttempt(ctx context.Context, a Attempt) context.Context {
+	return context.WithValue(ctx, attemptKey{}, a)
+}
+
+// AttemptFrom returns the attempt that WithAttempt stored, or nil outside a
+// step function.
+func AttemptFrom(ctx context.Context) Attempt {
+	a, _ := ctx.Value(attemptKey{}).(Attempt)
+	return a
+}
+

@@ -1,0 +1,49 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Claim grants a queued task to a pod: the one transition outside Decide,
+// because it changes nothing but the task itself. The caller has checked that
+// the task is queued.
+func Claim(t Task, pod int64, now time.Time) (Task, Event) {
+	if err := CheckTask(t.State, Running); err != nil {
+		panic(err)
+	}
+	t.State, t.Pod = Running, pod
+	t.Epoch++
+	return t, Event{Step: t.Step, N: t.Epoch, Kind: EventStarted, At: now, Pod: pod, Attempt: t.Attempt + 1}
+}
+
+// NewTask returns the row that a step of a graph starts from.
+func NewTask(step int32, node *workflow.Node) Task {
+	return Task{
+		Step: step, State: Pending, Traits: node.Traits,
+		Pending: node.Pending, Parents: node.Pending, Children: node.Children,
+		Sleep: node.Sleep, StartTimeout: node.StartTimeout,
+	}
+}
+
+// NewRun returns the row that a run of a graph starts from.
+func NewRun(graph *workflow.Graph) Run {
+	return Run{
+		State: Pending, Policy: graph.Policy,
+		Steps: int32(len(graph.Nodes)), Remaining: graph.Sinks(),
+		Events:     1, // run_created
+		HasHandler: graph.OnFailure != nil, Slow: NeedsSlowPath(graph),
+	}
+}
+
+// NeedsSlowPath reports whether runs of a graph need Decide from the start:
+// the fast path of storage knows neither sleeps nor timers of the queue.
+func NeedsSlowPath(graph *workflow.Graph) bool {
+	for i := range graph.Nodes {
+		if n := &graph.Nodes[i]; n.Kind != workflow.Func || n.StartTimeout > 0 {
+			return true
+		}
+	}
+	return false
+}

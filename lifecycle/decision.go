@@ -1,0 +1,79 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Run is what decisions need to know of a run.
+type Run struct {
+	State       State
+	Policy      workflow.FailurePolicy
+	Steps       int32 // of the graph; the failure handler's task gets this number
+	Remaining   int32 // open obligations: unfinished tasks without children
+	Events      int64 // number of events of the run itself so far
+	HasHandler  bool  // an OnFailure step is declared
+	HandlerMade bool  // its task exists
+	Slow        bool  // something happened that the fast path does not know
+	Canceling   bool  // asked to stop
+	Failing     bool  // FailFast took effect
+	Unhandled   bool  // an unhandled failure happened
+	Cut         bool  // the cancel took effect on some task
+}
+
+// Task is what decisions need to know of a task.
+type Task struct {
+	Step         int32
+	State        State
+	Traits       workflow.Traits
+	Flags        Flags
+	Pending      int32 // parents that have not ended
+	Parents      int32 // parents in all
+	Children     []workflow.Child
+	Epoch        int64 // grows by one at every transition
+	Attempt      int32 // attempts used up by errors
+	Lost         int32 // attempts lost with their lease
+	Pod          int64 // who holds it, or held it last
+	Sleep        time.Duration
+	WakeAt       time.Time // SleepUntil: given by a parent
+	StartTimeout time.Duration
+	Error        string // why its condition panicked (FlagFail), or its last failure
+	Class        string
+}
+
+// Decision is what a fact changes. The caller writes all of it in the
+// transaction in which it loaded the rows, or nothing.
+type Decision struct {
+	// Missing lists steps whose rows are needed to decide; MissingAll asks for
+	// every task of the run that is not terminal. If either is set, the rest is
+	// to be ignored: load them and decide again.
+	Missing    []int32
+	MissingAll bool
+
+	Answers    []Answer // one per fact, in order
+	Run        Run      // afterwards
+	RunChanged bool
+	Tasks      []Task // rows that changed, afterwards, by step
+	Created    []Task // rows to insert: the task of the failure handler
+	Enqueued   []Enqueue
+	Timers     []Timer
+	DropTimers []int32 // steps whose timers are deleted, RunStep among them; before Timers are set
+	Events     []Event
+	Ended      bool // the run reached a terminal state
+}
+
+// Enqueue puts a task into the ready queue.
+type Enqueue struct {
+	Step    int32
+	Lane    Lane
+	Suspect bool // it has losses, so it runs beside no other such task on a pod
+}
+
+// Timer is a durable timer to set.
+type Timer struct {
+	Step  int32
+	Kind  TimerKind
+	At    time.Time
+	Epoch int64
+}

@@ -1,0 +1,115 @@
+package lifecycle
+
+import "time"
+
+// Event is one row of the append-only history: one per transition. N is the
+// task's epoch after it, so a task's events are gapless; the run itself is
+// step RunStep and counts on its own.
+type Event struct {
+	Step    int32
+	N       int64
+	Kind    EventKind
+	At      time.Time
+	Pod     int64         // started, lost, released
+	Attempt int32         // retrying, failed: the attempt that failed
+	Delay   time.Duration // retrying
+	WakeAt  time.Time     // sleeping
+	By      string        // canceled, skipped, cancel_requested: who or what
+	Class   string        // failed, retrying
+	Text    string        // error or reason, cut at TextMax bytes
+}
+
+// EventKind names what happened, in the past tense. The codes are stored and
+// never renumbered.
+type EventKind uint8
+
+// The kinds of events. Tasks use those below 32, runs those from 32.
+const (
+	EventQueued    EventKind = 1
+	EventStarted   EventKind = 2
+	EventCompleted EventKind = 3
+	EventFailed    EventKind = 4
+	EventRetrying  EventKind = 5
+	EventTimedOut  EventKind = 6
+	EventLost      EventKind = 7
+	EventReleased  EventKind = 8
+	EventSkipped   EventKind = 9
+	EventCanceled  EventKind = 10
+	EventSleeping  EventKind = 11
+	EventWoken     EventKind = 12
+
+	EventRunCreated      EventKind = 32
+	EventRunStarted      EventKind = 33
+	EventCancelRequested EventKind = 34
+	EventRunCompleted    EventKind = 35
+	EventRunFailed       EventKind = 36
+	EventRunCanceled     EventKind = 37
+)
+
+// eventMeaning is the name of each kind and the state that it leads to; 0: it
+// leaves the state as it is.
+type eventMeaning struct {
+	name string
+	next State
+}
+
+func meaning(k EventKind) eventMeaning {
+	switch k {
+	case EventQueued:
+		return eventMeaning{"queued", Queued}
+	case EventStarted:
+		return eventMeaning{"started", Running}
+	case EventCompleted:
+		return eventMeaning{"completed", Completed}
+	case EventFailed:
+		return eventMeaning{"failed", Failed}
+	case EventRetrying:
+		return eventMeaning{"retrying", Backoff}
+	case EventTimedOut:
+		return eventMeaning{"timed_out", Failed}
+	case EventLost:
+		return eventMeaning{"lost", Queued}
+	case EventReleased:
+		return eventMeaning{"released", Queued}
+	case EventSkipped:
+		return eventMeaning{"skipped", Skipped}
+	case EventCanceled:
+		return eventMeaning{"canceled", Canceled}
+	case EventSleeping:
+		return eventMeaning{"sleeping", Sleeping}
+	case EventWoken:
+		return eventMeaning{"woken", Completed}
+	case EventRunCreated:
+		return eventMeaning{"run_created", Pending}
+	case EventRunStarted:
+		return eventMeaning{"run_started", Running}
+	case EventCancelRequested:
+		return eventMeaning{"cancel_requested", 0}
+	case EventRunCompleted:
+		return eventMeaning{"run_completed", Completed}
+	case EventRunFailed:
+		return eventMeaning{"run_failed", Failed}
+	case EventRunCanceled:
+		return eventMeaning{"run_canceled", Canceled}
+	}
+	return eventMeaning{"unknown", 0}
+}
+
+// String returns the name used in logs, columns and answers.
+func (k EventKind) String() string { return meaning(k).name }
+
+// Next returns the state that an event of this kind leads to; 0 if it leaves
+// the state as it is.
+func (k EventKind) Next() State { return meaning(k).next }
+
+// Fold rebuilds a state from the kinds of the events of one task or of the run
+// itself, in order. Without events a task is Pending.
+func Fold(kinds []EventKind) State {
+	state := Pending
+	for _, k := range kinds {
+		if next := k.Next(); next != 0 {
+			state = next
+		}
+	}
+	return state
+}

@@ -1,0 +1,98 @@
+package lifecycle
+
+import "time"
+
+// Fact is something that happened to a run or to one of its tasks and that may
+// move it. The set is closed.
+//
+//sumtype:decl
+type Fact interface{ isFact() }
+
+// RunStarted lets the tasks without parents begin: the trigger was stored, or
+// its At timer fired.
+type RunStarted struct{}
+
+// TaskReported is what a pod says about a task that it holds, or what is said
+// about it in its place (a lost lease).
+type TaskReported struct {
+	Step     int32
+	Epoch    int64 // under which the pod holds the task
+	Pod      int64
+	Kind     ReportKind
+	Edges    []EdgeFlag    // Succeeded: what conditions say about children
+	Class    string        // Errored
+	Error    string        // Errored
+	TimedOut string        // Errored: which timeout, or ""
+	Retry    bool          // Errored: another attempt is allowed
+	RetryIn  time.Duration // Errored, Retry: the delay before it
+	MaxLost  int32         // Lost: losses after which the task fails
+}
+
+// EdgeFlag is the result of conditions, or the instant of a SleepUntil, for
+// one child of the task that completed.
+type EdgeFlag struct {
+	Child  int32
+	Flags  Flags
+	Error  string    // FlagFail: what the condition panicked with
+	WakeAt time.Time // SleepUntil; zero: none
+}
+
+// ReportKind says how an attempt ended.
+type ReportKind uint8
+
+// The kinds of reports.
+const (
+	_         ReportKind = iota
+	Succeeded            // the step function returned a result
+	Errored              // it returned an error, panicked or timed out
+	Lost                 // its pod is gone, or nobody executes it: one loss
+	Released             // its pod stops and hands it back, uncharged
+)
+
+// TimerFired says that a durable timer is due.
+type TimerFired struct {
+	Step  int32 // RunStep for timers of the run
+	Timer TimerKind
+	Epoch int64 // of the task when the timer was set
+}
+
+// RunStep is the step number of facts, timers and events of the run itself.
+const RunStep int32 = -1
+
+// TimerKind says what a durable timer is for. The codes are stored.
+type TimerKind uint8
+
+// The kinds of timers.
+const (
+	SleepTimer       TimerKind = 1 // a Sleep step ends
+	BackoffTimer     TimerKind = 2 // the next attempt may begin
+	StartTimer       TimerKind = 3 // a run triggered with At begins
+	QueueTimer       TimerKind = 4 // the longest wait in the queue is over
+	CancelGraceTimer TimerKind = 5 // running tasks of a canceled run are fenced
+)
+
+// CancelRequested asks the run to stop.
+type CancelRequested struct {
+	Reason string
+	By     string
+	Grace  time.Duration // how long running tasks may go on
+}
+
+func (RunStarted) isFact()      {}
+func (TaskReported) isFact()    {}
+func (TimerFired) isFact()      {}
+func (CancelRequested) isFact() {}
+
+// Answer is what became of a fact.
+type Answer uint8
+
+// The answers.
+const (
+	_            Answer = iota
+	Moved               // recorded now
+	AlreadyYours        // the same report was recorded before
+	Stale               // the fact is about an attempt or a state that is over
+	Illegal             // the fact cannot happen in that state: a bug of the sender
+	Busy                // the run is locked for too long; nothing written, send again
+	BadRow              // the database refused a value; the attempt failed with it
+)

@@ -1,0 +1,52 @@
+package lifecycle
+
+// Fairness by fair ids: the ready queue is read in ascending order, and its
+// order interleaves tenants. An id is made of a block, the tenant's group and
+// a lane. Every tenant has one row per block and lane, so that whoever comes
+// late starts at the block being served and waits for at most one round.
+//
+// Source of the idea: Hatchet's block-based queue; the frontier of what was
+// served, and the two lanes, are ours (DESIGN §3).
+
+// Lane separates tasks of runs that are under way from new runs. Without it a
+// tenant with many runs would execute them breadth-first and finish none until
+// the end.
+type Lane uint8
+
+// The lanes.
+const (
+	LaneContinuing Lane = 0 // continuations, retries, tasks handed back
+	LaneNew        Lane = 1 // first tasks of new runs
+)
+
+// GroupMax is the largest group number of a tenant.
+const GroupMax = 1<<20 - 1
+
+// blockStride is the distance between the same place of two blocks: two lanes
+// for each group.
+const blockStride = 2 * (GroupMax + 1)
+
+// FairID returns the place in the queue of one task.
+func FairID(group int32, lane Lane, block int64) int64 {
+	return 2*int64(group) + int64(lane) + blockStride*block
+}
+
+// SplitFairID undoes FairID.
+func SplitFairID(id int64) (group int32, lane Lane, block int64) {
+	rest := id % blockStride
+	return int32(rest / 2), Lane(rest % 2), id / blockStride
+}
+
+// NextBlock returns the first free block of a counter that has given out
+// blocks up to own, in a queue that has been served up to frontier.
+func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
+
+// MayInline reports whether a child that just became ready may be granted at
+// once to the pod that completed its parent, without going through the queue:
+// only while the batch has granted fewer children than it completed tasks, and
+// only if no row of another tenant lies below the place it would get.
+// lowestOther is the lowest fair id of another tenant in that queue, 0 if
+// there is none.
+func MayInline(granted, completed int, place, lowestOther int64) bool {
+	return granted < completed && (lowestOther == 0 || lowestOther > place)
+}

@@ -1,0 +1,67 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+)
+
+// LeaseState is how a pod stands to its own lease, by its own clock.
+type LeaseState uint8
+
+// The states of a lease.
+const (
+	_         LeaseState = iota
+	LeaseLive            // renewed in time
+	LeaseLate            // a renewal is overdue; the pod goes on and keeps trying
+	LeaseLost            // the lease may have run out: contexts are ended, nothing is recorded
+	LeaseDead            // the database said so; the pod needs a new number
+)
+
+// String returns the name used in logs and diagrams.
+func (s LeaseState) String() string {
+	switch s {
+	case LeaseLive:
+		return "live"
+	case LeaseLate:
+		return "late"
+	case LeaseLost:
+		return "lost"
+	case LeaseDead:
+		return "dead"
+	}
+	return fmt.Sprintf("lease(%d)", uint8(s))
+}
+
+// leaseTable is the whole lifecycle of a pod's lease. From lost there is a way
+// back: a pod that is late but was not declared dead renews and goes on.
+func leaseTable() map[LeaseState][]LeaseState {
+	return map[LeaseState][]LeaseState{
+		LeaseLive: {LeaseLate, LeaseLost, LeaseDead},
+		LeaseLate: {LeaseLive, LeaseLost, LeaseDead},
+		LeaseLost: {LeaseLive, LeaseDead},
+	}
+}
+
+// LeaseTimes are the durations a lease is judged by.
+type LeaseTimes struct {
+	TTL    time.Duration // how long a renewal lasts
+	Pulse  time.Duration // how often it is renewed
+	Margin time.Duration // how long before the end the pod stops acting
+}
+
+// DecideLease says how the lease stands at now. sent is when the last
+// renewal that succeeded was sent, by the same monotonic clock: the database
+// cannot have set the end earlier than sent + TTL. dead is whether the
+// database has refused the pod.
+func DecideLease(times LeaseTimes, sent, now time.Time, dead bool) LeaseState {
+	age := now.Sub(sent)
+	switch {
+	case dead:
+		return LeaseDead
+	case age >= times.TTL-times.Margin:
+		return LeaseLost
+	case age >= 2*times.Pulse:
+		return LeaseLate
+	}
+	return LeaseLive
+}

@@ -1,0 +1,91 @@
+package lifecycle
+
+import "github.com/troupe-dev/troupe/workflow"
+
+// Flags gather what a task's parents meant for it. Each parent adds its bits
+// when it ends, so the verdict needs the task's own row only.
+type Flags uint8
+
+// The flags.
+const (
+	FlagCancel Flags = 1 << iota // a parent ended in a way that its edge cancels
+	FlagFail                     // a condition panicked
+	FlagSkip                     // a parent was skipped, or a condition says no
+	FlagLive                     // at least one parent was not skipped
+)
+
+// Verdict is what a task becomes when its last parent has ended.
+type Verdict uint8
+
+// The verdicts, strongest first: cancel > fail > skip > run.
+const (
+	_ Verdict = iota
+	VerdictCancel
+	VerdictFail
+	VerdictSkip
+	VerdictRun
+)
+
+// EdgeFlags returns what a parent that ended as parent means for the child at
+// the other end of the edge. It is the table of DESIGN, edge by ending:
+//
+//	edge \ parent   completed  skipped  failed  canceled
+//	plain           ok         skip     cancel  cancel
+//	maybe           ok         ok       cancel  cancel
+//	settled         ok         ok       ok      ok
+//
+// A conditioned edge (If, Switch) needs the output, so any ending but
+// completed skips the child unless it cancels it.
+func EdgeFlags(edge workflow.Child, parent State) Flags {
+	var flags Flags
+	if parent != Skipped {
+		flags |= FlagLive
+	}
+	if parent != Completed && edge.Conditioned {
+		flags |= FlagSkip
+	}
+	switch edge.Kind {
+	case workflow.Plain:
+		if parent == Skipped {
+			flags |= FlagSkip
+		}
+		if parent == Failed || parent == Canceled {
+			flags |= FlagCancel
+		}
+	case workflow.Maybe:
+		if parent == Failed || parent == Canceled {
+			flags |= FlagCancel
+		}
+	case workflow.Settled:
+	}
+	return flags
+}
+
+// DecideVerdict says what a task becomes once its last parent has ended. A
+// task without parents has no flags but those of conditions on the input.
+func DecideVerdict(flags Flags, traits workflow.Traits, hasParents bool) Verdict {
+	switch {
+	case flags&FlagCancel != 0:
+		return VerdictCancel
+	case flags&FlagFail != 0:
+		return VerdictFail
+	case flags&FlagSkip != 0:
+		return VerdictSkip
+	}
+	allSkipped := hasParents && flags&FlagLive == 0
+	if allSkipped && !traits.Has(workflow.TraitHoldsSettled) && !traits.Has(workflow.TraitRunIfAllSkipped) {
+		return VerdictSkip
+	}
+	return VerdictRun
+}
+
+// Handled reports whether a failure of a task with these children is handled:
+// there is at least one, and each holds it by Settled.
+func Handled(children []workflow.Child) bool {
+	for _, c := range children {
+		if c.Kind != workflow.Settled {
+			return false
+		}
+	}
+	return len(children) > 0
+}

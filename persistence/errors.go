@@ -1,0 +1,28 @@
+package persistence
+
+import "errors"
+
+// What a caller of a port can act on. Adapters translate their driver's errors
+// into these in one place, by code and never by text.
+var (
+	// ErrUnavailable: the database cannot be reached, refuses connections or
+	// is read-only right now. Whether the transaction was committed is
+	// unknown. Ask again, with backoff.
+	ErrUnavailable = errors.New("database unavailable")
+	// ErrConflict: the transaction was rolled back by the database (a
+	// serialization failure, a deadlock, a lock that was not granted in time).
+	// Nothing was written. Ask again.
+	ErrConflict = errors.New("transaction rolled back by a conflict")
+	// ErrBadRow: the database refuses a value of this request for good.
+	// Nothing of the request was written.
+	ErrBadRow = errors.New("value refused by the database")
+	// ErrPodDead: the pod's lease was taken away or has run out. Nothing was
+	// written, and nothing of this pod will be.
+	ErrPodDead = errors.New("pod is dead to the database")
+	// ErrDeposed: a newer leader exists. Nothing was written.
+	ErrDeposed = errors.New("a newer leader exists")
+	// ErrRunNotFound: no run with this id belongs to this tenant.
+	ErrRunNotFound = errors.New("run not found")
+	// ErrTenantsFull: no group number is left for another tenant.
+	ErrTenantsFull = errors.New("too many tenants")
+)

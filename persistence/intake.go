@@ -1,0 +1,85 @@
+package persistence
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Trigger asks for one run.
+type Trigger struct {
+	Run          workflow.RunID // made by the caller of the port; asking again with the same id is safe
+	Group        int            // triggers of one batch with the same non-zero group are stored all or none
+	Definition   workflow.Hash
+	Workflow     string
+	Tenant       string
+	Key          string   // idempotency key; "": none
+	InputHash    [32]byte // compared when the key exists
+	Input        []byte
+	At           time.Time // zero: now
+	Queue        string    // "": the default queue
+	Labels       map[string]string
+	TraceContext string
+	Origin       string       // who asked, e.g. "api", "tx", "message"
+	Edges        []EdgeResult // conditions on the input
+}
+
+// TriggerResult says what became of one trigger.
+type TriggerResult uint8
+
+// The results of a trigger.
+const (
+	_               TriggerResult = iota
+	Triggered                     // a new run is stored
+	Existing                      // the key names a run with the same input: Answer.Run
+	KeyConflict                   // the key names a run with another input; nothing stored
+	KeyBusy                       // another transaction holds the key; nothing stored, ask again
+	GroupRefused                  // another trigger of the same group was refused; nothing stored
+	UnknownWorkflow               // no such definition is registered
+	UnknownQueue                  // no pod ever registered this queue
+	TriggerBadRow                 // the database refuses a value: Answer.Err
+	TenantLimit                   // no group number is left for a new tenant
+)
+
+// TriggerAnswer answers one trigger.
+type TriggerAnswer struct {
+	Result TriggerResult
+	Run    workflow.RunID // Triggered, Existing, KeyConflict
+	Err    error          // TriggerBadRow, TenantLimit
+}
+
+// Triggers answers a batch.
+type Triggers struct {
+	Now     time.Time
+	Answers []TriggerAnswer // in the order of the batch
+	Wake    Wake
+}
+
+// Intake stores new runs.
+type Intake interface {
+	// TriggerRuns stores a batch of at most TriggerBatchMax triggers in one
+	// transaction: keys first, then runs, tasks, timers and queue rows. A
+	// trigger whose run id exists already answers Triggered again. It never
+	// waits for a key that another transaction holds (KeyBusy). A value that
+	// the database refuses fails its own trigger (or group) only.
+	TriggerRuns(ctx context.Context, batch []Trigger) (Triggers, error)
+
+	// TriggerInTx stores one trigger in the caller's transaction (of the
+	// adapter's own type) without taking any lock that others wait for, except
+	// the one on its key. The run is Pending until DrainIntake has started it.
+	TriggerInTx(ctx context.Context, tx any, trigger Trigger) (TriggerAnswer, error)
+
+	// DrainIntake starts at most limit runs that TriggerInTx stored, oldest
+	// first, skipping those another pod is draining. More reports whether
+	// there may be further ones.
+	DrainIntake(ctx context.Context, limit int) (Drained, error)
+}
+
+// Drained is what DrainIntake did.
+type Drained struct {
+	Now   time.Time
+	Count int
+	More  bool
+	Wake  Wake
+}

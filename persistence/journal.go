@@ -1,0 +1,96 @@
+package persistence
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Transition is the report of a pod on one task that it holds.
+type Transition struct {
+	Task     workflow.TaskID
+	Epoch    int64 // under which the task was granted
+	Report   lifecycle.ReportKind
+	Output   []byte        // Succeeded
+	Edges    []EdgeResult  // Succeeded
+	Class    string        // Errored: for whoever sorts failures
+	Error    string        // Errored
+	TimedOut string        // Errored: which timeout, or ""
+	Retry    bool          // Errored: another attempt is allowed
+	RetryIn  time.Duration // Errored, Retry: the delay before it
+	Progress []byte        // last progress, kept for the next attempt; may be nil
+}
+
+// Record asks for a batch of transitions.
+type Record struct {
+	Pod         int64
+	Claim       ClaimID // names the grants that this record may make
+	Transitions []Transition
+	MaxLost     int // losses after which a task fails as a poison pill
+	CancelGrace time.Duration
+	TenantLimit int
+
+	// InlineLimit is how many children that become ready may be granted to
+	// this pod at once; 0: none. InlineHandlers and InlineQueues are what the
+	// pod registers and serves.
+	InlineLimit    int
+	InlineHandlers []int32
+	InlineQueues   []string
+}
+
+// RecordAnswer is what became of one transition.
+type RecordAnswer struct {
+	Result lifecycle.Answer
+	Err    error // BadRow: what the database said; the attempt was recorded as failed with it
+}
+
+// Recorded answers a record.
+type Recorded struct {
+	Now     time.Time
+	Answers []RecordAnswer // in the order of the transitions
+	Grants  []Grant        // children granted inline
+	Wake    Wake
+}
+
+// Journal stores what pods report.
+type Journal interface {
+	// RecordTransitions stores a batch of at most RecordBatchMax transitions:
+	// outputs, events, decrements of children, the cascade to any depth, queue
+	// rows, timers and the end of runs, in one transaction. Each transition is
+	// fenced by pod and epoch and answered on its own; one that was recorded
+	// before answers AlreadyYours. A value that the database refuses fails its
+	// own attempt (class "bad_row") and nothing else. Runs whose lock is held
+	// too long answer Busy and nothing of theirs is written. A pod that is
+	// dead or expired gets ErrPodDead.
+	RecordTransitions(ctx context.Context, record Record) (Recorded, error)
+
+	// RecordInTx calls fn with an open transaction of the adapter's own type,
+	// then records the transition that fn returns in that transaction and
+	// commits. If fn returns an error nothing of the transaction is kept and
+	// the error is returned. A serialization failure or a deadlock calls fn
+	// again, at most three times in all.
+	RecordInTx(ctx context.Context, record Record, fn func(ctx context.Context, tx any) (Transition, error)) (Recorded, error)
+
+	// CancelRun asks a run of a tenant to stop. It is idempotent; Result is
+	// Stale if the run had ended before.
+	CancelRun(ctx context.Context, cancel Cancel) (Canceled, error)
+}
+
+// Cancel asks a run to stop.
+type Cancel struct {
+	Run    workflow.RunID
+	Tenant string
+	Reason string
+	By     string // who asked, e.g. "api"
+	Grace  time.Duration
+}
+
+// Canceled answers a cancel.
+type Canceled struct {
+	Now    time.Time
+	Result lifecycle.Answer
+	State  lifecycle.State // of the run, afterwards
+	Wake   Wake
+}

@@ -1,0 +1,62 @@
+package persistence
+
+import (
+	"context"
+	"time"
+)
+
+// Fired is what FireTimers did.
+type Fired struct {
+	Now   time.Time
+	Count int
+	Late  []time.Duration // how late each timer that fired was
+	Next  time.Time       // earliest timer left; zero: none
+	Wake  Wake
+}
+
+// Timekeeping fires durable timers. Only the leader calls it; every call
+// carries the leader's epoch and fails with ErrDeposed under a newer one.
+type Timekeeping interface {
+	// FireTimers fires at most limit due timers, earliest first, each once. A
+	// timer of an older epoch than its task's has no effect and is removed.
+	FireTimers(ctx context.Context, epoch int64, limit int) (Fired, error)
+}
+
+// Expired is what ExpirePods did.
+type Expired struct {
+	Now        time.Time
+	Pods       []int64   // declared dead now
+	Tasks      int       // taken from them
+	NextExpiry time.Time // when the next lease runs out unless renewed; zero: no pods
+	Live       int       // living pods
+	Wake       Wake
+}
+
+// Parked is what ParkTasks did.
+type Parked struct {
+	Parked   int // moved out of the queues: no living pod registers their handler
+	Unparked int // moved back: one does
+	Wake     Wake
+}
+
+// Housekeeping looks after what no pod looks after. Only the leader calls it;
+// every call carries the leader's epoch and fails with ErrDeposed under a
+// newer one.
+type Housekeeping interface {
+	// ExpirePods declares pods dead whose lease has run out and takes their
+	// tasks: one loss each, maxLost losses fail a task. At most limit tasks
+	// per call; a pod with tasks left stays in the answer of the next call.
+	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (Expired, error)
+
+	// ParkTasks moves at most limit queue rows whose handler no living pod
+	// registers out of the way, and those that one registers again back, under
+	// fresh fair ids.
+	ParkTasks(ctx context.Context, epoch int64, limit int) (Parked, error)
+}
+
+// Leadership is the fence of the leader's writes.
+type Leadership interface {
+	// BumpEpoch makes the caller the newest leader and returns its epoch. The
+	// caller must hold the election's lock.
+	BumpEpoch(ctx context.Context, holder int64) (epoch int64, err error)
+}

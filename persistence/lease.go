@@ -1,0 +1,59 @@
+package persistence
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// PodInfo describes a starting pod.
+type PodInfo struct {
+	Name     string // for people; not unique
+	Handlers []int32
+	Queues   []string
+	Slots    int
+	TTL      time.Duration // of the lease
+	Version  string        // of the binary
+}
+
+// Held is one task that a pod executes or has a grant for.
+type Held struct {
+	Task     workflow.TaskID
+	Epoch    int64
+	Progress []byte // nil: unchanged since the last renewal
+}
+
+// Renewal asks to renew a pod's lease.
+type Renewal struct {
+	Pod      int64
+	TTL      time.Duration
+	Held     []Held
+	Finished []ClaimID // claims of which no task is held any more
+}
+
+// Renewed answers a renewal.
+type Renewed struct {
+	Now       time.Time
+	Expires   time.Time
+	Canceling []workflow.RunID // held runs that were asked to stop
+	Lost      []Held           // held tasks that are no longer this pod's
+	Unheld    []Held           // tasks that are this pod's by the table, but not in Held
+	Pods      int              // living pods, this one included
+}
+
+// Lease keeps a pod alive in the database.
+type Lease interface {
+	// JoinPod inserts the pod's row and returns its number, which no other
+	// start of any pod ever gets.
+	JoinPod(ctx context.Context, pod PodInfo) (id int64, now time.Time, err error)
+
+	// RenewPod extends the lease to now + TTL, stores progress, removes
+	// finished claims and compares what the pod holds with the tables. A pod
+	// that is late but not marked dead goes on; a dead one gets ErrPodDead.
+	RenewPod(ctx context.Context, renewal Renewal) (Renewed, error)
+
+	// LeavePod removes the pod's row. What it still holds is handed back
+	// uncharged first.
+	LeavePod(ctx context.Context, pod int64) (Wake, error)
+}

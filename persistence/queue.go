@@ -1,0 +1,38 @@
+package persistence
+
+import (
+	"context"
+	"time"
+)
+
+// ClaimRequest asks for ready tasks.
+type ClaimRequest struct {
+	Pod      int64
+	Claim    ClaimID
+	Queue    string
+	Limit    int     // at most ClaimMax
+	Handlers []int32 // numbers of the handlers this pod registers
+	Suspects bool    // the pod may take one task that has losses
+	After    int64   // do not look at fair ids below this; 0: look at all
+	// TenantLimit is the largest number of running tasks of one tenant; 0: none.
+	TenantLimit int
+}
+
+// Claimed answers a claim.
+type Claimed struct {
+	Now       time.Time
+	Grants    []Grant
+	Scanned   int   // queue rows looked at; fewer than Limit: nothing more is ready above After
+	Discarded int   // rows of tasks that were no longer queued, removed
+	Lowest    int64 // lowest fair id granted; 0: none
+}
+
+// Queue hands ready tasks to pods.
+type Queue interface {
+	// ClaimTasks grants at most Limit ready tasks of one queue in the order of
+	// their fair ids. It waits for no lock: what others hold is passed over.
+	// Two callers never get the same task. The same claim id again returns the
+	// same grants, as far as they are still held. A pod that is dead or
+	// expired gets ErrPodDead.
+	ClaimTasks(ctx context.Context, request ClaimRequest) (Claimed, error)
+}

@@ -1,0 +1,94 @@
+package persistence
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Limits on what one call may carry; larger ones are refused or split.
+const (
+	// TriggerBatchMax bounds the runs of one trigger batch and of one atomic
+	// group: beyond it one transaction delays every wake behind it.
+	TriggerBatchMax = 500
+	// RecordBatchMax bounds the transitions of one record.
+	RecordBatchMax = 1000
+	// ClaimMax bounds the tasks of one claim.
+	ClaimMax = 1000
+	// InlinePayloadMax is the largest payload, in bytes, that a claim carries;
+	// larger ones are loaded when the task starts.
+	InlinePayloadMax = 64 << 10
+	// TextMax is the longest error text or reason kept, in bytes.
+	TextMax = 8 << 10
+	// PageMax bounds the rows of one page of a listing.
+	PageMax = 1000
+)
+
+// Outcome is how a step ended, as its children see it.
+type Outcome struct {
+	Step   string
+	State  lifecycle.State
+	Output []byte // completed only; nil if Large
+	Large  bool   // Output is over InlinePayloadMax: load it with Runs.Payload
+	Size   int    // bytes of the output
+	Index  int32  // index of the step in the run's definition
+	Class  string // failed only
+	Error  string // failed only
+}
+
+// EdgeResult is what a parent's completion says about one child beyond its
+// ending: results of conditions, and the instant of a SleepUntil. The child is
+// named, because pods that run another version of the workflow number steps
+// otherwise.
+type EdgeResult struct {
+	Child  string
+	Flags  lifecycle.Flags // FlagSkip, FlagFail
+	Error  string          // FlagFail: what the condition panicked with
+	WakeAt time.Time       // SleepUntil; zero: none
+}
+
+// Grant is one claimed task: the right to execute it under Epoch until the
+// pod's lease ends, and all that the attempt needs.
+type Grant struct {
+	Task         workflow.TaskID
+	Epoch        int64
+	Claim        ClaimID
+	Handler      int32
+	Attempt      int32 // counted from 1
+	Lost         int32 // attempts whose lease was lost
+	Workflow     string
+	Step         string
+	Tenant       string
+	Labels       map[string]string
+	TraceContext string
+	Input        []byte // nil if LargeInput
+	LargeInput   bool
+	Parents      []Outcome // in the order of the function's parameters
+	Failed       []Outcome // OnFailure only
+	LastProgress []byte
+	TriggeredAt  time.Time // when the run was created
+	QueuedAt     time.Time // when the task became ready
+	StartedAt    time.Time // database time of the claim
+	Canceling    bool      // the run was asked to stop
+}
+
+// ClaimID names one call that may grant tasks. The caller makes it and uses
+// the same one when it asks again after an unknown outcome.
+type ClaimID [16]byte
+
+// Ready says that tasks became claimable in a queue.
+type Ready struct {
+	Queue string
+	Count int
+}
+
+// Wake is what a committed transaction changed that somebody may wait for. It
+// is a hint: every part of it can also be found in the tables.
+type Wake struct {
+	Ready     []Ready          // ascending by queue
+	NextTimer time.Time        // earliest timer written; zero: none
+	Ended     []workflow.RunID // runs that reached a terminal state
+	Canceling []workflow.RunID // runs asked to stop that have running tasks
+	Submitted bool             // rows were added to the intake table
+}

@@ -1,0 +1,106 @@
+package persistence
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// RunRow is a run as a reader sees it.
+type RunRow struct {
+	ID           workflow.RunID
+	Workflow     string
+	Definition   workflow.Hash
+	Tenant       string
+	Key          string
+	State        lifecycle.State
+	Canceling    bool
+	CancelReason string
+	Origin       string
+	Labels       map[string]string
+	CreatedAt    time.Time
+	StartedAt    time.Time // zero: not yet
+	FinishedAt   time.Time // zero: not yet
+	Output       []byte    // of the output step, once completed; nil otherwise
+	HasOutput    bool      // the output step completed
+	FailedStep   string    // first unhandled failure
+	Error        string    // its text
+	Class        string    // its class
+}
+
+// TaskRow is a task as a reader sees it.
+type TaskRow struct {
+	Step       int32
+	Name       string
+	State      lifecycle.State
+	Epoch      int64
+	Attempt    int32 // attempts begun; 0: none
+	Lost       int32
+	Pod        int64  // last pod; 0: none
+	PodName    string // "": none, or gone
+	Output     []byte
+	Class      string
+	Error      string
+	WakeAt     time.Time // of its timer; zero: none
+	StartedAt  time.Time
+	FinishedAt time.Time
+	Parked     bool // queued, but no living pod registers its handler
+}
+
+// RunFilter selects runs of one tenant, newest first. Zero fields select all.
+type RunFilter struct {
+	Tenant   string // "": every tenant; only for operators
+	Workflow string
+	States   []lifecycle.State
+	Labels   map[string]string // all must match
+	Before   workflow.RunID    // keyset: runs older than this one
+	Limit    int               // at most PageMax; 0: 100
+}
+
+// Runs reads. Nothing is ever decided from what it returns.
+type Runs interface {
+	// Run returns a run of a tenant ("": any) or ErrRunNotFound.
+	Run(ctx context.Context, tenant string, run workflow.RunID) (RunRow, error)
+	// Tasks returns the tasks of a run by step; none before it was expanded.
+	Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]TaskRow, error)
+	// Events returns at most limit events of a run after the given position,
+	// oldest first, with the position to continue from.
+	Events(ctx context.Context, tenant string, run workflow.RunID, after int64, limit int) ([]lifecycle.Event, int64, error)
+	// ListRuns returns a page, newest first.
+	ListRuns(ctx context.Context, filter RunFilter) ([]RunRow, error)
+	// Payload returns the output of a task, or the input for step -1.
+	Payload(ctx context.Context, task workflow.TaskID) ([]byte, error)
+}
+
+// Handler is one registered step: workflow, step and fingerprint, numbered by
+// the database.
+type Handler struct {
+	Workflow    string
+	Step        string
+	Fingerprint workflow.Hash
+}
+
+// Registry knows definitions, handlers and queues.
+type Registry interface {
+	// RegisterDefinitions stores what is not known yet and returns the numbers
+	// of all handlers of the graphs, in the order of their nodes, the failure
+	// handler last. Queues are made known too.
+	RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error)
+	// Definition returns a stored graph by hash, or nil.
+	Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error)
+}
+
+// Store is everything an engine keeps.
+type Store interface {
+	Intake
+	Queue
+	Journal
+	Lease
+	Timekeeping
+	Housekeeping
+	Leadership
+	Runs
+	Registry
+}

@@ -1,0 +1,66 @@
+package workflow
+
+import "time"
+
+// Graph is a valid definition in the form that storage and decisions use: per
+// step what it needs before it can run and whom it tells when it ends.
+type Graph struct {
+	Name      string
+	Hash      Hash // content hash of the definition
+	Output    int32
+	Policy    FailurePolicy
+	Nodes     []Node // index = step
+	OnFailure *Node  // its step index is len(Nodes); nil for none
+}
+
+// Hash is a SHA-256.
+type Hash [32]byte
+
+// Node is one step of a graph.
+type Node struct {
+	Name         string
+	Kind         StepKind
+	Traits       Traits
+	Pending      int32   // number of distinct steps that must end first
+	Children     []Child // one per dependent step, ascending
+	Parents      []int32 // the parameters of the step function, in order
+	Queue        string  // "" is the queue of the run
+	Sleep        time.Duration
+	StartTimeout time.Duration // longest wait in the queue; 0: none
+	Fingerprint  Hash
+}
+
+// Child is the edge to one dependent step. Several edges between the same two
+// steps count as one: the strictest.
+type Child struct {
+	Step        int32
+	Kind        EdgeKind
+	Conditioned bool // an If or Switch on this edge needs the parent's output
+}
+
+// Traits are properties of a step that decisions need, as bits.
+type Traits uint8
+
+// The traits.
+const (
+	TraitSleep           Traits = 1 << iota // a timer of fixed duration, not a function
+	TraitSleepUntil                         // a timer whose instant a parent gives
+	TraitHoldsSettled                       // has a Settled edge: exempt from FailFast
+	TraitRunIfAllSkipped                    // runs even when every parent was skipped
+	TraitOnFailure                          // the failure handler of the run
+)
+
+// Has reports whether all of the given traits are set.
+func (t Traits) Has(want Traits) bool { return t&want == want }
+
+// Sinks returns the number of steps without children: the obligations of a
+// run that has just started.
+func (g *Graph) Sinks() int32 {
+	var count int32
+	for i := range g.Nodes {
+		if len(g.Nodes[i].Children) == 0 {
+			count++
+		}
+	}
+	return count
+}
