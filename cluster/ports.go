@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Wake is one hint.
+type Wake struct {
+	Kind  WakeKind
+	Queue string         // WakeReady
+	Count int            // WakeReady: how many tasks became ready
+	At    time.Time      // WakeTimer: when the earliest new timer is due
+	Run   workflow.RunID // WakeEnded, WakeCanceling
+}
+
+// WakeKind says what there may be to do.
+type WakeKind uint8
+
+// The kinds of wakes.
+const (
+	_             WakeKind = iota
+	WakeReady              // tasks were put into a queue
+	WakeSubmitted          // rows were put into the intake table
+	WakeTimer              // a timer was set
+	WakeEnded              // a run ended
+	WakeCanceling          // a run was asked to stop
+)
+
+// Mode is how wakes reach the pods.
+type Mode uint8
+
+// The modes.
+const (
+	_          Mode = iota
+	ModeStream      // each pod reads the replication stream
+	ModeRelay       // the leader reads it and relays
+	ModeNone        // no stream: writers notify, pods sweep more often
+)
+
+// Ping is what the leader says once a second.
+type Ping struct {
+	Epoch    int64
+	Mode     Mode
+	Pods     int   // living pods
+	Relayed  int64 // wakes relayed in this term so far
+	Resigned bool  // the last ping of a leader that steps down
+}
+
+// Notice is one notification: a ping, or wakes from the relay or from a writer.
+type Notice struct {
+	Ping  *Ping // nil: none
+	Wakes []Wake
+	From  int64 // pod that sent it
+}
+
+// Errors that a caller of the ports can act on.
+var (
+	// ErrNotElected: another pod leads.
+	ErrNotElected = errors.New("another pod leads")
+	// ErrStreamUnavailable: this database or role offers no replication
+	// stream; the text says why and what would mend it. The engine goes on in
+	// ModeNone.
+	ErrStreamUnavailable = errors.New("replication stream unavailable")
+)
+
+// Listener receives notifications.
+type Listener interface {
+	// Listen connects, calls connected once it hears, then passes every notice
+	// to sink until ctx ends or the connection breaks. It returns why. sink is
+	// called from one goroutine and must not block.
+	Listen(ctx context.Context, connected func(), sink func(Notice)) error
+}
+
+// Stream reads wakes from logical replication.
+type Stream interface {
+	// Read creates a temporary slot, calls connected once the stream flows,
+	// then passes wakes to sink, in commit order and coalesced per received
+	// batch, until ctx ends or the stream breaks. It returns why; an error
+	// that is ErrStreamUnavailable is not worth an early retry. Commits before
+	// connected are not replayed. sink is called from one goroutine and must
+	// not block.
+	Read(ctx context.Context, connected func(), sink func([]Wake)) error
+}
+
+// Notifier sends notifications.
+type Notifier interface {
+	// Notify sends one notice to all listening pods, this one included, in a
+	// transaction of its own.
+	Notify(ctx context.Context, notice Notice) error
+}
+
+// Elector finds one leader.
+type Elector interface {
+	// Campaign tries once to lead. It returns ErrNotElected without waiting if
+	// another pod does.
+	Campaign(ctx context.Context) (Term, error)
+}
+
+// Term is one leadership. It ends when its session does, when it cannot ping
+// for the session's timeout, or by Resign.
+type Term interface {
+	// Epoch fences every write of this term.
+	Epoch() int64
+	// Ping keeps the term alive and tells all pods. An error means that the
+	// term is over or may be: stop leading.
+	Ping(ctx context.Context, ping Ping) error
+	// Resign ends the term and tells all pods. It is safe after a failed Ping.
+	Resign(ctx context.Context) error
+}
