@@ -1,0 +1,158 @@
+// Package pgtest gives tests a real PostgreSQL.
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+//	func TestClaim(t *testing.T) {
+//		url := pgtest.Database(t) // fresh and empty, dropped after the test
+//
+// All databases of a test binary live on one server, started by the first test
+// that asks. It is, in this order: the one of TROUPE_DATABASE_URL, a private
+// one from binaries on this machine, a container if Docker answers.
+// TROUPE_TEST_POSTGRES=container goes straight to the container, whose image
+// TROUPE_TEST_IMAGE names (default postgres:17-alpine). Without any, the test
+// is skipped with the remedy; where CI is set, it fails.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/pgdev"
+)
+
+const (
+	startTimeout = 2 * time.Minute // a container's image may have to be pulled
+	stopTimeout  = 20 * time.Second
+)
+
+// shared is the server of this test binary. It is a package variable because a
+// test binary offers no other place that outlives a test.
+var shared sharedServer
+
+type sharedServer struct {
+	once      sync.Once
+	settings  map[string]string // set by Main before any test runs
+	server    *pgdev.Server
+	stop      func(context.Context) error
+	err       error
+	databases atomic.Int64
+}
+
+// Main runs the tests, stops the shared server and exits: the body of a
+// TestMain. Settings, if given, override the shared server's configuration.
+// Without a Main the server still ends with the test binary.
+func Main(m *testing.M, settings ...map[string]string) {
+	shared.settings = merge(settings)
+	code := m.Run()
+	if shared.stop != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		if err := shared.stop(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the tests' PostgreSQL:", err)
+		}
+		cancel()
+	}
+	os.Exit(code)
+}
+
+// Database returns the address of a new, empty database of the test's own. It
+// is dropped, with its connections and replication slots, when the test ends.
+// Safe for parallel tests.
+func Database(t testing.TB) string {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
+		defer cancel()
+		shared.server, shared.stop, shared.err = start(ctx, shared.settings)
+	})
+	if shared.err != nil {
+		unavailable(t, shared.err)
+	}
+	name := databaseName(t.Name(), shared.databases.Add(1))
+	url, err := shared.server.CreateDatabase(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+		defer cancel()
+		if err := shared.server.DropDatabase(ctx, name); err != nil {
+			t.Log(err) // the server goes away soon
+		}
+	})
+	return url
+}
+
+// Server returns a private server for a test that kills it, restarts it or
+// needs settings of its own; it is stopped when the test ends. It takes about
+// a second. Containers and TROUPE_DATABASE_URL cannot serve here: without
+// server binaries the test is skipped, or fails where CI is set.
+func Server(t testing.TB, settings map[string]string) *pgdev.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	server, err := pgdev.Start(ctx, pgdev.Options{Private: true, Volatile: true, Settings: settings})
+	if err != nil {
+		unavailable(t, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			t.Errorf("stop the private server: %v", err)
+		}
+	})
+	return server
+}
+
+// start returns the shared server and how to stop it.
+func start(ctx context.Context, settings map[string]string) (*pgdev.Server, func(context.Context) error, error) {
+	if os.Getenv("TROUPE_TEST_POSTGRES") == "container" {
+		return startContainer(ctx, settings)
+	}
+	server, err := pgdev.Start(ctx, pgdev.Options{Volatile: true, Settings: settings})
+	if errors.Is(err, pgdev.ErrNoServer) && dockerAnswers(ctx) {
+		return startContainer(ctx, settings)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return server, server.Stop, nil
+}
+
+// unavailable ends the test: only a missing PostgreSQL on somebody's own
+// machine is a reason to skip.
+func unavailable(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, pgdev.ErrNoServer) && os.Getenv("CI") == "" {
+		t.Skipf("%v, or start Docker", err)
+	}
+	t.Fatal(err)
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// databaseName is unique on the server, which several test binaries may share,
+// and says which test left it, if one does.
+func databaseName(test string, number int64) string {
+	const nameMax = 63 // bytes of a PostgreSQL identifier
+	name := fmt.Sprintf("t%d_%d_%s", os.Getpid(), number, notInName.ReplaceAllString(strings.ToLower(test), "_"))
+	return name[:min(len(name), nameMax)]
+}
+
+func merge(settings []map[string]string) map[string]string {
+	merged := map[string]string{}
+	for _, s := range settings {
+		for name, value := range s {
+			merged[name] = value
+		}
+	}
+	return merged
+}
