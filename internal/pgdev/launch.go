@@ -125,7 +125,7 @@ func (s *Server) choosePort(ctx context.Context) error {
 	if s.port, err = freePort(ctx); err != nil {
 		return err
 	}
-	s.base = url.URL{
+	s.root = url.URL{
 		Scheme: "postgres", User: url.UserPassword(superuser, password),
 		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), Path: "/postgres", RawQuery: "sslmode=disable",
 	}
@@ -149,20 +149,20 @@ func (s *Server) launchOnce(ctx context.Context) error {
 		followParent(command.SysProcAttr)
 	}
 	command.Stdout, command.Stderr = output, output
-	process, err := spawn(command)
+	main, err := spawn(command)
 	if err != nil {
 		return err
 	}
-	if err := s.awaitAnswer(ctx, process); err != nil {
-		return errors.Join(err, process.kill())
+	if err := s.awaitAnswer(ctx, main); err != nil {
+		return errors.Join(err, main.kill())
 	}
-	s.process = process
+	s.main = main
 	return nil
 }
 
 // awaitAnswer returns once the server accepts a connection; the end of its
 // process, if there is one to watch, is an error with what its log says.
-func (s *Server) awaitAnswer(ctx context.Context, process *process) error {
+func (s *Server) awaitAnswer(ctx context.Context, main *postmaster) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errors.New("no answer in "+readyTimeout.String()))
 	defer cancel()
 	for {
@@ -170,10 +170,10 @@ func (s *Server) awaitAnswer(ctx context.Context, process *process) error {
 		if err == nil {
 			return nil
 		}
-		if process != nil && !process.running() {
+		if main != nil && !main.running() {
 			return s.exitError()
 		}
-		if !worthWaiting(err, process != nil) {
+		if !worthWaiting(err, main != nil) {
 			return err
 		}
 		if cause := pause(ctx, pollInterval); cause != nil {

@@ -16,13 +16,13 @@ import (
 // Safe for concurrent use.
 type Server struct {
 	options  Options
-	base     url.URL // of the maintenance database
+	root     url.URL // of the maintenance database
 	binaries binaries
 	folder   *folder // nil for a foreign server
 
-	mu      sync.Mutex
-	port    int
-	process *process // nil while stopped
+	mu   sync.Mutex
+	port int
+	main *postmaster // nil while stopped
 }
 
 // errForeign is what a foreign server answers to calls that only its owner may
@@ -57,13 +57,13 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 // Attach returns a server that somebody else runs, once it answers at the
 // address. Its Stop does nothing; Kill and Restart are errors.
 func Attach(ctx context.Context, address string) (*Server, error) {
-	base, err := url.Parse(address)
-	if err != nil || (base.Scheme != "postgres" && base.Scheme != "postgresql") {
+	root, err := url.Parse(address)
+	if err != nil || (root.Scheme != "postgres" && root.Scheme != "postgresql") {
 		return nil, errors.New("the server's address must be a URL: postgres://user:password@host:port/database")
 	}
-	s := &Server{options: Options{}.withDefaults(), base: *base}
+	s := &Server{options: Options{}.withDefaults(), root: *root}
 	if err := s.awaitAnswer(ctx, nil); err != nil {
-		return nil, fmt.Errorf("reach %s: %w", base.Redacted(), err)
+		return nil, fmt.Errorf("reach %s: %w", root.Redacted(), err)
 	}
 	return s, nil
 }
@@ -71,7 +71,7 @@ func Attach(ctx context.Context, address string) (*Server, error) {
 // URL is the address of a database on the server; it stays the same over Kill
 // and Restart. An empty name is the maintenance database.
 func (s *Server) URL(database string) string {
-	address := s.base
+	address := s.root
 	if database != "" {
 		address.Path = "/" + database
 	}
@@ -84,7 +84,7 @@ func (s *Server) SocketURL(database string) string {
 	if s.folder == nil || s.folder.socketDir() == "" {
 		return s.URL(database)
 	}
-	address := s.base
+	address := s.root
 	if database != "" {
 		address.Path = "/" + database
 	}
@@ -149,9 +149,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
-	if s.process != nil {
-		err = s.process.stop(ctx)
-		s.process = nil
+	if s.main != nil {
+		err = s.main.stop(ctx)
+		s.main = nil
 		s.log(ctx, "postgresql stopped")
 	}
 	if s.folder.lock == nil {
@@ -169,11 +169,11 @@ func (s *Server) Kill() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.process == nil {
+	if s.main == nil {
 		return nil
 	}
-	err := s.process.kill()
-	s.process = nil
+	err := s.main.kill()
+	s.main = nil
 	return err
 }
 
@@ -187,11 +187,11 @@ func (s *Server) Restart(ctx context.Context) error {
 	if s.folder.lock == nil {
 		return errors.New("restart the server: it was stopped for good")
 	}
-	if s.process != nil {
-		if err := s.process.stop(ctx); err != nil {
+	if s.main != nil {
+		if err := s.main.stop(ctx); err != nil {
 			return fmt.Errorf("stop the server: %w", err)
 		}
-		s.process = nil
+		s.main = nil
 	}
 	return s.launch(ctx)
 }

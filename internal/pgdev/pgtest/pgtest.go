@@ -33,11 +33,12 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// shared is the server of this test binary. It is a package variable because a
+// binary is what this test binary has. It is a package variable because a
 // test binary offers no other place that outlives a test.
-var shared sharedServer
+var binary suite
 
-type sharedServer struct {
+// suite is the server that all tests of one binary use.
+type suite struct {
 	once      sync.Once
 	settings  map[string]string // set by Main before any test runs
 	server    *pgdev.Server
@@ -50,11 +51,11 @@ type sharedServer struct {
 // TestMain. Settings, if given, override the shared server's configuration.
 // Without a Main the server still ends with the test binary.
 func Main(m *testing.M, settings ...map[string]string) {
-	shared.settings = merge(settings)
+	binary.settings = merge(settings)
 	code := m.Run()
-	if shared.stop != nil {
+	if binary.stop != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-		if err := shared.stop(ctx); err != nil {
+		if err := binary.stop(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the tests' PostgreSQL:", err)
 		}
 		cancel()
@@ -67,23 +68,23 @@ func Main(m *testing.M, settings ...map[string]string) {
 // Safe for parallel tests.
 func Database(t testing.TB) string {
 	t.Helper()
-	shared.once.Do(func() {
+	binary.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 		defer cancel()
-		shared.server, shared.stop, shared.err = start(ctx, shared.settings)
+		binary.server, binary.stop, binary.err = start(ctx, binary.settings)
 	})
-	if shared.err != nil {
-		unavailable(t, shared.err)
+	if binary.err != nil {
+		unavailable(t, binary.err)
 	}
-	name := databaseName(t.Name(), shared.databases.Add(1))
-	url, err := shared.server.CreateDatabase(t.Context(), name)
+	name := databaseName(t.Name(), binary.databases.Add(1))
+	url, err := binary.server.CreateDatabase(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
-		if err := shared.server.DropDatabase(ctx, name); err != nil {
+		if err := binary.server.DropDatabase(ctx, name); err != nil {
 			t.Log(err) // the server goes away soon
 		}
 	})

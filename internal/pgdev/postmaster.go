@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// process is a server that runs, or has run.
-type process struct {
+// postmaster is a server process that runs, or has run.
+type postmaster struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed once the process has been waited for
 }
@@ -19,8 +19,8 @@ type process struct {
 // spawn starts the command on a thread that lives exactly as long as the
 // child: the kernel ties the child to that thread, not to this process, and
 // the runtime would otherwise be free to end it.
-func spawn(command *exec.Cmd) (*process, error) {
-	p := &process{command: command, ended: make(chan struct{})}
+func spawn(command *exec.Cmd) (*postmaster, error) {
+	p := &postmaster{command: command, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -34,7 +34,7 @@ func spawn(command *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-func (p *process) running() bool {
+func (p *postmaster) running() bool {
 	select {
 	case <-p.ended:
 		return false
@@ -45,7 +45,7 @@ func (p *process) running() bool {
 
 // stop ends the process with ever harder signals; it returns once it is gone.
 // The context shortens the gentle part.
-func (p *process) stop(ctx context.Context) error {
+func (p *postmaster) stop(ctx context.Context) error {
 	if err := p.send(signalFast); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *process) stop(ctx context.Context) error {
 	return p.kill()
 }
 
-func (p *process) kill() error {
+func (p *postmaster) kill() error {
 	if err := p.send(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *process) kill() error {
 	return nil
 }
 
-func (p *process) send(signal syscall.Signal) error {
+func (p *postmaster) send(signal syscall.Signal) error {
 	err := p.command.Process.Signal(signal)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
@@ -78,7 +78,7 @@ func (p *process) send(signal syscall.Signal) error {
 }
 
 // wait reports whether the process ended within the limit.
-func (p *process) wait(ctx context.Context, limit time.Duration) bool {
+func (p *postmaster) wait(ctx context.Context, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
