@@ -82,7 +82,7 @@ func (m *Manual) due(end time.Time) func() {
 		m.now = end
 		return nil
 	}
-	c := heap.Pop(&m.waiting).(*callback) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+	c := heap.Pop(&m.waiting).(*callback) //nolint:errcheck // the heap holds nothing else
 	m.now = c.at
 	return c.run
 }
@@ -114,7 +114,7 @@ func (h callbackHeap) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (h *callbackHeap) Push(x any) {
-	c := x.(*callback) //nolint:errcheck,forcetypeassert // only After pushes
+	c := x.(*callback) //nolint:errcheck // only After pushes
 	c.index = len(*h)
 	*h = append(*h, c)
 }

@@ -62,12 +62,12 @@ func candidateFolders() []string {
 	}
 	var folders []string
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			folders = append(folders, filepath.Dir(real))
+		if program, err := filepath.EvalSymlinks(path); err == nil {
+			folders = append(folders, filepath.Dir(program))
 		}
 	}
 	for _, pattern := range packageFolders() {
-		matches, _ := filepath.Glob(pattern) //nolint:errcheck // only a bad pattern fails, and these are constants
+		matches, _ := filepath.Glob(pattern) // only a bad pattern fails, and these are constants
 		folders = append(folders, matches...)
 	}
 	return folders

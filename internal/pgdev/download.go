@@ -31,7 +31,7 @@ func download(ctx context.Context) (binaries, error) {
 	scratch := filepath.Join(home, "scratch")
 	server := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(embeddedpostgres.V18).
-		Port(uint32(port)). //nolint:gosec // a port fits
+		Port(uint32(port)).
 		CachePath(filepath.Join(home, "archive")).
 		BinariesPath(home).
 		RuntimePath(scratch).

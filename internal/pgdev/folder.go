@@ -120,7 +120,7 @@ func takeFolder(ctx context.Context, path string, owner account) (*folder, error
 // sweepTemporary removes the temporary folders of dead processes. What cannot
 // be removed is left: it is somebody else's, or the next sweep's.
 func sweepTemporary(ctx context.Context, owner account) {
-	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*")) //nolint:errcheck // the pattern is constant
+	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*")) // the pattern is constant
 	for _, path := range paths {
 		if !owner.owns(path) {
 			continue
@@ -131,7 +131,7 @@ func sweepTemporary(ctx context.Context, owner account) {
 		}
 		f := &folder{path: path, temporary: true, lock: lock, owner: owner}
 		if f.endLeftover(ctx) == nil {
-			f.close(ctx)
+			_ = f.close(ctx) // the next sweep tries again
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (s *Server) launchOnce(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
-	defer func() { _ = output.Close() }() //nolint:errcheck // the server has a descriptor of its own
+	defer func() { _ = output.Close() }() // the server has a descriptor of its own
 
 	// The server outlives the context of the call: Stop ends it.
 	command := s.command(context.WithoutCancel(ctx), "postgres", "-D", s.folder.data())

@@ -28,7 +28,7 @@ func spawn(command *exec.Cmd) (*postmaster, error) {
 		err := command.Start()
 		started <- err
 		if err == nil {
-			_ = command.Wait() //nolint:errcheck // how a server ended is in its log
+			_ = command.Wait() // how a server ended is in its log
 		}
 	}()
 	return p, <-started

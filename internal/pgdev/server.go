@@ -202,7 +202,7 @@ func (s *Server) onMaintenance(ctx context.Context, f func(*pgx.Conn) error) err
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() //nolint:errcheck // nothing is lost with it
+	defer func() { _ = conn.Close(ctx) }() // nothing is lost with it
 	return f(conn)
 }
 

@@ -35,12 +35,12 @@ func startContainer(ctx context.Context, settings map[string]string) (*pgdev.Ser
 	)
 	stop := func(context.Context) error { return testcontainers.TerminateContainer(container) }
 	if err != nil {
-		_ = stop(ctx) //nolint:errcheck // the start's error says more
+		_ = stop(ctx) // the start's error says more
 		return nil, nil, fmt.Errorf("start a container of %s: %w", image, err)
 	}
 	server, err := attach(ctx, container)
 	if err != nil {
-		_ = stop(ctx) //nolint:errcheck // as above
+		_ = stop(ctx) // as above
 		return nil, nil, fmt.Errorf("reach the container of %s: %w", image, err)
 	}
 	return server, stop, nil
@@ -94,6 +94,6 @@ func dockerAnswers(ctx context.Context) (answers bool) {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = provider.Close() }() //nolint:errcheck // it was only asked
+	defer func() { _ = provider.Close() }() // it was only asked
 	return provider.Health(ctx) == nil
 }

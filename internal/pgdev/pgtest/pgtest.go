@@ -11,6 +11,7 @@
 // TROUPE_TEST_POSTGRES=container goes straight to the container, whose image
 // TROUPE_TEST_IMAGE names (default postgres:17-alpine). Without any, the test
 // is skipped with the remedy; where CI is set, it fails.
+// TROUPE_TEST_POSTGRES=none skips these tests: the rest takes seconds.
 package pgtest
 
 import (
@@ -29,6 +30,8 @@ import (
 )
 
 const (
+	envSource = "TROUPE_TEST_POSTGRES"
+
 	startTimeout = 2 * time.Minute // a container's image may have to be pulled
 	stopTimeout  = 20 * time.Second
 )
@@ -68,6 +71,7 @@ func Main(m *testing.M, settings ...map[string]string) {
 // Safe for parallel tests.
 func Database(t testing.TB) string {
 	t.Helper()
+	skipUnwanted(t)
 	binary.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 		defer cancel()
@@ -97,6 +101,7 @@ func Database(t testing.TB) string {
 // server binaries the test is skipped, or fails where CI is set.
 func Server(t testing.TB, settings map[string]string) *pgdev.Server {
 	t.Helper()
+	skipUnwanted(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	server, err := pgdev.Start(ctx, pgdev.Options{Private: true, Volatile: true, Settings: settings})
@@ -115,7 +120,7 @@ func Server(t testing.TB, settings map[string]string) *pgdev.Server {
 
 // start returns the shared server and how to stop it.
 func start(ctx context.Context, settings map[string]string) (*pgdev.Server, func(context.Context) error, error) {
-	if os.Getenv("TROUPE_TEST_POSTGRES") == "container" {
+	if os.Getenv(envSource) == "container" {
 		return startContainer(ctx, settings)
 	}
 	server, err := pgdev.Start(ctx, pgdev.Options{Volatile: true, Settings: settings})
@@ -126,6 +131,13 @@ func start(ctx context.Context, settings map[string]string) (*pgdev.Server, func
 		return nil, nil, err
 	}
 	return server, server.Stop, nil
+}
+
+func skipUnwanted(t testing.TB) {
+	t.Helper()
+	if os.Getenv(envSource) == "none" {
+		t.Skip(envSource + "=none: tests on PostgreSQL are off")
+	}
 }
 
 // unavailable ends the test: only a missing PostgreSQL on somebody's own

@@ -33,7 +33,7 @@ func TestEachDatabaseIsFreshAndOnTheSharedServer(t *testing.T) {
 	require.Equal(t, "logical", value(t, first, "show wal_level"))
 }
 
-func TestADatabaseInUseIsDroppedWithItsSlots(t *testing.T) {
+func TestADatabaseInUseIsDroppedWithItsSlots(t *testing.T) { //nolint:tparallel // the end of its subtest is what it is about
 	t.Parallel()
 	observer := connect(t, pgtest.Database(t))
 	var name string

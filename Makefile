@@ -1,0 +1,68 @@
+# troupe's tasks. `make` lists them. Tools are pinned in tools/go.mod, outside
+# the library's own dependencies, and built when they are first used.
+
+GO      ?= go
+TOOL     = $(GO) tool -modfile=tools/go.mod
+OUT     ?= .
+TIME    ?= 30s
+COUNT   ?= 10
+PURE     = workflow lifecycle
+COVER    = 95
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz bench cover vuln ci
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+demo: ## build troupe and run the demo on a private PostgreSQL (ARGS="--json")
+	$(GO) build -o bin/troupe ./cmd/troupe
+	./bin/troupe demo $(ARGS)
+
+test: ## all tests, on a real PostgreSQL that is found, started or run in a container
+	$(GO) test ./...
+
+test-short: ## the tests that need no PostgreSQL
+	TROUPE_TEST_POSTGRES=none $(GO) test -short ./...
+
+race: ## all but the long tests, under the race detector
+	$(GO) test -race -short ./...
+
+lint: ## golangci-lint, in the version of tools/go.mod
+	$(TOOL) golangci-lint run ./...
+
+fmt: ## format the code
+	$(TOOL) golangci-lint fmt ./...
+
+generate: generate-messages ## make generated files again (needs protoc)
+	$(GO) generate ./...
+
+generate-messages:
+	protoc -I . --plugin=protoc-gen-go="$$($(TOOL) -n protoc-gen-go)" \
+		--go_out=$(OUT) --go_opt=paths=source_relative messages/*.proto
+
+verify: ## generated files are up to date, and the structure is as the rules say
+	CI=true $(GO) test -count=1 ./internal/archtest
+	$(GO) test -count=1 -run 'Diagram|UpToDate' ./...
+
+fuzz: ## every fuzz target in turn, TIME=30s each
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's,^(.*)/[^/]*:[0-9]+:func ,\1 ,' | sort -u | \
+	while read -r dir name; do \
+		echo "== $$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME) "$$dir" || exit 1; \
+	done
+
+bench: ## every benchmark, COUNT=10 times, for benchstat
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...
+
+cover: ## test coverage of the pure rooms; fails below 95 %
+	@mkdir -p bin; for room in $(PURE); do \
+		$(GO) test -count=1 -coverprofile=bin/cover.out -coverpkg=./$$room ./$$room >/dev/null || exit 1; \
+		total=$$($(GO) tool cover -func=bin/cover.out | awk '/^total:/ {print $$3 + 0}'); rm -f bin/cover.out; \
+		echo "$$room $$total %"; \
+		awk -v total="$$total" 'BEGIN {exit total < $(COVER)}' || { echo "$$room is below $(COVER) %"; exit 1; }; \
+	done
+
+vuln: ## known vulnerabilities in what is linked in (needs a network)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...
+
+ci: test lint race verify cover ## what .ci/run runs, once it has installed what is missing

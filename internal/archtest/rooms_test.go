@@ -1,0 +1,98 @@
+package archtest
+
+// room says what a package may import. Entries are import paths; one that ends
+// in /... includes what is below it. Test files may also import testImports.
+type room struct {
+	ours    []string // of this module, without the module's path
+	std     []string // of the standard library; nil means all of it
+	outside []string // of other modules
+}
+
+// pure is the part of the standard library in which the same input always
+// gives the same output.
+var pure = []string{
+	"bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding/binary", "encoding/hex",
+	"errors", "fmt", "hash", "hash/fnv", "io", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv",
+	"strings", "time", "unicode", "unicode/utf8",
+}
+
+const (
+	pgx        = "github.com/jackc/pgx/v5/..."
+	pglogrepl  = "github.com/jackc/pglogrepl"
+	protoactor = "github.com/asynkron/protoactor-go/actor"
+	protobuf   = "google.golang.org/protobuf/..."
+	testify    = "github.com/stretchr/testify/..."
+	goCmp      = "github.com/google/go-cmp/..."
+)
+
+// rooms is the module's map: a package that is not in it fails the test, so
+// that a new room is a decision which someone writes down. Keys that end in
+// /... are for all packages below. Arrows point inward.
+var rooms = map[string]room{
+	"workflow":  {std: pure},
+	"lifecycle": {std: pure, ours: []string{"workflow"}},
+
+	"messages": {outside: []string{protobuf}},
+	"persistence": {
+		std:  append([]string{"context", "encoding/json"}, pure...),
+		ours: []string{"workflow", "lifecycle"},
+	},
+	"cluster": {
+		std:  append([]string{"context"}, pure...),
+		ours: []string{"workflow", "internal/clock"},
+	},
+
+	"persistence/memory":   {ours: []string{"workflow", "lifecycle", "persistence", "internal/clock"}},
+	"persistence/postgres": {ours: []string{"workflow", "lifecycle", "persistence", "internal/clock"}, outside: []string{pgx}},
+	"persistence/storetest": {
+		ours:    []string{"workflow", "lifecycle", "persistence"},
+		outside: []string{testify, goCmp},
+	},
+	"cluster/postgres": {
+		ours:    []string{"workflow", "lifecycle", "persistence", "cluster", "internal/clock"},
+		outside: []string{pgx, pglogrepl},
+	},
+	"migrations": {outside: []string{pgx}},
+	"actors": {
+		ours:    []string{"workflow", "lifecycle", "messages", "persistence", "cluster", "internal/clock"},
+		outside: []string{protoactor, protobuf},
+	},
+
+	".": {
+		ours: []string{
+			"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/postgres",
+			"cluster", "cluster/postgres", "migrations", "actors", "internal/clock",
+		},
+		outside: []string{protoactor, protobuf, pgx},
+	},
+	"simtest": {
+		ours: []string{
+			".", "workflow", "lifecycle", "messages", "persistence", "persistence/memory", "cluster", "actors", "internal/clock",
+		},
+		outside: []string{protoactor, protobuf},
+	},
+
+	"cmd/troupe/...": {
+		ours: []string{"..."},
+		outside: []string{
+			pgx, protoactor, protobuf, "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
+		},
+	},
+	"examples/...": {
+		ours:    []string{".", "messages", "simtest", "migrations", "internal/pgdev/..."},
+		outside: []string{protoactor, protobuf, pgx},
+	},
+	"bench/...": {ours: []string{"..."}, outside: []string{protoactor, protobuf, pgx}},
+
+	"internal/archtest":     {},
+	"internal/clock":        {},
+	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
+	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
+}
+
+// testImports is what any test may import besides what its room may. Every
+// room of ours is open to tests, except the commands.
+var testImports = room{
+	ours:    []string{"..."},
+	outside: []string{testify, goCmp, pgx, pglogrepl, protoactor, protobuf},
+}
