@@ -37,10 +37,13 @@ func RetryDelay(policy workflow.RetryPolicy, attempt int32, random float64) time
 	if jitter > 0 {
 		delay *= 1 + jitter*(2*random-1)
 	}
-	if delay >= math.MaxInt64 {
+	switch {
+	case delay >= math.MaxInt64:
 		return math.MaxInt64
+	case delay > 0:
+		return time.Duration(delay)
 	}
-	return time.Duration(max(delay, 0))
+	return 0 // not a number is no reason to wait either
 }
 
 // MayRetry reports whether the policy allows another attempt after the given

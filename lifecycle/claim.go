@@ -8,7 +8,8 @@ import (
 
 // Claim grants a queued task to a pod: the one transition outside Decide,
 // because it changes nothing but the task itself. The caller has checked that
-// the task is queued.
+// the task is queued. A timer of its wait in the queue may stay: it is stale by
+// its epoch, and whatever ends the attempt drops it.
 func Claim(t Task, pod int64, now time.Time) (Task, Event) {
 	if err := CheckTask(t.State, Running); err != nil {
 		panic(err)

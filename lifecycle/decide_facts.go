@@ -2,31 +2,14 @@ package lifecycle
 
 import (
 	"fmt"
-)
+	"slices"
 
-// start lets the tasks without parents begin.
-func (d *decider) start() Answer {
-	switch {
-	case d.run.State == Running || d.run.State == Completed:
-		return AlreadyYours
-	case d.run.State != Pending:
-		return Stale
-	}
-	if !d.all() {
-		return Moved
-	}
-	d.moveRun(Running, Event{Kind: EventRunStarted})
-	for i := range d.tasks {
-		if t := &d.tasks[i]; t.State == Pending && t.Parents == 0 {
-			d.settle(t, LaneNew, RunStep)
-		}
-	}
-	return Moved
-}
+	"github.com/troupe-dev/troupe/workflow"
+)
 
 // report applies what a pod says about a task.
 func (d *decider) report(r TaskReported) Answer {
-	t := d.task(r.Step)
+	t := d.named(r.Step)
 	if t == nil {
 		return Stale
 	}
@@ -36,15 +19,16 @@ func (d *decider) report(r TaskReported) Answer {
 		}
 		return Stale
 	}
+	r.Class, r.Error = CleanText(r.Class), CleanText(r.Error)
 	switch r.Kind {
 	case Succeeded:
-		return d.succeeded(t, r)
+		d.succeeded(t, r)
 	case Errored:
 		d.errored(t, r)
 	case Lost:
 		d.lost(t, r)
 	case Released:
-		d.released(t, r)
+		d.released(t)
 	default:
 		return Illegal
 	}
@@ -59,36 +43,40 @@ func follows(kind ReportKind, state State) bool {
 		return state == Completed
 	case Errored:
 		return state == Failed || state == Backoff || state == Canceled
-	case Lost, Released:
+	case Lost:
 		return state == Queued || state == Failed || state == Canceled
+	case Released:
+		return state == Queued || state == Canceled
 	}
 	return false
 }
 
-func (d *decider) succeeded(t *Task, r TaskReported) Answer {
+func (d *decider) succeeded(t *Task, r TaskReported) {
 	for _, edge := range r.Edges {
-		child := d.task(edge.Child)
-		if child == nil {
-			continue
+		if slices.ContainsFunc(t.Children, func(c workflow.Child) bool { return c.Step == edge.Child }) {
+			d.judge(edge)
 		}
-		child.Flags |= edge.Flags
-		if edge.Flags&FlagFail != 0 {
-			child.Error = edge.Error
-		}
-		if !edge.WakeAt.IsZero() {
-			child.WakeAt = edge.WakeAt
-		}
-		d.changed[child.Step] = true
-		d.run.Slow = true
 	}
 	d.move(t, Completed, Event{Kind: EventCompleted})
-	return Moved
 }
 
-// stopping reports whether a task that ends badly is not to be tried again,
-// and why.
-func (d *decider) stopping(t *Task) bool {
-	return d.run.Canceling || d.run.Failing && d.stoppable(t)
+// judge notes on a child what a condition on its parent said, or the instant
+// that its parent gave.
+func (d *decider) judge(edge EdgeFlag) {
+	child := d.child(edge.Child)
+	if child == nil {
+		return
+	}
+	child.Flags |= edge.Flags & (FlagSkip | FlagFail)
+	if edge.Flags&FlagFail != 0 {
+		child.Error = CleanText(edge.Error)
+	}
+	if !edge.WakeAt.IsZero() {
+		child.WakeAt = edge.WakeAt
+	}
+	d.changed[child.Step] = true
+	d.judged[child.Step] = true
+	d.run.Slow = true
 }
 
 func (d *decider) errored(t *Task, r TaskReported) {
@@ -96,13 +84,13 @@ func (d *decider) errored(t *Task, r TaskReported) {
 	t.Class, t.Error = r.Class, r.Error
 	switch {
 	case d.run.Canceling:
-		d.cut(t, "cancel")
-	case r.Retry && !d.stopping(t):
+		d.cut(t)
+	case r.Retry && !(d.run.Failing && stopsWith(t.Traits)):
 		wake := d.now.Add(r.RetryIn)
 		d.move(t, Backoff, Event{
 			Kind: EventRetrying, Attempt: t.Attempt, Delay: r.RetryIn, WakeAt: wake, Class: r.Class, Text: r.Error,
 		})
-		d.out.Timers = append(d.out.Timers, Timer{Step: t.Step, Kind: BackoffTimer, At: wake, Epoch: t.Epoch})
+		d.setTimer(Timer{Step: t.Step, Kind: BackoffTimer, At: wake, Epoch: t.Epoch})
 	case r.TimedOut != "":
 		d.fail(t, Event{Kind: EventTimedOut, Attempt: t.Attempt, By: r.TimedOut, Class: r.Class, Text: r.Error})
 	default:
@@ -111,34 +99,30 @@ func (d *decider) errored(t *Task, r TaskReported) {
 }
 
 func (d *decider) lost(t *Task, r TaskReported) {
-	pod := t.Pod
 	t.Lost++
 	switch {
 	case d.run.Canceling:
-		t.Pod = 0
-		d.cut(t, "cancel")
-	case d.stopping(t):
-		t.Pod = 0
-		d.stop(t, Canceled, Event{Kind: EventCanceled, By: "fail_fast", Pod: pod})
+		d.cut(t)
+	case d.run.Failing && stopsWith(t.Traits):
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
 	case t.Lost >= r.MaxLost:
-		t.Pod = 0
 		d.fail(t, Event{
-			Kind: EventFailed, Pod: pod, Class: "lost",
+			Kind: EventFailed, Pod: t.Pod, Class: "lost",
 			Text: fmt.Sprintf("lost %d times with its pod: taken for a poison pill", t.Lost),
 		})
 	default:
-		d.enqueue(t, LaneContinuing, Event{Kind: EventLost, Pod: pod})
+		d.enqueue(t, Event{Kind: EventLost, Pod: t.Pod})
 	}
 }
 
-func (d *decider) released(t *Task, _ TaskReported) {
+func (d *decider) released(t *Task) {
 	switch {
 	case d.run.Canceling:
-		d.cut(t, "cancel")
-	case d.stopping(t):
-		d.stop(t, Canceled, Event{Kind: EventCanceled, By: "fail_fast"})
+		d.cut(t)
+	case d.run.Failing && stopsWith(t.Traits):
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast})
 	default:
-		d.enqueue(t, LaneContinuing, Event{Kind: EventReleased, Pod: t.Pod})
+		d.enqueue(t, Event{Kind: EventReleased, Pod: t.Pod})
 	}
 }
 
@@ -153,7 +137,7 @@ func (d *decider) fire(f TimerFired) Answer {
 	default:
 		return Illegal
 	}
-	t := d.task(f.Step)
+	t := d.named(f.Step)
 	if t == nil || t.Epoch != f.Epoch {
 		return Stale
 	}
@@ -161,7 +145,7 @@ func (d *decider) fire(f TimerFired) Answer {
 	case f.Timer == SleepTimer && t.State == Sleeping:
 		d.move(t, Completed, Event{Kind: EventWoken})
 	case f.Timer == BackoffTimer && t.State == Backoff:
-		d.enqueue(t, LaneContinuing, Event{Kind: EventQueued})
+		d.enqueue(t, Event{Kind: EventQueued})
 	case f.Timer == QueueTimer && t.State == Queued:
 		d.fail(t, Event{
 			Kind: EventTimedOut, By: "schedule_to_start", Class: "timed_out",
@@ -171,70 +155,4 @@ func (d *decider) fire(f TimerFired) Answer {
 		return Illegal
 	}
 	return Moved
-}
-
-// cancel asks the run to stop.
-func (d *decider) cancel(c CancelRequested) Answer {
-	switch {
-	case d.run.State.Terminal():
-		return Stale
-	case d.run.Canceling:
-		return AlreadyYours
-	}
-	if !d.all() {
-		return Moved
-	}
-	d.run.Canceling, d.run.Slow = true, true
-	d.noteRun(Event{Kind: EventCancelRequested, By: c.By, Text: c.Reason})
-	if d.run.State == Pending {
-		d.cancelUnstarted()
-		return Moved
-	}
-	d.sweep(func(t *Task) { d.cut(t, "cancel") })
-	d.drain()
-	if d.anyRunning() {
-		d.out.Timers = append(d.out.Timers, Timer{Step: RunStep, Kind: CancelGraceTimer, At: d.now.Add(c.Grace)})
-	}
-	return Moved
-}
-
-// cancelUnstarted ends a run that has not begun: none of its tasks has either.
-func (d *decider) cancelUnstarted() {
-	for i := range d.tasks {
-		if t := &d.tasks[i]; t.State == Pending {
-			d.cut(t, "cancel")
-		}
-	}
-	d.ended = nil // every task was canceled here; nobody is left to be told
-	d.run.Remaining = 0
-	d.moveRun(Canceled, Event{Kind: EventRunCanceled})
-}
-
-// fence ends the running tasks of a canceled run whose grace is over: what
-// their pods report later is stale.
-func (d *decider) fence() Answer {
-	if !d.run.Canceling || d.run.State != Running {
-		return Stale
-	}
-	if !d.all() {
-		return Moved
-	}
-	for i := range d.tasks {
-		if t := &d.tasks[i]; t.State == Running {
-			pod := t.Pod
-			t.Pod = 0
-			d.run.Cut = true
-			d.stop(t, Canceled, Event{Kind: EventCanceled, By: "cancel_grace", Pod: pod})
-		}
-	}
-	return Moved
-}
-
-func (d *decider) anyRunning() bool {
-	for i := range d.tasks {
-		if d.tasks[i].State == Running {
-			return true
-		}
-	}
-	return false
 }

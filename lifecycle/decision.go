@@ -54,13 +54,13 @@ type Decision struct {
 	Answers    []Answer // one per fact, in order
 	Run        Run      // afterwards
 	RunChanged bool
-	Tasks      []Task // rows that changed, afterwards, by step
-	Created    []Task // rows to insert: the task of the failure handler
-	Enqueued   []Enqueue
-	Timers     []Timer
-	DropTimers []int32 // steps whose timers are deleted, RunStep among them; before Timers are set
-	Events     []Event
-	Ended      bool // the run reached a terminal state
+	Tasks      []Task    // rows that changed, afterwards, by step
+	Created    []Task    // rows to insert: the task of the failure handler
+	Enqueued   []Enqueue // in the order in which they became ready
+	Timers     []Timer   // at most one per step
+	DropTimers []int32   // steps whose timers are deleted before Timers are set, ascending, RunStep among them
+	Events     []Event   // per step in the order of N
+	Ended      bool      // the run reached a terminal state
 }
 
 // Enqueue puts a task into the ready queue.

@@ -1,6 +1,13 @@
 package lifecycle
 
-import "time"
+import (
+	"strings"
+	"time"
+)
+
+// TextMax is the longest error text or reason that is kept, in bytes: a stack
+// trace fits, a dumped payload does not fill the history.
+const TextMax = 8 << 10
 
 // Event is one row of the append-only history: one per transition. N is the
 // task's epoch after it, so a task's events are gapless; the run itself is
@@ -14,9 +21,9 @@ type Event struct {
 	Attempt int32         // retrying, failed: the attempt that failed
 	Delay   time.Duration // retrying
 	WakeAt  time.Time     // sleeping
-	By      string        // canceled, skipped, cancel_requested: who or what
+	By      string        // canceled, skipped, timed_out, cancel_requested: who or what
 	Class   string        // failed, retrying
-	Text    string        // error or reason, cut at TextMax bytes
+	Text    string        // error or reason, as CleanText leaves it
 }
 
 // EventKind names what happened, in the past tense. The codes are stored and
@@ -112,4 +119,15 @@ func Fold(kinds []EventKind) State {
 		}
 	}
 	return state
+}
+
+// CleanText returns a text as it is kept: at most TextMax bytes, without NUL
+// and without bytes that are not UTF-8, both of which databases refuse. Decide
+// applies it to what facts carry.
+func CleanText(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
+	if len(text) <= TextMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:TextMax], "")
 }

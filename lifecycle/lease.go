@@ -34,12 +34,32 @@ func (s LeaseState) String() string {
 
 // leaseTable is the whole lifecycle of a pod's lease. From lost there is a way
 // back: a pod that is late but was not declared dead renews and goes on.
-func leaseTable() map[LeaseState][]LeaseState {
-	return map[LeaseState][]LeaseState{
-		LeaseLive: {LeaseLate, LeaseLost, LeaseDead},
-		LeaseLate: {LeaseLive, LeaseLost, LeaseDead},
-		LeaseLost: {LeaseLive, LeaseDead},
+var leaseTable = [...]struct {
+	from, to LeaseState
+	when     string
+}{
+	{LeaseLive, LeaseLate, "a renewal is overdue"},
+	{LeaseLive, LeaseLost, "its end is near"},
+	{LeaseLive, LeaseDead, "the database refuses the pod"},
+
+	{LeaseLate, LeaseLive, "renewed"},
+	{LeaseLate, LeaseLost, "its end is near"},
+	{LeaseLate, LeaseDead, "the database refuses the pod"},
+
+	{LeaseLost, LeaseLive, "renewed: nobody took it meanwhile"},
+	{LeaseLost, LeaseLate, "renewed, but the answer took long"},
+	{LeaseLost, LeaseDead, "the database refuses the pod"},
+}
+
+// CheckLease returns ErrIllegalTransition unless a lease may go from one state
+// to the other.
+func CheckLease(from, to LeaseState) error {
+	for _, t := range leaseTable {
+		if t.from == from && t.to == to {
+			return nil
+		}
 	}
+	return fmt.Errorf("%w: lease from %v to %v", ErrIllegalTransition, from, to)
 }
 
 // LeaseTimes are the durations a lease is judged by.

@@ -9,43 +9,61 @@ import (
 // happen, however late or often messages arrive.
 var ErrIllegalTransition = errors.New("lifecycle: illegal transition")
 
-// table lists, for each state, the states that may follow. What is absent is
-// illegal. The diagrams under docs/diagrams are drawn from these tables.
-type table map[State][]State
+// transition is one line of a table. What no line names is illegal. The
+// diagrams under docs/diagrams are drawn from these tables.
+type transition struct {
+	from, to State
+	when     string
+}
 
 // taskTable is the whole lifecycle of a task.
-func taskTable() table {
-	return table{
-		// Failed: its condition panicked.
-		Pending: {Queued, Sleeping, Failed, Skipped, Canceled},
-		// Failed: it waited in the queue for too long.
-		Queued: {Running, Failed, Canceled},
-		// Queued: its lease was lost, or its pod handed it back.
-		Running:  {Queued, Backoff, Completed, Failed, Canceled},
-		Backoff:  {Queued, Failed, Canceled},
-		Sleeping: {Completed, Failed, Canceled},
-	}
+var taskTable = [...]transition{
+	{Pending, Queued, "parents ended, it may run"},
+	{Pending, Sleeping, "parents ended, it is a sleep"},
+	{Pending, Failed, "its condition panicked"},
+	{Pending, Skipped, "a parent or a condition skips it"},
+	{Pending, Canceled, "a parent, the policy or a cancel stops it"},
+
+	{Queued, Running, "claimed"},
+	{Queued, Failed, "waited in the queue for too long"},
+	{Queued, Canceled, "the policy or a cancel stops it"},
+
+	{Running, Queued, "lost or handed back"},
+	{Running, Backoff, "failed, may try again"},
+	{Running, Completed, "succeeded"},
+	{Running, Failed, "failed, lost too often"},
+	{Running, Canceled, "ended badly while its run stops"},
+
+	{Backoff, Queued, "its delay is over"},
+	{Backoff, Failed, "gave up waiting"},
+	{Backoff, Canceled, "the policy or a cancel stops it"},
+
+	{Sleeping, Completed, "its timer fired"},
+	{Sleeping, Failed, "gave up waiting"},
+	{Sleeping, Canceled, "the policy or a cancel stops it"},
 }
 
 // runTable is the whole lifecycle of a run.
-func runTable() table {
-	return table{
-		Pending: {Running, Canceled},
-		Running: {Completed, Failed, Canceled},
-	}
+var runTable = [...]transition{
+	{Pending, Running, "its start came"},
+	{Pending, Canceled, "canceled before its start"},
+
+	{Running, Completed, "all tasks ended, none failed unhandled"},
+	{Running, Failed, "all tasks ended, one failed unhandled"},
+	{Running, Canceled, "all tasks ended, a cancel took effect"},
 }
 
 // CheckTask returns ErrIllegalTransition unless a task may go from one state
 // to the other.
-func CheckTask(from, to State) error { return check("task", taskTable(), from, to) }
+func CheckTask(from, to State) error { return check("task", taskTable[:], from, to) }
 
 // CheckRun returns ErrIllegalTransition unless a run may go from one state to
 // the other.
-func CheckRun(from, to State) error { return check("run", runTable(), from, to) }
+func CheckRun(from, to State) error { return check("run", runTable[:], from, to) }
 
-func check(what string, t table, from, to State) error {
-	for _, next := range t[from] {
-		if next == to {
+func check(what string, table []transition, from, to State) error {
+	for i := range table {
+		if table[i].from == from && table[i].to == to {
 			return nil
 		}
 	}

@@ -61,9 +61,10 @@ func EdgeFlags(edge workflow.Child, parent State) Flags {
 	return flags
 }
 
-// DecideVerdict says what a task becomes once its last parent has ended. A
-// task without parents has no flags but those of conditions on the input.
-func DecideVerdict(flags Flags, traits workflow.Traits, hasParents bool) Verdict {
+// DecideVerdict says what a task becomes once the last of its parents has
+// ended, parents being how many it has. A task without parents has no flags
+// but those of conditions on the input.
+func DecideVerdict(flags Flags, traits workflow.Traits, parents int32) Verdict {
 	switch {
 	case flags&FlagCancel != 0:
 		return VerdictCancel
@@ -72,7 +73,7 @@ func DecideVerdict(flags Flags, traits workflow.Traits, hasParents bool) Verdict
 	case flags&FlagSkip != 0:
 		return VerdictSkip
 	}
-	allSkipped := hasParents && flags&FlagLive == 0
+	allSkipped := parents > 0 && flags&FlagLive == 0
 	if allSkipped && !traits.Has(workflow.TraitHoldsSettled) && !traits.Has(workflow.TraitRunIfAllSkipped) {
 		return VerdictSkip
 	}

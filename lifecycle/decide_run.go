@@ -1,0 +1,144 @@
+package lifecycle
+
+import "github.com/troupe-dev/troupe/workflow"
+
+// start lets the tasks without parents begin.
+func (d *decider) start() Answer {
+	switch d.run.State {
+	case Pending:
+	case Canceled:
+		return Stale
+	default:
+		return AlreadyYours
+	}
+	if !d.all() {
+		return Moved
+	}
+	d.lane = LaneNew
+	d.moveRun(Running, Event{Kind: EventRunStarted})
+	for i := range d.tasks {
+		t := &d.tasks[i]
+		if t.Flags != 0 || !t.WakeAt.IsZero() {
+			d.run.Slow = true // a condition on the input was judged, here or further down
+		}
+		if t.State == Pending && t.Parents == 0 {
+			d.settle(t, ending{step: RunStep})
+		}
+	}
+	return Moved
+}
+
+// cancel asks the run to stop.
+func (d *decider) cancel(c CancelRequested) Answer {
+	switch {
+	case d.run.State.Terminal():
+		return Stale
+	case d.run.Canceling:
+		return AlreadyYours
+	}
+	if !d.all() {
+		return Moved
+	}
+	d.run.Canceling, d.run.Slow = true, true
+	d.noteRun(Event{Kind: EventCancelRequested, By: CleanText(c.By), Text: CleanText(c.Reason)})
+	if d.run.State == Pending {
+		d.cancelUnstarted()
+		return Moved
+	}
+	d.sweep(d.cut)
+	if d.anyRunning() {
+		d.setTimer(Timer{Step: RunStep, Kind: CancelGraceTimer, At: d.now.Add(c.Grace)})
+	}
+	return Moved
+}
+
+// cancelUnstarted ends a run that has not begun: none of its tasks has either.
+// The graph may not be expanded into tasks yet; then there are none.
+func (d *decider) cancelUnstarted() {
+	for i := range d.tasks {
+		if t := &d.tasks[i]; t.State == Pending {
+			d.cut(t)
+		}
+	}
+	d.ended = nil // every task was canceled here; nobody is left to be told
+	d.run.Remaining = 0
+	d.run.Cut = true
+	d.moveRun(Canceled, Event{Kind: EventRunCanceled})
+}
+
+// fence ends the running tasks of a canceled run whose grace is over: what
+// their pods report later is stale, so nobody is named as their pod.
+func (d *decider) fence() Answer {
+	if !d.run.Canceling || d.run.State != Running {
+		return Stale
+	}
+	if !d.all() {
+		return Moved
+	}
+	for i := range d.tasks {
+		if t := &d.tasks[i]; t.State == Running {
+			d.run.Cut = true
+			d.stop(t, Canceled, Event{Kind: EventCanceled, By: byGrace, Pod: t.Pod})
+			t.Pod = 0
+		}
+	}
+	return Moved
+}
+
+func (d *decider) anyRunning() bool {
+	for i := range d.tasks {
+		if d.tasks[i].State == Running {
+			return true
+		}
+	}
+	return false
+}
+
+// endRun ends the run once nothing is left to do, or makes the task of the
+// failure handler first.
+func (d *decider) endRun() {
+	if d.run.State != Running || d.run.Remaining > 0 || len(d.out.Missing) > 0 || d.out.MissingAll {
+		return
+	}
+	if d.run.Unhandled && d.run.HasHandler && !d.run.HandlerMade && !d.run.Canceling {
+		d.makeHandler()
+		return
+	}
+	switch {
+	case d.run.Unhandled:
+		d.moveRun(Failed, Event{Kind: EventRunFailed})
+	case d.run.Cut:
+		d.moveRun(Canceled, Event{Kind: EventRunCanceled})
+	default:
+		d.moveRun(Completed, Event{Kind: EventRunCompleted})
+	}
+}
+
+func (d *decider) makeHandler() {
+	d.run.HandlerMade = true
+	d.run.Remaining = 1
+	d.index[d.run.Steps] = len(d.tasks)
+	d.tasks = append(d.tasks, Task{Step: d.run.Steps, State: Pending, Traits: workflow.TraitOnFailure})
+	d.lane = LaneContinuing
+	d.enqueue(&d.tasks[len(d.tasks)-1], Event{Kind: EventQueued})
+}
+
+// moveRun is the only place where a run changes its state.
+func (d *decider) moveRun(next State, event Event) {
+	if err := CheckRun(d.run.State, next); err != nil {
+		panic(err)
+	}
+	d.run.State = next
+	d.noteRun(event)
+	if next.Terminal() {
+		d.out.Ended = true
+		d.out.DropTimers = append(d.out.DropTimers, RunStep)
+		delete(d.timers, RunStep)
+	}
+}
+
+func (d *decider) noteRun(event Event) {
+	d.run.Events++
+	event.Step, event.N, event.At = RunStep, d.run.Events, d.now
+	d.out.Events = append(d.out.Events, event)
+}

@@ -1,0 +1,113 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Who ends a task that is not ended by its parents, as events name it.
+const (
+	byCancel   = "cancel"
+	byGrace    = "cancel_grace"
+	byFailFast = "fail_fast"
+)
+
+// settle decides what a task becomes whose last parent has ended.
+func (d *decider) settle(t *Task, last ending) {
+	switch {
+	case d.run.Canceling:
+		d.cut(t)
+		return
+	case d.run.Failing && stopsWith(t.Traits):
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast})
+		return
+	}
+	switch DecideVerdict(t.Flags, t.Traits, t.Parents) {
+	case VerdictCancel:
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: d.blame(t, last, FlagCancel)})
+	case VerdictFail:
+		d.fail(t, Event{Kind: EventFailed, Class: "condition", Text: t.Error})
+	case VerdictSkip:
+		d.stop(t, Skipped, Event{Kind: EventSkipped, By: d.blame(t, last, FlagSkip)})
+	case VerdictRun:
+		d.ready(t)
+	}
+}
+
+// ready lets a task begin: a function goes into the queue, a sleep sets its
+// timer.
+func (d *decider) ready(t *Task) {
+	switch {
+	case t.Traits.Has(workflow.TraitSleep):
+		d.sleep(t, d.now.Add(t.Sleep))
+	case t.Traits.Has(workflow.TraitSleepUntil):
+		if t.WakeAt.IsZero() {
+			d.fail(t, Event{Kind: EventFailed, Class: "condition", Text: "sleep until: no instant was given"})
+			return
+		}
+		d.sleep(t, t.WakeAt)
+	default:
+		d.enqueue(t, Event{Kind: EventQueued})
+	}
+}
+
+func (d *decider) sleep(t *Task, until time.Time) {
+	d.run.Slow = true
+	d.move(t, Sleeping, Event{Kind: EventSleeping, WakeAt: until})
+	d.setTimer(Timer{Step: t.Step, Kind: SleepTimer, At: until, Epoch: t.Epoch})
+}
+
+func (d *decider) enqueue(t *Task, event Event) {
+	d.move(t, Queued, event)
+	d.place(Enqueue{Step: t.Step, Lane: d.lane, Suspect: t.Lost > 0})
+	if t.StartTimeout > 0 {
+		d.setTimer(Timer{Step: t.Step, Kind: QueueTimer, At: d.now.Add(t.StartTimeout), Epoch: t.Epoch})
+	}
+}
+
+// stop ends a task that did not get to its own end.
+func (d *decider) stop(t *Task, state State, event Event) {
+	d.run.Slow = true
+	d.move(t, state, event)
+}
+
+// cut ends a task because the run was asked to stop.
+func (d *decider) cut(t *Task) {
+	d.run.Cut = true
+	d.stop(t, Canceled, Event{Kind: EventCanceled, By: byCancel})
+}
+
+// fail ends a task as failed and applies the failure policy of the run.
+func (d *decider) fail(t *Task, event Event) {
+	t.Class, t.Error = event.Class, event.Text
+	d.run.Slow = true
+	d.move(t, Failed, event)
+	if Handled(t.Children) {
+		return
+	}
+	d.run.Unhandled = true
+	if d.run.Policy != workflow.FailFast || d.run.Failing || t.Traits.Has(workflow.TraitOnFailure) {
+		return
+	}
+	d.run.Failing = true
+	d.sweep(func(t *Task) {
+		if stopsWith(t.Traits) {
+			d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast})
+		}
+	})
+}
+
+// sweep visits the tasks that wait to run: queued, sleeping and backoff.
+// Pending ones are reached by the cascade once their parents have ended, which
+// keeps a task from ending before its parents.
+func (d *decider) sweep(visit func(*Task)) {
+	if !d.all() {
+		return
+	}
+	for i := range d.tasks {
+		if t := &d.tasks[i]; t.State == Queued || t.State == Sleeping || t.State == Backoff {
+			visit(t)
+		}
+	}
+}
