@@ -8,13 +8,15 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Wake is one hint.
+// Wake is one hint. A zero name means that there was more than a notice
+// carries: every queue, every run that is waited for or executed here.
 type Wake struct {
 	Kind  WakeKind
-	Queue string         // WakeReady
-	Count int            // WakeReady: how many tasks became ready
-	At    time.Time      // WakeTimer: when the earliest new timer is due
-	Run   workflow.RunID // WakeEnded, WakeCanceling
+	Queue string         // WakeReady; "": any queue
+	Count int            // WakeReady: how many tasks became ready; 0: unknown
+	Key   uint64         // WakeReady: the same on every pod that hears of it; 0: unknown
+	At    time.Time      // WakeTimer: when the earliest new timer is due; zero: unknown
+	Run   workflow.RunID // WakeEnded, WakeCanceling; zero: any run
 }
 
 // WakeKind says what there may be to do.
@@ -46,7 +48,7 @@ type Ping struct {
 	Epoch    int64
 	Mode     Mode
 	Pods     int   // living pods
-	Relayed  int64 // wakes relayed in this term so far
+	Relayed  int64 // wakes that this pod has notified in this term so far
 	Resigned bool  // the last ping of a leader that steps down
 }
 
