@@ -19,10 +19,11 @@ const (
 	contributingLines = 100
 )
 
-// emptyNames say nothing about what a file or a package holds.
+// emptyNames say nothing about what a file or a package holds. (A handle is
+// something here: what registering a workflow returns.)
 var emptyNames = []string{
 	"util", "utils", "helper", "helpers", "common", "misc", "base", "impl", "manager", "processor", "service",
-	"data", "info", "item", "object", "handle", "do", "process", "generic", "shared", "types", "models", "pkg",
+	"data", "info", "item", "object", "do", "process", "generic", "shared", "types", "models", "pkg",
 	"lib", "temp", "new",
 }
 
