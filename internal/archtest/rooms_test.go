@@ -42,10 +42,16 @@ var rooms = map[string]room{
 		ours: []string{"workflow", "internal/clock"},
 	},
 
-	"persistence/memory":   {ours: []string{"workflow", "lifecycle", "persistence", "internal/clock"}},
-	"persistence/postgres": {ours: []string{"workflow", "lifecycle", "persistence", "internal/clock"}, outside: []string{pgx}},
+	"persistence/snapshot": {std: pure, ours: []string{"workflow", "lifecycle", "persistence"}},
+	"persistence/memory": {
+		ours: []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock"},
+	},
+	"persistence/postgres": {
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock"},
+		outside: []string{pgx},
+	},
 	"persistence/storetest": {
-		ours:    []string{"workflow", "lifecycle", "persistence"},
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot"},
 		outside: []string{testify, goCmp},
 	},
 	"cluster/postgres": {
