@@ -46,7 +46,9 @@ func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
 // only while the batch has granted fewer children than it completed tasks, and
 // only if no row of another tenant lies below the place it would get.
 // lowestOther is the lowest fair id of another tenant in that queue, 0 if
-// there is none.
+// there is none. The child keeps that place: its tenant's counter and the
+// frontier move as if it had been queued and served, or else tenants that come
+// later would start below everything its own tenant queues from then on.
 func MayInline(granted, completed int, place, lowestOther int64) bool {
 	return granted < completed && (lowestOther == 0 || lowestOther > place)
 }

@@ -1,0 +1,299 @@
+package lifecycle
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// history drives a run to its end with facts chosen by a source.
+type history struct {
+	*world
+	source
+	cancels bool
+	past    []TaskReported // reports made so far
+	seen    map[Answer]int
+}
+
+// historyMax bounds the facts of one history: retries, losses and releases are
+// chosen rarely enough that a run ends long before.
+const historyMax = 5000
+
+func (h *history) drive() {
+	h.tb.Helper()
+	h.inputConditions()
+	if h.cancels && chance(h, 20) {
+		h.cancel()
+	}
+	if h.run.State == Pending {
+		h.answer(h.apply(RunStarted{}), Moved)
+	}
+	for range historyMax {
+		if h.run.State.Terminal() {
+			h.afterEnd()
+			return
+		}
+		h.step()
+	}
+	require.Fail(h.tb, "the run does not end")
+}
+
+func (h *history) answer(d Decision, want Answer) {
+	h.tb.Helper()
+	require.Equal(h.tb, []Answer{want}, d.Answers)
+	h.seen[want]++
+}
+
+// inputConditions marks tasks as conditions on the input would.
+func (h *history) inputConditions() {
+	for i := range h.tasks {
+		t := &h.tasks[i]
+		switch {
+		case chance(h, 20):
+			t.Flags |= FlagSkip
+		case chance(h, 60):
+			t.Flags |= FlagFail
+			t.Error = "condition panicked"
+		}
+		if t.Traits.Has(workflow.TraitSleepUntil) && chance(h, 2) {
+			t.WakeAt = h.now.Add(time.Hour)
+		}
+	}
+}
+
+// step lets one thing happen.
+func (h *history) step() {
+	h.tb.Helper()
+	switch {
+	case chance(h, 12):
+		h.repeat()
+	case h.cancels && chance(h, 60) && !h.run.Canceling:
+		h.cancel()
+	default:
+		queued, running, timers := h.in(Queued), h.in(Running), h.timerKeys()
+		n := len(queued) + len(running) + len(timers)
+		require.Positive(h.tb, n, "nothing can happen any more")
+		switch i := h.IntN(n); {
+		case i < len(queued):
+			h.claim(queued[i], 1+int64(h.IntN(3)))
+		case i < len(queued)+len(running):
+			h.end(running[i-len(queued)])
+		default:
+			h.fireOne(timers[i-len(queued)-len(running)])
+		}
+	}
+}
+
+func (h *history) timerKeys() []timerKey {
+	var keys []timerKey
+	for key := range h.timers {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b timerKey) int {
+		return int(a.step-b.step)*10 + int(a.kind) - int(b.kind)
+	})
+	return keys
+}
+
+func (h *history) fireOne(key timerKey) {
+	h.tb.Helper()
+	timer := h.timers[key]
+	current := key.step == RunStep || h.tasks[key.step].Epoch == timer.Epoch
+	d := h.fire(key)
+	if current {
+		h.answer(d, Moved)
+		h.answer(h.apply(TimerFired{Step: timer.Step, Timer: timer.Kind, Epoch: timer.Epoch}), Stale)
+		return
+	}
+	h.answer(d, Stale)
+}
+
+func (h *history) cancel() {
+	h.tb.Helper()
+	h.answer(h.apply(CancelRequested{Reason: "enough", By: "test", Grace: time.Second}), Moved)
+	want := AlreadyYours
+	if h.run.State.Terminal() {
+		want = Stale
+	}
+	h.answer(h.apply(CancelRequested{Reason: "again"}), want)
+}
+
+// end reports how an attempt ended, after reports that must not count.
+func (h *history) end(step int32) {
+	h.tb.Helper()
+	r := h.report(step, h.randomReport(step))
+	for _, wrong := range []TaskReported{{Epoch: r.Epoch - 1, Pod: r.Pod}, {Epoch: r.Epoch, Pod: r.Pod + 1}} {
+		wrong.Step, wrong.Kind = r.Step, r.Kind
+		require.NotContains(h.tb, h.apply(wrong).Answers, Moved, "a report of another attempt counts")
+	}
+	if chance(h, 10) {
+		other := r // the same report twice in one batch
+		d := h.apply(r, other)
+		require.Equal(h.tb, []Answer{Moved, AlreadyYours}, d.Answers)
+	} else {
+		h.answer(h.apply(r), Moved)
+		h.answer(h.apply(r), AlreadyYours)
+	}
+	h.past = append(h.past, r)
+}
+
+func (h *history) randomReport(step int32) TaskReported {
+	switch h.IntN(12) {
+	case 0:
+		return TaskReported{Kind: Errored, Class: "boom", Error: "no"}
+	case 1:
+		return TaskReported{Kind: Errored, Class: "boom", TimedOut: "attempt", Error: "slow"}
+	case 2:
+		return TaskReported{Kind: Errored, Class: "boom", Retry: true, RetryIn: time.Second}
+	case 3:
+		return TaskReported{Kind: Lost, MaxLost: 3}
+	case 4:
+		return TaskReported{Kind: Released}
+	}
+	r := TaskReported{Kind: Succeeded}
+	for _, c := range h.tasks[step].Children {
+		edge := EdgeFlag{Child: c.Step}
+		switch {
+		case c.Conditioned && chance(h, 3):
+			edge.Flags = FlagSkip
+		case c.Conditioned && chance(h, 10):
+			edge.Flags, edge.Error = FlagFail, "condition panicked"
+		}
+		if h.tasks[c.Step].Traits.Has(workflow.TraitSleepUntil) {
+			edge.WakeAt = h.now.Add(time.Minute)
+		}
+		r.Edges = append(r.Edges, edge)
+	}
+	return r
+}
+
+// repeat sends an old report again: it may be recognised, it never counts.
+func (h *history) repeat() {
+	h.tb.Helper()
+	if len(h.past) == 0 {
+		return
+	}
+	d := h.apply(pick(h, h.past...))
+	require.NotContains(h.tb, d.Answers, Moved)
+	require.False(h.tb, d.RunChanged)
+	require.Empty(h.tb, d.Tasks)
+	require.Empty(h.tb, d.Events)
+	h.seen[d.Answers[0]]++
+}
+
+// afterEnd shows that terminal is sticky.
+func (h *history) afterEnd() {
+	h.tb.Helper()
+	for step := range h.counts {
+		var kinds []EventKind
+		for _, e := range h.events {
+			if e.Step == step {
+				kinds = append(kinds, e.Kind)
+			}
+		}
+		require.Equal(h.tb, h.folded[step], Fold(kinds))
+	}
+	run := h.run
+	for range 3 {
+		h.repeat()
+	}
+	h.apply(RunStarted{})
+	h.answer(h.apply(CancelRequested{}), Stale)
+	h.answer(h.apply(TimerFired{Step: RunStep, Timer: CancelGraceTimer}), Stale)
+	for step := range h.tasks {
+		for epoch := range h.tasks[step].Epoch + 1 {
+			h.answer(h.apply(TimerFired{Step: int32(step), Timer: BackoffTimer, Epoch: epoch - 1}), Stale)
+		}
+	}
+	require.Equal(h.tb, run, h.run)
+}
+
+// TestRandomHistoriesKeepThePromises drives random graphs through random
+// histories; world checks the promises after every fact. TROUPE_TEST_SEED
+// replays one, TROUPE_TEST_RUNS asks for more.
+func TestRandomHistoriesKeepThePromises(t *testing.T) {
+	t.Parallel()
+	seeds := seeds(t, 1500)
+	answers, ends := map[Answer]int{}, map[State]int{}
+	handled := 0
+	for _, seed := range seeds {
+		ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			h := &history{
+				world: newWorld(t, randomPlan(random, 12)), source: random,
+				cancels: chance(random, 3), seen: answers,
+			}
+			h.drive()
+			ends[h.run.State]++
+			if h.run.HandlerMade {
+				handled++
+			}
+		})
+		require.True(t, ok, "replay with TROUPE_TEST_SEED=%d", seed)
+	}
+	if len(seeds) > 1 {
+		for _, a := range []Answer{Moved, AlreadyYours, Stale} {
+			require.Greater(t, answers[a], 100, "answer %d", a)
+		}
+		for _, s := range []State{Completed, Failed, Canceled} {
+			require.Greater(t, ends[s], 20, "runs that end %v", s)
+		}
+		require.Greater(t, handled, 20, "runs with a failure handler")
+	}
+}
+
+func seeds(t *testing.T, count uint64) []uint64 {
+	t.Helper()
+	number := func(name string) (uint64, error) {
+		text, ok := os.LookupEnv(name)
+		if !ok {
+			return 0, errors.New("not set")
+		}
+		return strconv.ParseUint(text, 10, 64)
+	}
+	if seed, err := number("TROUPE_TEST_SEED"); err == nil {
+		return []uint64{seed}
+	}
+	if more, err := number("TROUPE_TEST_RUNS"); err == nil {
+		count = more
+	}
+	all := make([]uint64, count)
+	for i := range all {
+		all[i] = uint64(i)
+	}
+	return all
+}
+
+// FuzzHistory lets the fuzzer choose graph and facts.
+func FuzzHistory(f *testing.F) {
+	f.Add([]byte{0, 1, 5, 3, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+	f.Add([]byte("a diamond with a condition, a sleep and a cancel in the middle of it"))
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		chosen := &bytesSource{left: choices}
+		h := &history{
+			world: newWorld(t, randomPlan(chosen, 12)), source: chosen,
+			cancels: chance(chosen, 2), seen: map[Answer]int{},
+		}
+		h.limitedDrive()
+	})
+}
+
+// limitedDrive drives until the fuzzer's choices are used up.
+func (h *history) limitedDrive() {
+	h.tb.Helper()
+	h.inputConditions()
+	h.apply(RunStarted{})
+	chosen, ok := h.source.(*bytesSource)
+	require.True(h.tb, ok)
+	for len(chosen.left) > 0 && !h.run.State.Terminal() {
+		h.step()
+	}
+}

@@ -1,0 +1,201 @@
+package lifecycle
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// fate says beforehand how everything in a run goes that is not decided by the
+// engine.
+type fate struct {
+	fails      []bool             // per step: its only attempt fails
+	input      []Flags            // per step: what conditions on the input say
+	instants   []bool             // per step: the input gives an instant to sleep until
+	conditions map[[2]int32]Flags // parent, child: what conditions on the parent say
+}
+
+func randomFate(s source, p plan, mayFail bool) fate {
+	f := fate{conditions: map[[2]int32]Flags{}}
+	flags := func(skip, panics int) Flags {
+		switch {
+		case chance(s, skip):
+			return FlagSkip
+		case mayFail && chance(s, panics):
+			return FlagFail
+		}
+		return 0
+	}
+	for i, step := range p.steps {
+		f.fails = append(f.fails, mayFail && chance(s, 6))
+		f.input = append(f.input, flags(15, 40))
+		f.instants = append(f.instants, !mayFail || !chance(s, 4))
+		for _, e := range step.edges {
+			if e.conditioned {
+				f.conditions[[2]int32{int32(e.parent), int32(i)}] = flags(3, 10)
+			}
+		}
+	}
+	return f
+}
+
+// oracle says how every task ends, by looking at the final states of parents
+// and nothing else: no counters, no flags gathered on the way, no order. It
+// repeats the rules of the design in its own words and knows neither the
+// policy FailFast nor cancels, which depend on when things happen.
+func oracle(p plan, f fate) []State {
+	ends := make([]State, len(p.steps))
+	for i, step := range p.steps {
+		ends[i] = oracleEnd(step, int32(i), f, ends)
+	}
+	return ends
+}
+
+func oracleEnd(step planStep, i int32, f fate, ends []State) State {
+	const ok, skip, cancel = "ok", "skip", "cancel"
+	meaning := map[workflow.EdgeKind]map[State]string{
+		workflow.Plain:   {Completed: ok, Skipped: skip, Failed: cancel, Canceled: cancel},
+		workflow.Maybe:   {Completed: ok, Skipped: ok, Failed: cancel, Canceled: cancel},
+		workflow.Settled: {Completed: ok, Skipped: ok, Failed: ok, Canceled: ok},
+	}
+	votes := map[string]int{}
+	panics := f.input[i] == FlagFail
+	if f.input[i] == FlagSkip {
+		votes[skip]++
+	}
+	skipped, held := 0, false
+	for _, e := range step.edges {
+		parent := ends[e.parent]
+		votes[meaning[e.kind][parent]]++
+		condition := f.conditions[[2]int32{int32(e.parent), i}]
+		switch {
+		case e.conditioned && parent != Completed:
+			votes[skip]++
+		case condition == FlagSkip:
+			votes[skip]++
+		case condition == FlagFail:
+			panics = true
+		}
+		if parent == Skipped {
+			skipped++
+		}
+		held = held || e.kind == workflow.Settled
+	}
+	nothingRan := len(step.edges) > 0 && skipped == len(step.edges)
+	switch {
+	case votes[cancel] > 0:
+		return Canceled
+	case panics:
+		return Failed
+	case votes[skip] > 0, nothingRan && !held && !step.traits.Has(workflow.TraitRunIfAllSkipped):
+		return Skipped
+	case step.traits.Has(workflow.TraitSleepUntil) && !f.instants[i]:
+		return Failed
+	case step.traits.Has(workflow.TraitSleepUntil), step.traits.Has(workflow.TraitSleep):
+		return Completed
+	case f.fails[i]:
+		return Failed
+	}
+	return Completed
+}
+
+// oracleRun says how the run ends.
+func oracleRun(p plan, ends []State) State {
+	for i, end := range ends {
+		children, settled := 0, 0
+		for _, other := range p.steps {
+			for _, e := range other.edges {
+				if e.parent == i {
+					children++
+					if e.kind == workflow.Settled {
+						settled++
+					}
+				}
+			}
+		}
+		if end == Failed && (children == 0 || settled < children) {
+			return Failed
+		}
+	}
+	return Completed
+}
+
+// follow drives the run as fate has it, in an order of the source's choice.
+func (h *history) follow(f fate) {
+	h.tb.Helper()
+	for i := range h.plan.steps {
+		h.tasks[i].Flags = f.input[i]
+		if f.instants[i] {
+			h.tasks[i].WakeAt = h.now.Add(time.Hour)
+		}
+	}
+	h.apply(RunStarted{})
+	for !h.run.State.Terminal() {
+		var sleeps []timerKey
+		for _, key := range h.timerKeys() {
+			if key.kind == SleepTimer {
+				sleeps = append(sleeps, key)
+			}
+		}
+		queued, running := h.in(Queued), h.in(Running)
+		switch i := h.IntN(len(queued) + len(running) + len(sleeps)); {
+		case i < len(queued):
+			h.claim(queued[i], 1)
+		case i < len(queued)+len(running):
+			step := running[i-len(queued)]
+			h.apply(h.report(step, f.report(h.world, step)))
+		default:
+			h.fire(sleeps[i-len(queued)-len(running)])
+		}
+	}
+}
+
+func (f fate) report(w *world, step int32) TaskReported {
+	if int(step) < len(f.fails) && f.fails[step] {
+		return TaskReported{Kind: Errored, Class: "boom"}
+	}
+	r := TaskReported{Kind: Succeeded}
+	for _, c := range w.tasks[step].Children {
+		if flags := f.conditions[[2]int32{step, c.Step}]; flags != 0 {
+			r.Edges = append(r.Edges, EdgeFlag{Child: c.Step, Flags: flags})
+		}
+	}
+	return r
+}
+
+// TestAnyOrderEndsAsTheOracleSays follows the same fate in several orders.
+// Without races between a failure or a cancel and the rest, the order of
+// independent tasks does not matter.
+func TestAnyOrderEndsAsTheOracleSays(t *testing.T) {
+	t.Parallel()
+	ends := map[State]int{}
+	for _, seed := range seeds(t, 600) {
+		ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			p := randomPlan(random, 12)
+			f := randomFate(random, p, p.policy == workflow.FinishSiblings)
+			want := oracle(p, f)
+			for range 3 {
+				h := &history{world: newWorld(t, p), source: random, seen: map[Answer]int{}}
+				h.follow(f)
+				require.Equal(t, want, h.states()[:len(p.steps)])
+				require.Equal(t, oracleRun(p, want), h.run.State)
+				require.Equal(t, p.hasHandler && h.run.State == Failed, h.run.HandlerMade)
+			}
+			for _, end := range want {
+				ends[end]++
+			}
+		})
+		require.True(t, ok, "replay with TROUPE_TEST_SEED=%d", seed)
+	}
+	if len(ends) > 1 {
+		for _, s := range []State{Completed, Failed, Skipped, Canceled} {
+			require.Greater(t, ends[s], 50, "tasks that end %v", s)
+		}
+	}
+}

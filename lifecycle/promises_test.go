@@ -1,0 +1,122 @@
+package lifecycle
+
+import (
+	"github.com/stretchr/testify/require"
+)
+
+// check holds the promises that any run keeps between two transactions.
+func (w *world) check(d Decision) {
+	w.tb.Helper()
+	w.checkEnd(d)
+	w.checkParentsFirst()
+	w.checkHistory()
+	w.checkWaits()
+}
+
+// checkEnd: a run has ended exactly when all of its tasks have, and what is
+// left to do is counted right (I6).
+func (w *world) checkEnd(d Decision) {
+	w.tb.Helper()
+	open, sinks := 0, int32(0)
+	for i := range w.tasks {
+		if !w.tasks[i].State.Terminal() {
+			open++
+			if len(w.tasks[i].Children) == 0 {
+				sinks++
+			}
+		}
+	}
+	require.Equal(w.tb, open == 0, w.run.State.Terminal(), "run %v with %d open tasks", w.run.State, open)
+	require.Equal(w.tb, sinks, w.run.Remaining, "what remains is the number of open tasks without children")
+	require.Equal(w.tb, w.run.Remaining == 0, w.run.State.Terminal())
+	if d.Ended {
+		require.True(w.tb, w.run.State.Terminal())
+	}
+	if w.run.State.Terminal() {
+		require.Empty(w.tb, w.timers, "a run that ended waits for nothing")
+	}
+}
+
+// checkParentsFirst: no task begins or ends before its parents have ended
+// (I5), but for the pending tasks of a run that never began.
+func (w *world) checkParentsFirst() {
+	w.tb.Helper()
+	for i, step := range w.plan.steps {
+		t := w.tasks[i]
+		open := int32(0)
+		for _, e := range step.edges {
+			if !w.tasks[e.parent].State.Terminal() {
+				open++
+			}
+		}
+		if w.run.State == Canceled && t.Epoch == 1 && t.Pending > 0 {
+			continue
+		}
+		require.Equal(w.tb, open, t.Pending, "step %d counts its open parents", i)
+		if open > 0 {
+			require.Equal(w.tb, Pending, t.State, "step %d has open parents", i)
+		} else if w.run.State != Pending {
+			require.NotEqual(w.tb, Pending, t.State, "step %d has no open parents", i)
+		}
+	}
+}
+
+// checkHistory: the events of every task and of the run are gapless, each is a
+// legal transition, and together they give the state (I10).
+func (w *world) checkHistory() {
+	w.tb.Helper()
+	for _, e := range w.events[w.checked:] {
+		w.counts[e.Step]++
+		require.Equal(w.tb, w.counts[e.Step], e.N, "events of step %d are gapless", e.Step)
+		next := e.Kind.Next()
+		if next == 0 {
+			continue
+		}
+		if from, ok := w.folded[e.Step]; ok || e.Step != RunStep {
+			check := CheckTask
+			if e.Step == RunStep {
+				check = CheckRun
+			}
+			require.NoError(w.tb, check(max(from, Pending), next))
+		}
+		w.folded[e.Step] = next
+	}
+	w.checked = len(w.events)
+	require.Equal(w.tb, w.run.State, w.folded[RunStep])
+	require.Equal(w.tb, w.run.Events, w.counts[RunStep])
+	for i := range w.tasks {
+		step := int32(i)
+		if w.tasks[i].State != max(w.folded[step], Pending) || w.tasks[i].Epoch != w.counts[step] {
+			w.tb.Fatalf("step %d: %+v after %d events that lead to %v", i, w.tasks[i], w.counts[step], w.folded[step])
+		}
+	}
+}
+
+// checkWaits: whatever waits is woken by exactly one thing, and nothing else
+// is kept for later.
+func (w *world) checkWaits() {
+	w.tb.Helper()
+	for i := range w.tasks {
+		t, step := &w.tasks[i], int32(i)
+		_, placed := w.queue[step]
+		sleep, sleeping := w.timers[timerKey{step, SleepTimer}]
+		backoff, retrying := w.timers[timerKey{step, BackoffTimer}]
+		wait, limited := w.timers[timerKey{step, QueueTimer}]
+		queued := t.State == Queued
+		switch {
+		case queued && !placed:
+			w.tb.Fatalf("step %d is queued and has no place", i)
+		case sleeping != (t.State == Sleeping) || sleeping && sleep.Epoch != t.Epoch:
+			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, sleep)
+		case retrying != (t.State == Backoff) || retrying && backoff.Epoch != t.Epoch:
+			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, backoff)
+		case queued && limited != (t.StartTimeout > 0) || queued && limited && wait.Epoch != t.Epoch:
+			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, wait)
+		case t.State.Terminal() && limited:
+			w.tb.Fatalf("step %d has ended with timer %+v", i, wait)
+		}
+	}
+	if w.run.Canceling && len(w.in(Running)) > 0 {
+		require.Contains(w.tb, w.timers, timerKey{RunStep, CancelGraceTimer})
+	}
+}

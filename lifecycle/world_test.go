@@ -1,0 +1,192 @@
+package lifecycle
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+// world is one run in a store that does what the callers of Decide must do:
+// load few rows, load more when asked, write everything. It checks the
+// promises of a run after every fact.
+type world struct {
+	tb     testing.TB
+	plan   plan
+	run    Run
+	tasks  []Task
+	now    time.Time
+	events []Event
+	queue  map[int32]Enqueue // as in a store, rows may outlive their task's wait
+	timers map[timerKey]Timer
+
+	checked int             // events that were checked
+	counts  map[int32]int64 // of events per step
+	folded  map[int32]State // of events per step
+}
+
+type timerKey struct {
+	step int32
+	kind TimerKind
+}
+
+func newWorld(tb testing.TB, p plan) *world {
+	tb.Helper()
+	g := p.graph()
+	w := &world{
+		tb: tb, plan: p, run: NewRun(g), now: time.Unix(0, 0).UTC(),
+		queue: map[int32]Enqueue{}, timers: map[timerKey]Timer{},
+		counts: map[int32]int64{}, folded: map[int32]State{},
+	}
+	for i := range g.Nodes {
+		w.tasks = append(w.tasks, NewTask(int32(i), &g.Nodes[i]))
+	}
+	w.events = []Event{{Step: RunStep, N: 1, Kind: EventRunCreated, At: w.now}}
+	return w
+}
+
+// apply decides on facts the way a store does and writes the decision.
+func (w *world) apply(facts ...Fact) Decision {
+	w.tb.Helper()
+	few := w.rows(facts)
+	before := clone(few)
+	d := Decide(w.run, few, facts, w.now)
+	w.same(before, few, "Decide changed its arguments")
+
+	all := Decide(w.run, w.allRows(), facts, w.now)
+	require.False(w.tb, all.MissingAll)
+	require.Empty(w.tb, all.Missing)
+	if d.MissingAll || len(d.Missing) > 0 {
+		d = all
+	}
+	w.same(all, d, "few rows and all rows decide differently")
+	w.write(d)
+	w.check(d)
+	return d
+}
+
+func (w *world) same(want, got any, what string) {
+	w.tb.Helper()
+	if !reflect.DeepEqual(want, got) {
+		w.tb.Fatalf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
+	}
+}
+
+// rows are the tasks that the facts name and their children.
+func (w *world) rows(facts []Fact) Rows {
+	steps := map[int32]bool{}
+	add := func(step int32) {
+		if step < 0 || int(step) >= len(w.tasks) {
+			return
+		}
+		steps[step] = true
+		for _, c := range w.tasks[step].Children {
+			steps[c.Step] = true
+		}
+	}
+	for _, fact := range facts {
+		switch f := fact.(type) {
+		case TaskReported:
+			add(f.Step)
+		case TimerFired:
+			add(f.Step)
+		case RunStarted, CancelRequested:
+		}
+	}
+	var rows Rows
+	for i := range w.tasks {
+		if steps[int32(i)] {
+			rows.Tasks = append(rows.Tasks, w.tasks[i])
+		}
+	}
+	return rows
+}
+
+func (w *world) allRows() Rows { return Rows{Tasks: slices.Clone(w.tasks), Complete: true} }
+
+func clone(r Rows) Rows {
+	r.Tasks = slices.Clone(r.Tasks)
+	for i := range r.Tasks {
+		r.Tasks[i].Children = slices.Clone(r.Tasks[i].Children)
+	}
+	return r
+}
+
+func (w *world) write(d Decision) {
+	w.tb.Helper()
+	require.Equal(w.tb, w.run != d.Run, d.RunChanged)
+	w.run = d.Run
+	for _, t := range d.Tasks {
+		w.tasks[t.Step] = t
+	}
+	for _, t := range d.Created {
+		require.Equal(w.tb, len(w.tasks), int(t.Step), "a created task takes the next step")
+		w.tasks = append(w.tasks, t)
+	}
+	for _, e := range d.Enqueued {
+		require.Equal(w.tb, Queued, w.tasks[e.Step].State, "only queued tasks get a place")
+		w.queue[e.Step] = e
+	}
+	for key := range w.timers {
+		if slices.Contains(d.DropTimers, key.step) {
+			delete(w.timers, key)
+		}
+	}
+	for _, t := range d.Timers {
+		w.timers[timerKey{t.Step, t.Kind}] = t
+	}
+	w.events = append(w.events, d.Events...)
+}
+
+// claim grants a queued task to a pod.
+func (w *world) claim(step int32, pod int64) Event {
+	w.tb.Helper()
+	t, event := Claim(w.tasks[step], pod, w.now)
+	_, ok := w.queue[step]
+	require.True(w.tb, ok, "a queued task has a place")
+	delete(w.queue, step)
+	w.tasks[step] = t
+	w.events = append(w.events, event)
+	return event
+}
+
+// report says how the attempt that runs now ended.
+func (w *world) report(step int32, r TaskReported) TaskReported {
+	t := w.tasks[step]
+	r.Step, r.Epoch, r.Pod = step, t.Epoch, t.Pod
+	return r
+}
+
+// fire takes a timer out of the store and applies it, moving the clock on if
+// it is not due yet.
+func (w *world) fire(key timerKey) Decision {
+	w.tb.Helper()
+	timer, ok := w.timers[key]
+	require.True(w.tb, ok, "no such timer")
+	delete(w.timers, key)
+	if timer.At.After(w.now) {
+		w.now = timer.At
+	}
+	return w.apply(TimerFired{Step: timer.Step, Timer: timer.Kind, Epoch: timer.Epoch})
+}
+
+func (w *world) in(states ...State) []int32 {
+	var steps []int32
+	for i := range w.tasks {
+		if slices.Contains(states, w.tasks[i].State) {
+			steps = append(steps, int32(i))
+		}
+	}
+	return steps
+}
+
+func (w *world) states() []State {
+	states := make([]State, len(w.tasks))
+	for i := range w.tasks {
+		states[i] = w.tasks[i].State
+	}
+	return states
+}
