@@ -17,7 +17,7 @@ type Trigger struct {
 	Key          string   // idempotency key; "": none
 	InputHash    [32]byte // compared when the key exists
 	Input        []byte
-	At           time.Time // zero: now
+	At           time.Time // zero or in the past: now
 	Queue        string    // "": the default queue
 	Labels       map[string]string
 	TraceContext string

@@ -8,6 +8,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// ClassBadRow is the class of an attempt that failed because the database
+// refused what it reported.
+const ClassBadRow = "bad_row"
+
 // Transition is the report of a pod on one task that it holds.
 type Transition struct {
 	Task     workflow.TaskID
@@ -34,7 +38,10 @@ type Record struct {
 
 	// InlineLimit is how many children that become ready may be granted to
 	// this pod at once; 0: none. InlineHandlers and InlineQueues are what the
-	// pod registers and serves.
+	// pod registers and serves. Only runs that are not slow and of which the
+	// record reports nothing but plain completions have children granted so. A
+	// child granted takes its place as if it had been queued and claimed: its
+	// tenant's counter and the frontier of its queue move on.
 	InlineLimit    int
 	InlineHandlers []int32
 	InlineQueues   []string
@@ -69,8 +76,10 @@ type Journal interface {
 	// RecordInTx calls fn with an open transaction of the adapter's own type,
 	// then records the transition that fn returns in that transaction and
 	// commits. If fn returns an error nothing of the transaction is kept and
-	// the error is returned. A serialization failure or a deadlock calls fn
-	// again, at most three times in all.
+	// the error is returned. Unless the answer is Moved, nothing of the
+	// transaction is kept either: a fenced attempt leaves no trace. A
+	// serialization failure or a deadlock calls fn again, at most three times
+	// in all.
 	RecordInTx(ctx context.Context, record Record, fn func(ctx context.Context, tx any) (Transition, error)) (Recorded, error)
 
 	// CancelRun asks a run of a tenant to stop. It is idempotent; Result is

@@ -8,8 +8,8 @@ import (
 // Fired is what FireTimers did.
 type Fired struct {
 	Now   time.Time
-	Count int
-	Late  []time.Duration // how late each timer that fired was
+	Count int             // timers that had an effect
+	Late  []time.Duration // how late each of them was
 	Next  time.Time       // earliest timer left; zero: none
 	Wake  Wake
 }

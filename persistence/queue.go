@@ -20,9 +20,12 @@ type ClaimRequest struct {
 
 // Claimed answers a claim.
 type Claimed struct {
-	Now       time.Time
-	Grants    []Grant
-	Scanned   int   // queue rows looked at; fewer than Limit: nothing more is ready above After
+	Now    time.Time
+	Grants []Grant
+	// Scanned counts the queue rows granted or discarded; fewer than Limit:
+	// nothing more is ready for this pod above After. An answer that repeats an
+	// earlier one looked at nothing and says Limit.
+	Scanned   int
 	Discarded int   // rows of tasks that were no longer queued, removed
 	Lowest    int64 // lowest fair id granted; 0: none
 }

@@ -1,0 +1,146 @@
+package memory
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// batch is one transaction: its instant and what it changed that others wait
+// for. It lives while the store is locked.
+type batch struct {
+	s        *Store
+	now      time.Time
+	wake     persistence.Wake
+	enqueued []enqueued // not in their queues yet
+}
+
+// enqueued is a task that became ready in this batch.
+type enqueued struct {
+	run     *run
+	step    int32
+	lane    lifecycle.Lane
+	suspect bool
+	inline  bool // may be granted at once
+}
+
+// decide applies facts to a run and writes all that they change.
+func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
+	d := lifecycle.Decide(r.core, lifecycle.Rows{Tasks: r.tasks, Complete: true}, facts, b.now)
+	r.core = d.Run
+	for _, t := range d.Tasks {
+		b.write(r, t)
+	}
+	for _, t := range d.Created {
+		r.tasks = append(r.tasks, t)
+		r.details = append(r.details, detail{})
+	}
+	b.note(r, d.Events)
+	for _, step := range d.DropTimers {
+		b.s.timers.dropAll(r.id(), step)
+	}
+	for _, t := range d.Timers {
+		b.setTimer(r, t)
+	}
+	for _, e := range d.Enqueued {
+		b.enqueued = append(b.enqueued, enqueued{run: r, step: e.Step, lane: e.Lane, suspect: e.Suspect})
+	}
+	if d.Ended {
+		r.finishedAt = b.now
+		b.wake.Ended = append(b.wake.Ended, r.id())
+	}
+	return d
+}
+
+func (b *batch) write(r *run, t lifecycle.Task) {
+	before := r.tasks[t.Step].State
+	r.tasks[t.Step] = t
+	if before == lifecycle.Running && t.State != lifecycle.Running {
+		b.s.tenants[r.trigger.Tenant].running--
+	}
+	if !before.Terminal() && t.State.Terminal() {
+		r.details[t.Step].finishedAt = b.now
+	}
+}
+
+// note appends events and remembers what a reader of the run asks for.
+func (b *batch) note(r *run, events []lifecycle.Event) {
+	r.events = append(r.events, events...)
+	for _, e := range events {
+		switch e.Kind {
+		case lifecycle.EventRunStarted:
+			r.startedAt = b.now
+		case lifecycle.EventFailed, lifecycle.EventTimedOut:
+			if r.failure == nil && !lifecycle.Handled(r.tasks[e.Step].Children) {
+				r.failure = &failure{r.definition.node(e.Step).Name, e.Class, e.Text}
+			}
+		}
+	}
+}
+
+func (b *batch) setTimer(r *run, t lifecycle.Timer) {
+	b.s.timers.set(timer{timerKey: timerKey{r.id(), t.Step, t.Kind}, at: t.At, epoch: t.Epoch})
+	if b.wake.NextTimer.IsZero() || t.At.Before(b.wake.NextTimer) {
+		b.wake.NextTimer = t.At
+	}
+}
+
+// byTask brings what became ready into the order of runs and steps, which
+// does not depend on how the batch was put together.
+func (b *batch) byTask() {
+	slices.SortStableFunc(b.enqueued, func(x, y enqueued) int {
+		return compareTasks(workflow.TaskID{Run: x.run.id(), Step: x.step}, workflow.TaskID{Run: y.run.id(), Step: y.step})
+	})
+}
+
+// enqueue gives every task that became ready its place, in order. keep is
+// asked for each whether it goes into the queue; nil: all do.
+func (b *batch) enqueue(keep func(e enqueued, place int64) bool) {
+	ready := map[string]int{}
+	for _, e := range b.enqueued {
+		name := e.run.queueOf(e.step)
+		q := b.s.queue(name)
+		e.run.details[e.step].queuedAt = b.now
+		place := q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane)
+		if keep != nil && !keep(e, place) {
+			q.served(place)
+			continue
+		}
+		q.insert(queueRow{
+			fairID: place, task: workflow.TaskID{Run: e.run.id(), Step: e.step},
+			handler: e.run.definition.handlers[e.step], suspect: e.suspect,
+		})
+		ready[name]++
+	}
+	b.enqueued = nil
+	b.ready(ready)
+}
+
+// ready tells the claimers of these queues.
+func (b *batch) ready(counts map[string]int) {
+	for name, count := range counts {
+		b.wake.Ready = append(b.wake.Ready, persistence.Ready{Queue: name, Count: count})
+	}
+	slices.SortFunc(b.wake.Ready, func(x, y persistence.Ready) int { return strings.Compare(x.Queue, y.Queue) })
+}
+
+// grant gives a queued task to a pod.
+func (b *batch) grant(p *pod, id persistence.ClaimID, task workflow.TaskID) {
+	r := b.s.runs[task.Run]
+	t, event := lifecycle.Claim(*r.task(task.Step), p.id, b.now)
+	r.tasks[task.Step] = t
+	r.details[task.Step].startedAt = b.now
+	r.events = append(r.events, event)
+	b.s.tenants[r.trigger.Tenant].running++
+	row := b.s.claims[claimKey{p.id, id}]
+	if row == nil {
+		row = &claim{}
+		b.s.claims[claimKey{p.id, id}] = row
+		p.claims = append(p.claims, id)
+	}
+	row.tasks = append(row.tasks, claimed{task, t.Epoch})
+}

@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"maps"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// ClaimTasks implements persistence.Queue.
+func (s *Store) ClaimTasks(_ context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	p, err := s.living(request.Pod, b.now)
+	if err != nil {
+		return persistence.Claimed{}, err
+	}
+	limit := min(request.Limit, persistence.ClaimMax)
+	out := persistence.Claimed{Now: b.now}
+	k := claimKey{p.id, request.Claim}
+	if s.claims[k] != nil {
+		out.Grants, out.Scanned = s.grants(k), limit
+		return out, nil
+	}
+	if q := s.queues[request.Queue]; q != nil {
+		b.claim(q, p, request, limit, &out)
+	}
+	out.Grants = s.grants(k)
+	return out, nil
+}
+
+// claim walks a queue in the order of fair ids. Rows that are not for this
+// pod, now, are passed over and stay.
+func (b *batch) claim(q *queue, p *pod, request persistence.ClaimRequest, limit int, out *persistence.Claimed) {
+	handlers := make(map[int32]bool, len(request.Handlers))
+	for _, h := range request.Handlers {
+		handlers[h] = true
+	}
+	suspects := request.Suspects
+	var kept []queueRow
+	seen := 0
+	for _, row := range q.rows {
+		if out.Scanned == limit {
+			break
+		}
+		seen++
+		r := b.s.runs[row.task.Run]
+		switch {
+		case row.fairID < request.After, !handlers[row.handler], row.suspect && !suspects:
+			kept = append(kept, row)
+		case r.task(row.task.Step).State != lifecycle.Queued:
+			out.Scanned++
+			out.Discarded++
+		case b.s.full(r.trigger.Tenant, request.TenantLimit):
+			kept = append(kept, row)
+		default:
+			out.Scanned++
+			suspects = suspects && !row.suspect
+			b.grant(p, request.Claim, row.task)
+			q.served(row.fairID)
+			if out.Lowest == 0 {
+				out.Lowest = row.fairID
+			}
+		}
+	}
+	q.rows = q.rows[seen-len(kept):]
+	copy(q.rows, kept)
+}
+
+// full reports whether a tenant runs as many tasks as it may.
+func (s *Store) full(tenant string, limit int) bool {
+	return limit > 0 && s.tenants[tenant].running >= limit
+}
+
+// grants returns what a claim still holds.
+func (s *Store) grants(k claimKey) []persistence.Grant {
+	var grants []persistence.Grant
+	for _, c := range s.held(k) {
+		grants = append(grants, s.describe(k.id, c))
+	}
+	return grants
+}
+
+// describe collects all that an attempt needs.
+func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
+	r := s.runs[c.task.Run]
+	step := c.task.Step
+	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
+	g := persistence.Grant{
+		Task: c.task, Epoch: c.epoch, Claim: id, Handler: r.definition.handlers[step],
+		Attempt: t.Attempt + 1, Lost: t.Lost,
+		Workflow: r.trigger.Workflow, Step: node.Name, Tenant: r.trigger.Tenant,
+		Labels: maps.Clone(r.trigger.Labels), TraceContext: r.trigger.TraceContext,
+		LastProgress: bytes.Clone(d.progress),
+		TriggeredAt:  r.createdAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
+	}
+	if len(r.trigger.Input) > persistence.InlinePayloadMax {
+		g.LargeInput = true
+	} else {
+		g.Input = bytes.Clone(r.trigger.Input)
+	}
+	for _, parent := range node.Parents {
+		g.Parents = append(g.Parents, r.outcome(parent))
+	}
+	if t.Traits.Has(workflow.TraitOnFailure) {
+		for i := range r.tasks {
+			if r.tasks[i].State == lifecycle.Failed {
+				g.Failed = append(g.Failed, r.outcome(int32(i)))
+			}
+		}
+	}
+	return g
+}
+
+// outcome describes how a step ended.
+func (r *run) outcome(step int32) persistence.Outcome {
+	t, output := r.task(step), r.details[step].output
+	o := persistence.Outcome{Step: r.definition.node(step).Name, Index: step, State: t.State, Size: len(output)}
+	if t.State == lifecycle.Failed {
+		o.Class, o.Error = t.Class, t.Error
+	}
+	if len(output) > persistence.InlinePayloadMax {
+		o.Large = true
+	} else {
+		o.Output = bytes.Clone(output)
+	}
+	return o
+}

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// BumpEpoch implements persistence.Leadership.
+func (s *Store) BumpEpoch(context.Context, int64) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++
+	return s.epoch, nil
+}
+
+// FireTimers implements persistence.Timekeeping.
+func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	if epoch != s.epoch {
+		return persistence.Fired{}, persistence.ErrDeposed
+	}
+	out := persistence.Fired{Now: b.now}
+	due := s.timers.due(b.now, limit)
+	facts := map[workflow.RunID][]lifecycle.Fact{}
+	rows := map[workflow.RunID][]timer{}
+	var order []workflow.RunID
+	for _, t := range due {
+		s.timers.drop(t.timerKey)
+		if facts[t.run] == nil {
+			order = append(order, t.run)
+		}
+		facts[t.run] = append(facts[t.run], lifecycle.TimerFired{Step: t.step, Timer: t.kind, Epoch: t.epoch})
+		rows[t.run] = append(rows[t.run], t)
+	}
+	for _, id := range order {
+		d := b.decide(s.runs[id], facts[id]...)
+		for i, answer := range d.Answers {
+			if answer == lifecycle.Moved {
+				out.Count++
+				out.Late = append(out.Late, b.now.Sub(rows[id][i].at))
+			}
+		}
+	}
+	b.byTask()
+	b.enqueue(nil)
+	out.Next = s.timers.next()
+	out.Wake = b.wake
+	return out, nil
+}
+
+// ExpirePods implements persistence.Housekeeping.
+func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	if epoch != s.epoch {
+		return persistence.Expired{}, persistence.ErrDeposed
+	}
+	out := persistence.Expired{Now: b.now}
+	for _, id := range s.podIDs() {
+		p := s.pods[id]
+		if !p.dead && p.expires.After(b.now) {
+			out.Live++
+			if out.NextExpiry.IsZero() || p.expires.Before(out.NextExpiry) {
+				out.NextExpiry = p.expires
+			}
+			continue
+		}
+		p.dead = true
+		out.Pods = append(out.Pods, id)
+		tasks := s.heldBy(p)
+		taken := tasks[:min(len(tasks), limit-out.Tasks)]
+		b.takeBack(p, taken, lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)})
+		out.Tasks += len(taken)
+		if len(taken) == len(tasks) {
+			s.forget(p)
+		}
+	}
+	b.byTask()
+	b.enqueue(nil)
+	out.Wake = b.wake
+	return out, nil
+}
+
+// ParkTasks implements persistence.Housekeeping.
+func (s *Store) ParkTasks(_ context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	if epoch != s.epoch {
+		return persistence.Parked{}, persistence.ErrDeposed
+	}
+	registered := map[int32]bool{}
+	for _, p := range s.pods {
+		for _, h := range p.info.Handlers {
+			registered[h] = registered[h] || !p.dead
+		}
+	}
+	out := persistence.Parked{}
+	ready := map[string]int{}
+	for _, name := range s.queueNames() {
+		q := s.queues[name]
+		back := b.unpark(q, registered, limit-out.Unparked)
+		out.Parked += q.park(registered, limit-out.Parked)
+		out.Unparked += back
+		if back > 0 {
+			ready[name] = back
+		}
+	}
+	b.ready(ready)
+	out.Wake = b.wake
+	return out, nil
+}
+
+// park moves rows that no pod can execute out of the way.
+func (q *queue) park(registered map[int32]bool, limit int) int {
+	parked := 0
+	var kept []queueRow
+	for _, row := range q.rows {
+		if registered[row.handler] || parked == limit {
+			kept = append(kept, row)
+			continue
+		}
+		q.parked = insertRow(q.parked, row)
+		parked++
+	}
+	q.rows = kept
+	return parked
+}
+
+// unpark moves rows back that a pod can execute, to the end of their tenants'
+// rows, and forgets those whose task has ended.
+func (b *batch) unpark(q *queue, registered map[int32]bool, limit int) int {
+	unparked := 0
+	var kept []queueRow
+	for _, row := range q.parked {
+		switch {
+		case b.s.runs[row.task.Run].task(row.task.Step).State != lifecycle.Queued:
+		case !registered[row.handler] || unparked == limit:
+			kept = append(kept, row)
+		default:
+			group, lane, _ := lifecycle.SplitFairID(row.fairID)
+			row.fairID = q.take(group, lane)
+			q.insert(row)
+			unparked++
+		}
+	}
+	q.parked = kept
+	return unparked
+}

@@ -1,0 +1,114 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// JoinPod implements persistence.Lease.
+func (s *Store) JoinPod(_ context.Context, info persistence.PodInfo) (int64, time.Time, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	info.Handlers, info.Queues = slices.Clone(info.Handlers), slices.Clone(info.Queues)
+	for _, name := range info.Queues {
+		s.queue(name)
+	}
+	s.podCount++
+	s.pods[s.podCount] = &pod{id: s.podCount, info: info, expires: b.now.Add(info.TTL)}
+	return s.podCount, b.now, nil
+}
+
+// RenewPod implements persistence.Lease.
+func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	p := s.pods[renewal.Pod]
+	if p == nil || p.dead {
+		return persistence.Renewed{}, persistence.ErrPodDead
+	}
+	p.expires = b.now.Add(renewal.TTL)
+	out := persistence.Renewed{Now: b.now, Expires: p.expires, Pods: s.livePods()}
+	holding := map[claimed]bool{}
+	for _, h := range renewal.Held {
+		c := claimed{h.Task, h.Epoch}
+		if !s.holds(p.id, c) {
+			out.Lost = append(out.Lost, h)
+			continue
+		}
+		holding[c] = true
+		r := s.runs[h.Task.Run]
+		if h.Progress != nil {
+			r.details[h.Task.Step].progress = bytes.Clone(h.Progress)
+		}
+		if r.core.Canceling {
+			out.Canceling = append(out.Canceling, h.Task.Run)
+		}
+	}
+	slices.SortFunc(out.Canceling, compareRuns)
+	out.Canceling = slices.Compact(out.Canceling)
+	for _, c := range s.heldBy(p) {
+		if !holding[c] {
+			out.Unheld = append(out.Unheld, persistence.Held{Task: c.task, Epoch: c.epoch})
+		}
+	}
+	s.finish(p, renewal.Finished)
+	return out, nil
+}
+
+// finish removes claims of a pod.
+func (s *Store) finish(p *pod, claims []persistence.ClaimID) {
+	if len(claims) == 0 {
+		return
+	}
+	for _, id := range claims {
+		delete(s.claims, claimKey{p.id, id})
+	}
+	p.claims = slices.DeleteFunc(p.claims, func(id persistence.ClaimID) bool {
+		return s.claims[claimKey{p.id, id}] == nil
+	})
+}
+
+// LeavePod implements persistence.Lease.
+func (s *Store) LeavePod(_ context.Context, id int64) (persistence.Wake, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	p := s.pods[id]
+	if p == nil || p.dead {
+		return persistence.Wake{}, nil
+	}
+	b.takeBack(p, s.heldBy(p), lifecycle.TaskReported{Kind: lifecycle.Released})
+	b.byTask()
+	b.enqueue(nil)
+	s.forget(p)
+	return b.wake, nil
+}
+
+// takeBack ends the grants of a pod, each with the same report. tasks are
+// ordered by run.
+func (b *batch) takeBack(p *pod, tasks []claimed, report lifecycle.TaskReported) {
+	for len(tasks) > 0 {
+		id := tasks[0].task.Run
+		var facts []lifecycle.Fact
+		for len(tasks) > 0 && tasks[0].task.Run == id {
+			report.Step, report.Epoch, report.Pod = tasks[0].task.Step, tasks[0].epoch, p.id
+			facts = append(facts, report)
+			tasks = tasks[1:]
+		}
+		b.decide(b.s.runs[id], facts...)
+	}
+}
+
+// find returns a run of a tenant ("": of any).
+func (s *Store) find(tenant string, id workflow.RunID) (*run, error) {
+	r := s.runs[id]
+	if r == nil || tenant != "" && r.trigger.Tenant != tenant {
+		return nil, persistence.ErrRunNotFound
+	}
+	return r, nil
+}

@@ -1,0 +1,84 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// queue is one ready queue and what was taken out of its way.
+type queue struct {
+	rows     []queueRow // by fair id
+	parked   []queueRow // by fair id
+	counters map[counter]int64
+	frontier int64 // highest block that was served
+}
+
+// counter names the blocks given out to one tenant.
+type counter struct {
+	group int32
+	lane  lifecycle.Lane
+}
+
+type queueRow struct {
+	fairID  int64
+	task    workflow.TaskID
+	handler int32
+	suspect bool
+}
+
+// queue returns the queue of that name and makes it known.
+func (s *Store) queue(name string) *queue {
+	q := s.queues[name]
+	if q == nil {
+		q = &queue{counters: map[counter]int64{}}
+		s.queues[name] = q
+	}
+	return q
+}
+
+// queueNames returns the names of all queues, ascending.
+func (s *Store) queueNames() []string {
+	names := make([]string, 0, len(s.queues))
+	for name := range s.queues {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// take gives out the next place of a tenant.
+func (q *queue) take(group int32, lane lifecycle.Lane) int64 {
+	c := counter{group, lane}
+	q.counters[c] = lifecycle.NextBlock(q.counters[c], q.frontier)
+	return lifecycle.FairID(group, lane, q.counters[c])
+}
+
+// served notes that the task at a place was granted.
+func (q *queue) served(place int64) {
+	_, _, block := lifecycle.SplitFairID(place)
+	q.frontier = max(q.frontier, block)
+}
+
+func (q *queue) insert(row queueRow) {
+	q.rows = insertRow(q.rows, row)
+}
+
+// lowestOther returns the lowest fair id of another tenant, 0 if there is none.
+func (q *queue) lowestOther(group int32) int64 {
+	for i := range q.rows {
+		if g, _, _ := lifecycle.SplitFairID(q.rows[i].fairID); g != group {
+			return q.rows[i].fairID
+		}
+	}
+	return 0
+}
+
+func insertRow(rows []queueRow, row queueRow) []queueRow {
+	at, _ := slices.BinarySearchFunc(rows, row.fairID, func(r queueRow, id int64) int {
+		return cmp.Compare(r.fairID, id)
+	})
+	return slices.Insert(rows, at, row)
+}

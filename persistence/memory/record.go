@@ -1,0 +1,235 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// RecordTransitions implements persistence.Journal.
+func (s *Store) RecordTransitions(_ context.Context, record persistence.Record) (persistence.Recorded, error) {
+	if len(record.Transitions) > persistence.RecordBatchMax {
+		return persistence.Recorded{}, fmt.Errorf("record %d transitions: at most %d in one batch",
+			len(record.Transitions), persistence.RecordBatchMax)
+	}
+	b := s.begin()
+	defer s.mu.Unlock()
+	return b.record(record)
+}
+
+// RecordInTx implements persistence.Journal. fn gets a *Tx.
+func (s *Store) RecordInTx(
+	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	tx := s.Begin()
+	transition, err := fn(ctx, tx)
+	b := s.begin()
+	defer s.mu.Unlock()
+	if err != nil {
+		return persistence.Recorded{}, rollback(tx, err)
+	}
+	record.Transitions = []persistence.Transition{transition}
+	recorded, err := b.record(record)
+	if err != nil {
+		return persistence.Recorded{}, rollback(tx, err)
+	}
+	if recorded.Answers[0].Result != lifecycle.Moved {
+		return recorded, rollback(tx, nil)
+	}
+	return recorded, tx.commit()
+}
+
+// rollback ends a transaction that fn cannot have ended, and returns err.
+func rollback(tx *Tx, err error) error {
+	if ended := tx.end(); err == nil {
+		return ended
+	}
+	return err
+}
+
+// record is one record in a transaction.
+func (b *batch) record(record persistence.Record) (persistence.Recorded, error) {
+	p, err := b.s.living(record.Pod, b.now)
+	if err != nil {
+		return persistence.Recorded{}, err
+	}
+	out := persistence.Recorded{Now: b.now, Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
+	completed := 0
+	for _, part := range byRun(record.Transitions) {
+		completed += b.recordRun(p, record, part, out.Answers)
+	}
+	b.byTask()
+	inline := b.inline(p, record, completed)
+	b.enqueue(inline)
+	out.Grants = b.s.grants(claimKey{p.id, record.Claim})
+	out.Wake = b.wake
+	return out, nil
+}
+
+// byRun returns the indexes of the transitions of each run, in the order in
+// which the runs appear.
+func byRun(transitions []persistence.Transition) [][]int {
+	var parts [][]int
+	at := map[workflow.RunID]int{}
+	for i := range transitions {
+		id := transitions[i].Task.Run
+		part, ok := at[id]
+		if !ok {
+			part = len(parts)
+			at[id] = part
+			parts = append(parts, nil)
+		}
+		parts[part] = append(parts[part], i)
+	}
+	return parts
+}
+
+// recordRun records the transitions of one run and returns how many tasks it
+// completed.
+func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers []persistence.RecordAnswer) int {
+	r := b.s.runs[record.Transitions[part[0]].Task.Run]
+	if r == nil {
+		for _, i := range part {
+			answers[i].Result = lifecycle.Stale
+		}
+		return 0
+	}
+	facts := make([]lifecycle.Fact, len(part))
+	fast := !r.core.Slow
+	for j, i := range part {
+		t := record.Transitions[i]
+		answers[i].Err = b.refuseTransition(t)
+		if answers[i].Err != nil {
+			t = persistence.Transition{
+				Task: t.Task, Epoch: t.Epoch, Report: lifecycle.Errored,
+				Class: persistence.ClassBadRow, Error: answers[i].Err.Error(),
+			}
+		}
+		facts[j] = r.fact(p.id, t, record.MaxLost)
+		fast = fast && t.Report == lifecycle.Succeeded && len(t.Edges) == 0
+	}
+	first := len(b.enqueued)
+	d := b.decide(r, facts...)
+	completed := 0
+	for j, i := range part {
+		completed += b.answer(r, record.Transitions[i], d.Answers[j], &answers[i])
+	}
+	for i := first; i < len(b.enqueued); i++ {
+		b.enqueued[i].inline = fast
+	}
+	return completed
+}
+
+// answer notes what became of a transition, keeps what decisions do not need,
+// and returns 1 if it completed its task.
+func (b *batch) answer(r *run, t persistence.Transition, moved lifecycle.Answer, answer *persistence.RecordAnswer) int {
+	answer.Result = moved
+	refused := answer.Err
+	if moved != lifecycle.Moved {
+		answer.Err = nil
+		return 0
+	}
+	if refused != nil {
+		answer.Result = lifecycle.BadRow
+		return 0
+	}
+	d := &r.details[t.Task.Step]
+	if t.Progress != nil {
+		d.progress = bytes.Clone(t.Progress)
+	}
+	if t.Report != lifecycle.Succeeded {
+		return 0
+	}
+	d.output = bytes.Clone(t.Output)
+	return 1
+}
+
+// refuseTransition returns the error of a database that cannot store a value.
+func (b *batch) refuseTransition(t persistence.Transition) error {
+	if err := b.s.refuse(t.Output); err != nil {
+		return err
+	}
+	return b.s.refuse(t.Progress)
+}
+
+// fact is what a transition says to the run.
+func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.TaskReported {
+	return lifecycle.TaskReported{
+		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges),
+		Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
+		Retry: t.Retry, RetryIn: t.RetryIn, MaxLost: int32(maxLost),
+	}
+}
+
+// inline returns the rule for granting children to the pod that completed
+// their parents; nil: none is. Where other tenants stand is seen as of before
+// this batch.
+func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e enqueued, place int64) bool {
+	if record.InlineLimit <= 0 {
+		return nil
+	}
+	handlers, queues := map[int32]bool{}, map[string]bool{}
+	for _, h := range record.InlineHandlers {
+		handlers[h] = true
+	}
+	for _, name := range record.InlineQueues {
+		queues[name] = true
+	}
+	lowest := map[place]int64{}
+	for _, e := range b.enqueued {
+		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
+		if _, ok := lowest[at]; !ok {
+			lowest[at] = b.s.queue(at.queue).lowestOther(b.s.tenants[at.tenant].group)
+		}
+	}
+	granted := 0
+	return func(e enqueued, fairID int64) bool {
+		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
+		if !e.inline || granted >= record.InlineLimit || !queues[at.queue] ||
+			!handlers[e.run.definition.handlers[e.step]] || b.s.full(at.tenant, record.TenantLimit) ||
+			!lifecycle.MayInline(granted, completed, fairID, lowest[at]) {
+			return true
+		}
+		granted++
+		b.grant(p, record.Claim, workflow.TaskID{Run: e.run.id(), Step: e.step})
+		return false
+	}
+}
+
+// place is a tenant in a queue.
+type place struct{ queue, tenant string }
+
+// CancelRun implements persistence.Journal.
+func (s *Store) CancelRun(_ context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	r, err := s.find(cancel.Tenant, cancel.Run)
+	if err != nil {
+		return persistence.Canceled{}, err
+	}
+	reason := lifecycle.CleanText(cancel.Reason)
+	d := b.decide(r, lifecycle.CancelRequested{Reason: reason, By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace})
+	answer := d.Answers[0]
+	if answer == lifecycle.Moved {
+		r.cancelReason = reason
+		if r.running() {
+			b.wake.Canceling = append(b.wake.Canceling, r.id())
+		}
+	}
+	b.byTask()
+	b.enqueue(nil)
+	return persistence.Canceled{Now: b.now, Result: answer, State: r.core.State, Wake: b.wake}, nil
+}
+
+func (r *run) running() bool {
+	for i := range r.tasks {
+		if r.tasks[i].State == lifecycle.Running {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// pageDefault bounds the runs of a page whose filter names no limit.
+const pageDefault = 100
+
+// Run implements persistence.Runs.
+func (s *Store) Run(_ context.Context, tenant string, id workflow.RunID) (persistence.RunRow, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return persistence.RunRow{}, err
+	}
+	return r.row(), nil
+}
+
+func (r *run) row() persistence.RunRow {
+	t := r.trigger
+	row := persistence.RunRow{
+		ID: t.Run, Workflow: t.Workflow, Definition: t.Definition, Tenant: t.Tenant, Key: t.Key,
+		State: r.core.State, Canceling: r.core.Canceling, CancelReason: r.cancelReason, Origin: t.Origin,
+		Labels: maps.Clone(t.Labels), CreatedAt: r.createdAt, StartedAt: r.startedAt, FinishedAt: r.finishedAt,
+	}
+	output := r.definition.graph.Output
+	if sink := r.task(output); sink != nil && sink.State == lifecycle.Completed {
+		row.HasOutput, row.Output = true, bytes.Clone(r.details[output].output)
+	}
+	if r.failure != nil {
+		row.FailedStep, row.Class, row.Error = r.failure.step, r.failure.class, r.failure.text
+	}
+	return row
+}
+
+// Tasks implements persistence.Runs.
+func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]persistence.TaskRow, len(r.tasks))
+	for i := range r.tasks {
+		rows[i] = s.taskRow(r, int32(i))
+	}
+	return rows, nil
+}
+
+func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
+	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
+	row := persistence.TaskRow{
+		Step: step, Name: node.Name, State: t.State, Epoch: t.Epoch, Attempt: t.Attempt, Lost: t.Lost,
+		Pod: t.Pod, Output: bytes.Clone(d.output), Class: t.Class, Error: t.Error,
+		WakeAt: s.timers.of(r.id(), step), StartedAt: d.startedAt, FinishedAt: d.finishedAt,
+	}
+	sleeps := t.Traits.Has(workflow.TraitSleep) || t.Traits.Has(workflow.TraitSleepUntil)
+	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !sleeps {
+		row.Attempt++
+	}
+	if p := s.pods[t.Pod]; p != nil {
+		row.PodName = p.info.Name
+	}
+	if t.State == lifecycle.Queued {
+		row.Parked = slices.ContainsFunc(s.queue(r.queueOf(step)).parked, func(q queueRow) bool {
+			return q.task == workflow.TaskID{Run: r.id(), Step: step}
+		})
+	}
+	return row
+}
+
+// Events implements persistence.Runs. A position counts the events before it.
+func (s *Store) Events(
+	_ context.Context, tenant string, id workflow.RunID, after int64, limit int,
+) ([]lifecycle.Event, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if limit <= 0 || limit > persistence.PageMax {
+		limit = persistence.PageMax
+	}
+	from := min(max(after, 0), int64(len(r.events)))
+	to := min(from+int64(limit), int64(len(r.events)))
+	return slices.Clone(r.events[from:to]), to, nil
+}
+
+// ListRuns implements persistence.Runs.
+func (s *Store) ListRuns(_ context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := filter.Limit
+	if limit <= 0 {
+		limit = pageDefault
+	}
+	limit = min(limit, persistence.PageMax)
+	end := len(s.order)
+	if !filter.Before.IsZero() {
+		end, _ = slices.BinarySearchFunc(s.order, filter.Before, compareRuns)
+	}
+	var rows []persistence.RunRow
+	for i := end - 1; i >= 0 && len(rows) < limit; i-- {
+		if r := s.runs[s.order[i]]; matches(r, filter) {
+			rows = append(rows, r.row())
+		}
+	}
+	return rows, nil
+}
+
+func matches(r *run, f persistence.RunFilter) bool {
+	if f.Tenant != "" && r.trigger.Tenant != f.Tenant || f.Workflow != "" && r.trigger.Workflow != f.Workflow {
+		return false
+	}
+	if len(f.States) > 0 && !slices.Contains(f.States, r.core.State) {
+		return false
+	}
+	for name, value := range f.Labels {
+		if own, ok := r.trigger.Labels[name]; !ok || own != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Payload implements persistence.Runs.
+func (s *Store) Payload(_ context.Context, task workflow.TaskID) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[task.Run]
+	switch {
+	case r == nil:
+		return nil, persistence.ErrRunNotFound
+	case task.Step == lifecycle.RunStep:
+		return bytes.Clone(r.trigger.Input), nil
+	case r.task(task.Step) == nil:
+		return nil, persistence.ErrRunNotFound
+	}
+	return bytes.Clone(r.details[task.Step].output), nil
+}

@@ -1,0 +1,74 @@
+package memory
+
+import (
+	"slices"
+
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+)
+
+// Snapshot returns everything the store keeps about runs, sorted. Payloads
+// are shared with the store: read only.
+func (s *Store) Snapshot() snapshot.Tables {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := snapshot.Tables{Epoch: s.epoch}
+	for _, id := range s.order {
+		t.Runs = append(t.Runs, s.runs[id].snapshot())
+	}
+	groups := make(map[int32]string, len(s.tenants))
+	for name, tenant := range s.tenants {
+		groups[tenant.group] = name
+	}
+	for name, q := range s.queues {
+		t.Queue = append(t.Queue, q.snapshot(name)...)
+		t.Frontiers = append(t.Frontiers, snapshot.Frontier{Queue: name, Block: q.frontier})
+		for c, block := range q.counters {
+			t.Blocks = append(t.Blocks, snapshot.Block{Queue: name, Tenant: groups[c.group], Lane: c.lane, Block: block})
+		}
+	}
+	for _, row := range s.timers.rows {
+		t.Timers = append(t.Timers, snapshot.Timer{
+			Run: row.run, Step: row.step, Kind: row.kind, At: row.at, Epoch: row.epoch,
+		})
+	}
+	for k, c := range s.claims {
+		for _, task := range c.tasks {
+			t.Claims = append(t.Claims, snapshot.Claim{Pod: k.pod, ID: k.id, Task: task.task, Epoch: task.epoch})
+		}
+	}
+	for k, id := range s.keys {
+		t.Keys = append(t.Keys, snapshot.Key{Tenant: k.tenant, Workflow: k.workflow, Key: k.text, Run: id})
+	}
+	for _, sub := range s.intake {
+		t.Intake = append(t.Intake, sub.run.id())
+	}
+	for _, p := range s.pods {
+		t.Pods = append(t.Pods, snapshot.Pod{ID: p.id, Dead: p.dead})
+	}
+	t.Sort()
+	return t
+}
+
+func (r *run) snapshot() snapshot.Run {
+	out := snapshot.Run{
+		ID: r.id(), Tenant: r.trigger.Tenant, Graph: r.definition.graph, Expanded: r.expanded,
+		Core: r.core, Events: slices.Clone(r.events),
+	}
+	for i, t := range r.tasks {
+		out.Tasks = append(out.Tasks, snapshot.Task{Task: t, Output: r.details[i].output, Progress: r.details[i].progress})
+	}
+	return out
+}
+
+func (q *queue) snapshot(name string) []snapshot.QueueRow {
+	var rows []snapshot.QueueRow
+	for _, row := range q.rows {
+		rows = append(rows, snapshot.QueueRow{Queue: name, FairID: row.fairID, Task: row.task, Suspect: row.suspect})
+	}
+	for _, row := range q.parked {
+		rows = append(rows, snapshot.QueueRow{
+			Queue: name, FairID: row.fairID, Task: row.task, Suspect: row.suspect, Parked: true,
+		})
+	}
+	return rows
+}

@@ -1,0 +1,203 @@
+package memory
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// definition is a stored graph.
+type definition struct {
+	graph    *workflow.Graph
+	handlers []int32          // by step, the failure handler last
+	steps    map[string]int32 // by name
+}
+
+// node returns the declaration of a step.
+func (d *definition) node(step int32) *workflow.Node {
+	if int(step) == len(d.graph.Nodes) {
+		return d.graph.OnFailure
+	}
+	return &d.graph.Nodes[step]
+}
+
+// tenant is the unit of isolation and fairness.
+type tenant struct {
+	group   int32
+	running int // tasks
+}
+
+// run is one run with its tasks. Until it is expanded it has none.
+type run struct {
+	trigger      persistence.Trigger
+	definition   *definition
+	core         lifecycle.Run
+	expanded     bool
+	tasks        []lifecycle.Task // by step
+	details      []detail         // by step
+	events       []lifecycle.Event
+	cancelReason string
+	createdAt    time.Time
+	startedAt    time.Time
+	finishedAt   time.Time
+	failure      *failure // first unhandled one
+}
+
+// detail is what decisions do not need of a task.
+type detail struct {
+	output     []byte
+	progress   []byte
+	queuedAt   time.Time
+	startedAt  time.Time
+	finishedAt time.Time
+}
+
+// failure is what a reader is told about why a run failed.
+type failure struct {
+	step, class, text string
+}
+
+func (r *run) id() workflow.RunID { return r.trigger.Run }
+
+// task returns the task of a step, or nil.
+func (r *run) task(step int32) *lifecycle.Task {
+	if step < 0 || int(step) >= len(r.tasks) {
+		return nil
+	}
+	return &r.tasks[step]
+}
+
+// queueOf returns the name of the queue that a step waits in.
+func (r *run) queueOf(step int32) string {
+	if name := r.definition.node(step).Queue; name != "" {
+		return name
+	}
+	return r.trigger.Queue
+}
+
+// edges resolves the names of children. A child that this version of the
+// workflow does not have is dropped.
+func (r *run) edges(results []persistence.EdgeResult) []lifecycle.EdgeFlag {
+	var flags []lifecycle.EdgeFlag
+	for _, e := range results {
+		if child, ok := r.definition.steps[e.Child]; ok {
+			flags = append(flags, lifecycle.EdgeFlag{
+				Child: child, Flags: e.Flags, Error: lifecycle.CleanText(e.Error), WakeAt: e.WakeAt,
+			})
+		}
+	}
+	return flags
+}
+
+// key is an idempotency key.
+type key struct {
+	tenant, workflow, text string
+}
+
+// claimKey names a claim.
+type claimKey struct {
+	pod int64
+	id  persistence.ClaimID
+}
+
+// claim is what one call granted.
+type claim struct {
+	tasks []claimed
+}
+
+type claimed struct {
+	task  workflow.TaskID
+	epoch int64
+}
+
+// pod is a pod that has not left.
+type pod struct {
+	id      int64
+	info    persistence.PodInfo
+	expires time.Time
+	dead    bool
+	claims  []persistence.ClaimID // in the order in which they were made
+}
+
+// held returns the tasks of a claim that are still its pod's, in the order in
+// which they were granted.
+func (s *Store) held(c claimKey) []claimed {
+	var tasks []claimed
+	if row := s.claims[c]; row != nil {
+		for _, t := range row.tasks {
+			if s.holds(c.pod, t) {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// holds reports whether a pod may still write a task under an epoch.
+func (s *Store) holds(pod int64, c claimed) bool {
+	r := s.runs[c.task.Run]
+	if r == nil {
+		return false
+	}
+	t := r.task(c.task.Step)
+	return t != nil && t.State == lifecycle.Running && t.Pod == pod && t.Epoch == c.epoch
+}
+
+// heldBy returns every task that a pod holds, by run and step.
+func (s *Store) heldBy(p *pod) []claimed {
+	var tasks []claimed
+	for _, id := range p.claims {
+		tasks = append(tasks, s.held(claimKey{p.id, id})...)
+	}
+	slices.SortFunc(tasks, func(a, b claimed) int { return compareTasks(a.task, b.task) })
+	return tasks
+}
+
+// living returns a pod that may claim and record.
+func (s *Store) living(id int64, now time.Time) (*pod, error) {
+	p := s.pods[id]
+	if p == nil || p.dead || !p.expires.After(now) {
+		return nil, persistence.ErrPodDead
+	}
+	return p, nil
+}
+
+// forget removes the row of a pod and its claims.
+func (s *Store) forget(p *pod) {
+	for _, id := range p.claims {
+		delete(s.claims, claimKey{p.id, id})
+	}
+	delete(s.pods, p.id)
+}
+
+// podIDs returns the numbers of all pods, ascending.
+func (s *Store) podIDs() []int64 {
+	ids := make([]int64, 0, len(s.pods))
+	for id := range s.pods {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// livePods counts the pods that were not declared dead.
+func (s *Store) livePods() int {
+	count := 0
+	for _, p := range s.pods {
+		if !p.dead {
+			count++
+		}
+	}
+	return count
+}
+
+func compareTasks(a, b workflow.TaskID) int {
+	if c := bytes.Compare(a.Run[:], b.Run[:]); c != 0 {
+		return c
+	}
+	return int(a.Step) - int(b.Step)
+}

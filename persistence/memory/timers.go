@@ -1,0 +1,92 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// timerKey names a durable timer: a task has at most one of each kind.
+type timerKey struct {
+	run  workflow.RunID
+	step int32
+	kind lifecycle.TimerKind
+}
+
+type timer struct {
+	timerKey
+	at    time.Time
+	epoch int64
+}
+
+// timers are all durable timers, the earliest first.
+type timers struct {
+	rows []timer
+	at   map[timerKey]time.Time
+}
+
+// set inserts a timer or replaces the one of the same name.
+func (t *timers) set(row timer) {
+	t.drop(row.timerKey)
+	if t.at == nil {
+		t.at = map[timerKey]time.Time{}
+	}
+	t.at[row.timerKey] = row.at
+	i, _ := t.find(row.timerKey, row.at)
+	t.rows = slices.Insert(t.rows, i, row)
+}
+
+// drop removes a timer if it exists.
+func (t *timers) drop(k timerKey) {
+	at, ok := t.at[k]
+	if !ok {
+		return
+	}
+	delete(t.at, k)
+	i, _ := t.find(k, at)
+	t.rows = slices.Delete(t.rows, i, i+1)
+}
+
+// dropAll removes every timer of a step.
+func (t *timers) dropAll(run workflow.RunID, step int32) {
+	for kind := lifecycle.SleepTimer; kind <= lifecycle.CancelGraceTimer; kind++ {
+		t.drop(timerKey{run, step, kind})
+	}
+}
+
+// due returns at most limit timers that are due, earliest first.
+func (t *timers) due(now time.Time, limit int) []timer {
+	end := 0
+	for end < len(t.rows) && end < limit && !t.rows[end].at.After(now) {
+		end++
+	}
+	return slices.Clone(t.rows[:end])
+}
+
+// next returns when the earliest timer is due, zero if there is none.
+func (t *timers) next() time.Time {
+	if len(t.rows) == 0 {
+		return time.Time{}
+	}
+	return t.rows[0].at
+}
+
+// of returns when the sleep or the backoff of a task ends, zero if it does
+// neither.
+func (t *timers) of(run workflow.RunID, step int32) time.Time {
+	if at, ok := t.at[timerKey{run, step, lifecycle.SleepTimer}]; ok {
+		return at
+	}
+	return t.at[timerKey{run, step, lifecycle.BackoffTimer}]
+}
+
+func (t *timers) find(k timerKey, at time.Time) (int, bool) {
+	return slices.BinarySearchFunc(t.rows, timer{timerKey: k, at: at}, func(a, b timer) int {
+		return cmp.Or(a.at.Compare(b.at), bytes.Compare(a.run[:], b.run[:]),
+			cmp.Compare(a.step, b.step), cmp.Compare(a.kind, b.kind))
+	})
+}

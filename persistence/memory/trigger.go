@@ -1,0 +1,262 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// TriggerRuns implements persistence.Intake.
+func (s *Store) TriggerRuns(_ context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
+	if len(triggers) > persistence.TriggerBatchMax {
+		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
+			len(triggers), persistence.TriggerBatchMax)
+	}
+	b := s.begin()
+	defer s.mu.Unlock()
+	answers := make([]persistence.TriggerAnswer, len(triggers))
+	for _, unit := range units(triggers) {
+		b.triggerUnit(triggers, unit, answers)
+	}
+	b.enqueue(nil)
+	return persistence.Triggers{Now: b.now, Answers: answers, Wake: b.wake}, nil
+}
+
+// units returns the indexes of the triggers that are stored all or none, in
+// the order of their first members.
+func units(triggers []persistence.Trigger) [][]int {
+	var list [][]int
+	groups := map[int]int{}
+	for i := range triggers {
+		g := triggers[i].Group
+		if at, ok := groups[g]; ok && g != 0 {
+			list[at] = append(list[at], i)
+			continue
+		}
+		groups[g] = len(list)
+		list = append(list, []int{i})
+	}
+	return list
+}
+
+// triggerUnit stores the triggers of a unit, or none of them.
+func (b *batch) triggerUnit(triggers []persistence.Trigger, unit []int, answers []persistence.TriggerAnswer) {
+	drafted := draft{keys: map[key]persistence.Trigger{}, runs: map[workflow.RunID]bool{}, tenants: map[string]bool{}}
+	refused := false
+	for _, i := range unit {
+		answers[i] = b.s.examine(triggers[i], drafted, nil)
+		refused = refused || !stored(answers[i].Result)
+		if answers[i].Result == persistence.Triggered {
+			drafted.add(triggers[i])
+		}
+	}
+	for _, i := range unit {
+		switch {
+		case refused && stored(answers[i].Result):
+			answers[i] = persistence.TriggerAnswer{Result: persistence.GroupRefused}
+		case answers[i].Result == persistence.Triggered && b.s.runs[triggers[i].Run] == nil:
+			r := b.create(triggers[i])
+			b.expand(r)
+		}
+	}
+}
+
+// stored reports whether a result means that the run exists.
+func stored(result persistence.TriggerResult) bool {
+	return result == persistence.Triggered || result == persistence.Existing
+}
+
+// draft is what a unit or a transaction is about to store: later triggers of
+// it see the earlier ones.
+type draft struct {
+	runs    map[workflow.RunID]bool
+	keys    map[key]persistence.Trigger
+	tenants map[string]bool
+}
+
+func (d draft) add(t persistence.Trigger) {
+	d.runs[t.Run] = true
+	d.tenants[t.Tenant] = true
+	if t.Key != "" {
+		d.keys[keyOf(t)] = t
+	}
+}
+
+func keyOf(t persistence.Trigger) key { return key{t.Tenant, t.Workflow, t.Key} }
+
+// examine says what becomes of a trigger, without storing it. owner is the
+// transaction that asks, nil for the intake.
+func (s *Store) examine(t persistence.Trigger, drafted draft, owner *Tx) persistence.TriggerAnswer {
+	if s.runs[t.Run] != nil || drafted.runs[t.Run] {
+		return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
+	}
+	if err := s.refuseTrigger(t); err != nil {
+		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
+	}
+	if s.definitions[t.Definition] == nil {
+		return persistence.TriggerAnswer{Result: persistence.UnknownWorkflow}
+	}
+	if t.Queue != "" && s.queues[t.Queue] == nil {
+		return persistence.TriggerAnswer{Result: persistence.UnknownQueue}
+	}
+	if t.Key != "" {
+		if answer := s.examineKey(t, drafted, owner); answer.Result != 0 {
+			return answer
+		}
+	}
+	if s.tenants[t.Tenant] == nil && !drafted.tenants[t.Tenant] &&
+		len(s.tenants)+len(drafted.tenants) >= int(s.options.TenantsMax) {
+		return persistence.TriggerAnswer{Result: persistence.TenantLimit, Err: persistence.ErrTenantsFull}
+	}
+	return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
+}
+
+// examineKey answers a trigger whose key is in use, and nothing otherwise.
+func (s *Store) examineKey(t persistence.Trigger, drafted draft, owner *Tx) persistence.TriggerAnswer {
+	k := keyOf(t)
+	if holder := s.keyLocks[k]; holder != nil && holder != owner {
+		return persistence.TriggerAnswer{Result: persistence.KeyBusy}
+	}
+	first, ok := drafted.keys[k]
+	if id, exists := s.keys[k]; exists {
+		first, ok = s.runs[id].trigger, true
+	}
+	switch {
+	case !ok:
+		return persistence.TriggerAnswer{}
+	case first.InputHash == t.InputHash:
+		return persistence.TriggerAnswer{Result: persistence.Existing, Run: first.Run}
+	}
+	return persistence.TriggerAnswer{Result: persistence.KeyConflict, Run: first.Run}
+}
+
+// refuseTrigger returns the error of a database that cannot store a value.
+func (s *Store) refuseTrigger(t persistence.Trigger) error {
+	texts := []string{t.Workflow, t.Tenant, t.Key, t.Queue, t.TraceContext, t.Origin}
+	for name, value := range t.Labels {
+		texts = append(texts, name, value)
+	}
+	for _, text := range texts {
+		if strings.Contains(text, "\x00") || !utf8.ValidString(text) {
+			return fmt.Errorf("%w: text is not UTF-8 or holds a NUL byte", persistence.ErrBadRow)
+		}
+	}
+	return s.refuse(t.Input)
+}
+
+func (s *Store) refuse(payload []byte) error {
+	if s.options.Refuse == nil {
+		return nil
+	}
+	if err := s.options.Refuse(payload); err != nil {
+		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+	}
+	return nil
+}
+
+// create stores the row of a run that was examined.
+func (b *batch) create(t persistence.Trigger) *run {
+	if t.Queue == "" {
+		t.Queue = DefaultQueue
+	}
+	t.Input, t.Labels, t.Edges = bytes.Clone(t.Input), maps.Clone(t.Labels), slices.Clone(t.Edges)
+	def := b.s.definitions[t.Definition]
+	r := &run{trigger: t, definition: def, core: lifecycle.NewRun(def.graph), createdAt: b.now}
+	// The fast path of storage knows no results of conditions.
+	r.core.Slow = r.core.Slow || len(t.Edges) > 0
+	r.events = []lifecycle.Event{{
+		Step: lifecycle.RunStep, N: 1, Kind: lifecycle.EventRunCreated, At: b.now, By: t.Origin,
+	}}
+	b.s.runs[t.Run] = r
+	at, _ := slices.BinarySearchFunc(b.s.order, t.Run, compareRuns)
+	b.s.order = slices.Insert(b.s.order, at, t.Run)
+	if t.Key != "" {
+		b.s.keys[keyOf(t)] = t.Run
+	}
+	return r
+}
+
+// expand inserts the tasks of a run and starts it, or sets the timer that
+// will.
+func (b *batch) expand(r *run) {
+	b.s.tenant(r.trigger.Tenant)
+	graph := r.definition.graph
+	r.expanded = true
+	r.tasks = make([]lifecycle.Task, len(graph.Nodes))
+	r.details = make([]detail, len(graph.Nodes))
+	for i := range graph.Nodes {
+		r.tasks[i] = lifecycle.NewTask(int32(i), &graph.Nodes[i])
+	}
+	for _, e := range r.edges(r.trigger.Edges) {
+		child := r.task(e.Child)
+		child.Flags |= e.Flags
+		child.Error = e.Error
+		child.WakeAt = e.WakeAt
+	}
+	if r.trigger.At.After(b.now) {
+		b.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: r.trigger.At})
+		return
+	}
+	b.decide(r, lifecycle.RunStarted{})
+}
+
+// tenant returns the tenant of that name and gives it the next group number if
+// it is new.
+func (s *Store) tenant(name string) *tenant {
+	t := s.tenants[name]
+	if t == nil {
+		t = &tenant{group: int32(len(s.tenants)) + 1}
+		s.tenants[name] = t
+	}
+	return t
+}
+
+func compareRuns(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) }
+
+// submission is a run that waits to be expanded.
+type submission struct {
+	number int64
+	run    *run
+}
+
+// DrainIntake implements persistence.Intake.
+func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	taken := s.intake[:min(limit, len(s.intake))]
+	rest := slices.Clone(s.intake[len(taken):])
+	out := persistence.Drained{Now: b.now, More: len(rest) > 0}
+	var kept []submission
+	for _, sub := range taken {
+		known := s.tenants[sub.run.trigger.Tenant] != nil
+		switch {
+		case sub.run.core.State.Terminal(): // canceled before it began
+		case !known && len(s.tenants) >= int(s.options.TenantsMax):
+			kept = append(kept, sub)
+		default:
+			b.expand(sub.run)
+			out.Count++
+		}
+	}
+	s.intake = append(kept, rest...)
+	b.enqueue(nil)
+	out.Wake = b.wake
+	return out, nil
+}
+
+// submitted keeps a trigger of a committed transaction for DrainIntake.
+func (s *Store) submitted(number int64, t persistence.Trigger, at time.Time) {
+	b := &batch{s: s, now: at}
+	r := b.create(t)
+	i, _ := slices.BinarySearchFunc(s.intake, number, func(x submission, n int64) int { return int(x.number - n) })
+	s.intake = slices.Insert(s.intake, i, submission{number, r})
+}
