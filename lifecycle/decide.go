@@ -218,7 +218,7 @@ type ending struct {
 }
 
 // blame names what stops a task whose verdict is not to run: its last parent,
-// a condition on it, or else a parent that ended before.
+// a condition on it, or else what its row knows from before.
 func (d *decider) blame(t *Task, last ending, decisive Flags) string {
 	switch {
 	case last.step == RunStep:
@@ -228,7 +228,7 @@ func (d *decider) blame(t *Task, last ending, decisive Flags) string {
 	case d.judged[t.Step]:
 		return fmt.Sprintf("condition on step %d", last.step)
 	}
-	return "earlier parent"
+	return "earlier parent or condition"
 }
 
 // stopsWith reports whether the failure policy applies to a task: one that

@@ -82,19 +82,19 @@ func (d *decider) judge(edge EdgeFlag) {
 func (d *decider) errored(t *Task, r TaskReported) {
 	t.Attempt++
 	t.Class, t.Error = r.Class, r.Error
+	event := Event{Kind: EventFailed, Attempt: t.Attempt, Class: r.Class, Text: r.Error}
 	switch {
 	case d.run.Canceling:
-		d.cut(t)
+		d.cut(t, event)
 	case r.Retry && !(d.run.Failing && stopsWith(t.Traits)):
-		wake := d.now.Add(r.RetryIn)
-		d.move(t, Backoff, Event{
-			Kind: EventRetrying, Attempt: t.Attempt, Delay: r.RetryIn, WakeAt: wake, Class: r.Class, Text: r.Error,
-		})
-		d.setTimer(Timer{Step: t.Step, Kind: BackoffTimer, At: wake, Epoch: t.Epoch})
+		event.Kind, event.Delay, event.WakeAt = EventRetrying, r.RetryIn, d.now.Add(r.RetryIn)
+		d.move(t, Backoff, event)
+		d.setTimer(Timer{Step: t.Step, Kind: BackoffTimer, At: event.WakeAt, Epoch: t.Epoch})
 	case r.TimedOut != "":
-		d.fail(t, Event{Kind: EventTimedOut, Attempt: t.Attempt, By: r.TimedOut, Class: r.Class, Text: r.Error})
+		event.Kind, event.By = EventTimedOut, r.TimedOut
+		d.fail(t, event)
 	default:
-		d.fail(t, Event{Kind: EventFailed, Attempt: t.Attempt, Class: r.Class, Text: r.Error})
+		d.fail(t, event)
 	}
 }
 
@@ -102,7 +102,7 @@ func (d *decider) lost(t *Task, r TaskReported) {
 	t.Lost++
 	switch {
 	case d.run.Canceling:
-		d.cut(t)
+		d.cut(t, Event{Pod: t.Pod})
 	case d.run.Failing && stopsWith(t.Traits):
 		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
 	case t.Lost >= r.MaxLost:
@@ -118,9 +118,9 @@ func (d *decider) lost(t *Task, r TaskReported) {
 func (d *decider) released(t *Task) {
 	switch {
 	case d.run.Canceling:
-		d.cut(t)
+		d.cut(t, Event{Pod: t.Pod})
 	case d.run.Failing && stopsWith(t.Traits):
-		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast})
+		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
 	default:
 		d.enqueue(t, Event{Kind: EventReleased, Pod: t.Pod})
 	}

@@ -45,7 +45,7 @@ func (d *decider) cancel(c CancelRequested) Answer {
 		d.cancelUnstarted()
 		return Moved
 	}
-	d.sweep(d.cut)
+	d.sweep(func(t *Task) { d.cut(t, Event{}) })
 	if d.anyRunning() {
 		d.setTimer(Timer{Step: RunStep, Kind: CancelGraceTimer, At: d.now.Add(c.Grace)})
 	}
@@ -57,7 +57,7 @@ func (d *decider) cancel(c CancelRequested) Answer {
 func (d *decider) cancelUnstarted() {
 	for i := range d.tasks {
 		if t := &d.tasks[i]; t.State == Pending {
-			d.cut(t)
+			d.cut(t, Event{})
 		}
 	}
 	d.ended = nil // every task was canceled here; nobody is left to be told

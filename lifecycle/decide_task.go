@@ -17,7 +17,7 @@ const (
 func (d *decider) settle(t *Task, last ending) {
 	switch {
 	case d.run.Canceling:
-		d.cut(t)
+		d.cut(t, Event{})
 		return
 	case d.run.Failing && stopsWith(t.Traits):
 		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast})
@@ -72,10 +72,12 @@ func (d *decider) stop(t *Task, state State, event Event) {
 	d.move(t, state, event)
 }
 
-// cut ends a task because the run was asked to stop.
-func (d *decider) cut(t *Task) {
+// cut ends a task because the run was asked to stop. The event carries what is
+// known of the attempt that this ends, if any.
+func (d *decider) cut(t *Task, event Event) {
 	d.run.Cut = true
-	d.stop(t, Canceled, Event{Kind: EventCanceled, By: byCancel})
+	event.Kind, event.By = EventCanceled, byCancel
+	d.stop(t, Canceled, event)
 }
 
 // fail ends a task as failed and applies the failure policy of the run.

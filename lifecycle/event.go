@@ -17,12 +17,12 @@ type Event struct {
 	N       int64
 	Kind    EventKind
 	At      time.Time
-	Pod     int64         // started, lost, released
-	Attempt int32         // retrying, failed: the attempt that failed
+	Pod     int64         // started; lost, released, canceled: who held it
+	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that failed
 	Delay   time.Duration // retrying
-	WakeAt  time.Time     // sleeping
+	WakeAt  time.Time     // sleeping, retrying
 	By      string        // canceled, skipped, timed_out, cancel_requested: who or what
-	Class   string        // failed, retrying
+	Class   string        // failed, retrying, timed_out, canceled
 	Text    string        // error or reason, as CleanText leaves it
 }
 

@@ -46,7 +46,7 @@ var leaseTable = [...]struct {
 	{LeaseLate, LeaseLost, "its end is near"},
 	{LeaseLate, LeaseDead, "the database refuses the pod"},
 
-	{LeaseLost, LeaseLive, "renewed: nobody took it meanwhile"},
+	{LeaseLost, LeaseLive, "renewed, nobody took it meanwhile"},
 	{LeaseLost, LeaseLate, "renewed, but the answer took long"},
 	{LeaseLost, LeaseDead, "the database refuses the pod"},
 }

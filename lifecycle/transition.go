@@ -20,7 +20,7 @@ type transition struct {
 var taskTable = [...]transition{
 	{Pending, Queued, "parents ended, it may run"},
 	{Pending, Sleeping, "parents ended, it is a sleep"},
-	{Pending, Failed, "its condition panicked"},
+	{Pending, Failed, "its condition panicked, or it sleeps until no instant"},
 	{Pending, Skipped, "a parent or a condition skips it"},
 	{Pending, Canceled, "a parent, the policy or a cancel stops it"},
 
@@ -31,15 +31,15 @@ var taskTable = [...]transition{
 	{Running, Queued, "lost or handed back"},
 	{Running, Backoff, "failed, may try again"},
 	{Running, Completed, "succeeded"},
-	{Running, Failed, "failed, lost too often"},
+	{Running, Failed, "failed for good, or was lost too often"},
 	{Running, Canceled, "ended badly while its run stops"},
 
 	{Backoff, Queued, "its delay is over"},
-	{Backoff, Failed, "gave up waiting"},
+	{Backoff, Failed, "reserved for a limit on its whole time"},
 	{Backoff, Canceled, "the policy or a cancel stops it"},
 
 	{Sleeping, Completed, "its timer fired"},
-	{Sleeping, Failed, "gave up waiting"},
+	{Sleeping, Failed, "reserved for a limit on its whole time"},
 	{Sleeping, Canceled, "the policy or a cancel stops it"},
 }
 
