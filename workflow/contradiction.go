@@ -8,6 +8,7 @@ import (
 // branch is one way that a decision can go.
 type branch struct {
 	decision int
+	ref      int
 	kind     ConditionKind
 	value    string
 }
@@ -27,16 +28,16 @@ func (r *report) contradictions(d *Definition, order []int) {
 		set := &branches{}
 		for _, c := range s.Conditions {
 			if f := c.Kind.family(); f == ifFamily || f == switchFamily {
-				set.add(branch{c.Decision, c.Kind, c.Case})
+				set.add(branch{c.Decision, c.Ref, c.Kind, c.Case})
 			}
 		}
-		if set.clash != "" {
-			r.check(s.Name, "conditions", "unreachable: it needs "+set.clash, "remove one of the conditions")
+		if set.clash != nil {
+			r.check(s.Name, "conditions", "unreachable: it needs "+d.both(set.clash), "remove one of the conditions")
 			continue // whatever depends on it is not reported again
 		}
 		d.inherit(i, needs, set)
-		if set.clash != "" {
-			r.check(s.Name, "parents", "unreachable: its parents need "+set.clash,
+		if set.clash != nil {
+			r.check(s.Name, "parents", "unreachable: its parents need "+d.both(set.clash),
 				"hold parents on different branches by Maybe or Settled")
 			continue
 		}
@@ -76,7 +77,7 @@ func (d *Definition) inherit(i int, needs [][]branch, set *branches) {
 // branches is a set that remembers the first two that exclude each other.
 type branches struct {
 	list  []branch
-	clash string
+	clash []branch
 }
 
 func (b *branches) add(next branch) {
@@ -84,13 +85,22 @@ func (b *branches) add(next branch) {
 		return
 	}
 	for _, other := range b.list {
-		if other.decision == next.decision && b.clash == "" {
-			b.clash = fmt.Sprintf("both %s and %s of decision %d", other.text(), next.text(), next.decision)
+		if other.decision == next.decision && b.clash == nil {
+			b.clash = []branch{other, next}
 		}
 	}
 	if len(b.list) < branchesMax {
 		b.list = append(b.list, next)
 	}
+}
+
+// both names two branches of one decision.
+func (d *Definition) both(clash []branch) string {
+	on := "the input"
+	if ref := clash[0].ref; ref >= 0 && ref < len(d.Steps) {
+		on = quoted(d.Steps[ref].Name)
+	}
+	return fmt.Sprintf("both %s and %s of decision %d, on %s", clash[0].text(), clash[1].text(), clash[0].decision, on)
 }
 
 func (b branch) text() string {
