@@ -1,0 +1,77 @@
+package troupe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Codec turns inputs, outputs and progress into bytes and back. The engine
+// stores the bytes as they are and never looks into them. A Codec is safe for
+// concurrent use. All pods of one database must use codecs that read each
+// other's bytes.
+type Codec interface {
+	// Marshal returns the encoding of value. The engine keeps the slice.
+	Marshal(value any) ([]byte, error)
+	// Unmarshal decodes data into what target points to. It must not keep
+	// data.
+	Unmarshal(data []byte, target any) error
+}
+
+// JSON is the default codec: package encoding/json. Any JSON is a valid
+// payload, also null, a bare number, or text with \u0000 in it.
+type JSON struct{}
+
+var _ Codec = JSON{}
+
+// Marshal implements Codec.
+func (JSON) Marshal(value any) ([]byte, error) { return json.Marshal(value) }
+
+// Unmarshal implements Codec.
+func (JSON) Unmarshal(data []byte, target any) error { return json.Unmarshal(data, target) }
+
+// encode keeps a panic of the codec, or of the embedder's methods that it
+// calls, from going further.
+func encode(codec Codec, value any) (payload []byte, err error) {
+	defer recovered(&err)
+	return codec.Marshal(value)
+}
+
+// decode does the same for the way back.
+func decode[T any](codec Codec, payload []byte) (value T, err error) {
+	defer recovered(&err)
+	err = codec.Unmarshal(payload, &value)
+	return value, err
+}
+
+// recovered turns a panic of the embedder's code into an error.
+func recovered(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("panic: %v", cause)
+	}
+}
+
+func decodeInput[I any](codec Codec, payload []byte) (I, error) {
+	in, err := decode[I](codec, payload)
+	if err != nil {
+		return in, terminal(classDecoding, fmt.Errorf("decode the run's input into %T: %w", in, err))
+	}
+	return in, nil
+}
+
+// errNotLoaded is a bug of ours: large outputs are loaded before an attempt.
+var errNotLoaded = errors.New("the output was not loaded")
+
+func decodeOutput[T any](codec Codec, from persistence.Outcome) (T, error) {
+	if from.Large && from.Output == nil {
+		var zero T
+		return zero, fmt.Errorf("read parent %q: %w", from.Step, errNotLoaded)
+	}
+	value, err := decode[T](codec, from.Output)
+	if err != nil {
+		return value, terminal(classDecoding, fmt.Errorf("decode the output of %q into %T: %w", from.Step, value, err))
+	}
+	return value, nil
+}

@@ -1,0 +1,110 @@
+package troupe
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Workflow is a declared workflow with input I and output O. It is a value
+// that never changes, safe for concurrent use, and may be registered with any
+// number of engines.
+type Workflow[I, O any] struct {
+	name string
+	plan *plan
+}
+
+// Define declares a workflow. It calls build once, at once; the step that
+// build returns gives the run's output. The name is what callers trigger, and
+// it stays with stored runs.
+//
+// Define does not fail: what is wrong with the workflow is reported by
+// [Workflow.Validate] and by [Register].
+func Define[I, O any](name string, build func(b *Builder[I]) StepRef[O], opts ...WorkflowOption) *Workflow[I, O] {
+	p := newPlan(name, reflect.TypeFor[I]().String())
+	for i, opt := range opts {
+		if opt == nil {
+			p.problem("", fmt.Sprintf("options[%d]", i), "the option is nil", "leave it out")
+			continue
+		}
+		opt(p)
+	}
+	var output StepRef[O]
+	if build == nil {
+		p.problem("", "build", "the function is nil", "pass a function that declares the steps")
+	} else {
+		output = build(&Builder[I]{plan: p})
+	}
+	p.finish(output.at)
+	return &Workflow[I, O]{name: name, plan: p}
+}
+
+// Name returns the name under which the workflow is triggered.
+func (w *Workflow[I, O]) Name() string { return w.name }
+
+// Validate reports everything that is wrong with the workflow at once, as a
+// [*DefinitionError], or returns nil. Register does the same; calling it in a
+// test finds mistakes without an engine.
+func (w *Workflow[I, O]) Validate() error {
+	problems := append([]Problem{}, w.plan.problems...)
+	for _, p := range workflow.Problems(w.plan.definition.Validate()) {
+		if p.Field == "output" && w.plan.badOutput {
+			continue // said already, and better
+		}
+		problems = append(problems, p)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &DefinitionError{Workflow: w.name, Problems: problems}
+}
+
+// WorkflowOption is an option of [Define].
+type WorkflowOption func(*plan)
+
+// FailFast is the default: at the first failure that nothing handles, steps
+// that have not started are canceled. Running ones finish, and steps that hold
+// a parent by [Settled] still run when their parents have ended.
+func FailFast() WorkflowOption {
+	return func(p *plan) { p.definition.Policy = workflow.FailFast }
+}
+
+// FinishSiblings lets a run go on after a failure: only the steps that depend
+// on the failed one are canceled. The run fails once all others have ended.
+func FinishSiblings() WorkflowOption {
+	return func(p *plan) { p.definition.Policy = workflow.FinishSiblings }
+}
+
+// Problem is one thing that is wrong with a workflow: the step, the field, how
+// it is wrong and what to do about it.
+type Problem = workflow.Problem
+
+// DefinitionError says everything that is wrong with a workflow.
+type DefinitionError struct {
+	Workflow string
+	Problems []Problem // at least one
+}
+
+// Error lists the problems, one a line if there are several.
+func (e *DefinitionError) Error() string {
+	if len(e.Problems) == 1 {
+		return e.Problems[0].Error()
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d problems", len(e.Problems))
+	for _, p := range e.Problems {
+		text.WriteString("\n\t" + p.Error())
+	}
+	return text.String()
+}
+
+// Unwrap returns the problems.
+func (e *DefinitionError) Unwrap() []error {
+	errs := make([]error, len(e.Problems))
+	for i, p := range e.Problems {
+		errs[i] = p
+	}
+	return errs
+}

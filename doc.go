@@ -1,0 +1,53 @@
+// Package troupe runs durable workflows inside a Go program, on PostgreSQL and
+// nothing else.
+//
+// A workflow is a graph of plain functions. Each takes the run's input and the
+// outputs of its parents, and the references that wire them are typed: a wrong
+// parent does not compile.
+//
+//	func validate(ctx context.Context, o Order) (Verdict, error)
+//	func charge(ctx context.Context, o Order, v Verdict) (Payment, error)
+//
+//	var Orders = troupe.Define("orders", func(b *troupe.Builder[Order]) troupe.StepRef[Payment] {
+//		verdict := troupe.Step0(b, "validate", validate)
+//		return troupe.Step1(b, "charge", charge, verdict, troupe.Retry{Attempts: 5})
+//	})
+//
+// An engine executes it. Every transition is one transaction, so a run that
+// was triggered reaches its end whatever crashes in between; several processes
+// on the same database share the work.
+//
+//	engine, err := troupe.New(pool, troupe.Config{})
+//	orders, err := troupe.Register(engine, Orders)
+//	err = engine.Start(ctx)
+//	payment, err := orders.Run(ctx, Order{...}, troupe.Tenant("acme"))
+//
+// # Declaring a workflow
+//
+// [Define] calls a function that declares the steps on a [Builder]. [Step0] to
+// [Step5] declare a step by the number of its parents, [StepN] one with any
+// number, [Sleep] and [SleepUntil] a durable wait that needs no process. The
+// ref that a declaration returns is what later ones take as a parent:
+//
+//	declared parent   parameter    the step runs if the parent
+//	ref               T            completed
+//	Maybe(ref)        Opt[T]       completed or was skipped
+//	Settled(ref)      Outcome[T]   ended in any way
+//	After(ref)        none         as above; it takes all three, and sleeps
+//
+// [If], [Switch] and [SkipIf] look at the output of one step and decide which
+// others run. A step that does not run is skipped, and so is what depends on
+// it, up to a Maybe or Settled. A decision is made once, by the process that
+// executed the step it looks at, and stored with that step's completion.
+//
+// Mistakes that are not type errors never panic: [Workflow.Validate] and
+// [Register] report all of them at once.
+//
+// # Writing a step
+//
+// A step function may be executed more than once: its process can die before
+// its result is recorded. Its effects are safe if they happen under the
+// idempotency key of [Task], or in the transaction of [Tx] in a step with
+// [InTx]. Its context ends when the attempt is over for any reason, with a
+// cause that says which. [Terminal] marks an error that no retry will cure.
+package troupe

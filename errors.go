@@ -1,0 +1,71 @@
+package troupe
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// How a parent held by [Settled] ended without an output. A failed one gives a
+// [*StepError].
+var (
+	// ErrStepSkipped: the step did not run.
+	ErrStepSkipped = errors.New("step was skipped")
+	// ErrStepCanceled: the step was canceled, alone or with its run.
+	ErrStepCanceled = errors.New("step was canceled")
+)
+
+// StepError is a step that failed for good, as others get to see it.
+type StepError struct {
+	Step  string
+	Class string // see [Class]
+	Text  string // of its last error
+}
+
+// Error implements error.
+func (e *StepError) Error() string {
+	if e.Class == "" {
+		return fmt.Sprintf("step %q failed: %s", e.Step, e.Text)
+	}
+	return fmt.Sprintf("step %q failed (%s): %s", e.Step, e.Class, e.Text)
+}
+
+// Why the context of a step function has ended: context.Cause returns one of
+// these.
+var (
+	// ErrCanceled: the run was asked to stop.
+	ErrCanceled = actors.ErrCanceled
+	// ErrAttemptTimeout: the attempt took longer than its [AttemptTimeout].
+	ErrAttemptTimeout = actors.ErrAttemptTimeout
+	// ErrHeartbeatTimeout: the attempt was silent for longer than its
+	// [HeartbeatTimeout].
+	ErrHeartbeatTimeout = actors.ErrHeartbeatTimeout
+	// ErrLeaseLost: this process may no longer write for the task; another one
+	// may be executing it.
+	ErrLeaseLost = actors.ErrLeaseLost
+	// ErrStopping: the engine stops; the task is handed to another one and the
+	// attempt does not count.
+	ErrStopping = actors.ErrStopping
+)
+
+// Terminal marks an error that no further attempt will cure: a step function
+// that returns it fails at once, whatever its [Retry]. It returns nil for nil.
+func Terminal(err error) error { return actors.Terminal(err) }
+
+// Class names what kind of error err is, for whoever sorts failures: the class
+// is stored beside the text and shown by statuses, events and [StepError].
+// Names are yours; the engine uses the classes encoding, decoding, condition,
+// panic, timed_out, lost and bad_row. It returns nil for nil.
+func Class(class string, err error) error { return actors.WithClass(class, err) }
+
+// Classes of errors that come from between two step functions.
+const (
+	classEncoding = "encoding" // a value that the codec does not take
+	classDecoding = "decoding" // stored bytes that the codec does not take
+)
+
+// terminal is an error of one of our classes that no attempt will cure.
+func terminal(class string, err error) error {
+	return actors.Terminal(actors.WithClass(class, err))
+}

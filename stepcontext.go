@@ -1,0 +1,109 @@
+package troupe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// TaskInfo says which task a step function executes.
+type TaskInfo struct {
+	Run            RunID
+	Workflow       string
+	Tenant         string
+	Step           string
+	Attempt        int    // counted from 1
+	MaxAttempts    int    // 1: never retried
+	AttemptID      string // unique to this attempt
+	IdempotencyKey string // the same for every attempt of this task: give it to whatever the step calls
+	Labels         map[string]string
+}
+
+// Task describes the task that a step function executes. Outside of one, as in
+// a test that calls the function itself, it is zero.
+func Task(ctx context.Context) TaskInfo {
+	attempt := actors.AttemptFrom(ctx)
+	if attempt == nil {
+		return TaskInfo{}
+	}
+	t := attempt.Info()
+	return TaskInfo{
+		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Step: t.Step,
+		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, AttemptID: t.AttemptID,
+		IdempotencyKey: t.IdempotencyKey, Labels: t.Labels,
+	}
+}
+
+// Heartbeat says that a step function is alive and how far it has come.
+// Progress is stored with the next pulse of the pod, the latest only, and the
+// next attempt finds it with [Progress]; nil stores nothing. Heartbeat never
+// blocks. It returns why the attempt is over once it is, so a loop can end
+// with it.
+func Heartbeat(ctx context.Context, progress any) error {
+	attempt := actors.AttemptFrom(ctx)
+	if attempt == nil {
+		return context.Cause(ctx)
+	}
+	if progress == nil {
+		return attempt.Heartbeat(nil)
+	}
+	encoded, err := encode(codecFrom(ctx), progress)
+	if err != nil {
+		return terminal(classEncoding, fmt.Errorf("encode progress of type %T: %w", progress, err))
+	}
+	return attempt.Heartbeat(encoded)
+}
+
+// Progress returns what an earlier attempt of this task last gave to
+// [Heartbeat], and whether there is any that a T can hold.
+func Progress[T any](ctx context.Context) (T, bool) {
+	var none T
+	attempt := actors.AttemptFrom(ctx)
+	if attempt == nil {
+		return none, false
+	}
+	encoded := attempt.Info().LastProgress
+	if encoded == nil {
+		return none, false
+	}
+	progress, err := decode[T](codecFrom(ctx), encoded)
+	if err != nil {
+		return none, false
+	}
+	return progress, true
+}
+
+// Tx returns the transaction of a step with [InTx]. The engine commits it with
+// the step's completion, or rolls it back if the step fails; Commit and
+// Rollback are refused. Without one it panics, which fails the attempt: the
+// step lacks InTx, or the engine runs on a store without PostgreSQL.
+func Tx(ctx context.Context) pgx.Tx {
+	attempt := actors.AttemptFrom(ctx)
+	if attempt == nil {
+		panic("troupe: Tx was called outside a step function")
+	}
+	switch tx := attempt.Tx().(type) {
+	case pgx.Tx:
+		return tx
+	case nil:
+		panic(fmt.Sprintf("troupe: step %q has no transaction: declare it with InTx", attempt.Info().Step))
+	default:
+		panic(fmt.Sprintf("troupe: the transaction is a %T: the engine does not run on PostgreSQL", tx))
+	}
+}
+
+type codecKey struct{}
+
+func withCodec(ctx context.Context, codec Codec) context.Context {
+	return context.WithValue(ctx, codecKey{}, codec)
+}
+
+func codecFrom(ctx context.Context) Codec {
+	if codec, ok := ctx.Value(codecKey{}).(Codec); ok {
+		return codec
+	}
+	return JSON{}
+}

@@ -1,0 +1,129 @@
+package troupe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// StepOption is an option of a step: an [EdgeOption] or a [FunctionOption].
+type StepOption interface{ applyStep(d *draft) }
+
+// EdgeOption says when a step runs: [After], [RunIfAllSkipped], and what [If],
+// [Switch] and [SkipIf] return. Steps and sleeps take it.
+type EdgeOption interface {
+	StepOption
+	isEdgeOption()
+}
+
+// FunctionOption says how a step function is executed: [Retry],
+// [AttemptTimeout], [HeartbeatTimeout], [ScheduleToStartTimeout], [Queue] and
+// [InTx]. Steps and [Builder.OnFailure] take it. Of two that say the same
+// thing the last counts.
+type FunctionOption interface {
+	StepOption
+	isFunctionOption()
+}
+
+type edgeOption func(d *draft)
+
+func (o edgeOption) applyStep(d *draft) { o(d) }
+func (edgeOption) isEdgeOption()        {}
+
+type functionOption func(d *draft)
+
+func (o functionOption) applyStep(d *draft) { o(d) }
+func (functionOption) isFunctionOption()    {}
+
+// After makes a step wait for others without reading their outputs. A plain
+// ref must complete; [Maybe] and [Settled] mean what they mean for parents.
+func After(refs ...Dependency) EdgeOption {
+	return edgeOption(func(d *draft) {
+		for _, ref := range refs {
+			if edge, ok := d.edge(fmt.Sprintf("after[%d]", len(d.step.After)), ref); ok {
+				d.step.After = append(d.step.After, edge)
+			}
+		}
+	})
+}
+
+// RunIfAllSkipped makes a step run even if every parent that it holds by
+// [Maybe] was skipped. Without it such a step is skipped, too.
+func RunIfAllSkipped() EdgeOption {
+	return edgeOption(func(d *draft) { d.step.RunIfAllSkipped = true })
+}
+
+// Retry is the option that gives a failed step further attempts. The wait
+// before attempt n+1 is min(Cap, First × Factorⁿ⁻¹), give or take Jitter. It is
+// a durable timer: no process waits. Attempts lost with their process do not
+// count.
+//
+//	troupe.Retry{Attempts: 5, First: 200 * time.Millisecond}
+type Retry struct {
+	Attempts int              // in all, with the first; 1: no retry
+	First    time.Duration    // wait before the second attempt; 0: 1 s
+	Factor   float64          // growth of the wait; 0: 2
+	Cap      time.Duration    // longest wait; 0: 60 s
+	Jitter   float64          // fraction by which a wait varies; 0: 0.1; negative: none
+	If       func(error) bool // which errors are worth another attempt; nil: all but [Terminal] ones
+}
+
+func (r Retry) applyStep(d *draft) {
+	if r.Attempts == 0 {
+		d.problem("retry.attempts", "0 attempts", "say how many in all, as in Retry{Attempts: 3}")
+	}
+	d.step.Options.Retry, d.retry, d.retryIf = r.policy(), true, r.If
+}
+
+func (Retry) isFunctionOption() {}
+
+func (r Retry) policy() workflow.RetryPolicy {
+	return workflow.RetryPolicy{Attempts: r.Attempts, First: r.First, Factor: r.Factor, Cap: r.Cap, Jitter: r.Jitter}
+}
+
+// AttemptTimeout limits one attempt: its context ends, and the attempt fails
+// whatever it returns.
+func AttemptTimeout(limit time.Duration) FunctionOption {
+	return timeout("attempt_timeout", limit, func(o *workflow.Options) { o.AttemptTimeout = limit })
+}
+
+// HeartbeatTimeout limits the silence between two calls of [Heartbeat], the
+// start of the attempt counting as one: it finds a step that hangs long before
+// a generous [AttemptTimeout] does.
+func HeartbeatTimeout(limit time.Duration) FunctionOption {
+	return timeout("heartbeat_timeout", limit, func(o *workflow.Options) { o.HeartbeatLimit = limit })
+}
+
+// ScheduleToStartTimeout limits how long a step that is ready waits for a free
+// slot; then it fails.
+func ScheduleToStartTimeout(limit time.Duration) FunctionOption {
+	return timeout("schedule_to_start_timeout", limit, func(o *workflow.Options) { o.ScheduleToStart = limit })
+}
+
+func timeout(field string, limit time.Duration, set func(*workflow.Options)) FunctionOption {
+	return functionOption(func(d *draft) {
+		if limit == 0 {
+			d.problem(field, "0s is not a limit", "give a positive duration, or leave the option out")
+		}
+		set(&d.step.Options)
+	})
+}
+
+// Queue puts a step into a named queue instead of the run's: only pods that
+// serve the queue execute it.
+func Queue(name string) FunctionOption {
+	return functionOption(func(d *draft) {
+		if name == "" {
+			d.problem("queue", "the name is empty", "name a queue, or leave the option out")
+		}
+		d.step.Options.Queue = name
+	})
+}
+
+// InTx executes a step inside a transaction, [Tx], which commits together with
+// the step's completion: what it writes there happens exactly once. The
+// transaction is open as long as the step function runs, so keep it short.
+func InTx() FunctionOption {
+	return functionOption(func(d *draft) { d.step.Options.InTx = true })
+}

@@ -1,0 +1,160 @@
+package troupe
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Step0 declares a step without parents: it runs when the run starts.
+func Step0[I, O any](
+	b *Builder[I], name string, fn func(ctx context.Context, in I) (O, error), opts ...StepOption,
+) StepRef[O] {
+	return declare(b, name, fn, func(ctx context.Context, in I, _ *arguments) (O, error) {
+		return fn(ctx, in)
+	}, nil, opts)
+}
+
+// Step1 declares a step with one parent, whose output is the last parameter of
+// fn. The parent is a ref, or Maybe or Settled of one.
+func Step1[I, A, O any](
+	b *Builder[I], name string, fn func(ctx context.Context, in I, a A) (O, error),
+	p1 Parent[A], opts ...StepOption,
+) StepRef[O] {
+	return declare(b, name, fn, func(ctx context.Context, in I, args *arguments) (O, error) {
+		v1 := argument(args, 0, p1)
+		if args.err != nil {
+			return *new(O), args.err
+		}
+		return fn(ctx, in, v1)
+	}, []Dependency{p1}, opts)
+}
+
+// Step2 declares a step with two parents; see [Step1].
+func Step2[I, A, B, O any](
+	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B) (O, error),
+	p1 Parent[A], p2 Parent[B], opts ...StepOption,
+) StepRef[O] {
+	return declare(b, name, fn, func(ctx context.Context, in I, args *arguments) (O, error) {
+		v1, v2 := argument(args, 0, p1), argument(args, 1, p2)
+		if args.err != nil {
+			return *new(O), args.err
+		}
+		return fn(ctx, in, v1, v2)
+	}, []Dependency{p1, p2}, opts)
+}
+
+// Step3 declares a step with three parents; see [Step1].
+func Step3[I, A, B, C, O any](
+	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B, c C) (O, error),
+	p1 Parent[A], p2 Parent[B], p3 Parent[C], opts ...StepOption,
+) StepRef[O] {
+	return declare(b, name, fn, func(ctx context.Context, in I, args *arguments) (O, error) {
+		v1, v2, v3 := argument(args, 0, p1), argument(args, 1, p2), argument(args, 2, p3)
+		if args.err != nil {
+			return *new(O), args.err
+		}
+		return fn(ctx, in, v1, v2, v3)
+	}, []Dependency{p1, p2, p3}, opts)
+}
+
+// Step4 declares a step with four parents; see [Step1].
+func Step4[I, A, B, C, D, O any](
+	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B, c C, d D) (O, error),
+	p1 Parent[A], p2 Parent[B], p3 Parent[C], p4 Parent[D], opts ...StepOption,
+) StepRef[O] {
+	return declare(b, name, fn, func(ctx context.Context, in I, args *arguments) (O, error) {
+		v1, v2, v3, v4 := argument(args, 0, p1), argument(args, 1, p2), argument(args, 2, p3), argument(args, 3, p4)
+		if args.err != nil {
+			return *new(O), args.err
+		}
+		return fn(ctx, in, v1, v2, v3, v4)
+	}, []Dependency{p1, p2, p3, p4}, opts)
+}
+
+// Step5 declares a step with five parents; see [Step1]. For more there is
+// [StepN].
+func Step5[I, A, B, C, D, E, O any](
+	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B, c C, d D, e E) (O, error),
+	p1 Parent[A], p2 Parent[B], p3 Parent[C], p4 Parent[D], p5 Parent[E], opts ...StepOption,
+) StepRef[O] {
+	return declare(b, name, fn, func(ctx context.Context, in I, args *arguments) (O, error) {
+		v1, v2, v3, v4 := argument(args, 0, p1), argument(args, 1, p2), argument(args, 2, p3), argument(args, 3, p4)
+		v5 := argument(args, 4, p5)
+		if args.err != nil {
+			return *new(O), args.err
+		}
+		return fn(ctx, in, v1, v2, v3, v4, v5)
+	}, []Dependency{p1, p2, p3, p4, p5}, opts)
+}
+
+// declare adds a step. fn is looked at for its type only; call calls it.
+func declare[I, O any](
+	b *Builder[I], name string, fn any, call func(context.Context, I, *arguments) (O, error),
+	parents []Dependency, opts []StepOption,
+) StepRef[O] {
+	p := b.open()
+	if p == nil {
+		return StepRef[O]{}
+	}
+	d := &draft{plan: p, step: workflow.Step{
+		Name: name, Kind: workflow.Func, Type: reflect.TypeOf(fn).String(),
+	}}
+	if reflect.ValueOf(fn).IsNil() {
+		d.problem("function", "the function is nil", "pass the step's function")
+	}
+	for i, parent := range parents {
+		if edge, ok := d.edge(fmt.Sprintf("parents[%d]", i), parent); ok {
+			d.step.Parents = append(d.step.Parents, edge)
+		}
+	}
+	for i, opt := range opts {
+		if d.present(opt != nil, i) {
+			opt.applyStep(d)
+		}
+	}
+	return StepRef[O]{at: d.add(stepFunction{call: typed(call)})}
+}
+
+// typed wraps a typed call so that bytes go in and bytes come out.
+func typed[I, O any](call func(context.Context, I, *arguments) (O, error)) func(context.Context, Codec, actors.Inputs) ([]byte, any, error) {
+	return func(ctx context.Context, codec Codec, in actors.Inputs) ([]byte, any, error) {
+		input, err := decodeInput[I](codec, in.Input)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, err := call(ctx, input, &arguments{codec: codec, outcomes: in.Parents})
+		if err != nil {
+			return nil, nil, err
+		}
+		payload, err := encode(codec, out)
+		if err != nil {
+			return nil, nil, terminal(classEncoding, fmt.Errorf("encode the output of type %T: %w", out, err))
+		}
+		return payload, out, nil
+	}
+}
+
+// arguments are the outcomes of an attempt's parents while they are decoded.
+type arguments struct {
+	codec    Codec
+	outcomes []persistence.Outcome
+	err      error // the first one
+}
+
+// argument decodes one of them. After an error it returns zero values.
+func argument[T any](args *arguments, i int, parent Parent[T]) T {
+	var value T
+	switch {
+	case args.err != nil:
+	case i >= len(args.outcomes):
+		args.err = fmt.Errorf("parameter %d: the task has %d parents only", i, len(args.outcomes))
+	default:
+		value, args.err = parent.read(args.codec, args.outcomes[i])
+	}
+	return value
+}
