@@ -53,7 +53,6 @@ func (d *decider) ready(t *Task) {
 }
 
 func (d *decider) sleep(t *Task, until time.Time) {
-	d.run.Slow = true
 	d.move(t, Sleeping, Event{Kind: EventSleeping, WakeAt: until})
 	d.setTimer(Timer{Step: t.Step, Kind: SleepTimer, At: until, Epoch: t.Epoch})
 }

@@ -11,6 +11,7 @@ func (w *world) check(d Decision) {
 	w.checkParentsFirst()
 	w.checkHistory()
 	w.checkWaits()
+	w.checkFastPath()
 }
 
 // checkEnd: a run has ended exactly when all of its tasks have, and what is
@@ -118,5 +119,24 @@ func (w *world) checkWaits() {
 	}
 	if w.run.Canceling && len(w.in(Running)) > 0 {
 		require.Contains(w.tb, w.timers, timerKey{RunStep, CancelGraceTimer})
+	}
+}
+
+// checkFastPath: storage may record the success of a task in a run that is not
+// slow without a decision, so nothing may be there that only decisions know.
+func (w *world) checkFastPath() {
+	w.tb.Helper()
+	if w.run.Slow {
+		return
+	}
+	if w.run.Canceling || w.run.Failing || w.run.Unhandled || w.run.Cut || w.run.HandlerMade {
+		w.tb.Fatalf("a run that is not slow: %+v", w.run)
+	}
+	for i := range w.tasks {
+		switch t := &w.tasks[i]; {
+		case t.State == Failed, t.State == Skipped, t.State == Canceled, t.State == Sleeping,
+			t.Flags&^FlagLive != 0, t.StartTimeout > 0, !t.WakeAt.IsZero() && w.run.State != Pending:
+			w.tb.Fatalf("a run that is not slow has task %+v", t)
+		}
 	}
 }

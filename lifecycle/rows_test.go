@@ -98,3 +98,15 @@ func TestIllegalFacts(t *testing.T) {
 	require.Equal(t, []Answer{Stale}, w.decide(true, TaskReported{Epoch: 1, Pod: 1, Kind: 9}, 0).Answers)
 	require.Panics(t, func() { Decide(Run{}, Rows{}, []Fact{nil}, w.now) })
 }
+
+// TestLaneOfABatch: only what a start makes ready is new.
+func TestLaneOfABatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{policy: workflow.FailFast, steps: []planStep{
+		{name: "nap", traits: workflow.TraitSleep}, {name: "a"},
+		{name: "b", edges: []planEdge{{parent: 0, kind: workflow.Plain}}},
+	}})
+	d := w.apply(RunStarted{}, TimerFired{Step: 0, Timer: SleepTimer, Epoch: 1})
+	require.Equal(t, []Enqueue{{Step: 1, Lane: LaneNew}, {Step: 2, Lane: LaneContinuing}}, d.Enqueued)
+	require.Empty(t, d.Timers, "the timer that was set has fired")
+}
