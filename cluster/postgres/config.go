@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/cluster"
+)
+
+// Config holds what an Adapter can be told. Zero durations mean the default.
+type Config struct {
+	// Schema is where the engine's tables are.
+	Schema string
+	// Pod returns the number of this pod, which changes when the pod has to
+	// join again. It must be safe for concurrent use.
+	Pod func() int64
+	// DirectURL is the address for connections that must not go through a
+	// pooling proxy. Empty: that of the pool.
+	DirectURL string
+	// Logger gets what an operator should know. Nil: nothing is logged.
+	Logger *slog.Logger
+
+	ConnectTimeout    time.Duration // of each dedicated connection; default 5 s
+	SessionTimeout    time.Duration // of a leader that does not ping; default 3 s
+	PingTimeout       time.Duration // of one ping; default 1 s
+	SlotTimeout       time.Duration // of creating a replication slot; default 2 s
+	StatusInterval    time.Duration // between two confirmations to the stream's sender; default 3 s
+	WALSenderTimeout  time.Duration // after which that sender gives up; default 10 s
+	QueueNameDeadline time.Duration // of looking up the name of a queue; default 1 s
+}
+
+const schemaBytesMax = 63 - len("_wake") // an identifier of PostgreSQL has 63 bytes
+
+// Validate returns everything that is wrong, joined.
+func (c Config) Validate() error {
+	var problems []error
+	if c.Schema == "" || len(c.Schema) > schemaBytesMax {
+		problems = append(problems, fmt.Errorf("schema %q: want 1 to %d bytes", c.Schema, schemaBytesMax))
+	}
+	if c.Pod == nil {
+		problems = append(problems, errors.New("pod: want a function that returns this pod's number"))
+	}
+	for name, d := range map[string]time.Duration{
+		"connect timeout": c.ConnectTimeout, "session timeout": c.SessionTimeout, "ping timeout": c.PingTimeout,
+		"slot timeout": c.SlotTimeout, "status interval": c.StatusInterval, "wal sender timeout": c.WALSenderTimeout,
+		"queue name deadline": c.QueueNameDeadline,
+	} {
+		if d < 0 {
+			problems = append(problems, fmt.Errorf("%s %s: want a positive duration", name, d))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) withDefaults() Config {
+	for d, value := range map[*time.Duration]time.Duration{
+		&c.ConnectTimeout: 5 * time.Second, &c.SessionTimeout: 3 * time.Second, &c.PingTimeout: time.Second,
+		&c.SlotTimeout: 2 * time.Second, &c.StatusInterval: 3 * time.Second, &c.WALSenderTimeout: 10 * time.Second,
+		&c.QueueNameDeadline: time.Second,
+	} {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Adapter implements the ports of the cluster room. Its methods are safe for
+// concurrent use; it starts no goroutines and holds no connections between
+// calls.
+type Adapter struct {
+	pool    *pgxpool.Pool
+	config  Config
+	channel string
+	queues  *queueNames
+	warned  *onceWarned
+}
+
+var (
+	_ cluster.Listener = (*Adapter)(nil)
+	_ cluster.Notifier = (*Adapter)(nil)
+	_ cluster.Stream   = (*Adapter)(nil)
+	_ cluster.Elector  = (*Adapter)(nil)
+)
+
+// New returns an adapter. It notifies and looks up names on the pool, which
+// stays the caller's.
+func New(pool *pgxpool.Pool, config Config) (*Adapter, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("cluster config: %w", err)
+	}
+	config = config.withDefaults()
+	return &Adapter{
+		pool: pool, config: config, channel: Channel(config.Schema),
+		queues: newQueueNames(pool, config), warned: &onceWarned{log: config.Logger},
+	}, nil
+}

@@ -1,0 +1,74 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// closeTimeout bounds the goodbye of a dedicated connection. The server ends
+// the session anyway once the socket is closed.
+const closeTimeout = time.Second
+
+// target returns where dedicated connections go, with the session's settings.
+func (a *Adapter) target(ctx context.Context, role string, settings map[string]string) (*pgx.ConnConfig, error) {
+	config := a.pool.Config()
+	target := config.ConnConfig
+	if a.config.DirectURL != "" {
+		direct, err := pgx.ParseConfig(a.config.DirectURL)
+		if err != nil {
+			return nil, fmt.Errorf("direct url: %w", err)
+		}
+		direct.Tracer = target.Tracer
+		target = direct
+	} else if config.BeforeConnect != nil { // it may fetch a password that expires
+		if err := config.BeforeConnect(ctx, target); err != nil {
+			return nil, err
+		}
+	}
+	if settings["replication"] != "" {
+		target.AfterConnect = nil // a replication connection takes no ordinary queries
+	}
+	target.ConnectTimeout = a.config.ConnectTimeout
+	target.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive()}).DialContext
+	if target.RuntimeParams == nil {
+		target.RuntimeParams = map[string]string{}
+	}
+	target.RuntimeParams["application_name"] = fmt.Sprintf("troupe %s %s %d", role, a.config.Schema, a.config.Pod())
+	for name, value := range settings {
+		target.RuntimeParams[name] = value
+	}
+	return target, nil
+}
+
+// keepAlive notices a vanished server within about four seconds while nothing
+// is sent, as the leader's session does in the other direction.
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2}
+}
+
+func (a *Adapter) connect(ctx context.Context, role string, settings map[string]string) (*pgx.Conn, error) {
+	target, err := a.target(ctx, role, settings)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, target)
+}
+
+// hangUp closes a dedicated connection, whatever state it is in and whether or
+// not the caller's context has ended.
+func hangUp(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = conn.Close(ctx) //nolint:errcheck // there is nothing left to do about it
+	select {
+	case <-conn.PgConn().CleanupDone(): // a canceled query's goroutine included
+	case <-ctx.Done():
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,29 @@
+// Package postgres is the cluster room's adapter to PostgreSQL: it hears and
+// sends notifications, reads the replication stream and elects the leader.
+//
+// Everything long-lived here has a connection of its own beside the engine's
+// pool: the listener, the stream and the leader's session. With a pooling
+// proxy in front of the pool they need [Config].DirectURL, because a lock, a
+// LISTEN and a replication slot belong to one session.
+//
+// Names carry the schema, so that two schemas of one database never meet: the
+// channel and the prefix of logical messages ([Channel]), the publication
+// ([Publication]), the slots and the key of the election's lock.
+//
+// # What each connection does when things go wrong
+//
+//   - The listener notices a vanished server by TCP keepalives. It sends
+//     nothing while it listens.
+//   - The stream's slot is temporary: the server drops it with the session. A
+//     slot whose creation has to wait for somebody's open write transaction is
+//     given up after two seconds. The stream confirms what it has received
+//     every three seconds, or WAL would pile up, and asks for an answer, so
+//     that both sides notice the other's death within about ten.
+//   - The leader's session ends when the leader does not ping for three
+//     seconds (idle_session_timeout), which frees the lock when the leader is
+//     frozen or its host is gone. Nothing else does.
+//
+// A wake from the stream can be early: PostgreSQL sends a commit once it is on
+// disk, which is a moment before other sessions see it, and longer before it
+// with synchronous standbys. Whoever looks and finds nothing looks again.
+package postgres

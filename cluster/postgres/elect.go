@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/cluster"
+)
+
+var (
+	//go:embed sql/try_lead.sql
+	tryLeadSQL string
+	//go:embed sql/bump_epoch.sql
+	bumpEpochSQL string
+	//go:embed sql/resign.sql
+	resignSQL string
+
+	errTermOver = errors.New("the term is over")
+)
+
+// Campaign implements cluster.Elector: the leader is whose session holds an
+// advisory lock.
+func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
+	defer cancel()
+	conn, err := a.connect(ctx, "leader", map[string]string{
+		"idle_session_timeout":                milliseconds(a.config.SessionTimeout),
+		"idle_in_transaction_session_timeout": "2000",
+		"lock_timeout":                        "2000",
+		"statement_timeout":                   "30000",
+		"tcp_keepalives_idle":                 "2",
+		"tcp_keepalives_interval":             "1",
+		"tcp_keepalives_count":                "2",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to campaign: %w", err)
+	}
+	t := &term{conn: conn, adapter: a, key: leaderKey(a.config.Schema), pod: a.config.Pod()}
+	if err := t.win(ctx); err != nil {
+		hangUp(ctx, conn) // the lock goes with the session
+		return nil, err
+	}
+	return t, nil
+}
+
+// term is a session that holds the lock.
+type term struct {
+	adapter *Adapter
+	key     int64
+	pod     int64
+	epoch   int64
+
+	mu   sync.Mutex
+	conn *pgx.Conn // nil: the term is over
+}
+
+func (t *term) win(ctx context.Context) error {
+	var won bool
+	if err := t.conn.QueryRow(ctx, tryLeadSQL, t.key).Scan(&won); err != nil {
+		return fmt.Errorf("try to lead: %w", err)
+	}
+	if !won {
+		return cluster.ErrNotElected
+	}
+	bump := statement(bumpEpochSQL, t.adapter.config.Schema)
+	if err := t.conn.QueryRow(ctx, bump, t.pod).Scan(&t.epoch); err != nil {
+		return fmt.Errorf("bump the leader's epoch: %w", err)
+	}
+	return nil
+}
+
+// Epoch implements cluster.Term.
+func (t *term) Epoch() int64 { return t.epoch }
+
+// Ping implements cluster.Term. Its epoch is the term's, whatever the caller
+// says. After an error the session is closed.
+func (t *term) Ping(ctx context.Context, ping cluster.Ping) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil {
+		return errTermOver
+	}
+	ping.Epoch = t.epoch
+	payloads := Payloads(cluster.Notice{Ping: &ping, From: t.pod})
+	deadline, cancel := context.WithTimeout(ctx, t.adapter.config.PingTimeout)
+	defer cancel()
+	if _, err := t.conn.Exec(deadline, notifySQL, t.adapter.channel, payloads); err != nil {
+		t.end(ctx)
+		return fmt.Errorf("ping: %w", err)
+	}
+	return nil
+}
+
+// Resign implements cluster.Term. On a session that has ended it does nothing:
+// its lock is free, or will be when the server notices.
+func (t *term) Resign(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil {
+		return nil
+	}
+	defer t.end(ctx)
+	last := Payloads(cluster.Notice{Ping: &cluster.Ping{Epoch: t.epoch, Resigned: true}, From: t.pod})
+	ctx, cancel := context.WithTimeout(ctx, t.adapter.config.PingTimeout)
+	defer cancel()
+	if _, err := t.conn.Exec(ctx, resignSQL, t.key, t.adapter.channel, last[0]); err != nil {
+		return fmt.Errorf("resign: %w", err)
+	}
+	return nil
+}
+
+func (t *term) end(ctx context.Context) {
+	hangUp(ctx, t.conn)
+	t.conn = nil
+}

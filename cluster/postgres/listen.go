@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/cluster"
+)
+
+// Listen implements cluster.Listener.
+func (a *Adapter) Listen(ctx context.Context, connected func(), sink func(cluster.Notice)) error {
+	conn, err := a.connect(ctx, "listener", map[string]string{
+		"idle_session_timeout": "0", // a role's default would end it whenever nothing happens
+	})
+	if err != nil {
+		return fmt.Errorf("connect the listener: %w", err)
+	}
+	defer hangUp(ctx, conn)
+	if err := a.subscribe(ctx, conn); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	connected()
+	strange := false
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		notice, err := ParsePayload(n.Payload)
+		if err != nil {
+			if !strange { // once for each connection: a sender of these does not stop
+				a.config.Logger.LogAttrs(ctx, slog.LevelWarn, "notification ignored",
+					slog.String("channel", a.channel), slog.Int("sender_pid", int(n.PID)), slog.Any("error", err))
+			}
+			strange = true
+			continue
+		}
+		sink(notice)
+	}
+}
+
+func (a *Adapter) subscribe(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
+	defer cancel()
+	_, err := conn.Exec(ctx, "listen "+pgx.Identifier{a.channel}.Sanitize())
+	return err
+}

@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+//go:embed sql/stream_settings.sql
+var streamSettingsSQL string
+
+// openStream returns a connection on which the stream flows. The caller hangs
+// it up, and the slot goes with it.
+func (a *Adapter) openStream(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := a.connect(ctx, "stream", map[string]string{
+		"replication":        "database",
+		"wal_sender_timeout": milliseconds(a.config.WALSenderTimeout),
+		"datestyle":          "ISO", // timestamps arrive as text
+		"timezone":           "UTC",
+		"statement_timeout":  "0", // the pool's are not meant for a session that waits
+		"lock_timeout":       "0",
+	})
+	if err != nil {
+		return nil, classify(fmt.Errorf("connect the stream: %w", err))
+	}
+	if err := a.startStream(ctx, conn.PgConn()); err != nil {
+		hangUp(ctx, conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (a *Adapter) startStream(ctx context.Context, conn *pgconn.PgConn) error {
+	setup, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
+	defer cancel()
+	if err := a.checkSettings(setup, conn); err != nil {
+		return err
+	}
+	slot := slotName(a.config.Schema, a.config.Pod())
+	if err := a.createSlot(setup, conn, slot); err != nil {
+		return err
+	}
+	err := pglogrepl.StartReplication(setup, conn, slot, 0, pglogrepl.StartReplicationOptions{
+		Mode: pglogrepl.LogicalReplication,
+		PluginArgs: []string{
+			"proto_version '1'", "messages 'true'",
+			"publication_names " + literal(pgx.Identifier{Publication(a.config.Schema)}.Sanitize()),
+		},
+	})
+	if err != nil {
+		return classify(fmt.Errorf("start the stream: %w", err))
+	}
+	return nil
+}
+
+// checkSettings finds out what the creation of a slot would not say, or not
+// clearly: a missing publication only shows at the first change.
+func (a *Adapter) checkSettings(ctx context.Context, conn *pgconn.PgConn) error {
+	query := strings.ReplaceAll(streamSettingsSQL, "{publication}", literal(Publication(a.config.Schema)))
+	results, err := conn.Exec(ctx, query).ReadAll()
+	if err != nil {
+		return classify(fmt.Errorf("read the stream's settings: %w", err))
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 3 {
+		return errors.New("read the stream's settings: unexpected answer")
+	}
+	row := results[0].Rows[0]
+	if level := string(row[0]); level != "logical" {
+		return withoutLogical(level)
+	}
+	if string(row[2]) != "t" {
+		return a.unpublished(nil)
+	}
+	a.warned.unboundedSlots(string(row[1]))
+	return nil
+}
+
+// createSlot gives up soon: the server first waits for every transaction that
+// has written already. Giving up cancels the statement and closes the
+// connection, which leaves nothing behind.
+func (a *Adapter) createSlot(ctx context.Context, conn *pgconn.PgConn, slot string) error {
+	limited, cancel := context.WithTimeout(ctx, a.config.SlotTimeout)
+	defer cancel()
+	_, err := pglogrepl.CreateReplicationSlot(limited, conn, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{
+		Temporary: true, Mode: pglogrepl.LogicalReplication, SnapshotAction: "NOEXPORT_SNAPSHOT",
+	})
+	switch {
+	case err == nil:
+		return nil
+	case limited.Err() != nil && ctx.Err() == nil:
+		return blocked(err)
+	}
+	return classify(fmt.Errorf("create replication slot %s: %w", slot, err))
+}

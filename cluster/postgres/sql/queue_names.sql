@@ -1,0 +1,2 @@
+-- queue_names: the stream, for a queue number that it does not know yet.
+select queue::text, name from {schema}.queues

@@ -1,0 +1,6 @@
+-- stream_settings: the stream, on its replication connection (simple protocol,
+-- no arguments) before it creates a slot.
+select
+	current_setting('wal_level') as wal_level,
+	current_setting('max_slot_wal_keep_size') as max_slot_wal_keep_size,
+	exists (select from pg_catalog.pg_publication where pubname = {publication}) as published

@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/troupe-dev/troupe/cluster"
+)
+
+const (
+	// batchRowsMax bounds how many rows are merged before they are handed on:
+	// a transaction of a million rows must not hold up its first.
+	batchRowsMax = 1000
+	// silentIntervalsMax is how many status intervals may pass without a
+	// word from the server, which is asked for one in each.
+	silentIntervalsMax = 4
+)
+
+var errStreamSilent = errors.New("the stream's server does not answer")
+
+// Read implements cluster.Stream.
+func (a *Adapter) Read(ctx context.Context, connected func(), sink func([]cluster.Wake)) error {
+	conn, err := a.openStream(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUp(ctx, conn)
+	connected()
+	r := &reader{
+		adapter: a, conn: conn.PgConn(), sink: sink,
+		decoder: newDecoder(a.config.Schema, a.channel), batch: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
+	}
+	err = r.run(ctx)
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == stateUndefinedObject {
+		return a.unpublished(err)
+	}
+	return err
+}
+
+// reader reads one stream on the goroutine of Read.
+type reader struct {
+	adapter *Adapter
+	conn    *pgconn.PgConn
+	sink    func([]cluster.Wake)
+	decoder *decoder
+	batch   *cluster.Coalescer // queues by number (see queueNumber), until they are handed on
+
+	received  pglogrepl.LSN // confirmed to the server: wakes are hints, nothing is replayed
+	rows      int           // in the batch
+	committed bool          // the batch holds a whole transaction
+	heard     bool          // a message, since the last confirmation
+}
+
+func (r *reader) run(ctx context.Context) error {
+	silent := 0
+	for {
+		r.heard = false
+		if err := r.interval(ctx); err != nil {
+			return fmt.Errorf("read the stream: %w", err)
+		}
+		silent++
+		if r.heard {
+			silent = 0
+		}
+		if silent >= silentIntervalsMax {
+			return fmt.Errorf("read the stream: %w", errStreamSilent)
+		}
+		if err := r.confirm(ctx, true); err != nil {
+			return err
+		}
+	}
+}
+
+// interval reads until it is time to confirm.
+func (r *reader) interval(ctx context.Context) error {
+	interval, cancel := context.WithTimeout(ctx, r.adapter.config.StatusInterval)
+	defer cancel()
+	for {
+		message, err := r.conn.ReceiveMessage(interval)
+		if err != nil {
+			if interval.Err() != nil && ctx.Err() == nil && pgconn.Timeout(err) && !r.conn.IsClosed() {
+				return nil
+			}
+			return err
+		}
+		r.heard = true
+		if err := r.receive(ctx, message); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *reader) receive(ctx context.Context, message pgproto3.BackendMessage) error {
+	switch m := message.(type) {
+	case *pgproto3.CopyData:
+		if err := r.copyData(ctx, m.Data); err != nil {
+			return err
+		}
+		r.handOn(ctx)
+	case *pgproto3.ErrorResponse:
+		return pgconn.ErrorResponseToPgError(m)
+	case *pgproto3.CopyDone:
+		return errors.New("the server ended the stream")
+	}
+	return nil
+}
+
+func (r *reader) copyData(ctx context.Context, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	switch data[0] {
+	case pglogrepl.PrimaryKeepaliveMessageByteID:
+		keepalive, err := pglogrepl.ParsePrimaryKeepaliveMessage(data[1:])
+		if err != nil {
+			return err
+		}
+		r.received = max(r.received, keepalive.ServerWALEnd)
+		if keepalive.ReplyRequested {
+			return r.confirm(ctx, false)
+		}
+	case pglogrepl.XLogDataByteID:
+		record, err := pglogrepl.ParseXLogData(data[1:])
+		if err != nil {
+			return err
+		}
+		wakes, committed, err := r.decoder.decode(record.WALData)
+		if err != nil {
+			return err
+		}
+		r.batch.Add(wakes...)
+		r.rows += len(wakes)
+		r.committed = r.committed || committed
+		r.received = max(r.received, record.WALStart+pglogrepl.LSN(len(record.WALData)))
+	}
+	return nil
+}
+
+// handOn hands on the batch once it holds a whole transaction and nothing more
+// has arrived. All that is sent has been committed, so a large transaction may
+// as well be handed on in pieces.
+func (r *reader) handOn(ctx context.Context) {
+	due := r.committed && r.conn.Frontend().ReadBufferLen() == 0
+	if !due && r.rows < batchRowsMax {
+		return
+	}
+	r.rows, r.committed = 0, false
+	if r.batch.Len() == 0 {
+		return
+	}
+	wakes := r.batch.Drain()
+	named := cluster.NewCoalescer(cluster.DefaultWakeLimits())
+	for _, w := range wakes {
+		if number, ok := strings.CutPrefix(w.Queue, queueNumber); ok {
+			w.Queue = r.adapter.queues.name(ctx, number)
+		}
+		named.Add(w)
+	}
+	r.sink(named.Drain())
+}
+
+// confirm tells the server how far the log was read, so that it can let go of
+// it; asking makes it answer even when nothing happens.
+func (r *reader) confirm(ctx context.Context, asking bool) error {
+	err := pglogrepl.SendStandbyStatusUpdate(ctx, r.conn, pglogrepl.StandbyStatusUpdate{
+		WALWritePosition: r.received, ReplyRequested: asking,
+	})
+	if err != nil {
+		return fmt.Errorf("confirm to the stream: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/cluster/postgres"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// refused reads a stream that is expected not to start.
+func refused(t *testing.T, a *postgres.Adapter, remedy string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := a.Read(ctx, func() { t.Error("connected") }, func([]cluster.Wake) {})
+	require.ErrorIs(t, err, cluster.ErrStreamUnavailable)
+	require.ErrorContains(t, err, remedy)
+	return err
+}
+
+func TestARoleWithoutReplication(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	var role string
+	require.NoError(t, w.pool.QueryRow(t.Context(), "select left(current_database(), 50)||'_role'").Scan(&role))
+	quoted := pgx.Identifier{role}.Sanitize()
+	w.exec(t, "create role "+quoted+" login password '"+role+"'")
+	t.Cleanup(func() {
+		_, err := w.pool.Exec(context.WithoutCancel(t.Context()), "drop role "+quoted)
+		require.NoError(t, err)
+	})
+	pool, err := pgxpool.New(t.Context(), w.as(t, role))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	ordinary := world{url: w.url, schema: w.schema, pool: pool}
+	refused(t, ordinary.adapter(t, 1), "alter role")
+	h := listen(t, ordinary.adapter(t, 2)) // the rest works
+	require.NoError(t, ordinary.adapter(t, 1).Notify(t.Context(), cluster.Notice{From: 1, Wakes: []cluster.Wake{{Kind: cluster.WakeSubmitted}}}))
+	require.Len(t, h.next(t).Wakes, 1)
+}
+
+func TestAMissingPublication(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	w.exec(t, "drop publication "+pgx.Identifier{postgres.Publication(w.schema)}.Sanitize())
+	refused(t, w.adapter(t, 1), `publication "troupe_wake" is missing; run the migrations`)
+	require.Zero(t, w.slots(t))
+}
+
+func TestWithoutLogicalDecoding(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, map[string]string{"wal_level": "replica"})
+	w := newWorld(t, server.URL(""), "troupe")
+	refused(t, w.adapter(t, 1), "wal_level is replica; set wal_level = logical")
+}
+
+func TestExhaustedSlotsAndSenders(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, map[string]string{"wal_level": "logical", "max_replication_slots": "1", "max_wal_senders": "1"})
+	w := newWorld(t, server.URL(""), "troupe")
+	s := stream(t, w.adapter(t, 1))
+	refused(t, w.adapter(t, 2), "raise max_wal_senders")
+	s.stop()
+	require.Error(t, s.end(t))
+	eventually(t, "the slot is gone", func() bool { return w.slots(t) == 0 })
+	w.exec(t, "select pg_create_physical_replication_slot('somebody_elses')")
+	refused(t, w.adapter(t, 2), "raise max_replication_slots")
+	w.exec(t, "select pg_drop_replication_slot('somebody_elses')")
+	stream(t, w.adapter(t, 2))
+}
+
+// A server of its own: a slot waits for the writers of all databases.
+func TestAnOpenWriterBlocksTheSlotForALimitedTime(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, map[string]string{"wal_level": "logical"})
+	w := newWorld(t, server.URL(""), "troupe")
+	writer, err := w.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = writer.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = writer.Exec(t.Context(), "insert into troupe.intake (run_id) values (gen_random_uuid())")
+	require.NoError(t, err)
+
+	start := time.Now()
+	refused(t, w.adapter(t, 1), "waits for a transaction")
+	require.Less(t, time.Since(start), 2900*time.Millisecond)
+	eventually(t, "no slot and no sender is left", func() bool {
+		return w.slots(t) == 0 && w.count(t, "select count(*) from pg_stat_activity where backend_type = 'walsender'") == 0
+	})
+
+	require.NoError(t, writer.Commit(t.Context()))
+	s := stream(t, w.adapter(t, 1))
+	// One that begins to write later holds up nobody's wakes.
+	later, err := w.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = later.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = later.Exec(t.Context(), "insert into troupe.intake (run_id) values (gen_random_uuid())")
+	require.NoError(t, err)
+	w.exec(t, enqueue, 0, 1)
+	require.Equal(t, cluster.WakeReady, s.next(t)[0].Kind)
+}
+
+func TestTheCallersEndIsNotARefusal(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := w.adapter(t, 1).Read(ctx, func() {}, func([]cluster.Wake) {})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, cluster.ErrStreamUnavailable)
+}

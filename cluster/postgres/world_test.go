@@ -1,0 +1,213 @@
+package postgres_test
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/cluster/postgres"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// patience bounds every wait of these tests; none of them expects to use it up.
+const patience = 15 * time.Second
+
+//go:embed testdata/schema.sql
+var schemaSQL string
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// world is a database with a schema of the engine in it.
+type world struct {
+	url    string
+	schema string
+	pool   *pgxpool.Pool
+}
+
+func newWorld(t testing.TB, address, schema string) world {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), address)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	quote := func(name string) string { return pgx.Identifier{name}.Sanitize() }
+	ddl := strings.NewReplacer("{schema}", quote(schema), "{publication}", quote(postgres.Publication(schema))).Replace(schemaSQL)
+	_, err = pool.Exec(t.Context(), ddl, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	return world{url: address, schema: schema, pool: pool}
+}
+
+// freshWorld is one on the shared server.
+func freshWorld(t testing.TB) world {
+	t.Helper()
+	return newWorld(t, pgtest.Database(t), "troupe")
+}
+
+// adapter returns the adapter of one pod; change may set what a test needs.
+func (w world) adapter(t testing.TB, pod int64, change ...func(*postgres.Config)) *postgres.Adapter {
+	t.Helper()
+	config := postgres.Config{Schema: w.schema, Pod: func() int64 { return pod }}
+	for _, c := range change {
+		c(&config)
+	}
+	a, err := postgres.New(w.pool, config)
+	require.NoError(t, err)
+	return a
+}
+
+// exec runs SQL as anybody could; {schema} is the engine's.
+func (w world) exec(t testing.TB, sql string, args ...any) int64 {
+	t.Helper()
+	tag, err := w.pool.Exec(t.Context(), strings.ReplaceAll(sql, "{schema}", pgx.Identifier{w.schema}.Sanitize()), args...)
+	require.NoError(t, err)
+	return tag.RowsAffected()
+}
+
+func (w world) count(t testing.TB, sql string, args ...any) (n int) {
+	t.Helper()
+	require.NoError(t, w.pool.QueryRow(t.Context(), sql, args...).Scan(&n))
+	return n
+}
+
+// slots counts the replication slots of this database.
+func (w world) slots(t testing.TB) int {
+	t.Helper()
+	return w.count(t, "select count(*) from pg_replication_slots where database = current_database()")
+}
+
+// terminate ends the sessions of a role ("stream", "leader", "listener").
+func (w world) terminate(t testing.TB, role string) {
+	t.Helper()
+	n := w.count(t, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+		where datname = current_database() and application_name like 'troupe '||$1||' '||$2||' %'`, role, w.schema)
+	require.NotZero(t, n, "sessions of the %s", role)
+}
+
+// as is the world's address for another role.
+func (w world) as(t testing.TB, role string) string {
+	t.Helper()
+	u, err := url.Parse(w.url)
+	require.NoError(t, err)
+	u.User = url.UserPassword(role, role)
+	return u.String()
+}
+
+// heard is something that runs until it is stopped, and what it brings.
+type heard[T any] struct {
+	got  chan T
+	done chan error
+	stop context.CancelFunc
+}
+
+// begin starts run and waits until it is connected. It ends with the test.
+func begin[T any](t testing.TB, run func(ctx context.Context, connected func(), sink func(T)) error) *heard[T] {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	h := &heard[T]{got: make(chan T, 100_000), done: make(chan error, 1), stop: stop}
+	connected := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.done <- run(ctx, func() { close(connected) }, func(item T) { h.got <- item })
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	select {
+	case <-connected:
+	case err := <-h.done:
+		require.NoError(t, err, "before it was connected")
+	case <-time.After(patience):
+		require.Fail(t, "not connected in time")
+	}
+	return h
+}
+
+// next is the next item.
+func (h *heard[T]) next(t testing.TB) T {
+	t.Helper()
+	select {
+	case item := <-h.got:
+		return item
+	case err := <-h.done:
+		require.NoError(t, err, "ended while an item was due")
+	case <-time.After(patience):
+		require.Fail(t, "nothing came in time")
+	}
+	panic("unreachable")
+}
+
+// end is why it ended.
+func (h *heard[T]) end(t testing.TB) error {
+	t.Helper()
+	select {
+	case err := <-h.done:
+		return err
+	case <-time.After(patience):
+		require.Fail(t, "did not end in time")
+		return nil
+	}
+}
+
+func stream(t testing.TB, a *postgres.Adapter) *heard[[]cluster.Wake] {
+	t.Helper()
+	return begin(t, a.Read)
+}
+
+func listen(t testing.TB, a *postgres.Adapter) *heard[cluster.Notice] {
+	t.Helper()
+	return begin(t, a.Listen)
+}
+
+// gather collects wakes until there are n of them.
+func gather(t testing.TB, h *heard[[]cluster.Wake], n int) []cluster.Wake {
+	t.Helper()
+	var wakes []cluster.Wake
+	for len(wakes) < n {
+		wakes = append(wakes, h.next(t)...)
+	}
+	return wakes
+}
+
+// eventually waits for a condition of the database.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			require.Fail(t, "not in time: "+what)
+		}
+	}
+}
+
+// logs is a logger whose lines a test can read.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

@@ -1,0 +1,110 @@
+package troupe
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// Config tunes an engine. The zero value is a good start: every field that is
+// zero takes the default in the table of docs/configuration.md. [Settings]
+// returns that table; Validate reports every problem at once.
+type Config struct {
+	// Where.
+	Schema    string // of the tables
+	DirectURL string // for the dedicated connections, past any pooling proxy; "": as the pool
+	PodName   string // for people; "": the host's name
+
+	// How much at once.
+	Slots       int            // tasks that this pod executes at once
+	QueueSlots  map[string]int // serve these queues only, each with slots of its own; nil: every known queue shares Slots
+	ClaimBatch  int            // tasks of one claim
+	TenantLimit int            // running tasks of one tenant, over all pods; 0: none
+	PoolSize    int            // connections of the engine's own pool
+
+	// How long.
+	Pulse          time.Duration // between two renewals of the pod's lease
+	Lease          time.Duration // how long a renewal lasts
+	StopGrace      time.Duration // how long Stop lets tasks finish
+	CancelGrace    time.Duration // how long running tasks of a canceled run may go on
+	Sweep          time.Duration // between two looks at the tables while wakes arrive
+	SweepDegraded  time.Duration // the same while they do not
+	LeaderPing     time.Duration // between two pings of the leader
+	LeaderSilence  time.Duration // silence after which others try to lead
+	LeaderTry      time.Duration // between two tries
+	AttemptTimeout time.Duration // of steps that name none; 0: none
+	InTxTimeout    time.Duration // the same for steps with InTx
+
+	// How often.
+	Retry   Retry // of steps that name none
+	MaxLost int   // losses after which a task is taken for a poison pill
+
+	// How big.
+	PayloadLimit  int // bytes of one input or output
+	IntakePending int // triggers waiting to be stored; more are refused
+
+	// Who.
+	DefaultTenant string // of triggers that name none
+
+	// With what.
+	Codec   Codec              // of inputs, outputs and progress; nil: JSON
+	Logger  *slog.Logger       // nil: logs nothing
+	Metrics Metrics            // nil: none
+	System  *actor.ActorSystem // to live in; nil: one of its own
+}
+
+// Metrics receives what the engine measures. docs/metrics.md lists the names.
+type Metrics = actors.Metrics
+
+// withDefaults returns c with every zero field replaced.
+func (c Config) withDefaults() Config {
+	setDefault(&c.Schema, "troupe")
+	setDefault(&c.PodName, hostName())
+	setDefault(&c.Slots, 10)
+	setDefault(&c.ClaimBatch, 200)
+	setDefault(&c.PoolSize, 6)
+	setDefault(&c.Pulse, 5*time.Second)
+	setDefault(&c.Lease, 15*time.Second)
+	setDefault(&c.StopGrace, 30*time.Second)
+	setDefault(&c.CancelGrace, 30*time.Second)
+	setDefault(&c.Sweep, 30*time.Second)
+	setDefault(&c.SweepDegraded, time.Second)
+	setDefault(&c.LeaderPing, time.Second)
+	setDefault(&c.LeaderSilence, 2500*time.Millisecond)
+	setDefault(&c.LeaderTry, 500*time.Millisecond)
+	setDefault(&c.InTxTimeout, 30*time.Second)
+	setDefault(&c.MaxLost, 3)
+	setDefault(&c.PayloadLimit, 1<<20)
+	setDefault(&c.IntakePending, 10_000)
+	setDefault(&c.DefaultTenant, "default")
+	if c.Codec == nil {
+		c.Codec = JSON{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = actors.NoMetrics{}
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return fmt.Sprintf("pod-%d", os.Getpid())
+	}
+	return name
+}

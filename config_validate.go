@@ -1,0 +1,114 @@
+package troupe
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// ConfigError is one problem of a [Config]: the field, what is wrong with it,
+// and what would be right.
+type ConfigError struct {
+	Field  string
+	Text   string
+	Remedy string
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("config: %s %s: %s", e.Field, e.Text, e.Remedy)
+}
+
+// schemaName is what Schema may look like: names derived from it (slot,
+// channel, publication) stay within PostgreSQL's 63 bytes.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+
+// durationMax bounds every duration: beyond it arithmetic with instants would
+// overflow.
+const durationMax = 100 * 365 * 24 * time.Hour
+
+// Validate returns every problem of c, joined; each is a [*ConfigError]. Zero
+// fields are no problem: they take their defaults.
+func (c Config) Validate() error {
+	d := c.withDefaults()
+	var problems []error
+	refuse := func(bad bool, field, text, remedy string) {
+		if bad {
+			problems = append(problems, &ConfigError{Field: field, Text: text, Remedy: remedy})
+		}
+	}
+	refuse(!schemaName.MatchString(d.Schema), "Schema", fmt.Sprintf("%q is no plain name", d.Schema),
+		"use up to 40 lower-case letters, digits and underscores")
+	refuse(d.Slots < 1 || d.Slots > persistence.ClaimMax*10, "Slots", fmt.Sprintf("is %d", d.Slots), "use 1 to 10000")
+	for queue, slots := range d.QueueSlots {
+		refuse(slots < 1 || slots > persistence.ClaimMax*10, "QueueSlots", fmt.Sprintf("has %d for queue %q", slots, queue),
+			"use 1 to 10000")
+		refuse(workflow.CheckName(queue) != nil, "QueueSlots", fmt.Sprintf("has the queue %q", queue),
+			"use letters, digits and . _ - / : up to 255 bytes")
+	}
+	refuse(d.ClaimBatch < 1 || d.ClaimBatch > persistence.ClaimMax, "ClaimBatch", fmt.Sprintf("is %d", d.ClaimBatch),
+		fmt.Sprintf("use 1 to %d", persistence.ClaimMax))
+	refuse(d.TenantLimit < 0, "TenantLimit", fmt.Sprintf("is %d", d.TenantLimit), "use 0 for none, or more")
+	refuse(d.PoolSize < 3 || d.PoolSize > 64, "PoolSize", fmt.Sprintf("is %d", d.PoolSize), "use 3 to 64")
+	refuse(d.MaxLost < 1 || d.MaxLost > 1000, "MaxLost", fmt.Sprintf("is %d", d.MaxLost), "use 1 to 1000")
+	refuse(d.PayloadLimit < 1 || d.PayloadLimit > 64<<20, "PayloadLimit", fmt.Sprintf("is %d bytes", d.PayloadLimit),
+		"use up to 64 MiB; larger data belongs into a store of its own, with a reference here")
+	refuse(d.IntakePending < 1, "IntakePending", fmt.Sprintf("is %d", d.IntakePending), "use 1 or more")
+	refuse(!plainText(d.DefaultTenant), "DefaultTenant", fmt.Sprintf("is %q", d.DefaultTenant),
+		"use 1 to 255 bytes of printable characters")
+	problems = append(problems, d.validateTimes()...)
+	return errors.Join(problems...)
+}
+
+func (c Config) validateTimes() []error {
+	var problems []error
+	for _, f := range []struct {
+		name     string
+		value    time.Duration
+		zeroFine bool
+	}{
+		{"Pulse", c.Pulse, false},
+		{"Lease", c.Lease, false},
+		{"StopGrace", c.StopGrace, false},
+		{"CancelGrace", c.CancelGrace, false},
+		{"Sweep", c.Sweep, false},
+		{"SweepDegraded", c.SweepDegraded, false},
+		{"LeaderPing", c.LeaderPing, false},
+		{"LeaderSilence", c.LeaderSilence, false},
+		{"LeaderTry", c.LeaderTry, false},
+		{"AttemptTimeout", c.AttemptTimeout, true},
+		{"InTxTimeout", c.InTxTimeout, false},
+	} {
+		if f.value < 0 || f.value > durationMax || f.value == 0 && !f.zeroFine {
+			problems = append(problems, &ConfigError{f.name, fmt.Sprintf("is %v", f.value), "use a positive duration below 100 years"})
+		}
+	}
+	if c.Lease < 3*c.Pulse {
+		problems = append(problems, &ConfigError{
+			"Lease", fmt.Sprintf("%v is less than three times Pulse (%v)", c.Lease, c.Pulse),
+			"leave room for two lost renewals",
+		})
+	}
+	if c.LeaderSilence < 2*c.LeaderPing {
+		problems = append(problems, &ConfigError{
+			"LeaderSilence", fmt.Sprintf("%v is less than twice LeaderPing (%v)", c.LeaderSilence, c.LeaderPing),
+			"leave room for a lost ping",
+		})
+	}
+	if err := workflow.CheckRetry(c.Retry.policy()); err != nil {
+		problems = append(problems, &ConfigError{"Retry", err.Error(), "see the fields of Retry"})
+	}
+	return problems
+}
+
+// plainText reports whether text can name a tenant.
+func plainText(text string) bool {
+	return len(text) <= workflow.NameMax && utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
+}

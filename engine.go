@@ -1,0 +1,179 @@
+package troupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Engine runs workflows in this process: one pod. Make it with [New], register
+// workflows, Start it, Stop it. It is safe for concurrent use. An engine that
+// has stopped does not start again.
+type Engine struct {
+	config  Config
+	connect func(context.Context, Config) (*backend, error)
+
+	mu       sync.Mutex
+	phase    phase
+	programs map[string]*program // by workflow name
+	order    []*program          // in order of registration
+	backend  *backend
+	store    persistence.Store
+	pod      *actors.Pod
+	started  chan struct{} // closed once Start has succeeded
+}
+
+// phase is how far the life of an engine has come.
+type phase uint8
+
+const (
+	phaseNew phase = iota
+	phaseStarting
+	phaseRunning
+	phaseStopped
+)
+
+// New returns an engine on the database of pool. It connects to nothing yet.
+// The pool stays the caller's; the engine takes its connection settings and
+// opens a small pool of its own at Start. Steps with InTx and TriggerTx use
+// the caller's. All problems of config are reported at once.
+func New(pool *pgxpool.Pool, config Config) (*Engine, error) {
+	if pool == nil {
+		return nil, errors.New("new engine: the pool is nil: pass a *pgxpool.Pool of the database to use")
+	}
+	return newEngine(config, func(ctx context.Context, config Config) (*backend, error) {
+		return openPostgres(ctx, pool, config)
+	})
+}
+
+// NewInMemory returns an engine that keeps everything in the memory of this
+// process and is its only pod: for tests and for trying things out. Nothing
+// survives it.
+func NewInMemory(config Config) (*Engine, error) {
+	return newEngine(config, openMemory)
+}
+
+func newEngine(config Config, connect func(context.Context, Config) (*backend, error)) (*Engine, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("new engine: %w", err)
+	}
+	return &Engine{
+		config: config.withDefaults(), connect: connect,
+		programs: map[string]*program{}, started: make(chan struct{}),
+	}, nil
+}
+
+// Start connects to the database, makes the registered workflows known and
+// starts the pod's actors. It returns once the pod may claim tasks. ctx bounds
+// the start only. A start that failed may be tried again.
+func (e *Engine) Start(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phase != phaseNew {
+		return fmt.Errorf("start engine: %w", ErrStarted)
+	}
+	backend, err := e.connect(ctx, e.config)
+	if err != nil {
+		return fmt.Errorf("start engine: %w", err)
+	}
+	pod, err := e.startPod(ctx, backend)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start engine: %w", err), backend.close())
+	}
+	e.backend, e.store, e.pod, e.phase = backend, backend.store, pod, phaseRunning
+	close(e.started)
+	return nil
+}
+
+// Stop ends the pod in good order: new triggers are refused, running tasks get
+// Config.StopGrace to finish, the rest is handed back uncharged, and other pods
+// take over at once. When ctx ends first the pod stops at once, and what it
+// held is handed back or, without a database, taken over when its lease ends.
+// Stopping twice is safe.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.mu.Lock()
+	pod, backend := e.pod, e.backend
+	wasRunning := e.phase == phaseRunning
+	e.phase = phaseStopped
+	e.mu.Unlock()
+	if !wasRunning {
+		return nil
+	}
+	return errors.Join(pod.Stop(ctx), backend.close())
+}
+
+// Done is closed when the pod has ended, by Stop or by a failure that its
+// supervision could not mend. Err tells which. Before Start it is nil.
+func (e *Engine) Done() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pod == nil {
+		return nil
+	}
+	return e.pod.Done()
+}
+
+// Err returns why the pod ended, or nil while it lives and after Stop.
+func (e *Engine) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pod == nil {
+		return nil
+	}
+	return e.pod.Err()
+}
+
+// PID returns the address of the engine in its actor system. It accepts
+// messages.TriggerRun and messages.CancelRun and answers the sender. Before
+// Start it is nil.
+func (e *Engine) PID() *actor.PID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pod == nil {
+		return nil
+	}
+	return e.pod.PID()
+}
+
+// System returns the actor system that the engine lives in. Before Start it is
+// nil unless Config.System was given.
+func (e *Engine) System() *actor.ActorSystem {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pod == nil {
+		return e.config.System
+	}
+	return e.pod.System()
+}
+
+// livePod returns the pod of an engine that runs.
+func (e *Engine) livePod() (*actors.Pod, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phase != phaseRunning {
+		return nil, fmt.Errorf("%w: call Start first", ErrNotStarted)
+	}
+	return e.pod, nil
+}
+
+// running returns the store of an engine that runs.
+func (e *Engine) running() (persistence.Store, error) {
+	if _, err := e.livePod(); err != nil {
+		return nil, err
+	}
+	return e.store, nil
+}
+
+func (e *Engine) tenant(name string) string {
+	if name == "" {
+		return e.config.DefaultTenant
+	}
+	return name
+}

@@ -1,0 +1,164 @@
+package troupe
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Handle triggers runs of one registered workflow. It is safe for concurrent
+// use.
+type Handle[I, O any] struct {
+	engine   *Engine
+	workflow *Workflow[I, O]
+	program  *program
+}
+
+// RunManyMax is the largest number of inputs that one RunMany stores
+// atomically.
+const RunManyMax = persistence.TriggerBatchMax
+
+// Run triggers a run and waits for its output: RunNoWait, then Await.
+func (h *Handle[I, O]) Run(ctx context.Context, in I, options ...TriggerOption) (O, error) {
+	run, err := h.RunNoWait(ctx, in, options...)
+	if err != nil {
+		var zero O
+		return zero, err
+	}
+	return run.Await(ctx)
+}
+
+// RunNoWait triggers a run. It returns once the run is durable; a refusal is a
+// [*TriggerError], and then nothing was stored.
+func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOption) (*Run[O], error) {
+	runs, err := h.trigger(ctx, []I{in}, options)
+	if err != nil {
+		return nil, err
+	}
+	return runs[0], nil
+}
+
+// RunMany triggers one run per input, all or none, in one transaction. It
+// takes at most RunManyMax inputs. Key is refused unless there is one input.
+func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...TriggerOption) ([]*Run[O], error) {
+	switch {
+	case len(inputs) == 0:
+		return nil, nil
+	case len(inputs) > RunManyMax:
+		return nil, &TriggerError{
+			Code: LimitReached, Field: "inputs",
+			Remedy: fmt.Sprintf("%d inputs in one call: pass at most %d, in several calls", len(inputs), RunManyMax),
+		}
+	}
+	return h.trigger(ctx, inputs, options)
+}
+
+// TriggerTx stores the trigger in the caller's transaction: the run exists if
+// and only if that commits, and starts right after. It takes no lock that other
+// tenants or triggers wait for, except on its own Key. The run id is known at
+// once; awaiting it before the commit waits for the commit.
+func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
+	pod, err := h.engine.livePod()
+	if err != nil {
+		return nil, err
+	}
+	trigger, err := h.prepare(in, collect(options))
+	if err != nil {
+		return nil, err
+	}
+	trigger.Run, trigger.Origin = pod.NewRunID(), "tx"
+	if refused := pod.Check(trigger); refused != nil {
+		return nil, triggerError(refused)
+	}
+	answer, err := h.engine.store.TriggerInTx(ctx, tx, trigger)
+	if err != nil {
+		return nil, fmt.Errorf("trigger %s in transaction: %w", h.program.name, err)
+	}
+	if err := answerError(answer); err != nil {
+		return nil, err
+	}
+	return h.handleOf(answer, trigger.Tenant), nil
+}
+
+// Get returns a handle of an existing run of a tenant ("": the default one).
+// It reads nothing: an unknown id shows when the handle is used.
+func (h *Handle[I, O]) Get(tenant string, id RunID) *Run[O] {
+	return &Run[O]{engine: h.engine, id: id, tenant: h.engine.tenant(tenant), output: h.decodeOutput}
+}
+
+func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []TriggerOption) ([]*Run[O], error) {
+	pod, err := h.engine.livePod()
+	if err != nil {
+		return nil, err
+	}
+	chosen := collect(options)
+	if chosen.key != "" && len(inputs) > 1 {
+		return nil, &TriggerError{Code: BadInput, Field: "key", Remedy: "one key names one run: call RunNoWait for each input"}
+	}
+	batch := make([]persistence.Trigger, len(inputs))
+	for i, in := range inputs {
+		if batch[i], err = h.prepare(in, chosen); err != nil {
+			return nil, err
+		}
+	}
+	answers, refused, err := pod.Trigger(ctx, batch)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("trigger %s: %w", h.program.name, err)
+	case refused != nil:
+		return nil, triggerError(refused)
+	}
+	runs := make([]*Run[O], len(answers))
+	for i, answer := range answers {
+		if err := answerError(answer); err != nil {
+			return nil, err
+		}
+		runs[i] = h.handleOf(answer, batch[i].Tenant)
+	}
+	return runs, nil
+}
+
+func (h *Handle[I, O]) handleOf(answer persistence.TriggerAnswer, tenant string) *Run[O] {
+	return &Run[O]{
+		engine: h.engine, id: answer.Run, tenant: tenant,
+		existing: answer.Result == persistence.Existing, output: h.decodeOutput,
+	}
+}
+
+// prepare encodes an input, evaluates the conditions on it and fills in a
+// trigger.
+func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger, error) {
+	payload, err := h.engine.config.Codec.Marshal(in)
+	if err != nil {
+		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", Remedy: "pass a value that the codec can encode", cause: err}
+	}
+	edges, err := h.workflow.inputEdges(in)
+	if err != nil {
+		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", cause: err}
+	}
+	return persistence.Trigger{
+		Definition: h.program.bound.graph.Hash, Workflow: h.program.name,
+		Tenant: h.engine.tenant(chosen.tenant), Key: chosen.key,
+		Input: payload, InputHash: sha256.Sum256(payload),
+		At: chosen.at, Queue: chosen.queue, Labels: chosen.labels,
+		TraceContext: chosen.trace, Origin: "api", Edges: edges,
+	}, nil
+}
+
+func (h *Handle[I, O]) decodeOutput(payload []byte) (O, error) {
+	var out O
+	err := h.engine.config.Codec.Unmarshal(payload, &out)
+	return out, err
+}
+
+func collect(options []TriggerOption) triggerOptions {
+	var chosen triggerOptions
+	for _, option := range options {
+		option(&chosen)
+	}
+	return chosen
+}

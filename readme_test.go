@@ -1,0 +1,44 @@
+package troupe
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The README shows code and diagrams that are in the repository: they are
+// copied, not written twice.
+func TestReadmePage(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	text := string(page)
+	example := read(t, "example_quickstart_test.go")
+	_, example, _ = strings.Cut(example, "\ntype Order struct")
+	example, _, _ = strings.Cut(example, "\nfunc pay(")
+	text = replaceBlock(t, text, "quickstart", "go", "type Order struct"+example)
+	text = replaceBlock(t, text, "diagram", "mermaid", read(t, "docs/diagrams/task.mmd"))
+	text = replaceBlock(t, text, "tree", "", read(t, "docs/diagrams/supervision.txt"))
+	checkPage(t, "README.md", text)
+	require.LessOrEqual(t, strings.Count(text, "\n"), 200+60, "the README stays short: 200 lines and what is copied")
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(content)
+}
+
+// replaceBlock replaces the fenced block after the marker of that name.
+func replaceBlock(t *testing.T, text, marker, language, content string) string {
+	t.Helper()
+	block := regexp.MustCompile("(?s)(<!-- " + marker + ":[^\n]*-->\n```" + language + "\n).*?(```\n<!-- /" + marker + " -->)")
+	require.True(t, block.MatchString(text), "README has no block %q", marker)
+	return block.ReplaceAllStringFunc(text, func(string) string {
+		parts := block.FindStringSubmatch(text)
+		return parts[1] + strings.TrimRight(content, "\n") + "\n" + parts[2]
+	})
+}

@@ -1,0 +1,144 @@
+package troupe
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// eventPage is how many events one read brings.
+const eventPage = 500
+
+// Status reads a run of a tenant ("": the default one) and its steps.
+func (e *Engine) Status(ctx context.Context, tenant string, run RunID) (RunStatus, error) {
+	store, err := e.running()
+	if err != nil {
+		return RunStatus{}, err
+	}
+	row, err := store.Run(ctx, e.tenant(tenant), run)
+	if err != nil {
+		return RunStatus{}, err
+	}
+	tasks, err := store.Tasks(ctx, e.tenant(tenant), run)
+	if err != nil {
+		return RunStatus{}, err
+	}
+	return runStatus(row, tasks), nil
+}
+
+// Events reads the history of a run so far, oldest first, in pages. The
+// sequence ends after the first error.
+func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		store, err := e.running()
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		names, err := e.stepNames(ctx, store, tenant, run)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for after := int64(0); ; {
+			page, next, err := store.Events(ctx, e.tenant(tenant), run, after, eventPage)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, event := range page {
+				if !yield(publicEvent(event, names[event.Step]), nil) {
+					return
+				}
+			}
+			if len(page) < eventPage {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+func (e *Engine) stepNames(ctx context.Context, store persistence.Store, tenant string, run RunID) (map[int32]string, error) {
+	tasks, err := store.Tasks(ctx, e.tenant(tenant), run)
+	if err != nil {
+		return nil, err
+	}
+	names := map[int32]string{lifecycle.RunStep: ""}
+	for _, t := range tasks {
+		names[t.Step] = t.Name
+	}
+	return names, nil
+}
+
+// Runs lists runs of one tenant, newest first, one page a call.
+func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
+	store, err := e.running()
+	if err != nil {
+		return RunPage{}, err
+	}
+	limit := filter.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, persistence.PageMax)
+	rows, err := store.ListRuns(ctx, persistence.RunFilter{
+		Tenant: e.tenant(filter.Tenant), Workflow: filter.Workflow, States: filter.States,
+		Labels: filter.Labels, Before: filter.Before, Limit: limit,
+	})
+	if err != nil {
+		return RunPage{}, err
+	}
+	page := RunPage{Runs: make([]RunStatus, 0, len(rows))}
+	for _, row := range rows {
+		page.Runs = append(page.Runs, runStatus(row, nil))
+	}
+	if len(rows) == limit {
+		page.Next = rows[len(rows)-1].ID
+	}
+	return page, nil
+}
+
+// Cancel asks a run of a tenant ("": the default one) to stop; it returns when
+// the request is durable. Canceling a run that has ended changes nothing.
+func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason string) error {
+	pod, err := e.livePod()
+	if err != nil {
+		return err
+	}
+	_, err = pod.Cancel(ctx, persistence.Cancel{
+		Run: run, Tenant: e.tenant(tenant), Reason: reason, By: "api", Grace: e.config.CancelGrace,
+	})
+	return err
+}
+
+// await blocks until a run has ended. The pod tells of ends it hears of, from
+// any pod, and of every sweep; each hint is answered by reading the row.
+func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persistence.RunRow, error) {
+	pod, err := e.livePod()
+	if err != nil {
+		return persistence.RunRow{}, err
+	}
+	hints, stop := pod.Watch(run)
+	defer stop()
+	for {
+		row, err := e.store.Run(ctx, tenant, run)
+		switch {
+		case errors.Is(err, ErrUnavailable): // the sweep after the outage is a hint, too
+		case err != nil:
+			return row, err
+		case row.State.Terminal():
+			return row, nil
+		}
+		select {
+		case <-hints:
+		case <-ctx.Done():
+			return row, context.Cause(ctx)
+		case <-pod.Done():
+			return row, ErrNotStarted
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package troupe
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// How a run ended other than with an output. Use errors.Is.
+var (
+	// ErrRunFailed: a step failed and nothing handled it. See [RunError].
+	ErrRunFailed = errors.New("run failed")
+	// ErrRunCanceled: the run was canceled before it completed.
+	ErrRunCanceled = errors.New("run canceled")
+	// ErrNoOutput: the run completed, but the step that gives its output was
+	// skipped.
+	ErrNoOutput = errors.New("run has no output")
+)
+
+// What a call to the engine can meet. Use errors.Is.
+var (
+	// ErrRunNotFound: no run with this id belongs to this tenant.
+	ErrRunNotFound = persistence.ErrRunNotFound
+	// ErrUnavailable: the database cannot be reached right now. Whether the
+	// request took effect is unknown; asking again with the same Key is safe.
+	ErrUnavailable = persistence.ErrUnavailable
+	// ErrKeyConflict: a run with this key exists and has another input.
+	ErrKeyConflict = errors.New("idempotency key was used with another input")
+	// ErrRefused: the trigger was refused and nothing was stored. See
+	// [TriggerError].
+	ErrRefused = errors.New("trigger refused")
+	// ErrNotStarted: the engine was not started, or has stopped.
+	ErrNotStarted = errors.New("engine is not running")
+	// ErrStarted: the call is only possible before Start.
+	ErrStarted = errors.New("engine was started")
+)
+
+// RunError says how a run ended and why.
+type RunError struct {
+	Run    workflow.RunID
+	State  State
+	Step   string // the step that failed first
+	Class  string // of its error
+	Text   string // its error, or the reason of the cancel
+	reason error
+}
+
+// Error implements error.
+func (e *RunError) Error() string {
+	switch {
+	case e.Step != "":
+		return fmt.Sprintf("run %v: %v: step %q: %s", e.Run, e.reason, e.Step, e.Text)
+	case e.Text != "":
+		return fmt.Sprintf("run %v: %v: %s", e.Run, e.reason, e.Text)
+	}
+	return fmt.Sprintf("run %v: %v", e.Run, e.reason)
+}
+
+// Unwrap returns ErrRunFailed, ErrRunCanceled or ErrNoOutput.
+func (e *RunError) Unwrap() error { return e.reason }
+
+// TriggerError says why a trigger was refused: the field at fault and the
+// remedy. Nothing was stored.
+type TriggerError struct {
+	Code   RefusalCode
+	Field  string
+	Remedy string
+	Run    workflow.RunID // KeyConflict: the run that has the key
+	cause  error
+}
+
+// RefusalCode says what kind of refusal a [TriggerError] is. The codes are
+// those of the message TriggerRefused.
+type RefusalCode string
+
+// The refusal codes.
+const (
+	UnknownWorkflow RefusalCode = "unknown_workflow"
+	BadInput        RefusalCode = "bad_input"
+	KeyConflict     RefusalCode = "key_conflict"
+	LimitReached    RefusalCode = "limit"
+	TenantLimit     RefusalCode = "tenant_limit"
+	Overloaded      RefusalCode = "overloaded"
+	Stopping        RefusalCode = "stopping"
+	Unavailable     RefusalCode = "unavailable"
+)
+
+// Error implements error.
+func (e *TriggerError) Error() string {
+	text := fmt.Sprintf("trigger refused (%s)", e.Code)
+	if e.Field != "" {
+		text += ": " + e.Field
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	if e.Remedy != "" {
+		text += ": " + e.Remedy
+	}
+	return text
+}
+
+// Unwrap makes the error match ErrRefused, ErrKeyConflict for that code,
+// ErrUnavailable for that code, and its cause.
+func (e *TriggerError) Unwrap() []error {
+	errs := []error{ErrRefused}
+	switch e.Code {
+	case KeyConflict:
+		errs = append(errs, ErrKeyConflict)
+	case Unavailable:
+		errs = append(errs, ErrUnavailable)
+	}
+	if e.cause != nil {
+		errs = append(errs, e.cause)
+	}
+	return errs
+}

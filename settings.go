@@ -1,0 +1,45 @@
+package troupe
+
+// Setting describes one field of [Config].
+type Setting struct {
+	Field   string // of Config
+	Env     string // how the binary reads it; "": cannot be set there
+	Default string
+	Spec    string // what the specification that troupe grew from used; "": nothing of the kind
+	Meaning string
+}
+
+// Settings returns the table of all fields of [Config], in their order.
+// docs/configuration.md is printed from it.
+func Settings() []Setting {
+	return []Setting{
+		{"Schema", "TROUPE_SCHEMA", "troupe", "public", "schema of the tables; two schemas in one database never meet"},
+		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string for the leader's lock, LISTEN and the stream, when a proxy in transaction mode stands before the pool"},
+		{"PodName", "TROUPE_POD_NAME", "host name", "worker id", "shown to people; need not be unique"},
+		{"Slots", "TROUPE_SLOTS", "10", "10 threads", "tasks that this pod executes at once"},
+		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: every known queue shares Slots"},
+		{"ClaimBatch", "TROUPE_CLAIM_BATCH", "200", "free threads", "most tasks of one claim; never more than the free slots"},
+		{"TenantLimit", "TROUPE_TENANT_LIMIT", "0 (none)", "", "most running tasks of one tenant, over all pods"},
+		{"PoolSize", "TROUPE_POOL_SIZE", "6", "shared pool", "connections of the engine's own pool; step functions never use it"},
+		{"Pulse", "TROUPE_PULSE", "5s", "30s heartbeat", "between two renewals of the pod's lease"},
+		{"Lease", "TROUPE_LEASE", "15s", "2m staleness", "how long a renewal lasts; a dead pod's tasks are taken over after it"},
+		{"StopGrace", "TROUPE_STOP_GRACE", "30s", "30s", "how long Stop lets tasks finish before it hands them back"},
+		{"CancelGrace", "TROUPE_CANCEL_GRACE", "30s", "", "how long running tasks of a canceled run may go on"},
+		{"Sweep", "TROUPE_SWEEP", "30s", "200ms poll", "between two looks at the tables while wakes arrive"},
+		{"SweepDegraded", "TROUPE_SWEEP_DEGRADED", "1s", "200ms poll", "the same while they do not"},
+		{"LeaderPing", "TROUPE_LEADER_PING", "1s", "", "between two pings of the leader"},
+		{"LeaderSilence", "TROUPE_LEADER_SILENCE", "2.5s", "", "silence of the leader after which others try to lead"},
+		{"LeaderTry", "TROUPE_LEADER_TRY", "500ms", "60s", "between two tries to lead"},
+		{"AttemptTimeout", "TROUPE_ATTEMPT_TIMEOUT", "0 (none)", "none", "longest attempt of steps that name none"},
+		{"InTxTimeout", "TROUPE_IN_TX_TIMEOUT", "30s", "", "the same for steps with InTx, which hold a transaction open"},
+		{"Retry", "", "1 attempt; when retried: first 1s, factor 2, cap 60s, jitter 0.1", "0 retries; 1s, factor 2, cap 60s", "retry policy of steps that name none"},
+		{"MaxLost", "TROUPE_MAX_LOST", "3", "retries", "attempts lost with their pod after which a task fails as a poison pill"},
+		{"PayloadLimit", "TROUPE_PAYLOAD_LIMIT", "1048576", "", "bytes of one input or output"},
+		{"IntakePending", "TROUPE_INTAKE_PENDING", "10000", "", "triggers waiting to be stored; messages beyond it are refused as overloaded, calls wait"},
+		{"DefaultTenant", "TROUPE_DEFAULT_TENANT", "default", "", "tenant of triggers that name none"},
+		{"Codec", "", "JSON", "kotlinx JSON", "how inputs, outputs and progress are encoded"},
+		{"Logger", "", "none", "", "where the engine logs; nothing is logged anywhere else"},
+		{"Metrics", "", "none", "", "where the engine counts; docs/metrics.md has the names"},
+		{"System", "", "its own", "", "actor system to live in"},
+	}
+}

@@ -1,0 +1,109 @@
+package troupe
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated pages under docs")
+
+// The table of settings names every field of Config, in its order, once.
+func TestSettingsCoverConfig(t *testing.T) {
+	var fields []string
+	for field := range reflect.TypeFor[Config]().Fields() {
+		fields = append(fields, field.Name)
+	}
+	var listed []string
+	envs := map[string]bool{}
+	for _, s := range Settings() {
+		listed = append(listed, s.Field)
+		require.NotEmpty(t, s.Meaning, s.Field)
+		require.NotEmpty(t, s.Default, s.Field)
+		if s.Env != "" {
+			require.True(t, strings.HasPrefix(s.Env, "TROUPE_"), s.Env)
+			require.False(t, envs[s.Env], s.Env)
+			envs[s.Env] = true
+		}
+	}
+	require.Equal(t, fields, listed)
+}
+
+// The defaults that the table promises are those that the code applies.
+func TestSettingsDefaults(t *testing.T) {
+	config := reflect.ValueOf(Config{}.withDefaults())
+	for _, s := range Settings() {
+		got := fmt.Sprint(config.FieldByName(s.Field).Interface())
+		want, _, _ := strings.Cut(s.Default, " ")
+		switch s.Field {
+		case "DirectURL", "PodName", "QueueSlots", "Retry", "Codec", "Logger", "Metrics", "System":
+			continue // told in words
+		case "AttemptTimeout":
+			want = "0s"
+		}
+		require.Equal(t, want, got, s.Field)
+	}
+}
+
+func TestConfigurationPage(t *testing.T) {
+	var page strings.Builder
+	page.WriteString("# Configuration\n\nPrinted from `troupe.Settings()`; `go test . -run Page -update` rewrites it.\n" +
+		"Every field of `troupe.Config` that is zero takes its default. `Validate` reports every problem at once.\n" +
+		"The binary reads the variables; an unknown `TROUPE_…` variable is an error.\n" +
+		"The column *specification* has the value of the design that troupe grew from, for comparison.\n\n" +
+		"| field | variable | default | specification | meaning |\n|---|---|---|---|---|\n")
+	for _, s := range Settings() {
+		variable := "–"
+		if s.Env != "" {
+			variable = "`" + s.Env + "`"
+		}
+		spec := s.Spec
+		if spec == "" {
+			spec = "–"
+		}
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", s.Field, variable, s.Default, spec, s.Meaning)
+	}
+	checkPage(t, "docs/configuration.md", page.String())
+}
+
+func TestMetricsPage(t *testing.T) {
+	var page strings.Builder
+	page.WriteString("# Metrics\n\nPrinted from `actors.MetricTable()`; `go test . -run Page -update` rewrites it.\n" +
+		"Pass a `troupe.Metrics` in `Config.Metrics` to receive them.\n\n" +
+		"| name | kind | unit | labels | meaning |\n|---|---|---|---|---|\n")
+	for _, m := range actors.MetricTable() {
+		labels := strings.Join(m.Labels, ", ")
+		if labels == "" {
+			labels = "–"
+		}
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, m.Unit, labels, m.Help)
+	}
+	checkPage(t, "docs/metrics.md", page.String())
+}
+
+// checkPage compares a generated page with the committed one.
+func checkPage(t *testing.T, path, want string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "%s is out of date: go test . -run Page -update", path)
+}
+
+func TestConfigValidateReportsEverything(t *testing.T) {
+	err := Config{Schema: "Bad Schema", Slots: -1, Pulse: -1, PoolSize: 1, PayloadLimit: 1 << 40}.Validate()
+	require.Error(t, err)
+	for _, field := range []string{"Schema", "Slots", "Pulse", "PoolSize", "PayloadLimit"} {
+		require.ErrorContains(t, err, "config: "+field)
+	}
+	require.NoError(t, Config{}.Validate())
+}

@@ -1,0 +1,128 @@
+package troupe
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// RunID identifies a run. The engine makes it.
+type RunID = workflow.RunID
+
+// ParseRunID reads the text form of a run id.
+func ParseRunID(text string) (RunID, error) { return workflow.ParseRunID(text) }
+
+// State is where a run or a step stands.
+type State = lifecycle.State
+
+// The states. Runs use StatePending, StateRunning, StateCompleted, StateFailed
+// and StateCanceled.
+const (
+	StatePending   = lifecycle.Pending   // waits for its parents; a run: for its start
+	StateQueued    = lifecycle.Queued    // ready, waits for a slot
+	StateRunning   = lifecycle.Running   // held by a pod
+	StateBackoff   = lifecycle.Backoff   // failed, waits for its next attempt
+	StateSleeping  = lifecycle.Sleeping  // a durable timer runs
+	StateCompleted = lifecycle.Completed // terminal, as are all below
+	StateFailed    = lifecycle.Failed
+	StateSkipped   = lifecycle.Skipped
+	StateCanceled  = lifecycle.Canceled
+)
+
+// RunStatus is a run as it stood when it was read.
+type RunStatus struct {
+	ID           RunID
+	Workflow     string
+	Tenant       string
+	Key          string
+	State        State
+	Canceling    bool // asked to stop, and still running
+	CancelReason string
+	Origin       string // who triggered it
+	Labels       map[string]string
+	CreatedAt    time.Time
+	StartedAt    time.Time // zero: not yet
+	FinishedAt   time.Time // zero: not yet
+	FailedStep   string    // the step that failed first, unhandled
+	Class        string    // class of its error
+	Error        string    // its text
+	Steps        []StepStatus
+}
+
+// StepStatus is one step of a run.
+type StepStatus struct {
+	Name       string
+	State      State
+	Attempt    int // attempts begun
+	Losses     int // attempts lost with their pod
+	Output     []byte
+	Class      string
+	Error      string
+	WakeAt     time.Time // when its timer fires; zero: none
+	Pod        string    // which executes it, or did last
+	StartedAt  time.Time // of the last attempt
+	FinishedAt time.Time
+	Waiting    string // why a queued step cannot be claimed right now; "": it can
+}
+
+func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
+	status := RunStatus{
+		ID: row.ID, Workflow: row.Workflow, Tenant: row.Tenant, Key: row.Key,
+		State: row.State, Canceling: row.Canceling, CancelReason: row.CancelReason,
+		Origin: row.Origin, Labels: row.Labels,
+		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+		FailedStep: row.FailedStep, Class: row.Class, Error: row.Error,
+	}
+	for _, t := range tasks {
+		step := StepStatus{
+			Name: t.Name, State: t.State, Attempt: int(t.Attempt), Losses: int(t.Lost),
+			Output: t.Output, Class: t.Class, Error: t.Error, WakeAt: t.WakeAt,
+			Pod: t.PodName, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+		}
+		if t.Parked {
+			step.Waiting = "no living pod registers this version of the step"
+		}
+		status.Steps = append(status.Steps, step)
+	}
+	return status
+}
+
+// Event is one row of a run's history.
+type Event struct {
+	Step    string // "": the run itself
+	N       int64  // counts the events of this step, or of the run itself, from 1
+	Kind    string // queued, started, completed, … run_completed
+	At      time.Time
+	Pod     int64 // number of the pod's start; 0: none
+	Attempt int
+	Delay   time.Duration // before the next attempt
+	WakeAt  time.Time
+	By      string // who or what caused it
+	Class   string
+	Text    string
+}
+
+func publicEvent(e lifecycle.Event, name string) Event {
+	return Event{
+		Step: name, N: e.N, Kind: e.Kind.String(), At: e.At, Pod: e.Pod, Attempt: int(e.Attempt),
+		Delay: e.Delay, WakeAt: e.WakeAt, By: e.By, Class: e.Class, Text: e.Text,
+	}
+}
+
+// Filter selects runs. Zero fields select all.
+type Filter struct {
+	Tenant   string // "": the engine's default tenant
+	Workflow string
+	States   []State
+	Labels   map[string]string // all must match
+	Before   RunID             // continue a listing: RunPage.Next
+	Limit    int               // per page, at most 1000; 0: 100
+}
+
+// RunPage is one page of a listing, newest first. Its runs have no Steps.
+type RunPage struct {
+	Runs []RunStatus
+	Next RunID // pass as Filter.Before for the next page; zero: this was the last
+}
