@@ -64,7 +64,7 @@ func (w *Workflow[I, O]) bind(with binding) (bound, error) {
 	return b, nil
 }
 
-func (p *plan) bindStep(s *workflow.Step, fn stepFunction, decisions []*decision, print workflow.Hash, with binding) actors.StepFunction {
+func (p *plan) bindStep(s *workflow.Step, fn stepFunction, decisions []*decision, fingerprint workflow.Hash, with binding) actors.StepFunction {
 	options := s.Options
 	if !fn.retry {
 		options.Retry, fn.retryIf = with.retry.policy(), with.retry.If
@@ -76,7 +76,7 @@ func (p *plan) bindStep(s *workflow.Step, fn stepFunction, decisions []*decision
 		}
 	}
 	return actors.StepFunction{
-		Workflow: p.definition.Name, Step: s.Name, Fingerprint: print,
+		Workflow: p.definition.Name, Step: s.Name, Fingerprint: fingerprint,
 		Queue: options.Queue, Options: options, RetryIf: retryIf(fn.retryIf),
 		Call: func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			payload, value, err := fn.call(withCodec(ctx, with.codec), with.codec, in)

@@ -48,7 +48,7 @@ func TestBindTakesTheTypesAway(t *testing.T) {
 		b.OnFailure(func(context.Context, string, []*StepError) error { return nil }, Queue("alerts"))
 		return Step1(b, "out", func(_ context.Context, in string, n int) (string, error) {
 			return strings.Repeat(in, n), nil
-		}, n, After(z), Queue("q"), AttemptTimeout(time.Minute), HeartbeatTimeout(time.Second), ScheduleToStartTimeout(time.Hour))
+		}, n, After(z), RunIfAllSkipped(), Queue("q"), AttemptTimeout(time.Minute), HeartbeatTimeout(time.Second), ScheduleToStartTimeout(time.Hour))
 	}, FinishSiblings())
 	b, err := w.bind(binding{codec: JSON{}})
 	require.NoError(t, err)
@@ -59,6 +59,7 @@ func TestBindTakesTheTypesAway(t *testing.T) {
 
 	out := b.functions[1]
 	require.Equal(t, b.graph.Nodes[2].Fingerprint, out.Fingerprint)
+	require.True(t, b.graph.Nodes[2].Traits.Has(workflow.TraitRunIfAllSkipped))
 	require.Equal(t, b.graph.OnFailure.Fingerprint, b.functions[2].Fingerprint)
 	require.Equal(t, workflow.Options{
 		Queue: "q", AttemptTimeout: time.Minute, HeartbeatLimit: time.Second, ScheduleToStart: time.Hour,
@@ -139,9 +140,9 @@ func TestParents(t *testing.T) {
 		Step1(b, "plain", func(_ context.Context, _ string, n int) (int, error) { return n, nil }, n)
 		Step1(b, "maybe", func(_ context.Context, _ string, n Opt[int]) (int, error) { return n.Or(-1), nil }, Maybe(n))
 		return Step1(b, "settled", func(_ context.Context, _ string, n Outcome[int]) (string, error) {
-			value, err := n.Value()
-			if err != nil {
-				return n.State().String() + ": " + err.Error(), nil
+			value, ended := n.Value()
+			if !n.Completed() {
+				return n.State().String() + ": " + ended.Error(), nil
 			}
 			return strings.Repeat("x", value), nil
 		}, Settled(n))

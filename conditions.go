@@ -117,8 +117,7 @@ func sourceOf[T any](source Source[T]) place {
 	if source == nil {
 		return place{}
 	}
-	at, _ := source.lookAt()
-	return at
+	return source.looksAt(nil)
 }
 
 func (p *plan) nilFunction(at place, what string) {

@@ -58,7 +58,8 @@ func TestDecisions(t *testing.T) {
 		},
 		"13": {
 			skip("small"), skip("small-too"), skip("one"), skip("two"),
-			{Child: "even", Flags: lifecycle.FlagSkip | lifecycle.FlagFail, Error: unlucky}, fail("lucky", unlucky),
+			{Child: "even", Flags: lifecycle.FlagSkip | lifecycle.FlagFail, Error: unlucky},
+			fail("lucky", unlucky),
 		},
 	} {
 		asked = 0

@@ -91,7 +91,7 @@ func (d *decision) safely(value any) (ruled ruling, err error) {
 
 // edge returns what a ruling means for one child.
 func (d *decision) edge(h hang, ruled ruling, err error) persistence.EdgeResult {
-	allowed := true
+	var allowed bool
 	switch {
 	case err != nil:
 		return persistence.EdgeResult{Flags: lifecycle.FlagFail, Error: d.label + ": " + err.Error()}

@@ -79,7 +79,7 @@ func FinishSiblings() WorkflowOption {
 
 // Problem is one thing that is wrong with a workflow: the step, the field, how
 // it is wrong and what to do about it.
-type Problem = workflow.Problem
+type Problem = workflow.Problem //nolint:errname // it is one entry of a report, not a failure
 
 // DefinitionError says everything that is wrong with a workflow.
 type DefinitionError struct {

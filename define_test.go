@@ -11,23 +11,23 @@ import (
 
 // What flows through the order workflow.
 type (
-	Order    struct{ ID, Customer string }
-	Verdict  struct{ Valid bool }
-	Payment  struct{ Receipt string }
-	Parcel   struct{ Label string }
-	Shipment struct{ Tracking string }
-	Refusal  struct{ Reason string }
-	Summary  struct{ Text string }
+	OrderInput struct{ ID, Customer string }
+	Verdict    struct{ Valid bool }
+	Receipt    struct{ Receipt string }
+	Parcel     struct{ Label string }
+	Shipment   struct{ Tracking string }
+	Refusal    struct{ Reason string }
+	Summary    struct{ Text string }
 )
 
 // IsValid decides which branch an order takes.
 func (v Verdict) IsValid() bool { return v.Valid }
 
-// Orders charges a valid order, ships it once the 24 hours are over in which
+// OrderWorkflow charges a valid order, ships it once the 24 hours are over in which
 // fraud is usually noticed, and rejects the others. Either way it is
 // finalized.
-func Orders() *troupe.Workflow[Order, Summary] {
-	return troupe.Define("order-processing", func(b *troupe.Builder[Order]) troupe.StepRef[Summary] {
+func OrderWorkflow() *troupe.Workflow[OrderInput, Summary] {
+	return troupe.Define("order-processing", func(b *troupe.Builder[OrderInput]) troupe.StepRef[Summary] {
 		b.OnFailure(notifyAdmin, troupe.Retry{Attempts: 10})
 
 		verdict := troupe.Step0(b, "validate", validateOrder)
@@ -44,37 +44,37 @@ func Orders() *troupe.Workflow[Order, Summary] {
 	})
 }
 
-func validateOrder(_ context.Context, o Order) (Verdict, error) {
+func validateOrder(_ context.Context, o OrderInput) (Verdict, error) {
 	return Verdict{Valid: o.Customer != ""}, nil
 }
 
-func chargeCard(ctx context.Context, o Order, _ Verdict) (Payment, error) {
+func chargeCard(ctx context.Context, o OrderInput, _ Verdict) (Receipt, error) {
 	if o.Customer == "insolvent" {
-		return Payment{}, troupe.Terminal(errors.New("card declined"))
+		return Receipt{}, troupe.Terminal(errors.New("card declined"))
 	}
-	return Payment{Receipt: troupe.Task(ctx).IdempotencyKey}, nil
+	return Receipt{Receipt: troupe.Task(ctx).IdempotencyKey}, nil
 }
 
-func rejectOrder(_ context.Context, o Order, _ Verdict) (Refusal, error) {
+func rejectOrder(_ context.Context, o OrderInput, _ Verdict) (Refusal, error) {
 	return Refusal{Reason: "order " + o.ID + " names no customer"}, nil
 }
 
-func prepareShipment(_ context.Context, o Order, _ Payment) (Parcel, error) {
+func prepareShipment(_ context.Context, o OrderInput, _ Receipt) (Parcel, error) {
 	return Parcel{Label: "to " + o.Customer}, nil
 }
 
-func shipOrder(_ context.Context, _ Order, _ Payment, parcel Parcel) (Shipment, error) {
+func shipOrder(_ context.Context, _ OrderInput, _ Receipt, parcel Parcel) (Shipment, error) {
 	return Shipment{Tracking: "tracking " + parcel.Label}, nil
 }
 
-func finalizeOrder(_ context.Context, _ Order, sent troupe.Opt[Shipment], refused troupe.Opt[Refusal]) (Summary, error) {
+func finalizeOrder(_ context.Context, _ OrderInput, sent troupe.Opt[Shipment], refused troupe.Opt[Refusal]) (Summary, error) {
 	if shipment, ok := sent.Value(); ok {
 		return Summary{Text: shipment.Tracking}, nil
 	}
 	return Summary{Text: refused.Or(Refusal{Reason: "unknown"}).Reason}, nil
 }
 
-func notifyAdmin(_ context.Context, _ Order, failed []*troupe.StepError) error {
+func notifyAdmin(_ context.Context, _ OrderInput, failed []*troupe.StepError) error {
 	if len(failed) == 0 {
 		return errors.New("a failed order without a failed step")
 	}
@@ -84,14 +84,14 @@ func notifyAdmin(_ context.Context, _ Order, failed []*troupe.StepError) error {
 // The order-processing workflow: a branch, a durable wait beside a step, a
 // merge, and a handler for failures.
 func ExampleDefine() {
-	fmt.Println(Orders().Name(), Orders().Validate())
+	fmt.Println(OrderWorkflow().Name(), OrderWorkflow().Validate())
 	// Output: order-processing <nil>
 }
 
 // A merge after a branch must expect that one of its parents was skipped. If
 // it does not, no run could ever execute it, and Validate says so.
 func ExampleWorkflow_Validate() {
-	w := troupe.Define("orders", func(b *troupe.Builder[Order]) troupe.StepRef[Payment] {
+	w := troupe.Define("orders", func(b *troupe.Builder[OrderInput]) troupe.StepRef[Receipt] {
 		verdict := troupe.Step0(b, "validate", validateOrder)
 		valid, invalid := troupe.If(verdict, Verdict.IsValid)
 		payment := troupe.Step1(b, "charge", chargeCard, verdict, valid, troupe.Retry{})
@@ -108,9 +108,9 @@ func ExampleWorkflow_Validate() {
 // A Switch gives each branch an option; steps of one branch share it.
 func ExampleSwitch() {
 	type Channel string
-	w := troupe.Define("notify", func(b *troupe.Builder[Order]) troupe.StepRef[Summary] {
-		channel := troupe.Switch(b.Input(), func(o Order) Channel { return Channel(o.Customer) })
-		send := func(_ context.Context, o Order) (Summary, error) { return Summary{Text: o.ID}, nil }
+	w := troupe.Define("notify", func(b *troupe.Builder[OrderInput]) troupe.StepRef[Summary] {
+		channel := troupe.Switch(b.Input(), func(o OrderInput) Channel { return Channel(o.Customer) })
+		send := func(_ context.Context, o OrderInput) (Summary, error) { return Summary{Text: o.ID}, nil }
 		mail := troupe.Step0(b, "mail", send, channel.Case("mail"))
 		text := troupe.Step0(b, "text", send, channel.Case("text"))
 		letter := troupe.Step0(b, "letter", send, channel.Default())
@@ -120,7 +120,7 @@ func ExampleSwitch() {
 	// Output: <nil>
 }
 
-func firstOf(_ context.Context, _ Order, mail, text, letter troupe.Opt[Summary]) (Summary, error) {
+func firstOf(_ context.Context, _ OrderInput, mail, text, letter troupe.Opt[Summary]) (Summary, error) {
 	for _, s := range []troupe.Opt[Summary]{mail, text, letter} {
 		if summary, ok := s.Value(); ok {
 			return summary, nil
@@ -174,8 +174,8 @@ func ExampleHeartbeat() {
 
 // A step function is a plain function: test it with plain values.
 func ExampleSome() {
-	fmt.Println(finalizeOrder(context.Background(), Order{}, troupe.Some(Shipment{Tracking: "T1"}), troupe.None[Refusal]()))
-	fmt.Println(finalizeOrder(context.Background(), Order{}, troupe.None[Shipment](), troupe.Some(Refusal{Reason: "no"})))
+	fmt.Println(finalizeOrder(context.Background(), OrderInput{}, troupe.Some(Shipment{Tracking: "T1"}), troupe.None[Refusal]()))
+	fmt.Println(finalizeOrder(context.Background(), OrderInput{}, troupe.None[Shipment](), troupe.Some(Refusal{Reason: "no"})))
 	// Output:
 	// {T1} <nil>
 	// {no} <nil>

@@ -40,12 +40,12 @@ type Dependency interface{ link() link }
 // Ref is what [Maybe] and [Settled] take: a StepRef or a SleepRef.
 type Ref[T any] interface {
 	Dependency
-	referTo() (place, *T)
+	refersTo(*T)
 }
 
 // Source is what a decision looks at: the output of a step (StepRef) or the
 // run's input (InputRef).
-type Source[T any] interface{ lookAt() (place, *T) }
+type Source[T any] interface{ looksAt(*T) place }
 
 // slept is the output that a sleep would have. Nobody can name it, so a sleep
 // is never the parent of a parameter.
@@ -73,8 +73,7 @@ func placeOf[T any](ref Ref[T]) place {
 	if ref == nil {
 		return place{}
 	}
-	at, _ := ref.referTo()
-	return at
+	return ref.link().at
 }
 
 func (r StepRef[T]) link() link    { return link{r.at, workflow.Plain} }
@@ -82,13 +81,11 @@ func (r SleepRef) link() link      { return link{r.at, workflow.Plain} }
 func (r MaybeRef[T]) link() link   { return link{r.at, workflow.Maybe} }
 func (r SettledRef[T]) link() link { return link{r.at, workflow.Settled} }
 
-func (r StepRef[T]) referTo() (place, *T) { return r.at, nil }
-func (r SleepRef) referTo() (place, *slept) {
-	return r.at, nil
-}
+func (StepRef[T]) refersTo(*T)   {}
+func (SleepRef) refersTo(*slept) {}
 
-func (r StepRef[T]) lookAt() (place, *T)  { return r.at, nil }
-func (r InputRef[T]) lookAt() (place, *T) { return r.at, nil }
+func (r StepRef[T]) looksAt(*T) place  { return r.at }
+func (r InputRef[T]) looksAt(*T) place { return r.at }
 
 func (r StepRef[T]) read(codec Codec, from persistence.Outcome) (T, error) {
 	if from.State != lifecycle.Completed {

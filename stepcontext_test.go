@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -31,9 +32,13 @@ func (a *attempt) Heartbeat(progress []byte) error {
 // upper is a codec that is not JSON.
 type upper struct{ JSON }
 
-func (upper) Marshal(value any) ([]byte, error) { return []byte("UP " + value.(string)), nil }
+func (upper) Marshal(value any) ([]byte, error) { return fmt.Appendf(nil, "UP %v", value), nil }
 func (upper) Unmarshal(data []byte, target any) error {
-	*target.(*string) = string(data)
+	text, ok := target.(*string)
+	if !ok {
+		return fmt.Errorf("no text: %T", target)
+	}
+	*text = string(data)
 	return nil
 }
 

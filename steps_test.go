@@ -57,7 +57,7 @@ func TestStepN(t *testing.T) {
 		s := Step0(b, "s", constant[int, fmt.Stringer](nil))
 		return StepN(b, "join", func(needs *Needs) func(context.Context, int, Values) (string, error) {
 			number, text, twice := Need(needs, n), Need(needs, Maybe(n)), Need(needs, n)
-			any := Need(needs, s)
+			stringer := Need(needs, s)
 			return func(_ context.Context, in int, values Values) (string, error) {
 				if in == 0 {
 					values = other
@@ -65,7 +65,7 @@ func TestStepN(t *testing.T) {
 				if in == 1 {
 					Need(needs, n)(values)
 				}
-				return fmt.Sprint(in, number(values), text(values).Or(-1), twice(values), any(values) == nil), nil
+				return fmt.Sprint(in, number(values), text(values).Or(-1), twice(values), stringer(values) == nil), nil
 			}
 		})
 	})

@@ -35,6 +35,7 @@ func FuzzValidate(f *testing.F) {
 // checkGraph ends every step as soon as its parents have, and finds that all
 // of them end.
 func checkGraph(t *testing.T, g *Graph) {
+	t.Helper()
 	pending := make([]int32, len(g.Nodes))
 	var ready []int32
 	for i := range g.Nodes {

@@ -91,8 +91,8 @@ func TestHashes(t *testing.T) {
 				changed = append(changed, "graph")
 			}
 			old := fingerprints(before)
-			for step, print := range fingerprints(after) {
-				if step != "z" && old[step] != print {
+			for step, fingerprint := range fingerprints(after) {
+				if step != "z" && old[step] != fingerprint {
 					changed = append(changed, step)
 				}
 			}

@@ -7,7 +7,7 @@ import (
 )
 
 // Problem is one thing that is wrong with a definition.
-type Problem struct {
+type Problem struct { //nolint:errname // it is one entry of a report, not a failure
 	Step   string // name of the step; "": the workflow as a whole
 	Field  string // what is wrong, e.g. "parents[1]" or "retry.first"
 	Text   string // how it is wrong

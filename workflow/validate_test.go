@@ -53,7 +53,9 @@ func TestCheckRetry(t *testing.T) {
 	t.Parallel()
 	century := DurationMax + 1
 	for _, good := range []RetryPolicy{
-		{}, {Attempts: 1}, {Attempts: AttemptsMax, First: time.Second, Factor: 1, Cap: time.Second, Jitter: 1},
+		{},
+		{Attempts: 1},
+		{Attempts: AttemptsMax, First: time.Second, Factor: 1, Cap: time.Second, Jitter: 1},
 		{Attempts: 3, Factor: FactorMax, Cap: DurationMax, Jitter: -1},
 	} {
 		require.NoError(t, CheckRetry(good), "%+v", good)
