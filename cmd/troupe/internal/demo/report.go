@@ -1,0 +1,92 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// report renders what happened, section by section.
+func (o outcome) report(in ink) string {
+	var text strings.Builder
+	o.writeTotals(&text, in)
+	o.writeWaits(&text, in)
+	o.writeRecovery(&text, in)
+	o.writeTimes(&text, in)
+	text.WriteString("\n")
+	for _, c := range o.checks() {
+		mark := in.good("✓")
+		if !c.holds {
+			mark = in.bad("✗")
+		}
+		text.WriteString("  " + mark + " " + c.text + "\n")
+	}
+	return text.String()
+}
+
+func (o outcome) writeTotals(text *strings.Builder, in ink) {
+	counted, straight := o.audit.total, o.straight
+	fmt.Fprintf(text, "\n  %s%s\n", in.strong("counted      "), in.faint("   by the pods  straight loop"))
+	for _, row := range []struct {
+		name      string
+		pods, one int
+	}{
+		{"packages", counted.Packages, straight.Packages},
+		{"files", counted.Files, straight.Files},
+		{"lines", counted.Lines, straight.Lines},
+		{"bytes", counted.Bytes, straight.Bytes},
+		{"declarations", counted.Declarations, straight.Declarations},
+		{"comments", counted.Comments, straight.Comments},
+		{"with tests", counted.Tested, straight.Tested},
+		{"tests", counted.Tests, straight.Tests},
+	} {
+		mark := in.good("✓")
+		if row.pods != row.one {
+			mark = in.bad("✗")
+		}
+		fmt.Fprintf(text, "  %-13s%14s%15s  %s\n", row.name, grouped(row.pods), grouped(row.one), mark)
+	}
+}
+
+func (o outcome) writeWaits(text *strings.Builder, in ink) {
+	fmt.Fprintf(text, "\n  %s%s\n", in.strong("waiting      "), in.faint("          runs            p50            p99   from trigger to first start"))
+	for _, t := range o.tenants {
+		waits := o.audit.waits[t.name]
+		fmt.Fprintf(text, "  %-13s%14s%15s%15s\n", t.name, grouped(t.total), duration(waits.at(0.5)), duration(waits.at(0.99)))
+	}
+}
+
+func (o outcome) writeRecovery(text *strings.Builder, in ink) {
+	fmt.Fprintf(text, "\n  %s\n", in.strong("recovery"))
+	if o.victim == "" {
+		text.WriteString("  no pod was killed\n")
+		return
+	}
+	fmt.Fprintf(text, "  %s was killed with SIGKILL after %s, while it executed %d tasks\n", o.victim, duration(o.killed), o.held)
+	account := o.audit.account
+	fmt.Fprintf(text, "  %d tasks were lost with it, %d of them completed on other pods", account.Lost, account.Regained)
+	if o.audit.taken != nil && o.audit.resumed != nil {
+		fmt.Fprintf(text, ": taken back %s after the kill, the last\n  ran again after %s",
+			seconds(*o.audit.taken), seconds(*o.audit.resumed))
+	}
+	text.WriteString("\n")
+	shares := make([]string, 0, len(o.pods))
+	for _, name := range o.pods {
+		shares = append(shares, fmt.Sprintf("%s %s", name, grouped(o.audit.executed[name])))
+	}
+	fmt.Fprintf(text, "  attempts executed: %s\n", strings.Join(shares, ", "))
+}
+
+func (o outcome) writeTimes(text *strings.Builder, in ink) {
+	a := o.audit
+	fmt.Fprintf(text, "\n  %s\n", in.strong("times"))
+	fmt.Fprintf(text, "  %-13s%s for the pods, of which the loss cost them up to a lease; %s for the straight loop\n",
+		"all runs", duration(o.tasks), duration(o.loop))
+	fmt.Fprintf(text, "  %-13sfrom trigger to start on idle pods: p50 %s, p99 %s (%d probes)\n",
+		"wake", duration(a.probes.at(0.5)), duration(a.probes.at(0.99)), len(a.probes))
+	fmt.Fprintf(text, "  %-13s%s durable ones of %v, woken late by p50 %s, p99 %s\n",
+		"sleeps", grouped(a.account.Sleeps), settleTime, duration(a.lateness.at(0.5)), duration(a.lateness.at(0.99)))
+	fmt.Fprintf(text, "  %-13s%s, of steps whose first attempt failed on purpose\n", "retries", grouped(a.account.Retries))
+}
+
+func seconds(s float64) string { return duration(time.Duration(s * float64(time.Second))) }

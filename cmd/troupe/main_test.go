@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/demo"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// TestMain lets the test binary be a pod of the demo, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == demo.PodCommand {
+		main()
+	}
+	pgtest.Main(m)
+}
+
+// call runs a command line in an environment of its own.
+func call(environ []string, args ...string) (code int, out, problem string) {
+	var stdout, stderr bytes.Buffer
+	code = run(args, world{environ: environ, in: strings.NewReader(""), out: &stdout, err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// B38: a call that cannot be meant ends with code 2 and one line, in which no
+// password is.
+func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
+	t.Parallel()
+	const secret = "geheim"
+	for name, c := range map[string]struct {
+		environ []string
+		args    []string
+		want    string
+	}{
+		"unknown command":   {nil, []string{"dmeo"}, `troupe has no command "dmeo": did you mean demo?`},
+		"unknown below":     {nil, []string{"migrate", "down"}, `troupe migrate has no command "down"`},
+		"unknown flag":      {nil, []string{"demo", "--pakages", "3"}, "unknown flag: --pakages"},
+		"argument":          {nil, []string{"version", "please"}, `troupe version takes no argument, got "please"`},
+		"bad number":        {nil, []string{"demo", "--packages", "few"}, `invalid argument "few"`},
+		"negative":          {nil, []string{"demo", "--packages", "-1"}, "use 0 for all"},
+		"unknown variable":  {[]string{"TROUPE_LEESE=3s"}, []string{"demo"}, "unknown variable TROUPE_LEESE: did you mean TROUPE_LEASE?"},
+		"bad variable":      {[]string{"TROUPE_SLOTS=x", "TROUPE_PULSE=1"}, []string{"migrate", "up"}, "TROUPE_PULSE"},
+		"no database":       {nil, []string{"migrate", "status"}, "set TROUPE_DATABASE_URL or --database-url"},
+		"two databases":     {[]string{"TROUPE_DATABASE_URL=postgres://h/a"}, []string{"migrate", "up", "--database-url", "postgres://h/b"}, "both set and differ"},
+		"two schemas":       {[]string{"TROUPE_SCHEMA=a"}, []string{"migrate", "up", "--database-url", "postgres://h/b", "--schema", "b"}, "both set and differ"},
+		"bad schema":        {nil, []string{"migrate", "up", "--database-url", "postgres://h/b", "--schema", "A b"}, "is no plain name"},
+		"bad port":          {nil, []string{"migrate", "up", "--database-url", "postgres://u:" + secret + "@h:port/b"}, "postgres://u:xxxxx@"},
+		"bad scheme":        {nil, []string{"migrate", "up", "--database-url", "mysql://u:" + secret + "@h/b"}, "cannot parse"},
+		"bad key and value": {nil, []string{"migrate", "up", "--database-url", "host=h port=x password=" + secret}, "cannot parse"},
+		"at in password":    {nil, []string{"migrate", "up", "--database-url", "postgres://u:a@" + secret + "@h:port/b"}, "xxxxx@"},
+	} {
+		code, out, problem := call(c.environ, c.args...)
+		require.Equal(t, exitUsage, code, "%s: %s", name, problem)
+		require.Empty(t, out, name)
+		require.Contains(t, problem, c.want, name)
+		require.NotContains(t, problem, secret, name)
+		require.True(t, strings.HasPrefix(problem, "troupe: "), problem)
+		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+	}
+}
+
+func TestAServerThatIsNotThereIsOneLine(t *testing.T) {
+	t.Parallel()
+	code, _, problem := call([]string{"TROUPE_DATABASE_URL=postgres://u:geheim@127.0.0.1:1/b"}, "migrate", "status")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+	require.NotContains(t, problem, "geheim")
+}
+
+func TestOneLineMasksPasswords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"postgres://u:p@h/d refused":       "postgres://u:xxxxx@h/d refused",
+		"postgres://u:p@q:r@h/d":           "postgres://u:xxxxx@h/d",
+		"postgres://u@h/d":                 "postgres://u@h/d",
+		"host=h password=p user=u":         "host=h password=xxxxx user=u",
+		`password = 'p \' q' user=u`:       "password = xxxxx user=u",
+		"postgres://h/d?user=u&password=p": "postgres://h/d?user=u&password=xxxxx",
+		"one\n\ttwo\r\nthree":              "one; two; three",
+	} {
+		require.Equal(t, want, oneLine(text))
+	}
+}
+
+func TestHelpListsTheCommands(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"--help"}, {"help"}} {
+		code, out, problem := call(nil, args...)
+		require.Zero(t, code, problem)
+		for _, name := range []string{"demo ", "migrate ", "version "} {
+			require.Contains(t, out, "\n  "+name)
+		}
+		require.NotContains(t, out, demo.PodCommand)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	code, out, _ := call(nil, "version")
+	require.Zero(t, code)
+	require.Regexp(t, `^troupe \S+.*, go1\S+ \w+/\w+\n$`, out)
+	line := versionLine(&debug.BuildInfo{
+		Main:     debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}},
+	})
+	require.Contains(t, line, "troupe v1.2.3 0123456789ab, changed, go1")
+	require.Contains(t, versionLine(nil), "troupe (devel), go1")
+}
+
+func TestMigrateUpAndStatus(t *testing.T) {
+	t.Parallel()
+	environ := []string{"TROUPE_DATABASE_URL=" + pgtest.Database(t), "TROUPE_SCHEMA=other"}
+	code, out, problem := call(environ, "migrate", "status")
+	require.Zero(t, code, problem)
+	require.Contains(t, out, "pending  0001_")
+	require.Contains(t, out, "schema other is at version 0 of ")
+
+	code, out, problem = call(environ, "migrate", "up")
+	require.Zero(t, code, problem)
+	require.Contains(t, out, "applied  0001_")
+	require.NotContains(t, out, "pending")
+
+	for _, again := range []string{"up", "status"} {
+		code, out, problem = call(environ, "migrate", again)
+		require.Zero(t, code, problem)
+		require.Regexp(t, `^schema other is at version (\d+) of (\d+)\n$`, out)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/environment"
+	"github.com/troupe-dev/troupe/migrations"
+)
+
+// connectTimeout bounds the wait for a server that does not answer, unless the
+// address says otherwise.
+const connectTimeout = 10 * time.Second
+
+func migrateCommand(w world) *cobra.Command {
+	var flags target
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Create or upgrade the tables, or show how they stand",
+		Args:  noArguments,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&flags.url, "database-url", "", "the database (default: "+environment.DatabaseURL+")")
+	c.PersistentFlags().StringVar(&flags.schema, "schema", "", "schema of the tables (default: TROUPE_SCHEMA, else "+migrations.DefaultSchema+")")
+	c.AddCommand(
+		migration(w, &flags, "up", "Bring the schema to this program's version; twice is safe", migrations.Migrate),
+		migration(w, &flags, "status", "Show how the schema stands; changes nothing", migrations.Status),
+	)
+	return c
+}
+
+type migrate func(ctx context.Context, pool *pgxpool.Pool, schema string) (migrations.Report, error)
+
+func migration(w world, flags *target, name, short string, do migrate) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			chosen, err := flags.complete(w.environ)
+			if err != nil {
+				return &usageError{err}
+			}
+			pool, err := chosen.open(c.Context())
+			if err != nil {
+				return &usageError{err}
+			}
+			defer pool.Close()
+			report, err := do(c.Context(), pool, chosen.schema)
+			if err != nil {
+				return err
+			}
+			return printReport(w.out, report)
+		},
+	}
+}
+
+// target is the schema that a command works on.
+type target struct{ url, schema string }
+
+// complete fills in from the environment what the flags left open. Both is an
+// error unless they agree: nobody should have to know which one wins.
+func (t target) complete(environ []string) (target, error) {
+	values, err := environment.Read(environ)
+	if err != nil {
+		return t, err
+	}
+	for _, source := range []struct {
+		flag, variable string
+		given          *string
+		found          string
+	}{
+		{"--database-url", environment.DatabaseURL, &t.url, values.DatabaseURL},
+		{"--schema", "TROUPE_SCHEMA", &t.schema, values.Config.Schema},
+	} {
+		if *source.given != "" && source.found != "" && *source.given != source.found {
+			return t, fmt.Errorf("%s and %s are both set and differ: keep one", source.flag, source.variable)
+		}
+		if *source.given == "" {
+			*source.given = source.found
+		}
+	}
+	if t.url == "" {
+		return t, fmt.Errorf("no database is named: set %s or --database-url", environment.DatabaseURL)
+	}
+	if t.schema == "" {
+		t.schema = migrations.DefaultSchema
+	}
+	return t, troupe.Config{Schema: t.schema}.Validate()
+}
+
+// open checks the address; it connects to nothing yet.
+func (t target) open(ctx context.Context) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(t.url)
+	if err != nil {
+		return nil, err
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+func printReport(out io.Writer, r migrations.Report) error {
+	var errs []error
+	line := func(format string, args ...any) {
+		_, err := fmt.Fprintf(out, format+"\n", args...)
+		errs = append(errs, err)
+	}
+	for _, name := range r.Applied {
+		line("applied  %s", name)
+	}
+	for _, name := range r.Pending {
+		line("pending  %s", name)
+	}
+	line("schema %s is at version %d of %d", r.Schema, r.Version, r.Latest)
+	if r.Publication != "" {
+		line("waking by replication is off: %s", oneLine(r.Publication))
+	}
+	return errors.Join(errs...)
+}
