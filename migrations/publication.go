@@ -1,0 +1,72 @@
+package migrations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// publicationTables is what the publication carries: what somebody may wait for, as
+// inserts, and of each row no more than a reader needs. The kinds of events are
+// cancel_requested and the ends of runs.
+const publicationTables = `
+	{schema}.ready_queue (queue),
+	{schema}.intake (id),
+	{schema}.durable_timers (wake_at),
+	{schema}.task_events (run_id, kind) where (kind in (34, 35, 36, 37))`
+
+const publicationTablesCount = 4
+
+// Publication returns the name of the publication of a schema.
+func Publication(schema string) string { return schema + "_wake" }
+
+// publish creates the publication unless it is there, and returns why it
+// cannot. The engine works without, so this is never an error.
+func (s *session) publish(ctx context.Context) string {
+	problem, err := s.published(ctx)
+	if err == nil && problem == "" {
+		return ""
+	}
+	err = s.step(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		problem, err := s.published(ctx)
+		if err != nil || problem == "" {
+			return err
+		}
+		var exists bool
+		err = tx.QueryRow(ctx, `select exists (select from pg_publication where pubname = $1)`, Publication(s.schema)).Scan(&exists)
+		if err != nil {
+			return err
+		}
+		name := pgx.Identifier{Publication(s.schema)}.Sanitize()
+		if exists {
+			_, err = tx.Exec(ctx, s.fill(`alter publication `+name+` set table `+publicationTables))
+			return err
+		}
+		_, err = tx.Exec(ctx, s.fill(`create publication `+name+` for table `+publicationTables+` with (publish = 'insert')`))
+		return err
+	})
+	switch {
+	case hasCode(err, "42501"):
+		return fmt.Sprintf("this role may not create the publication %s: grant create on the database to it and migrate again;"+
+			" until then pods poll", Publication(s.schema))
+	case err != nil:
+		return fmt.Sprintf("publication %s: %v: mend that and migrate again; until then pods poll", Publication(s.schema), err)
+	}
+	return ""
+}
+
+// published returns "" if the publication carries all that it should.
+func (s *session) published(ctx context.Context) (string, error) {
+	var tables int
+	err := s.conn.QueryRow(ctx, `select count(*) from pg_publication_tables where pubname = $1 and schemaname = $2`,
+		Publication(s.schema), s.schema).Scan(&tables)
+	if err != nil {
+		return "", err
+	}
+	if tables != publicationTablesCount {
+		return fmt.Sprintf("publication %s is missing or incomplete: migrate with a role that has create on the database;"+
+			" until then pods poll", Publication(s.schema)), nil
+	}
+	return "", nil
+}
