@@ -132,7 +132,7 @@ func (h *Handle[I, O]) handleOf(answer persistence.TriggerAnswer, tenant string)
 // prepare encodes an input, evaluates the conditions on it and fills in a
 // trigger.
 func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger, error) {
-	payload, err := h.engine.config.Codec.Marshal(in)
+	payload, err := encode(h.engine.config.Codec, in)
 	if err != nil {
 		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", Remedy: "pass a value that the codec can encode", cause: err}
 	}
@@ -150,9 +150,7 @@ func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger
 }
 
 func (h *Handle[I, O]) decodeOutput(payload []byte) (O, error) {
-	var out O
-	err := h.engine.config.Codec.Unmarshal(payload, &out)
-	return out, err
+	return decode[O](h.engine.config.Codec, payload)
 }
 
 func collect(options []TriggerOption) triggerOptions {
