@@ -37,7 +37,7 @@ it starts from binaries found on this machine, and ends with it.`,
 			if options.Limit < 0 {
 				return &usageError{errors.New("--packages is negative: use 0 for all")}
 			}
-			options.Config = values.Config
+			options.Config, options.DatabaseURL = values.Config, values.DatabaseURL
 			if options.Root == "" {
 				if options.Root, err = goSource(c.Context()); err != nil {
 					return err

@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// TestMain lets the test binary be a pod of the demo, too.
+// TestMain lets the test binary be the demo and a pod of it, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == demo.PodCommand {
+	if len(os.Args) > 1 && (os.Args[1] == demo.PodCommand || os.Args[1] == "demo") {
 		main()
 	}
 	pgtest.Main(m)

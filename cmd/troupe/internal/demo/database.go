@@ -23,8 +23,10 @@ type database struct {
 	pool    *pgxpool.Pool
 }
 
-func openDatabase(ctx context.Context) (*database, error) {
-	server, err := startServer(ctx)
+// openDatabase makes it on the server at the address; an empty one starts a
+// server.
+func openDatabase(ctx context.Context, address string) (*database, error) {
+	server, err := startServer(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +43,16 @@ func openDatabase(ctx context.Context) (*database, error) {
 // startServer keeps its data in the cache folder. If that cannot be used, be
 // it that another demo runs or that another major version made it, a temporary
 // folder does.
-func startServer(ctx context.Context) (*pgdev.Server, error) {
-	kept := pgdev.Options{Dir: filepath.Join(pgdev.CacheDir(), "demo"), Download: true}
+func startServer(ctx context.Context, address string) (*pgdev.Server, error) {
+	if address != "" {
+		return pgdev.Attach(ctx, address)
+	}
+	kept := pgdev.Options{Dir: filepath.Join(pgdev.CacheDir(), "demo"), Download: true, Private: true}
 	server, err := pgdev.Start(ctx, kept)
-	if err == nil || ctx.Err() != nil || errors.Is(err, pgdev.ErrNoServer) || os.Getenv(pgdev.EnvDatabaseURL) != "" {
+	if err == nil || ctx.Err() != nil || errors.Is(err, pgdev.ErrNoServer) {
 		return server, err
 	}
-	server, second := pgdev.Start(ctx, pgdev.Options{Download: true})
+	server, second := pgdev.Start(ctx, pgdev.Options{Download: true, Private: true})
 	if second != nil {
 		return nil, errors.Join(err, second)
 	}

@@ -26,7 +26,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	d.say("\n%s  %s packages in %s\n", d.ink.strong("troupe demo"), grouped(len(packages)), root)
-	db, err := openDatabase(ctx)
+	db, err := openDatabase(ctx, o.DatabaseURL)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ type Options struct {
 	Program string        // that runs a pod when called with PodCommand
 	Environ []string      // for the pods; its TROUPE_ variables come before the demo's
 	Config  troupe.Config // what those variables say
+
+	DatabaseURL string // of a server to use; "": start one
 }
 
 const (

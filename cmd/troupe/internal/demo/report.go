@@ -64,12 +64,11 @@ func (o outcome) writeRecovery(text *strings.Builder, in ink) {
 	}
 	fmt.Fprintf(text, "  %s was killed with SIGKILL after %s, while it executed %d tasks\n", o.victim, duration(o.killed), o.held)
 	account := o.audit.account
-	fmt.Fprintf(text, "  %d tasks were lost with it, %d of them completed on other pods", account.Lost, account.Regained)
+	fmt.Fprintf(text, "  %d tasks were lost with it, %d of them completed on other pods\n", account.Lost, account.Regained)
 	if o.audit.taken != nil && o.audit.resumed != nil {
-		fmt.Fprintf(text, ": taken back %s after the kill, the last\n  ran again after %s",
+		fmt.Fprintf(text, "  they were taken back %s after the kill; the last ran again after %s\n",
 			seconds(*o.audit.taken), seconds(*o.audit.resumed))
 	}
-	text.WriteString("\n")
 	shares := make([]string, 0, len(o.pods))
 	for _, name := range o.pods {
 		shares = append(shares, fmt.Sprintf("%s %s", name, grouped(o.audit.executed[name])))
@@ -80,8 +79,8 @@ func (o outcome) writeRecovery(text *strings.Builder, in ink) {
 func (o outcome) writeTimes(text *strings.Builder, in ink) {
 	a := o.audit
 	fmt.Fprintf(text, "\n  %s\n", in.strong("times"))
-	fmt.Fprintf(text, "  %-13s%s for the pods, of which the loss cost them up to a lease; %s for the straight loop\n",
-		"all runs", duration(o.tasks), duration(o.loop))
+	fmt.Fprintf(text, "  %-13s%s on the pods, the wait for the dead one's lease included\n", "all runs", duration(o.tasks))
+	fmt.Fprintf(text, "  %-13s%s for the same counting, nothing else\n", "the loop", duration(o.loop))
 	fmt.Fprintf(text, "  %-13sfrom trigger to start on idle pods: p50 %s, p99 %s (%d probes)\n",
 		"wake", duration(a.probes.at(0.5)), duration(a.probes.at(0.99)), len(a.probes))
 	fmt.Fprintf(text, "  %-13s%s durable ones of %v, woken late by p50 %s, p99 %s\n",
