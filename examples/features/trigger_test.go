@@ -1,0 +1,88 @@
+package features_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe"
+)
+
+// double is the workflow that the examples about triggers use.
+func double(name string) *troupe.Workflow[int, int] {
+	return troupe.Define(name, func(b *troupe.Builder[int]) troupe.StepRef[int] {
+		return troupe.Step0(b, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+	})
+}
+
+// Key makes a trigger safe to repeat: the same key and input is the same run,
+// the same key with another input is a mistake.
+func TestIdempotencyKey(t *testing.T) {
+	inMemory(t, troupe.Config{}, double("keyed"), func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[int, int]) {
+		first, err := handle.RunNoWait(t.Context(), 21, troupe.Key("request-7"))
+		require.NoError(t, err)
+		again, err := handle.RunNoWait(t.Context(), 21, troupe.Key("request-7"))
+		require.NoError(t, err)
+		require.Equal(t, first.ID(), again.ID())
+		require.True(t, again.Existing())
+
+		_, err = handle.RunNoWait(t.Context(), 22, troupe.Key("request-7"))
+		require.ErrorIs(t, err, troupe.ErrKeyConflict)
+	})
+}
+
+// RunMany stores all of its runs in one transaction, or none.
+func TestRunMany(t *testing.T) {
+	inMemory(t, troupe.Config{}, double("many"), func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[int, int]) {
+		runs, err := handle.RunMany(t.Context(), []int{1, 2, 3, 4, 5})
+		require.NoError(t, err)
+		sum := 0
+		for _, run := range runs {
+			doubled, err := run.Await(t.Context())
+			require.NoError(t, err)
+			sum += doubled
+		}
+		require.Equal(t, 30, sum)
+	})
+}
+
+// At stores a run now and starts it later.
+func TestAt(t *testing.T) {
+	inMemory(t, troupe.Config{}, double("later"), func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[int, int]) {
+		monday := time.Now().Add(72 * time.Hour)
+		run, err := handle.RunNoWait(t.Context(), 4, troupe.At(monday))
+		require.NoError(t, err)
+		synctest.Wait()
+		status, err := run.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, troupe.StatePending, status.State)
+
+		_, err = run.Await(t.Context())
+		require.NoError(t, err)
+		status, err = run.Status(t.Context())
+		require.NoError(t, err)
+		require.False(t, status.StartedAt.Before(monday))
+	})
+}
+
+// Runs lists what was triggered, newest first, a page at a time.
+func TestListing(t *testing.T) {
+	inMemory(t, troupe.Config{}, double("listed"), func(t *testing.T, engine *troupe.Engine, handle *troupe.Handle[int, int]) {
+		for n := range 5 {
+			_, err := handle.Run(t.Context(), n, troupe.Labels(map[string]string{"parity": []string{"even", "odd"}[n%2]}))
+			require.NoError(t, err)
+		}
+		filter := troupe.Filter{Labels: map[string]string{"parity": "even"}, Limit: 2}
+		first, err := engine.Runs(t.Context(), filter)
+		require.NoError(t, err)
+		require.Len(t, first.Runs, 2)
+		filter.Before = first.Next
+		second, err := engine.Runs(t.Context(), filter)
+		require.NoError(t, err)
+		require.Len(t, second.Runs, 1)
+		require.True(t, second.Next.IsZero())
+	})
+}
