@@ -1,0 +1,207 @@
+package snapshot
+
+import (
+	"fmt"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Check lists what is wrong with a state of a store; nothing if the promises
+// hold that one state can show:
+//
+//	I3   a task completes at most once, and only a completed one has an output
+//	I5   a task has begun only if its parents have ended and their edges allow
+//	     it, and became ready once
+//	I6   a run is terminal exactly when all of its tasks are
+//	I7   a timer fired once
+//	I10  the events of each task and run are gapless and lead to its state
+//
+// and if the side tables agree with the tasks: a queued task has one place in
+// the queues, a sleeping or waiting one its timer, a running one its claim.
+// t is sorted.
+func Check(t Tables) []string {
+	c := checker{tables: t, runs: map[workflow.RunID]*Run{}}
+	for i := range t.Runs {
+		c.runs[t.Runs[i].ID] = &t.Runs[i]
+	}
+	for i := range t.Runs {
+		c.run(&t.Runs[i])
+	}
+	c.queue()
+	c.timers()
+	c.claims()
+	c.names()
+	return c.wrong
+}
+
+type checker struct {
+	tables Tables
+	runs   map[workflow.RunID]*Run
+	wrong  []string
+}
+
+func (c *checker) failf(format string, args ...any) {
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+}
+
+func (r *Run) task(step int32) *Task {
+	if step < 0 || int(step) >= len(r.Tasks) {
+		return nil
+	}
+	return &r.Tasks[step]
+}
+
+func (c *checker) run(r *Run) {
+	kinds := map[int32][]lifecycle.EventKind{}
+	for _, e := range r.Events {
+		kinds[e.Step] = append(kinds[e.Step], e.Kind)
+		if e.N != int64(len(kinds[e.Step])) {
+			c.failf("I10: run %v step %d: event %d (%v) stands at place %d", r.ID, e.Step, e.N, e.Kind, len(kinds[e.Step]))
+		}
+	}
+	if got := lifecycle.Fold(kinds[lifecycle.RunStep]); got != r.Core.State {
+		c.failf("I10: run %v is %v; its events say %v", r.ID, r.Core.State, got)
+	}
+	if got := int64(len(kinds[lifecycle.RunStep])); got != r.Core.Events {
+		c.failf("I10: run %v counts %d events and has %d", r.ID, r.Core.Events, got)
+	}
+	if len(kinds) > len(r.Tasks)+1 {
+		c.failf("I10: run %v has events of steps it does not have", r.ID)
+	}
+	if !r.Expanded {
+		if len(r.Tasks) > 0 {
+			c.failf("I2: run %v is not expanded and has tasks", r.ID)
+		}
+		return
+	}
+	for i := range r.Tasks {
+		if r.Tasks[i].Step != int32(i) {
+			c.failf("run %v: the task at place %d is step %d", r.ID, i, r.Tasks[i].Step)
+			return
+		}
+		c.task(r, &r.Tasks[i], kinds[int32(i)])
+	}
+	c.parents(r)
+	c.end(r)
+}
+
+func (c *checker) task(r *Run, t *Task, kinds []lifecycle.EventKind) {
+	if got := lifecycle.Fold(kinds); got != t.State {
+		c.failf("I10: run %v step %d is %v; its events say %v", r.ID, t.Step, t.State, got)
+	}
+	if got := int64(len(kinds)); got != t.Epoch {
+		c.failf("I10: run %v step %d has epoch %d and %d events", r.ID, t.Step, t.Epoch, got)
+	}
+	count := map[lifecycle.EventKind]int{}
+	for i, k := range kinds {
+		count[k]++
+		if k.Next().Terminal() && i < len(kinds)-1 {
+			c.failf("I6: run %v step %d went on after it was %v", r.ID, t.Step, k)
+		}
+	}
+	if count[lifecycle.EventCompleted] > 1 {
+		c.failf("I3: run %v step %d completed %d times", r.ID, t.Step, count[lifecycle.EventCompleted])
+	}
+	if count[lifecycle.EventWoken] > 1 {
+		c.failf("I7: run %v step %d woke %d times", r.ID, t.Step, count[lifecycle.EventWoken])
+	}
+	// A backoff that ends is queued again; whatever is left is becoming ready.
+	if became := count[lifecycle.EventQueued] - count[lifecycle.EventRetrying]; became > 1 {
+		c.failf("I5: run %v step %d became ready %d times", r.ID, t.Step, became)
+	}
+	if got := int(t.Lost); count[lifecycle.EventLost] > got {
+		c.failf("run %v step %d counts %d losses and has %d", r.ID, t.Step, got, count[lifecycle.EventLost])
+	}
+	if t.Output != nil && t.State != lifecycle.Completed {
+		c.failf("I3: run %v step %d is %v and has an output", r.ID, t.Step, t.State)
+	}
+}
+
+// parents checks each task against how its parents have ended.
+func (c *checker) parents(r *Run) {
+	open := make([]int32, len(r.Tasks))
+	flags := make([]lifecycle.Flags, len(r.Tasks))
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		for _, edge := range t.Children {
+			switch {
+			case r.task(edge.Step) == nil:
+				c.failf("run %v step %d has no child %d", r.ID, i, edge.Step)
+			case t.State.Terminal():
+				flags[edge.Step] |= lifecycle.EdgeFlags(edge, t.State)
+			default:
+				open[edge.Step]++
+			}
+		}
+	}
+	// A run canceled before it began ends all of its tasks at once.
+	began := r.Core.State != lifecycle.Canceled || len(r.Events) == 0 || hasEvent(r, lifecycle.EventRunStarted)
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if t.Pending != open[i] && began {
+			c.failf("I5: run %v step %d waits for %d parents; %d have not ended", r.ID, i, t.Pending, open[i])
+		}
+		if t.State == lifecycle.Pending {
+			if open[i] == 0 && r.Core.State != lifecycle.Pending {
+				c.failf("I1: run %v step %d is pending and nothing is left to wait for", r.ID, i)
+			}
+			continue
+		}
+		if open[i] > 0 && began {
+			c.failf("I5: run %v step %d is %v before its parents ended", r.ID, i, t.State)
+		}
+		verdict := lifecycle.DecideVerdict(flags[i], t.Traits, t.Parents)
+		if active(t.State) && verdict != lifecycle.VerdictRun {
+			c.failf("I5: run %v step %d is %v; its parents do not let it run", r.ID, i, t.State)
+		}
+	}
+}
+
+// active reports whether a task in this state was allowed to begin.
+func active(s lifecycle.State) bool {
+	switch s {
+	case lifecycle.Queued, lifecycle.Running, lifecycle.Backoff, lifecycle.Sleeping, lifecycle.Completed:
+		return true
+	case lifecycle.Pending, lifecycle.Waiting, lifecycle.Failed, lifecycle.Skipped, lifecycle.Canceled:
+	}
+	return false
+}
+
+func hasEvent(r *Run, kind lifecycle.EventKind) bool {
+	for _, e := range r.Events {
+		if e.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// end checks the state of a run against that of its tasks.
+func (c *checker) end(r *Run) {
+	var open, sinks int32
+	for i := range r.Tasks {
+		if !r.Tasks[i].State.Terminal() {
+			open++
+			if len(r.Tasks[i].Children) == 0 {
+				sinks++
+			}
+		}
+	}
+	if terminal := r.Core.State.Terminal(); terminal != (open == 0) {
+		c.failf("I6: run %v is %v and %d of its tasks are open", r.ID, r.Core.State, open)
+	}
+	if r.Core.Remaining != sinks {
+		c.failf("I6: run %v counts %d open obligations and has %d", r.ID, r.Core.Remaining, sinks)
+	}
+	if made := len(r.Tasks) > int(r.Core.Steps); made != r.Core.HandlerMade {
+		c.failf("run %v has %d tasks of %d steps, handler made: %v", r.ID, len(r.Tasks), r.Core.Steps, r.Core.HandlerMade)
+	}
+	failed := false
+	for i := range r.Tasks {
+		failed = failed || r.Tasks[i].State == lifecycle.Failed && !lifecycle.Handled(r.Tasks[i].Children)
+	}
+	if r.Core.State.Terminal() && failed != (r.Core.State == lifecycle.Failed) {
+		c.failf("run %v is %v; an unhandled failure exists: %v", r.ID, r.Core.State, failed)
+	}
+}
