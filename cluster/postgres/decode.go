@@ -23,6 +23,7 @@ type decoder struct {
 	prefix string
 	tables map[uint32]table
 	commit uint64 // log position of the commit that the rows belong to
+	writer uint32 // transaction that they belong to; 0: none
 }
 
 // table is what the decoder knows of a table of the stream.
@@ -47,8 +48,9 @@ func (d *decoder) decode(data []byte) (wakes []cluster.Wake, committed bool, err
 	}
 	switch m := message.(type) {
 	case *pglogrepl.BeginMessage:
-		d.commit = uint64(m.FinalLSN)
+		d.commit, d.writer = uint64(m.FinalLSN), m.Xid
 	case *pglogrepl.CommitMessage:
+		d.writer = 0
 		return nil, true, nil
 	case *pglogrepl.RelationMessage:
 		d.describe(m)

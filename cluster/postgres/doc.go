@@ -23,7 +23,9 @@
 //     seconds (idle_session_timeout), which frees the lock when the leader is
 //     frozen or its host is gone. Nothing else does.
 //
-// A wake from the stream can be early: PostgreSQL sends a commit once it is on
-// disk, which is a moment before other sessions see it, and longer before it
-// with synchronous standbys. Whoever looks and finds nothing looks again.
+// PostgreSQL sends a commit to the stream once it is on disk, which is a moment
+// before other sessions see it, and longer before it with synchronous standbys.
+// The stream therefore looks, once for each batch, whether it can be seen, and
+// only then wakes anybody: who came too early would find nothing and not come
+// again before the next sweep.
 package postgres

@@ -20,7 +20,7 @@ func TestNoticesReachEveryListener(t *testing.T) {
 	sender := w.adapter(t, 1)
 	listeners := []*heard[cluster.Notice]{listen(t, sender), listen(t, w.adapter(t, 2)), listen(t, w.adapter(t, 3))}
 	notice := cluster.Notice{From: 1, Wakes: []cluster.Wake{
-		{Kind: cluster.WakeReady, Queue: "default", Count: 4, Key: 1 << 63},
+		{Kind: cluster.WakeReady, Queue: "first", Count: 4, Key: 1 << 63},
 		{Kind: cluster.WakeSubmitted},
 		{Kind: cluster.WakeTimer, At: time.Date(2031, 2, 3, 4, 5, 6, 789000, time.UTC)},
 		{Kind: cluster.WakeEnded, Run: workflow.RunID{1, 2, 3}},
@@ -87,7 +87,7 @@ func TestForeignSQLWakesEveryPodThroughTheRelay(t *testing.T) {
 	followers := []*heard[cluster.Notice]{listen(t, w.adapter(t, 2)), listen(t, w.adapter(t, 3)), listen(t, leader)}
 	relay(t, leader)
 	require.Equal(t, 1, w.slots(t), "one slot for all pods")
-	w.exec(t, enqueue, 1, 3)
+	w.exec(t, enqueue, 101, 3)
 	for _, f := range followers {
 		n := f.next(t)
 		require.Equal(t, int64(1), n.From)
@@ -120,10 +120,10 @@ func TestTwoSchemasDoNotMeet(t *testing.T) {
 	require.Equal(t, int64(1), campaign(t, b).Epoch(), "each has a leader")
 
 	sa, sb, la, lb := stream(t, a), stream(t, b), listen(t, a), listen(t, b)
-	one.exec(t, enqueue, 0, 1)
+	one.exec(t, enqueue, 100, 1)
 	one.exec(t, "select pg_logical_emit_message(true, $1, '1 1 s')", postgres.Channel(one.schema))
 	require.NoError(t, a.Notify(t.Context(), cluster.Notice{From: 1, Wakes: []cluster.Wake{{Kind: cluster.WakeSubmitted}}}))
-	two.exec(t, enqueue, 1, 5)
+	two.exec(t, enqueue, 101, 5)
 	require.NoError(t, b.Notify(t.Context(), cluster.Notice{From: 1, Wakes: []cluster.Wake{{Kind: cluster.WakeTimer}}}))
 
 	require.Equal(t, 5, sb.next(t)[0].Count, "the first that the second hears is its own")

@@ -55,6 +55,7 @@ type reader struct {
 	rows      int           // in the batch
 	committed bool          // the batch holds a whole transaction
 	heard     bool          // a message, since the last confirmation
+	writers   []int64       // transactions in the batch
 }
 
 func (r *reader) run(ctx context.Context) error {
@@ -130,14 +131,28 @@ func (r *reader) copyData(ctx context.Context, data []byte) error {
 		if err != nil {
 			return err
 		}
-		wakes, committed, err := r.decoder.decode(record.WALData)
-		if err != nil {
+		if err := r.collect(record.WALData); err != nil {
 			return err
 		}
-		r.batch.Add(wakes...)
-		r.rows += len(wakes)
-		r.committed = r.committed || committed
 		r.received = max(r.received, record.WALStart+pglogrepl.LSN(len(record.WALData)))
+	}
+	return nil
+}
+
+func (r *reader) collect(change []byte) error {
+	wakes, committed, err := r.decoder.decode(change)
+	if err != nil {
+		return err
+	}
+	r.committed = r.committed || committed
+	if len(wakes) == 0 {
+		return nil
+	}
+	r.batch.Add(wakes...)
+	r.rows += len(wakes)
+	writer := int64(r.decoder.writer)
+	if n := len(r.writers); writer != 0 && (n == 0 || r.writers[n-1] != writer) {
+		r.writers = append(r.writers, writer)
 	}
 	return nil
 }
@@ -154,6 +169,8 @@ func (r *reader) handOn(ctx context.Context) {
 	if r.batch.Len() == 0 {
 		return
 	}
+	r.adapter.awaitVisible(ctx, r.writers)
+	r.writers = r.writers[:0]
 	wakes := r.batch.Drain()
 	named := cluster.NewCoalescer(cluster.DefaultWakeLimits())
 	for _, w := range wakes {

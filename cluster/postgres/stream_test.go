@@ -40,8 +40,8 @@ func TestForeignSQLWakesTheStream(t *testing.T) {
 		args []any
 		want []cluster.Wake
 	}{
-		"one task":   {enqueue, []any{0, 1}, []cluster.Wake{{Kind: cluster.WakeReady, Queue: "default", Count: 1}}},
-		"many tasks": {enqueue, []any{1, 250}, []cluster.Wake{{Kind: cluster.WakeReady, Queue: `mail, "fast" \ ü`, Count: 250}}},
+		"one task":   {enqueue, []any{100, 1}, []cluster.Wake{{Kind: cluster.WakeReady, Queue: "first", Count: 1}}},
+		"many tasks": {enqueue, []any{101, 250}, []cluster.Wake{{Kind: cluster.WakeReady, Queue: `mail, "fast" \ ü`, Count: 250}}},
 		"a submission": {
 			"insert into {schema}.intake (run_id) values ($1)",
 			[]any{one}, []cluster.Wake{{Kind: cluster.WakeSubmitted}},
@@ -74,7 +74,7 @@ func TestAWakeCarriesTheSameKeyToEveryPod(t *testing.T) {
 	w := freshWorld(t)
 	first, second := stream(t, w.adapter(t, 1)), stream(t, w.adapter(t, 2))
 	for range 3 {
-		w.exec(t, enqueue, 0, 1)
+		w.exec(t, enqueue, 100, 1)
 		a, b := first.next(t), second.next(t)
 		require.NotZero(t, a[0].Key)
 		require.Equal(t, a, b)
@@ -85,12 +85,12 @@ func TestAQueueRegisteredLaterIsNamed(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
 	s := stream(t, w.adapter(t, 1))
-	w.exec(t, enqueue, 0, 1)
-	require.Equal(t, "default", s.next(t)[0].Queue)
-	w.exec(t, "insert into {schema}.queues values (7, 'late')")
-	w.exec(t, enqueue, 7, 1)
+	w.exec(t, enqueue, 100, 1)
+	require.Equal(t, "first", s.next(t)[0].Queue)
+	w.exec(t, "insert into {schema}.queues values (107, 'late')")
+	w.exec(t, enqueue, 107, 1)
 	require.Equal(t, "late", s.next(t)[0].Queue)
-	w.exec(t, enqueue, 99, 1)
+	w.exec(t, enqueue, 199, 1)
 	require.Equal(t, "", s.next(t)[0].Queue, "a number without a name means any queue")
 }
 
@@ -98,7 +98,7 @@ func TestABigTransactionIsHandedOnInPieces(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
 	s := stream(t, w.adapter(t, 1))
-	w.exec(t, enqueue, 0, 20_000)
+	w.exec(t, enqueue, 100, 20_000)
 	total, pieces := 0, 0
 	for total < 20_000 {
 		for _, wake := range s.next(t) {
@@ -121,9 +121,9 @@ func TestAKilledWalsenderIsNoticedAndReplaced(t *testing.T) {
 	require.ErrorContains(t, err, "57P01")
 	require.NotErrorIs(t, err, cluster.ErrStreamUnavailable, "worth an early retry")
 	eventually(t, "the slot is gone", func() bool { return w.slots(t) == 0 })
-	w.exec(t, enqueue, 0, 1) // nobody reads: not replayed
+	w.exec(t, enqueue, 100, 1) // nobody reads: not replayed
 	again := stream(t, a)
-	w.exec(t, enqueue, 1, 2)
+	w.exec(t, enqueue, 101, 2)
 	require.Equal(t, `mail, "fast" \ ü`, gather(t, again, 1)[0].Queue)
 }
 
@@ -140,7 +140,7 @@ func TestEndingTheStreamDropsItsSlot(t *testing.T) {
 func TestTheStreamConfirmsWhatItHasRead(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
-	stream(t, w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = 20 * time.Millisecond }))
+	stream(t, w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = 500 * time.Millisecond }))
 	w.exec(t, "create table foreign_table as select g, repeat('x', 100) from generate_series(1, 20000) g")
 	var written string
 	require.NoError(t, w.pool.QueryRow(t.Context(), "select pg_current_wal_lsn()::text").Scan(&written))
@@ -153,14 +153,14 @@ func TestAnIdleStreamOutlivesTheSendersPatience(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
 	s := stream(t, w.adapter(t, 1, func(c *postgres.Config) {
-		c.WALSenderTimeout, c.StatusInterval = 300*time.Millisecond, 90*time.Millisecond
+		c.WALSenderTimeout, c.StatusInterval = time.Second, 300*time.Millisecond
 	}))
 	select {
 	case err := <-s.done:
 		require.NoError(t, err)
-	case <-time.After(900 * time.Millisecond): // three times the sender's patience: what is waited for is that nothing happens
+	case <-time.After(2500 * time.Millisecond): // more than twice the sender's patience: what is waited for is that nothing happens
 	}
-	w.exec(t, enqueue, 0, 1)
+	w.exec(t, enqueue, 100, 1)
 	require.Len(t, s.next(t), 1)
 }
 
@@ -169,7 +169,7 @@ func TestAPublicationDroppedUnderTheStream(t *testing.T) {
 	w := freshWorld(t)
 	s := stream(t, w.adapter(t, 1))
 	w.exec(t, "drop publication "+pgx.Identifier{postgres.Publication(w.schema)}.Sanitize())
-	w.exec(t, enqueue, 0, 1)
+	w.exec(t, enqueue, 100, 1)
 	err := s.end(t)
 	require.ErrorIs(t, err, cluster.ErrStreamUnavailable)
 	require.ErrorContains(t, err, "run the migrations")

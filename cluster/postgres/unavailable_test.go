@@ -102,7 +102,7 @@ func TestAnOpenWriterBlocksTheSlotForALimitedTime(t *testing.T) {
 	defer func() { _ = later.Rollback(context.WithoutCancel(t.Context())) }()
 	_, err = later.Exec(t.Context(), "insert into troupe.intake (run_id) values (gen_random_uuid())")
 	require.NoError(t, err)
-	w.exec(t, enqueue, 0, 1)
+	w.exec(t, enqueue, 100, 1)
 	require.Equal(t, cluster.WakeReady, s.next(t)[0].Kind)
 }
 

@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -18,13 +17,11 @@ import (
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
 )
 
 // patience bounds every wait of these tests; none of them expects to use it up.
 const patience = 15 * time.Second
-
-//go:embed testdata/schema.sql
-var schemaSQL string
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
@@ -40,11 +37,12 @@ func newWorld(t testing.TB, address, schema string) world {
 	pool, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	quote := func(name string) string { return pgx.Identifier{name}.Sanitize() }
-	ddl := strings.NewReplacer("{schema}", quote(schema), "{publication}", quote(postgres.Publication(schema))).Replace(schemaSQL)
-	_, err = pool.Exec(t.Context(), ddl, pgx.QueryExecModeSimpleProtocol)
+	report, err := migrations.Migrate(t.Context(), pool, schema)
 	require.NoError(t, err)
-	return world{url: address, schema: schema, pool: pool}
+	t.Log(report)
+	w := world{url: address, schema: schema, pool: pool}
+	w.exec(t, `insert into {schema}.queues values (100, 'first'), (101, 'mail, "fast" \ ü')`)
+	return w
 }
 
 // freshWorld is one on the shared server.
