@@ -49,8 +49,10 @@ type Housekeeping interface {
 	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (Expired, error)
 
 	// ParkTasks moves at most limit queue rows whose handler no living pod
-	// registers out of the way, and those that one registers again back, under
-	// fresh fair ids.
+	// registers out of the way, and at most limit of those that one registers
+	// again back: to their old place if the queue has not been served up to
+	// there, else under a fresh fair id. A fresh one for all would put a tenant
+	// with much parked work behind everything that others queued since.
 	ParkTasks(ctx context.Context, epoch int64, limit int) (Parked, error)
 }
 

@@ -59,6 +59,9 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 func (b *batch) write(r *run, t lifecycle.Task) {
 	before := r.tasks[t.Step].State
 	r.tasks[t.Step] = t
+	if before == lifecycle.Queued && t.State != lifecycle.Queued {
+		b.s.queue(r.queueOf(t.Step)).forget(workflow.TaskID{Run: r.id(), Step: t.Step})
+	}
 	if before == lifecycle.Running && t.State != lifecycle.Running {
 		b.s.tenants[r.trigger.Tenant].running--
 	}

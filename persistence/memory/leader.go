@@ -102,8 +102,8 @@ func (s *Store) ParkTasks(_ context.Context, epoch int64, limit int) (persistenc
 	ready := map[string]int{}
 	for _, name := range s.queueNames() {
 		q := s.queues[name]
-		back := b.unpark(q, registered, limit-out.Unparked)
-		out.Parked += q.park(registered, limit-out.Parked)
+		back := q.unpark(registered, limit-out.Unparked)
+		out.Parked += b.park(q, registered, limit-out.Parked)
 		out.Unparked += back
 		if back > 0 {
 			ready[name] = back
@@ -114,38 +114,39 @@ func (s *Store) ParkTasks(_ context.Context, epoch int64, limit int) (persistenc
 	return out, nil
 }
 
-// park moves rows that no pod can execute out of the way.
-func (q *queue) park(registered map[int32]bool, limit int) int {
+// park moves rows that no pod can execute out of the way, and removes those
+// that no claim will because their task has ended.
+func (b *batch) park(q *queue, registered map[int32]bool, limit int) int {
 	parked := 0
 	var kept []queueRow
 	for _, row := range q.rows {
-		if registered[row.handler] || parked == limit {
+		switch {
+		case registered[row.handler] || parked == limit:
 			kept = append(kept, row)
-			continue
+		case b.s.runs[row.task.Run].task(row.task.Step).State == lifecycle.Queued:
+			q.parked = insertRow(q.parked, row)
+			parked++
 		}
-		q.parked = insertRow(q.parked, row)
-		parked++
 	}
 	q.rows = kept
 	return parked
 }
 
-// unpark moves rows back that a pod can execute, to the end of their tenants'
-// rows, and forgets those whose task has ended.
-func (b *batch) unpark(q *queue, registered map[int32]bool, limit int) int {
+// unpark moves rows back that a pod can execute, to their old place or, if
+// that has been served, to the end of their tenants' rows.
+func (q *queue) unpark(registered map[int32]bool, limit int) int {
 	unparked := 0
 	var kept []queueRow
 	for _, row := range q.parked {
-		switch {
-		case b.s.runs[row.task.Run].task(row.task.Step).State != lifecycle.Queued:
-		case !registered[row.handler] || unparked == limit:
+		if !registered[row.handler] || unparked == limit {
 			kept = append(kept, row)
-		default:
-			group, lane, _ := lifecycle.SplitFairID(row.fairID)
-			row.fairID = q.take(group, lane)
-			q.insert(row)
-			unparked++
+			continue
 		}
+		if group, lane, block := lifecycle.SplitFairID(row.fairID); block <= q.frontier {
+			row.fairID = q.take(group, lane)
+		}
+		q.insert(row)
+		unparked++
 	}
 	q.parked = kept
 	return unparked

@@ -66,6 +66,12 @@ func (q *queue) insert(row queueRow) {
 	q.rows = insertRow(q.rows, row)
 }
 
+// forget removes the parked row of a task that left the queue without being
+// claimed. A ready one stays: the claim discards it.
+func (q *queue) forget(task workflow.TaskID) {
+	q.parked = slices.DeleteFunc(q.parked, func(row queueRow) bool { return row.task == task })
+}
+
 // lowestOther returns the lowest fair id of another tenant, 0 if there is none.
 func (q *queue) lowestOther(group int32) int64 {
 	for i := range q.rows {

@@ -1,0 +1,151 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+func inlineRules() []rule {
+	return []rule{
+		{"inline/grants", "a child that becomes ready is granted to the pod that completed its parent", inlineGrants},
+		{"inline/limit", "at most as many children are granted as tasks were completed, and as the pod asks for", inlineLimit},
+		{"inline/not_before_others", "no child is granted while a row of another tenant lies below its place", inlineOthers},
+		{"inline/own_handlers_and_queues", "only children that the pod registers and serves are granted", inlineForeign},
+		{"inline/again", "the same record again returns the same grants", inlineAgain},
+		{"inline/tenant_limit", "inline grants keep the limit of the tenant", inlineTenantLimit},
+		{"inline/moves_the_frontier", "inline grants count as served: who comes later waits its turn, and no longer", inlineFrontier},
+		{"inline/expires", "a task granted inline is found when its pod dies", inlineExpires},
+	}
+}
+
+// inline is a record that may be granted children at once.
+func (p *worker) inline(limit int, grants ...persistence.Grant) persistence.Record {
+	record := p.batch()
+	for _, g := range grants {
+		record.Transitions = append(record.Transitions, completion(g))
+	}
+	record.InlineLimit, record.InlineHandlers, record.InlineQueues = limit, p.handlers, []string{defaultQueue}
+	return record
+}
+
+func inlineGrants(w *world) {
+	run := w.start(w.with(Chain(3)))
+	p := w.pod()
+	record := p.inline(10, p.claimStep("s0"))
+	out := p.send(record)
+	require.Len(w.t, out.Grants, 1)
+	require.Empty(w.t, out.Wake.Ready)
+	g := out.Grants[0]
+	require.Equal(w.t, "s1", g.Step)
+	require.Equal(w.t, int64(2), g.Epoch)
+	require.Equal(w.t, record.Claim, g.Claim)
+	require.Equal(w.t, `"s0"`, string(g.Parents[0].Output))
+	require.Equal(w.t, []string{"queued", "started"}, w.events(run)["s1"])
+	require.Empty(w.t, w.snapshot().Queue)
+	w.checkInvariants()
+	out = p.send(p.inline(10, g))
+	require.Len(w.t, out.Grants, 1)
+	p.complete(out.Grants...)
+	w.requireRun(run, lifecycle.Completed)
+}
+
+func inlineLimit(w *world) {
+	g := w.with(Fan(5))
+	w.trigger(w.drafts(g, tenantA, 3)...)
+	p := w.pod()
+	roots := p.claim(3)
+	out := p.send(p.inline(10, roots[0]))
+	require.Len(w.t, out.Grants, 1, "one task was completed")
+	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 4}}, out.Wake.Ready)
+	out = p.send(p.inline(1, roots[1:]...))
+	require.Len(w.t, out.Grants, 1, "the pod asked for one")
+	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 9}}, out.Wake.Ready)
+	require.Empty(w.t, p.send(p.inline(0, p.claim(1)...)).Grants)
+}
+
+func inlineOthers(w *world) {
+	g := w.with(Chain(4))
+	w.start(g)
+	p := w.pod()
+	held := p.claim(1)
+	w.trigger(w.drafts(g, tenantB, 1)...)
+	// B's row may lie above the first place; it cannot lie above the second.
+	granted := 0
+	for len(held) == 1 && granted < 3 {
+		held = p.send(p.inline(1, held...)).Grants
+		granted += len(held)
+	}
+	require.LessOrEqual(w.t, granted, 1)
+	first := p.claim(1)
+	require.Len(w.t, first, 1)
+	require.Equal(w.t, tenantB, first[0].Tenant)
+}
+
+func inlineForeign(w *world) {
+	chain, elsewhere := Chain(2), Elsewhere()
+	w.with(chain, elsewhere)
+	w.trigger(w.draft(chain), w.draft(elsewhere))
+	p := w.pod()
+	grants := p.claim(2)
+	record := p.inline(10, grants...)
+	record.InlineHandlers = w.handlersOf(elsewhere)
+	out := p.send(record)
+	require.Empty(w.t, out.Grants, "one has another handler, one another queue")
+	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}, {Queue: "gpu", Count: 1}}, out.Wake.Ready)
+}
+
+func inlineAgain(w *world) {
+	w.start(w.with(Chain(3)))
+	p := w.pod()
+	record := p.inline(10, p.claimStep("s0"))
+	first := p.send(record)
+	again := p.send(record)
+	require.Equal(w.t, lifecycle.AlreadyYours, again.Answers[0].Result)
+	require.Equal(w.t, first.Grants, again.Grants)
+	p.complete(first.Grants...)
+	require.Empty(w.t, p.send(record).Grants, "no longer held")
+}
+
+func inlineTenantLimit(w *world) {
+	g := w.with(Fan(3))
+	w.trigger(w.drafts(g, tenantA, 2)...)
+	p := w.pod()
+	record := p.inline(10, p.claim(2)...)
+	record.TenantLimit = 1
+	require.Len(w.t, p.send(record).Grants, 1)
+}
+
+func inlineFrontier(w *world) {
+	g := w.with(Chain(30))
+	w.start(g)
+	p := w.pod()
+	held := p.claim(1)
+	for range 20 {
+		held = p.send(p.inline(1, held...)).Grants
+		require.Len(w.t, held, 1)
+	}
+	// B comes with a backlog. A's next step waits for two of B at most.
+	w.trigger(w.drafts(g, tenantB, 50)...)
+	p.complete(held...)
+	for i := range 3 {
+		next := p.claim(1)
+		require.Len(w.t, next, 1)
+		if next[0].Tenant == tenantA {
+			return
+		}
+		require.Less(w.t, i, 2, "dispatches of B before A's next")
+	}
+}
+
+func inlineExpires(w *world) {
+	run := w.start(w.with(Chain(2)))
+	p := w.pod()
+	require.Len(w.t, p.send(p.inline(1, p.claimStep("s0"))).Grants, 1)
+	w.advance(leaseTTL + time.Second)
+	require.Equal(w.t, 1, w.expire().Tasks)
+	w.requireTasks(run, states{"s1": "queued"})
+}

@@ -1,0 +1,99 @@
+// Package storetest is the contract that every persistence.Store keeps.
+//
+// A case is a name, the rule that it protects and a function; the rule is
+// printed when the case fails. An adapter's test calls [Run] with a function
+// that opens a fresh store. The cases are independent of each other and run in
+// parallel, assume no particular instant, and end with a check of the
+// invariants in everything that the store holds.
+//
+// What only one adapter can show (locks, lost connections, plans) is tested
+// beside it.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+)
+
+// Harness is one fresh store and what the contract needs beyond its port.
+type Harness struct {
+	Store persistence.Store
+	// Begin opens a transaction of the adapter's own type.
+	Begin func(ctx context.Context) (Tx, error)
+	// Advance makes the store believe that d has passed: every stored lease and
+	// timer is due by so much earlier.
+	Advance func(ctx context.Context, d time.Duration) error
+	// Snapshot returns everything the store holds, sorted.
+	Snapshot func(ctx context.Context) (snapshot.Tables, error)
+	// Analyze makes the store gather statistics of its tables as they are; nil:
+	// it has none.
+	Analyze func(ctx context.Context) error
+}
+
+// Tx is a transaction of a user.
+type Tx struct {
+	Value    any // what TriggerInTx takes
+	Commit   func(ctx context.Context) error
+	Rollback func(ctx context.Context) error
+}
+
+// Open returns a fresh store that ends with the test. It refuses the payload
+// [BadPayload] as an output or an input.
+type Open func(t *testing.T) Harness
+
+// BadPayload is a payload that stores under test refuse: a value that the
+// database does not take. Adapters arrange for it, by a constraint or a hook.
+const BadPayload = `"storetest: bad payload"`
+
+// rule is one case of the contract.
+type rule struct {
+	name string // topic and case
+	text string // the promise that a failure breaks
+	run  func(w *world)
+}
+
+// Run checks a store against the whole contract.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for _, topic := range contract() {
+		for _, r := range topic {
+			t.Run(r.name, func(t *testing.T) {
+				t.Parallel()
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("contract: %s", r.text)
+					}
+				})
+				w := newWorld(t, open(t))
+				r.run(w)
+				w.checkInvariants()
+			})
+		}
+	}
+}
+
+// contract returns the cases by topic.
+func contract() [][]rule {
+	return [][]rule{
+		registryRules(), triggerRules(), triggerTimeRules(), keyRules(), inTxRules(), drainRules(),
+		claimRules(), grantRules(), recordRules(), repeatRules(), refusalRules(), recordInTxRules(),
+		branchRules(), failureRules(), handlerRules(), inlineRules(), fairnessRules(), manyTenantsRules(),
+		tenantLimitRules(), cancelRules(), graceRules(), timerRules(), waitRules(), leaseRules(), expiryRules(),
+		suspectRules(), parkingRules(), readRules(), listRules(), isolationRules(), crowdRules(),
+	}
+}
+
+// CheckInvariants lists what is wrong with a state of a store; see
+// snapshot.Check.
+func CheckInvariants(tables snapshot.Tables) []string { return snapshot.Check(tables) }
+
+func (w *world) checkInvariants() {
+	w.t.Helper()
+	require.Empty(w.t, snapshot.Check(w.snapshot()), "invariants")
+}

@@ -1,0 +1,208 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+func timerRules() []rule {
+	return []rule{
+		{"timers/sleep", "a sleep ends once its time has come, without a pod, and never early", timerSleep},
+		{"timers/once", "a timer fires once", timerOnce},
+		{"timers/order_and_limit", "timers fire earliest first, at most limit in a call", timerOrder},
+		{"timers/late", "a timer says how late it fired", timerLate},
+		{"timers/same_run", "several timers of one run fire in one call", timerSameRun},
+		{"timers/deposed", "a leader that was followed by another one writes nothing", timerDeposed},
+	}
+}
+
+func waitRules() []rule {
+	return []rule{
+		{"sleep_until/instant", "a SleepUntil waits for the instant that its step gave", untilInstant},
+		{"sleep_until/in_the_past", "an instant that has passed is due at once", untilPast},
+		{"sleep_until/no_instant", "a SleepUntil without an instant fails", untilNothing},
+		{"start_timeout/fires", "a task that waits in the queue for too long fails", startTimeoutFires},
+		{"start_timeout/claimed", "a task that was claimed in time does not", startTimeoutClaimed},
+		{"start_timeout/again", "a task that returns to the queue waits anew", startTimeoutAgain},
+	}
+}
+
+func timerSleep(w *world) {
+	run := w.start(w.with(Nap(time.Hour)))
+	p := w.pod()
+	out := p.complete(p.claimStep("before"))
+	require.WithinDuration(w.t, out.Now.Add(time.Hour), out.Wake.NextTimer, time.Second)
+	w.requireTasks(run, states{"nap": "sleeping", "after": "pending"})
+	require.False(w.t, w.tasks(run)["nap"].WakeAt.IsZero())
+	_, err := w.store.LeavePod(w.ctx, p.id)
+	require.NoError(w.t, err)
+	w.advance(59 * time.Minute)
+	fired := w.fire()
+	require.Zero(w.t, fired.Count)
+	require.Positive(w.t, fired.Next.Sub(fired.Now))
+	w.requireTasks(run, states{"nap": "sleeping"})
+	w.advance(time.Minute)
+	fired = w.fire()
+	require.Equal(w.t, 1, fired.Count)
+	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, fired.Wake.Ready)
+	require.True(w.t, fired.Next.IsZero())
+	w.requireTasks(run, states{"nap": "completed", "after": "queued"})
+	require.True(w.t, w.tasks(run)["nap"].WakeAt.IsZero())
+	require.Equal(w.t, []string{"sleeping", "woken"}, w.events(run)["nap"])
+	w.pod().finish()
+	w.requireRun(run, lifecycle.Completed)
+}
+
+func timerOnce(w *world) {
+	run := w.start(w.with(Nap(time.Minute)))
+	p := w.pod()
+	p.finish()
+	w.advance(time.Hour)
+	require.Equal(w.t, 1, w.fire().Count)
+	require.Zero(w.t, w.fire().Count)
+	require.Equal(w.t, []string{"sleeping", "woken"}, w.events(run)["nap"])
+}
+
+func timerOrder(w *world) {
+	graphs := map[string]time.Duration{}
+	p := &worker{}
+	for _, minutes := range []time.Duration{3, 1, 2} {
+		g := w.with(Nap(minutes * time.Minute))
+		graphs[g.Name] = minutes
+		w.start(g)
+		p = w.pod()
+		p.finish()
+	}
+	w.advance(time.Hour)
+	for want := time.Duration(1); want <= 3; want++ {
+		fired, err := w.store.FireTimers(w.ctx, w.leader, 1)
+		require.NoError(w.t, err)
+		require.Equal(w.t, 1, fired.Count)
+		require.Equal(w.t, want == 3, fired.Next.IsZero(), "timers left")
+		p = w.pod()
+		next := p.claim(10)
+		require.Len(w.t, next, 1)
+		require.Equal(w.t, want, graphs[next[0].Workflow])
+	}
+}
+
+func timerLate(w *world) {
+	w.start(w.with(Nap(time.Minute)))
+	w.pod().finish()
+	w.advance(3 * time.Minute)
+	late := w.fire().Late
+	require.Len(w.t, late, 1)
+	require.InDelta(w.t, 2*time.Minute, late[0], float64(time.Minute))
+}
+
+func timerSameRun(w *world) {
+	g := w.with(Mixed(0))
+	run := w.start(g)
+	p := w.pod()
+	grants := p.claimAll()
+	p.report(retry(grants["bad"], time.Minute), retry(grants["side"], time.Minute), completion(grants["start"]))
+	w.requireTasks(run, states{"bad": "backoff", "side": "backoff", "nap": "sleeping"})
+	w.advance(time.Hour)
+	require.Equal(w.t, 3, w.fire().Count)
+	w.requireTasks(run, states{"bad": "queued", "side": "queued", "nap": "completed"})
+}
+
+func timerDeposed(w *world) {
+	run := w.start(w.with(Nap(time.Minute)))
+	p := w.pod()
+	p.finish()
+	w.advance(time.Hour)
+	old := w.leader
+	w.leader = w.bumpEpoch()
+	require.Greater(w.t, w.leader, old)
+	_, err := w.store.FireTimers(w.ctx, old, 10)
+	require.ErrorIs(w.t, err, persistence.ErrDeposed)
+	_, err = w.store.ExpirePods(w.ctx, old, maxLost, 10)
+	require.ErrorIs(w.t, err, persistence.ErrDeposed)
+	_, err = w.store.ParkTasks(w.ctx, old, 10)
+	require.ErrorIs(w.t, err, persistence.ErrDeposed)
+	w.requireTasks(run, states{"nap": "sleeping"})
+	p.renew() // it was not declared dead
+	require.Equal(w.t, 1, w.fire().Count)
+}
+
+// until triggers a run of Until and completes its first step with an instant
+// so far from now.
+func (w *world) until(p *worker, wait time.Duration) persistence.Recorded {
+	t := completion(p.claimStep("tell"))
+	t.Edges = []persistence.EdgeResult{{Child: "until", WakeAt: w.ask().Now.Add(wait)}}
+	return p.report(t)
+}
+
+func untilInstant(w *world) {
+	run := w.start(w.with(Until()))
+	p := w.pod()
+	w.until(p, time.Hour)
+	w.requireTasks(run, states{"until": "sleeping"})
+	w.advance(59 * time.Minute)
+	require.Zero(w.t, w.fire().Count)
+	w.advance(time.Minute)
+	require.Equal(w.t, 1, w.fire().Count)
+	w.requireTasks(run, states{"until": "completed", "after": "queued"})
+}
+
+func untilPast(w *world) {
+	run := w.start(w.with(Until()))
+	w.until(w.pod(), -time.Hour)
+	w.requireTasks(run, states{"until": "sleeping"})
+	require.Equal(w.t, 1, w.fire().Count)
+	w.requireTasks(run, states{"until": "completed"})
+}
+
+func untilNothing(w *world) {
+	run := w.start(w.with(Until()))
+	p := w.pod()
+	p.complete(p.claimStep("tell"))
+	w.requireTasks(run, states{"until": "failed", "after": "canceled"})
+	w.requireRun(run, lifecycle.Failed)
+	require.Equal(w.t, "until", w.run(run).FailedStep)
+}
+
+func startTimeoutFires(w *world) {
+	run := w.start(w.with(Impatient(time.Minute)))
+	w.advance(time.Minute)
+	require.Equal(w.t, 1, w.fire().Count)
+	w.requireTasks(run, states{"a": "failed"})
+	w.requireRun(run, lifecycle.Failed)
+	require.Equal(w.t, []string{"queued", "timed_out"}, w.events(run)["a"])
+	p := w.pod()
+	out := p.ask(p.request(10))
+	require.Empty(w.t, out.Grants)
+	require.Equal(w.t, 1, out.Discarded)
+}
+
+func startTimeoutClaimed(w *world) {
+	run := w.start(w.with(Impatient(time.Minute)))
+	p := w.pod()
+	g := p.claimStep("a")
+	w.advance(time.Hour)
+	require.Zero(w.t, w.fire().Count)
+	w.requireTasks(run, states{"a": "running"})
+	p.renew(g)
+	p.complete(g)
+	require.Empty(w.t, w.snapshot().Timers)
+}
+
+func startTimeoutAgain(w *world) {
+	run := w.start(w.with(Impatient(10 * time.Minute)))
+	p := w.pod()
+	g := p.claimStep("a")
+	w.advance(8 * time.Minute)
+	p.renew(g)
+	p.report(persistence.Transition{Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Released})
+	w.advance(8 * time.Minute)
+	require.Zero(w.t, w.fire().Count)
+	w.requireTasks(run, states{"a": "queued"})
+	w.advance(2 * time.Minute)
+	require.Equal(w.t, 1, w.fire().Count)
+	w.requireTasks(run, states{"a": "failed"})
+}
