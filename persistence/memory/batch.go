@@ -74,13 +74,12 @@ func (b *batch) write(r *run, t lifecycle.Task) {
 func (b *batch) note(r *run, events []lifecycle.Event) {
 	r.events = append(r.events, events...)
 	for _, e := range events {
-		switch e.Kind {
-		case lifecycle.EventRunStarted:
+		failed := e.Kind == lifecycle.EventFailed || e.Kind == lifecycle.EventTimedOut
+		if failed && r.failure == nil && !lifecycle.Handled(r.tasks[e.Step].Children) {
+			r.failure = &failure{r.definition.node(e.Step).Name, e.Class, e.Text}
+		}
+		if e.Kind == lifecycle.EventRunStarted {
 			r.startedAt = b.now
-		case lifecycle.EventFailed, lifecycle.EventTimedOut:
-			if r.failure == nil && !lifecycle.Handled(r.tasks[e.Step].Children) {
-				r.failure = &failure{r.definition.node(e.Step).Name, e.Class, e.Text}
-			}
 		}
 	}
 }

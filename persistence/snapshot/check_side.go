@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"time"
+
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -171,15 +173,15 @@ func CheckTimersNeverEarly(t Tables) []string {
 	c := checker{tables: t}
 	for i := range t.Runs {
 		r := &t.Runs[i]
-		due := map[int32]lifecycle.Event{}
+		due := map[int32]time.Time{}
 		for _, e := range r.Events {
-			switch e.Kind {
-			case lifecycle.EventSleeping, lifecycle.EventRetrying:
-				due[e.Step] = e
-			case lifecycle.EventWoken, lifecycle.EventQueued:
-				if e.At.Before(due[e.Step].WakeAt) {
-					c.failf("I7: run %v step %d woke at %v; due at %v", r.ID, e.Step, e.At, due[e.Step].WakeAt)
+			if e.Kind == lifecycle.EventWoken || e.Kind == lifecycle.EventQueued {
+				if at := due[e.Step]; e.At.Before(at) {
+					c.failf("I7: run %v step %d woke at %v; due at %v", r.ID, e.Step, e.At, at)
 				}
+			}
+			if e.Kind == lifecycle.EventSleeping || e.Kind == lifecycle.EventRetrying {
+				due[e.Step] = e.WakeAt
 			}
 		}
 	}

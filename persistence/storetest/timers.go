@@ -69,22 +69,19 @@ func timerOnce(w *world) {
 
 func timerOrder(w *world) {
 	graphs := map[string]time.Duration{}
-	p := &worker{}
-	for _, minutes := range []time.Duration{3, 1, 2} {
-		g := w.with(Nap(minutes * time.Minute))
-		graphs[g.Name] = minutes
+	for _, length := range []time.Duration{3 * time.Minute, time.Minute, 2 * time.Minute} {
+		g := w.with(Nap(length))
+		graphs[g.Name] = length
 		w.start(g)
-		p = w.pod()
-		p.finish()
+		w.pod().finish()
 	}
 	w.advance(time.Hour)
-	for want := time.Duration(1); want <= 3; want++ {
+	for want := time.Minute; want <= 3*time.Minute; want += time.Minute {
 		fired, err := w.store.FireTimers(w.ctx, w.leader, 1)
 		require.NoError(w.t, err)
 		require.Equal(w.t, 1, fired.Count)
-		require.Equal(w.t, want == 3, fired.Next.IsZero(), "timers left")
-		p = w.pod()
-		next := p.claim(10)
+		require.Equal(w.t, want == 3*time.Minute, fired.Next.IsZero(), "timers left")
+		next := w.pod().claim(10)
 		require.Len(w.t, next, 1)
 		require.Equal(w.t, want, graphs[next[0].Workflow])
 	}
@@ -132,10 +129,10 @@ func timerDeposed(w *world) {
 
 // until triggers a run of Until and completes its first step with an instant
 // so far from now.
-func (w *world) until(p *worker, wait time.Duration) persistence.Recorded {
+func (w *world) until(p *worker, wait time.Duration) {
 	t := completion(p.claimStep("tell"))
 	t.Edges = []persistence.EdgeResult{{Child: "until", WakeAt: w.ask().Now.Add(wait)}}
-	return p.report(t)
+	p.report(t)
 }
 
 func untilInstant(w *world) {
