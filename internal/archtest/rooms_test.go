@@ -54,6 +54,7 @@ var rooms = map[string]room{
 		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot"},
 		outside: []string{testify, goCmp},
 	},
+	"cluster/local": {ours: []string{"persistence", "cluster"}},
 	"cluster/postgres": {
 		ours:    []string{"workflow", "lifecycle", "persistence", "cluster", "internal/clock"},
 		outside: []string{pgx, pglogrepl},
@@ -67,13 +68,14 @@ var rooms = map[string]room{
 	".": {
 		ours: []string{
 			"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/postgres",
-			"cluster", "cluster/postgres", "migrations", "actors", "internal/clock",
+			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock",
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
 	"simtest": {
 		ours: []string{
-			".", "workflow", "lifecycle", "messages", "persistence", "persistence/memory", "cluster", "actors", "internal/clock",
+			".", "workflow", "lifecycle", "messages", "persistence", "persistence/memory", "cluster", "cluster/local",
+			"actors", "internal/clock",
 		},
 		outside: []string{protoactor, protobuf},
 	},
