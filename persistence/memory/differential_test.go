@@ -1,0 +1,160 @@
+package memory_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+func openFresh(*testing.T) storetest.Harness { return newClock().harness() }
+
+// TestDifferential compares the model with itself: it is deterministic, and
+// the random operations reach everything.
+func TestDifferential(t *testing.T) {
+	t.Parallel()
+	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 10, Operations: 400, Least: 8}.Run(t)
+}
+
+// planted is a store with a bug.
+type planted struct {
+	persistence.Store
+	trigger func(*persistence.Trigger)
+	claim   func(*persistence.ClaimRequest)
+	record  func(*persistence.Record)
+	cancel  func(*persistence.Cancel)
+	renewal func(*persistence.Renewal)
+	filter  func(*persistence.RunFilter)
+	maxLost int
+	timers  int
+	expire  int
+}
+
+func (p planted) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
+	for i := range batch {
+		if p.trigger != nil {
+			p.trigger(&batch[i])
+		}
+	}
+	return p.Store.TriggerRuns(ctx, batch)
+}
+
+func (p planted) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
+	if p.claim != nil {
+		p.claim(&request)
+	}
+	return p.Store.ClaimTasks(ctx, request)
+}
+
+func (p planted) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
+	if p.record != nil {
+		p.record(&record)
+	}
+	return p.Store.RecordTransitions(ctx, record)
+}
+
+func (p planted) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
+	if p.cancel != nil {
+		p.cancel(&cancel)
+	}
+	return p.Store.CancelRun(ctx, cancel)
+}
+
+func (p planted) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
+	if p.renewal != nil {
+		p.renewal(&renewal)
+	}
+	return p.Store.RenewPod(ctx, renewal)
+}
+
+func (p planted) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+	if p.filter != nil {
+		p.filter(&filter)
+	}
+	return p.Store.ListRuns(ctx, filter)
+}
+
+func (p planted) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	if p.timers > 0 {
+		limit = p.timers
+	}
+	return p.Store.FireTimers(ctx, epoch, limit)
+}
+
+func (p planted) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+	if p.expire > 0 {
+		limit = p.expire
+	}
+	return p.Store.ExpirePods(ctx, epoch, maxLost+p.maxLost, limit)
+}
+
+// eachTransition changes the transitions of a record.
+func eachTransition(change func(*persistence.Transition)) func(*persistence.Record) {
+	return func(r *persistence.Record) {
+		for i := range r.Transitions {
+			change(&r.Transitions[i])
+		}
+	}
+}
+
+func bugs() map[string]planted {
+	return map[string]planted{
+		"keys are ignored":             {trigger: func(t *persistence.Trigger) { t.Key = "" }},
+		"groups are ignored":           {trigger: func(t *persistence.Trigger) { t.Group = 0 }},
+		"later is now":                 {trigger: func(t *persistence.Trigger) { t.At = t.At.AddDate(-1, 0, 0) }},
+		"input conditions are ignored": {trigger: func(t *persistence.Trigger) { t.Edges = nil }},
+		"the queue is ignored":         {trigger: func(t *persistence.Trigger) { t.Queue = "" }},
+		"suspects are claimed freely":  {claim: func(c *persistence.ClaimRequest) { c.Suspects = true }},
+		"a claim is always new":        {claim: func(c *persistence.ClaimRequest) { c.Claim[0]++ }},
+		"a claim begins at the start":  {claim: func(c *persistence.ClaimRequest) { c.After = 0 }},
+		"the tenant limit is ignored":  {claim: func(c *persistence.ClaimRequest) { c.TenantLimit = 0 }},
+		"claims are small":             {claim: func(c *persistence.ClaimRequest) { c.Limit = min(c.Limit, 3) }},
+		"conditions are ignored":       {record: eachTransition(func(t *persistence.Transition) { t.Edges = nil })},
+		"a loss is a release": {record: eachTransition(func(t *persistence.Transition) {
+			if t.Report == lifecycle.Lost {
+				t.Report = lifecycle.Released
+			}
+		})},
+		"progress is dropped":              {record: eachTransition(func(t *persistence.Transition) { t.Progress = nil })},
+		"a timeout is an error":            {record: eachTransition(func(t *persistence.Transition) { t.TimedOut = "" })},
+		"nothing is granted inline":        {record: func(r *persistence.Record) { r.InlineLimit = 0 }},
+		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},
+		"any tenant may cancel":            {cancel: func(c *persistence.Cancel) { c.Tenant = "" }},
+		"heartbeats are dropped":           {renewal: func(r *persistence.Renewal) { r.Held = nil }},
+		"claims are never finished":        {renewal: func(r *persistence.Renewal) { r.Finished = nil }},
+		"labels are not looked at":         {filter: func(f *persistence.RunFilter) { f.Labels = nil }},
+		"pages overlap":                    {filter: func(f *persistence.RunFilter) { f.Before = [16]byte{} }},
+		"one loss more is allowed":         {maxLost: 1},
+		"timers fire one at a time":        {timers: 1},
+		"dead pods are emptied one by one": {expire: 1},
+	}
+}
+
+// TestDifferentialFindsPlantedBugs: each bug is a store that differs from the
+// model in one thing, and is found within a few worlds.
+func TestDifferentialFindsPlantedBugs(t *testing.T) {
+	t.Parallel()
+	for name, bug := range bugs() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := storetest.Differential{Model: openFresh, Operations: 400, Product: func(t *testing.T) storetest.Harness {
+				h := openFresh(t)
+				bug.Store = h.Store
+				h.Store = bug
+				return h
+			}}
+			for seed := range uint64(20) {
+				if _, err := d.World(t, seed+1); err != nil {
+					require.ErrorContains(t, err, "differ")
+					require.ErrorContains(t, err, "the last operations were")
+					return
+				}
+			}
+			t.Error("not found in 20 worlds")
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// submit triggers in a transaction of the user's own, and leaves it open at
+// times: at most one is, since a second one with the same key would wait.
+func (w *differ) submit() {
+	if len(w.inTx) == 0 {
+		both(w, "begin", func(s *side) (string, error) {
+			tx, err := s.Begin(w.ctx)
+			s.tx = tx
+			return "", err
+		})
+	}
+	for range 1 + w.IntN(2) {
+		t := w.draft()
+		out := both(w, fmt.Sprintf("submit %+v", t), func(s *side) (persistence.TriggerAnswer, error) {
+			answer, err := s.Store.TriggerInTx(w.ctx, s.tx.Value, s.trigger(t))
+			answer.Err = kindOnly(answer.Err)
+			return answer, err
+		})
+		w.sawTrigger(t, out.Value, "run submitted")
+		w.inTx = append(w.inTx, t)
+	}
+	if w.chance(2) {
+		w.end()
+	}
+}
+
+// end commits the open transaction or rolls it back.
+func (w *differ) end() {
+	if len(w.inTx) == 0 {
+		return
+	}
+	w.inTx = nil
+	if w.chance(4) {
+		both(w, "roll back", func(s *side) (string, error) { return "", s.tx.Rollback(w.ctx) })
+		w.saw("submission rolled back")
+		return
+	}
+	both(w, "commit", func(s *side) (string, error) { return "", s.tx.Commit(w.ctx) })
+}
+
+// close leaves no transaction open.
+func (w *differ) close() {
+	w.end()
+	w.compareStates()
+	for i := range w.state.Runs {
+		w.sawEnd(&w.state.Runs[i])
+	}
+}
+
+// drain starts submitted runs.
+func (w *differ) drain() {
+	limit := 1 + w.IntN(3)
+	out := both(w, fmt.Sprintf("drain %d", limit), func(s *side) (persistence.Drained, error) {
+		out, err := s.Store.DrainIntake(w.ctx, limit)
+		if err == nil {
+			s.now = out.Now
+		}
+		out.Now, out.Wake = flat(out.Now), sameWake(out.Wake)
+		return out, err
+	})
+	for range out.Value.Count {
+		w.saw("run drained")
+	}
+}

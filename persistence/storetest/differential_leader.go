@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+)
+
+// manyTasks is a limit that no operation of the leader reaches: the order
+// within one instant is up to a store.
+const manyTasks = 1000
+
+// bump elects another leader.
+func (w *differ) bump() {
+	both(w, "another leader", func(s *side) (string, error) {
+		epoch, err := s.Store.BumpEpoch(w.ctx, 1)
+		if len(s.epochs) > 0 && epoch <= s.epochs[len(s.epochs)-1] {
+			return "", fmt.Errorf("epoch %d does not grow", epoch)
+		}
+		s.epochs = append(s.epochs, epoch)
+		return "", err
+	})
+}
+
+// reign returns how many elections ago the leader was elected that asks: now
+// and then one that was deposed.
+func (w *differ) reign() int {
+	if len(w.model.epochs) > 1 && w.chance(8) {
+		return 1
+	}
+	return 0
+}
+
+func (s *side) epoch(reign int) int64 { return s.epochs[len(s.epochs)-1-reign] }
+
+// pass lets whole hours pass in both stores.
+func (w *differ) pass(hours int) {
+	if hours == 0 {
+		return
+	}
+	both(w, fmt.Sprintf("%d hours pass", hours), func(s *side) (string, error) {
+		return "", s.Advance(w.ctx, time.Duration(hours)*time.Hour)
+	})
+}
+
+// renewSome keeps most pods alive.
+func (w *differ) renewSome() {
+	for _, pod := range w.state.Pods {
+		if !pod.Dead && !w.chance(5) {
+			w.renewPod(pod.ID)
+		}
+	}
+	w.compareStates()
+}
+
+// fire fires what is due.
+func (w *differ) fire() {
+	w.pass(w.IntN(3))
+	reign := w.reign()
+	out := both(w, fmt.Sprintf("fire timers, reign %d", reign), func(s *side) (persistence.Fired, error) {
+		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), manyTasks)
+		if err == nil {
+			s.now = out.Now
+			if slices.ContainsFunc(out.Late, func(late time.Duration) bool { return late < 0 }) {
+				return out, fmt.Errorf("a timer fired early: %v", out.Late)
+			}
+		}
+		out.Now, out.Next, out.Wake = flat(out.Now), flat(out.Next), sameWake(out.Wake)
+		out.Late = make([]time.Duration, len(out.Late))
+		return out, err
+	})
+	w.sawDeposed(out.Error)
+	for range out.Value.Count {
+		w.saw("timer fired")
+	}
+	w.compareStates()
+	w.renewSome()
+}
+
+func (w *differ) sawDeposed(kind string) {
+	if kind == persistence.ErrDeposed.Error() {
+		w.saw("leader deposed")
+	}
+}
+
+// expire lets leases run out.
+func (w *differ) expire() {
+	w.pass(w.IntN(3))
+	w.compareStates()
+	w.renewSome()
+	reign := w.reign()
+	out := both(w, fmt.Sprintf("expire pods, reign %d", reign), func(s *side) (persistence.Expired, error) {
+		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), 2, manyTasks)
+		if err == nil {
+			s.now = out.Now
+		}
+		out.Now, out.NextExpiry, out.Wake = flat(out.Now), flat(out.NextExpiry), sameWake(out.Wake)
+		out.Pods = slices.Clone(out.Pods)
+		for i := range out.Pods {
+			out.Pods[i] = s.ordinal(out.Pods[i])
+		}
+		slices.Sort(out.Pods)
+		return out, err
+	})
+	w.sawDeposed(out.Error)
+	for range out.Value.Pods {
+		w.saw("pod expired")
+	}
+	for range out.Value.Tasks {
+		w.saw("task taken from a dead pod")
+	}
+	if out.Error == "" && out.Value.Live == 0 {
+		w.compareStates()
+		w.joinWith(w.allGraphs())
+	}
+}
+
+// park moves rows that no pod can execute out of the way, or back.
+func (w *differ) park() {
+	waits := slices.ContainsFunc(w.state.Queue, func(row snapshot.QueueRow) bool { return row.Parked })
+	if waits && len(w.state.Pods) < 8 {
+		w.joinWith(w.allGraphs())
+	}
+	reign := w.reign()
+	out := both(w, fmt.Sprintf("park tasks, reign %d", reign), func(s *side) (persistence.Parked, error) {
+		out, err := s.Store.ParkTasks(w.ctx, s.epoch(reign), manyTasks)
+		out.Wake = sameWake(out.Wake)
+		return out, err
+	})
+	w.sawDeposed(out.Error)
+	for range out.Value.Parked {
+		w.saw("row parked")
+	}
+	for range out.Value.Unparked {
+		w.saw("row unparked")
+	}
+}
+
+// sawEnd counts how a run ended.
+func (w *differ) sawEnd(r *snapshot.Run) {
+	switch r.Core.State {
+	case lifecycle.Completed:
+		w.saw("run completed")
+	case lifecycle.Failed:
+		w.saw("run failed")
+	case lifecycle.Canceled:
+		w.saw("run canceled at its end")
+	case lifecycle.Pending, lifecycle.Queued, lifecycle.Running, lifecycle.Backoff, lifecycle.Sleeping,
+		lifecycle.Waiting, lifecycle.Skipped:
+	}
+	for i := range r.Tasks {
+		if r.Tasks[i].State == lifecycle.Failed && lifecycle.Handled(r.Tasks[i].Children) {
+			w.saw("failure handled by a step")
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// anyPod returns the ordinal of a pod, mostly one that the stores know.
+func (w *differ) anyPod() int64 {
+	if len(w.state.Pods) == 0 || w.chance(15) {
+		return 1 + int64(w.IntN(len(w.model.pods)))
+	}
+	return anyOf(w, w.state.Pods).ID
+}
+
+// claim asks for tasks, now and then with a claim id that was used before.
+func (w *differ) claim() {
+	pod := w.anyPod()
+	request := persistence.ClaimRequest{
+		Claim: w.id(), Queue: defaultQueue, Limit: 1 + w.IntN(9), Suspects: w.chance(2), TenantLimit: w.limit,
+	}
+	graphs := w.allGraphs()
+	switch w.IntN(12) {
+	case 0, 1:
+		request.Queue = anyOf(w, append(queueNames(), "nowhere"))
+	case 2:
+		graphs = graphs[:1+w.IntN(len(graphs))]
+	case 3:
+		if len(w.state.Queue) > 0 {
+			request.After = anyOf(w, w.state.Queue).FairID
+		}
+	case 4:
+		if len(w.state.Claims) > 0 {
+			old := anyOf(w, w.state.Claims)
+			pod, request.Claim = old.Pod, old.ID
+			w.saw("claim repeated")
+		}
+	}
+	out := both(w, fmt.Sprintf("claim of pod %d: %+v", pod, request), func(s *side) (persistence.Claimed, error) {
+		own := request
+		own.Pod, own.Handlers = s.pod(int(pod)-1), s.handlers(graphs)
+		out, err := s.Store.ClaimTasks(w.ctx, own)
+		if err == nil {
+			s.now = out.Now
+		}
+		out.Now, out.Grants = flat(out.Now), s.grants(out.Grants)
+		out.Scanned = min(request.Limit-out.Scanned, 1) // what matters is whether the queue may hold more
+		return out, err
+	})
+	if out.Error == persistence.ErrPodDead.Error() {
+		w.saw("dead pod refused")
+	}
+	for range out.Value.Discarded {
+		w.saw("row discarded")
+	}
+	for _, g := range out.Value.Grants {
+		w.saw("task claimed")
+		if g.Lost > 0 {
+			w.saw("suspect claimed")
+		}
+	}
+}
+
+// join lets a pod join, often one that does not know every workflow.
+func (w *differ) join() {
+	if len(w.state.Pods) >= 6 {
+		return
+	}
+	graphs := w.allGraphs()
+	if w.chance(2) {
+		graphs = graphs[:w.IntN(len(graphs))]
+	}
+	w.joinWith(graphs)
+}
+
+func (w *differ) joinWith(graphs []int) {
+	span := w.span()
+	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
+		id, now, err := s.Store.JoinPod(w.ctx, persistence.PodInfo{
+			Name: fmt.Sprintf("pod %d", len(s.pods)+1), Handlers: s.handlers(graphs), Queues: queueNames()[:1],
+			Slots: 10, TTL: span, Version: "test",
+		})
+		if slices.Contains(s.pods, id) {
+			return "", fmt.Errorf("pod number %d was given out before", id)
+		}
+		s.pods = append(s.pods, id)
+		s.now = now
+		return "", err
+	})
+	w.saw("pod joined")
+}
+
+// leave lets a pod leave, mostly not the last one.
+func (w *differ) leave() {
+	pod := w.anyPod()
+	both(w, fmt.Sprintf("leave of pod %d", pod), func(s *side) (persistence.Wake, error) {
+		wake, err := s.Store.LeavePod(w.ctx, s.pod(int(pod)-1))
+		return sameWake(wake), err
+	})
+	w.saw("pod left")
+}
+
+func (w *differ) renew() { w.renewPod(w.anyPod()) }
+
+// renewPod renews a lease, forgetting some tasks and claiming to hold others.
+func (w *differ) renewPod(pod int64) {
+	renewal := persistence.Renewal{TTL: w.span()}
+	for _, h := range w.holds(pod) {
+		if w.chance(5) {
+			continue
+		}
+		one := persistence.Held{Task: h.id(), Epoch: h.task.Epoch}
+		if w.chance(4) {
+			one.Progress = fmt.Appendf(nil, "progress %d", w.count)
+		}
+		if w.chance(10) {
+			one.Epoch--
+		}
+		renewal.Held = append(renewal.Held, one)
+	}
+	renewal.Finished = w.finished(pod)
+	out := both(w, fmt.Sprintf("renew pod %d: %+v", pod, renewal), func(s *side) (persistence.Renewed, error) {
+		own := renewal
+		own.Pod = s.pod(int(pod) - 1)
+		out, err := s.Store.RenewPod(w.ctx, own)
+		if err == nil {
+			s.now = out.Now
+		}
+		out.Now, out.Expires, out.Canceling = flat(out.Now), flat(out.Expires), sortedRuns(out.Canceling)
+		out.Lost, out.Unheld = sortedTasks(out.Lost), sortedTasks(out.Unheld)
+		return out, err
+	})
+	if out.Error == persistence.ErrPodDead.Error() {
+		w.saw("dead pod refused")
+		return
+	}
+	w.saw("lease renewed")
+	for range out.Value.Lost {
+		w.saw("task found lost")
+	}
+	for range out.Value.Unheld {
+		w.saw("task found unheld")
+	}
+	for range out.Value.Canceling {
+		w.saw("cancel seen by a pod")
+	}
+}
+
+// finished returns claims of a pod of which it holds no task any more.
+func (w *differ) finished(pod int64) []persistence.ClaimID {
+	epochs := map[workflow.TaskID]int64{}
+	for _, h := range w.holds(pod) {
+		epochs[h.id()] = h.task.Epoch
+	}
+	open := map[persistence.ClaimID]bool{}
+	var all, list []persistence.ClaimID
+	for _, c := range w.state.Claims {
+		if c.Pod == pod {
+			open[c.ID] = open[c.ID] || epochs[c.Task] == c.Epoch
+			all = append(all, c.ID)
+		}
+	}
+	for _, id := range slices.Compact(all) {
+		if !open[id] && w.chance(2) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+func sortedTasks(list []persistence.Held) []persistence.Held {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b persistence.Held) int {
+		if c := slices.Compare(a.Task.Run[:], b.Task.Run[:]); c != 0 {
+			return c
+		}
+		return int(a.Task.Step) - int(b.Task.Step)
+	})
+	return list
+}
+
+// cancelable returns a run to cancel: one that runs, that waits to be expanded,
+// that was asked before, or just any.
+func (w *differ) cancelable() snapshot.Run {
+	wanted := anyOf(w, []func(r snapshot.Run) bool{
+		func(r snapshot.Run) bool {
+			return slices.ContainsFunc(r.Tasks, func(t snapshot.Task) bool { return t.State == lifecycle.Running })
+		},
+		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && r.Core.Canceling },
+		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && !r.Expanded },
+		func(snapshot.Run) bool { return true },
+	})
+	var list []snapshot.Run
+	for _, r := range w.state.Runs {
+		if wanted(r) {
+			list = append(list, r)
+		}
+	}
+	if len(list) == 0 {
+		list = w.state.Runs
+	}
+	return anyOf(w, list)
+}
+
+// cancel asks a run to stop.
+func (w *differ) cancel() {
+	if len(w.state.Runs) == 0 {
+		return
+	}
+	if w.calm && !w.chance(5) {
+		return
+	}
+	r := w.cancelable()
+	c := persistence.Cancel{Run: r.ID, Tenant: r.Tenant, Reason: "enough", By: "test", Grace: w.span()}
+	if w.chance(10) {
+		c.Tenant = "nobody"
+	}
+	w.ask(c, r.Expanded)
+	switch w.IntN(3) {
+	case 0:
+		w.ask(c, r.Expanded)
+	case 1:
+		w.compareStates()
+		w.renewPod(w.busy())
+	}
+}
+
+func (w *differ) ask(c persistence.Cancel, expanded bool) {
+	out := both(w, fmt.Sprintf("cancel %+v", c), func(s *side) (persistence.Canceled, error) {
+		out, err := s.Store.CancelRun(w.ctx, c)
+		if err == nil {
+			s.now = out.Now
+		}
+		out.Now, out.Wake = flat(out.Now), sameWake(out.Wake)
+		return out, err
+	})
+	switch {
+	case out.Error == persistence.ErrRunNotFound.Error():
+		w.saw("cancel by another tenant")
+	case out.Value.Result == lifecycle.Moved && !expanded:
+		w.saw("submission canceled")
+	case out.Value.Result == lifecycle.Moved:
+		w.saw("run canceled")
+	case out.Value.Result == lifecycle.AlreadyYours:
+		w.saw("cancel repeated")
+	case out.Value.Result == lifecycle.Stale:
+		w.saw("cancel too late")
+	}
+}

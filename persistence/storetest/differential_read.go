@@ -1,0 +1,113 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// read compares what readers see.
+func (w *differ) read() {
+	if len(w.state.Runs) == 0 {
+		return
+	}
+	r := anyOf(w, w.state.Runs)
+	tenant := anyOf(w, []string{r.Tenant, r.Tenant, "", "nobody"})
+	out := both(w, fmt.Sprintf("read %v of %q", r.ID, tenant), func(s *side) (runSeen, error) { return s.see(w, tenant, r.ID) })
+	if out.Error != "" {
+		w.saw("run hidden from another tenant")
+		return
+	}
+	w.saw("run read")
+	w.list(r.Tenant)
+	for step := int32(-1); int(step) < len(r.Tasks); step++ {
+		both(w, fmt.Sprintf("payload of step %d", step), func(s *side) (string, error) {
+			payload, err := s.Store.Payload(w.ctx, workflow.TaskID{Run: r.ID, Step: step})
+			return string(payload), err
+		})
+		w.saw("payload read")
+	}
+}
+
+// runSeen is a run as readers see it.
+type runSeen struct {
+	Run    persistence.RunRow
+	Tasks  []persistence.TaskRow
+	Events []lifecycle.Event
+}
+
+func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, err error) {
+	if seen.Run, err = s.Store.Run(w.ctx, tenant, id); err != nil {
+		return seen, err
+	}
+	seen.Run = s.row(seen.Run)
+	if seen.Tasks, err = s.Store.Tasks(w.ctx, tenant, id); err != nil {
+		return seen, err
+	}
+	for i := range seen.Tasks {
+		t := &seen.Tasks[i]
+		t.Pod, t.WakeAt, t.StartedAt, t.FinishedAt = s.ordinal(t.Pod), flat(t.WakeAt), flat(t.StartedAt), flat(t.FinishedAt)
+		if t.Class == persistence.ClassBadRow {
+			t.Error = ""
+		}
+	}
+	const page = 3
+	after := int64(0)
+	for {
+		events, next, err := s.Store.Events(w.ctx, tenant, id, after, page)
+		if err != nil {
+			return seen, err
+		}
+		for _, e := range events {
+			seen.Events = append(seen.Events, s.event(e))
+		}
+		if len(events) < page {
+			break
+		}
+		after = next
+	}
+	// Within a transaction the order of events of different tasks is open.
+	slices.SortFunc(seen.Events, func(a, b lifecycle.Event) int {
+		if a.Step != b.Step {
+			return int(a.Step) - int(b.Step)
+		}
+		return int(a.N - b.N)
+	})
+	return seen, nil
+}
+
+func (s *side) row(r persistence.RunRow) persistence.RunRow {
+	r.CreatedAt, r.StartedAt, r.FinishedAt = flat(r.CreatedAt), flat(r.StartedAt), flat(r.FinishedAt)
+	if r.Class == persistence.ClassBadRow {
+		r.Error = ""
+	}
+	return r
+}
+
+// list compares a page of runs.
+func (w *differ) list(tenant string) {
+	filter := persistence.RunFilter{Tenant: anyOf(w, []string{tenant, ""}), Limit: w.IntN(8)}
+	if w.chance(2) {
+		filter.Workflow = anyOf(w, w.graphs).Name
+	}
+	if w.chance(2) {
+		filter.States = []lifecycle.State{lifecycle.Completed, lifecycle.Running}
+	}
+	if w.chance(3) {
+		filter.Labels = map[string]string{"color": "red"}
+	}
+	if w.chance(3) {
+		filter.Before = anyOf(w, w.state.Runs).ID
+	}
+	both(w, fmt.Sprintf("list %+v", filter), func(s *side) ([]persistence.RunRow, error) {
+		rows, err := s.Store.ListRuns(w.ctx, filter)
+		for i := range rows {
+			rows[i] = s.row(rows[i])
+		}
+		return rows, err
+	})
+	w.saw("runs listed")
+}

@@ -1,0 +1,262 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// sent is a transition as both stores get it, and the pod that sent it.
+type sent struct {
+	pod int64 // ordinal
+	persistence.Transition
+}
+
+func (s *side) transition(t persistence.Transition) persistence.Transition {
+	t.Edges = s.edges(t.Edges)
+	return t
+}
+
+// held is a task that a pod holds.
+type held struct {
+	run  *snapshot.Run
+	task *snapshot.Task
+}
+
+func (h held) id() workflow.TaskID { return workflow.TaskID{Run: h.run.ID, Step: h.task.Step} }
+
+// holds returns the tasks of a pod (0: of all pods), by run and step.
+func (w *differ) holds(pod int64) []held {
+	var list []held
+	for i := range w.state.Runs {
+		r := &w.state.Runs[i]
+		for j := range r.Tasks {
+			if t := &r.Tasks[j]; t.State == lifecycle.Running && (pod == 0 || t.Pod == pod) {
+				list = append(list, held{r, t})
+			}
+		}
+	}
+	return list
+}
+
+// busy returns the ordinal of a pod that holds tasks, or of any.
+func (w *differ) busy() int64 {
+	if list := w.holds(0); len(list) > 0 && !w.chance(10) {
+		return anyOf(w, list).task.Pod
+	}
+	return 1 + int64(w.IntN(len(w.model.pods)))
+}
+
+// report makes up how an attempt ended.
+func (w *differ) report(h held) sent {
+	r := sent{h.task.Pod, persistence.Transition{Task: h.id(), Epoch: h.task.Epoch, Report: lifecycle.Succeeded}}
+	handled := lifecycle.Handled(h.task.Children)
+	spread := 40
+	if w.calm {
+		spread = 400
+	}
+	switch n := w.IntN(spread); {
+	case n < 3, handled && n < 28:
+		r.Report, r.Class, r.Error = lifecycle.Errored, "test", "it broke"
+	case n < 7:
+		r.Report, r.Class, r.Error, r.Retry, r.RetryIn = lifecycle.Errored, "test", "it broke", true, w.span()
+	case n < 8:
+		r.Report, r.Class, r.Error, r.TimedOut = lifecycle.Errored, "timeout", "too slow", "attempt"
+	case n < 11:
+		r.Report = lifecycle.Lost
+	case n < 14:
+		r.Report = lifecycle.Released
+	case n < 15:
+		r.Output = []byte(BadPayload)
+	default:
+		r.Output = fmt.Appendf(nil, "%d", w.count)
+	}
+	if w.chance(6) {
+		r.Progress = fmt.Appendf(nil, "progress %d", w.count)
+	}
+	if r.Report != lifecycle.Succeeded {
+		return r
+	}
+	for _, c := range h.task.Children {
+		if edge, ok := w.condition(&h.run.Graph.Nodes[c.Step], 16); ok {
+			r.Edges = append(r.Edges, edge)
+		}
+	}
+	return r
+}
+
+// record sends what a pod has to report, and now and then what is over.
+func (w *differ) record() {
+	pod := w.busy()
+	var batch []sent
+	for _, h := range w.holds(pod) {
+		if len(batch) < 5 && !w.chance(3) {
+			batch = append(batch, w.report(h))
+		}
+	}
+	if len(batch) > 0 && w.chance(20) {
+		batch = append(batch, anyOf(w, batch))
+		w.saw("task repeated in one batch")
+	}
+	for range w.IntN(3) {
+		if len(w.past) > 0 && w.chance(3) {
+			old := anyOf(w, w.past)
+			pod = old.pod
+			batch = slices.DeleteFunc(batch, func(r sent) bool { return r.pod != pod })
+			batch = append(batch, old)
+		}
+	}
+	if len(batch) > 0 && w.chance(15) {
+		w.spoil(&batch[w.IntN(len(batch))])
+	}
+	record := persistence.Record{Claim: w.id(), MaxLost: 2, CancelGrace: short, TenantLimit: w.limit}
+	if !w.chance(4) {
+		record.InlineLimit, record.InlineQueues = 1+w.IntN(5), queueNames()[:1+w.IntN(3)]
+	}
+	w.send(pod, record, batch)
+	if w.chance(12) {
+		w.send(pod, record, batch)
+		w.saw("record repeated")
+	}
+	for _, r := range batch {
+		if len(w.past) < 200 || w.chance(3) {
+			w.past = append(w.past, r)
+		}
+	}
+}
+
+// spoil makes a transition stale.
+func (w *differ) spoil(r *sent) {
+	switch w.IntN(3) {
+	case 0:
+		r.Epoch--
+	case 1:
+		r.Task.Step = 99
+	case 2:
+		r.Task.Run[15] ^= 0xff
+	}
+}
+
+func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
+	what := fmt.Sprintf("record of pod %d, inline %d: %s", pod, record.InlineLimit, transitions(batch))
+	out := both(w, what, func(s *side) (persistence.Recorded, error) {
+		own := record
+		own.Pod, own.InlineHandlers = s.pod(int(pod)-1), s.handlers(w.allGraphs())
+		for _, r := range batch {
+			own.Transitions = append(own.Transitions, s.transition(r.Transition))
+		}
+		out, err := s.Store.RecordTransitions(w.ctx, own)
+		return s.recorded(out, err), err
+	})
+	if out.Error == persistence.ErrPodDead.Error() {
+		w.saw("dead pod refused")
+	}
+	for i, answer := range out.Value.Answers {
+		w.sawRecord(batch[i], answer)
+	}
+	for range out.Value.Grants {
+		w.saw("inline grant")
+	}
+}
+
+func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorded {
+	if err == nil {
+		s.now = out.Now
+	}
+	out.Now, out.Wake, out.Grants = flat(out.Now), sameWake(out.Wake), s.grants(out.Grants)
+	out.Answers = slices.Clone(out.Answers)
+	for i := range out.Answers {
+		out.Answers[i].Err = kindOnly(out.Answers[i].Err)
+	}
+	return out
+}
+
+func transitions(batch []sent) string {
+	text := ""
+	for _, r := range batch {
+		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v retry %v in %v timeout %q",
+			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Retry, r.RetryIn, r.TimedOut)
+	}
+	return text
+}
+
+func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
+	switch answer.Result {
+	case lifecycle.AlreadyYours:
+		w.saw("transition already recorded")
+	case lifecycle.Stale:
+		w.saw("transition stale")
+	case lifecycle.BadRow:
+		w.saw("bad row")
+	case lifecycle.Illegal, lifecycle.Busy:
+		w.diverge("unexpected answer %d", answer.Result)
+	case lifecycle.Moved:
+		switch {
+		case r.Report == lifecycle.Lost:
+			w.saw("loss")
+		case r.Report == lifecycle.Released:
+			w.saw("release")
+		case r.TimedOut != "":
+			w.saw("timeout")
+		case r.Retry:
+			w.saw("retry")
+		case r.Report == lifecycle.Errored:
+			w.saw("attempt failed")
+		case len(r.Edges) > 0:
+			w.saw("condition on a completion")
+		default:
+			w.saw("task completed")
+		}
+	}
+}
+
+// recordInTx completes a task in a transaction of the user, in which a run may
+// be triggered, or gives the transaction up.
+func (w *differ) recordInTx() {
+	list := w.holds(0)
+	if len(list) == 0 {
+		return
+	}
+	r := w.report(anyOf(w, list))
+	if string(r.Output) == BadPayload {
+		r.Output = nil
+	}
+	if w.chance(8) {
+		w.spoil(&r)
+	}
+	var inner *trigger
+	if w.chance(2) {
+		t := w.draft()
+		t.Key = "" // another transaction may hold it
+		inner = &t
+	}
+	givesUp := w.chance(5)
+	record := persistence.Record{Claim: w.id(), MaxLost: 2, CancelGrace: short, TenantLimit: w.limit}
+	out := both(w, "record in tx: "+transitions([]sent{r}), func(s *side) (persistence.Recorded, error) {
+		own := record
+		own.Pod = s.pod(int(r.pod) - 1)
+		out, err := s.Store.RecordInTx(w.ctx, own, func(ctx context.Context, tx any) (persistence.Transition, error) {
+			if inner != nil {
+				if _, err := s.Store.TriggerInTx(ctx, tx, s.trigger(*inner)); err != nil {
+					return persistence.Transition{}, err
+				}
+			}
+			if givesUp {
+				return persistence.Transition{}, errGivenUp
+			}
+			return s.transition(r.Transition), nil
+		})
+		return s.recorded(out, err), err
+	})
+	switch {
+	case givesUp:
+		w.saw("transaction given up")
+	case len(out.Value.Answers) == 1 && out.Value.Answers[0].Result == lifecycle.Moved:
+		w.saw("completed in a transaction")
+	}
+}

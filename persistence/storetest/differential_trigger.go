@@ -1,0 +1,241 @@
+package storetest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Durations are short or long, and time passes in whole hours: nothing is due
+// by accident, however slow one of the stores is.
+const (
+	short = 30 * time.Minute
+	long  = 90 * time.Minute
+)
+
+func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, long}) }
+
+// differGraphs are the workflows of a differential test.
+func differGraphs() []*workflow.Graph {
+	return []*workflow.Graph{
+		Single(), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
+		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(),
+	}
+}
+
+func queueNames() []string { return []string{defaultQueue, "other", "gpu"} }
+
+// open registers the workflows, elects a leader and lets two pods join.
+func (w *differ) open() {
+	for _, s := range []*side{w.model, w.product} {
+		numbers, err := s.Store.RegisterDefinitions(w.ctx, w.graphs, queueNames())
+		if err != nil {
+			w.diverge("register: %v", err)
+		}
+		s.numbers = numbers
+		for i, g := range w.graphs {
+			for j := range g.Nodes {
+				s.steps[numbers[i][j]] = g.Name + "/" + g.Nodes[j].Name
+			}
+			if g.OnFailure != nil {
+				s.steps[numbers[i][len(g.Nodes)]] = g.Name + "/" + g.OnFailure.Name
+			}
+		}
+	}
+	w.bump()
+	w.joinWith(w.allGraphs())
+	w.joinWith(w.allGraphs())
+	w.compareStates()
+}
+
+func (w *differ) allGraphs() []int {
+	all := make([]int, len(w.graphs))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// trigger is a trigger as both stores get it, with instants relative to present.
+type trigger struct{ persistence.Trigger }
+
+func (s *side) trigger(t trigger) persistence.Trigger {
+	t.At = s.in(t.At)
+	t.Edges = s.edges(t.Edges)
+	return t.Trigger
+}
+
+func (w *differ) id() (id [16]byte) {
+	w.ids++
+	binary.BigEndian.PutUint64(id[8:], w.ids)
+	return id
+}
+
+func (w *differ) runID() workflow.RunID {
+	w.ids++
+	var random [10]byte
+	binary.BigEndian.PutUint64(random[2:], w.ids)
+	return workflow.NewRunID(present.Add(time.Duration(w.ids)*time.Millisecond), random)
+}
+
+// draft makes a trigger, now and then one that is refused.
+func (w *differ) draft() trigger {
+	g := anyOf(w, w.graphs)
+	t := trigger{persistence.Trigger{
+		Run: w.runID(), Definition: g.Hash, Workflow: g.Name, Tenant: anyOf(w, []string{"a", "b", "c"}),
+		Input: fmt.Appendf(nil, "%d", w.ids), InputHash: [32]byte{byte(w.IntN(2))},
+		Origin: "api", Labels: map[string]string{"color": anyOf(w, []string{"red", "blue"})},
+		TraceContext: "trace",
+	}}
+	if w.calm {
+		t.Tenant = "a"
+	}
+	if w.chance(3) {
+		t.Key = anyOf(w, []string{"k1", "k2"})
+	}
+	if len(w.inTx) > 0 && w.chance(3) {
+		open := anyOf(w, w.inTx)
+		t.Workflow, t.Definition, t.Tenant, t.Key = open.Workflow, open.Definition, open.Tenant, open.Key
+		g = w.graphOf(open)
+	}
+	if w.chance(6) {
+		t.At = present.Add(anyOf(w, []time.Duration{-short, short, long}))
+	}
+	switch w.IntN(40) {
+	case 0:
+		t.Definition[0] ^= 0xff
+	case 1:
+		t.Queue = "nowhere"
+	case 2:
+		t.Input = []byte(BadPayload)
+	case 3:
+		t.Labels["nul"] = "\x00"
+	case 4, 5, 6:
+		t.Queue = "other"
+	}
+	for i := range g.Nodes {
+		if edge, ok := w.condition(&g.Nodes[i], 25); ok {
+			t.Edges = append(t.Edges, edge)
+		}
+	}
+	return t
+}
+
+func (w *differ) graphOf(t trigger) *workflow.Graph {
+	for _, g := range w.graphs {
+		if g.Hash == t.Definition {
+			return g
+		}
+	}
+	return w.graphs[0]
+}
+
+// condition makes up what a parent, or the input, says about a child: once in
+// rarity times that it is skipped.
+func (w *differ) condition(child *workflow.Node, rarity int) (persistence.EdgeResult, bool) {
+	edge := persistence.EdgeResult{Child: child.Name}
+	if w.calm {
+		rarity *= 20
+	}
+	if child.Kind == workflow.SleepUntil && !w.chance(6) {
+		edge.WakeAt = present.Add(anyOf(w, []time.Duration{-short, short, long}))
+	}
+	switch {
+	case w.chance(rarity):
+		edge.Flags = lifecycle.FlagSkip
+	case w.chance(4 * rarity):
+		edge.Flags, edge.Error = lifecycle.FlagFail, "condition panicked"
+	}
+	if w.chance(10 * rarity) {
+		edge.Child = "a child of another version"
+	}
+	return edge, edge.Flags != 0 || !edge.WakeAt.IsZero() || edge.Child != child.Name
+}
+
+// trigger stores a batch of runs.
+func (w *differ) trigger() {
+	batch := make([]trigger, 1+w.IntN(4))
+	grouped := w.chance(3)
+	for i := range batch {
+		batch[i] = w.draft()
+		if len(w.triggers) > 0 && w.chance(25) {
+			batch[i] = anyOf(w, w.triggers)
+		}
+		batch[i].Group = 0
+		if grouped {
+			batch[i].Group = w.IntN(3)
+		}
+	}
+	out := both(w, fmt.Sprintf("trigger %+v", batch), func(s *side) (persistence.Triggers, error) {
+		list := make([]persistence.Trigger, len(batch))
+		for i := range batch {
+			list[i] = s.trigger(batch[i])
+		}
+		out, err := s.Store.TriggerRuns(w.ctx, list)
+		if err == nil {
+			s.now = out.Now
+		}
+		out.Now, out.Wake = flat(out.Now), sameWake(out.Wake)
+		for i := range out.Answers {
+			out.Answers[i].Err = kindOnly(out.Answers[i].Err)
+		}
+		return out, err
+	})
+	for i, answer := range out.Value.Answers {
+		w.sawTrigger(batch[i], answer, "run triggered")
+	}
+}
+
+// kindOnly keeps of an error what a caller may act on.
+func kindOnly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return sameError(errorKind(err))
+}
+
+// sameError is an error that is compared by its text.
+type sameError string
+
+func (e sameError) Error() string { return string(e) }
+
+func (w *differ) sawTrigger(t trigger, answer persistence.TriggerAnswer, stored string) {
+	switch answer.Result {
+	case persistence.Triggered:
+		if slices.ContainsFunc(w.triggers, func(o trigger) bool { return o.Run == t.Run }) {
+			w.saw("run triggered again")
+			return
+		}
+		w.saw(stored)
+		if t.At.After(present) {
+			w.saw("run triggered for later")
+		}
+		if len(t.Edges) > 0 {
+			w.saw("condition on the input")
+		}
+		if stored == "run triggered" {
+			w.triggers = append(w.triggers, t)
+		}
+	case persistence.Existing:
+		w.saw("run found by its key")
+	case persistence.KeyConflict:
+		w.saw("key conflict")
+	case persistence.KeyBusy:
+		w.saw("key busy")
+	case persistence.GroupRefused:
+		w.saw("group refused")
+	case persistence.UnknownWorkflow:
+		w.saw("workflow unknown")
+	case persistence.UnknownQueue:
+		w.saw("queue unknown")
+	case persistence.TriggerBadRow:
+		w.saw("trigger refused as bad row")
+	case persistence.TenantLimit:
+		w.diverge("a tenant limit with three tenants")
+	}
+}
