@@ -1,10 +1,14 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/cluster/postgres"
@@ -16,4 +20,24 @@ func TestConfigReportsEveryProblem(t *testing.T) {
 	for _, problem := range []string{"want 1 to 58 bytes", "this pod's number", "ping timeout -1s", "slot timeout"} {
 		require.ErrorContains(t, err, problem)
 	}
+}
+
+func TestConnectionsAreMadeAsThePoolMakesThem(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	config, err := pgxpool.ParseConfig(w.url)
+	require.NoError(t, err)
+	expired := errors.New("the token has expired")
+	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return expired }
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	w.pool = pool
+	_, err = w.adapter(t, 1).Campaign(t.Context())
+	require.ErrorIs(t, err, expired)
+	_, err = w.adapter(t, 1, func(c *postgres.Config) { c.DirectURL = "postgres://%zz" }).Campaign(t.Context())
+	require.ErrorContains(t, err, "direct url")
+	term, err := w.adapter(t, 1, func(c *postgres.Config) { c.DirectURL = w.url }).Campaign(t.Context())
+	require.NoError(t, err, "a direct address needs no token of the pool")
+	require.NoError(t, term.Resign(t.Context()))
 }

@@ -93,7 +93,7 @@ func (d *decoder) insert(m *pglogrepl.InsertMessage) []cluster.Wake {
 	case "durable_timers":
 		return []cluster.Wake{{Kind: cluster.WakeTimer, At: timestamp(text("wake_at"))}}
 	case "task_events":
-		run, _ := workflow.ParseRunID(text("run_id")) //nolint:errcheck // zero means any run
+		run, _ := workflow.ParseRunID(text("run_id")) // zero means any run
 		return ofEvent(text("kind"), run)
 	}
 	return nil

@@ -64,7 +64,7 @@ func (a *Adapter) connect(ctx context.Context, role string, settings map[string]
 func hangUp(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = conn.Close(ctx) //nolint:errcheck // there is nothing left to do about it
+	_ = conn.Close(ctx) // there is nothing left to do about it
 	select {
 	case <-conn.PgConn().CleanupDone(): // a canceled query's goroutine included
 	case <-ctx.Done():

@@ -98,9 +98,9 @@ func TestForeignSQLWakesEveryPodThroughTheRelay(t *testing.T) {
 }
 
 // relay does what the leader's feed does, without its pace.
-func relay(t testing.TB, leader *postgres.Adapter) {
-	t.Helper()
-	begin(t, func(ctx context.Context, connected func(), sink func(error)) error {
+func relay(tb testing.TB, leader *postgres.Adapter) {
+	tb.Helper()
+	begin(tb, func(ctx context.Context, connected func(), sink func(error)) error {
 		return leader.Read(ctx, connected, func(wakes []cluster.Wake) {
 			if err := leader.Notify(ctx, cluster.Notice{From: 1, Wakes: wakes}); err != nil {
 				sink(err)

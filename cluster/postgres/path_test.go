@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -77,7 +78,7 @@ func (p *path) pass(to, from net.Conn) {
 			_, _ = to.Write(buffer[:n])
 		}
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				_ = to.Close()
 			}
 			return

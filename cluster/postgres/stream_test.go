@@ -44,11 +44,13 @@ func TestForeignSQLWakesTheStream(t *testing.T) {
 		"many tasks": {enqueue, []any{101, 250}, []cluster.Wake{{Kind: cluster.WakeReady, Queue: `mail, "fast" \ ü`, Count: 250}}},
 		"a submission": {
 			"insert into {schema}.intake (run_id) values ($1)",
-			[]any{one}, []cluster.Wake{{Kind: cluster.WakeSubmitted}},
+			[]any{one},
+			[]cluster.Wake{{Kind: cluster.WakeSubmitted}},
 		},
 		"a timer": {
 			"insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch) values ($1, 0, 1, '2031-02-03 04:05:06.789012+02', 1)",
-			[]any{one}, []cluster.Wake{{Kind: cluster.WakeTimer, At: time.Date(2031, 2, 3, 2, 5, 6, 789012000, time.UTC)}},
+			[]any{one},
+			[]cluster.Wake{{Kind: cluster.WakeTimer, At: time.Date(2031, 2, 3, 2, 5, 6, 789012000, time.UTC)}},
 		},
 		"a cancel":          {event, []any{one, 34, 1}, []cluster.Wake{{Kind: cluster.WakeCanceling, Run: parseRun(t, one)}}},
 		"a completed run":   {event, []any{one, 35, 2}, []cluster.Wake{{Kind: cluster.WakeEnded, Run: parseRun(t, one)}}},
@@ -57,7 +59,8 @@ func TestForeignSQLWakesTheStream(t *testing.T) {
 		"a logical message": {"select pg_logical_emit_message(true, 'troupe_wake', '1 7 s')", nil, []cluster.Wake{{Kind: cluster.WakeSubmitted}}},
 		"one outside a transaction": {
 			"select pg_logical_emit_message(false, 'troupe_wake', '1 7 r3,2s,other')",
-			nil, []cluster.Wake{{Kind: cluster.WakeReady, Queue: "other", Count: 3}},
+			nil,
+			[]cluster.Wake{{Kind: cluster.WakeReady, Queue: "other", Count: 3}},
 		},
 	} {
 		w.exec(t, event, two, 2, 1000+unseen) // an event that nobody waits for
@@ -186,4 +189,18 @@ func TestUnboundedSlotsAreWarnedAboutOnce(t *testing.T) {
 		require.Error(t, s.end(t))
 	}
 	require.Equal(t, 1, l.count("set max_slot_wal_keep_size"))
+}
+
+func TestAStreamWhoseNetworkIsGone(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	p := newPath(t, w.url)
+	s := stream(t, w.adapter(t, 1, func(c *postgres.Config) {
+		c.DirectURL, c.StatusInterval, c.WALSenderTimeout = p.url, 250*time.Millisecond, time.Second
+	}))
+	w.exec(t, enqueue, 100, 1)
+	require.Len(t, s.next(t), 1)
+	p.drop()
+	require.ErrorContains(t, s.end(t), "does not answer")
+	eventually(t, "the slot is gone", func() bool { return w.slots(t) == 0 })
 }

@@ -15,14 +15,13 @@ import (
 )
 
 // refused reads a stream that is expected not to start.
-func refused(t *testing.T, a *postgres.Adapter, remedy string) error {
+func refused(t *testing.T, a *postgres.Adapter, remedy string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := a.Read(ctx, func() { t.Error("connected") }, func([]cluster.Wake) {})
 	require.ErrorIs(t, err, cluster.ErrStreamUnavailable)
 	require.ErrorContains(t, err, remedy)
-	return err
 }
 
 func TestARoleWithoutReplication(t *testing.T) {

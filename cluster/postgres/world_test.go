@@ -32,70 +32,70 @@ type world struct {
 	pool   *pgxpool.Pool
 }
 
-func newWorld(t testing.TB, address, schema string) world {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), address)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	report, err := migrations.Migrate(t.Context(), pool, schema)
-	require.NoError(t, err)
-	t.Log(report)
+func newWorld(tb testing.TB, address, schema string) world {
+	tb.Helper()
+	pool, err := pgxpool.New(tb.Context(), address)
+	require.NoError(tb, err)
+	tb.Cleanup(pool.Close)
+	report, err := migrations.Migrate(tb.Context(), pool, schema)
+	require.NoError(tb, err)
+	tb.Log(report)
 	w := world{url: address, schema: schema, pool: pool}
-	w.exec(t, `insert into {schema}.queues values (100, 'first'), (101, 'mail, "fast" \ ü')`)
+	w.exec(tb, `insert into {schema}.queues values (100, 'first'), (101, 'mail, "fast" \ ü')`)
 	return w
 }
 
 // freshWorld is one on the shared server.
-func freshWorld(t testing.TB) world {
-	t.Helper()
-	return newWorld(t, pgtest.Database(t), "troupe")
+func freshWorld(tb testing.TB) world {
+	tb.Helper()
+	return newWorld(tb, pgtest.Database(tb), "troupe")
 }
 
 // adapter returns the adapter of one pod; change may set what a test needs.
-func (w world) adapter(t testing.TB, pod int64, change ...func(*postgres.Config)) *postgres.Adapter {
-	t.Helper()
+func (w world) adapter(tb testing.TB, pod int64, change ...func(*postgres.Config)) *postgres.Adapter {
+	tb.Helper()
 	config := postgres.Config{Schema: w.schema, Pod: func() int64 { return pod }}
 	for _, c := range change {
 		c(&config)
 	}
 	a, err := postgres.New(w.pool, config)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return a
 }
 
 // exec runs SQL as anybody could; {schema} is the engine's.
-func (w world) exec(t testing.TB, sql string, args ...any) int64 {
-	t.Helper()
-	tag, err := w.pool.Exec(t.Context(), strings.ReplaceAll(sql, "{schema}", pgx.Identifier{w.schema}.Sanitize()), args...)
-	require.NoError(t, err)
+func (w world) exec(tb testing.TB, sql string, args ...any) int64 {
+	tb.Helper()
+	tag, err := w.pool.Exec(tb.Context(), strings.ReplaceAll(sql, "{schema}", pgx.Identifier{w.schema}.Sanitize()), args...)
+	require.NoError(tb, err)
 	return tag.RowsAffected()
 }
 
-func (w world) count(t testing.TB, sql string, args ...any) (n int) {
-	t.Helper()
-	require.NoError(t, w.pool.QueryRow(t.Context(), sql, args...).Scan(&n))
+func (w world) count(tb testing.TB, sql string, args ...any) (n int) {
+	tb.Helper()
+	require.NoError(tb, w.pool.QueryRow(tb.Context(), sql, args...).Scan(&n))
 	return n
 }
 
 // slots counts the replication slots of this database.
-func (w world) slots(t testing.TB) int {
-	t.Helper()
-	return w.count(t, "select count(*) from pg_replication_slots where database = current_database()")
+func (w world) slots(tb testing.TB) int {
+	tb.Helper()
+	return w.count(tb, "select count(*) from pg_replication_slots where database = current_database()")
 }
 
 // terminate ends the sessions of a role ("stream", "leader", "listener").
-func (w world) terminate(t testing.TB, role string) {
-	t.Helper()
-	n := w.count(t, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+func (w world) terminate(tb testing.TB, role string) {
+	tb.Helper()
+	n := w.count(tb, `select count(pg_terminate_backend(pid)) from pg_stat_activity
 		where datname = current_database() and application_name like 'troupe '||$1||' '||$2||' %'`, role, w.schema)
-	require.NotZero(t, n, "sessions of the %s", role)
+	require.NotZero(tb, n, "sessions of the %s", role)
 }
 
 // as is the world's address for another role.
-func (w world) as(t testing.TB, role string) string {
-	t.Helper()
+func (w world) as(tb testing.TB, role string) string {
+	tb.Helper()
 	u, err := url.Parse(w.url)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	u.User = url.UserPassword(role, role)
 	return u.String()
 }
@@ -108,9 +108,9 @@ type heard[T any] struct {
 }
 
 // begin starts run and waits until it is connected. It ends with the test.
-func begin[T any](t testing.TB, run func(ctx context.Context, connected func(), sink func(T)) error) *heard[T] {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
+func begin[T any](tb testing.TB, run func(ctx context.Context, connected func(), sink func(T)) error) *heard[T] {
+	tb.Helper()
+	ctx, stop := context.WithCancel(tb.Context())
 	h := &heard[T]{got: make(chan T, 100_000), done: make(chan error, 1), stop: stop}
 	connected := make(chan struct{})
 	ended := make(chan struct{})
@@ -118,66 +118,66 @@ func begin[T any](t testing.TB, run func(ctx context.Context, connected func(), 
 		defer close(ended)
 		h.done <- run(ctx, func() { close(connected) }, func(item T) { h.got <- item })
 	}()
-	t.Cleanup(func() { stop(); <-ended })
+	tb.Cleanup(func() { stop(); <-ended })
 	select {
 	case <-connected:
 	case err := <-h.done:
-		require.NoError(t, err, "before it was connected")
+		require.NoError(tb, err, "before it was connected")
 	case <-time.After(patience):
-		require.Fail(t, "not connected in time")
+		require.Fail(tb, "not connected in time")
 	}
 	return h
 }
 
 // next is the next item.
-func (h *heard[T]) next(t testing.TB) T {
-	t.Helper()
+func (h *heard[T]) next(tb testing.TB) T {
+	tb.Helper()
 	select {
 	case item := <-h.got:
 		return item
 	case err := <-h.done:
-		require.NoError(t, err, "ended while an item was due")
+		require.NoError(tb, err, "ended while an item was due")
 	case <-time.After(patience):
-		require.Fail(t, "nothing came in time")
+		require.Fail(tb, "nothing came in time")
 	}
 	panic("unreachable")
 }
 
 // end is why it ended.
-func (h *heard[T]) end(t testing.TB) error {
-	t.Helper()
+func (h *heard[T]) end(tb testing.TB) error {
+	tb.Helper()
 	select {
 	case err := <-h.done:
 		return err
 	case <-time.After(patience):
-		require.Fail(t, "did not end in time")
+		require.Fail(tb, "did not end in time")
 		return nil
 	}
 }
 
-func stream(t testing.TB, a *postgres.Adapter) *heard[[]cluster.Wake] {
-	t.Helper()
-	return begin(t, a.Read)
+func stream(tb testing.TB, a *postgres.Adapter) *heard[[]cluster.Wake] {
+	tb.Helper()
+	return begin(tb, a.Read)
 }
 
-func listen(t testing.TB, a *postgres.Adapter) *heard[cluster.Notice] {
-	t.Helper()
-	return begin(t, a.Listen)
+func listen(tb testing.TB, a *postgres.Adapter) *heard[cluster.Notice] {
+	tb.Helper()
+	return begin(tb, a.Listen)
 }
 
 // gather collects wakes until there are n of them.
-func gather(t testing.TB, h *heard[[]cluster.Wake], n int) []cluster.Wake {
-	t.Helper()
+func gather(tb testing.TB, h *heard[[]cluster.Wake], n int) []cluster.Wake {
+	tb.Helper()
 	var wakes []cluster.Wake
 	for len(wakes) < n {
-		wakes = append(wakes, h.next(t)...)
+		wakes = append(wakes, h.next(tb)...)
 	}
 	return wakes
 }
 
 // eventually waits for a condition of the database.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(patience)
@@ -185,7 +185,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			require.Fail(t, "not in time: "+what)
+			require.Fail(tb, "not in time: "+what)
 		}
 	}
 }
