@@ -17,7 +17,7 @@ func openFresh(*testing.T) storetest.Harness { return newClock().harness() }
 // the random operations reach everything.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 10, Operations: 400, Least: 8}.Run(t)
+	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 12, Operations: 200, Least: 4}.Run(t)
 }
 
 // planted is a store with a bug.
@@ -141,20 +141,20 @@ func TestDifferentialFindsPlantedBugs(t *testing.T) {
 	for name, bug := range bugs() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := storetest.Differential{Model: openFresh, Operations: 400, Product: func(t *testing.T) storetest.Harness {
+			d := storetest.Differential{Model: openFresh, Operations: 200, Product: func(t *testing.T) storetest.Harness {
 				h := openFresh(t)
 				bug.Store = h.Store
 				h.Store = bug
 				return h
 			}}
-			for seed := range uint64(20) {
+			for seed := range uint64(40) {
 				if _, err := d.World(t, seed+1); err != nil {
 					require.ErrorContains(t, err, "differ")
 					require.ErrorContains(t, err, "the last operations were")
 					return
 				}
 			}
-			t.Error("not found in 20 worlds")
+			t.Error("not found in 40 worlds")
 		})
 	}
 }
