@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
@@ -15,7 +17,15 @@ import (
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) storetest.Harness { return newClock().harness() })
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		h := newClock().harness()
+		t.Cleanup(func() {
+			tables, err := h.Snapshot(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, snapshot.CheckTimersNeverEarly(tables))
+		})
+		return h
+	})
 }
 
 // clock is the database's clock of one test: it moves a microsecond at each

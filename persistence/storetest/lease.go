@@ -226,6 +226,12 @@ func expiryLimit(w *world) {
 		require.Equal(w.t, []int64{p.id}, out.Pods, "call %d", i)
 		require.Equal(w.t, want, out.Tasks, "call %d", i)
 		w.checkInvariants()
+		if i > 0 {
+			continue
+		}
+		_, err = w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
+		require.ErrorIs(w.t, err, persistence.ErrPodDead)
+		require.Equal(w.t, 2, w.park().Parked, "it registers nothing any more")
 	}
 	require.Empty(w.t, w.expire().Pods)
 	require.Len(w.t, w.snapshot().Queue, 5)
