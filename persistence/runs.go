@@ -93,6 +93,8 @@ type Registry interface {
 }
 
 // Store is everything an engine keeps.
+//
+//nolint:interfacebloat // The sum of the ports, each of which keeps the limit.
 type Store interface {
 	Intake
 	Queue

@@ -18,6 +18,7 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		t.Helper()
 		h := newClock().harness()
 		t.Cleanup(func() {
 			tables, err := h.Snapshot(t.Context())
