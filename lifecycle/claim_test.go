@@ -45,11 +45,11 @@ func TestNeedsSlowPath(t *testing.T) {
 		step planStep
 		want bool
 	}{
-		"functions":         {planStep{}, false},
-		"sleep":             {planStep{traits: workflow.TraitSleep}, true},
-		"sleep until":       {planStep{traits: workflow.TraitSleepUntil}, true},
-		"limited wait":      {planStep{startTimeout: time.Second}, true},
-		"run if all skiped": {planStep{traits: workflow.TraitRunIfAllSkipped}, false},
+		"functions":          {planStep{}, false},
+		"sleep":              {planStep{traits: workflow.TraitSleep}, true},
+		"sleep until":        {planStep{traits: workflow.TraitSleepUntil}, true},
+		"limited wait":       {planStep{startTimeout: time.Second}, true},
+		"run if all skipped": {planStep{traits: workflow.TraitRunIfAllSkipped}, false},
 	} {
 		g := plan{steps: []planStep{{}, c.step}}.graph()
 		require.Equal(t, c.want, NeedsSlowPath(g), name)

@@ -4,11 +4,10 @@ import "github.com/troupe-dev/troupe/workflow"
 
 // start lets the tasks without parents begin.
 func (d *decider) start() Answer {
-	switch d.run.State {
-	case Pending:
-	case Canceled:
+	switch {
+	case d.run.State == Canceled:
 		return Stale
-	default:
+	case d.run.State != Pending:
 		return AlreadyYours
 	}
 	if !d.all() {

@@ -224,20 +224,19 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 	seeds := seeds(t, 1500)
 	answers, ends := map[Answer]int{}, map[State]int{}
 	handled := 0
+	current := namesSeed(t)
 	for _, seed := range seeds {
-		ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			h := &history{
-				world: newWorld(t, randomPlan(random, 12)), source: random,
-				cancels: chance(random, 3), seen: answers,
-			}
-			h.drive()
-			ends[h.run.State]++
-			if h.run.HandlerMade {
-				handled++
-			}
-		})
-		require.True(t, ok, "replay with TROUPE_TEST_SEED=%d", seed)
+		*current = seed
+		random := rand.New(rand.NewPCG(seed, 0))
+		h := &history{
+			world: newWorld(t, randomPlan(random, 12)), source: random,
+			cancels: chance(random, 3), seen: answers,
+		}
+		h.drive()
+		ends[h.run.State]++
+		if h.run.HandlerMade {
+			handled++
+		}
 	}
 	if len(seeds) > 1 {
 		for _, a := range []Answer{Moved, AlreadyYours, Stale} {
@@ -248,6 +247,18 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 		}
 		require.Greater(t, handled, 20, "runs with a failure handler")
 	}
+}
+
+// namesSeed returns where a test keeps its seed, to be told if it fails.
+func namesSeed(t *testing.T) *uint64 {
+	t.Helper()
+	var seed uint64
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay with TROUPE_TEST_SEED=%d", seed)
+		}
+	})
+	return &seed
 }
 
 func seeds(t *testing.T, count uint64) []uint64 {

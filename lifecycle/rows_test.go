@@ -88,7 +88,9 @@ func TestIllegalFacts(t *testing.T) {
 	w := running(t, plan{policy: workflow.FailFast, steps: []planStep{{name: "a"}}})
 	for _, fact := range []Fact{
 		w.report(0, TaskReported{}), w.report(0, TaskReported{Kind: 9}),
-		TimerFired{Timer: 0, Epoch: 2}, TimerFired{Timer: 9, Epoch: 2}, TimerFired{Timer: SleepTimer, Epoch: 2},
+		TimerFired{Timer: 0, Epoch: 2},
+		TimerFired{Timer: 9, Epoch: 2},
+		TimerFired{Timer: SleepTimer, Epoch: 2},
 	} {
 		d := w.decide(true, fact, 0)
 		require.Equal(t, []Answer{Illegal}, d.Answers, "%+v", fact)
@@ -103,7 +105,8 @@ func TestIllegalFacts(t *testing.T) {
 func TestLaneOfABatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{policy: workflow.FailFast, steps: []planStep{
-		{name: "nap", traits: workflow.TraitSleep}, {name: "a"},
+		{name: "nap", traits: workflow.TraitSleep},
+		{name: "a"},
 		{name: "b", edges: []planEdge{{parent: 0, kind: workflow.Plain}}},
 	}})
 	d := w.apply(RunStarted{}, TimerFired{Step: 0, Timer: SleepTimer, Epoch: 1})

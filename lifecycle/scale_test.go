@@ -19,11 +19,11 @@ func chain(length int) plan {
 	return p
 }
 
-// fan is a root, steps that hang on it, and one that joins them.
-func fan(width int) plan {
+// fan is a root, wide steps that hang on it, and one that joins them.
+func fan() plan {
 	p := plan{policy: workflow.FailFast, steps: []planStep{{name: "root"}}}
 	join := planStep{name: "join"}
-	for i := 1; i <= width; i++ {
+	for i := 1; i <= wide; i++ {
 		p.steps = append(p.steps, planStep{name: fmt.Sprintf("s%d", i), edges: []planEdge{{parent: 0, kind: workflow.Plain}}})
 		join.edges = append(join.edges, planEdge{parent: i, kind: workflow.Maybe})
 	}
@@ -63,7 +63,7 @@ func TestDeepSkipChain(t *testing.T) {
 
 func TestWideFanOut(t *testing.T) {
 	t.Parallel()
-	run, tasks := started(t, fan(wide))
+	run, tasks := started(t, fan())
 	d := Decide(run, Rows{Tasks: tasks, Complete: true}, []Fact{TaskReported{Epoch: 2, Pod: 1, Kind: Succeeded}}, time.Time{})
 	require.Len(t, d.Enqueued, wide)
 	require.EqualValues(t, 1, d.Run.Remaining)
@@ -84,7 +84,7 @@ func TestWideFanOut(t *testing.T) {
 // one decision.
 func TestFailureAfterFanOut(t *testing.T) {
 	t.Parallel()
-	p := fan(wide)
+	p := fan()
 	p.steps = append(p.steps, planStep{name: "bad"})
 	g := p.graph()
 	tasks := make([]Task, len(g.Nodes))
@@ -115,8 +115,8 @@ func BenchmarkDecide(b *testing.B) {
 	}{
 		{"one step", chain(1), report},
 		{"chain of 10000 skipped", chain(deep), skip},
-		{"fan of 5000 enqueued", fan(wide), report},
-		{"fan of 5000 canceled", fan(wide), TaskReported{Epoch: 2, Pod: 1, Kind: Errored}},
+		{"fan of 5000 enqueued", fan(), report},
+		{"fan of 5000 canceled", fan(), TaskReported{Epoch: 2, Pod: 1, Kind: Errored}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			run, tasks := started(b, bench.plan)

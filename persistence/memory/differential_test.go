@@ -142,6 +142,7 @@ func TestDifferentialFindsPlantedBugs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := storetest.Differential{Model: openFresh, Operations: 200, Product: func(t *testing.T) storetest.Harness {
+				t.Helper()
 				h := openFresh(t)
 				bug.Store = h.Store
 				h.Store = bug

@@ -150,10 +150,22 @@ type operation struct {
 
 func operations() []operation {
 	return []operation{
-		{14, (*differ).trigger}, {4, (*differ).submit}, {3, (*differ).end}, {4, (*differ).drain},
-		{22, (*differ).claim}, {30, (*differ).record}, {5, (*differ).recordInTx}, {5, (*differ).cancel},
-		{6, (*differ).renew}, {3, (*differ).join}, {1, (*differ).leave},
-		{6, (*differ).fire}, {4, (*differ).expire}, {5, (*differ).park}, {1, (*differ).bump}, {8, (*differ).read},
+		{14, (*differ).trigger},
+		{4, (*differ).submit},
+		{3, (*differ).end},
+		{4, (*differ).drain},
+		{22, (*differ).claim},
+		{30, (*differ).record},
+		{5, (*differ).recordInTx},
+		{5, (*differ).cancel},
+		{6, (*differ).renew},
+		{3, (*differ).join},
+		{1, (*differ).leave},
+		{6, (*differ).fire},
+		{4, (*differ).expire},
+		{5, (*differ).park},
+		{1, (*differ).bump},
+		{8, (*differ).read},
 	}
 }
 
@@ -177,6 +189,7 @@ func (w *differ) step() {
 // Tally counts what happened in a differential test.
 type Tally map[string]int
 
+// String lists everything with its count, one a line.
 func (y Tally) String() string {
 	var b strings.Builder
 	for _, what := range happenings() {
