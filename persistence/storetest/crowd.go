@@ -216,7 +216,9 @@ func crowdChaos(w *world) {
 		w.advance(2 * time.Hour)
 		w.expire()
 		w.fire()
-		w.pod().finish()
+		p := w.pod()
+		w.park() // back what was parked while no pod lived
+		p.finish()
 	}
 	for _, r := range w.snapshot().Runs {
 		require.True(w.t, r.Core.State.Terminal(), "run %v is %v", r.ID, r.Core.State)
