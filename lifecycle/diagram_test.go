@@ -1,5 +1,7 @@
 package lifecycle
 
+//go:generate go test -run ^TestDiagrams$ -update
+
 import (
 	"flag"
 	"fmt"

@@ -13,7 +13,11 @@
 //   - who is served next: [FairID], [NextBlock], [MayInline]
 //   - when a pod may still act: [DecideLease]
 //   - what a supervisor does with a failed child: [DecideRestart]
-//   - what was written down: [Event]; [Fold] rebuilds a state from it
+//   - what was written down: [Event]; [Fold] rebuilds a state from it;
+//     [CleanText] says what is kept of a text
+//
+// The scripts in testdata show the rules at work, the diagrams in
+// docs/diagrams are drawn from the tables.
 //
 // # How a decision is made
 //

@@ -20,7 +20,7 @@ const (
 	// larger ones are loaded when the task starts.
 	InlinePayloadMax = 64 << 10
 	// TextMax is the longest error text or reason kept, in bytes.
-	TextMax = 8 << 10
+	TextMax = lifecycle.TextMax
 	// PageMax bounds the rows of one page of a listing.
 	PageMax = 1000
 )
