@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// CancelRun implements persistence.Journal.
+func (s *Store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
+	var out persistence.Canceled
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		out, err = s.cancel(ctx, tx, cancel)
+		return err
+	})
+	if err != nil {
+		return persistence.Canceled{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel) (persistence.Canceled, error) {
+	text, args := s.statements.bind("find_run", named{"run": [16]byte(cancel.Run), "tenant": cancel.Tenant})
+	var exists bool
+	if err := tx.QueryRow(ctx, text, args...).Scan(&exists); err != nil {
+		return persistence.Canceled{}, err
+	}
+	if !exists {
+		return persistence.Canceled{}, persistence.ErrRunNotFound
+	}
+	p := s.newPass(tx)
+	if err := p.load(ctx, []want{{run: cancel.Run, open: true}}, lockWaiting); err != nil {
+		return persistence.Canceled{}, err
+	}
+	if len(p.runs) == 0 {
+		return persistence.Canceled{}, persistence.ErrRunNotFound
+	}
+	r := p.runs[0]
+	reason := lifecycle.CleanText(cancel.Reason)
+	r.facts = []lifecycle.Fact{
+		lifecycle.CancelRequested{Reason: reason, By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace},
+	}
+	r.reason = &reason
+	if err := p.finish(ctx, s.newBatch()); err != nil {
+		return persistence.Canceled{}, err
+	}
+	out := persistence.Canceled{Now: p.now, Result: r.decision.Answers[0], State: r.decision.Run.State, Wake: p.wake}
+	if out.Result == lifecycle.Moved && r.running() {
+		out.Wake.Canceling = []workflow.RunID{r.id}
+	}
+	return out, nil
+}
+
+// running reports whether a task runs. Only a report changes that, so the rows
+// from before the decision tell.
+func (r *run) running() bool {
+	for _, t := range r.tasks {
+		if t.State == lifecycle.Running {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// definitionsMax bounds the definitions kept in memory: a pod meets those it
+// registers and those of runs that other versions left. Beyond it all are
+// forgotten and read again.
+const definitionsMax = 10_000
+
+// definition is a stored graph with the numbers that tables use.
+type definition struct {
+	number   int32
+	graph    *workflow.Graph
+	handlers []int32          // by step, the failure handler last
+	queues   []int16          // by step; 0: that of the run
+	steps    map[string]int32 // by name
+	roots    []int32          // steps without parents
+	plain    bool             // its roots go straight into the queue
+}
+
+// node returns the declaration of a step.
+func (d *definition) node(step int32) *workflow.Node {
+	if int(step) == len(d.graph.Nodes) {
+		return d.graph.OnFailure
+	}
+	return &d.graph.Nodes[step]
+}
+
+// queueOf returns the queue that a step of a run waits in.
+func (d *definition) queueOf(step int32, run int16) int16 {
+	if q := d.queues[step]; q != 0 {
+		return q
+	}
+	return run
+}
+
+// catalog knows what is written once and never changes: definitions and
+// queues by their numbers. It is safe for concurrent use.
+type catalog struct {
+	mu       sync.Mutex
+	numbers  map[string]int16 // of queues
+	names    map[int16]string
+	byHash   map[workflow.Hash]*definition
+	byNumber map[int32]*definition
+}
+
+func newCatalog() *catalog {
+	return &catalog{
+		numbers: map[string]int16{}, names: map[int16]string{},
+		byHash: map[workflow.Hash]*definition{}, byNumber: map[int32]*definition{},
+	}
+}
+
+func (c *catalog) keep(d *definition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.byHash) >= definitionsMax {
+		clear(c.byHash)
+		clear(c.byNumber)
+	}
+	c.byHash[d.graph.Hash], c.byNumber[d.number] = d, d
+}
+
+func (c *catalog) queueNumber(name string) int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.numbers[queueName(name)]
+}
+
+func (c *catalog) queueName(number int16) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[number]
+}
+
+// defaultQueue is the queue of runs and steps that name none.
+const defaultQueue = "default"
+
+func queueName(name string) string {
+	if name == "" {
+		return defaultQueue
+	}
+	return name
+}
+
+// loadQueues reads the numbers of all queues.
+func (s *Store) loadQueues(ctx context.Context) error { return s.loadQueuesIn(ctx, s.pool) }
+
+func (s *Store) loadQueuesIn(ctx context.Context, on querier) error {
+	text, args := s.statements.bind("list_queues", named{})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return translate(err)
+	}
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	var number int16
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&number, &name}, func() error {
+		s.catalog.numbers[name], s.catalog.names[number] = number, name
+		return nil
+	})
+	return translate(err)
+}
+
+// queue returns the number of a queue, 0 if no pod ever registered it.
+func (s *Store) queue(ctx context.Context, name string) (int16, error) {
+	if number := s.catalog.queueNumber(name); number != 0 {
+		return number, nil
+	}
+	if err := s.loadQueues(ctx); err != nil {
+		return 0, err
+	}
+	return s.catalog.queueNumber(name), nil
+}
+
+// nameQueue returns the name of a queue by its number.
+func (s *Store) nameQueue(ctx context.Context, on querier, number int16) (string, error) {
+	if name := s.catalog.queueName(number); name != "" {
+		return name, nil
+	}
+	if err := s.loadQueuesIn(ctx, on); err != nil {
+		return "", err
+	}
+	return s.catalog.queueName(number), nil
+}
+
+// definitions returns stored definitions by hash; what is not stored is
+// missing from the map.
+func (s *Store) definitions(ctx context.Context, hashes []workflow.Hash) (map[workflow.Hash]*definition, error) {
+	found := make(map[workflow.Hash]*definition, len(hashes))
+	var unknown []workflow.Hash
+	s.catalog.mu.Lock()
+	for _, hash := range hashes {
+		if d := s.catalog.byHash[hash]; d != nil {
+			found[hash] = d
+		} else {
+			unknown = append(unknown, hash)
+		}
+	}
+	s.catalog.mu.Unlock()
+	if len(unknown) == 0 {
+		return found, nil
+	}
+	loaded, err := s.loadDefinitions(ctx, s.pool, nil, unknown)
+	for _, d := range loaded {
+		found[d.graph.Hash] = d
+	}
+	return found, err
+}
+
+// definitionOf returns a definition by its number. Runs name no other.
+func (s *Store) definitionOf(ctx context.Context, on querier, number int32) (*definition, error) {
+	s.catalog.mu.Lock()
+	d := s.catalog.byNumber[number]
+	s.catalog.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	loaded, err := s.loadDefinitions(ctx, on, []int32{number}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(loaded) == 0 {
+		return nil, errRowsLost
+	}
+	return loaded[0], nil
+}
+
+// Definition implements persistence.Registry.
+func (s *Store) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
+	found, err := s.definitions(ctx, []workflow.Hash{hash})
+	if err != nil || found[hash] == nil {
+		return nil, err
+	}
+	return found[hash].graph, nil
+}
+
+var _ persistence.Registry = (*Store)(nil)

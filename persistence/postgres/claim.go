@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// ClaimTasks implements persistence.Queue: one round trip, one transaction.
+func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
+	queue, err := s.queue(ctx, request.Queue)
+	if err != nil {
+		return persistence.Claimed{}, err
+	}
+	request.Limit = min(request.Limit, persistence.ClaimMax)
+	var out persistence.Claimed
+	err = retry(ctx, func(ctx context.Context) error {
+		var err error
+		if request.TenantLimit > 0 {
+			out, err = s.claimWithin(ctx, request, queue)
+		} else {
+			out, err = s.claim(ctx, s.pool, request, queue, nil)
+		}
+		return err
+	})
+	if err != nil {
+		return persistence.Claimed{}, err
+	}
+	return out, nil
+}
+
+// claim grants what is ready, or only the places given, and loads what the
+// attempts need.
+func (s *Store) claim(
+	ctx context.Context, on querier, request persistence.ClaimRequest, queue int16, only []int64,
+) (persistence.Claimed, error) {
+	var out persistence.Claimed
+	var alive, known bool
+	b := s.newBatch()
+	b.add("claim_tasks", named{
+		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
+		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "only": only,
+	}).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest)
+	})
+	g := s.queueGrants(b, request.Pod, request.Claim)
+	if err := send(ctx, on, b); err != nil {
+		return out, err
+	}
+	if !alive {
+		return out, s.notAlive(ctx, on, request.Pod)
+	}
+	if known {
+		out.Scanned = request.Limit // there may be more
+	}
+	var err error
+	out.Grants, err = g.grants(ctx, on)
+	return out, err
+}
+
+// notAlive says why a pod could not be locked: it is dead, or somebody decides
+// that right now.
+func (s *Store) notAlive(ctx context.Context, on querier, pod int64) error {
+	text, args := s.statements.bind("read_pod", named{"pod": pod})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	living, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	if err != nil {
+		return err
+	}
+	if living {
+		return persistence.ErrConflict
+	}
+	return persistence.ErrPodDead
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// loadDefinitions reads definitions and keeps them in the catalog.
+func (s *Store) loadDefinitions(ctx context.Context, on querier, numbers []int32, hashes []workflow.Hash) ([]*definition, error) {
+	found, err := s.readDefinitions(ctx, on, numbers, hashes)
+	if err != nil || len(found) == 0 {
+		return nil, translate(err)
+	}
+	byNumber := make(map[int32]*definition, len(found))
+	numbers = numbers[:0:0]
+	for _, d := range found {
+		byNumber[d.number] = d
+		numbers = append(numbers, d.number)
+	}
+	if err := s.readSteps(ctx, on, numbers, byNumber); err != nil {
+		return nil, translate(err)
+	}
+	for _, d := range found {
+		if err := s.nameQueues(ctx, on, d); err != nil {
+			return nil, translate(err)
+		}
+		d.index()
+		s.catalog.keep(d)
+	}
+	return found, nil
+}
+
+func (s *Store) readDefinitions(
+	ctx context.Context, on querier, numbers []int32, hashes []workflow.Hash,
+) ([]*definition, error) {
+	text, args := s.statements.bind("find_definitions", named{"definitions": numbers, "hashes": hashBytes(hashes)})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*definition, error) {
+		d := &definition{graph: &workflow.Graph{}}
+		var hash []byte
+		var policy int16
+		var hasHandler bool
+		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler)
+		copy(d.graph.Hash[:], hash)
+		d.graph.Policy = workflow.FailurePolicy(policy)
+		if hasHandler {
+			d.graph.OnFailure = &workflow.Node{}
+		}
+		return d, err
+	})
+}
+
+func (s *Store) readSteps(ctx context.Context, on querier, numbers []int32, into map[int32]*definition) error {
+	text, args := s.statements.bind("find_definition_steps", named{"definitions": numbers})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	var (
+		number, handler     int32
+		n                   workflow.Node
+		kind, traits        int16
+		children, parents   []int32
+		queue               *int16
+		sleep, startTimeout int64
+		fingerprint         []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{
+		&number, &n.Name, &kind, &traits, &n.Pending, &children, &parents, &queue, &handler, &sleep, &startTimeout, &fingerprint,
+	}, func() error {
+		d := into[number]
+		node := n
+		node.Kind, node.Traits = workflow.StepKind(kind), workflow.Traits(traits)
+		node.Children, node.Parents = unpackChildren(children), unpackParents(parents)
+		node.Sleep, node.StartTimeout = time.Duration(sleep), time.Duration(startTimeout)
+		copy(node.Fingerprint[:], fingerprint)
+		q := int16(0)
+		if queue != nil {
+			q = *queue
+		}
+		d.handlers, d.queues = append(d.handlers, handler), append(d.queues, q)
+		if node.Traits.Has(workflow.TraitOnFailure) {
+			*d.graph.OnFailure = node
+		} else {
+			d.graph.Nodes = append(d.graph.Nodes, node)
+		}
+		return nil
+	})
+	return err
+}
+
+// nameQueues writes the names of queues into a graph that was read.
+func (s *Store) nameQueues(ctx context.Context, on querier, d *definition) error {
+	for step, number := range d.queues {
+		if number == 0 {
+			continue
+		}
+		name, err := s.nameQueue(ctx, on, number)
+		if err != nil {
+			return err
+		}
+		d.node(int32(step)).Queue = name
+	}
+	return nil
+}
+
+// index fills in what follows from the graph.
+func (d *definition) index() {
+	d.steps = make(map[string]int32, len(d.graph.Nodes))
+	d.plain = true
+	for i := range d.graph.Nodes {
+		n := &d.graph.Nodes[i]
+		d.steps[n.Name] = int32(i)
+		if n.Pending > 0 {
+			continue
+		}
+		d.roots = append(d.roots, int32(i))
+		if n.Kind != workflow.Func || n.StartTimeout > 0 {
+			d.plain = false
+		}
+	}
+}
+
+// childShift makes room for the kind of the edge and whether a condition hangs
+// on it.
+const (
+	childShift       = 3
+	childConditioned = 1 << 2
+	childKind        = 1<<2 - 1
+)
+
+func packChildren(children []workflow.Child) []int32 {
+	packed := make([]int32, len(children))
+	for i, c := range children {
+		packed[i] = c.Step<<childShift | int32(c.Kind)
+		if c.Conditioned {
+			packed[i] |= childConditioned
+		}
+	}
+	return packed
+}
+
+func unpackChildren(packed []int32) []workflow.Child {
+	if len(packed) == 0 {
+		return nil
+	}
+	children := make([]workflow.Child, len(packed))
+	for i, p := range packed {
+		children[i] = workflow.Child{
+			Step: p >> childShift, Kind: workflow.EdgeKind(p & childKind), Conditioned: p&childConditioned != 0,
+		}
+	}
+	return children
+}
+
+func unpackParents(parents []int32) []int32 {
+	if len(parents) == 0 {
+		return nil
+	}
+	return append([]int32(nil), parents...)
+}
+
+func hashBytes(hashes []workflow.Hash) [][]byte {
+	all := make([][]byte, len(hashes))
+	for i := range hashes {
+		all[i] = hashes[i][:]
+	}
+	return all
+}
+
+// tasks returns the rows that a run of the graph starts from.
+func (d *definition) tasks() []lifecycle.Task {
+	tasks := make([]lifecycle.Task, len(d.graph.Nodes))
+	for i := range tasks {
+		tasks[i] = lifecycle.NewTask(int32(i), &d.graph.Nodes[i])
+	}
+	return tasks
+}

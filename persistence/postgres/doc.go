@@ -1,0 +1,28 @@
+// Package postgres keeps everything in PostgreSQL: the adapter of
+// persistence.Store that the product uses.
+//
+// Every statement is a file of sql/, with a header that says who calls it,
+// which locks it takes in which order, and the index it relies on. Rules about
+// runs and tasks are in package lifecycle; this package loads rows under locks,
+// asks lifecycle.Decide and writes the answer set-wise. There is one exception:
+// a batch of plain successes takes the fast path, one statement that equals
+// Decide for runs that are not slow (sql/record_fast.sql).
+//
+// # Locks, in order
+//
+//	pods (key share: only the living write) → workflow_runs by id →
+//	tasks by (run, step) → tenant_groups by (queue, group) → inserts
+//
+// A writer locks its runs in a statement of its own, so that the next one sees
+// what the previous holder wrote. Only then may a statement find a row's ctid
+// and update by it: by ctid and primary key, because statistics cannot turn
+// that into a scan, and by ctid alone rows of two tables could be confused.
+// Claims stand outside: they lock queue rows and queued tasks and pass over
+// what they do not get, so they wait for nobody.
+//
+// # Sessions
+//
+// The store has a small pool of its own. Its sessions do without JIT, hash
+// joins and custom plans, and give up locks within seconds when they are
+// frozen; none of it depends on the database's or the role's settings.
+package postgres

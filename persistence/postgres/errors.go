@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// errRowsLost: a decision was made on a row that was not there to be written.
+// The locks forbid it, so the transaction is rolled back and made again.
+var errRowsLost = fmt.Errorf("%w: a row changed under its lock", persistence.ErrConflict)
+
+// errLockTimeout: somebody holds a lock for longer than lock_timeout.
+var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistence.ErrConflict)
+
+// SQLSTATE codes and classes that decide what a caller can do.
+const (
+	codeLockNotAvailable = "55P03"
+	codeQueryCanceled    = "57014"
+	codeReadOnly         = "25006"
+	codeIdleInTx         = "25P03"
+	codeUniqueViolation  = "23505"
+	codePlanChanged      = "0A000"
+	codeNoStatement      = "26000"
+
+	classCardinality = "21"
+	classData        = "22"
+	classIntegrity   = "23"
+	classRollback    = "40"
+	classLimit       = "54"
+	classConnection  = "08"
+	classResources   = "53"
+	classOperator    = "57"
+	classSystem      = "58"
+)
+
+// translate turns what pgx returns into what a caller of the ports can act on.
+// It is the only place where that is decided, and it looks at codes only.
+func translate(err error) error {
+	if err == nil || translated(err) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		// Whatever went wrong on the way to the server or back: nobody knows
+		// whether the transaction was committed.
+		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
+	}
+	switch pg.Code {
+	case codeLockNotAvailable:
+		return fmt.Errorf("%w: %w", errLockTimeout, err)
+	case codeQueryCanceled, codeUniqueViolation, codePlanChanged, codeNoStatement:
+		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
+	case codeReadOnly, codeIdleInTx:
+		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
+	}
+	switch pg.Code[:2] {
+	case classRollback:
+		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
+	case classCardinality, classData, classIntegrity, classLimit:
+		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+	case classConnection, classResources, classOperator, classSystem:
+		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
+	}
+	return err
+}
+
+// translated reports whether an error is one of ours already.
+func translated(err error) bool {
+	for _, known := range []error{
+		persistence.ErrUnavailable, persistence.ErrConflict, persistence.ErrBadRow, persistence.ErrPodDead,
+		persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// retriesMax bounds how often a transaction that the database rolled back is
+// made again before the caller hears of it.
+const retriesMax = 4
+
+// retry calls do again while the database rolls it back for reasons that are
+// over at once: serialization failures, deadlocks, a statement to be prepared
+// anew. A lock that was not granted is the caller's to work around.
+func retry(ctx context.Context, do func(context.Context) error) error {
+	var err error
+	for range retriesMax {
+		err = translate(do(ctx))
+		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, errLockTimeout) || hasCode(err, codeQueryCanceled) {
+			return err
+		}
+	}
+	return err
+}
+
+func hasCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
+}

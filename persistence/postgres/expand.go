@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// begin adds a run that gets its tasks in this pass and starts it, unless it
+// has to wait for its instant. It reports whether the run is plain: its first
+// tasks go straight into the queue, which takes no decision.
+func (p *pass) begin(r *run, tr *persistence.Trigger) bool {
+	p.runs = append(p.runs, r)
+	p.byID[r.id] = r
+	waits := tr.At.After(p.now)
+	if r.definition.plain && !waits && len(tr.Edges) == 0 {
+		for _, step := range r.definition.roots {
+			r.decision.Enqueued = append(r.decision.Enqueued, lifecycle.Enqueue{Step: step, Lane: lifecycle.LaneNew})
+		}
+		r.plain = true
+		return true
+	}
+	p.prepare(r, tr.Edges)
+	if waits {
+		p.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: tr.At})
+		return false
+	}
+	r.facts = []lifecycle.Fact{lifecycle.RunStarted{}}
+	return false
+}
+
+// prepare gives a run the tasks of its definition, with what conditions on the
+// input say about them.
+func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
+	tasks := r.definition.tasks()
+	r.core = r.definition.newRun(edges)
+	r.tasks, r.complete, r.touched = make(map[int32]*task, len(tasks)), true, map[int32]bool{}
+	for i := range tasks {
+		step := int32(i)
+		r.tasks[step] = &task{
+			Task: tasks[i], handler: r.definition.handlers[step], queue: r.definition.queueOf(step, r.queue),
+		}
+	}
+	for _, e := range r.definition.edges(edges) {
+		child := r.tasks[e.Child]
+		if child == nil {
+			continue // the failure handler's name
+		}
+		child.Flags |= e.Flags
+		child.Error, child.WakeAt = e.Error, e.WakeAt
+		r.touched[e.Child] = true
+	}
+}
+
+func (p *pass) setTimer(r *run, t lifecycle.Timer) { r.decision.Timers = append(r.decision.Timers, t) }
+
+// queueExpansion adds the tasks of the runs that this pass began.
+func (p *pass) queueExpansion(b *batch) {
+	var ids uuids
+	var definitions []int32
+	var queues []int16
+	var plain []bool
+	for _, r := range p.runs {
+		ids, definitions = append(ids, r.id), append(definitions, r.number)
+		queues, plain = append(queues, r.queue), append(plain, r.plain)
+	}
+	b.add("expand_runs", named{
+		"runs": ids, "definitions": definitions, "queues": queues, "plain": plain, "now": instant(p.now),
+	})
+}
+
+// submission is a row of the intake table.
+type submission struct {
+	id      int64
+	trigger persistence.Trigger // run, tenant, instant and conditions only
+}
+
+// DrainIntake implements persistence.Intake.
+func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
+	var out persistence.Drained
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
+		return err
+	})
+	if err != nil {
+		return persistence.Drained{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (persistence.Drained, error) {
+	t := newTriggering(s, tx, nil, names{})
+	taken, err := t.take(ctx, limit+1)
+	if err != nil {
+		return persistence.Drained{}, err
+	}
+	out := persistence.Drained{More: len(taken) > limit}
+	taken = taken[:min(len(taken), limit)]
+	if len(taken) == 0 {
+		return out, s.readClock(ctx, tx, &out.Now)
+	}
+	wants := make([]want, len(taken))
+	for i := range taken {
+		wants[i] = want{run: taken[i].trigger.Run}
+	}
+	if err := t.load(ctx, wants, lockFree); err != nil {
+		return out, err
+	}
+	done, count, err := t.expand(ctx, taken)
+	if err != nil {
+		return out, err
+	}
+	b := s.newBatch()
+	b.add("delete_intake", named{"ids": done})
+	if count > 0 {
+		t.queueStarts(b)
+		t.queueExpansion(b)
+		if err := t.decide(ctx); err != nil {
+			return out, err
+		}
+	}
+	t.gather() // in the order of the submissions
+	if err := t.write(ctx, b); err != nil {
+		return out, err
+	}
+	out.Now, out.Count, out.Wake = t.now, count, t.wake
+	return out, nil
+}
+
+// take locks the oldest submissions.
+func (t *triggering) take(ctx context.Context, limit int) ([]submission, error) {
+	text, args := t.s.statements.bind("take_intake", named{"limit": limit})
+	rows, err := t.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (submission, error) {
+		var sub submission
+		var at *time.Time
+		var edges []byte
+		if err := row.Scan(&sub.id, (*[16]byte)(&sub.trigger.Run), &at, &edges); err != nil {
+			return sub, err
+		}
+		sub.trigger.At = orZero(at)
+		var err error
+		sub.trigger.Edges, err = decodeEdges(edges)
+		return sub, err
+	})
+}
+
+// expand begins the runs of submissions and returns which rows are done with.
+// Runs that were canceled meanwhile never start; those of tenants that get no
+// group stay.
+func (t *triggering) expand(ctx context.Context, taken []submission) (done []int64, count int, err error) {
+	locked := t.byID
+	t.runs, t.byID = nil, nil
+	t.found.tenants, err = t.drainTenants(ctx, locked)
+	if err != nil {
+		return nil, 0, err
+	}
+	t.byID = locked
+	for i := range taken {
+		sub := &taken[i]
+		r := locked[sub.trigger.Run]
+		if r == nil {
+			continue // held by a cancel right now
+		}
+		if !r.core.State.Terminal() {
+			r.group = t.found.tenants[r.tenant]
+			if r.group == 0 {
+				continue
+			}
+			t.begin(r, &sub.trigger)
+			count++
+		}
+		done = append(done, sub.id)
+	}
+	return done, count, nil
+}
+
+// queueStarts adds the writes of the runs that drain began.
+func (t *triggering) queueStarts(b *batch) {
+	var ids uuids
+	var groups []int32
+	var plain []bool
+	for _, r := range t.runs {
+		ids, groups, plain = append(ids, r.id), append(groups, r.group), append(plain, r.plain)
+	}
+	b.add("start_runs", named{"runs": ids, "groups": groups, "plain": plain, "now": instant(t.now)}).QueryRow(wrote(len(ids)))
+}

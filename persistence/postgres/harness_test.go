@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+func TestMain(m *testing.M) {
+	pgtest.Main(m, map[string]string{"shared_buffers": "256MB", "deadlock_timeout": "200ms"})
+}
+
+// database is a migrated schema of its own with a user's pool and a store.
+type database struct {
+	t      testing.TB
+	schema string
+	user   *pgxpool.Pool
+	store  *Store
+}
+
+// openDatabase returns a fresh database. Options fill in what is not theirs.
+func openDatabase(t testing.TB, options Options) *database {
+	t.Helper()
+	user, err := pgxpool.New(t.Context(), pgtest.Database(t))
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	return openSchema(t, user, options)
+}
+
+func openSchema(t testing.TB, user *pgxpool.Pool, options Options) *database {
+	t.Helper()
+	if options.Schema == "" {
+		options.Schema = migrations.DefaultSchema
+	}
+	_, err := migrations.Migrate(t.Context(), user, options.Schema)
+	require.NoError(t, err)
+	options.Pool = user
+	store, err := Open(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return &database{t: t, schema: pgx.Identifier{options.Schema}.Sanitize(), user: user, store: store}
+}
+
+// exec runs a statement in which {schema} stands for the schema.
+func (d *database) exec(sql string, args ...any) {
+	d.t.Helper()
+	_, err := d.user.Exec(d.t.Context(), strings.ReplaceAll(sql, "{schema}", d.schema), args...)
+	require.NoError(d.t, err)
+}
+
+// value returns one value of the database.
+func value[T any](d *database, sql string, args ...any) T {
+	d.t.Helper()
+	var v T
+	require.NoError(d.t, d.user.QueryRow(d.t.Context(), strings.ReplaceAll(sql, "{schema}", d.schema), args...).Scan(&v))
+	return v
+}
+
+// harness is what the contract needs of a database.
+func (d *database) harness() storetest.Harness {
+	d.exec(fmt.Sprintf(`
+		alter table {schema}.tasks add check (output <> '%[1]s'::bytea);
+		alter table {schema}.task_progress add check (progress <> '%[1]s'::bytea);
+		alter table {schema}.workflow_runs add check (input <> '%[1]s'::bytea)`, storetest.BadPayload))
+	return storetest.Harness{
+		Store:    d.store,
+		Begin:    d.begin,
+		Advance:  d.advance,
+		Snapshot: d.snapshot,
+		Analyze:  d.analyze,
+	}
+}
+
+func (d *database) begin(ctx context.Context) (storetest.Tx, error) {
+	tx, err := d.user.Begin(ctx)
+	return storetest.Tx{Value: tx, Commit: tx.Commit, Rollback: tx.Rollback}, err
+}
+
+// analyze gathers statistics as autovacuum would.
+func (d *database) analyze(ctx context.Context) error {
+	for _, table := range []string{
+		"workflow_runs", "tasks", "task_events", "ready_queue", "tenant_groups", "frontiers", "claims", "pods", "durable_timers",
+		"definition_steps", "run_keys", "tenants", "parked_tasks", "task_progress", "intake", "leader_epoch",
+	} {
+		if _, err := d.user.Exec(ctx, "vacuum analyze "+d.schema+"."+table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance shifts every instant that the store compares with its clock.
+func (d *database) advance(ctx context.Context, by time.Duration) error {
+	sql := strings.ReplaceAll(`with t as (
+			update {schema}.durable_timers set wake_at = wake_at - $1::bigint * interval '1 microsecond'
+		)
+		update {schema}.pods set expires_at = expires_at - $1::bigint * interval '1 microsecond'`, "{schema}", d.schema)
+	_, err := d.user.Exec(ctx, sql, by.Microseconds())
+	return err
+}

@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// ExpirePods implements persistence.Housekeeping. Tasks of runs that somebody
+// holds for too long are left for the next call.
+func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+	var out persistence.Expired
+	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+		var err error
+		out, err = s.expire(ctx, tx, maxLost, limit, mode)
+		return err
+	})
+	if err != nil {
+		return persistence.Expired{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) expire(ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking) (persistence.Expired, error) {
+	out := persistence.Expired{}
+	text, args := s.statements.bind("expire_pods", named{})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return out, err
+	}
+	if out.Pods, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+		return out, err
+	}
+	slices.Sort(out.Pods)
+	var taken []heldTask
+	if len(out.Pods) > 0 {
+		if taken, err = s.heldTasks(ctx, tx, out.Pods, limit+1); err != nil {
+			return out, err
+		}
+	}
+	more := len(taken) > limit
+	left := leftover(taken, limit)
+	taken = taken[:min(len(taken), limit)]
+	p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)}, mode)
+	if err != nil {
+		return out, err
+	}
+	gone := slices.Clone(out.Pods)
+	if more {
+		gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod >= left })
+	}
+	for _, h := range taken {
+		if p.byID[h.task.Run] == nil { // left out
+			gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod == h.pod })
+			continue
+		}
+		out.Tasks++
+	}
+	out.Now, out.Wake = p.now, p.wake
+	return out, s.closeExpiry(ctx, tx, gone, &out)
+}
+
+// leftover returns the first pod that has tasks beyond the limit. Held tasks
+// are listed by pod, so all later pods have too.
+func leftover(taken []heldTask, limit int) int64 {
+	if len(taken) <= limit {
+		return 0
+	}
+	return taken[limit].pod
+}
+
+// closeExpiry removes the pods of which nothing is left and counts the rest.
+func (s *Store) closeExpiry(ctx context.Context, tx pgx.Tx, gone []int64, out *persistence.Expired) error {
+	b := s.newBatch()
+	if len(gone) > 0 {
+		b.add("delete_pods", named{"pods": gone})
+	}
+	b.add("count_pods", named{}).QueryRow(func(row pgx.Row) error {
+		var next *time.Time
+		err := row.Scan(&out.Live, &next)
+		out.NextExpiry = orZero(next)
+		return err
+	})
+	return send(ctx, tx, b)
+}
+
+// ParkTasks implements persistence.Housekeeping.
+func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	var out persistence.Parked
+	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, _ locking) error {
+		var err error
+		out, err = s.park(ctx, tx, limit)
+		return err
+	})
+	if err != nil {
+		return persistence.Parked{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Parked, error) {
+	var out persistence.Parked
+	p := s.newPass(tx)
+	b := s.newBatch()
+	b.add("park_tasks", named{"limit": limit}).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Parked) })
+	b.add("parked_tasks", named{"limit": limit}).Query(func(rows pgx.Rows) error {
+		var err error
+		p.enqueued, err = pgx.CollectRows(rows, scanParked)
+		return err
+	})
+	if err := send(ctx, tx, b); err != nil {
+		return out, err
+	}
+	if len(p.enqueued) == 0 {
+		return out, nil
+	}
+	if err := p.allot(ctx); err != nil {
+		return out, err
+	}
+	out.Unparked, out.Wake = len(p.enqueued), p.wake
+	b = s.newBatch()
+	var ids uuids
+	var steps []int32
+	for _, e := range p.enqueued {
+		ids, steps = append(ids, e.run.id), append(steps, e.step)
+	}
+	b.add("delete_parked", named{"runs": ids, "steps": steps})
+	p.queueReady(b)
+	return out, send(ctx, tx, b)
+}
+
+// scanParked reads a row of parked_tasks as something to enqueue.
+func scanParked(row pgx.CollectableRow) (enqueued, error) {
+	e := enqueued{run: &run{}}
+	var place int64
+	err := row.Scan((*[16]byte)(&e.run.id), &e.step, &e.queue, &e.handler, &place, &e.suspect)
+	e.run.group, e.lane, _ = lifecycle.SplitFairID(place)
+	return e, err
+}

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Options say where a store is. Pool is required; everything else has a
+// default.
+type Options struct {
+	// Pool is the user's pool. Steps with InTx run on it; its settings are
+	// where the store's own pool connects to, unless Direct is given. It stays
+	// the caller's.
+	Pool *pgxpool.Pool
+	// Direct is where the store's own pool connects to instead, past a pooling
+	// proxy. Nil: where Pool does.
+	Direct *pgx.ConnConfig
+	// Schema of the tables; "": troupe.
+	Schema string
+	// PoolSize is how many connections the store's own pool has at most; 0: 6.
+	// The claimer, the journal, the intake, the pulse and the leader use one
+	// each at a time.
+	PoolSize int32
+	// ApplicationName shows in pg_stat_activity; "": troupe.
+	ApplicationName string
+	// Tracer sees every statement of the store's own pool; nil: the tracer of
+	// where it connects to, if any.
+	Tracer pgx.QueryTracer
+	// TenantsMax bounds the number of tenants; 0: lifecycle.GroupMax.
+	TenantsMax int32
+}
+
+// defaultPoolSize is the size of a store's own pool, see Options.PoolSize.
+const defaultPoolSize = 6
+
+// Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
+type Store struct {
+	pool       *pgxpool.Pool // our own
+	user       *pgxpool.Pool
+	schema     string
+	tenantsMax int32
+	statements statements
+	catalog    *catalog
+}
+
+var _ persistence.Store = (*Store)(nil)
+
+// Open connects to a schema that migrations.Migrate has brought up to date. It
+// checks that the database answers. Close gives the connections back.
+func Open(ctx context.Context, options Options) (*Store, error) {
+	if options.Pool == nil {
+		return nil, errors.New("open store: the pool is nil")
+	}
+	if options.Schema == "" {
+		options.Schema = "troupe"
+	}
+	if options.TenantsMax == 0 {
+		options.TenantsMax = lifecycle.GroupMax
+	}
+	statements, err := loadStatements(options.Schema)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, ownPool(options))
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{
+		pool: pool, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		statements: statements, catalog: newCatalog(),
+	}
+	if err := s.loadQueues(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return s, nil
+}
+
+// Close closes the store's own connections and waits for statements in flight.
+func (s *Store) Close() { s.pool.Close() }
+
+// ownPool derives the configuration of the store's own pool.
+func ownPool(options Options) *pgxpool.Config {
+	config := options.Pool.Config()
+	if options.Direct != nil {
+		config.ConnConfig = options.Direct.Copy()
+		config.BeforeConnect = nil // it prepares connections to somewhere else
+	}
+	// The user's hooks may change sessions in ways that are not ours.
+	config.AfterConnect, config.PrepareConn, config.AfterRelease, config.BeforeClose = nil, nil, nil, nil
+	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
+	config.AfterConnect = keepCommitsDurable
+	config.MinConns, config.MinIdleConns = 0, 0
+	config.MaxConns = options.PoolSize
+	if config.MaxConns <= 0 {
+		config.MaxConns = defaultPoolSize
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	config.ConnConfig.StatementCacheCapacity = statementsMax
+	if options.Tracer != nil {
+		config.ConnConfig.Tracer = options.Tracer
+	}
+	params := maps.Clone(config.ConnConfig.RuntimeParams)
+	if params == nil {
+		params = map[string]string{}
+	}
+	delete(params, "options") // the user's settings; ours are complete
+	maps.Copy(params, sessionSettings())
+	params["application_name"] = "troupe"
+	if options.ApplicationName != "" {
+		params["application_name"] = options.ApplicationName
+	}
+	config.ConnConfig.RuntimeParams = params
+	return config
+}
+
+// statementsMax holds every statement of the store prepared in a session.
+const statementsMax = 256
+
+// sessionSettings are those of every connection of the store's own pool,
+// whatever the server, the database or the role say.
+func sessionSettings() map[string]string {
+	settings := statementSettings()
+	maps.Copy(settings, map[string]string{
+		// A frozen process keeps no locks.
+		"idle_in_transaction_session_timeout": "2000",
+		// Statements mean the same everywhere.
+		"timezone": "UTC", "datestyle": "ISO", "intervalstyle": "postgres",
+		"default_transaction_isolation": "read committed", "standard_conforming_strings": "on",
+	})
+	return settings
+}
+
+// statementSettings are those that the store's statements need in whatever
+// session they run.
+func statementSettings() map[string]string {
+	return map[string]string{
+		// Plans must not depend on statistics, and the short statements of
+		// batches must not be compiled: it divides throughput by fifty.
+		"jit": "off", "plan_cache_mode": "force_generic_plan",
+		"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off",
+		// Nobody waits for a lock for long.
+		"lock_timeout": "2000", "statement_timeout": "30000",
+		"search_path": "pg_catalog",
+	}
+}
+
+// keepCommitsDurable turns synchronous_commit on where it is off: an answer
+// means that the commit survives a crash. Stricter settings stay.
+func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `select set_config('synchronous_commit', 'on', false)
+		where current_setting('synchronous_commit') = 'off'`)
+	return err
+}

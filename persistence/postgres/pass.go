@@ -1,0 +1,266 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// pass is one transaction of the slow path: runs are locked and loaded,
+// lifecycle decides, and all that it decided is written, or nothing. It is
+// used once.
+type pass struct {
+	s        *Store
+	tx       pgx.Tx
+	now      time.Time
+	runs     []*run // in the order in which they were asked for
+	byID     map[workflow.RunID]*run
+	enqueued []enqueued
+	wake     persistence.Wake
+}
+
+// enqueued is a task that became ready in this pass.
+type enqueued struct {
+	run     *run
+	step    int32
+	handler int32
+	queue   int16
+	lane    lifecycle.Lane
+	suspect bool
+	place   int64 // fair id, once given
+}
+
+// want says which rows of a run a fact needs.
+type want struct {
+	run   workflow.RunID
+	steps []int32 // these and their children
+	open  bool    // every task that has not ended
+}
+
+// locking says what to do about runs that somebody else holds.
+type locking uint8
+
+const (
+	lockWaiting locking = iota // wait for them, for lock_timeout
+	lockFree                   // leave them out
+)
+
+func (s *Store) newPass(tx pgx.Tx) *pass { return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}} }
+
+// load locks the runs and loads them with the wanted tasks, in one round trip
+// unless somebody else may hold one. Runs that do not exist, or were left out,
+// are missing afterwards.
+func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
+	ids := make(uuids, len(wants))
+	for i, w := range wants {
+		ids[i] = w.run
+	}
+	b := p.s.newBatch()
+	if mode == lockFree {
+		free, err := p.lockFree(ctx, ids)
+		if err != nil {
+			return err
+		}
+		ids = slices.DeleteFunc(ids, func(id workflow.RunID) bool { return !free[id] })
+		wants = slices.DeleteFunc(slices.Clone(wants), func(w want) bool { return !free[w.run] })
+	} else {
+		b.add("lock_runs", named{"runs": ids})
+	}
+	b.add("load_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
+		runs, err := pgx.CollectRows(rows, scanRun)
+		for _, r := range runs {
+			p.byID[r.id] = r
+		}
+		return err
+	})
+	p.queueTasks(b, wants)
+	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&p.now) })
+	if err := send(ctx, p.tx, b); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if r := p.byID[id]; r != nil && !r.listed {
+			r.listed = true
+			p.runs = append(p.runs, r)
+		}
+	}
+	return p.define(ctx)
+}
+
+// lockFree locks the runs that nobody else holds and returns which those are.
+func (p *pass) lockFree(ctx context.Context, ids uuids) (map[workflow.RunID]bool, error) {
+	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	free := make(map[workflow.RunID]bool, len(ids))
+	var id [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		free[id] = true
+		return nil
+	})
+	return free, err
+}
+
+// define fills in the definitions of the runs.
+func (p *pass) define(ctx context.Context) error {
+	for _, r := range p.runs {
+		d, err := p.s.definitionOf(ctx, p.tx, r.number)
+		if err != nil {
+			return err
+		}
+		r.definition = d
+		r.core.Policy, r.core.Steps, r.core.HasHandler = d.graph.Policy, int32(len(d.graph.Nodes)), d.graph.OnFailure != nil
+	}
+	return nil
+}
+
+// queueTasks adds the statements that load tasks to a batch.
+func (p *pass) queueTasks(b *batch, wants []want) {
+	var ids, open uuids
+	var steps []int32
+	for _, w := range wants {
+		if w.open {
+			open = append(open, w.run)
+		}
+		for _, step := range w.steps {
+			ids, steps = append(ids, w.run), append(steps, step)
+		}
+	}
+	keep := func(rows pgx.Rows) error {
+		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			id, t, err := scanTask(row)
+			if r := p.byID[id]; r != nil {
+				r.tasks[t.Step] = t
+			}
+			return struct{}{}, err
+		})
+		return err
+	}
+	if len(ids) > 0 {
+		b.add("load_tasks", named{"runs": ids, "steps": steps}).Query(keep)
+	}
+	if len(open) > 0 {
+		b.add("load_open_tasks", named{"runs": open}).Query(func(rows pgx.Rows) error {
+			for _, id := range open {
+				if r := p.byID[id]; r != nil {
+					r.complete = true
+				}
+			}
+			return keep(rows)
+		})
+	}
+}
+
+// decisionsMax bounds how often a decision is made again with more rows: with
+// the tasks named and their children, then with all that have not ended, then
+// with those that have and are named all the same.
+const decisionsMax = 4
+
+var errUndecided = errors.New("a decision asks for rows that do not exist")
+
+// decide applies the facts of every run.
+func (p *pass) decide(ctx context.Context) error {
+	undecided := p.runs
+	for range decisionsMax {
+		var wants []want
+		var missing []*run
+		for _, r := range undecided {
+			if len(r.facts) == 0 {
+				continue
+			}
+			r.decision = lifecycle.Decide(r.core, r.rows(), r.facts, p.now)
+			if r.decision.MissingAll || len(r.decision.Missing) > 0 {
+				missing = append(missing, r)
+				wants = append(wants, want{run: r.id, steps: r.decision.Missing, open: true})
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		b := p.s.newBatch()
+		p.queueTasks(b, wants)
+		if err := send(ctx, p.tx, b); err != nil {
+			return err
+		}
+		undecided = missing
+	}
+	return errUndecided
+}
+
+// gather collects what became ready and what others wait for, once all runs
+// are decided.
+func (p *pass) gather() {
+	for _, r := range p.runs {
+		for _, e := range r.decision.Enqueued {
+			handler, queue := r.target(e.Step)
+			p.enqueued = append(p.enqueued, enqueued{
+				run: r, step: e.Step, handler: handler, queue: queue, lane: e.Lane, suspect: e.Suspect,
+			})
+		}
+		for _, t := range r.decision.Timers {
+			p.noteTimer(t.At)
+		}
+		if r.decision.Ended {
+			p.wake.Ended = append(p.wake.Ended, r.id)
+		}
+	}
+}
+
+// target returns where a task that became ready waits, and for whom.
+func (r *run) target(step int32) (handler int32, queue int16) {
+	if t := r.tasks[step]; t != nil {
+		return t.handler, t.queue
+	}
+	return r.definition.handlers[step], r.definition.queueOf(step, r.queue)
+}
+
+func (p *pass) noteTimer(at time.Time) {
+	if p.wake.NextTimer.IsZero() || at.Before(p.wake.NextTimer) {
+		p.wake.NextTimer = at
+	}
+}
+
+// byTask brings what became ready into the order of runs and steps, which does
+// not depend on how the batch was put together.
+func (p *pass) byTask() {
+	slices.SortStableFunc(p.enqueued, func(a, b enqueued) int {
+		if c := bytes.Compare(a.run.id[:], b.run.id[:]); c != 0 {
+			return c
+		}
+		return int(a.step) - int(b.step)
+	})
+}
+
+// finish decides, gives out places and writes everything.
+func (p *pass) finish(ctx context.Context, b *batch) error {
+	if err := p.decide(ctx); err != nil {
+		return err
+	}
+	p.gather()
+	p.byTask()
+	return p.write(ctx, b)
+}
+
+// write gives out places and sends b, with everything that was decided added
+// to it, in one round trip.
+func (p *pass) write(ctx context.Context, b *batch) error {
+	if err := p.allot(ctx); err != nil {
+		return err
+	}
+	p.queueRuns(b)
+	p.queueTaskRows(b)
+	p.queueEvents(b)
+	p.queueTimers(b)
+	p.queueReady(b)
+	return send(ctx, p.tx, b)
+}

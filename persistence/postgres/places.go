@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// counterKey names the counters of a tenant in a queue.
+type counterKey struct {
+	queue int16
+	group int32
+}
+
+// counts are how many places of each lane are given out at once.
+type counts [2]int64
+
+// allot gives every task that became ready its place in its queue, in order.
+func (p *pass) allot(ctx context.Context) error {
+	if len(p.enqueued) == 0 {
+		return nil
+	}
+	asked := map[counterKey]counts{}
+	for _, e := range p.enqueued {
+		k := counterKey{e.queue, e.run.group}
+		c := asked[k]
+		c[e.lane]++
+		asked[k] = c
+	}
+	last, err := p.s.allotBlocks(ctx, p.tx, asked)
+	if err != nil {
+		return err
+	}
+	given := map[counterKey]counts{}
+	ready := map[int16]int{}
+	for i := range p.enqueued {
+		e := &p.enqueued[i]
+		k := counterKey{e.queue, e.run.group}
+		g := given[k]
+		g[e.lane]++
+		given[k] = g
+		block := last[k][e.lane] - asked[k][e.lane] + g[e.lane]
+		e.place = lifecycle.FairID(e.run.group, e.lane, block)
+		ready[e.queue]++
+	}
+	p.wake.Ready, err = p.s.ready(ctx, p.tx, ready)
+	return err
+}
+
+// allotBlocks moves counters on and returns where they stand afterwards.
+func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey]counts) (map[counterKey]counts, error) {
+	var (
+		queues            []int16
+		groups            []int32
+		continuing, fresh []int64
+	)
+	for k, c := range asked {
+		queues, groups = append(queues, k.queue), append(groups, k.group)
+		continuing, fresh = append(continuing, c[lifecycle.LaneContinuing]), append(fresh, c[lifecycle.LaneNew])
+	}
+	text, args := s.statements.bind("allot_blocks", named{
+		"queues": queues, "groups": groups, "continuing": continuing, "fresh": fresh,
+	})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[counterKey]counts, len(asked))
+	var k counterKey
+	var c counts
+	_, err = pgx.ForEachRow(rows, []any{&k.queue, &k.group, &c[lifecycle.LaneContinuing], &c[lifecycle.LaneNew]}, func() error {
+		last[k] = c
+		return nil
+	})
+	if err == nil && len(last) != len(asked) {
+		return nil, errRowsLost
+	}
+	return last, err
+}
+
+// ready names the queues in which tasks became claimable.
+func (s *Store) ready(ctx context.Context, on querier, counts map[int16]int) ([]persistence.Ready, error) {
+	var list []persistence.Ready
+	for number, count := range counts {
+		name, err := s.nameQueue(ctx, on, number)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, persistence.Ready{Queue: name, Count: count})
+	}
+	return sortReady(list), nil
+}
+
+func sortReady(list []persistence.Ready) []persistence.Ready {
+	slices.SortFunc(list, func(a, b persistence.Ready) int { return strings.Compare(a.Queue, b.Queue) })
+	return list
+}

@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// JoinPod implements persistence.Lease.
+func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64, now time.Time, err error) {
+	if _, err := s.RegisterDefinitions(ctx, nil, pod.Queues); err != nil {
+		return 0, time.Time{}, err
+	}
+	text, args := s.statements.bind("join_pod", named{
+		"name": lifecycle.CleanText(pod.Name), "version": lifecycle.CleanText(pod.Version), "slots": pod.Slots,
+		"ttl": pod.TTL.Microseconds(), "queues": orEmpty(pod.Queues), "handlers": orEmpty(pod.Handlers),
+	})
+	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&id, &now) })
+	return id, now, err
+}
+
+// RenewPod implements persistence.Lease: one statement, autocommitted.
+func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
+	var ids uuids
+	steps, epochs, progress := []int32{}, []int64{}, [][]byte{}
+	for _, h := range renewal.Held {
+		ids, steps, epochs = append(ids, h.Task.Run), append(steps, h.Task.Step), append(epochs, h.Epoch)
+		progress = append(progress, h.Progress)
+	}
+	finished := uuids{}
+	for _, claim := range renewal.Finished {
+		finished = append(finished, workflow.RunID(claim))
+	}
+	text, args := s.statements.bind("renew_pod", named{
+		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": orEmpty(ids), "steps": steps, "epochs": epochs,
+		"progress": progress, "finished": finished,
+	})
+	var out persistence.Renewed
+	err := retry(ctx, func(ctx context.Context) error {
+		var canceling, unheld [][16]byte
+		var lost, unheldSteps []int32
+		var unheldEpochs []int64
+		err := s.pool.QueryRow(ctx, text, args...).Scan(
+			&out.Now, &out.Expires, &out.Pods, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return persistence.ErrPodDead
+		}
+		out.Canceling, out.Lost, out.Unheld = nil, nil, nil
+		for _, id := range canceling {
+			out.Canceling = append(out.Canceling, id)
+		}
+		for _, ord := range lost {
+			out.Lost = append(out.Lost, renewal.Held[ord-1])
+		}
+		for i, id := range unheld {
+			out.Unheld = append(out.Unheld, persistence.Held{
+				Task: workflow.TaskID{Run: id, Step: unheldSteps[i]}, Epoch: unheldEpochs[i],
+			})
+		}
+		return err
+	})
+	if err != nil {
+		return persistence.Renewed{}, err
+	}
+	return out, nil
+}
+
+// LeavePod implements persistence.Lease.
+func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	var wake persistence.Wake
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.statements.bind("lock_pod", named{"pod": pod})
+		var id int64
+		switch err := tx.QueryRow(ctx, text, args...).Scan(&id); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil // it has left, or was declared dead: then its tasks are taken from it
+		case err != nil:
+			return err
+		}
+		taken, err := s.heldTasks(ctx, tx, []int64{pod}, math.MaxInt32)
+		if err != nil {
+			return err
+		}
+		b := s.newBatch()
+		b.add("delete_pods", named{"pods": []int64{pod}})
+		p, err := s.takeBack(ctx, tx, b, taken, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
+		wake = p.wake
+		return err
+	})
+	return wake, err
+}
+
+// heldTask is a task that a pod holds by the tables.
+type heldTask struct {
+	pod   int64
+	task  workflow.TaskID
+	epoch int64
+}
+
+func (s *Store) heldTasks(ctx context.Context, tx pgx.Tx, pods []int64, limit int) ([]heldTask, error) {
+	text, args := s.statements.bind("held_tasks", named{"pods": pods, "limit": limit})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (heldTask, error) {
+		var h heldTask
+		err := row.Scan(&h.pod, (*[16]byte)(&h.task.Run), &h.task.Step, &h.epoch)
+		return h, err
+	})
+}
+
+// takeBack ends grants, each with the same report, and sends b with it.
+func (s *Store) takeBack(
+	ctx context.Context, tx pgx.Tx, b *batch, taken []heldTask, report lifecycle.TaskReported, mode locking,
+) (*pass, error) {
+	p := s.newPass(tx)
+	var wants []want
+	at := map[workflow.RunID]int{}
+	for _, h := range taken {
+		i, ok := at[h.task.Run]
+		if !ok {
+			i = len(wants)
+			at[h.task.Run] = i
+			wants = append(wants, want{run: h.task.Run})
+		}
+		wants[i].steps = append(wants[i].steps, h.task.Step)
+	}
+	if err := p.load(ctx, wants, mode); err != nil {
+		return p, err
+	}
+	for _, h := range taken {
+		if r := p.byID[h.task.Run]; r != nil {
+			report.Step, report.Epoch, report.Pod = h.task.Step, h.epoch, h.pod
+			r.facts = append(r.facts, report)
+		}
+	}
+	return p, p.finish(ctx, b)
+}

@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// pageDefault bounds the runs of a page whose filter names no limit.
+const pageDefault = 100
+
+// Run implements persistence.Runs.
+func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (persistence.RunRow, error) {
+	rows, err := s.readRuns(ctx, tenant, uuids{id})
+	if err != nil {
+		return persistence.RunRow{}, err
+	}
+	if len(rows) == 0 {
+		return persistence.RunRow{}, persistence.ErrRunNotFound
+	}
+	return rows[0], nil
+}
+
+// ListRuns implements persistence.Runs.
+func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+	ids, err := s.listRuns(ctx, filter)
+	if err != nil || len(ids) == 0 {
+		return nil, translate(err)
+	}
+	return s.readRuns(ctx, filter.Tenant, ids)
+}
+
+func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, error) {
+	if f.Limit <= 0 {
+		f.Limit = pageDefault
+	}
+	labels, err := labelText(f.Labels)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]int16, len(f.States))
+	for i, state := range f.States {
+		states[i] = int16(state)
+	}
+	if f.Before.IsZero() {
+		f.Before = workflow.RunID(bytes.Repeat([]byte{0xff}, len(f.Before)))
+	}
+	name := "list_runs"
+	args := named{
+		"before": [16]byte(f.Before), "states": states, "labels": labels, "workflow": textOrNull(f.Workflow),
+		"limit": min(f.Limit, persistence.PageMax),
+	}
+	if f.Tenant != "" {
+		name, args["tenant"] = "list_tenant_runs", f.Tenant
+	}
+	text, values := s.statements.bind(name, args)
+	rows, err := s.pool.Query(ctx, text, values...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (workflow.RunID, error) {
+		var id [16]byte
+		err := row.Scan(&id)
+		return id, err
+	})
+}
+
+func (s *Store) readRuns(ctx context.Context, tenant string, ids uuids) ([]persistence.RunRow, error) {
+	text, args := s.statements.bind("read_runs", named{"runs": ids, "tenant": textOrNull(tenant)})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	list, err := pgx.CollectRows(rows, scanRunRow)
+	return list, translate(err)
+}
+
+func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
+	var (
+		r                                      persistence.RunRow
+		hash, labels                           []byte
+		key, reason, origin, step, class, text *string
+		started, finished                      *time.Time
+		state                                  int16
+	)
+	err := row.Scan((*[16]byte)(&r.ID), &r.Workflow, &hash, &r.Tenant, &key, &state, &r.Canceling, &reason, &origin, &labels,
+		&r.CreatedAt, &started, &finished, &r.HasOutput, &r.Output, &step, &class, &text)
+	if err != nil {
+		return r, err
+	}
+	copy(r.Definition[:], hash)
+	r.State, r.Key, r.CancelReason, r.Origin = lifecycle.State(state), orZero(key), orZero(reason), orZero(origin)
+	r.StartedAt, r.FinishedAt = orZero(started), orZero(finished)
+	r.FailedStep, r.Class, r.Error = orZero(step), orZero(class), orZero(text)
+	if labels != nil {
+		err = json.Unmarshal(labels, &r.Labels)
+	}
+	return r, err
+}
+
+// Tasks implements persistence.Runs.
+func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
+	if err := s.exists(ctx, tenant, id); err != nil {
+		return nil, err
+	}
+	text, args := s.statements.bind("read_tasks", named{"run": [16]byte(id), "tenant": tenant})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	list, err := pgx.CollectRows(rows, scanTaskRow)
+	return list, translate(err)
+}
+
+func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
+	var (
+		t                       persistence.TaskRow
+		state, traits           int16
+		pod, class, text        *string
+		wakes, started, finised *time.Time
+	)
+	err := row.Scan(&t.Step, &t.Name, &state, &traits, &t.Epoch, &t.Attempt, &t.Lost, &t.Pod, &pod, &t.Output, &class, &text,
+		&wakes, &started, &finised, &t.Parked)
+	t.State = lifecycle.State(state)
+	sleeps := workflow.Traits(traits)&(workflow.TraitSleep|workflow.TraitSleepUntil) != 0
+	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !sleeps {
+		t.Attempt++
+	}
+	t.PodName, t.Class, t.Error = orZero(pod), orZero(class), orZero(text)
+	t.WakeAt, t.StartedAt, t.FinishedAt = orZero(wakes), orZero(started), orZero(finised)
+	return t, err
+}
+
+// Events implements persistence.Runs. A position counts the events before it,
+// in the order of time.
+func (s *Store) Events(
+	ctx context.Context, tenant string, id workflow.RunID, after int64, limit int,
+) ([]lifecycle.Event, int64, error) {
+	if err := s.exists(ctx, tenant, id); err != nil {
+		return nil, 0, err
+	}
+	if limit <= 0 || limit > persistence.PageMax {
+		limit = persistence.PageMax
+	}
+	after = max(after, 0)
+	text, args := s.statements.bind("read_events", named{"run": [16]byte(id), "after": after, "limit": limit})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return nil, 0, translate(err)
+	}
+	list, err := pgx.CollectRows(rows, scanEvent)
+	return list, after + int64(len(list)), translate(err)
+}
+
+func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
+	var (
+		e               lifecycle.Event
+		kind            int16
+		pod, delay      *int64
+		attempt         *int32
+		wakes           *time.Time
+		by, class, text *string
+	)
+	err := row.Scan(&e.Step, &e.N, &kind, &e.At, &pod, &attempt, &delay, &wakes, &by, &class, &text)
+	e.Kind, e.Pod, e.Delay, e.Attempt = lifecycle.EventKind(kind), orZero(pod), time.Duration(orZero(delay)), orZero(attempt)
+	e.WakeAt, e.By, e.Class, e.Text = orZero(wakes), orZero(by), orZero(class), orZero(text)
+	return e, err
+}
+
+// Payload implements persistence.Runs.
+func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
+	text, args := s.statements.bind("read_payload", named{"run": [16]byte(task.Run), "step": task.Step})
+	var payload []byte
+	err := s.pool.QueryRow(ctx, text, args...).Scan(&payload)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, persistence.ErrRunNotFound
+	}
+	return payload, translate(err)
+}
+
+// exists fails unless a run belongs to a tenant ("": any).
+func (s *Store) exists(ctx context.Context, tenant string, id workflow.RunID) error {
+	text, args := s.statements.bind("find_run", named{"run": [16]byte(id), "tenant": tenant})
+	var found bool
+	if err := s.pool.QueryRow(ctx, text, args...).Scan(&found); err != nil {
+		return translate(err)
+	}
+	if !found {
+		return persistence.ErrRunNotFound
+	}
+	return nil
+}
+
+func textOrNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// fast stores plain successes of runs that are not slow and returns the
+// transitions that it left: those of other runs, and those that are not this
+// pod's to report.
+func (r *recording) fast(ctx context.Context, indexes []int, mode locking) (rest []int, err error) {
+	f := &fastRecord{recording: r, indexes: indexes}
+	if mode == lockWaiting && r.record.TenantLimit == 0 {
+		err = f.pipeline(ctx)
+	} else {
+		err = pgx.BeginFunc(ctx, r.s.pool, func(tx pgx.Tx) error { return f.inTx(ctx, tx, mode) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.rest(), r.merge(ctx, r.s.pool, f)
+}
+
+// fastRecord is one transaction of the fast path.
+type fastRecord struct {
+	*recording
+	indexes []int
+	busy    []int // runs left out
+	rooms   map[int32]int
+
+	alive  bool
+	now    time.Time
+	ords   []int32 // of what was recorded, counted from 1
+	ended  []pgtype.UUID
+	queues []int32 // one per child that waits now
+	grants *grantRows
+}
+
+// pipeline is the whole transaction in one round trip.
+func (f *fastRecord) pipeline(ctx context.Context) error {
+	b := f.s.newBatch()
+	f.queueAlive(b)
+	b.add("lock_runs", named{"runs": f.ids()})
+	f.queueRecord(b)
+	f.grants = f.s.queueGrants(b, f.record.Pod, f.record.Claim)
+	if err := send(ctx, f.s.pool, b); err != nil {
+		return err
+	}
+	if !f.alive {
+		return persistence.ErrPodDead
+	}
+	return nil
+}
+
+// inTx is the transaction in several round trips: runs that somebody else
+// holds are left out, or tenants' running tasks are counted first.
+func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
+	p := f.s.newPass(tx)
+	b := f.s.newBatch()
+	f.queueAlive(b)
+	if mode == lockWaiting {
+		b.add("lock_runs", named{"runs": f.ids()})
+	}
+	if err := send(ctx, tx, b); err != nil {
+		return err
+	}
+	if !f.alive {
+		return persistence.ErrPodDead
+	}
+	if mode == lockFree {
+		free, err := p.lockFree(ctx, f.ids())
+		if err != nil {
+			return err
+		}
+		f.leaveOut(free)
+	}
+	if err := f.makeRoom(ctx, tx); err != nil {
+		return err
+	}
+	b = f.s.newBatch()
+	f.queueRecord(b)
+	f.grants = f.s.queueGrants(b, f.record.Pod, f.record.Claim)
+	return send(ctx, tx, b)
+}
+
+func (f *fastRecord) ids() uuids {
+	ids := make(uuids, len(f.indexes))
+	for i, at := range f.indexes {
+		ids[i] = f.record.Transitions[at].Task.Run
+	}
+	return ids
+}
+
+func (f *fastRecord) leaveOut(free map[workflow.RunID]bool) {
+	var kept []int
+	f.busy = nil
+	for _, at := range f.indexes {
+		if free[f.record.Transitions[at].Task.Run] {
+			kept = append(kept, at)
+		} else {
+			f.busy = append(f.busy, at)
+		}
+	}
+	f.indexes = kept
+}
+
+// makeRoom finds out how many tasks more the tenants of the batch may run.
+func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
+	if f.record.TenantLimit == 0 || f.record.InlineLimit == 0 {
+		return nil
+	}
+	text, args := f.s.statements.bind("read_groups", named{"runs": f.ids()})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	groups, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return err
+	}
+	own := make([]persistence.Transition, len(f.indexes))
+	for i, at := range f.indexes {
+		own[i] = f.record.Transitions[at]
+	}
+	f.rooms, err = f.s.rooms(ctx, tx, groups, own, f.record.TenantLimit)
+	if len(f.rooms) == 0 {
+		f.rooms = map[int32]int{0: 0} // somebody else counts them all
+	}
+	return err
+}
+
+func (f *fastRecord) queueAlive(b *batch) {
+	f.alive = false
+	b.add("check_pod", named{"pod": f.record.Pod}).Query(func(rows pgx.Rows) error {
+		_, err := pgx.CollectRows(rows, func(pgx.CollectableRow) (struct{}, error) {
+			f.alive = true
+			return struct{}{}, nil
+		})
+		return err
+	})
+}
+
+func (f *fastRecord) queueRecord(b *batch) {
+	n := len(f.indexes)
+	steps, epochs, outputs := make([]int32, n), make([]int64, n), make([][]byte, n)
+	for i, at := range f.indexes {
+		t := &f.record.Transitions[at]
+		steps[i], epochs[i], outputs[i] = t.Task.Step, t.Epoch, t.Output
+	}
+	rooms, roomGroups := []int32{}, []int32{}
+	for group, room := range f.rooms {
+		rooms, roomGroups = append(rooms, int32(max(room, 0))), append(roomGroups, group)
+	}
+	queues := []int16{}
+	for _, name := range f.record.InlineQueues {
+		if number := f.s.catalog.queueNumber(name); number != 0 {
+			queues = append(queues, number)
+		}
+	}
+	b.add("record_fast", named{
+		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
+		"outputs": outputs, "inline_limit": f.record.InlineLimit, "inline_queues": queues,
+		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
+	}).QueryRow(func(row pgx.Row) error { return row.Scan(&f.now, &f.ords, &f.ended, &f.queues) })
+	f.queueProgress(b)
+}
+
+// queueProgress keeps what attempts said last, of tasks that were recorded.
+func (f *fastRecord) queueProgress(b *batch) {
+	rows := progressRows{}
+	for _, at := range f.indexes {
+		if t := &f.record.Transitions[at]; t.Progress != nil {
+			rows.add(t.Task, t.Epoch+1, t.Progress)
+		}
+	}
+	rows.queue(b, f.record.Pod)
+}
+
+// rest returns what was not recorded.
+func (f *fastRecord) rest() []int {
+	done := make(map[int32]bool, len(f.ords))
+	for _, ord := range f.ords {
+		done[ord] = true
+	}
+	var rest []int
+	for i, at := range f.indexes {
+		if !done[int32(i+1)] {
+			rest = append(rest, at)
+		}
+	}
+	return rest
+}
+
+// merge adds what the transaction did to the answer.
+func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error {
+	for _, ord := range f.ords {
+		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
+	}
+	for _, at := range f.busy {
+		r.out.Answers[at].Result = lifecycle.Busy
+	}
+	wake := persistence.Wake{}
+	for _, id := range f.ended {
+		wake.Ended = append(wake.Ended, id.Bytes)
+	}
+	counts := map[int16]int{}
+	for _, queue := range f.queues {
+		counts[int16(queue)]++
+	}
+	ready, err := r.s.ready(ctx, on, counts)
+	if err != nil {
+		return err
+	}
+	wake.Ready = ready
+	r.mergeWake(f.now, wake)
+	r.out.Grants, err = f.grants.grants(ctx, on)
+	r.loaded = err == nil
+	return err
+}
+
+// mergeWake adds what one transaction of the record changed.
+func (r *recording) mergeWake(now time.Time, wake persistence.Wake) {
+	r.out.Now = now
+	into := &r.out.Wake
+	into.Ready = sumReady(append(into.Ready, wake.Ready...))
+	into.Ended = append(into.Ended, wake.Ended...)
+	into.Canceling = append(into.Canceling, wake.Canceling...)
+	if next := wake.NextTimer; !next.IsZero() && (into.NextTimer.IsZero() || next.Before(into.NextTimer)) {
+		into.NextTimer = next
+	}
+}

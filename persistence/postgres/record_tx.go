@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// callsMax bounds how often RecordInTx calls a step function, because the
+// database rolled its transaction back.
+const callsMax = 3
+
+// Errors of what a step function does to its transaction.
+var (
+	errTxNotYours = errors.New("the engine commits this transaction, with the completion of the step, or rolls it back")
+	errTxEnded    = errors.New("the step function ended the transaction that its completion belongs to")
+	errTxAborted  = errors.New("a statement of the step function failed in its transaction, so nothing of it can be kept")
+	errNotMoved   = errors.New("the transition was not recorded")
+)
+
+// ownedTx is a transaction that a step function may use but not end.
+// Savepoints are its own.
+type ownedTx struct{ pgx.Tx }
+
+// Commit refuses.
+func (ownedTx) Commit(context.Context) error { return errTxNotYours }
+
+// Rollback refuses.
+func (ownedTx) Rollback(context.Context) error { return errTxNotYours }
+
+// RecordInTx implements persistence.Journal. fn gets a pgx.Tx of the user's
+// pool at READ COMMITTED; the engine's statements come last.
+func (s *Store) RecordInTx(
+	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	var r *recording
+	var err error
+	for range callsMax {
+		r, err = s.recordInTx(ctx, record, fn)
+		if !errors.Is(err, persistence.ErrConflict) && !rolledBack(err) {
+			break
+		}
+	}
+	switch {
+	case err == nil, errors.Is(err, errNotMoved):
+		return r.out, nil
+	case r != nil && errors.Is(err, persistence.ErrBadRow):
+		return s.recordRefused(ctx, r, err)
+	}
+	return persistence.Recorded{}, err
+}
+
+// rolledBack reports whether an error of a step function is the database's
+// wish that its transaction be made again.
+func rolledBack(err error) bool { return hasCode(err, "40001") || hasCode(err, "40P01") }
+
+// recordInTx makes the transaction once. An error of fn is returned as it is,
+// without a recording.
+func (s *Store) recordInTx(
+	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (r *recording, err error) {
+	var failed error // of fn
+	err = pgx.BeginTxFunc(ctx, s.user, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		var transition persistence.Transition
+		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
+			return failed
+		}
+		if failed = usable(tx); failed != nil {
+			return failed
+		}
+		record.Transitions = []persistence.Transition{transition}
+		r = newRecording(s, record)
+		return r.own(ctx, tx)
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return r, translate(err)
+}
+
+// usable says what a step function did to its transaction.
+func usable(tx pgx.Tx) error {
+	switch status := tx.Conn().PgConn().TxStatus(); status {
+	case 'T':
+		return nil
+	case 'E':
+		return errTxAborted
+	}
+	return errTxEnded
+}
+
+// own adds the engine's statements to the user's transaction. What is not
+// recorded now ends it: a repeated transition leaves no effects.
+func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
+	if cause := r.refuseInstants(0); cause != nil {
+		return cause
+	}
+	b := r.s.newBatch()
+	names, values := []string{}, []string{}
+	for name, value := range statementSettings() {
+		names, values = append(names, name), append(values, value)
+	}
+	b.add("set_local", named{"names": names, "values": values})
+	if err := send(ctx, tx, b); err != nil {
+		return err
+	}
+	fast, rest := r.split()
+	if len(fast) > 0 {
+		f := &fastRecord{recording: r, indexes: fast}
+		if err := f.inTx(ctx, tx, lockWaiting); err != nil {
+			return err
+		}
+		if err := r.merge(ctx, tx, f); err != nil {
+			return err
+		}
+		rest = f.rest()
+	}
+	if len(rest) > 0 {
+		if err := r.s.checkPod(ctx, tx, r.record.Pod); err != nil {
+			return err
+		}
+		if err := r.decide(ctx, tx, rest, lockWaiting); err != nil {
+			return err
+		}
+		b := r.s.newBatch()
+		g := r.s.queueGrants(b, r.record.Pod, r.record.Claim)
+		if err := send(ctx, tx, b); err != nil {
+			return err
+		}
+		var err error
+		if r.out.Grants, err = g.grants(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if r.out.Answers[0].Result != lifecycle.Moved {
+		r.out.Wake = persistence.Wake{}
+		return errNotMoved
+	}
+	return nil
+}
+
+// recordRefused fails the attempt whose values the database refuses. What its
+// step function wrote was rolled back.
+func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
+	again := newRecording(s, r.record)
+	if err := again.refused(ctx, 0, cause); err != nil {
+		return persistence.Recorded{}, fmt.Errorf("record a refused attempt: %w", err)
+	}
+	return again.out, nil
+}

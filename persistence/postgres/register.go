@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// RegisterDefinitions implements persistence.Registry.
+func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
+	var numbers [][]int32
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.exec(ctx, tx, "lock_catalog", named{"key": s.lockKey("catalog")}); err != nil {
+			return err
+		}
+		if err := s.registerQueues(ctx, tx, graphs, queues); err != nil {
+			return err
+		}
+		numbers = numbers[:0]
+		for _, g := range graphs {
+			handlers, err := s.registerGraph(ctx, tx, g)
+			if err != nil {
+				return err
+			}
+			numbers = append(numbers, handlers)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return numbers, s.loadQueues(ctx)
+}
+
+func (s *Store) registerQueues(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph, queues []string) error {
+	names := []string{}
+	for _, q := range queues {
+		names = append(names, queueName(q))
+	}
+	for _, g := range graphs {
+		for i := range g.Nodes {
+			names = append(names, queueName(g.Nodes[i].Queue))
+		}
+		if g.OnFailure != nil {
+			names = append(names, queueName(g.OnFailure.Queue))
+		}
+	}
+	if err := s.exec(ctx, tx, "insert_queues", named{"names": names}); err != nil {
+		return err
+	}
+	return s.loadQueuesIn(ctx, tx)
+}
+
+func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph) ([]int32, error) {
+	nodes := make([]*workflow.Node, 0, len(g.Nodes)+1)
+	for i := range g.Nodes {
+		nodes = append(nodes, &g.Nodes[i])
+	}
+	if g.OnFailure != nil {
+		nodes = append(nodes, g.OnFailure)
+	}
+	handlers, err := s.numberHandlers(ctx, tx, g.Name, nodes)
+	if err != nil {
+		return nil, err
+	}
+	text, args := s.statements.bind("insert_definition", named{
+		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
+		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
+	})
+	var number int32
+	switch err := tx.QueryRow(ctx, text, args...).Scan(&number); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return handlers, nil // known already
+	case err != nil:
+		return nil, err
+	}
+	return handlers, s.exec(ctx, tx, "insert_definition_steps", s.stepRows(number, nodes, handlers))
+}
+
+func (s *Store) numberHandlers(ctx context.Context, tx pgx.Tx, name string, nodes []*workflow.Node) ([]int32, error) {
+	args := named{}
+	workflows, steps, fingerprints := []string{}, []string{}, [][]byte{}
+	for _, n := range nodes {
+		workflows, steps, fingerprints = append(workflows, name), append(steps, n.Name), append(fingerprints, n.Fingerprint[:])
+	}
+	args["workflows"], args["steps"], args["fingerprints"] = workflows, steps, fingerprints
+	if err := s.exec(ctx, tx, "insert_handlers", args); err != nil {
+		return nil, err
+	}
+	text, values := s.statements.bind("find_handlers", args)
+	rows, err := tx.Query(ctx, text, values...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
+}
+
+func (s *Store) stepRows(definition int32, nodes []*workflow.Node, handlers []int32) named {
+	var (
+		names, children, parents []string
+		kinds, traits, queues    []int16
+		pending                  []int32
+		sleeps, timeouts         []int64
+		fingerprints             [][]byte
+	)
+	for _, n := range nodes {
+		queue := int16(0)
+		if n.Queue != "" {
+			queue = s.catalog.queueNumber(n.Queue)
+		}
+		names, kinds, traits = append(names, n.Name), append(kinds, int16(n.Kind)), append(traits, int16(n.Traits))
+		pending, queues = append(pending, n.Pending), append(queues, queue)
+		children, parents = append(children, arrayText(packChildren(n.Children))), append(parents, arrayText(n.Parents))
+		sleeps, timeouts = append(sleeps, int64(n.Sleep)), append(timeouts, int64(n.StartTimeout))
+		fingerprints = append(fingerprints, n.Fingerprint[:])
+	}
+	return named{
+		"definition": definition, "names": names, "kinds": kinds, "traits": traits, "pending": pending, "children": children,
+		"parents": parents, "queues": queues, "handlers": handlers, "sleeps": sleeps, "start_timeouts": timeouts,
+		"fingerprints": fingerprints,
+	}
+}
+
+// arrayText writes numbers as the text of an array.
+func arrayText(numbers []int32) string {
+	var text strings.Builder
+	text.WriteByte('{')
+	for i, n := range numbers {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(strconv.Itoa(int(n)))
+	}
+	text.WriteByte('}')
+	return text.String()
+}

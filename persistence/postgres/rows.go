@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Marks of update_tasks: what happens to a task now.
+const (
+	markQueued int16 = 1 << iota
+	markStarted
+	markEnded
+	markOutput
+)
+
+// wrote returns a function that fails the transaction unless a statement wrote
+// as many rows as were decided on.
+func wrote(want int) func(pgx.Row) error {
+	return func(row pgx.Row) error {
+		var got int
+		if err := row.Scan(&got); err != nil {
+			return err
+		}
+		if got != want {
+			return errRowsLost
+		}
+		return nil
+	}
+}
+
+// queueRuns adds the writes of runs that changed.
+func (p *pass) queueRuns(b *batch) {
+	var (
+		ids                           uuids
+		states                        []int16
+		remaining, failed             []int32
+		events                        []int32
+		slow, canceling, failing      []bool
+		unhandled, cut, made, started []bool
+		reasons                       []*string
+	)
+	for _, r := range p.runs {
+		d := &r.decision
+		if !d.RunChanged {
+			continue
+		}
+		ids, states, remaining = append(ids, r.id), append(states, int16(d.Run.State)), append(remaining, d.Run.Remaining)
+		events, slow = append(events, int32(d.Run.Events)), append(slow, d.Run.Slow)
+		canceling, failing = append(canceling, d.Run.Canceling), append(failing, d.Run.Failing)
+		unhandled, cut, made = append(unhandled, d.Run.Unhandled), append(cut, d.Run.Cut), append(made, d.Run.HandlerMade)
+		failed, reasons = append(failed, r.firstFailure()), append(reasons, r.reason)
+		started = append(started, slices.ContainsFunc(d.Events, func(e lifecycle.Event) bool {
+			return e.Kind == lifecycle.EventRunStarted
+		}))
+	}
+	if len(ids) == 0 {
+		return
+	}
+	b.add("update_runs", named{
+		"runs": ids, "states": states, "remaining": remaining, "events": events, "slow": slow, "canceling": canceling,
+		"failing": failing, "unhandled": unhandled, "cut": cut, "handler_made": made, "failed_steps": failed,
+		"started": started, "reasons": reasons, "now": instant(p.now),
+	}).QueryRow(wrote(len(ids)))
+}
+
+// firstFailure returns the step that a reader is told about if the run failed,
+// -1 if there is none so far.
+func (r *run) firstFailure() int32 {
+	if r.failedStep != nil {
+		return *r.failedStep
+	}
+	for _, e := range r.decision.Events {
+		if e.Kind != lifecycle.EventFailed && e.Kind != lifecycle.EventTimedOut {
+			continue
+		}
+		if int(e.Step) == len(r.definition.graph.Nodes) || !lifecycle.Handled(r.definition.graph.Nodes[e.Step].Children) {
+			return e.Step
+		}
+	}
+	return -1
+}
+
+// queueTaskRows adds the writes of tasks that changed and of those made.
+func (p *pass) queueTaskRows(b *batch) {
+	ready := map[workflow.TaskID]bool{}
+	for _, e := range p.enqueued {
+		ready[workflow.TaskID{Run: e.run.id, Step: e.step}] = true
+	}
+	rows := taskRows{}
+	var parkedRuns uuids
+	var parkedSteps []int32
+	for _, r := range p.runs {
+		changed := r.changed()
+		for _, t := range changed {
+			before := r.tasks[t.Step]
+			marks := int16(0)
+			if ready[workflow.TaskID{Run: r.id, Step: t.Step}] {
+				marks |= markQueued
+			}
+			if t.State.Terminal() && !before.State.Terminal() {
+				marks |= markEnded
+			}
+			if t.State == lifecycle.Completed && before.State == lifecycle.Running {
+				marks |= markOutput
+			}
+			if before.State == lifecycle.Queued && t.State != lifecycle.Queued {
+				parkedRuns, parkedSteps = append(parkedRuns, r.id), append(parkedSteps, t.Step)
+			}
+			rows.add(r.id, t, marks, before.output)
+		}
+	}
+	if len(rows.runs) > 0 {
+		b.add("update_tasks", rows.named(p.now)).QueryRow(wrote(len(rows.runs)))
+	}
+	if len(parkedRuns) > 0 {
+		b.add("delete_parked", named{"runs": parkedRuns, "steps": parkedSteps})
+	}
+	p.queueCreated(b)
+}
+
+// changed returns the rows to write, by step: those decided on, and those that
+// differed from the stored ones before.
+func (r *run) changed() []lifecycle.Task {
+	list := slices.Clone(r.decision.Tasks)
+	for _, step := range slices.Sorted(maps.Keys(r.touched)) {
+		decided := func(t lifecycle.Task) bool { return t.Step == step }
+		if !slices.ContainsFunc(r.decision.Tasks, decided) {
+			list = append(list, r.tasks[step].Task)
+		}
+	}
+	return list
+}
+
+func (p *pass) queueCreated(b *batch) {
+	var (
+		ids             uuids
+		steps, handlers []int32
+		queues, states  []int16
+		traits          []int16
+		epochs, pods    []int64
+	)
+	for _, r := range p.runs {
+		for _, t := range r.decision.Created {
+			ids, steps, handlers = append(ids, r.id), append(steps, t.Step), append(handlers, r.definition.handlers[t.Step])
+			queues, states = append(queues, r.definition.queueOf(t.Step, r.queue)), append(states, int16(t.State))
+			traits, epochs, pods = append(traits, int16(t.Traits)), append(epochs, t.Epoch), append(pods, t.Pod)
+		}
+	}
+	if len(ids) > 0 {
+		b.add("insert_tasks", named{
+			"runs": ids, "steps": steps, "handlers": handlers, "queues": queues, "states": states, "traits": traits,
+			"epochs": epochs, "pods": pods, "now": instant(p.now),
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// taskRows are rows of update_tasks, by column.
+type taskRows struct {
+	runs                           uuids
+	steps, pending, attempts, lost []int32
+	states, flags, marks           []int16
+	epochs, pods                   []int64
+	wakes                          instants
+	classes, errors                []string
+	outputs                        [][]byte
+}
+
+func (c *taskRows) add(id workflow.RunID, t lifecycle.Task, marks int16, output []byte) {
+	c.runs, c.steps, c.pending = append(c.runs, id), append(c.steps, t.Step), append(c.pending, t.Pending)
+	c.attempts, c.lost = append(c.attempts, t.Attempt), append(c.lost, t.Lost)
+	c.states, c.flags, c.marks = append(c.states, int16(t.State)), append(c.flags, int16(t.Flags)), append(c.marks, marks)
+	c.epochs, c.pods, c.wakes = append(c.epochs, t.Epoch), append(c.pods, t.Pod), append(c.wakes, t.WakeAt)
+	c.classes, c.errors, c.outputs = append(c.classes, t.Class), append(c.errors, t.Error), append(c.outputs, output)
+}
+
+func (c *taskRows) named(now time.Time) named {
+	return named{
+		"runs": c.runs, "steps": c.steps, "states": c.states, "flags": c.flags, "pending": c.pending, "epochs": c.epochs,
+		"attempts": c.attempts, "lost": c.lost, "pods": c.pods, "wakes": c.wakes, "classes": c.classes, "errors": c.errors,
+		"marks": c.marks, "outputs": c.outputs, "now": instant(now),
+	}
+}
+
+// queueEvents adds the events of everything that was decided.
+func (p *pass) queueEvents(b *batch) {
+	var (
+		ids                  uuids
+		steps, attempts      []int32
+		ns, pods, delays     []int64
+		kinds                []int16
+		wakes                instants
+		bys, classes, errors []string
+	)
+	for _, r := range p.runs {
+		for _, e := range r.decision.Events {
+			ids, steps, attempts = append(ids, r.id), append(steps, e.Step), append(attempts, e.Attempt)
+			ns, pods, delays = append(ns, e.N), append(pods, e.Pod), append(delays, int64(e.Delay))
+			kinds, wakes = append(kinds, int16(e.Kind)), append(wakes, e.WakeAt)
+			bys, classes, errors = append(bys, e.By), append(classes, e.Class), append(errors, e.Text)
+		}
+	}
+	if len(ids) > 0 {
+		b.add("insert_events", named{
+			"runs": ids, "steps": steps, "ns": ns, "kinds": kinds, "pods": pods, "attempts": attempts, "delays": delays,
+			"wakes": wakes, "bys": bys, "classes": classes, "texts": errors, "now": instant(p.now),
+		})
+	}
+}
+
+// queueTimers adds what happens to timers: those dropped, then those set.
+func (p *pass) queueTimers(b *batch) {
+	var dropped, set uuids
+	var droppedSteps, steps []int32
+	var all, kinds []int16
+	var wakes instants
+	var epochs []int64
+	for _, r := range p.runs {
+		for _, step := range r.decision.DropTimers {
+			dropped, droppedSteps, all = append(dropped, r.id), append(droppedSteps, step), append(all, 0)
+		}
+		for _, t := range r.decision.Timers {
+			set, steps, kinds = append(set, r.id), append(steps, t.Step), append(kinds, int16(t.Kind))
+			wakes, epochs = append(wakes, t.At), append(epochs, t.Epoch)
+		}
+	}
+	if len(dropped) > 0 {
+		b.add("delete_timers", named{"runs": dropped, "steps": droppedSteps, "kinds": all})
+	}
+	if len(set) > 0 {
+		b.add("insert_timers", named{"runs": set, "steps": steps, "kinds": kinds, "wakes": wakes, "epochs": epochs})
+	}
+}
+
+// queueReady adds the queue rows of what became ready.
+func (p *pass) queueReady(b *batch) {
+	var (
+		queues          []int16
+		places          []int64
+		ids             uuids
+		steps, handlers []int32
+		suspects        []bool
+	)
+	for _, e := range p.enqueued {
+		queues, places, ids = append(queues, e.queue), append(places, e.place), append(ids, e.run.id)
+		steps, handlers, suspects = append(steps, e.step), append(handlers, e.handler), append(suspects, e.suspect)
+	}
+	if len(ids) > 0 {
+		b.add("insert_ready", named{
+			"queues": queues, "fair_ids": places, "runs": ids, "steps": steps, "handlers": handlers, "suspects": suspects,
+		})
+	}
+}

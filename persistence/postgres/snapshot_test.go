@@ -1,0 +1,205 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// snapshot reads everything the store keeps about runs, at one instant.
+func (d *database) snapshot(ctx context.Context) (snapshot.Tables, error) {
+	var t snapshot.Tables
+	err := pgx.BeginTxFunc(ctx, d.user, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		r := &reader{ctx: ctx, d: d, tx: tx}
+		r.runs(&t)
+		r.queues(&t)
+		r.side(&t)
+		return r.err
+	})
+	t.Sort()
+	return t, err
+}
+
+type reader struct {
+	ctx context.Context
+	d   *database
+	tx  pgx.Tx
+	err error
+}
+
+// each calls use for every row, scanned into the targets.
+func (r *reader) each(sql string, targets []any, use func() error) {
+	if r.err != nil {
+		return
+	}
+	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(sql, "{schema}", r.d.schema))
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, targets, use)
+	}
+	r.err = err
+}
+
+func (r *reader) runs(t *snapshot.Tables) {
+	byID := map[workflow.RunID]*snapshot.Run{}
+	var runs []*run
+	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
+		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant
+		from {schema}.workflow_runs r`, "{schema}", r.d.schema))
+	if err == nil {
+		runs, err = pgx.CollectRows(rows, scanRun)
+	}
+	if err != nil {
+		r.err = err
+		return
+	}
+	for _, row := range runs {
+		def, err := r.d.store.definitionOf(r.ctx, r.tx, row.number)
+		if err != nil {
+			r.err = err
+			return
+		}
+		core := row.core
+		core.Policy, core.Steps, core.HasHandler = def.graph.Policy, int32(len(def.graph.Nodes)), def.graph.OnFailure != nil
+		byID[row.id] = &snapshot.Run{ID: row.id, Tenant: row.tenant, Graph: def.graph, Expanded: row.group != 0, Core: core}
+	}
+	r.tasks(byID)
+	r.events(byID)
+	for _, run := range byID {
+		t.Runs = append(t.Runs, *run)
+	}
+}
+
+func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
+	if r.err != nil {
+		return
+	}
+	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents,
+		t.children, t.epoch, t.attempt, t.lost, t.pod, t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue
+		from {schema}.tasks t order by 1, 2`, "{schema}", r.d.schema))
+	if err == nil {
+		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			id, t, err := scanTask(row)
+			byID[id].Tasks = append(byID[id].Tasks, snapshot.Task{Task: t.Task})
+			return struct{}{}, err
+		})
+	}
+	r.err = err
+	var id [16]byte
+	var step int32
+	var output, progress []byte
+	r.each(`select t.run_id, t.step, t.output, p.progress
+		from {schema}.tasks t left join {schema}.task_progress p using (run_id, step)`,
+		[]any{&id, &step, &output, &progress}, func() error {
+			task := &byID[id].Tasks[step]
+			task.Output, task.Progress = append([]byte(nil), output...), append([]byte(nil), progress...)
+			return nil
+		})
+}
+
+func (r *reader) events(byID map[workflow.RunID]*snapshot.Run) {
+	if r.err != nil {
+		return
+	}
+	type row struct {
+		id    workflow.RunID
+		event lifecycle.Event
+	}
+	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select e.run_id, e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at,
+		e."by", e.class, e.text from {schema}.task_events e`, "{schema}", r.d.schema))
+	if err != nil {
+		r.err = err
+		return
+	}
+	list, err := pgx.CollectRows(rows, func(found pgx.CollectableRow) (row, error) {
+		var out row
+		var err error
+		out.event, err = scanEvent(prefixed{found, (*[16]byte)(&out.id)})
+		return out, err
+	})
+	r.err = err
+	for _, e := range list {
+		byID[e.id].Events = append(byID[e.id].Events, e.event)
+	}
+}
+
+// prefixed is a row whose first column goes elsewhere.
+type prefixed struct {
+	pgx.CollectableRow
+	first any
+}
+
+func (p prefixed) Scan(targets ...any) error {
+	return p.CollectableRow.Scan(append([]any{p.first}, targets...)...)
+}
+
+func (r *reader) queues(t *snapshot.Tables) {
+	var q snapshot.QueueRow
+	r.each(`select n.name, q.fair_id, q.run_id, q.step, q.suspect, q.parked from (
+			select queue, fair_id, run_id, step, suspect, false as parked from {schema}.ready_queue
+			union all
+			select queue, fair_id, run_id, step, suspect, true from {schema}.parked_tasks
+		) q join {schema}.queues n using (queue)`,
+		[]any{&q.Queue, &q.FairID, (*[16]byte)(&q.Task.Run), &q.Task.Step, &q.Suspect, &q.Parked}, func() error {
+			t.Queue = append(t.Queue, q)
+			return nil
+		})
+	var b snapshot.Block
+	var continuing, fresh int64
+	r.each(`select n.name, t.tenant, g.continuing, g.fresh from {schema}.tenant_groups g
+		join {schema}.queues n using (queue) join {schema}.tenants t using (group_id)`,
+		[]any{&b.Queue, &b.Tenant, &continuing, &fresh}, func() error {
+			b.Lane, b.Block = lifecycle.LaneContinuing, continuing
+			t.Blocks = append(t.Blocks, b)
+			b.Lane, b.Block = lifecycle.LaneNew, fresh
+			t.Blocks = append(t.Blocks, b)
+			return nil
+		})
+	var f snapshot.Frontier
+	r.each(`select n.name, f.block from {schema}.frontiers f join {schema}.queues n using (queue)`,
+		[]any{&f.Queue, &f.Block}, func() error {
+			t.Frontiers = append(t.Frontiers, f)
+			return nil
+		})
+}
+
+func (r *reader) side(t *snapshot.Tables) {
+	var timer snapshot.Timer
+	var kind int16
+	var at time.Time
+	r.each(`select run_id, step, kind, wake_at, epoch from {schema}.durable_timers`,
+		[]any{(*[16]byte)(&timer.Run), &timer.Step, &kind, &at, &timer.Epoch}, func() error {
+			timer.Kind, timer.At = lifecycle.TimerKind(kind), at
+			t.Timers = append(t.Timers, timer)
+			return nil
+		})
+	var c snapshot.Claim
+	r.each(`select c.pod, c.claim, g.run_id, g.step, g.epoch
+		from {schema}.claims c, unnest(c.runs, c.steps, c.epochs) as g (run_id, step, epoch)`,
+		[]any{&c.Pod, (*[16]byte)(&c.ID), (*[16]byte)(&c.Task.Run), &c.Task.Step, &c.Epoch}, func() error {
+			t.Claims = append(t.Claims, c)
+			return nil
+		})
+	var k snapshot.Key
+	r.each(`select tenant, workflow, key, run_id from {schema}.run_keys`,
+		[]any{&k.Tenant, &k.Workflow, &k.Key, (*[16]byte)(&k.Run)}, func() error {
+			t.Keys = append(t.Keys, k)
+			return nil
+		})
+	var id [16]byte
+	r.each(`select run_id from {schema}.intake`, []any{&id}, func() error {
+		t.Intake = append(t.Intake, id)
+		return nil
+	})
+	var p snapshot.Pod
+	r.each(`select id, dead from {schema}.pods`, []any{&p.ID, &p.Dead}, func() error {
+		t.Pods = append(t.Pods, p)
+		return nil
+	})
+	r.each(`select epoch from {schema}.leader_epoch`, []any{&t.Epoch}, func() error { return nil })
+}

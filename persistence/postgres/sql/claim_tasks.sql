@@ -1,0 +1,83 @@
+-- claim_tasks: grants ready tasks of one queue in the order of fair ids, at
+-- most one with losses. What somebody else holds is passed over. Queue rows of
+-- tasks that are no longer queued are removed. A claim that exists grants
+-- nothing more. only, if given, are the places that may be granted.
+-- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
+-- all skip locked: it waits for nothing. Index: ready_queue_pkey for the order,
+-- tasks_pkey probed per task.
+with clock as materialized (select clock_timestamp() as now),
+alive as materialized (
+	select 1 from {schema}.pods p, clock
+	where p.id = @pod and not p.dead and p.expires_at > clock.now for key share of p skip locked
+),
+known as materialized (select 1 from {schema}.claims c where c.pod = @pod and c.claim = @claim),
+usual as materialized (
+	select q.ctid as tid, q.fair_id, q.run_id, q.step
+	from {schema}.ready_queue q
+	where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint
+		and q.handler = any(@handlers::int[]) and not q.suspect
+		and (@only::bigint[] is null or q.fair_id = any(@only::bigint[]))
+		and exists (select from alive) and not exists (select from known)
+	order by q.fair_id
+	limit @limit::int
+	for update skip locked
+),
+suspects as materialized (
+	select q.ctid as tid, q.fair_id, q.run_id, q.step
+	from {schema}.ready_queue q
+	where @suspects::bool and q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint
+		and q.fair_id <= (
+			select case when count(*) < @limit::int then 9223372036854775807 else max(u.fair_id) end from usual u
+		)
+		and q.handler = any(@handlers::int[]) and q.suspect
+		and (@only::bigint[] is null or q.fair_id = any(@only::bigint[]))
+		and exists (select from alive) and not exists (select from known)
+	order by q.fair_id
+	limit 1
+	for update skip locked
+),
+candidates as materialized (
+	select * from (select * from usual union all select * from suspects) u order by u.fair_id limit @limit::int
+),
+locked as materialized (
+	select c.*, t.tid as task, t.state
+	from candidates c,
+		lateral (
+			select k.ctid as tid, k.state
+			from {schema}.tasks k where k.run_id = c.run_id and k.step = c.step offset 0 for no key update skip locked
+		) t
+),
+granted as (
+	update {schema}.tasks t
+	set state = 3, epoch = t.epoch + 1, pod = @pod, started_at = clock.now
+	from locked l, clock
+	where t.ctid = l.task and t.run_id = l.run_id and t.step = l.step and l.state = 2 and t.state = 2
+	returning t.run_id, t.step, t.epoch, t.attempt, l.fair_id, l.tid
+),
+gone as (
+	delete from {schema}.ready_queue q
+	using (select tid, fair_id from granted union all select tid, fair_id from locked where state <> 2) g
+	where q.ctid = g.tid and q.queue = @queue::smallint and q.band = 0 and q.fair_id = g.fair_id
+),
+claimed as (
+	insert into {schema}.claims (pod, claim, runs, steps, epochs)
+	select @pod, @claim, array_agg(run_id order by fair_id), array_agg(step order by fair_id), array_agg(epoch order by fair_id)
+	from granted
+	having count(*) > 0
+),
+served as materialized (
+	select 1 from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0 for no key update skip locked
+),
+frontier as (
+	update {schema}.frontiers f
+	set block = g.block
+	from (select max(fair_id) / 2097152 as block from granted) g
+	where f.queue = @queue::smallint and f.band = 0 and f.block < g.block and exists (select from served)
+),
+noted as (
+	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
+	select g.run_id, g.step, g.epoch, 2, clock.now, @pod, g.attempt + 1 from granted g, clock
+)
+select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from locked),
+	(select count(*)::int from locked where state <> 2), coalesce((select min(fair_id) from granted), 0)
+from clock

@@ -1,0 +1,13 @@
+-- delete_parked: parked rows of tasks that left the queue without being
+-- claimed. Rows of the ready queue stay for the claim to discard.
+-- Caller: the slow path, which holds the locks of the tasks, as whoever parks
+-- them does. Index: parked_tasks_pkey, probed per task.
+with d as materialized (
+	select * from unnest(@runs::uuid[], @steps::int[]) as d (run_id, step)
+)
+delete from {schema}.parked_tasks p
+using (
+	select x.tid, d.run_id, d.step
+	from d, lateral (select k.ctid as tid from {schema}.parked_tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
+) d
+where p.ctid = d.tid and p.run_id = d.run_id and p.step = d.step

@@ -1,0 +1,24 @@
+-- expand_runs: inserts the tasks of runs from their definitions. Of a plain run
+-- the tasks without parents are queued at once; their queue rows are
+-- insert_ready's.
+-- Caller: the intake. Index: definition_steps_pkey, one range per run.
+with d as materialized (
+	select * from unnest(@runs::uuid[], @definitions::int[], @queues::smallint[], @plain::bool[]) as d (id, definition, queue, plain)
+),
+t as (
+	insert into {schema}.tasks (run_id, step, handler, epoch, pending, parents, queue, state, traits, children, sleep, start_timeout,
+		queued_at)
+	select d.id, s.step, s.handler, case when s.queued then 1 else 0 end, s.pending, s.pending, coalesce(s.queue, d.queue),
+		case when s.queued then 2 else 1 end, s.traits, s.children, nullif(s.sleep, 0), nullif(s.start_timeout, 0),
+		case when s.queued then @now::timestamptz end
+	from d,
+		lateral (
+			select k.*, d.plain and k.pending = 0 as queued
+			from {schema}.definition_steps k where k.definition = d.definition and k.traits & 16 = 0 offset 0
+		) s
+	returning run_id, step, epoch
+)
+insert into {schema}.task_events (run_id, step, n, kind, at)
+select d.id, -1, 2, 33, @now::timestamptz from d where d.plain
+union all
+select t.run_id, t.step, 1, 1, @now::timestamptz from t where t.epoch = 1

@@ -1,0 +1,2 @@
+-- insert_intake: asks the pods to expand a run. Caller: TriggerInTx.
+insert into {schema}.intake (run_id, at, edges) values (@run, @at, @edges)

@@ -1,0 +1,34 @@
+-- park_tasks: moves queue rows that no pod can take out of the way. Rows of
+-- tasks that were claimed or ended meanwhile, or are held, stay: the claim
+-- looks after them.
+-- Caller: ParkTasks, behind the fence. Locks ready_queue, then tasks, skip
+-- locked: it waits for nothing. Index: ready_queue_pkey, one walk per queue.
+with registered as materialized (
+	select array(select distinct h from {schema}.pods p, unnest(p.handlers) as h where not p.dead) as handlers
+),
+q as materialized (
+	select q.ctid as tid, q.queue, q.band, q.fair_id, q.run_id, q.step, q.handler, q.suspect
+	from {schema}.ready_queue q, registered r
+	where not (q.handler = any(r.handlers))
+	order by q.queue, q.band, q.fair_id
+	limit @limit::int
+	for update of q skip locked
+),
+t as materialized (
+	select q.*
+	from q,
+		lateral (
+			select k.state from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0 for no key update skip locked
+		) k
+	where k.state = 2
+),
+gone as (
+	delete from {schema}.ready_queue r using t where r.ctid = t.tid and r.queue = t.queue and r.band = t.band and r.fair_id = t.fair_id
+	returning t.run_id, t.step, t.queue, t.band, t.handler, t.fair_id, t.suspect
+),
+parked as (
+	insert into {schema}.parked_tasks (run_id, step, queue, band, handler, fair_id, suspect)
+	select * from gone
+	returning 1
+)
+select count(*)::int from parked

@@ -1,0 +1,170 @@
+-- record_fast: successes without conditions, of runs to which nothing happened
+-- but successes: ends tasks, tells their children, gives those that became
+-- ready a place or grants them to this pod, ends runs, writes the events. What
+-- is not this pod's, or of a slow run, is left alone and not answered. Equal to
+-- lifecycle.Decide for these runs; the contract and the differential test hold
+-- it to that.
+-- room_groups and rooms: how many tasks more the tenants with a limit may run.
+-- Caller: record, after check_pod and lock_runs in the same transaction.
+-- Locks tasks, tenant_groups by (queue, group), frontiers (skip locked).
+-- Index: the primary keys, probed per row, whatever the statistics: lateral
+-- probes with offset 0, updates by ctid and key.
+with clock as materialized (select clock_timestamp() as now),
+alive as materialized (
+	select 1 from {schema}.pods p, clock where p.id = @pod and not p.dead and p.expires_at > clock.now
+),
+done as (
+	update {schema}.tasks t
+	set state = 10, epoch = t.epoch + 1, output = d.output, finished_at = d.now
+	from (
+		select d.run_id, d.step, d.epoch, d.output, d.ord, r.group_id, x.tid, clock.now
+		from clock,
+			unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @outputs::bytea[]) with ordinality
+				as d (run_id, step, epoch, output, ord),
+			lateral (select k.group_id from {schema}.workflow_runs k where k.id = d.run_id and not k.slow offset 0) r,
+			lateral (select k.ctid as tid from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
+		where exists (select from alive)
+	) d
+	where t.ctid = d.tid and t.run_id = d.run_id and t.step = d.step and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
+	returning t.run_id, t.step, t.epoch, t.children, d.ord, d.group_id, d.now
+),
+told as (
+	select done.run_id, c >> 3 as step, count(*)::int as ended, min(done.group_id) as group_id
+	from done, unnest(done.children) as c
+	group by 1, 2
+	order by 1, 2
+),
+-- waiting sorts last, so that counter is the rank of (queue, group) among those
+-- with ready children.
+children as materialized (
+	select told.*, x.tid, x.queue, x.handler, x.pending > told.ended as waiting,
+		dense_rank() over (order by x.pending > told.ended, x.queue, told.group_id) as counter,
+		row_number() over (partition by x.pending > told.ended, x.queue, told.group_id order by told.run_id, told.step) as nth,
+		count(*) over (partition by x.pending > told.ended, x.queue, told.group_id) as of
+	from told,
+		lateral (
+			select k.ctid as tid, k.pending, k.queue, k.handler
+			from {schema}.tasks k where k.run_id = told.run_id and k.step = told.step offset 0
+		) x
+),
+blocks as (
+	insert into {schema}.tenant_groups as g (queue, group_id, continuing, fresh)
+	select c.queue, c.group_id, f.block + c.of, 0
+	from (select queue, group_id, max(of) as of from children where not waiting group by 1, 2) c,
+		lateral (select k.block from {schema}.frontiers k where k.queue = c.queue and k.band = 0 offset 0) f
+	order by 1, 2
+	on conflict (queue, group_id) do update
+	set continuing = (
+		select greatest(g.continuing, f.block) + excluded.continuing - f.block
+		from {schema}.frontiers f where f.queue = g.queue and f.band = 0
+	)
+	returning g.queue, g.group_id, g.continuing
+),
+counters as materialized (
+	select array_agg(continuing order by queue, group_id) as last, max(continuing) as highest from blocks
+),
+heads as materialized (
+	select q.queue, h.fair_id as lowest, o.fair_id as other
+	from counters, unnest(@inline_queues::smallint[]) as q (queue),
+		lateral (
+			select k.fair_id from {schema}.ready_queue k where k.queue = q.queue and k.band = 0 order by k.fair_id limit 1
+		) h
+		left join lateral (
+			select k.fair_id from {schema}.ready_queue k
+			where k.queue = q.queue and k.band = 0 and k.fair_id < 2097152 * (counters.highest + 1)
+				and k.fair_id % 2097152 / 2 <> h.fair_id % 2097152 / 2
+			order by k.fair_id limit 1
+		) o on true
+	where @inline_limit::int > 0
+),
+placed as (
+	select c.*, 2 * c.group_id::bigint + 2097152 * (counters.last[c.counter] - c.of + c.nth) as fair_id
+	from children c, counters
+),
+judged as (
+	select p.*,
+		not p.waiting and p.queue = any(@inline_queues::smallint[]) and p.handler = any(@inline_handlers::int[])
+			and not exists (
+				select from heads h
+				where h.queue = p.queue
+					and case when h.lowest % 2097152 / 2 <> p.group_id then h.lowest else h.other end < p.fair_id
+			) as eligible
+	from placed p
+),
+allowed as (
+	select j.*, j.eligible and (
+		cardinality(@room_groups::int[]) = 0
+		or row_number() over (partition by j.eligible, j.group_id order by j.run_id, j.step)
+			<= coalesce((@rooms::int[])[array_position(@room_groups::int[], j.group_id)], 0)
+	) as allowed
+	from judged j
+),
+ranked as (
+	select a.*, a.allowed and row_number() over (partition by a.allowed order by a.run_id, a.step)
+		<= least(@inline_limit::int, (select count(*) from done)) as granted
+	from allowed a
+),
+moved as (
+	update {schema}.tasks t
+	set pending = t.pending - k.ended, flags = t.flags | 8,
+		state = case when k.granted then 3 when k.waiting then t.state else 2 end,
+		epoch = t.epoch + case when k.granted then 2 when k.waiting then 0 else 1 end,
+		pod = case when k.granted then @pod else t.pod end,
+		queued_at = case when k.waiting then t.queued_at else clock.now end,
+		started_at = case when k.granted then clock.now else t.started_at end
+	from ranked k, clock
+	where t.ctid = k.tid and t.run_id = k.run_id and t.step = k.step
+	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id
+),
+enqueued as (
+	insert into {schema}.ready_queue (queue, band, fair_id, run_id, step, handler, suspect)
+	select queue, 0, fair_id, run_id, step, handler, false from moved where state = 2 order by 1, 3
+),
+claimed as (
+	insert into {schema}.claims as c (pod, claim, runs, steps, epochs)
+	select @pod, @claim, array_agg(run_id order by run_id, step), array_agg(step order by run_id, step),
+		array_agg(epoch order by run_id, step)
+	from moved where state = 3
+	having count(*) > 0
+	on conflict (pod, claim) do update
+	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
+),
+served as materialized (
+	select m.queue, m.block
+	from (select queue, max(fair_id) / 2097152 as block from moved where state = 3 group by 1) m,
+		lateral (
+			select 1 from {schema}.frontiers k where k.queue = m.queue and k.band = 0 offset 0 for no key update skip locked
+		) k
+),
+frontier as (
+	update {schema}.frontiers f set block = s.block from served s where f.queue = s.queue and f.band = 0 and f.block < s.block
+),
+ended as (
+	update {schema}.workflow_runs r
+	set remaining = r.remaining - s.sinks, state = case when r.remaining = s.sinks then 10 else r.state end,
+		events = r.events + case when r.remaining = s.sinks then 1 else 0 end,
+		finished_at = case when r.remaining = s.sinks then s.now end
+	from (
+		select s.run_id, s.sinks, x.tid, clock.now
+		from clock, (select run_id, count(*)::int as sinks from done where cardinality(children) = 0 group by 1 order by 1) s,
+			lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = s.run_id offset 0) x
+	) s
+	where r.ctid = s.tid and r.id = s.run_id
+	returning r.id, r.state, r.events
+),
+noted as (
+	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
+	select e.run_id, e.step, e.n, e.kind, clock.now, e.pod, e.attempt
+	from clock, (
+		select run_id, step, epoch as n, 3 as kind, null::bigint as pod, null::int as attempt from done
+		union all
+		select run_id, step, case when state = 3 then epoch - 1 else epoch end, 1, null, null from moved where state in (2, 3)
+		union all
+		select run_id, step, epoch, 2, @pod, 1 from moved where state = 3
+		union all
+		select id, -1, events, 35, null, null from ended where state = 10
+	) e
+)
+select clock.now, array(select ord::int from done), array(select id from ended where state = 10),
+	array(select queue::int from moved where state = 2)
+from clock

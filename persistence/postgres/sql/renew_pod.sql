@@ -1,0 +1,52 @@
+-- renew_pod: extends a lease, stores progress, compares what the pod holds with
+-- the tables and forgets claims of which nothing is held. No row: dead.
+-- Caller: the pulse; one statement, so that an idle pod costs one. Locks pods
+-- (no key update, which does not wait for the key share of records) and the
+-- pod's own claims. Index: the primary keys, probed per task.
+with clock as materialized (select clock_timestamp() as now),
+pod as (
+	update {schema}.pods p
+	set expires_at = clock.now + @ttl::bigint * interval '1 microsecond'
+	from clock
+	where p.id = @pod and not p.dead
+	returning p.id, p.expires_at
+),
+held as materialized (
+	select d.ord, d.run_id, d.step, d.epoch, d.progress, r.canceling, t.mine
+	from unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @progress::bytea[]) with ordinality
+			as d (run_id, step, epoch, progress, ord)
+		left join lateral (
+			select k.canceling from {schema}.workflow_runs k where k.id = d.run_id offset 0
+		) r on true
+		left join lateral (
+			select k.state = 3 and k.pod = @pod and k.epoch = d.epoch as mine
+			from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0
+		) t on true
+),
+own as materialized (
+	select c.claim, g.run_id, g.step, g.epoch
+	from {schema}.claims c,
+		unnest(c.runs, c.steps, c.epochs) as g (run_id, step, epoch),
+		lateral (select k.state, k.pod, k.epoch from {schema}.tasks k where k.run_id = g.run_id and k.step = g.step offset 0) t
+	where c.pod = @pod and t.state = 3 and t.pod = c.pod and t.epoch = g.epoch
+),
+kept as (
+	insert into {schema}.task_progress as p (run_id, step, progress)
+	select distinct on (h.run_id, h.step) h.run_id, h.step, h.progress
+	from held h where h.mine and h.progress is not null and exists (select from pod)
+	order by 1, 2, h.ord desc
+	on conflict (run_id, step) do update set progress = excluded.progress
+),
+finished as (
+	delete from {schema}.claims c
+	where c.pod = @pod and c.claim = any(@finished::uuid[]) and not exists (select from own o where o.claim = c.claim)
+		and exists (select from pod)
+)
+select clock.now, pod.expires_at,
+	(select count(*)::int from {schema}.pods p where not p.dead),
+	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
+	array(select h.ord::int from held h where h.mine is not true order by 1),
+	array(select o.run_id from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),
+	array(select o.step from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),
+	array(select o.epoch from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step)
+from clock, pod

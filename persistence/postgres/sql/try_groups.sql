@@ -1,0 +1,6 @@
+-- try_groups: tries to be the only one who counts and grants running tasks of
+-- some tenants, until the transaction ends.
+-- Caller: claims and records under a limit per tenant. Waits for nothing.
+select pg_try_advisory_xact_lock(l.key)
+from unnest(@locks::bigint[]) with ordinality as l (key, ord)
+order by l.ord

@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed sql/*.sql
+var files embed.FS
+
+// named are the arguments of a statement by name.
+type named map[string]any
+
+// statement is one file of sql/, ready to be sent.
+type statement struct {
+	text string   // with the schema and numbered arguments
+	args []string // names, by number
+}
+
+// statements are all of them, by name of their files. It is read only.
+type statements map[string]statement
+
+var argument = regexp.MustCompile(`@([a-z_]+)`)
+
+// loadStatements fills the schema into the embedded files.
+func loadStatements(schema string) (statements, error) {
+	entries, err := fs.ReadDir(files, "sql")
+	if err != nil {
+		return nil, err
+	}
+	all := make(statements, len(entries))
+	for _, entry := range entries {
+		text, err := fs.ReadFile(files, "sql/"+entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(entry.Name(), ".sql")
+		all[name] = newStatement(name, string(text), schema)
+	}
+	return all, nil
+}
+
+// newStatement numbers the arguments and drops the header; what stays of it is
+// the name, which then shows in pg_stat_activity.
+func newStatement(name, text, schema string) statement {
+	var body []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "--") {
+			body = append(body, line)
+		}
+	}
+	s := statement{}
+	numbers := map[string]int{}
+	numbered := argument.ReplaceAllStringFunc(strings.Join(body, ""), func(found string) string {
+		arg := found[1:]
+		if numbers[arg] == 0 {
+			s.args = append(s.args, arg)
+			numbers[arg] = len(s.args)
+		}
+		return fmt.Sprintf("$%d", numbers[arg])
+	})
+	numbered = strings.ReplaceAll(numbered, "{schema}", pgx.Identifier{schema}.Sanitize())
+	s.text = "/* troupe " + name + " */ " + strings.TrimSpace(numbered)
+	return s
+}
+
+// bind returns the text of a statement and its arguments in order. A name too
+// many or too few is a bug of the caller.
+func (s statements) bind(name string, args named) (string, []any) {
+	st, ok := s[name]
+	if !ok || len(st.args) != len(args) {
+		panic(fmt.Sprintf("statement %s: want arguments %v, got %d", name, st.args, len(args)))
+	}
+	values := make([]any, len(st.args))
+	for i, arg := range st.args {
+		value, ok := args[arg]
+		if !ok {
+			panic(fmt.Sprintf("statement %s: argument %s is missing", name, arg))
+		}
+		values[i] = value
+	}
+	return st.text, values
+}
+
+// batch is several statements in one round trip.
+type batch struct {
+	statements statements
+	pgx.Batch
+}
+
+func (s *Store) newBatch() *batch { return &batch{statements: s.statements} }
+
+// add queues a statement; its results are dropped unless the returned value is
+// given a function for them.
+func (b *batch) add(name string, args named) *pgx.QueuedQuery {
+	text, values := b.statements.bind(name, args)
+	return b.Queue(text, values...)
+}

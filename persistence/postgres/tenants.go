@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// queueTenants adds the statement that reads the groups of tenants.
+func (t *triggering) queueTenants(b *batch, tenants []string) {
+	b.add("find_tenants", named{"tenants": tenants}).Query(func(rows pgx.Rows) error {
+		return readTenants(rows, t.found.tenants)
+	})
+}
+
+func readTenants(rows pgx.Rows, into map[string]int32) error {
+	var name string
+	var group int32
+	_, err := pgx.ForEachRow(rows, []any{&name, &group}, func() error {
+		into[name] = group
+		return nil
+	})
+	return err
+}
+
+// newTenants returns the tenants of triggers that have no group yet, in order.
+func (t *triggering) newTenants(indexes []int) []string {
+	var missing []string
+	seen := map[string]bool{}
+	for _, i := range indexes {
+		name := t.triggers[i].Tenant
+		if t.found.tenants[name] == 0 && !seen[name] {
+			seen[name] = true
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// createTenants gives tenants groups, as long as there are any, and notes who
+// gets none. The statements come after the one that locks, so that they see
+// what the previous holder committed.
+func (t *triggering) createTenants(ctx context.Context, missing []string) error {
+	b := t.s.newBatch()
+	b.add("lock_tenants", named{"key": t.s.lockKey("tenants")})
+	b.add("insert_tenants", named{"tenants": missing, "group_max": t.s.tenantsMax})
+	t.queueTenants(b, missing)
+	if err := send(ctx, t.tx, b); err != nil {
+		return err
+	}
+	for _, name := range missing {
+		if t.found.tenants[name] == 0 {
+			t.found.full[name] = true
+		}
+	}
+	return nil
+}
+
+// drainTenants returns the groups of the tenants of submitted runs.
+func (t *triggering) drainTenants(ctx context.Context, runs map[workflow.RunID]*run) (map[string]int32, error) {
+	t.found.tenants, t.found.full = map[string]int32{}, map[string]bool{}
+	var all []string
+	seen := map[string]bool{}
+	for _, r := range runs {
+		if !r.core.State.Terminal() && !seen[r.tenant] {
+			seen[r.tenant] = true
+			all = append(all, r.tenant)
+		}
+	}
+	b := t.s.newBatch()
+	t.queueTenants(b, all)
+	if err := send(ctx, t.tx, b); err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, name := range all {
+		if t.found.tenants[name] == 0 {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		if err := t.createTenants(ctx, missing); err != nil {
+			return nil, err
+		}
+	}
+	return t.found.tenants, nil
+}

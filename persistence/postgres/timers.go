@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// FireTimers implements persistence.Timekeeping. Timers of runs that somebody
+// holds for too long are left for the next call.
+func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	var out persistence.Fired
+	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+		var err error
+		out, err = s.fire(ctx, tx, limit, mode)
+		return err
+	})
+	if err != nil {
+		return persistence.Fired{}, err
+	}
+	return out, nil
+}
+
+// lead runs do in a transaction that a newer leader waits for, and that an
+// older one cannot make. If somebody holds a lock for too long it is made again
+// without what is locked.
+func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx, locking) error) error {
+	attempt := func(mode locking) error {
+		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			text, args := s.statements.bind("fence", named{"epoch": epoch})
+			var one int
+			switch err := tx.QueryRow(ctx, text, args...).Scan(&one); {
+			case errors.Is(err, pgx.ErrNoRows):
+				return persistence.ErrDeposed
+			case err != nil:
+				return err
+			}
+			return do(ctx, tx, mode)
+		})
+	}
+	err := attempt(lockWaiting)
+	if errors.Is(err, errLockTimeout) {
+		return attempt(lockFree)
+	}
+	return err
+}
+
+// timer is a row of durable_timers that is due.
+type timer struct {
+	task   workflow.TaskID
+	kind   lifecycle.TimerKind
+	wakeAt time.Time
+	epoch  int64
+}
+
+func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (persistence.Fired, error) {
+	out := persistence.Fired{}
+	wants, err := s.dueTimers(ctx, tx, limit)
+	if err != nil {
+		return out, err
+	}
+	p := s.newPass(tx)
+	b := s.newBatch()
+	if len(wants) == 0 {
+		if err := s.readClock(ctx, tx, &p.now); err != nil {
+			return out, err
+		}
+	} else {
+		if err := p.load(ctx, wants, mode); err != nil {
+			return out, err
+		}
+		fired, err := p.readTimers(ctx, wants)
+		if err != nil {
+			return out, err
+		}
+		fired = fired[:min(len(fired), limit)]
+		at := p.firedFacts(fired)
+		p.queueFired(b, fired)
+		if err := p.decide(ctx); err != nil {
+			return out, err
+		}
+		for run, list := range at {
+			for i, t := range list {
+				if run.decision.Answers[i] == lifecycle.Moved {
+					out.Count++
+					out.Late = append(out.Late, p.now.Sub(t.wakeAt))
+				}
+			}
+		}
+	}
+	p.gather()
+	p.byTask()
+	if err := p.write(ctx, b); err != nil {
+		return out, err
+	}
+	out.Now, out.Wake = p.now, p.wake
+	return out, s.nextTimer(ctx, tx, &out.Next)
+}
+
+// dueTimers returns the rows that due timers need.
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, limit int) ([]want, error) {
+	text, args := s.statements.bind("due_timers", named{"limit": limit})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	var wants []want
+	at := map[workflow.RunID]int{}
+	var id [16]byte
+	var step int32
+	_, err = pgx.ForEachRow(rows, []any{&id, &step}, func() error {
+		i, ok := at[id]
+		if !ok {
+			i = len(wants)
+			at[id] = i
+			wants = append(wants, want{run: id})
+		}
+		wants[i].steps = append(wants[i].steps, step)
+		wants[i].open = wants[i].open || step == lifecycle.RunStep
+		return nil
+	})
+	return wants, err
+}
+
+// readTimers reads the due timers again, now that their runs are locked.
+func (p *pass) readTimers(ctx context.Context, wants []want) ([]timer, error) {
+	var ids uuids
+	var steps []int32
+	for _, w := range wants {
+		if p.byID[w.run] == nil {
+			continue
+		}
+		for _, step := range w.steps {
+			ids, steps = append(ids, w.run), append(steps, step)
+		}
+	}
+	text, args := p.s.statements.bind("read_timers", named{"runs": ids, "steps": steps, "now": instant(p.now)})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (timer, error) {
+		var t timer
+		var kind int16
+		err := row.Scan((*[16]byte)(&t.task.Run), &t.task.Step, &kind, &t.wakeAt, &t.epoch)
+		t.kind = lifecycle.TimerKind(kind)
+		return t, err
+	})
+}
+
+// firedFacts turns timers into facts of their runs and returns which timer
+// each fact is.
+func (p *pass) firedFacts(fired []timer) map[*run][]timer {
+	at := map[*run][]timer{}
+	for _, t := range fired {
+		r := p.byID[t.task.Run]
+		r.facts = append(r.facts, lifecycle.TimerFired{Step: t.task.Step, Timer: t.kind, Epoch: t.epoch})
+		at[r] = append(at[r], t)
+	}
+	return at
+}
+
+// queueFired removes the timers that fired, whatever they did.
+func (p *pass) queueFired(b *batch, fired []timer) {
+	if len(fired) == 0 {
+		return
+	}
+	var ids uuids
+	var steps []int32
+	var kinds []int16
+	for _, t := range fired {
+		ids, steps, kinds = append(ids, t.task.Run), append(steps, t.task.Step), append(kinds, int16(t.kind))
+	}
+	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
+}
+
+func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	next, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	if len(next) > 0 {
+		*into = next[0]
+	}
+	return err
+}
+
+// BumpEpoch implements persistence.Leadership.
+func (s *Store) BumpEpoch(ctx context.Context, holder int64) (epoch int64, err error) {
+	text, args := s.statements.bind("bump_epoch", named{"holder": holder})
+	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&epoch) })
+	return epoch, err
+}

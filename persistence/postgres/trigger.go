@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// TriggerRuns implements persistence.Intake.
+func (s *Store) TriggerRuns(ctx context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
+	if len(triggers) > persistence.TriggerBatchMax {
+		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
+			len(triggers), persistence.TriggerBatchMax)
+	}
+	out := persistence.Triggers{Answers: make([]persistence.TriggerAnswer, len(triggers))}
+	known, err := s.knowNames(ctx, triggers)
+	if err != nil {
+		return persistence.Triggers{}, err
+	}
+	if err := s.triggerUnits(ctx, &out, triggers, known, units(triggers)); err != nil {
+		return persistence.Triggers{}, err
+	}
+	out.Wake.Ready = sumReady(out.Wake.Ready)
+	return out, nil
+}
+
+// units returns the indexes of the triggers that are stored all or none, in
+// the order of their first members.
+func units(triggers []persistence.Trigger) [][]int {
+	var list [][]int
+	groups := map[int]int{}
+	for i := range triggers {
+		g := triggers[i].Group
+		if at, ok := groups[g]; ok && g != 0 {
+			list[at] = append(list[at], i)
+			continue
+		}
+		groups[g] = len(list)
+		list = append(list, []int{i})
+	}
+	return list
+}
+
+// triggerUnits stores units in one transaction. If the database refuses a
+// value, it does so in halves until the culprit is alone.
+func (s *Store) triggerUnits(
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, parts [][]int,
+) error {
+	var t *triggering
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		t = newTriggering(s, tx, triggers, known)
+		return t.store(ctx, parts)
+	})
+	switch {
+	case err == nil:
+		t.answer(out, parts)
+		return nil
+	case !errors.Is(err, persistence.ErrBadRow):
+		return err
+	case len(parts) > 1:
+		half := len(parts) / 2
+		if err := s.triggerUnits(ctx, out, triggers, known, parts[:half]); err != nil {
+			return err
+		}
+		return s.triggerUnits(ctx, out, triggers, known, parts[half:])
+	}
+	for _, i := range parts[0] {
+		out.Answers[i] = persistence.TriggerAnswer{Result: persistence.GroupRefused}
+	}
+	return s.blame(ctx, out, triggers, known, parts[0])
+}
+
+// errTrial ends a transaction that only tried.
+var errTrial = errors.New("only a trial")
+
+// blame finds which triggers of a refused unit hold the values that the
+// database refuses.
+func (s *Store) blame(
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, unit []int,
+) error {
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		t := newTriggering(s, tx, triggers, known)
+		if err := t.store(ctx, [][]int{unit}); err != nil {
+			return err
+		}
+		out.Now = t.now
+		return errTrial
+	})
+	switch {
+	case errors.Is(err, errTrial):
+		return nil
+	case !errors.Is(err, persistence.ErrBadRow):
+		return err
+	case len(unit) == 1:
+		out.Answers[unit[0]] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
+		return s.readClock(ctx, s.pool, &out.Now)
+	}
+	half := len(unit) / 2
+	if err := s.blame(ctx, out, triggers, known, unit[:half]); err != nil {
+		return err
+	}
+	return s.blame(ctx, out, triggers, known, unit[half:])
+}
+
+// sumReady adds up the parts of a batch that was divided.
+func sumReady(parts []persistence.Ready) []persistence.Ready {
+	var sum []persistence.Ready
+	at := map[string]int{}
+	for _, r := range parts {
+		i, ok := at[r.Queue]
+		if !ok {
+			at[r.Queue] = len(sum)
+			sum = append(sum, r)
+			continue
+		}
+		sum[i].Count += r.Count
+	}
+	return sortReady(sum)
+}

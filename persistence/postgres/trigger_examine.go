@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// names are what triggers refer to, resolved before a transaction begins.
+type names struct {
+	definitions map[workflow.Hash]*definition
+	queues      map[string]int16 // 0: unknown
+}
+
+func (s *Store) knowNames(ctx context.Context, triggers []persistence.Trigger) (names, error) {
+	known := names{queues: map[string]int16{}}
+	hashes := map[workflow.Hash]bool{}
+	var list []workflow.Hash
+	for i := range triggers {
+		t := &triggers[i]
+		if !hashes[t.Definition] {
+			hashes[t.Definition] = true
+			list = append(list, t.Definition)
+		}
+		if _, ok := known.queues[t.Queue]; !ok && refuseTrigger(*t) == nil {
+			number, err := s.queue(ctx, t.Queue)
+			if err != nil {
+				return known, err
+			}
+			known.queues[t.Queue] = number
+		}
+	}
+	var err error
+	known.definitions, err = s.definitions(ctx, list)
+	return known, err
+}
+
+// keyName is an idempotency key with its scope.
+type keyName struct{ tenant, workflow, key string }
+
+func keyOf(t *persistence.Trigger) keyName { return keyName{t.Tenant, t.Workflow, t.Key} }
+
+// keyHolder is the run that a key names.
+type keyHolder struct {
+	run  workflow.RunID
+	hash [32]byte
+}
+
+// found is what the database says about the triggers of a batch.
+type found struct {
+	runs    map[workflow.RunID]bool // exist
+	busy    map[keyName]bool        // held by another transaction
+	keys    map[keyName]keyHolder   // exist
+	tenants map[string]int32        // have a group
+	full    map[string]bool         // get none
+}
+
+// draft is what a batch is about to store: later triggers of it see the
+// earlier ones.
+type draft struct {
+	runs map[workflow.RunID]bool
+	keys map[keyName]keyHolder
+}
+
+func newDraft() draft {
+	return draft{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}}
+}
+
+func (d draft) add(t *persistence.Trigger) {
+	d.runs[t.Run] = true
+	if t.Key != "" {
+		d.keys[keyOf(t)] = keyHolder{t.Run, t.InputHash}
+	}
+}
+
+// stored reports whether a result means that the run exists.
+func stored(result persistence.TriggerResult) bool {
+	return result == persistence.Triggered || result == persistence.Existing
+}
+
+// examine says what becomes of a trigger.
+func (f *found) examine(t *persistence.Trigger, known names, before, unit draft) persistence.TriggerAnswer {
+	if f.runs[t.Run] || before.runs[t.Run] || unit.runs[t.Run] {
+		return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
+	}
+	if err := refuseTrigger(*t); err != nil {
+		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
+	}
+	if known.definitions[t.Definition] == nil {
+		return persistence.TriggerAnswer{Result: persistence.UnknownWorkflow}
+	}
+	if known.queues[t.Queue] == 0 {
+		return persistence.TriggerAnswer{Result: persistence.UnknownQueue}
+	}
+	if t.Key != "" {
+		k := keyOf(t)
+		if f.busy[k] {
+			return persistence.TriggerAnswer{Result: persistence.KeyBusy}
+		}
+		for _, keys := range []map[keyName]keyHolder{f.keys, before.keys, unit.keys} {
+			if holder, ok := keys[k]; ok {
+				return answerKey(t, holder)
+			}
+		}
+	}
+	if f.full[t.Tenant] {
+		return persistence.TriggerAnswer{Result: persistence.TenantLimit, Err: persistence.ErrTenantsFull}
+	}
+	return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
+}
+
+func answerKey(t *persistence.Trigger, holder keyHolder) persistence.TriggerAnswer {
+	switch {
+	case holder.run == t.Run:
+		return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
+	case holder.hash == t.InputHash:
+		return persistence.TriggerAnswer{Result: persistence.Existing, Run: holder.run}
+	}
+	return persistence.TriggerAnswer{Result: persistence.KeyConflict, Run: holder.run}
+}
+
+// examineUnits answers every trigger and returns those to store, in order.
+func (f *found) examineUnits(
+	triggers []persistence.Trigger, known names, parts [][]int, answers []persistence.TriggerAnswer,
+) []int {
+	before := newDraft()
+	var store []int
+	for _, part := range parts {
+		unit := newDraft()
+		var fresh []int
+		refused := false
+		for _, i := range part {
+			t := &triggers[i]
+			answers[i] = f.examine(t, known, before, unit)
+			refused = refused || !stored(answers[i].Result)
+			if answers[i].Result == persistence.Triggered && !f.runs[t.Run] && !before.runs[t.Run] && !unit.runs[t.Run] {
+				unit.add(t)
+				fresh = append(fresh, i)
+			}
+		}
+		if refused {
+			for _, i := range part {
+				if stored(answers[i].Result) {
+					answers[i] = persistence.TriggerAnswer{Result: persistence.GroupRefused}
+				}
+			}
+			continue
+		}
+		for _, i := range fresh {
+			before.add(&triggers[i])
+		}
+		store = append(store, fresh...)
+	}
+	return store
+}
+
+// yearMax is the last year that is stored: PostgreSQL ends in 294276.
+const yearMax = 200_000
+
+// refuseTrigger returns why the database would refuse a value of a trigger, as
+// far as that can be told beforehand.
+func refuseTrigger(t persistence.Trigger) error {
+	texts := []string{t.Workflow, t.Tenant, t.Key, t.Queue, t.TraceContext, t.Origin}
+	for name, value := range t.Labels {
+		texts = append(texts, name, value)
+	}
+	for _, text := range texts {
+		if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
+			return fmt.Errorf("%w: text is not UTF-8 or holds a NUL byte", persistence.ErrBadRow)
+		}
+	}
+	return refuseInstants(t.At, t.Edges)
+}
+
+func refuseInstants(at time.Time, edges []persistence.EdgeResult) error {
+	far := func(t time.Time) bool { return !t.IsZero() && (t.Year() < 0 || t.Year() > yearMax) }
+	if far(at) || slices.ContainsFunc(edges, func(e persistence.EdgeResult) bool { return far(e.WakeAt) }) {
+		return fmt.Errorf("%w: instant out of range", persistence.ErrBadRow)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// triggering is one transaction that stores triggers. It is used once.
+type triggering struct {
+	*pass
+	triggers []persistence.Trigger
+	known    names
+	found    found
+	answers  []persistence.TriggerAnswer
+}
+
+func newTriggering(s *Store, tx pgx.Tx, triggers []persistence.Trigger, known names) *triggering {
+	return &triggering{
+		pass: s.newPass(tx), triggers: triggers, known: known,
+		answers: make([]persistence.TriggerAnswer, len(triggers)),
+	}
+}
+
+// store examines the triggers of the units and stores those that can be.
+func (t *triggering) store(ctx context.Context, parts [][]int) error {
+	all := slices.Concat(parts...)
+	slices.Sort(all)
+	if err := t.find(ctx, all); err != nil {
+		return err
+	}
+	fresh := t.found.examineUnits(t.triggers, t.known, parts, t.answers)
+	if missing := t.newTenants(fresh); len(missing) > 0 {
+		if err := t.createTenants(ctx, missing); err != nil {
+			return err
+		}
+		fresh = t.found.examineUnits(t.triggers, t.known, parts, t.answers)
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	slices.Sort(fresh)
+	return t.insert(ctx, fresh)
+}
+
+// find asks the database about the triggers, in one round trip. Keys are read
+// in a statement after the one that locks them.
+func (t *triggering) find(ctx context.Context, indexes []int) error {
+	t.found = found{
+		runs: map[workflow.RunID]bool{}, busy: map[keyName]bool{}, keys: map[keyName]keyHolder{},
+		tenants: map[string]int32{}, full: map[string]bool{},
+	}
+	var ids uuids
+	var tenants []string
+	seen := map[string]bool{}
+	var keys []keyName
+	for _, i := range indexes {
+		tr := &t.triggers[i]
+		if refuseTrigger(*tr) != nil {
+			continue
+		}
+		ids = append(ids, tr.Run)
+		if !seen[tr.Tenant] {
+			seen[tr.Tenant] = true
+			tenants = append(tenants, tr.Tenant)
+		}
+		if tr.Key != "" {
+			keys = append(keys, keyOf(tr))
+		}
+	}
+	b := t.s.newBatch()
+	t.queueKeys(b, keys)
+	b.add("find_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
+		var id [16]byte
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			t.found.runs[id] = true
+			return nil
+		})
+		return err
+	})
+	t.queueTenants(b, tenants)
+	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
+	return send(ctx, t.tx, b)
+}
+
+// queueKeys adds the statements that try the locks of keys, in the order of
+// the locks, and read those that exist.
+func (t *triggering) queueKeys(b *batch, keys []keyName) {
+	if len(keys) == 0 {
+		return
+	}
+	byLock := map[int64][]keyName{}
+	var locks []int64
+	var tenants, workflows, texts []string
+	for _, k := range keys {
+		lock := t.s.keyLock(k)
+		if byLock[lock] == nil {
+			locks = append(locks, lock)
+		}
+		byLock[lock] = append(byLock[lock], k)
+		tenants, workflows, texts = append(tenants, k.tenant), append(workflows, k.workflow), append(texts, k.key)
+	}
+	slices.Sort(locks)
+	b.add("try_keys", named{"locks": locks}).Query(func(rows pgx.Rows) error {
+		got, at := false, 0
+		_, err := pgx.ForEachRow(rows, []any{&got}, func() error {
+			for _, k := range byLock[locks[at]] {
+				t.found.busy[k] = !got
+			}
+			at++
+			return nil
+		})
+		return err
+	})
+	b.add("find_keys", named{"tenants": tenants, "workflows": workflows, "keys": texts}).Query(func(rows pgx.Rows) error {
+		return readKeys(rows, keys, t.found.keys)
+	})
+}
+
+// readKeys reads the rows of find_keys.
+func readKeys(rows pgx.Rows, keys []keyName, into map[keyName]keyHolder) error {
+	var ord int
+	var id [16]byte
+	var hash []byte
+	_, err := pgx.ForEachRow(rows, []any{&ord, &id, &hash}, func() error {
+		holder := keyHolder{run: id}
+		copy(holder.hash[:], hash)
+		into[keys[ord-1]] = holder
+		return nil
+	})
+	return err
+}
+
+func (s *Store) keyLock(k keyName) int64 { return s.lockKey("key", k.tenant, k.workflow, k.key) }
+
+// insert stores triggers that were examined, in order.
+func (t *triggering) insert(ctx context.Context, fresh []int) error {
+	b := t.s.newBatch()
+	columns := newRunColumns(len(fresh))
+	var keys keyColumns
+	for _, i := range fresh {
+		tr := &t.triggers[i]
+		def := t.known.definitions[tr.Definition]
+		queue, group := t.known.queues[tr.Queue], t.found.tenants[tr.Tenant]
+		r := &run{id: tr.Run, number: def.number, group: group, queue: queue, definition: def}
+		if err := columns.add(tr, def, queue, group, t.begin(r, tr)); err != nil {
+			return err
+		}
+		if tr.Key != "" {
+			keys.add(tr)
+		}
+	}
+	if len(keys.keys) > 0 {
+		b.add("insert_keys", keys.named())
+	}
+	b.add("insert_runs", columns.named(t.now))
+	t.queueExpansion(b)
+	if err := t.decide(ctx); err != nil {
+		return err
+	}
+	t.gather() // in the order of the triggers
+	return t.write(ctx, b)
+}
+
+func (t *triggering) answer(out *persistence.Triggers, parts [][]int) {
+	out.Now = t.now
+	for _, part := range parts {
+		for _, i := range part {
+			out.Answers[i] = t.answers[i]
+		}
+	}
+	out.Wake.Ready = append(out.Wake.Ready, t.wake.Ready...)
+	if next := t.wake.NextTimer; !next.IsZero() && (out.Wake.NextTimer.IsZero() || next.Before(out.Wake.NextTimer)) {
+		out.Wake.NextTimer = next
+	}
+	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
+}
+
+// labelText returns labels as the text of a JSON object, nil if there are none.
+func labelText(labels map[string]string) (*string, error) {
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(labels); err != nil {
+		return nil, err
+	}
+	s := text.String()
+	return &s, nil
+}
+
+// newRun returns how a run of a trigger starts.
+func (d *definition) newRun(edges []persistence.EdgeResult) lifecycle.Run {
+	core := lifecycle.NewRun(d.graph)
+	core.Slow = core.Slow || len(edges) > 0
+	return core
+}

@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// errForeignTx is the answer to a transaction of another library.
+var errForeignTx = errors.New("want a pgx.Tx")
+
+// TriggerInTx implements persistence.Intake. tx is a pgx.Tx. Names, instants
+// and texts are checked before anything is sent, so a trigger that is refused
+// leaves the caller's transaction usable.
+func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
+	own, ok := tx.(pgx.Tx)
+	if !ok {
+		return persistence.TriggerAnswer{}, errForeignTx
+	}
+	known, err := s.knowNames(ctx, []persistence.Trigger{t})
+	if err != nil {
+		return persistence.TriggerAnswer{}, err
+	}
+	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}}
+	var now time.Time
+	if refuseTrigger(t) == nil {
+		if now, err = s.findInTx(ctx, own, &t, &f); err != nil {
+			return persistence.TriggerAnswer{}, translate(err)
+		}
+	}
+	answer := f.examine(&t, known, newDraft(), newDraft())
+	if answer.Result != persistence.Triggered || f.runs[t.Run] {
+		return answer, nil
+	}
+	return answer, translate(s.submit(ctx, own, &t, known, now))
+}
+
+// findInTx waits for the key, then reads whether the run and the key exist,
+// and the clock.
+func (s *Store) findInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found) (now time.Time, err error) {
+	b := s.newBatch()
+	if t.Key != "" {
+		k := keyOf(t)
+		b.add("wait_key", named{"lock": s.keyLock(k)})
+		b.add("find_keys", named{
+			"tenants": []string{k.tenant}, "workflows": []string{k.workflow}, "keys": []string{k.key},
+		}).Query(func(rows pgx.Rows) error { return readKeys(rows, []keyName{k}, f.keys) })
+	}
+	b.add("find_runs", named{"runs": uuids{t.Run}}).Query(func(rows pgx.Rows) error {
+		var id [16]byte
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			f.runs[id] = true
+			return nil
+		})
+		return err
+	})
+	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	return now, send(ctx, tx, b)
+}
+
+// submit stores a run to be expanded by the pods once the caller commits.
+func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, now time.Time) error {
+	b := s.newBatch()
+	columns := newRunColumns(1)
+	if err := columns.add(t, known.definitions[t.Definition], known.queues[t.Queue], 0, false); err != nil {
+		return err
+	}
+	edges, err := encodeEdges(t.Edges)
+	if err != nil {
+		return err
+	}
+	if t.Key != "" {
+		var keys keyColumns
+		keys.add(t)
+		b.add("insert_keys", keys.named())
+	}
+	b.add("insert_runs", columns.named(now))
+	b.add("insert_intake", named{"run": [16]byte(t.Run), "at": instant(t.At), "edges": edges})
+	return send(ctx, tx, b)
+}
