@@ -2,6 +2,8 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,9 +72,22 @@ func TestExhaustedSlotsAndSenders(t *testing.T) {
 	require.Error(t, s.end(t))
 	eventually(t, "the slot is gone", func() bool { return w.slots(t) == 0 })
 	w.exec(t, "select pg_create_physical_replication_slot('somebody_elses')")
-	refused(t, w.adapter(t, 2), "raise max_replication_slots")
+	eventually(t, "the other limit", func() bool {
+		err := attempt(t, w.adapter(t, 2))
+		require.ErrorIs(t, err, cluster.ErrStreamUnavailable)
+		return strings.Contains(err.Error(), "raise max_replication_slots")
+	})
 	w.exec(t, "select pg_drop_replication_slot('somebody_elses')")
-	stream(t, w.adapter(t, 2))
+	eventually(t, "a stream again", func() bool { return errors.Is(attempt(t, w.adapter(t, 2)), context.Canceled) })
+}
+
+// attempt reads a stream and stops it once it flows. A sender counts until its
+// process has ended, a moment after its session.
+func attempt(t *testing.T, a *postgres.Adapter) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return a.Read(ctx, cancel, func([]cluster.Wake) {})
 }
 
 // A server of its own: a slot waits for the writers of all databases.
