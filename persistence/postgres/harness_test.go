@@ -76,13 +76,16 @@ func (d *database) harness() storetest.Harness {
 		Store:    d.store,
 		Begin:    d.begin,
 		Advance:  d.advance,
-		Snapshot: d.snapshot,
+		Snapshot: d.store.Snapshot,
 		Analyze:  d.analyze,
 	}
 }
 
 func (d *database) begin(ctx context.Context) (storetest.Tx, error) {
 	tx, err := d.user.Begin(ctx)
+	if err == nil {
+		d.t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }) // or closing the pool waits for it
+	}
 	return storetest.Tx{Value: tx, Commit: tx.Commit, Rollback: tx.Rollback}, err
 }
 

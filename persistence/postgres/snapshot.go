@@ -12,11 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// snapshot reads everything the store keeps about runs, at one instant.
-func (d *database) snapshot(ctx context.Context) (snapshot.Tables, error) {
+// Snapshot reads everything the store keeps about runs, at one instant, for
+// snapshot.Check. It holds all of it in memory: for tests and for doctors.
+func (s *Store) Snapshot(ctx context.Context) (snapshot.Tables, error) {
 	var t snapshot.Tables
-	err := pgx.BeginTxFunc(ctx, d.user, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		r := &reader{ctx: ctx, d: d, tx: tx}
+	err := pgx.BeginTxFunc(ctx, s.user, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		r := &reader{ctx: ctx, s: s, schema: pgx.Identifier{s.schema}.Sanitize(), tx: tx}
 		r.runs(&t)
 		r.queues(&t)
 		r.side(&t)
@@ -26,11 +27,14 @@ func (d *database) snapshot(ctx context.Context) (snapshot.Tables, error) {
 	return t, err
 }
 
+// reader reads one table after the other in a transaction; after an error it
+// reads nothing more.
 type reader struct {
-	ctx context.Context
-	d   *database
-	tx  pgx.Tx
-	err error
+	ctx    context.Context //nolint:containedctx // a reader does not outlive the call
+	s      *Store
+	schema string // quoted
+	tx     pgx.Tx
+	err    error
 }
 
 // each calls use for every row, scanned into the targets.
@@ -38,7 +42,7 @@ func (r *reader) each(sql string, targets []any, use func() error) {
 	if r.err != nil {
 		return
 	}
-	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(sql, "{schema}", r.d.schema))
+	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(sql, "{schema}", r.schema))
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, targets, use)
 	}
@@ -50,7 +54,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 	var runs []*run
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
 		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant
-		from {schema}.workflow_runs r`, "{schema}", r.d.schema))
+		from {schema}.workflow_runs r`, "{schema}", r.schema))
 	if err == nil {
 		runs, err = pgx.CollectRows(rows, scanRun)
 	}
@@ -59,7 +63,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 		return
 	}
 	for _, row := range runs {
-		def, err := r.d.store.definitionOf(r.ctx, r.tx, row.number)
+		def, err := r.s.definitionOf(r.ctx, r.tx, row.number)
 		if err != nil {
 			r.err = err
 			return
@@ -81,7 +85,7 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents,
 		t.children, t.epoch, t.attempt, t.lost, t.pod, t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue
-		from {schema}.tasks t order by 1, 2`, "{schema}", r.d.schema))
+		from {schema}.tasks t order by 1, 2`, "{schema}", r.schema))
 	if err == nil {
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			id, t, err := scanTask(row)
@@ -111,7 +115,7 @@ func (r *reader) events(byID map[workflow.RunID]*snapshot.Run) {
 		event lifecycle.Event
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select e.run_id, e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at,
-		e."by", e.class, e.text from {schema}.task_events e`, "{schema}", r.d.schema))
+		e."by", e.class, e.text from {schema}.task_events e`, "{schema}", r.schema))
 	if err != nil {
 		r.err = err
 		return
