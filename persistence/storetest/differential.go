@@ -79,9 +79,16 @@ func (d Differential) World(t *testing.T, seed uint64) (tally Tally, err error) 
 		limit: []int{0, 3}[seed%2], calm: seed%3 == 0,
 	}
 	defer func() {
-		if found, ok := recover().(divergence); ok {
-			err = fmt.Errorf("seed %d, operation %d: %s\nthe last operations were:\n%s", seed, w.count, found, w.told())
+		found := recover()
+		if found == nil {
+			return
 		}
+		w.abandon()
+		told, ok := found.(divergence)
+		if !ok {
+			panic(found)
+		}
+		err = fmt.Errorf("seed %d, operation %d: %s\nthe last operations were:\n%s", seed, w.count, told, w.told())
 	}()
 	w.open()
 	for w.count < d.Operations {

@@ -18,13 +18,13 @@ func (w *differ) submit() {
 	}
 	for range 1 + w.IntN(2) {
 		t := w.draft()
+		w.inTx = append(w.inTx, t)
 		out := both(w, fmt.Sprintf("submit %+v", t), func(s *side) (persistence.TriggerAnswer, error) {
 			answer, err := s.Store.TriggerInTx(w.ctx, s.tx.Value, s.trigger(t))
 			answer.Err = kindOnly(answer.Err)
 			return answer, err
 		})
 		w.sawTrigger(t, out.Value, "run submitted")
-		w.inTx = append(w.inTx, t)
 	}
 	if w.chance(2) {
 		w.end()
@@ -51,6 +51,15 @@ func (w *differ) close() {
 	w.compareStates()
 	for i := range w.state.Runs {
 		w.sawEnd(&w.state.Runs[i])
+	}
+}
+
+// abandon ends what a world leaves open that stops in the middle: a store
+// could not be closed otherwise.
+func (w *differ) abandon() {
+	if len(w.inTx) > 0 {
+		_ = w.model.tx.Rollback(w.ctx)
+		_ = w.product.tx.Rollback(w.ctx)
 	}
 }
 
