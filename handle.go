@@ -78,9 +78,10 @@ func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options .
 	if err != nil {
 		return nil, fmt.Errorf("trigger %s in transaction: %w", h.program.name, err)
 	}
-	if err := answerError(answer); err != nil {
+	if err := answerError(&trigger, answer); err != nil {
 		return nil, err
 	}
+	pod.Submitted()
 	return h.handleOf(answer, trigger.Tenant), nil
 }
 
@@ -114,9 +115,6 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	}
 	runs := make([]*Run[O], len(answers))
 	for i, answer := range answers {
-		if err := answerError(answer); err != nil {
-			return nil, err
-		}
 		runs[i] = h.handleOf(answer, batch[i].Tenant)
 	}
 	return runs, nil

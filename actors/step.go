@@ -79,4 +79,3 @@ func AttemptFrom(ctx context.Context) Attempt {
 	a, _ := ctx.Value(attemptKey{}).(Attempt)
 	return a
 }
-

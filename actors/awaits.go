@@ -1,0 +1,126 @@
+package actors
+
+import (
+	"context"
+	"errors"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// awaits is who waits for the end of a run by message. It belongs to feed.
+type awaits struct {
+	rt      *runtime
+	waiting map[workflow.RunID][]await
+	order   []workflow.RunID // of waiting, so that nothing depends on chance
+	reading map[workflow.RunID]bool
+	count   int
+}
+
+type await struct {
+	sender  *PID
+	request string
+	tenant  string
+}
+
+// runRead is the row of a run that somebody waits for.
+type runRead struct {
+	run    workflow.RunID
+	tenant string
+	row    persistence.RunRow
+	err    error
+}
+
+func newAwaits(rt *runtime) *awaits {
+	return &awaits{rt: rt, waiting: map[workflow.RunID][]await{}, reading: map[workflow.RunID]bool{}}
+}
+
+func (w *awaits) accept(sender *PID, m *messages.AwaitRun, closing bool) {
+	if sender == nil {
+		return
+	}
+	a := await{sender: sender, request: m.GetRequestId(), tenant: m.GetTenant()}
+	if a.tenant == "" {
+		a.tenant = w.rt.config.DefaultTenant
+	}
+	run := runOf(m.GetRun())
+	switch {
+	case closing:
+		w.refuse(run, a, messages.AwaitRefused_CODE_STOPPING, "the pod is stopping: ask another one")
+		return
+	case w.count >= w.rt.config.AwaitMax:
+		w.refuse(run, a, messages.AwaitRefused_CODE_OVERLOADED, "too many wait: ask again later")
+		return
+	}
+	if len(w.waiting[run]) == 0 {
+		w.order = append(w.order, run)
+	}
+	w.waiting[run] = append(w.waiting[run], a)
+	w.count++
+	w.check(run)
+}
+
+func (w *awaits) refuse(run workflow.RunID, a await, code messages.AwaitRefused_Code, remedy string) {
+	w.rt.send(a.sender, &messages.AwaitRefused{RequestId: a.request, Run: run[:], Code: code, Remedy: remedy})
+}
+
+func (w *awaits) checkAll() {
+	for _, run := range w.order {
+		w.check(run)
+	}
+}
+
+// check reads the row of a run that somebody waits for.
+func (w *awaits) check(run workflow.RunID) {
+	if len(w.waiting[run]) == 0 || w.reading[run] {
+		return
+	}
+	w.reading[run] = true
+	rt := w.rt
+	rt.executor.Call(rt.team.feed, "run", storeTimeout, func(ctx context.Context) any {
+		row, err := rt.ports.Store.Run(ctx, "", run)
+		return &runRead{run: run, row: row, err: err}
+	})
+}
+
+func (w *awaits) onRead(m *runRead) {
+	delete(w.reading, m.run)
+	unknown := errors.Is(m.err, persistence.ErrRunNotFound)
+	if m.err != nil && !unknown || m.err == nil && !m.row.State.Terminal() {
+		return // the next hint or sweep reads again
+	}
+	for _, a := range w.forget(m.run) {
+		if unknown || m.row.Tenant != a.tenant {
+			w.refuse(m.run, a, messages.AwaitRefused_CODE_UNKNOWN_RUN, "check the run id and the tenant")
+			continue
+		}
+		w.rt.send(a.sender, &messages.RunEnded{
+			RequestId: a.request, Run: m.run[:], Tenant: m.row.Tenant, Workflow: m.row.Workflow,
+			State: m.row.State.String(), Output: m.row.Output, HasOutput: m.row.HasOutput,
+			FailedStep: m.row.FailedStep, Class: m.row.Class, Error: m.row.Error, FinishedAt: nanos(m.row.FinishedAt),
+		})
+	}
+}
+
+func (w *awaits) forget(run workflow.RunID) []await {
+	gone := w.waiting[run]
+	delete(w.waiting, run)
+	w.count -= len(gone)
+	for i := range w.order {
+		if w.order[i] == run {
+			w.order = append(w.order[:i], w.order[i+1:]...)
+			break
+		}
+	}
+	return gone
+}
+
+func (w *awaits) refuseAll() {
+	for len(w.order) > 0 {
+		run := w.order[0]
+		for _, a := range w.forget(run) {
+			w.refuse(run, a, messages.AwaitRefused_CODE_STOPPING, "the pod is stopping: ask another one")
+		}
+	}
+}

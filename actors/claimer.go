@@ -1,0 +1,351 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// claimer claims ready tasks when it is woken, never more than there are free
+// slots. One claim is under way at a time; queues take turns.
+//
+// Owns: the slots that runs has offered; what is known of each queue; the
+// claim under way.
+// Parent: pod.
+// Accepts: WorkReady, SlotsOffered, SlotsFreed, PodsCounted, LeaseFenced,
+// LeaseRestored, StopClaiming.
+// Sends: OfferSlots, StartTasks, ClaimingStopped, PodDied.
+// On failure: restart with backoff. A claim whose outcome is unknown is asked
+// for again under its claim id, before anything else is claimed.
+type claimer struct {
+	rt       *runtime
+	self     *PID
+	pod      int64
+	heir     *claimerHeir
+	handlers []int32
+	queues   []*queueView
+	turn     int            // of the queue that is looked at first
+	free     map[string]int // by pool; claims under way are taken off
+	offered  bool           // an offer arrived since this incarnation began
+	suspect  bool           // a task with losses is being executed
+	fenced   bool
+	pods     int
+	number   int64 // of the call under way; 0: none
+	failures int
+}
+
+// claimerHeir is what the next incarnation of claimer goes on with.
+type claimerHeir struct {
+	unknown  *openClaim // asked for, and not answered yet
+	stopping bool
+	told     bool // ClaimingStopped was sent
+}
+
+// openClaim is one claim until it is answered.
+type openClaim struct {
+	request persistence.ClaimRequest
+	pool    string
+	asked   time.Time
+	full    bool // looked at all fair ids
+}
+
+// queueView is what the claimer knows of one queue.
+type queueView struct {
+	name, pool string
+	woken      bool
+	hint       int64     // fair ids below it were served
+	lastFull   time.Time // when all fair ids were looked at last
+	own        int       // tasks that this pod made ready and the feed has not told of yet
+	ownAt      time.Time
+	later      time.Time // when a wake for others is due, unless a claim was asked for since
+	laterFrom  time.Time // when the first such wake came
+}
+
+// Waits of the claimer.
+const (
+	// ownEcho is how long a wake that is likely an echo of this pod's own
+	// transaction waits for a claim that covers it.
+	ownEcho = 20 * time.Millisecond
+	// ownMemory is how long own transactions are remembered to know echoes by.
+	ownMemory = time.Second
+)
+
+// wakeDue is a wake that others were nearer to.
+type wakeDue struct{ queue *queueView }
+
+// claimAgain is a delayed repetition of a claim.
+type claimAgain struct{ open *openClaim }
+
+func spawnClaimer(rt *runtime, pod int64, h *heirs) func() receiver {
+	return func() receiver {
+		a := &claimer{rt: rt, self: rt.team.claimer, pod: pod, heir: h.claimer, free: map[string]int{}, pods: 1}
+		for number := range rt.functions {
+			a.handlers = append(a.handlers, number)
+		}
+		slices.Sort(a.handlers)
+		for _, p := range rt.config.pools() {
+			for _, name := range p.queues {
+				a.queues = append(a.queues, &queueView{name: name, pool: p.name, woken: true})
+			}
+		}
+		return a
+	}
+}
+
+// Receive implements protoactor's Actor.
+func (a *claimer) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.rt.send(a.rt.team.runs, &messages.OfferSlots{})
+	case *messages.SlotsOffered:
+		a.onSlotsOffered(msg)
+	case *messages.SlotsFreed:
+		a.onSlotsFreed(msg)
+	case *messages.WorkReady:
+		a.onWorkReady(msg)
+	case *wakeDue:
+		a.onWakeDue(msg)
+	case *answered[persistence.Claimed]:
+		a.onClaimed(msg)
+	case *claimAgain:
+		a.onClaimAgain(msg)
+	case *messages.PodsCounted:
+		a.pods = int(msg.GetPods())
+	case *messages.LeaseFenced:
+		a.fenced = true
+	case *messages.LeaseRestored:
+		a.fenced = false
+		a.wakeAll()
+	case *messages.StopClaiming:
+		a.heir.stopping = true
+		a.claim()
+	case *restarting, *stopping, *stopped:
+	default:
+		a.rt.unknown("claimer", msg)
+	}
+}
+
+// onSlotsOffered begins anew with all that is free. The slots of a claim whose
+// outcome is unknown are still its own.
+func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
+	a.offered, a.suspect = true, m.GetSuspectHeld()
+	for _, p := range m.GetPools() {
+		a.free[p.GetPool()] = int(p.GetFree())
+	}
+	if open := a.heir.unknown; open != nil {
+		a.free[open.pool] -= open.request.Limit
+		if a.number == 0 {
+			a.send(open)
+		}
+	}
+	a.claim()
+}
+
+func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
+	for _, p := range m.GetPools() {
+		a.free[p.GetPool()] += int(p.GetFree())
+	}
+	if m.GetSuspectEnded() {
+		a.suspect = false
+		a.wakeAll()
+		return
+	}
+	a.claim()
+}
+
+// onWorkReady notes a wake. Pods that hear of the same tasks let the nearest
+// go first.
+func (a *claimer) onWorkReady(m *messages.WorkReady) {
+	for _, q := range a.queues {
+		if m.GetQueue() != "" && m.GetQueue() != q.name {
+			continue
+		}
+		if m.GetForeign() {
+			a.later(q, int(m.GetCount()), m.GetKey())
+			continue
+		}
+		q.woken = true
+		q.own += int(m.GetCount())
+		q.ownAt = a.rt.now()
+	}
+	a.claim()
+}
+
+// later puts a wake off that others are nearer to, or that this pod has acted
+// on already. Whoever claims meanwhile makes it void.
+func (a *claimer) later(q *queueView, count int, key uint64) {
+	now := a.rt.now()
+	if now.Sub(q.ownAt) > ownMemory {
+		q.own = 0
+	}
+	delay := ownEcho
+	if echo := a.pods <= 1 || count > 0 && q.own >= count; echo {
+		q.own = max(q.own-count, 0)
+	} else {
+		rank := cluster.EstimateRank(a.pod, a.pods, q.name, key)
+		delay = cluster.AnswerDelay(rank, count, a.rt.config.Slots)
+	}
+	if delay == 0 {
+		q.woken = true
+		return
+	}
+	due := now.Add(delay)
+	if q.later.IsZero() {
+		q.laterFrom = now
+	}
+	if q.later.IsZero() || due.Before(q.later) {
+		q.later = due
+		a.rt.after(delay, a.self, &wakeDue{queue: q})
+	}
+}
+
+func (a *claimer) onWakeDue(m *wakeDue) {
+	q := m.queue
+	if q.later.IsZero() || a.rt.now().Before(q.later) {
+		return
+	}
+	q.later = time.Time{}
+	q.woken = true
+	a.claim()
+}
+
+func (a *claimer) wakeAll() {
+	for _, q := range a.queues {
+		q.woken = true
+	}
+	a.claim()
+}
+
+// claim asks for tasks of the next queue that was woken and has free slots.
+func (a *claimer) claim() {
+	if a.heir.unknown != nil || !a.offered || a.fenced {
+		return
+	}
+	if a.heir.stopping {
+		a.tellStopped()
+		return
+	}
+	if len(a.handlers) == 0 {
+		return
+	}
+	for i := range a.queues {
+		q := a.queues[(a.turn+i)%len(a.queues)]
+		if free := a.free[q.pool]; q.woken && free > 0 {
+			a.turn = (a.turn + i + 1) % len(a.queues)
+			a.open(q, min(free, a.rt.config.ClaimBatch, persistence.ClaimMax))
+			return
+		}
+	}
+}
+
+func (a *claimer) open(q *queueView, limit int) {
+	now := a.rt.now()
+	after := q.hint
+	if now.Sub(q.lastFull) >= fullScanEvery {
+		after = 0
+	}
+	if after == 0 {
+		q.lastFull = now
+		q.later = time.Time{}
+	}
+	open := &openClaim{
+		request: persistence.ClaimRequest{
+			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.handlers,
+			Suspects: !a.suspect, After: after, TenantLimit: a.rt.config.TenantLimit,
+		},
+		pool: q.pool, asked: now, full: after == 0,
+	}
+	q.woken = false
+	a.free[q.pool] -= limit
+	a.heir.unknown = open
+	a.send(open)
+}
+
+func (a *claimer) send(open *openClaim) {
+	request := open.request
+	a.number = ask(a.rt, a.self, "claim_tasks", storeTimeout, func(ctx context.Context) (persistence.Claimed, error) {
+		return a.rt.ports.Store.ClaimTasks(ctx, request)
+	})
+}
+
+// onClaimed hands the granted tasks over. A claim whose outcome is unknown is
+// asked for again under the same id, until the database says.
+func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
+	open := a.heir.unknown
+	if m.number != a.number || open == nil {
+		return
+	}
+	a.number = 0
+	switch {
+	case errors.Is(m.err, persistence.ErrPodDead):
+		a.rt.send(a.rt.team.pod, &messages.PodDied{Pod: a.pod})
+		return
+	case m.err != nil:
+		a.failures++
+		a.rt.storeFailed("claim_tasks", m.err)
+		a.rt.after(a.rt.retryDelay(a.failures), a.self, &claimAgain{open: open})
+		return
+	}
+	a.failures = 0
+	a.heir.unknown = nil
+	a.note(open, &m.value)
+	a.free[open.pool] += open.request.Limit - len(m.value.Grants)
+	if len(m.value.Grants) > 0 {
+		queue := func(int32) string { return open.request.Queue }
+		a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: startTasks(m.value.Grants, queue)})
+	}
+	a.claim()
+}
+
+// note learns from a claim: what to look at next, and how long tasks waited.
+func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
+	request := &open.request
+	a.rt.meter.add(MetricClaims, 1, request.Queue)
+	a.rt.meter.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
+	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
+	for i := range claimed.Grants {
+		g := &claimed.Grants[i]
+		a.suspect = a.suspect || g.Lost > 0
+		a.rt.meter.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
+	}
+	i := slices.IndexFunc(a.queues, func(q *queueView) bool { return q.name == request.Queue })
+	if i < 0 {
+		return
+	}
+	q := a.queues[i]
+	short := claimed.Scanned < request.Limit || len(claimed.Grants) == 0
+	switch {
+	case open.full:
+		q.hint = 0
+		if claimed.Lowest > 0 {
+			q.hint = max(claimed.Lowest-lifecycle.FairID(0, 0, hintBlocks), 0)
+		}
+		q.woken = q.woken || !short
+	case short:
+		q.hint, q.lastFull, q.woken = 0, time.Time{}, true // look at everything next
+	default:
+		q.woken = true
+	}
+}
+
+// hintBlocks is how far below the lowest fair id granted a claim still looks.
+const hintBlocks = 2
+
+func (a *claimer) onClaimAgain(m *claimAgain) {
+	if a.number == 0 && a.heir.unknown == m.open {
+		a.send(m.open)
+	}
+}
+
+func (a *claimer) tellStopped() {
+	if !a.heir.told {
+		a.heir.told = true
+		a.rt.send(a.rt.team.pod, &messages.ClaimingStopped{})
+	}
+}

@@ -1,0 +1,183 @@
+package actors
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Config holds the tunables of one pod. Fields that are zero take the default
+// of DefaultConfig, except those that say what zero means.
+type Config struct {
+	Slots       int            // tasks executed at once
+	QueueSlots  map[string]int // serve these queues only, each with slots of its own
+	Queues      []string       // queues that share Slots; unused with QueueSlots
+	ClaimBatch  int            // tasks of one claim
+	TenantLimit int            // running tasks of one tenant; 0: none
+	StuckMax    int            // functions deaf to their context that give up their slot
+
+	Pulse       time.Duration // between two renewals of the lease
+	LeaseTTL    time.Duration // how long a renewal lasts
+	LeaseMargin time.Duration // how long before its end the pod stops acting
+
+	StopGrace   time.Duration // how long a stop lets tasks finish
+	EndGrace    time.Duration // and then lets them react to the end of their context
+	CancelGrace time.Duration // how long tasks of a canceled run may go on
+
+	Sweep         time.Duration // between two looks at the tables while wakes arrive
+	SweepDegraded time.Duration // the same while they may not
+	FeedSilence   time.Duration // silence of the leader after which it does not relay
+
+	LeaderPing    time.Duration // between two pings of the leader
+	LeaderSilence time.Duration // silence after which others try to lead
+	LeaderTry     time.Duration // between two tries
+
+	AttemptTimeout time.Duration // of steps that name none; 0: none
+	InTxTimeout    time.Duration // of InTx steps that name none
+	TriggerTimeout time.Duration // how long a TriggerRun message is tried
+	MaxLost        int           // losses after which a task is a poison pill
+
+	PayloadLimit  int // bytes of one input or output
+	IntakePending int // triggers that wait to be stored
+	AwaitMax      int // AwaitRun messages that wait for an end
+
+	DefaultTenant string
+	PodName       string // for people
+	Version       string // of the binary, for people
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Slots: 10, ClaimBatch: 200, StuckMax: 10, Queues: []string{DefaultQueue},
+		Pulse: 5 * time.Second, LeaseTTL: 15 * time.Second, LeaseMargin: 2 * time.Second,
+		StopGrace: 30 * time.Second, EndGrace: 2 * time.Second, CancelGrace: 30 * time.Second,
+		Sweep: 30 * time.Second, SweepDegraded: time.Second, FeedSilence: 1500 * time.Millisecond,
+		LeaderPing: time.Second, LeaderSilence: 2500 * time.Millisecond, LeaderTry: 500 * time.Millisecond,
+		InTxTimeout: 30 * time.Second, TriggerTimeout: 10 * time.Second, MaxLost: 3,
+		PayloadLimit: 1 << 20, IntakePending: 10_000, AwaitMax: 10_000, DefaultTenant: "default",
+	}
+}
+
+// DefaultQueue serves the steps that name no queue, of runs that name none.
+const DefaultQueue = "default"
+
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	orDefault(&c.Slots, d.Slots)
+	orDefault(&c.ClaimBatch, d.ClaimBatch)
+	orDefault(&c.StuckMax, d.StuckMax)
+	orDefault(&c.Pulse, d.Pulse)
+	orDefault(&c.LeaseTTL, d.LeaseTTL)
+	orDefault(&c.LeaseMargin, min(d.LeaseMargin, c.LeaseTTL/5))
+	orDefault(&c.StopGrace, d.StopGrace)
+	orDefault(&c.EndGrace, d.EndGrace)
+	orDefault(&c.CancelGrace, d.CancelGrace)
+	orDefault(&c.Sweep, d.Sweep)
+	orDefault(&c.SweepDegraded, d.SweepDegraded)
+	orDefault(&c.FeedSilence, d.FeedSilence)
+	orDefault(&c.LeaderPing, d.LeaderPing)
+	orDefault(&c.LeaderSilence, d.LeaderSilence)
+	orDefault(&c.LeaderTry, d.LeaderTry)
+	orDefault(&c.InTxTimeout, d.InTxTimeout)
+	orDefault(&c.TriggerTimeout, d.TriggerTimeout)
+	orDefault(&c.MaxLost, d.MaxLost)
+	orDefault(&c.PayloadLimit, d.PayloadLimit)
+	orDefault(&c.IntakePending, d.IntakePending)
+	orDefault(&c.AwaitMax, d.AwaitMax)
+	orDefault(&c.DefaultTenant, d.DefaultTenant)
+	if len(c.Queues) == 0 {
+		c.Queues = d.Queues
+	}
+	return c
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// pool is slots that some queues share.
+type pool struct {
+	name   string
+	slots  int
+	queues []string
+	inline bool // its queues may be granted inline: a parent's slot is of the same pool
+}
+
+// sharedPool is the name of the pool of all queues without slots of their own.
+const sharedPool = ""
+
+// pools returns the pools of the pod, by name.
+func (c Config) pools() []pool {
+	if len(c.QueueSlots) == 0 {
+		return []pool{{name: sharedPool, slots: c.Slots, queues: c.Queues, inline: true}}
+	}
+	list := make([]pool, 0, len(c.QueueSlots))
+	for _, queue := range slices.Sorted(maps.Keys(c.QueueSlots)) {
+		list = append(list, pool{name: queue, slots: c.QueueSlots[queue], queues: []string{queue}, inline: len(c.QueueSlots) == 1})
+	}
+	return list
+}
+
+// poolOf returns the name of the pool that a queue takes its slots from.
+func (c Config) poolOf(queue string) string {
+	if len(c.QueueSlots) == 0 {
+		return sharedPool
+	}
+	return queue
+}
+
+// queues returns the names of all queues that the pod serves.
+func (c Config) queues() []string {
+	var names []string
+	for _, p := range c.pools() {
+		names = append(names, p.queues...)
+	}
+	return names
+}
+
+// slots returns the number of slots of all pools.
+func (c Config) slots() int {
+	total := 0
+	for _, p := range c.pools() {
+		total += p.slots
+	}
+	return total
+}
+
+// Limits of the actors' own, each with its reason.
+const (
+	// batchBytesMax bounds the payloads of one transaction: a larger message
+	// delays every other connection of a small server.
+	batchBytesMax = 8 << 20
+	// storeTimeout ends a store call that hangs; the server ends statements
+	// after the same time.
+	storeTimeout = 30 * time.Second
+	// fullScanEvery is how often a claim that goes on looks below its hint: an
+	// enqueue that read an older frontier may have committed there.
+	fullScanEvery = 250 * time.Millisecond
+	// drainBatch bounds the runs of one drain of the intake table.
+	drainBatch = 200
+	// timerBatch bounds the timers fired in one transaction.
+	timerBatch = 500
+	// expireBatch bounds the tasks taken from dead pods in one transaction.
+	expireBatch = 500
+	// parkBatch bounds the queue rows moved in one transaction.
+	parkBatch = 1000
+	// parkEvery is how often rows without a living handler are looked for.
+	parkEvery = time.Minute
+	// resendAfter is how long a run actor waits for the answer to its outcome
+	// before it sends it again.
+	resendAfter = 2 * time.Second
+	// progressEvery is how often progress of one attempt is passed on; the
+	// pulse writes it more rarely than that.
+	progressEvery = time.Second
+	// deafAfter is how long a function may ignore the end of its context
+	// before its attempt is reported without it.
+	deafAfter = 5 * time.Second
+	// cancelsPendingMax bounds the cancels that wait to be recorded.
+	cancelsPendingMax = 1000
+)

@@ -1,0 +1,190 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// taskKey is a task under one epoch, as a map key.
+type taskKey struct {
+	task  workflow.TaskID
+	epoch int64
+}
+
+func keyOf(t *messages.Task) taskKey {
+	return taskKey{task: workflow.TaskID{Run: runOf(t.GetRun()), Step: t.GetStep()}, epoch: t.GetEpoch()}
+}
+
+func (k taskKey) message() *messages.Task {
+	return &messages.Task{Run: k.task.Run[:], Step: k.task.Step, Epoch: k.epoch}
+}
+
+// runOf reads a run id; anything but 16 bytes is the zero id.
+func runOf(b []byte) workflow.RunID {
+	if len(b) != len(workflow.RunID{}) {
+		return workflow.RunID{}
+	}
+	return workflow.RunID(b)
+}
+
+func claimOf(b []byte) persistence.ClaimID {
+	if len(b) != len(persistence.ClaimID{}) {
+		return persistence.ClaimID{}
+	}
+	return persistence.ClaimID(b)
+}
+
+// nanos is an instant in a message; 0 for none.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func instant(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// startTasks turns grants into messages. The byte slices are passed on.
+func startTasks(grants []persistence.Grant, queue func(handler int32) string) []*messages.StartTask {
+	tasks := make([]*messages.StartTask, len(grants))
+	for i := range grants {
+		g := &grants[i]
+		tasks[i] = &messages.StartTask{
+			Task:  taskKey{task: g.Task, epoch: g.Epoch}.message(),
+			Claim: g.Claim[:], Handler: g.Handler, Attempt: g.Attempt, Lost: g.Lost,
+			Workflow: g.Workflow, StepName: g.Step, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
+			Input: g.Input, LargeInput: g.LargeInput,
+			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress,
+			Canceling: g.Canceling, TriggeredAt: nanos(g.TriggeredAt), QueuedAt: nanos(g.QueuedAt), StartedAt: nanos(g.StartedAt),
+			Queue: queue(g.Handler),
+		}
+	}
+	return tasks
+}
+
+func stepOutcomes(outcomes []persistence.Outcome) []*messages.StepOutcome {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	list := make([]*messages.StepOutcome, len(outcomes))
+	for i, o := range outcomes {
+		list[i] = &messages.StepOutcome{
+			StepName: o.Step, State: uint32(o.State), Output: o.Output, Large: o.Large, Size: int64(o.Size),
+			Step: o.Index, Class: o.Class, Error: o.Error,
+		}
+	}
+	return list
+}
+
+func outcomesOf(list []*messages.StepOutcome) []persistence.Outcome {
+	if len(list) == 0 {
+		return nil
+	}
+	outcomes := make([]persistence.Outcome, len(list))
+	for i, o := range list {
+		outcomes[i] = persistence.Outcome{
+			Step: o.GetStepName(), State: lifecycle.State(o.GetState()), Output: o.GetOutput(), Large: o.GetLarge(),
+			Size: int(o.GetSize()), Index: o.GetStep(), Class: o.GetClass(), Error: o.GetError(),
+		}
+	}
+	return outcomes
+}
+
+// reportOf turns a transition into a message.
+func reportOf(t *persistence.Transition, pool string) *messages.ReportOutcome {
+	report := &messages.ReportOutcome{
+		Task:   taskKey{task: t.Task, epoch: t.Epoch}.message(),
+		Kind:   messages.OutcomeKind(t.Report),
+		Output: t.Output, Class: t.Class, Error: t.Error, TimedOut: t.TimedOut,
+		Retry: t.Retry, RetryIn: int64(t.RetryIn), Progress: t.Progress, Pool: pool,
+	}
+	for _, e := range t.Edges {
+		report.Edges = append(report.Edges, &messages.EdgeOutcome{
+			Child: e.Child, Flags: uint32(e.Flags), Error: e.Error, WakeAt: nanos(e.WakeAt),
+		})
+	}
+	return report
+}
+
+func transitionOf(r *messages.ReportOutcome) persistence.Transition {
+	key := keyOf(r.GetTask())
+	t := persistence.Transition{
+		Task: key.task, Epoch: key.epoch, Report: lifecycle.ReportKind(r.GetKind()),
+		Output: r.GetOutput(), Class: r.GetClass(), Error: r.GetError(), TimedOut: r.GetTimedOut(),
+		Retry: r.GetRetry(), RetryIn: time.Duration(r.GetRetryIn()), Progress: r.GetProgress(),
+	}
+	for _, e := range r.GetEdges() {
+		t.Edges = append(t.Edges, persistence.EdgeResult{
+			Child: e.GetChild(), Flags: lifecycle.Flags(e.GetFlags()), Error: e.GetError(), WakeAt: instant(e.GetWakeAt()),
+		})
+	}
+	return t
+}
+
+func answerName(a lifecycle.Answer) string {
+	switch a {
+	case lifecycle.Moved:
+		return "moved"
+	case lifecycle.AlreadyYours:
+		return "already_yours"
+	case lifecycle.Stale:
+		return "stale"
+	case lifecycle.Illegal:
+		return "illegal"
+	case lifecycle.Busy:
+		return "busy"
+	case lifecycle.BadRow:
+		return "bad_row"
+	}
+	return "unknown"
+}
+
+// spread passes on what a committed transaction of this pod left to do. The
+// claimer hears of it at once, everybody else through the feed.
+func (rt *runtime) spread(wake persistence.Wake) {
+	changed := &messages.TablesChanged{NextTimer: nanos(wake.NextTimer), Submitted: wake.Submitted}
+	for _, r := range wake.Ready {
+		changed.Ready = append(changed.Ready, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
+		rt.send(rt.team.claimer, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
+	}
+	for i := range wake.Ended {
+		changed.Ended = append(changed.Ended, wake.Ended[i][:])
+	}
+	for i := range wake.Canceling {
+		changed.Canceling = append(changed.Canceling, wake.Canceling[i][:])
+	}
+	if len(changed.GetReady())+len(changed.GetEnded())+len(changed.GetCanceling()) > 0 || !wake.NextTimer.IsZero() || wake.Submitted {
+		rt.send(rt.team.feed, changed)
+	}
+}
+
+// wakesOf is the same as spread, for other pods.
+func wakesOf(m *messages.TablesChanged) []cluster.Wake {
+	var wakes []cluster.Wake
+	for _, r := range m.GetReady() {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeReady, Queue: r.GetQueue(), Count: int(r.GetCount()), Key: r.GetKey()})
+	}
+	if m.GetSubmitted() {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeSubmitted})
+	}
+	if m.GetNextTimer() != 0 {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeTimer, At: instant(m.GetNextTimer())})
+	}
+	for _, run := range m.GetEnded() {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeEnded, Run: runOf(run)})
+	}
+	for _, run := range m.GetCanceling() {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeCanceling, Run: runOf(run)})
+	}
+	return wakes
+}

@@ -1,0 +1,207 @@
+package actors
+
+import (
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// edge is what goroutines of the embedder and the actors of one pod share. It
+// is safe for concurrent use, and nothing in it blocks.
+type edge struct {
+	permits  chan struct{} // one per call that may wait to be stored
+	up       chan struct{} // closed when the actors run for the first time
+	done     chan struct{} // closed when the pod has ended
+	onJoined func(number int64)
+
+	mu         sync.Mutex
+	number     int64         // of the pod
+	offset     time.Duration // database's clock minus ours, as last seen
+	connected  time.Time     // since when no store call found the database away
+	lease      lifecycle.LeaseState
+	mode       cluster.Mode
+	epoch      int64 // of the term of this pod; 0: it does not lead
+	running    bool  // up is closed
+	stopping   bool
+	ended      bool
+	err        error
+	degradedBy string
+	watchers   map[workflow.RunID]map[*watcher]struct{}
+}
+
+// watcher is one caller that waits for hints about a run.
+type watcher struct{ hints chan struct{} }
+
+func newEdge(pending int, onJoined func(int64)) *edge {
+	return &edge{
+		permits: make(chan struct{}, pending), up: make(chan struct{}), done: make(chan struct{}), onJoined: onJoined,
+		watchers: map[workflow.RunID]map[*watcher]struct{}{},
+	}
+}
+
+// sawDatabaseTime notes what the database's clock said at an instant of ours.
+func (e *edge) sawDatabaseTime(database, local time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !database.IsZero() {
+		e.offset = database.Sub(local)
+	}
+}
+
+// databaseTime is what the database's clock says at an instant of ours, as far
+// as is known.
+func (e *edge) databaseTime(local time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return local.Add(e.offset)
+}
+
+// away notes that a store call has found the database away; here, that one has
+// succeeded.
+func (e *edge) away() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.connected = time.Time{}
+}
+
+func (e *edge) here(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.connected.IsZero() {
+		e.connected = now
+	}
+}
+
+// connectedSince is since when the database answers this pod.
+func (e *edge) connectedSince() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.connected
+}
+
+func (e *edge) podNumber() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.number
+}
+
+func (e *edge) joined(number int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.number, e.lease = number, lifecycle.LeaseLive
+	if e.onJoined != nil {
+		e.onJoined(number)
+	}
+}
+
+// begin closes up, once.
+func (e *edge) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		e.running = true
+		close(e.up)
+	}
+}
+
+func (e *edge) leaseState(state lifecycle.LeaseState) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lease = state
+}
+
+func (e *edge) feedMode(mode cluster.Mode) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mode = mode
+}
+
+func (e *edge) leading(epoch int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.epoch = epoch
+}
+
+func (e *edge) degraded(why string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.degradedBy = why
+}
+
+func (e *edge) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopping = true
+}
+
+// end closes done, once.
+func (e *edge) end(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended {
+		return
+	}
+	e.ended, e.err = true, err
+	close(e.done)
+}
+
+func (e *edge) failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// watch returns a channel that holds a token after every hint about a run.
+func (e *edge) watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
+	w := &watcher{hints: make(chan struct{}, 1)}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.watchers[run] == nil {
+		e.watchers[run] = map[*watcher]struct{}{}
+	}
+	e.watchers[run][w] = struct{}{}
+	return w.hints, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.watchers[run], w)
+		if len(e.watchers[run]) == 0 {
+			delete(e.watchers, run)
+		}
+	}
+}
+
+func (e *edge) hint(run workflow.RunID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for w := range e.watchers[run] {
+		w.wake()
+	}
+}
+
+func (e *edge) hintAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, watchers := range e.watchers {
+		for w := range watchers {
+			w.wake()
+		}
+	}
+}
+
+func (w *watcher) wake() {
+	select {
+	case w.hints <- struct{}{}:
+	default:
+	}
+}
+
+// recordOf returns a record of this pod without transitions.
+func (rt *runtime) recordOf(pod int64) persistence.Record {
+	return persistence.Record{
+		Pod: pod, MaxLost: rt.config.MaxLost, CancelGrace: rt.config.CancelGrace, TenantLimit: rt.config.TenantLimit,
+	}
+}

@@ -1,0 +1,66 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Why the context of an attempt has ended: its cause.
+var (
+	// ErrCanceled: the run was asked to stop.
+	ErrCanceled = errors.New("run was asked to stop")
+	// ErrAttemptTimeout: the attempt took longer than its timeout.
+	ErrAttemptTimeout = errors.New("attempt timed out")
+	// ErrHeartbeatTimeout: the attempt was silent for longer than its
+	// heartbeat timeout.
+	ErrHeartbeatTimeout = errors.New("attempt sent no heartbeat in time")
+	// ErrLeaseLost: this pod may no longer write for the task; another one may
+	// be executing it.
+	ErrLeaseLost = errors.New("lease of the task was lost")
+	// ErrStopping: the pod stops; the task is handed back and not charged.
+	ErrStopping = errors.New("pod is stopping")
+)
+
+// Why a pod has ended.
+var (
+	// ErrSupervision: an actor failed more often than its supervisor allows.
+	ErrSupervision = errors.New("an actor failed too often")
+	// ErrPodStopped: somebody else stopped the pod's actor.
+	ErrPodStopped = errors.New("the pod's actor was stopped from outside")
+)
+
+// terminalError marks an error as final.
+type terminalError struct{ err error }
+
+// Terminal returns err marked so that the attempt that returns it is the last,
+// whatever the retry policy says. Terminal(nil) is nil.
+func Terminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return terminalError{err}
+}
+
+// Error implements error.
+func (e terminalError) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
+func (e terminalError) Unwrap() error { return e.err }
+
+// IsTerminal reports whether err, or an error it wraps, was marked by Terminal.
+func IsTerminal(err error) bool {
+	var marked terminalError
+	return errors.As(err, &marked)
+}
+
+// panicError is a panic of a step function, as the error of its attempt.
+type panicError struct {
+	value any
+	stack string
+}
+
+// Error implements error.
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// errGoexit is the error of an attempt whose function ended its goroutine.
+var errGoexit = errors.New("step function called runtime.Goexit")

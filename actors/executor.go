@@ -1,0 +1,196 @@
+package actors
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Executor carries out what must not happen on the goroutine of an actor, and
+// brings the result back as a message. It is the only place of the engine that
+// starts goroutines; a simulation puts a single-threaded one in its place.
+// Implementations are safe for concurrent use.
+type Executor interface {
+	// Call makes one store call. Its context ends after timeout, or when the
+	// executor is closed. What call returns is sent to the actor.
+	Call(to *PID, name string, timeout time.Duration, call func(ctx context.Context) any)
+	// Execute runs one attempt. run calls deliver exactly once, also when the
+	// step function panics or ends its goroutine.
+	Execute(to *PID, task workflow.TaskID, run func(deliver func(any)))
+	// Follow runs a subscription until stop is called or the executor is
+	// closed. What loop returns is sent to the actor.
+	Follow(to *PID, name string, loop func(ctx context.Context) any) (stop func())
+	// Close ends the contexts of calls and subscriptions, and waits until
+	// these have returned. It does not wait for attempts: a step function may
+	// be deaf.
+	Close()
+}
+
+// goroutines is the Executor of production.
+type goroutines struct {
+	clock   clock.Clock
+	deliver func(to *PID, message any)
+	base    context.Context //nolint:containedctx // the one lifetime of all calls
+	end     context.CancelFunc
+	calls   sync.WaitGroup
+}
+
+var _ Executor = (*goroutines)(nil)
+
+func newExecutor(c clock.Clock, deliver func(to *PID, message any)) *goroutines {
+	base, end := context.WithCancel(context.Background())
+	return &goroutines{clock: c, deliver: deliver, base: base, end: end}
+}
+
+// errCallTimeout is the cause of a store call that took too long.
+var errCallTimeout = errors.New("store call timed out")
+
+// Call implements Executor.
+func (g *goroutines) Call(to *PID, _ string, timeout time.Duration, call func(ctx context.Context) any) {
+	ctx, cancel := context.WithCancelCause(g.base)
+	stop := g.clock.After(timeout, func() { cancel(errCallTimeout) })
+	g.calls.Add(1)
+	go func() {
+		defer g.calls.Done()
+		defer cancel(nil)
+		defer stop()
+		g.deliver(to, call(ctx))
+	}()
+}
+
+// Execute implements Executor.
+func (g *goroutines) Execute(to *PID, _ workflow.TaskID, run func(deliver func(any))) {
+	go run(func(message any) { g.deliver(to, message) })
+}
+
+// Follow implements Executor.
+func (g *goroutines) Follow(to *PID, _ string, loop func(ctx context.Context) any) (stop func()) {
+	ctx, cancel := context.WithCancel(g.base)
+	g.calls.Add(1)
+	go func() {
+		defer g.calls.Done()
+		defer cancel()
+		g.deliver(to, loop(ctx))
+	}()
+	return cancel
+}
+
+// Close implements Executor.
+func (g *goroutines) Close() {
+	g.end()
+	g.calls.Wait()
+}
+
+// Random is a source of random bits, safe for concurrent use.
+type Random interface{ Uint64() uint64 }
+
+// systemRandom draws from the operating system: ids of two pods must not meet.
+type systemRandom struct{}
+
+// Uint64 implements Random.
+func (systemRandom) Uint64() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (documented since Go 1.24)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// sequence numbers the questions of all actors of a pod, so that an answer to
+// an older question, or to an earlier incarnation, is known as such.
+type sequence struct{ last atomic.Int64 }
+
+func (s *sequence) next() int64 { return s.last.Add(1) }
+
+// attemptState is an attempt as its step function sees it, shared between the
+// goroutine of the function and the run actor.
+type attemptState struct {
+	about TaskInfo
+	cause func() error // why the context has ended; nil: it has not
+	beat  func()       // tells the run actor to take
+
+	mu       sync.Mutex
+	tx       any
+	progress []byte
+	told     bool // beat was called and take was not
+}
+
+var _ Attempt = (*attemptState)(nil)
+
+// Info implements Attempt.
+func (a *attemptState) Info() TaskInfo { return a.about }
+
+// Heartbeat implements Attempt. However often it is called, at most one
+// message to the run actor is under way.
+func (a *attemptState) Heartbeat(progress []byte) error {
+	a.mu.Lock()
+	if progress != nil {
+		a.progress = progress
+	}
+	tell := !a.told
+	a.told = true
+	a.mu.Unlock()
+	if tell {
+		a.beat()
+	}
+	return a.cause()
+}
+
+// Tx implements Attempt.
+func (a *attemptState) Tx() any {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tx
+}
+
+func (a *attemptState) setTx(tx any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tx = tx
+}
+
+// take returns the last progress; nil: none.
+func (a *attemptState) take() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = false
+	return a.progress
+}
+
+// wakeBuffer merges what a replication stream brings until the feed takes it:
+// at most one message is under way, whatever the rate of commits.
+type wakeBuffer struct {
+	tell func()
+
+	mu    sync.Mutex
+	wakes *cluster.Coalescer
+	told  bool
+}
+
+func newWakeBuffer(tell func()) *wakeBuffer {
+	return &wakeBuffer{tell: tell, wakes: cluster.NewCoalescer(cluster.DefaultWakeLimits())}
+}
+
+func (b *wakeBuffer) add(wakes []cluster.Wake) {
+	b.mu.Lock()
+	b.wakes.Add(wakes...)
+	tell := !b.told
+	b.told = true
+	b.mu.Unlock()
+	if tell {
+		b.tell()
+	}
+}
+
+func (b *wakeBuffer) take() []cluster.Wake {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told = false
+	return b.wakes.Drain()
+}

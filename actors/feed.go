@@ -1,0 +1,330 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/messages"
+)
+
+// feed owns the sources of wakes and turns what they bring into messages.
+//
+// Owns: the listener, the replication stream, the notifications that wait to
+// be sent, and who waits for the end of a run.
+// Parent: pod.
+// Accepts: TablesChanged, PodsCounted, TermBegan, TermEnded, AwaitRun,
+// CloseFeed.
+// Sends: WorkReady, RunsSubmitted, TimerSet, RunsCanceling, CheckCancels,
+// LeaderHeard, FeedChanged, RunEnded, AwaitRefused, FeedClosed.
+// On failure: restart with backoff; it subscribes anew, and sweeps.
+type feed struct {
+	rt   *runtime
+	self *PID
+	pod  int64
+
+	listening bool
+	hearing   *cluster.Hearing
+	heardAt   time.Time // last ping of the current leader
+
+	streaming  bool   // the stream flows
+	stopStream func() // nil: none is read
+	streamNext bool   // a retry is due
+	streamFail int
+	streamSaid string // last reason that was logged
+	buffer     *wakeBuffer
+
+	pods    int
+	leading int64 // epoch; 0: this pod does not lead
+	plan    cluster.Feed
+	sweeps  int64 // number of the sweep timer that counts
+
+	outbox  *cluster.Coalescer
+	sending int64 // notify call under way; 0: none
+	sentAt  time.Time
+	armed   bool // a timer will send
+	relayed int64
+
+	awaits  *awaits
+	closing bool
+}
+
+// Messages of the feed to itself.
+type (
+	listenerUp   struct{}
+	listenerDown struct{ err error }
+	listenAgain  struct{}
+	noticeHeard  struct{ notice cluster.Notice }
+	streamUp     struct{}
+	streamDown   struct{ err error }
+	streamAgain  struct{}
+	streamWoke   struct{ from *wakeBuffer }
+	sweepDue     struct{ number int64 }
+	planDue      struct{}
+	sendDue      struct{}
+	notified     struct{}
+)
+
+func spawnFeed(rt *runtime, pod int64, _ *heirs) func() receiver {
+	return func() receiver {
+		return &feed{
+			rt: rt, self: rt.team.feed, pod: pod, hearing: &cluster.Hearing{}, pods: 1,
+			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()), awaits: newAwaits(rt),
+		}
+	}
+}
+
+// Receive implements protoactor's Actor.
+func (a *feed) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.onStarted()
+	case *listenerUp:
+		a.onListenerUp()
+	case *listenerDown:
+		a.onListenerDown(msg)
+	case *listenAgain:
+		a.listen()
+	case *noticeHeard:
+		a.onNotice(&msg.notice)
+	case *streamUp:
+		a.onStreamUp()
+	case *streamDown:
+		a.onStreamDown(msg)
+	case *streamAgain:
+		a.onStreamAgain()
+	case *streamWoke:
+		a.onStreamWoke(msg)
+	case *messages.TablesChanged:
+		a.onTablesChanged(msg)
+	case *messages.PodsCounted:
+		a.pods = int(msg.GetPods())
+		a.replan()
+	case *messages.TermBegan:
+		a.leading, a.relayed = msg.GetEpoch(), 0
+		a.replan()
+		a.tellLeader()
+	case *messages.TermEnded:
+		a.leading = 0
+		a.replan()
+	case *messages.AwaitRun:
+		a.awaits.accept(ctx.Sender(), msg, a.closing)
+	case *runRead:
+		a.awaits.onRead(msg)
+	case *sweepDue:
+		a.onSweepDue(msg)
+	case *planDue:
+		a.replan()
+	case *sendDue:
+		a.onSendDue()
+	case *answered[notified]:
+		a.onNotified(msg)
+	case *messages.CloseFeed:
+		a.onClose()
+	case *restarting, *stopping:
+		a.rt.guarded("feed", a.unsubscribe)
+	case *stopped:
+	default:
+		a.rt.unknown("feed", msg)
+	}
+}
+
+func (a *feed) onStarted() {
+	a.listen()
+	a.replan()
+}
+
+func (a *feed) listen() {
+	if a.closing {
+		return
+	}
+	rt, self := a.rt, a.self
+	rt.executor.Follow(self, "listen", func(ctx context.Context) any {
+		err := rt.ports.Listener.Listen(ctx,
+			func() { rt.send(self, &listenerUp{}) },
+			func(n cluster.Notice) { rt.send(self, &noticeHeard{notice: n}) })
+		return &listenerDown{err: err}
+	})
+}
+
+// onListenerUp sweeps: what was notified before was not heard.
+func (a *feed) onListenerUp() {
+	a.listening = true
+	a.hearing, a.heardAt = &cluster.Hearing{}, time.Time{}
+	a.sweep()
+	a.replan()
+}
+
+func (a *feed) onListenerDown(m *listenerDown) {
+	a.listening = false
+	if a.closing {
+		return
+	}
+	a.rt.storeFailed("listen", m.err)
+	a.rt.after(a.rt.retryDelay(2), a.self, &listenAgain{})
+	a.replan()
+}
+
+func (a *feed) onNotice(n *cluster.Notice) {
+	if n.Ping != nil {
+		a.heardAt = a.rt.now()
+		a.rt.send(a.rt.team.leader, &messages.LeaderHeard{Epoch: n.Ping.Epoch, Resigned: n.Ping.Resigned})
+		if n.Ping.Pods > 0 {
+			a.pods = n.Ping.Pods
+		}
+	}
+	missed := a.hearing.Hear(*n)
+	if n.From != a.pod {
+		a.rt.meter.add(MetricWakes, float64(len(n.Wakes)), "notice")
+		a.apply(n.Wakes)
+		if missed {
+			a.sweep()
+		}
+	}
+	if n.Ping != nil {
+		a.replan()
+		if a.leading == 0 { // unless the next one comes first, it has fallen silent
+			a.rt.after(a.rt.config.FeedSilence, a.self, &planDue{})
+		}
+	}
+}
+
+// apply passes wakes on to whom they concern.
+func (a *feed) apply(wakes []cluster.Wake) {
+	canceling := &messages.RunsCanceling{}
+	for i := range wakes {
+		w := &wakes[i]
+		switch w.Kind {
+		case cluster.WakeReady:
+			a.rt.send(a.rt.team.claimer, &messages.WorkReady{Queue: w.Queue, Count: int32(w.Count), Key: w.Key, Foreign: true})
+		case cluster.WakeSubmitted:
+			a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{})
+		case cluster.WakeTimer:
+			a.rt.send(a.rt.team.leader, &messages.TimerSet{At: nanos(w.At)})
+		case cluster.WakeEnded:
+			a.ended(w)
+		case cluster.WakeCanceling:
+			canceling.All = canceling.GetAll() || w.Run.IsZero()
+			canceling.Runs = append(canceling.Runs, w.Run[:])
+		}
+	}
+	if len(canceling.GetRuns()) > 0 {
+		a.rt.send(a.rt.team.runs, canceling)
+		if canceling.GetAll() {
+			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
+		}
+	}
+}
+
+func (a *feed) ended(w *cluster.Wake) {
+	if w.Run.IsZero() {
+		a.rt.edge.hintAll()
+		a.awaits.checkAll()
+		return
+	}
+	a.rt.edge.hint(w.Run)
+	a.awaits.check(w.Run)
+}
+
+// onTablesChanged tells this pod, and others if nobody else does.
+func (a *feed) onTablesChanged(m *messages.TablesChanged) {
+	wakes := wakesOf(m)
+	for i := range wakes {
+		if wakes[i].Kind == cluster.WakeReady {
+			continue // the claimer heard of it before
+		}
+		a.apply(wakes[i : i+1])
+	}
+	if a.plan.Notify && a.pods > 1 {
+		a.outbox.Add(wakes...)
+		a.send()
+	}
+}
+
+// sweep makes everybody look at the tables once.
+func (a *feed) sweep() {
+	if a.closing {
+		return
+	}
+	a.rt.meter.add(MetricWakes, 1, "sweep")
+	a.rt.send(a.rt.team.claimer, &messages.WorkReady{})
+	a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{})
+	a.rt.send(a.rt.team.leader, &messages.TimerSet{})
+	a.rt.edge.hintAll()
+	a.awaits.checkAll()
+	a.armSweep()
+}
+
+// armSweep spreads sweeps by a tenth, so that pods do not sweep in step.
+func (a *feed) armSweep() {
+	a.sweeps = a.rt.numbers.next()
+	wait := a.plan.Sweep + time.Duration((a.rt.chance()-0.5)*float64(a.plan.Sweep)/5)
+	a.rt.after(wait, a.self, &sweepDue{number: a.sweeps})
+}
+
+func (a *feed) onSweepDue(m *sweepDue) {
+	if m.number == a.sweeps {
+		a.sweep()
+	}
+}
+
+// replan decides how wakes reach this pod from now on.
+func (a *feed) replan() {
+	if a.closing {
+		return
+	}
+	ping, heard := a.hearing.Ping()
+	c := a.rt.config
+	plan := cluster.DecideFeed(
+		cluster.FeedTimes{Silence: c.FeedSilence, Sweep: c.Sweep, SweepBlind: c.SweepDegraded},
+		cluster.View{
+			Leading: a.leading != 0, Streaming: a.streaming, Pods: a.pods,
+			Heard: heard && a.listening && !ping.Resigned, Silence: a.rt.now().Sub(a.heardAt), Said: ping.Mode,
+		})
+	before := a.plan
+	a.plan = plan
+	if plan.Read && a.stopStream == nil && !a.streamNext {
+		a.read()
+	}
+	if !plan.Read && a.stopStream != nil {
+		a.dropStream()
+	}
+	if plan.Mode != before.Mode {
+		a.rt.meter.set(MetricMode, float64(plan.Mode))
+		a.rt.edge.feedMode(plan.Mode)
+		a.tellLeader()
+		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "feed mode changed",
+			slog.String("from", before.Mode.String()), slog.String("to", plan.Mode.String()))
+		a.sweep()
+		return
+	}
+	if plan.Sweep < before.Sweep || a.sweeps == 0 {
+		a.armSweep()
+	}
+}
+
+// tellLeader says what its next ping carries.
+func (a *feed) tellLeader() {
+	if a.leading != 0 {
+		a.rt.send(a.rt.team.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
+	}
+}
+
+func (a *feed) onClose() {
+	a.closing = true
+	a.unsubscribe()
+	a.awaits.refuseAll()
+	if a.outbox.Len() > 0 {
+		a.onSendDue()
+	}
+	if a.sending == 0 {
+		a.rt.send(a.rt.team.pod, &messages.FeedClosed{})
+	}
+}
+
+func (a *feed) unsubscribe() { a.dropStream() }
+
+// streamRefused is what a stream says that this database does not offer.
+func streamRefused(err error) bool { return errors.Is(err, cluster.ErrStreamUnavailable) }

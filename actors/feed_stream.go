@@ -1,0 +1,125 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/troupe-dev/troupe/cluster"
+)
+
+// read follows the replication stream, if there is one.
+func (a *feed) read() {
+	stream := a.rt.ports.Stream
+	if stream == nil || a.closing {
+		return
+	}
+	rt, self := a.rt, a.self
+	var buffer *wakeBuffer
+	buffer = newWakeBuffer(func() { rt.send(self, &streamWoke{from: buffer}) })
+	a.buffer = buffer
+	a.stopStream = rt.executor.Follow(self, "stream", func(ctx context.Context) any {
+		err := stream.Read(ctx, func() { rt.send(self, &streamUp{}) }, buffer.add)
+		return &streamDown{err: err}
+	})
+}
+
+func (a *feed) dropStream() {
+	if a.stopStream != nil {
+		a.stopStream()
+	}
+	a.stopStream, a.streaming, a.buffer = nil, false, nil
+}
+
+// onStreamUp sweeps: what was committed before is not replayed.
+func (a *feed) onStreamUp() {
+	if a.stopStream == nil {
+		return
+	}
+	a.streaming, a.streamFail, a.streamSaid = true, 0, ""
+	a.rt.edge.degraded("")
+	a.replan()
+	a.sweep()
+}
+
+// onStreamDown reads again later. Meanwhile the pod goes on without.
+func (a *feed) onStreamDown(m *streamDown) {
+	wanted := a.stopStream != nil
+	a.dropStream()
+	if a.closing || !wanted {
+		return
+	}
+	a.streamFail++
+	if text := m.err.Error(); text != a.streamSaid {
+		a.streamSaid = text
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "no replication stream, going on with notifications and sweeps",
+			slog.Any("error", m.err))
+	}
+	if streamRefused(m.err) {
+		a.rt.edge.degraded(m.err.Error())
+	}
+	a.streamNext = true
+	a.rt.after(cluster.StreamRetry(m.err, a.streamFail), a.self, &streamAgain{})
+	a.replan()
+}
+
+func (a *feed) onStreamAgain() {
+	a.streamNext = false
+	a.replan()
+}
+
+func (a *feed) onStreamWoke(m *streamWoke) {
+	if m.from != a.buffer {
+		return
+	}
+	wakes := m.from.take()
+	a.rt.meter.add(MetricWakes, float64(len(wakes)), "stream")
+	a.apply(wakes)
+	if a.plan.Relay {
+		a.outbox.Add(wakes...)
+		a.send()
+	}
+}
+
+// send notifies what waits, not more often than other connections can bear.
+func (a *feed) send() {
+	if a.outbox.Len() == 0 || a.sending != 0 || a.armed {
+		return
+	}
+	if wait := cluster.RelayDelay(a.rt.now().Sub(a.sentAt)); wait > 0 && !a.sentAt.IsZero() {
+		a.armed = true
+		a.rt.after(wait, a.self, &sendDue{})
+		return
+	}
+	a.onSendDue()
+}
+
+func (a *feed) onSendDue() {
+	a.armed = false
+	if a.outbox.Len() == 0 || a.sending != 0 {
+		return
+	}
+	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.pod}
+	a.sentAt = a.rt.now()
+	a.relayed += int64(len(notice.Wakes))
+	a.sending = ask(a.rt, a.self, "notify", storeTimeout, func(ctx context.Context) (notified, error) {
+		return notified{}, a.rt.ports.Notifier.Notify(ctx, notice)
+	})
+}
+
+// onNotified counts the wakes of a notification that failed as sent, so that
+// the next ping makes the others sweep.
+func (a *feed) onNotified(m *answered[notified]) {
+	if m.number != a.sending {
+		return
+	}
+	a.sending = 0
+	if m.err != nil {
+		a.rt.storeFailed("notify", m.err)
+	}
+	a.tellLeader()
+	if a.closing {
+		a.onClose()
+		return
+	}
+	a.send()
+}

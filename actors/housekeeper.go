@@ -1,0 +1,148 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// housekeeper looks after what no pod looks after: the tasks of dead pods, and
+// tasks that no living pod can execute.
+//
+// Owns: when it looks next; the one call under way.
+// Parent: leader.
+// Accepts: nothing.
+// Sends: TermDeposed, WorkReady, TablesChanged.
+// On failure: restart with backoff; it begins with a look.
+type housekeeper struct {
+	rt       *runtime
+	epoch    int64
+	number   int64 // of the call under way; 0: none
+	expireAt time.Time
+	parkAt   time.Time
+	due      int64
+	live     int // living pods at the last look
+	failures int
+}
+
+type houseDue struct{ number int64 }
+
+func newHousekeeper(rt *runtime, epoch int64) func() receiver {
+	return func() receiver { return &housekeeper{rt: rt, epoch: epoch} }
+}
+
+// Receive implements protoactor's Actor.
+func (a *housekeeper) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.expireAt, a.parkAt = a.rt.now(), a.rt.now()
+		a.next()
+	case *houseDue:
+		if msg.number == a.due {
+			a.next()
+		}
+	case *answered[persistence.Expired]:
+		a.onExpired(msg)
+	case *answered[persistence.Parked]:
+		a.onParked(msg)
+	case *restarting, *stopping, *stopped:
+	default:
+		a.rt.unknown("housekeeper", msg)
+	}
+}
+
+// next does what is due, one call at a time, or sleeps until something is.
+func (a *housekeeper) next() {
+	if a.number != 0 {
+		return
+	}
+	now := a.rt.now()
+	// After an outage every lease looks old. Nobody is expired before the
+	// others had time to renew.
+	since := a.rt.edge.connectedSince()
+	if since.IsZero() {
+		since = now
+	}
+	if safe := since.Add(a.rt.config.LeaseTTL); a.expireAt.Before(safe) {
+		a.expireAt = safe
+	}
+	switch {
+	case !a.expireAt.After(now):
+		epoch, lost := a.epoch, a.rt.config.MaxLost
+		a.number = ask(a.rt, a.rt.team.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
+			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, expireBatch)
+		})
+	case !a.parkAt.After(now):
+		epoch := a.epoch
+		a.number = ask(a.rt, a.rt.team.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
+			return a.rt.ports.Store.ParkTasks(ctx, epoch, parkBatch)
+		})
+	default:
+		a.sleep(min(a.expireAt.Sub(now), a.parkAt.Sub(now)))
+	}
+}
+
+func (a *housekeeper) sleep(d time.Duration) {
+	a.due = a.rt.numbers.next()
+	a.rt.after(d, a.rt.team.housekeeper, &houseDue{number: a.due})
+}
+
+func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
+	if m.number != a.number || a.failed("expire_pods", m.err) {
+		return
+	}
+	expired := &m.value
+	for _, pod := range expired.Pods {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "pod declared dead", slog.Int64("pod_id", pod))
+	}
+	a.rt.spread(expired.Wake)
+	now := a.rt.now()
+	a.expireAt = now.Add(a.rt.config.LeaseTTL)
+	if !expired.NextExpiry.IsZero() {
+		in := expired.NextExpiry.Sub(expired.Now) + expiryMargin
+		a.expireAt = now.Add(max(in, expiryMargin))
+	}
+	if expired.Live != a.live {
+		a.live, a.parkAt = expired.Live, now // handlers come and go with pods
+	}
+	if expired.Tasks >= expireBatch {
+		a.expireAt = now
+	}
+	a.next()
+}
+
+// expiryMargin is how long after the end of a lease the housekeeper looks.
+const expiryMargin = 20 * time.Millisecond
+
+func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
+	if m.number != a.number || a.failed("park_tasks", m.err) {
+		return
+	}
+	a.rt.spread(m.value.Wake)
+	a.parkAt = a.rt.now().Add(parkEvery)
+	if m.value.Parked+m.value.Unparked >= parkBatch {
+		a.parkAt = a.rt.now()
+	}
+	a.next()
+}
+
+// failed ends a call, and reports whether it failed.
+func (a *housekeeper) failed(name string, err error) bool {
+	a.number = 0
+	switch {
+	case errors.Is(err, persistence.ErrDeposed):
+		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
+		return true
+	case err != nil:
+		a.failures++
+		a.rt.storeFailed(name, err)
+		a.sleep(a.rt.retryDelay(a.failures))
+		return true
+	}
+	a.failures = 0
+	return false
+}

@@ -1,0 +1,303 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/messages"
+)
+
+// leader campaigns, and while it is elected keeps the term and the two actors
+// that only a leader has.
+//
+// Owns: the term; what was heard of other leaders.
+// Parent: pod. Children while elected: timekeeper, housekeeper.
+// Accepts: LeaderHeard, FeedChanged, TimerSet, TermDeposed, PodsCounted,
+// LeaseFenced, LeaseRestored, Resign.
+// Sends: TermBegan, TermEnded, TimerSet, Resigned.
+// On failure: restart with backoff. The term is carried over and resigned;
+// then it campaigns again.
+type leader struct {
+	supervision
+	rt        *runtime
+	pod       int64
+	heir      *leaderHeir
+	heardAt   time.Time
+	heard     bool
+	resigned  bool // the last ping heard was that leader's last
+	tried     bool // a try failed since
+	number    int64
+	due       int64 // number of the timer that counts
+	mode      cluster.Mode
+	relayed   int64
+	fenced    bool
+	resigning bool
+	children  []*PID
+}
+
+// leaderHeir is what the next incarnation of leader goes on with.
+type leaderHeir struct {
+	term    cluster.Term
+	leaving bool // the pod stops: no more campaigns
+	told    bool
+}
+
+// Messages of the leader to itself.
+type (
+	campaignDue struct{ number int64 }
+	pingDue     struct{ number int64 }
+	pinged      struct{}
+	quit        struct{}
+)
+
+func spawnLeader(rt *runtime, pod int64, h *heirs) func() receiver {
+	return func() receiver {
+		a := &leader{rt: rt, pod: pod, heir: h.leader, mode: cluster.ModeNone}
+		a.supervision = supervision{rt: rt, self: rt.team.leader}
+		return a
+	}
+}
+
+// Receive implements protoactor's Actor.
+func (a *leader) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.onStarted()
+	case *campaignDue:
+		a.onCampaignDue(msg)
+	case *answered[cluster.Term]:
+		a.onElected(ctx, msg)
+	case *pingDue:
+		a.onPingDue(msg)
+	case *answered[pinged]:
+		a.onPinged(ctx, msg)
+	case *answered[quit]:
+		a.onQuit(msg)
+	case *messages.LeaderHeard:
+		a.onLeaderHeard(ctx, msg)
+	case *messages.FeedChanged:
+		a.onFeedChanged(msg)
+	case *messages.TimerSet:
+		if a.leading() {
+			a.rt.send(a.rt.team.timekeeper, msg)
+		}
+	case *messages.TermDeposed:
+		a.onTermDeposed(ctx, msg)
+	case *messages.LeaseFenced:
+		a.fenced = true
+	case *messages.LeaseRestored:
+		a.fenced = false
+	case *messages.Resign:
+		a.onResign(ctx)
+	case *terminated:
+	case *restartDue:
+		a.onRestartDue(msg)
+	case *listChildren:
+		msg.answer(ctx)
+	case *restarting, *stopping:
+		a.off = true
+	case *stopped:
+	default:
+		a.rt.unknown("leader", msg)
+	}
+}
+
+func (a *leader) leading() bool { return a.heir.term != nil && !a.resigning }
+
+// onStarted gives back the term of the last incarnation: its children are
+// gone.
+func (a *leader) onStarted() {
+	if a.heir.term != nil {
+		a.quit()
+		return
+	}
+	a.campaign()
+}
+
+// campaign waits until it is time to try.
+func (a *leader) campaign() {
+	if a.heir.leaving || a.heir.term != nil || a.number != 0 {
+		return
+	}
+	c := a.rt.config
+	wait := cluster.CampaignDelay(
+		cluster.CampaignTimes{Silence: c.LeaderSilence, Retry: c.LeaderTry},
+		cluster.Contender{
+			Heard: a.heard, Silence: a.rt.now().Sub(a.heardAt), Resigned: a.resigned, Tried: a.tried,
+			Jitter: 2*a.rt.chance() - 1,
+		})
+	a.due = a.rt.numbers.next()
+	a.rt.after(wait, a.self, &campaignDue{number: a.due})
+}
+
+func (a *leader) onCampaignDue(m *campaignDue) {
+	if m.number != a.due || a.heir.leaving || a.heir.term != nil || a.number != 0 {
+		return
+	}
+	if quiet := a.rt.now().Sub(a.heardAt); a.fenced || a.heard && !a.resigned && quiet < a.rt.config.LeaderSilence {
+		a.campaign()
+		return
+	}
+	a.number = ask(a.rt, a.self, "campaign", storeTimeout, func(ctx context.Context) (cluster.Term, error) {
+		return a.rt.ports.Elector.Campaign(ctx)
+	})
+}
+
+func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
+	if m.number != a.number {
+		if m.value != nil { // nobody asks for it any more
+			a.giveBack(m.value)
+		}
+		return
+	}
+	a.number = 0
+	switch {
+	case m.err != nil:
+		if !errors.Is(m.err, cluster.ErrNotElected) {
+			a.rt.storeFailed("campaign", m.err)
+		}
+		a.tried = true
+		a.campaign()
+		return
+	case a.heir.leaving:
+		a.heir.term = m.value
+		a.quit()
+		return
+	}
+	a.heir.term = m.value
+	a.relayed, a.tried = 0, false
+	epoch := m.value.Epoch()
+	a.rt.meter.set(MetricLeading, 1)
+	a.rt.edge.leading(epoch)
+	a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "elected leader",
+		slog.Int64("pod_id", a.pod), slog.Int64("epoch", epoch))
+	a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: epoch})
+	a.spawn(ctx, "timekeeper", newTimekeeper(a.rt, epoch))
+	a.spawn(ctx, "housekeeper", newHousekeeper(a.rt, epoch))
+	a.ping()
+}
+
+func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) {
+	if pid, err := ctx.SpawnNamed(newProps(produce, a.rt.mailbox), name); err == nil {
+		a.children = append(a.children, pid)
+	}
+}
+
+func (a *leader) ping() {
+	term := a.heir.term
+	ping := cluster.Ping{
+		Epoch: term.Epoch(), Mode: a.mode, Pods: int(a.rt.meter.value(MetricPods)), Relayed: a.relayed,
+	}
+	a.number = ask(a.rt, a.self, "ping", storeTimeout, func(ctx context.Context) (pinged, error) {
+		return pinged{}, term.Ping(ctx, ping)
+	})
+}
+
+func (a *leader) onPinged(ctx actorContext, m *answered[pinged]) {
+	if m.number != a.number {
+		return
+	}
+	a.number = 0
+	if m.err != nil {
+		a.rt.storeFailed("ping", m.err)
+		a.endTerm(ctx)
+		return
+	}
+	if a.leading() {
+		a.due = a.rt.numbers.next()
+		a.rt.after(a.rt.config.LeaderPing, a.self, &pingDue{number: a.due})
+	}
+}
+
+func (a *leader) onPingDue(m *pingDue) {
+	if m.number == a.due && a.leading() && a.number == 0 {
+		a.ping()
+	}
+}
+
+// onFeedChanged tells everybody of a new mode at once.
+func (a *leader) onFeedChanged(m *messages.FeedChanged) {
+	mode := cluster.Mode(m.GetMode())
+	changed := mode != a.mode
+	a.mode, a.relayed = mode, m.GetRelayed()
+	if changed && a.leading() && a.number == 0 {
+		a.ping()
+	}
+}
+
+func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
+	if a.leading() {
+		if m.GetEpoch() > a.heir.term.Epoch() {
+			a.endTerm(ctx)
+		}
+		return
+	}
+	a.heard, a.heardAt, a.resigned = true, a.rt.now(), m.GetResigned()
+	a.tried = false
+	a.campaign()
+}
+
+func (a *leader) onTermDeposed(ctx actorContext, m *messages.TermDeposed) {
+	if a.leading() && m.GetEpoch() == a.heir.term.Epoch() {
+		a.endTerm(ctx)
+	}
+}
+
+// endTerm stops leading, then gives the term back.
+func (a *leader) endTerm(ctx actorContext) {
+	if !a.leading() {
+		return
+	}
+	for _, pid := range a.children {
+		ctx.Stop(pid)
+	}
+	a.children = nil
+	a.rt.meter.set(MetricLeading, 0)
+	a.rt.edge.leading(0)
+	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.heir.term.Epoch()})
+	a.quit()
+}
+
+func (a *leader) quit() {
+	a.resigning = true
+	term := a.heir.term
+	a.number = ask(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
+		return quit{}, term.Resign(ctx)
+	})
+}
+
+// giveBack resigns a term that nobody waits for.
+func (a *leader) giveBack(term cluster.Term) {
+	ask(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
+		return quit{}, term.Resign(ctx)
+	})
+}
+
+func (a *leader) onQuit(m *answered[quit]) {
+	if m.number != a.number {
+		return
+	}
+	if m.err != nil {
+		a.rt.storeFailed("resign", m.err)
+	}
+	a.number, a.resigning, a.heir.term = 0, false, nil
+	a.tried = true // let others go first
+	a.campaign()
+	a.tellResigned()
+}
+
+func (a *leader) onResign(ctx actorContext) {
+	a.heir.leaving = true
+	a.endTerm(ctx)
+	a.tellResigned()
+}
+
+func (a *leader) tellResigned() {
+	if a.heir.leaving && !a.heir.told && a.heir.term == nil && a.number == 0 {
+		a.heir.told = true
+		a.rt.send(a.rt.team.pod, &messages.Resigned{})
+	}
+}

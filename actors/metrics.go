@@ -1,0 +1,122 @@
+package actors
+
+// Metrics receives what a pod measures. Implementations are safe for
+// concurrent use and do not block. labels are the values of the metric's
+// labels, in the order of the table.
+type Metrics interface {
+	// Add raises a counter.
+	Add(metric Metric, delta float64, labels ...string)
+	// Set sets a gauge.
+	Set(metric Metric, value float64, labels ...string)
+	// Observe adds a value to a distribution.
+	Observe(metric Metric, value float64, labels ...string)
+}
+
+// NoMetrics discards everything.
+type NoMetrics struct{}
+
+var _ Metrics = NoMetrics{}
+
+// Add implements Metrics.
+func (NoMetrics) Add(Metric, float64, ...string) {}
+
+// Set implements Metrics.
+func (NoMetrics) Set(Metric, float64, ...string) {}
+
+// Observe implements Metrics.
+func (NoMetrics) Observe(Metric, float64, ...string) {}
+
+// Metric names one measure.
+type Metric uint8
+
+// The metrics. MetricTable describes them.
+const (
+	_ Metric = iota
+	MetricTriggers
+	MetricTriggerBatch
+	MetricTriggerPending
+	MetricClaims
+	MetricClaimSize
+	MetricClaimDiscarded
+	MetricWakes
+	MetricWakeLatency
+	MetricTriggerToStart
+	MetricQueueWait
+	MetricRunning
+	MetricFree
+	MetricStuck
+	MetricAttempts
+	MetricAttemptSeconds
+	MetricRetries
+	MetricLosses
+	MetricRecordBatch
+	MetricJournalDepth
+	MetricStale
+	MetricInlineGrants
+	MetricTimersFired
+	MetricTimerLateness
+	MetricRenewals
+	MetricPods
+	MetricRestarts
+	MetricLeading
+	MetricMode
+	MetricStoreErrors
+	MetricUnknownMessages
+	metricEnd
+)
+
+// MetricKind says how a metric behaves.
+type MetricKind string
+
+// The kinds of metrics.
+const (
+	Counter      MetricKind = "counter"
+	Gauge        MetricKind = "gauge"
+	Distribution MetricKind = "distribution"
+)
+
+// MetricDescription is one row of the table of metrics.
+type MetricDescription struct {
+	Metric Metric
+	Name   string
+	Kind   MetricKind
+	Unit   string // "1": a count
+	Labels []string
+	Help   string
+}
+
+// MetricTable returns all metrics, in order.
+func MetricTable() []MetricDescription {
+	return []MetricDescription{
+		{MetricTriggers, "troupe_triggers_total", Counter, "1", []string{"result"}, "triggers answered"},
+		{MetricTriggerBatch, "troupe_trigger_batch_size", Distribution, "1", nil, "triggers stored in one transaction"},
+		{MetricTriggerPending, "troupe_triggers_pending", Gauge, "1", nil, "triggers that wait to be stored"},
+		{MetricClaims, "troupe_claims_total", Counter, "1", []string{"queue"}, "claims made"},
+		{MetricClaimSize, "troupe_claim_size", Distribution, "1", []string{"queue"}, "tasks granted by one claim"},
+		{MetricClaimDiscarded, "troupe_claim_discarded_total", Counter, "1", []string{"queue"}, "queue rows of tasks that were no longer queued"},
+		{MetricWakes, "troupe_wakes_total", Counter, "1", []string{"source"}, "wakes heard"},
+		{MetricWakeLatency, "troupe_wake_latency_seconds", Distribution, "s", nil, "from ready to claimed, for tasks whose queue was idle"},
+		{MetricTriggerToStart, "troupe_trigger_to_start_seconds", Distribution, "s", nil, "from trigger to the start of a first task"},
+		{MetricQueueWait, "troupe_queue_wait_seconds", Distribution, "s", []string{"tenant"}, "from ready to claimed"},
+		{MetricRunning, "troupe_tasks_running", Gauge, "1", nil, "slots in use"},
+		{MetricFree, "troupe_slots_free", Gauge, "1", nil, "slots not in use"},
+		{MetricStuck, "troupe_tasks_stuck", Gauge, "1", nil, "functions that go on after their attempt was reported"},
+		{MetricAttempts, "troupe_attempts_total", Counter, "1", []string{"outcome", "class"}, "attempts ended"},
+		{MetricAttemptSeconds, "troupe_attempt_seconds", Distribution, "s", []string{"workflow", "step"}, "duration of step functions"},
+		{MetricRetries, "troupe_retries_total", Counter, "1", nil, "attempts that will be tried again"},
+		{MetricLosses, "troupe_losses_total", Counter, "1", nil, "attempts lost on this pod"},
+		{MetricRecordBatch, "troupe_record_batch_size", Distribution, "1", nil, "transitions recorded in one transaction"},
+		{MetricJournalDepth, "troupe_journal_depth", Gauge, "1", nil, "outcomes that wait to be recorded"},
+		{MetricStale, "troupe_outcomes_stale_total", Counter, "1", nil, "outcomes refused because the task has moved on"},
+		{MetricInlineGrants, "troupe_inline_grants_total", Counter, "1", nil, "children granted with their parent's completion"},
+		{MetricTimersFired, "troupe_timers_fired_total", Counter, "1", nil, "durable timers fired by this pod"},
+		{MetricTimerLateness, "troupe_timer_lateness_seconds", Distribution, "s", nil, "from due to fired"},
+		{MetricRenewals, "troupe_lease_renewals_total", Counter, "1", []string{"result"}, "renewals of the pod's lease"},
+		{MetricPods, "troupe_pods", Gauge, "1", nil, "living pods"},
+		{MetricRestarts, "troupe_actor_restarts_total", Counter, "1", []string{"actor", "directive"}, "failures of actors, by what was done"},
+		{MetricLeading, "troupe_leading", Gauge, "1", nil, "1 while this pod leads"},
+		{MetricMode, "troupe_feed_mode", Gauge, "1", nil, "1 stream, 2 relay, 3 none"},
+		{MetricStoreErrors, "troupe_store_errors_total", Counter, "1", []string{"call"}, "store calls that failed and are made again"},
+		{MetricUnknownMessages, "troupe_unknown_messages_total", Counter, "1", []string{"actor"}, "messages that an actor does not accept"},
+	}
+}

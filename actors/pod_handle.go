@@ -1,0 +1,215 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Pod is a running pod as the embedder's goroutines see it. It is safe for
+// concurrent use.
+type Pod struct{ rt *runtime }
+
+// PID is the address of the pod. It accepts TriggerRun, CancelRun and
+// AwaitRun, and answers the sender.
+func (p *Pod) PID() *PID { return p.rt.team.pod }
+
+// System is the actor system that the pod lives in.
+func (p *Pod) System() *System { return p.rt.system }
+
+// Done is closed when the pod has ended.
+func (p *Pod) Done() <-chan struct{} { return p.rt.edge.done }
+
+// Err is why the pod has ended, or nil: it lives, or was stopped.
+func (p *Pod) Err() error { return p.rt.edge.failure() }
+
+// NewRunID makes the id of a run, by the database's clock.
+func (p *Pod) NewRunID() workflow.RunID { return p.rt.newRunID() }
+
+// Check returns why a trigger cannot be stored, or nil.
+func (p *Pod) Check(trigger persistence.Trigger) *Refusal {
+	return CheckTrigger(&trigger, p.rt.config.PayloadLimit)
+}
+
+// Trigger stores triggers, all or none, and returns once that is durable. It
+// fills in their run ids. While too many wait it waits for room. A refusal
+// means that nothing was stored; an error that this is unknown, or that ctx
+// ended first.
+func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]persistence.TriggerAnswer, *Refusal, error) {
+	bytes := 0
+	for i := range triggers {
+		t := &triggers[i]
+		if refused := CheckTrigger(t, p.rt.config.PayloadLimit); refused != nil {
+			return nil, refused, nil
+		}
+		t.Run = p.rt.newRunID()
+		bytes += triggerBytes(t)
+	}
+	select {
+	case p.rt.edge.permits <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	case <-p.Done():
+		return nil, nil, errEnded
+	}
+	defer func() { <-p.rt.edge.permits }()
+	call := &triggerCall{ask: &question{triggers: triggers, bytes: bytes, gone: func() bool { return ctx.Err() != nil }}}
+	a, err := converse(ctx, p, p.rt.team.intake, call, func(answer func(triggerAnswers), taken func() bool) {
+		call.ask.answer, call.ask.taken = answer, taken
+	})
+	return a.answers, a.refused, err
+}
+
+// converse sends a question to an actor and waits for the answer. An actor
+// that is stopped forgets what is in its mailbox, so the question is sent
+// again until it is taken in.
+func converse[A any](
+	ctx context.Context, p *Pod, to *PID, call any, connect func(answer func(A), taken func() bool),
+) (A, error) {
+	var none A
+	answers := make(chan A, 1)
+	var taken atomic.Bool
+	connect(func(a A) { answers <- a }, func() bool { return taken.Swap(true) })
+	again := make(chan struct{}, 1)
+	for {
+		p.rt.send(to, call)
+		stop := p.rt.clock.After(resendAfter, func() { again <- struct{}{} })
+		wait := again
+		for wait != nil {
+			select {
+			case a := <-answers:
+				stop()
+				return a, nil
+			case <-ctx.Done():
+				stop()
+				return none, context.Cause(ctx)
+			case <-p.Done():
+				stop()
+				return none, errEnded
+			case <-again:
+				if wait = nil; taken.Load() {
+					wait = make(chan struct{}) // it was taken in: only the answer is left to wait for
+				}
+			}
+		}
+	}
+}
+
+// Cancel asks a run to stop and returns once that is durable.
+func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
+	type answer struct {
+		canceled persistence.Canceled
+		err      error
+	}
+	call := &cancelCall{ask: &cancelQuestion{cancel: cancel, gone: func() bool { return ctx.Err() != nil }}}
+	a, err := converse(ctx, p, p.rt.team.journal, call, func(reply func(answer), taken func() bool) {
+		call.ask.answer = func(c persistence.Canceled, err error) { reply(answer{c, err}) }
+		call.ask.taken = taken
+	})
+	if err != nil {
+		return persistence.Canceled{}, err
+	}
+	return a.canceled, a.err
+}
+
+// Submitted tells the pod that a transaction which stored triggers has been
+// committed, or may be soon.
+func (p *Pod) Submitted() { p.rt.spread(persistence.Wake{Submitted: true}) }
+
+// Watch returns a channel that holds a token after every hint that a run may
+// have ended. stop releases it.
+func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
+	return p.rt.edge.watch(run)
+}
+
+// Stop ends the pod in good order; see stopStage for the order. When ctx ends
+// first the pod ends at once, and Stop returns the cause.
+func (p *Pod) Stop(ctx context.Context) error {
+	p.rt.send(p.rt.team.pod, &stopPod{})
+	select {
+	case <-p.Done():
+		p.rt.executor.Close()
+		return nil
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("stop pod: %w", context.Cause(ctx))
+	}
+}
+
+// Kill ends the pod at once: what it holds is handed back if the database
+// answers within a few seconds, and taken over when its lease ends otherwise.
+func (p *Pod) Kill() {
+	p.rt.send(p.rt.team.pod, &killPod{})
+	<-p.Done()
+	p.rt.executor.Close()
+}
+
+// Stats is what a pod counts about itself.
+type Stats struct {
+	Ready     bool   // claims tasks and takes triggers
+	Degraded  string // what does not work as well as it could; "": nothing
+	Pod       int64  // number of this start
+	Lease     string
+	Leading   bool
+	Mode      string // how wakes arrive: stream, relay or none
+	Pods      int    // living pods, as last heard
+	Running   int    // slots in use
+	Free      int
+	Stuck     int // functions that go on after their attempt was reported
+	Pending   int // triggers that wait to be stored
+	Journal   int // outcomes that wait to be recorded
+	Triggers  int64
+	Attempts  int64
+	Retries   int64
+	Losses    int64
+	Inline    int64 // children granted with their parent's completion
+	Restarts  int64 // of actors
+	Errors    int64 // of store calls
+	Stale     int64 // outcomes refused because the task had moved on
+	TimersRun int64 // timers fired by this pod
+}
+
+// Stats returns a snapshot. Its numbers are those of the metrics.
+func (p *Pod) Stats() Stats {
+	e, m := p.rt.edge, p.rt.meter
+	e.mu.Lock()
+	s := Stats{
+		Ready: !e.stopping && !e.ended && (e.lease == lifecycle.LeaseLive || e.lease == lifecycle.LeaseLate),
+		Pod:   e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
+	}
+	e.mu.Unlock()
+	count := func(metric Metric) int64 { return int64(m.value(metric)) }
+	s.Pods, s.Running, s.Free = int(count(MetricPods)), int(count(MetricRunning)), int(count(MetricFree))
+	s.Stuck, s.Pending, s.Journal = int(count(MetricStuck)), int(count(MetricTriggerPending)), int(count(MetricJournalDepth))
+	s.Triggers, s.Attempts, s.Retries, s.Losses = count(MetricTriggers), count(MetricAttempts), count(MetricRetries), count(MetricLosses)
+	s.Inline, s.Restarts, s.Errors = count(MetricInlineGrants), count(MetricRestarts), count(MetricStoreErrors)
+	s.Stale, s.TimersRun = count(MetricStale), count(MetricTimersFired)
+	return s
+}
+
+func modeName(mode cluster.Mode) string {
+	if mode == 0 {
+		return "none"
+	}
+	return mode.String()
+}
+
+// noticeOf is what others should hear of a wake; nil: nothing.
+func noticeOf(pod int64, wake persistence.Wake) *cluster.Notice {
+	var wakes []cluster.Wake
+	for _, r := range wake.Ready {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeReady, Queue: r.Queue, Count: r.Count})
+	}
+	for _, run := range wake.Ended {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeEnded, Run: run})
+	}
+	if len(wakes) == 0 {
+		return nil
+	}
+	return &cluster.Notice{Wakes: wakes, From: pod}
+}

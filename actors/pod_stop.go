@@ -1,0 +1,134 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+)
+
+// stopStage is how far a stop has come. Stages follow each other in this
+// order; each ends when what it asked for has happened, or at its limit.
+type stopStage uint8
+
+const (
+	stageIntake stopStage = iota + 1 // new triggers are refused, accepted ones stored
+	stageClaims                      // nothing is claimed any more, inline neither
+	stageGrace                       // tasks may finish; the pulse goes on
+	stageEnd                         // their contexts are ended
+	stageFlush                       // what they reported is recorded
+	stageResign                      // another pod may lead
+	stageFeed                        // subscriptions end, the slot is dropped
+	stageLeave                       // the rest is handed back uncharged, the pod's row deleted
+	stageEnded
+)
+
+// limit is how long a stage may take.
+func (a *pod) limit(stage stopStage) time.Duration {
+	switch stage {
+	case stageGrace:
+		return a.rt.config.StopGrace
+	case stageEnd:
+		return a.rt.config.EndGrace
+	case stageIntake, stageClaims, stageFlush, stageResign, stageFeed, stageLeave, stageEnded:
+	}
+	return stopStageLimit
+}
+
+// stopStageLimit bounds the stages that wait for the database: without one the
+// pod ends all the same, and its lease runs out.
+const stopStageLimit = 5 * time.Second
+
+// advance enters a stage, unless the stop has come further.
+func (a *pod) advance(ctx actorContext, stage stopStage) {
+	if a.dead { // nothing is left to hand over
+		stage = max(stage, stageLeave)
+	}
+	if stage <= a.stage {
+		return
+	}
+	a.stage = stage
+	a.off = stage >= stageFeed
+	a.stageNo = a.rt.numbers.next()
+	a.rt.after(a.limit(stage), a.rt.team.pod, &stageDue{number: a.stageNo})
+	switch stage {
+	case stageIntake:
+		a.rt.edge.stop()
+		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "stopping", slog.Int64("pod_id", a.number))
+		a.rt.send(a.rt.team.intake, &messages.DrainIntake{})
+	case stageClaims:
+		a.rt.send(a.rt.team.journal, &messages.StopGranting{})
+		a.rt.send(a.rt.team.claimer, &messages.StopClaiming{})
+	case stageGrace:
+		a.rt.send(a.rt.team.runs, &messages.DrainRuns{})
+	case stageEnd:
+		a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
+	case stageFlush:
+		a.rt.send(a.rt.team.journal, &messages.FlushJournal{})
+	case stageResign:
+		a.rt.send(a.rt.team.leader, &messages.Resign{})
+	case stageFeed:
+		a.rt.send(a.rt.team.feed, &messages.CloseFeed{})
+	case stageLeave:
+		a.leave()
+	case stageEnded:
+		ctx.Stop(a.rt.team.pod)
+	}
+}
+
+// finished goes on when the stage that is under way has ended.
+func (a *pod) finished(ctx actorContext, stage stopStage) {
+	if a.stage == stage {
+		a.advance(ctx, stage+1)
+	}
+}
+
+// onRunsDrained skips what there is no need for.
+func (a *pod) onRunsDrained(ctx actorContext) {
+	if a.stage == stageGrace || a.stage == stageEnd {
+		a.advance(ctx, stageFlush)
+	}
+}
+
+func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
+	if m.number != a.stageNo {
+		return
+	}
+	if a.stage != stageGrace {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "a stage of the stop took too long, going on",
+			slog.Int64("pod_id", a.number), slog.Int("stage", int(a.stage)))
+	}
+	a.advance(ctx, a.stage+1)
+}
+
+// leave hands back what is held and deletes the pod's row.
+func (a *pod) leave() {
+	a.rt.edge.stop()
+	rt, number := a.rt, a.number
+	a.leaving = ask(rt, rt.team.pod, "leave_pod", stopStageLimit, func(ctx context.Context) (left, error) {
+		wake, err := rt.ports.Store.LeavePod(ctx, number)
+		return left{wake: wake}, err
+	})
+}
+
+func (a *pod) onLeft(ctx actorContext, m *answered[left]) {
+	if m.number != a.leaving {
+		return
+	}
+	if m.err != nil {
+		a.rt.storeFailed("leave_pod", m.err)
+	}
+	if notice := noticeOf(a.number, m.value.wake); notice != nil && m.err == nil {
+		rt := a.rt // others take over at once
+		rt.executor.Call(rt.team.pod, "notify", stopStageLimit, func(ctx context.Context) any {
+			_ = rt.ports.Notifier.Notify(ctx, *notice)
+			return &handedOver{}
+		})
+		return
+	}
+	a.advance(ctx, stageEnded)
+}
+
+// handedOver says that others were told of what this pod handed back.
+type handedOver struct{}

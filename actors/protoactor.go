@@ -1,0 +1,51 @@
+package actors
+
+import (
+	"log/slog"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/eventstream"
+)
+
+// This file is the only one of the package that names protoactor-go. The list
+// is short on purpose: what is not in it was found to race, to stop silently
+// or to read the real clock.
+type (
+	// System is protoactor's actor system.
+	System = actor.ActorSystem
+	// PID is the address of an actor.
+	PID = actor.PID
+	// MailboxProducer makes the mailbox of one actor.
+	MailboxProducer = actor.MailboxProducer
+
+	receiver          = actor.Actor
+	actorContext      = actor.Context
+	props             = actor.Props
+	supervisor        = actor.Supervisor
+	restartStatistics = actor.RestartStatistics
+
+	started    = actor.Started
+	stopping   = actor.Stopping
+	stopped    = actor.Stopped
+	restarting = actor.Restarting
+	terminated = actor.Terminated
+)
+
+var _ actor.SupervisorStrategy = (*supervision)(nil)
+
+// newSystem returns an actor system that logs where the embedder wants. Its
+// event stream is replaced: the subscriber of protoactor's own logs messages to
+// actors that have ended, which is ordinary here, and starts goroutines that
+// nobody owns to do so.
+func newSystem(log *slog.Logger) *System {
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*System) *slog.Logger { return log }))
+	system.EventStream = eventstream.NewEventStream()
+	return system
+}
+
+func newProps(produce func() receiver, mailbox MailboxProducer) *props {
+	if mailbox == nil {
+		return actor.PropsFromProducer(produce)
+	}
+	return actor.PropsFromProducer(produce, actor.WithMailbox(mailbox))
+}

@@ -1,0 +1,220 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// pulse keeps the pod's lease, and compares what the pod holds with the
+// tables.
+//
+// Owns: the lease as this pod knows it; the renewal under way; tasks seen
+// unheld once.
+// Parent: pod.
+// Accepts: HeldListed, CheckCancels.
+// Sends: ListHeld, TasksLost, RunsCanceling, ReportOutcome, PodsCounted,
+// LeaseFenced, LeaseRestored, PodDied.
+// On failure: restart with backoff; it begins with a renewal.
+type pulse struct {
+	rt       *runtime
+	self     *PID
+	pod      int64
+	heir     *pulseHeir
+	sent     time.Time // of the renewal under way
+	number   int64     // 0: none
+	finished []persistence.ClaimID
+	suspects map[taskKey]bool // unheld in the last renewal
+	tick     int64            // of the timer that counts
+	soon     bool             // a renewal was asked for out of turn
+	failures int
+}
+
+// pulseHeir is what the next incarnation of pulse goes on with.
+type pulseHeir struct {
+	renewed time.Time // when the last renewal that succeeded was sent
+	state   lifecycle.LeaseState
+}
+
+// pulseDue is the timer of renewals; leaseCheck judges the lease.
+type (
+	pulseDue   struct{ tick int64 }
+	leaseCheck struct{}
+)
+
+func spawnPulse(rt *runtime, pod int64, h *heirs) func() receiver {
+	return func() receiver {
+		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, heir: h.pulse, suspects: map[taskKey]bool{}}
+	}
+}
+
+// Receive implements protoactor's Actor.
+func (a *pulse) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.arm(a.rt.config.Pulse / 2)
+		a.armCheck()
+	case *pulseDue:
+		a.onDue(msg)
+	case *messages.HeldListed:
+		a.onHeldListed(msg)
+	case *answered[persistence.Renewed]:
+		a.onRenewed(msg)
+	case *leaseCheck:
+		a.judge()
+		a.armCheck()
+	case *messages.CheckCancels:
+		a.onCheckCancels()
+	case *restarting, *stopping, *stopped:
+	default:
+		a.rt.unknown("pulse", msg)
+	}
+}
+
+func (a *pulse) arm(d time.Duration) {
+	a.tick = a.rt.numbers.next()
+	a.rt.after(d, a.self, &pulseDue{tick: a.tick})
+}
+
+func (a *pulse) armCheck() { a.rt.after(a.rt.config.Pulse/5, a.self, &leaseCheck{}) }
+
+func (a *pulse) onDue(m *pulseDue) {
+	if m.tick != a.tick {
+		return
+	}
+	a.arm(a.rt.config.Pulse)
+	a.soon = false
+	if a.number == 0 {
+		a.rt.send(a.rt.team.runs, &messages.ListHeld{})
+	}
+}
+
+// onCheckCancels renews early, once: the answer lists the canceling runs.
+func (a *pulse) onCheckCancels() {
+	if !a.soon && a.number == 0 {
+		a.soon = true
+		a.rt.send(a.rt.team.runs, &messages.ListHeld{})
+	}
+}
+
+// onHeldListed sends the renewal.
+func (a *pulse) onHeldListed(m *messages.HeldListed) {
+	for _, claim := range m.GetFinished() {
+		a.finished = append(a.finished, claimOf(claim))
+	}
+	if a.number != 0 {
+		return
+	}
+	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Finished: a.finished}
+	for _, h := range m.GetTasks() {
+		key := keyOf(h.GetTask())
+		held := persistence.Held{Task: key.task, Epoch: key.epoch}
+		if len(h.GetProgress()) > 0 {
+			held.Progress = h.GetProgress()
+		}
+		renewal.Held = append(renewal.Held, held)
+	}
+	a.sent = a.rt.now()
+	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
+		return a.rt.ports.Store.RenewPod(ctx, renewal)
+	})
+}
+
+func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
+	if m.number != a.number {
+		return
+	}
+	a.number = 0
+	switch {
+	case errors.Is(m.err, persistence.ErrPodDead):
+		a.rt.meter.add(MetricRenewals, 1, "dead")
+		a.turn(lifecycle.LeaseDead)
+		return
+	case m.err != nil:
+		a.failures++
+		a.rt.meter.add(MetricRenewals, 1, "failed")
+		a.rt.storeFailed("renew_pod", m.err)
+		a.arm(min(a.rt.retryDelay(a.failures), a.rt.config.Pulse))
+		return
+	}
+	a.failures = 0
+	a.rt.meter.add(MetricRenewals, 1, "renewed")
+	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
+	a.rt.edge.here(a.rt.now())
+	a.heir.renewed, a.finished = a.sent, nil
+	a.judge()
+	a.rt.meter.set(MetricPods, float64(m.value.Pods))
+	count := &messages.PodsCounted{Pods: int32(m.value.Pods)}
+	a.rt.send(a.rt.team.claimer, count)
+	a.rt.send(a.rt.team.feed, count)
+	a.compare(&m.value)
+}
+
+// compare acts on what the tables know better.
+func (a *pulse) compare(renewed *persistence.Renewed) {
+	if len(renewed.Lost) > 0 {
+		lost := &messages.TasksLost{}
+		for _, h := range renewed.Lost {
+			lost.Tasks = append(lost.Tasks, taskKey{task: h.Task, epoch: h.Epoch}.message())
+		}
+		a.rt.send(a.rt.team.runs, lost)
+	}
+	if len(renewed.Canceling) > 0 {
+		canceling := &messages.RunsCanceling{}
+		for i := range renewed.Canceling {
+			canceling.Runs = append(canceling.Runs, renewed.Canceling[i][:])
+		}
+		a.rt.send(a.rt.team.runs, canceling)
+	}
+	suspects := map[taskKey]bool{}
+	for _, h := range renewed.Unheld {
+		key := taskKey{task: h.Task, epoch: h.Epoch}
+		if !a.suspects[key] { // it may be on its way to a run actor
+			suspects[key] = true
+			continue
+		}
+		a.rt.meter.add(MetricLosses, 1)
+		a.rt.send(a.rt.team.journal, &messages.ReportOutcome{Task: key.message(), Kind: messages.OutcomeKind_OUTCOME_KIND_LOST})
+	}
+	a.suspects = suspects
+}
+
+// judge decides how the lease stands now.
+func (a *pulse) judge() {
+	times := lifecycle.LeaseTimes{TTL: a.rt.config.LeaseTTL, Pulse: a.rt.config.Pulse, Margin: a.rt.config.LeaseMargin}
+	a.turn(lifecycle.DecideLease(times, a.heir.renewed, a.rt.now(), a.heir.state == lifecycle.LeaseDead))
+}
+
+// turn tells everybody who acts under the lease when it is lost or holds again.
+func (a *pulse) turn(next lifecycle.LeaseState) {
+	before := a.heir.state
+	if next == before {
+		return
+	}
+	a.heir.state = next
+	a.rt.edge.leaseState(next)
+	if next != lifecycle.LeaseLive || before != 0 {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",
+			slog.Int64("pod_id", a.pod), slog.String("from", before.String()), slog.String("to", next.String()))
+	}
+	switch {
+	case next == lifecycle.LeaseDead:
+		a.tell(&messages.LeaseFenced{})
+		a.rt.send(a.rt.team.pod, &messages.PodDied{Pod: a.pod})
+	case next == lifecycle.LeaseLost:
+		a.tell(&messages.LeaseFenced{})
+	case before == lifecycle.LeaseLost:
+		a.tell(&messages.LeaseRestored{})
+	}
+}
+
+func (a *pulse) tell(message any) {
+	for _, pid := range []*PID{a.rt.team.claimer, a.rt.team.runs, a.rt.team.journal, a.rt.team.leader} {
+		a.rt.send(pid, message)
+	}
+}

@@ -1,0 +1,190 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Refusal says why nothing was stored, and what the caller can do.
+type Refusal struct {
+	Code   RefusalCode
+	Field  string // of the trigger; "": none in particular
+	Remedy string
+	Answer persistence.TriggerAnswer // of the store, if it was the one to refuse
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	if r.Field == "" {
+		return fmt.Sprintf("trigger refused: %s: %s", r.Code, r.Remedy)
+	}
+	return fmt.Sprintf("trigger refused: %s: %s: %s", r.Code, r.Field, r.Remedy)
+}
+
+// RefusalCode says why a trigger was refused.
+type RefusalCode string
+
+// The codes of a refusal.
+const (
+	UnknownWorkflow RefusalCode = "unknown_workflow"
+	BadInput        RefusalCode = "bad_input"
+	KeyConflict     RefusalCode = "key_conflict"
+	LimitReached    RefusalCode = "limit"
+	TenantLimit     RefusalCode = "tenant_limit"
+	Overloaded      RefusalCode = "overloaded"
+	Stopping        RefusalCode = "stopping"
+	Unavailable     RefusalCode = "unavailable"
+)
+
+func refuse(code RefusalCode, field, remedy string) *Refusal {
+	return &Refusal{Code: code, Field: field, Remedy: remedy}
+}
+
+func (r *Refusal) message(request string) *messages.TriggerRefused {
+	m := &messages.TriggerRefused{RequestId: request, Code: r.Code.message(), Field: r.Field, Remedy: r.Remedy}
+	if !r.Answer.Run.IsZero() {
+		m.Run = r.Answer.Run[:]
+	}
+	return m
+}
+
+func (c RefusalCode) message() messages.TriggerRefused_Code {
+	switch c {
+	case UnknownWorkflow:
+		return messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW
+	case BadInput:
+		return messages.TriggerRefused_CODE_BAD_INPUT
+	case KeyConflict:
+		return messages.TriggerRefused_CODE_KEY_CONFLICT
+	case LimitReached:
+		return messages.TriggerRefused_CODE_LIMIT
+	case TenantLimit:
+		return messages.TriggerRefused_CODE_TENANT_LIMIT
+	case Overloaded:
+		return messages.TriggerRefused_CODE_OVERLOADED
+	case Stopping:
+		return messages.TriggerRefused_CODE_STOPPING
+	case Unavailable:
+		return messages.TriggerRefused_CODE_UNAVAILABLE
+	}
+	return messages.TriggerRefused_CODE_UNSPECIFIED
+}
+
+// errKeyBusy stands for a key that another transaction holds: not a refusal
+// yet, the question is asked again.
+var errKeyBusy = refuse(Unavailable, "key", "another transaction holds the key")
+
+// refusalOf says why the store refused a question; nil: it did not. Of a group
+// the first member that was refused for a reason of its own decides.
+func refusalOf(triggers []persistence.Trigger, answers []persistence.TriggerAnswer) *Refusal {
+	for i, a := range answers {
+		if refused := answerRefusal(&triggers[i], a); refused != nil {
+			refused.Answer = a
+			return refused
+		}
+		if a.Result == persistence.KeyBusy {
+			return errKeyBusy
+		}
+	}
+	for _, a := range answers {
+		if a.Result != persistence.Triggered && a.Result != persistence.Existing {
+			return errKeyBusy // refused for the sake of another that was not: ask again
+		}
+	}
+	return nil
+}
+
+// AnswerRefusal says why the store refused a trigger that did not go through
+// intake; nil: it did not.
+func AnswerRefusal(t *persistence.Trigger, a persistence.TriggerAnswer) *Refusal {
+	if a.Result == persistence.KeyBusy {
+		return errKeyBusy
+	}
+	refused := answerRefusal(t, a)
+	if refused != nil {
+		refused.Answer = a
+	}
+	return refused
+}
+
+func answerRefusal(t *persistence.Trigger, a persistence.TriggerAnswer) *Refusal {
+	switch a.Result {
+	case persistence.KeyConflict:
+		return refuse(KeyConflict, "key", fmt.Sprintf("run %v has this key and another input: use another key", a.Run))
+	case persistence.UnknownWorkflow:
+		return refuse(UnknownWorkflow, "workflow", fmt.Sprintf("%q is not stored: register it on a pod first", t.Workflow))
+	case persistence.UnknownQueue:
+		return refuse(BadInput, "queue", fmt.Sprintf("no pod ever served %q: start one that does", t.Queue))
+	case persistence.TriggerBadRow:
+		return refuse(BadInput, "input", fmt.Sprintf("the database refuses a value: %v", a.Err))
+	case persistence.TenantLimit:
+		return refuse(TenantLimit, "tenant", fmt.Sprintf("no more tenants fit: %v", a.Err))
+	case persistence.Triggered, persistence.Existing, persistence.KeyBusy, persistence.GroupRefused:
+	}
+	return nil
+}
+
+// triggerOf turns a message into a trigger: it evaluates the conditions on the
+// input and checks the rest.
+func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refusal) {
+	if rt.evaluate == nil {
+		return persistence.Trigger{}, refuse(UnknownWorkflow, "workflow", "this engine registers no workflow")
+	}
+	t := persistence.Trigger{
+		Run: rt.newRunID(), Workflow: m.GetWorkflow(), Tenant: m.GetTenant(), Key: m.GetKey(), Input: m.GetInput(),
+		At: instant(m.GetAt()), Queue: m.GetQueue(), Labels: m.GetLabels(), TraceContext: m.GetTraceContext(), Origin: m.GetOrigin(),
+	}
+	if t.Tenant == "" {
+		t.Tenant = rt.config.DefaultTenant
+	}
+	if t.Origin == "" {
+		t.Origin = "message"
+	}
+	if refused := CheckTrigger(&t, rt.config.PayloadLimit); refused != nil {
+		return t, refused
+	}
+	hash, edges, err := rt.evaluate(t.Workflow, t.Input)
+	switch {
+	case errors.Is(err, ErrUnknownWorkflow):
+		return t, refuse(UnknownWorkflow, "workflow", fmt.Sprintf("%q is not registered with this engine", t.Workflow))
+	case err != nil:
+		return t, refuse(BadInput, "input", err.Error())
+	}
+	t.Definition, t.Edges, t.InputHash = hash, edges, inputHash(t.Input)
+	if d := m.GetDefinition(); len(d) > 0 {
+		if len(d) != len(t.Definition) {
+			return t, refuse(BadInput, "definition", "pass the 32 bytes of a definition's hash, or none")
+		}
+		if [32]byte(d) != [32]byte(hash) {
+			return t, refuse(UnknownWorkflow, "definition", "this engine registers another version of the workflow")
+		}
+	}
+	return t, nil
+}
+
+// nextBatch takes as many questions as fit into one transaction, in order,
+// passing over those whose key is busy; there is always room for one. If none
+// can be asked now, wait says when.
+func nextBatch(waiting []*question, now time.Time) (batch []*question, wait time.Duration) {
+	rows, bytes := 0, 0
+	for _, q := range waiting {
+		if q.busyTo.After(now) {
+			if d := q.busyTo.Sub(now); wait == 0 || d < wait {
+				wait = d
+			}
+			continue
+		}
+		full := rows+len(q.triggers) > persistence.TriggerBatchMax || bytes+q.bytes > batchBytesMax
+		if len(batch) > 0 && full {
+			break
+		}
+		batch = append(batch, q)
+		rows += len(q.triggers)
+		bytes += q.bytes
+	}
+	return batch, wait
+}

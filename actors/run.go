@@ -1,0 +1,360 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// run executes one claimed task: one attempt, from the grant to the answer of
+// the journal.
+//
+// Owns: the attempt's context, its timeouts, and its outcome until it is
+// answered.
+// Parent: runs.
+// Accepts: EndAttempts, OutcomeAnswered, RepeatOutcomes.
+// Sends: ReportOutcome, OutcomesAnswered, AttemptAbandoned, ProgressMade.
+// On failure: stopped; runs reports the task lost.
+type run struct {
+	rt       *runtime
+	self     *PID
+	task     *messages.StartTask
+	key      taskKey
+	pool     string
+	function StepFunction
+	known    bool            // function is registered here
+	ctx      context.Context //nolint:containedctx // the attempt's, ended by messages
+	cancel   context.CancelCauseFunc
+	attempt  *attemptState
+	timers   []func()
+	quiet    func() // stops the heartbeat timer
+	outcome  *messages.ReportOutcome
+	returned bool // the step function has returned, or was never called
+	answered bool
+	deaf     bool // it was told so
+	resend   bool
+}
+
+// attemptEnded is what the goroutine of the step function delivers.
+type attemptEnded struct {
+	output   Output
+	err      error
+	finished bool                  // neither panic nor Goexit
+	recorded *persistence.Recorded // InTx: the transition is stored already
+}
+
+// Timers of a run actor.
+type (
+	attemptBeat    struct{}
+	attemptTimeout struct{ cause error }
+	attemptDeaf    struct{}
+	outcomeUnheard struct{}
+	payloadsLoaded struct {
+		inputs Inputs
+		err    error
+	}
+)
+
+func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
+	return func() receiver {
+		a := &run{rt: rt, task: task, key: h.key, pool: h.pool}
+		a.function, a.known = rt.functions[task.GetHandler()]
+		return a
+	}
+}
+
+// Receive implements protoactor's Actor.
+func (a *run) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.self = ctx.Self()
+		a.onStarted()
+	case *answered[Inputs]:
+		a.onLoaded(msg)
+	case *attemptBeat:
+		a.onBeat()
+	case *attemptTimeout:
+		a.end(msg.cause)
+	case *attemptDeaf:
+		a.onDeaf()
+	case *attemptEnded:
+		a.onEnded(ctx, msg)
+	case *messages.EndAttempts:
+		a.end(causeOf(msg.GetCause()))
+	case *messages.OutcomeAnswered:
+		a.onAnswered(ctx)
+	case *messages.RepeatOutcomes:
+		a.report()
+	case *outcomeUnheard:
+		a.onUnheard()
+	case *stopping:
+		a.rt.guarded("run", func() { a.close(ErrStopping) })
+	case *restarting, *stopped:
+	default:
+		a.rt.unknown("run", msg)
+	}
+}
+
+func (a *run) onStarted() {
+	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	if !a.known {
+		a.returned = true
+		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+		return
+	}
+	if a.task.GetCanceling() {
+		a.cancel(ErrCanceled)
+	}
+	if triggered := instant(a.task.GetTriggeredAt()); !triggered.IsZero() && len(a.task.GetParents()) == 0 {
+		a.rt.meter.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(triggered).Seconds())
+	}
+	if needsLoading(a.task) {
+		task := a.task
+		ask(a.rt, a.self, "payload", storeTimeout, func(ctx context.Context) (Inputs, error) {
+			return loadInputs(ctx, a.rt.ports.Store, task)
+		})
+		return
+	}
+	a.execute(inputsOf(a.task))
+}
+
+func (a *run) onLoaded(m *answered[Inputs]) {
+	if a.attempt != nil || a.outcome != nil {
+		return
+	}
+	if m.err != nil { // hand it back: whoever claims it next loads again
+		a.rt.storeFailed("payload", m.err)
+		a.returned = true
+		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+		return
+	}
+	a.execute(m.value)
+}
+
+// execute calls the step function on a goroutine of the executor.
+func (a *run) execute(inputs Inputs) {
+	rt, self, ctx, call := a.rt, a.self, a.ctx, a.function.Call
+	a.attempt = &attemptState{
+		about: a.about(),
+		cause: func() error { return context.Cause(ctx) },
+		beat:  func() { rt.send(self, &attemptBeat{}) },
+	}
+	if limit := a.function.Options.AttemptTimeout; limit > 0 {
+		a.timers = append(a.timers, rt.after(limit, self, &attemptTimeout{ErrAttemptTimeout}))
+	}
+	a.armHeartbeat()
+	ctx = WithAttempt(ctx, a.attempt)
+	body := func(deliver func(any)) {
+		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, call, inputs) })
+	}
+	if a.function.Options.InTx {
+		record := a.rt.recordOf(0)
+		record.Pod = a.rt.edge.podNumber()
+		attempt, key := a.attempt, a.key
+		body = func(deliver func(any)) {
+			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, call, inputs) })
+		}
+	}
+	rt.executor.Execute(self, a.key.task, body)
+}
+
+// deliverOnce runs an attempt and delivers its end exactly once, also after a
+// panic and after runtime.Goexit.
+func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
+	end := &attemptEnded{err: errGoexit}
+	defer func() {
+		if value := recover(); value != nil {
+			end = &attemptEnded{err: &panicError{value: value, stack: string(debug.Stack())}}
+		}
+		deliver(end)
+	}()
+	end = attempt()
+}
+
+func plainAttempt(ctx context.Context, call func(context.Context, Inputs) (Output, error), inputs Inputs) *attemptEnded {
+	output, err := call(ctx, inputs)
+	return &attemptEnded{output: output, err: err, finished: true}
+}
+
+// txAttempt executes a step inside the transaction that records it.
+func txAttempt(
+	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,
+	call func(context.Context, Inputs) (Output, error), inputs Inputs,
+) *attemptEnded {
+	var failed error
+	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		attempt.setTx(tx)
+		defer attempt.setTx(nil)
+		output, err := call(WithAttempt(ctx, attempt), inputs)
+		if err == nil && len(output.Payload) > rt.config.PayloadLimit {
+			err = tooLarge(len(output.Payload), rt.config.PayloadLimit)
+		}
+		if failed = err; err != nil {
+			return persistence.Transition{}, err
+		}
+		return persistence.Transition{
+			Task: key.task, Epoch: key.epoch, Report: lifecycle.Succeeded, Output: output.Payload, Edges: output.Edges,
+		}, nil
+	})
+	switch {
+	case failed != nil:
+		return &attemptEnded{err: failed, finished: true}
+	case err != nil:
+		return &attemptEnded{err: &recordError{err}, finished: true}
+	}
+	return &attemptEnded{finished: true, recorded: &recorded}
+}
+
+// recordError is a failure of the store, not of the step: whether the
+// transaction was committed may be unknown.
+type recordError struct{ error }
+
+func (e *recordError) Unwrap() error { return e.error }
+
+// end ends the attempt's context. A function that does not react is given up
+// after a while.
+func (a *run) end(cause error) {
+	if cause == nil || a.ctx == nil || a.ctx.Err() != nil {
+		return
+	}
+	a.cancel(cause)
+	if a.attempt != nil && !a.returned {
+		a.timers = append(a.timers, a.rt.after(deafAfter, a.self, &attemptDeaf{}))
+	}
+}
+
+// onDeaf reports an attempt whose function goes on regardless. While the run
+// is being canceled it is left to the cancel's grace.
+func (a *run) onDeaf() {
+	cause := context.Cause(a.ctx)
+	if a.returned || a.deaf || errors.Is(cause, ErrCanceled) {
+		return
+	}
+	a.deaf = true
+	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})
+	a.settle(a.judge(&attemptEnded{err: cause}))
+}
+
+func (a *run) armHeartbeat() {
+	limit := a.function.Options.HeartbeatLimit
+	if limit <= 0 {
+		return
+	}
+	if a.quiet != nil {
+		a.quiet()
+	}
+	a.quiet = a.rt.after(limit, a.self, &attemptTimeout{ErrHeartbeatTimeout})
+}
+
+func (a *run) onBeat() {
+	if a.attempt == nil || a.returned {
+		return
+	}
+	a.armHeartbeat()
+	if progress := a.attempt.take(); progress != nil {
+		a.rt.send(a.rt.team.runs, &messages.ProgressMade{Task: a.key.message(), Progress: progress})
+	}
+}
+
+func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
+	a.returned = true
+	a.stopTimers()
+	if a.answered {
+		ctx.Stop(a.self)
+		return
+	}
+	if a.outcome != nil { // it was given up as deaf, and that is its outcome
+		return
+	}
+	if m.recorded != nil {
+		a.rt.spread(m.recorded.Wake)
+		a.rt.meter.add(MetricAttempts, 1, "succeeded", "")
+		a.outcome = &messages.ReportOutcome{Task: a.key.message()}
+		a.rt.send(a.rt.team.runs, &messages.OutcomesAnswered{Answers: []*messages.OutcomeAnswered{
+			{Task: a.key.message(), Result: answerName(m.recorded.Answers[0].Result)},
+		}})
+		return
+	}
+	a.settle(a.judge(m))
+}
+
+// settle keeps the outcome and reports it.
+func (a *run) settle(outcome *messages.ReportOutcome) {
+	outcome.Task, outcome.Pool = a.key.message(), a.pool
+	if a.attempt != nil {
+		outcome.Progress = a.attempt.take()
+	}
+	a.outcome = outcome
+	a.report()
+}
+
+// report sends the outcome, and again until it is answered: the journal may
+// have lost it with a restart.
+func (a *run) report() {
+	if a.outcome == nil || a.answered || a.outcome.GetKind() == 0 {
+		return
+	}
+	a.rt.send(a.rt.team.journal, a.outcome)
+	if !a.resend {
+		a.resend = true
+		a.timers = append(a.timers, a.rt.after(resendAfter, a.self, &outcomeUnheard{}))
+	}
+}
+
+func (a *run) onUnheard() {
+	a.resend = false
+	a.report()
+}
+
+func (a *run) onAnswered(ctx actorContext) {
+	a.answered = true
+	if a.returned {
+		ctx.Stop(a.self)
+	}
+}
+
+func (a *run) stopTimers() {
+	for _, stop := range a.timers {
+		stop()
+	}
+	a.timers = nil
+	if a.quiet != nil {
+		a.quiet()
+	}
+}
+
+func (a *run) close(cause error) {
+	a.stopTimers()
+	if a.cancel != nil {
+		a.cancel(cause)
+	}
+}
+
+func (a *run) about() TaskInfo {
+	t := a.task
+	return TaskInfo{
+		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
+		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
+		AttemptID:      fmt.Sprintf("%v/%s/%d", a.key.task.Run, t.GetStepName(), a.key.epoch),
+		IdempotencyKey: fmt.Sprintf("%v/%s", a.key.task.Run, t.GetStepName()),
+		Labels:         t.GetLabels(), LastProgress: t.GetLastProgress(),
+	}
+}
+
+func causeOf(c messages.EndCause) error {
+	switch c {
+	case messages.EndCause_END_CAUSE_CANCELED:
+		return ErrCanceled
+	case messages.EndCause_END_CAUSE_LEASE_LOST:
+		return ErrLeaseLost
+	case messages.EndCause_END_CAUSE_STOPPING:
+		return ErrStopping
+	case messages.EndCause_END_CAUSE_UNSPECIFIED:
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// runs holds the slots and the table of held tasks. It does no I/O.
+//
+// Owns: the ledger of slots, held tasks and claims; the run actors.
+// Parent: pod.
+// Accepts: OfferSlots, StartTasks, OutcomesAnswered, AttemptAbandoned,
+// ProgressMade, RepeatOutcomes, ListHeld, TasksLost, RunsCanceling,
+// LeaseFenced, LeaseRestored, DrainRuns, EndAttempts.
+// Sends: SlotsOffered, SlotsFreed, OutcomeAnswered, EndAttempts,
+// RepeatOutcomes, ReportOutcome, HeldListed, RunsDrained.
+// On failure: restart with backoff. The run actors end with it; the ledger is
+// carried over, and what it holds is reported lost. A run actor that fails is
+// stopped, and its task is reported lost.
+type runs struct {
+	supervision
+	rt     *runtime
+	heir   *runsHeir
+	fenced bool
+	repeat bool // a repetition of the losses is due
+}
+
+// runsHeir is what the next incarnation of runs goes on with.
+type runsHeir struct {
+	ledger   *ledger
+	draining bool
+	ending   bool // contexts were ended because the pod stops
+	told     bool // RunsDrained was sent
+}
+
+// repeatLosses is the timer of reports that runs itself made.
+type repeatLosses struct{}
+
+func spawnRuns(rt *runtime, _ int64, h *heirs) func() receiver {
+	return func() receiver {
+		a := &runs{rt: rt, heir: h.runs}
+		a.supervision = supervision{rt: rt, self: rt.team.runs}
+		return a
+	}
+}
+
+// Receive implements protoactor's Actor.
+func (a *runs) Receive(ctx actorContext) {
+	switch msg := ctx.Message().(type) {
+	case *started:
+		a.onStarted()
+	case *messages.OfferSlots:
+		a.rt.send(a.rt.team.claimer, a.heir.ledger.offerAll())
+	case *messages.StartTasks:
+		a.onStartTasks(ctx, msg)
+	case *messages.OutcomesAnswered:
+		a.onOutcomesAnswered(ctx, msg)
+	case *messages.AttemptAbandoned:
+		a.onAttemptAbandoned(msg)
+	case *messages.ProgressMade:
+		a.heir.ledger.progress(keyOf(msg.GetTask()), msg.GetProgress())
+	case *messages.RepeatOutcomes:
+		a.onRepeatOutcomes(msg)
+	case *repeatLosses:
+		a.onRepeatLosses()
+	case *messages.ListHeld:
+		a.rt.send(a.rt.team.pulse, a.heir.ledger.list())
+	case *messages.TasksLost:
+		a.onTasksLost(msg)
+	case *messages.RunsCanceling:
+		a.onRunsCanceling(msg)
+	case *messages.LeaseFenced:
+		a.fenced = true
+		a.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)
+	case *messages.LeaseRestored:
+		a.fenced = false
+	case *messages.DrainRuns:
+		a.heir.draining = true
+		a.settle()
+	case *messages.EndAttempts:
+		a.heir.ending = true
+		a.endAll(msg.GetCause())
+	case *terminated:
+		a.onTerminated(msg)
+	case *restartDue:
+		a.onRestartDue(msg)
+	case *listChildren:
+		msg.answer(ctx)
+	case *restarting:
+		a.off = true
+	case *stopping:
+		a.off = true
+	case *stopped:
+	default:
+		a.rt.unknown("runs", msg)
+	}
+}
+
+// onStarted takes over the ledger. Nobody executes what it holds any more: the
+// run actors ended with the previous incarnation.
+func (a *runs) onStarted() {
+	for _, h := range slices.Clone(a.heir.ledger.held) {
+		a.lose(h)
+	}
+	a.heir.ledger.forgetDeaf()
+	a.rt.send(a.rt.team.claimer, a.heir.ledger.offerAll())
+}
+
+func (a *runs) onStartTasks(ctx actorContext, m *messages.StartTasks) {
+	for _, task := range m.GetTasks() {
+		a.heir.ledger.spend(a.rt.config.poolOf(task.GetQueue()))
+		a.start(ctx, task)
+	}
+	a.settle()
+}
+
+// start puts a granted task into the ledger and lets a run actor execute it,
+// unless the pod may not or will not.
+func (a *runs) start(ctx actorContext, task *messages.StartTask) {
+	h := a.heir.ledger.hold(task, a.rt.config.poolOf(task.GetQueue()))
+	if h == nil {
+		return // granted twice: it is held already
+	}
+	if a.fenced || a.heir.ending {
+		a.handBack(h)
+		return
+	}
+	pid, err := ctx.SpawnNamed(newProps(newRun(a.rt, task, h), a.rt.mailbox), h.name)
+	if err != nil {
+		a.lose(h)
+		return
+	}
+	h.pid = pid
+}
+
+// onOutcomesAnswered ends what was answered, and starts the children granted
+// with it in the slots that became free.
+func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered) {
+	for _, answer := range m.GetAnswers() {
+		if h := a.heir.ledger.find(keyOf(answer.GetTask())); h != nil {
+			a.forward(h, answer)
+			a.heir.ledger.drop(h, h.pid == nil || !h.abandoned)
+		}
+	}
+	for _, task := range m.GetGranted() {
+		a.start(ctx, task)
+	}
+	a.settle()
+}
+
+func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
+	if h := a.heir.ledger.find(keyOf(m.GetTask())); h != nil {
+		h.abandoned = true
+	}
+}
+
+// onTasksLost ends what the table has given to somebody else. Its outcome is
+// not reported. The slot is free once the function has returned.
+func (a *runs) onTasksLost(m *messages.TasksLost) {
+	for _, task := range m.GetTasks() {
+		h := a.heir.ledger.find(keyOf(task))
+		if h == nil {
+			continue
+		}
+		a.rt.meter.add(MetricLosses, 1)
+		a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
+		a.forward(h, &messages.OutcomeAnswered{Task: task, Result: "stale"})
+		a.heir.ledger.drop(h, h.pid == nil)
+	}
+	a.settle()
+}
+
+func (a *runs) onRunsCanceling(m *messages.RunsCanceling) {
+	canceling := map[workflow.RunID]bool{}
+	for _, run := range m.GetRuns() {
+		canceling[runOf(run)] = true
+	}
+	for _, h := range a.heir.ledger.held {
+		if canceling[h.key.task.Run] {
+			a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_CANCELED})
+		}
+	}
+}
+
+func (a *runs) endAll(cause messages.EndCause) {
+	for _, h := range a.heir.ledger.held {
+		a.forward(h, &messages.EndAttempts{Cause: cause})
+	}
+}
+
+// onRepeatOutcomes helps a journal that lost its list.
+func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
+	for _, h := range a.heir.ledger.held {
+		if h.report != nil {
+			a.rt.send(a.rt.team.journal, h.report)
+			continue
+		}
+		a.forward(h, m)
+	}
+}
+
+// onTerminated is the end of a run actor. One that ended before its outcome
+// was answered has failed.
+func (a *runs) onTerminated(m *terminated) {
+	name := lastName(m.Who)
+	if h := a.heir.ledger.named(name); h != nil && h.report == nil {
+		a.lose(h)
+	}
+	a.heir.ledger.undeafen(name)
+	a.settle()
+}
+
+// lose reports that nobody executes a task any more.
+func (a *runs) lose(h *held) {
+	a.rt.meter.add(MetricLosses, 1)
+	a.report(h, messages.OutcomeKind_OUTCOME_KIND_LOST)
+}
+
+// handBack reports that a task was not begun.
+func (a *runs) handBack(h *held) { a.report(h, messages.OutcomeKind_OUTCOME_KIND_RELEASED) }
+
+func (a *runs) report(h *held, kind messages.OutcomeKind) {
+	if h.report == nil {
+		h.report = &messages.ReportOutcome{Task: h.key.message(), Kind: kind, Pool: h.pool}
+	}
+	h.pid = nil
+	a.rt.send(a.rt.team.journal, h.report)
+	a.armRepeat()
+}
+
+func (a *runs) armRepeat() {
+	if !a.repeat {
+		a.repeat = true
+		a.rt.after(resendAfter, a.self, &repeatLosses{})
+	}
+}
+
+// onRepeatLosses sends the reports again that were not answered.
+func (a *runs) onRepeatLosses() {
+	a.repeat = false
+	for _, h := range a.heir.ledger.held {
+		if h.report != nil {
+			a.rt.send(a.rt.team.journal, h.report)
+			a.armRepeat()
+		}
+	}
+}
+
+func (a *runs) forward(h *held, message any) {
+	if h.pid != nil {
+		a.rt.send(h.pid, message)
+	}
+}
+
+// settle tells the claimer of free slots, and the pod once all is drained.
+func (a *runs) settle() {
+	l := a.heir.ledger
+	if freed := l.offerNew(); freed != nil {
+		a.rt.send(a.rt.team.claimer, freed)
+	}
+	a.rt.meter.set(MetricRunning, float64(len(l.held)))
+	a.rt.meter.set(MetricFree, float64(l.free()))
+	a.rt.meter.set(MetricStuck, float64(len(l.deaf)))
+	if a.heir.draining && !a.heir.told && len(l.held) == 0 {
+		a.heir.told = true
+		a.rt.send(a.rt.team.pod, &messages.RunsDrained{})
+	}
+}
+
+// taskName is the name of the run actor of one task under one epoch.
+func taskName(key taskKey) string {
+	return fmt.Sprintf("%v-%d-%d", key.task.Run, key.task.Step, key.epoch)
+}

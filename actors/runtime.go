@@ -1,0 +1,162 @@
+package actors
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// runtime is the world as the actors of one pod see it. Nothing else reaches
+// them: no clock, no randomness, no goroutine. It does not change after Start.
+type runtime struct {
+	system    *System
+	clock     clock.Clock
+	executor  Executor
+	mailbox   MailboxProducer
+	random    Random
+	numbers   *sequence
+	log       *slog.Logger
+	meter     *meter
+	config    Config
+	ports     Ports
+	functions map[int32]StepFunction // by handler number
+	evaluate  Evaluate
+	edge      *edge
+	team      team
+}
+
+// Ports are the adapters that a pod works through.
+type Ports struct {
+	Store    persistence.Store
+	Listener cluster.Listener
+	Stream   cluster.Stream // nil: there is none, wakes are notified
+	Notifier cluster.Notifier
+	Elector  cluster.Elector
+}
+
+// Evaluate returns the definition to run for a trigger that came as a message,
+// and what its conditions say about the input.
+type Evaluate func(workflow string, input []byte) (workflow.Hash, []persistence.EdgeResult, error)
+
+// ErrUnknownWorkflow is returned by an Evaluate that does not know the name.
+var ErrUnknownWorkflow = errors.New("workflow is not registered")
+
+// team is the addresses of the actors of one pod. They stay valid over
+// restarts, because an actor's name does.
+type team struct {
+	pod, intake, claimer, runs, journal, pulse, feed, leader, timekeeper, housekeeper *PID
+}
+
+func newTeam(system *System, root string) team {
+	at := func(name string) *PID { return system.NewLocalPID(root + name) }
+	return team{
+		pod: at(""), intake: at("/intake"), claimer: at("/claimer"), runs: at("/runs"), journal: at("/journal"),
+		pulse: at("/pulse"), feed: at("/feed"), leader: at("/leader"),
+		timekeeper: at("/leader/timekeeper"), housekeeper: at("/leader/housekeeper"),
+	}
+}
+
+func (rt *runtime) now() time.Time { return rt.clock.Now() }
+
+// after sends a message to an actor, d from now, on the pod's clock.
+func (rt *runtime) after(d time.Duration, to *PID, message any) (stop func()) {
+	return rt.clock.After(d, func() { rt.send(to, message) })
+}
+
+func (rt *runtime) send(to *PID, message any) { rt.system.Root.Send(to, message) }
+
+// chance draws from [0, 1).
+func (rt *runtime) chance() float64 { return float64(rt.random.Uint64()>>11) / (1 << 53) }
+
+func (rt *runtime) newClaimID() persistence.ClaimID {
+	var id persistence.ClaimID
+	binary.BigEndian.PutUint64(id[:8], rt.random.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rt.random.Uint64())
+	return id
+}
+
+// newRunID makes an id whose time is the database's, as far as this pod knows.
+func (rt *runtime) newRunID() workflow.RunID {
+	var random [16]byte
+	binary.BigEndian.PutUint64(random[:8], rt.random.Uint64())
+	binary.BigEndian.PutUint64(random[8:], rt.random.Uint64())
+	return workflow.NewRunID(rt.edge.databaseTime(rt.now()), [10]byte(random[:10]))
+}
+
+// retryDelay is the wait before a store call is made again after failing n
+// times in a row.
+func (rt *runtime) retryDelay(n int) time.Duration {
+	policy := workflow.RetryPolicy{First: 50 * time.Millisecond, Cap: 2 * time.Second, Jitter: 0.25}
+	return lifecycle.RetryDelay(policy, int32(min(n, 30)), rt.chance())
+}
+
+// storeFailed logs and counts a store call that will be made again.
+func (rt *runtime) storeFailed(name string, err error) {
+	rt.meter.add(MetricStoreErrors, 1, name)
+	if errors.Is(err, persistence.ErrUnavailable) {
+		rt.edge.away()
+	}
+	level := slog.LevelError
+	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) {
+		level = slog.LevelWarn
+	}
+	rt.log.LogAttrs(context.Background(), level, "store call failed, trying again",
+		slog.String("call", name), slog.Any("error", err))
+}
+
+// unknown counts a message that an actor does not accept.
+func (rt *runtime) unknown(actor string, message any) {
+	rt.meter.add(MetricUnknownMessages, 1, actor)
+	rt.log.LogAttrs(context.Background(), slog.LevelWarn, "message not accepted",
+		slog.String("actor", actor), slog.String("message", fmt.Sprintf("%T", message)))
+}
+
+// answered is the result of a store call, with the number of the question.
+type answered[T any] struct {
+	number int64
+	value  T
+	err    error
+}
+
+// ask makes a store call whose result comes back to the actor as *answered[T].
+// A panic of an adapter is an error of the call.
+func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
+	number := rt.numbers.next()
+	rt.executor.Call(to, name, timeout, func(ctx context.Context) any {
+		answer := &answered[T]{number: number}
+		answer.value, answer.err = contained(func() (T, error) { return call(ctx) })
+		return answer
+	})
+	return number
+}
+
+// contained calls f and turns its panic into an error.
+func contained[T any](f func() (T, error)) (value T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return f()
+}
+
+// guarded runs f and swallows its panic: a panic while an actor stops would
+// restart it instead.
+func (rt *runtime) guarded(actor string, f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			rt.log.LogAttrs(context.Background(), slog.LevelError, "panic while stopping",
+				slog.String("actor", actor), slog.Any("reason", r))
+		}
+	}()
+	f()
+}

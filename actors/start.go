@@ -1,0 +1,107 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+)
+
+// Options is all that a pod needs. Ports and Functions are required.
+type Options struct {
+	System    *System // nil: one of its own
+	Ports     Ports
+	Functions map[int32]StepFunction // by the number of their handler
+	Evaluate  Evaluate               // nil: TriggerRun messages are refused
+	Config    Config
+	Clock     clock.Clock // nil: the system's
+	Log       *slog.Logger
+	Metrics   Metrics // nil: none
+
+	// Joined is called with the pod's number, before anything else happens
+	// under it; again when the pod had to join again. It must not block.
+	Joined func(number int64)
+
+	// For simulations; nil: those of production.
+	Executor Executor
+	Mailbox  MailboxProducer
+	Random   Random
+}
+
+// Start joins the cluster and starts the actors of a pod. It returns once they
+// run. ctx bounds the joining.
+func Start(ctx context.Context, options Options) (*Pod, error) {
+	rt := newRuntime(options)
+	number, now, err := rt.ports.Store.JoinPod(ctx, rt.podInfo())
+	if err != nil {
+		return nil, fmt.Errorf("join the cluster: %w", err)
+	}
+	local := rt.now()
+	rt.edge.sawDatabaseTime(now, local)
+	rt.edge.here(local)
+	rt.edge.joined(number)
+	root := fmt.Sprintf("troupe-%d-%d", number, rt.random.Uint64()%1e6)
+	rt.team = newTeam(rt.system, root)
+	if _, err := rt.system.Root.SpawnNamed(newProps(newPod(rt, number), rt.mailbox), root); err != nil {
+		return nil, fmt.Errorf("start the pod's actor: %w", err)
+	}
+	p := &Pod{rt: rt}
+	select {
+	case <-rt.edge.up:
+		return p, nil
+	case <-p.Done():
+		return nil, fmt.Errorf("start the pod's actors: %w", p.Err())
+	case <-ctx.Done():
+		p.Kill()
+		return nil, fmt.Errorf("start the pod's actors: %w", context.Cause(ctx))
+	}
+}
+
+func newRuntime(o Options) *runtime {
+	if o.Clock == nil {
+		o.Clock = clock.System{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.System == nil {
+		o.System = newSystem(o.Log)
+	}
+	if o.Random == nil {
+		o.Random = systemRandom{}
+	}
+	config := o.Config.withDefaults()
+	rt := &runtime{
+		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
+		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics), config: config, ports: o.Ports,
+		functions: o.Functions, evaluate: o.Evaluate, edge: newEdge(config.IntakePending, o.Joined),
+	}
+	if rt.executor == nil {
+		rt.executor = newExecutor(o.Clock, rt.send)
+	}
+	return rt
+}
+
+// handlerNumbers returns the numbers of all registered handlers, ascending.
+func (rt *runtime) handlerNumbers() []int32 {
+	numbers := make([]int32, 0, len(rt.functions))
+	for number := range rt.functions {
+		numbers = append(numbers, number)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// queueOfGrant returns the queue whose slot a task granted inline takes.
+func (rt *runtime) queueOfGrant(handler int32) string {
+	if queue := rt.functions[handler].Queue; queue != "" {
+		return queue
+	}
+	return DefaultQueue
+}
+
+// errEnded is what calls to a pod that has ended return.
+var errEnded = errors.New("the pod has ended")

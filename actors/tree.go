@@ -1,0 +1,123 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+)
+
+// restartKind says what a supervisor does with a failed child.
+type restartKind string
+
+const (
+	restartAlways restartKind = "restart" // with backoff, until its intensity is used up
+	stopOnFailure restartKind = "stop"    // its parent takes the consequences
+	neverRestart  restartKind = "root"    // protoactor restarts it; too often, and the pod has ended
+)
+
+// member is one row of the tree.
+type member struct {
+	name      string
+	parent    string // "": none
+	many      bool   // one per task; the name stands for all
+	restart   restartKind
+	intensity lifecycle.RestartIntensity
+	spawn     func(rt *runtime, pod int64, heirs *heirs) func() receiver // nil: its parent makes it
+}
+
+// tree is the whole supervision tree. Children start in this order and stop in
+// the reverse one. Restarts as OTP counts them: a child may be restarted 5
+// times within 30 s, after 0, 0.1, 0.2, 0.4 and 0.8 s; the sixth failure is
+// its supervisor's. Below the leader intensities multiply: timekeeper or
+// housekeeper × leader = (5 + 1) × (5 + 1) = 36 starts at most, in not less
+// than 9 s, before the pod gives up. A run actor is never restarted, so its
+// failures spend nothing but losses of its task (MaxLost).
+func tree() []member {
+	leaf := lifecycle.RestartIntensity{Max: 5, Period: 30 * time.Second, First: 100 * time.Millisecond, Cap: 5 * time.Second}
+	return []member{
+		{name: podName, restart: neverRestart},
+		{name: "journal", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnJournal},
+		{name: "runs", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnRuns},
+		{name: runName, parent: "runs", many: true, restart: stopOnFailure},
+		{name: "pulse", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnPulse},
+		{name: "claimer", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnClaimer},
+		{name: "intake", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnIntake},
+		{name: "leader", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnLeader},
+		{name: "timekeeper", parent: "leader", restart: restartAlways, intensity: leaf},
+		{name: "housekeeper", parent: "leader", restart: restartAlways, intensity: leaf},
+		{name: "feed", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnFeed},
+	}
+}
+
+const (
+	podName = "pod"
+	runName = "run"
+)
+
+// childrenOf returns the declared children of an actor in the order of their
+// start.
+func childrenOf(parent string) []member {
+	var children []member
+	for _, m := range tree() {
+		if m.parent == parent && !m.many {
+			children = append(children, m)
+		}
+	}
+	return children
+}
+
+// memberNamed returns the row of an actor. The names of run actors are those
+// of their tasks, and not in the table.
+func memberNamed(name string) member {
+	for _, m := range tree() {
+		if m.name == name {
+			return m
+		}
+	}
+	return member{name: runName, parent: "runs", many: true, restart: stopOnFailure}
+}
+
+// SupervisionDiagram draws the tree.
+func SupervisionDiagram() string {
+	var text strings.Builder
+	text.WriteString("Printed from actors/tree.go. Children start from top to bottom and stop in reverse.\n\n")
+	text.WriteString(podName + "\n")
+	drawChildren(&text, podName, "")
+	return text.String()
+}
+
+func drawChildren(text *strings.Builder, parent, indent string) {
+	var children []member
+	for _, m := range tree() {
+		if m.parent == parent {
+			children = append(children, m)
+		}
+	}
+	for i, m := range children {
+		branch, below := "├── ", "│   "
+		if i == len(children)-1 {
+			branch, below = "└── ", "    "
+		}
+		name, rule := m.name, string(m.restart)
+		if m.many {
+			name += " (one per task)"
+		}
+		if m.restart == restartAlways {
+			rule = fmt.Sprintf("restart, at most %d in %v", m.intensity.Max, m.intensity.Period)
+		}
+		fmt.Fprintf(text, "%-32s %s\n", indent+branch+name, rule)
+		drawChildren(text, m.name, indent+below)
+	}
+}
+
+// heirs is what actors carry over to their next incarnation.
+type heirs struct {
+	intake  *intakeHeir
+	claimer *claimerHeir
+	runs    *runsHeir
+	journal *journalHeir
+	pulse   *pulseHeir
+	leader  *leaderHeir
+}

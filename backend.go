@@ -1,0 +1,32 @@
+package troupe
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/cluster/local"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/memory"
+)
+
+// backend is what an engine works on: the adapters of its ports.
+type backend struct {
+	store persistence.Store
+	ports actors.Ports
+	pod   *atomic.Int64 // number of the pod, for the cluster's adapters
+	close func() error
+}
+
+// openMemory keeps everything in this process.
+func openMemory(context.Context, Config) (*backend, error) {
+	store := memory.New(memory.Options{Now: time.Now}) //nolint:forbidigo // the store is its own database, and this its clock
+	bus := local.NewBus(store)
+	pod := &atomic.Int64{}
+	return &backend{
+		store: store, pod: pod,
+		ports: actors.Ports{Store: store, Listener: bus, Notifier: bus, Elector: bus.Elector(pod.Load)},
+		close: func() error { return nil },
+	}, nil
+}

@@ -1,0 +1,104 @@
+package troupe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// startPod makes the registered workflows known to the database and starts the
+// actors.
+func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) {
+	queues := e.servedQueues()
+	known := queues
+	for queue := range e.config.QueueSlots {
+		known = append(known, queue)
+	}
+	numbers, err := b.store.RegisterDefinitions(ctx, e.graphs(), known)
+	if err != nil {
+		return nil, fmt.Errorf("register definitions: %w", err)
+	}
+	functions := map[int32]actors.StepFunction{}
+	for i, p := range e.order {
+		p.number(numbers[i], functions)
+	}
+	return actors.Start(ctx, actors.Options{
+		System: e.config.System, Ports: b.ports, Functions: functions, Evaluate: e.evaluate,
+		Config: e.podConfig(queues), Log: e.config.Logger, Metrics: e.config.Metrics,
+		Joined: b.pod.Store,
+	})
+}
+
+// number enters the functions of a program under the numbers of their
+// handlers, which are in the order of the graph's nodes.
+func (p *program) number(numbers []int32, functions map[int32]actors.StepFunction) {
+	byName := map[string]int32{}
+	for i, number := range numbers {
+		if i < len(p.bound.graph.Nodes) {
+			byName[p.bound.graph.Nodes[i].Name] = number
+		} else {
+			byName[p.bound.graph.OnFailure.Name] = number
+		}
+	}
+	for _, f := range p.bound.functions {
+		functions[byName[f.Step]] = f
+	}
+}
+
+// servedQueues returns the queues that share the pod's slots: the default one
+// and those that registered steps name.
+func (e *Engine) servedQueues() []string {
+	queues := []string{actors.DefaultQueue}
+	seen := map[string]bool{actors.DefaultQueue: true}
+	for _, p := range e.order {
+		for _, f := range p.bound.functions {
+			if f.Queue != "" && !seen[f.Queue] {
+				seen[f.Queue] = true
+				queues = append(queues, f.Queue)
+			}
+		}
+	}
+	return queues
+}
+
+func (e *Engine) podConfig(queues []string) actors.Config {
+	c := e.config
+	return actors.Config{
+		Slots: c.Slots, QueueSlots: c.QueueSlots, Queues: queues, ClaimBatch: c.ClaimBatch, TenantLimit: c.TenantLimit,
+		Pulse: c.Pulse, LeaseTTL: c.Lease, StopGrace: c.StopGrace, CancelGrace: c.CancelGrace,
+		Sweep: c.Sweep, SweepDegraded: c.SweepDegraded,
+		LeaderPing: c.LeaderPing, LeaderSilence: c.LeaderSilence, LeaderTry: c.LeaderTry,
+		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, MaxLost: c.MaxLost,
+		PayloadLimit: c.PayloadLimit, IntakePending: c.IntakePending, DefaultTenant: c.DefaultTenant, PodName: c.PodName,
+	}
+}
+
+// evaluate admits an input that came as a message.
+func (e *Engine) evaluate(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
+	p := e.programs[name] // nothing is registered after Start
+	if p == nil {
+		return workflow.Hash{}, nil, actors.ErrUnknownWorkflow
+	}
+	edges, err := p.bound.admit(input)
+	return p.bound.graph.Hash, edges, err
+}
+
+// triggerError turns a refusal into the embedder's error.
+func triggerError(refused *actors.Refusal) error {
+	return &TriggerError{
+		Code: RefusalCode(refused.Code), Field: refused.Field, Remedy: refused.Remedy,
+		Run: refused.Answer.Run, cause: refused.Answer.Err,
+	}
+}
+
+// answerError is the same for an answer of the store.
+func answerError(t *persistence.Trigger, answer persistence.TriggerAnswer) error {
+	if refused := actors.AnswerRefusal(t, answer); refused != nil {
+		return triggerError(refused)
+	}
+	return nil
+}
+
