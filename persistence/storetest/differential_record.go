@@ -238,6 +238,9 @@ func (w *differ) recordInTx() {
 	if w.chance(2) {
 		t := w.draft()
 		t.Key = "" // another transaction may hold it
+		if string(t.Input) == BadPayload {
+			t.Input = nil
+		}
 		inner = &t
 	}
 	givesUp := w.chance(5)

@@ -112,7 +112,8 @@ func (w *differ) draft() trigger {
 	case 1:
 		t.Queue = "nowhere"
 	case 2:
-		t.Input = []byte(BadPayload)
+		// Nothing else is wrong with it: what is noticed first is up to a store.
+		t.Input, t.Key = []byte(BadPayload), ""
 	case 3:
 		t.Labels["nul"] = "\x00"
 	case 4, 5, 6:
@@ -167,7 +168,7 @@ func (w *differ) trigger() {
 			batch[i] = anyOf(w, w.triggers)
 		}
 		batch[i].Group = 0
-		if grouped {
+		if grouped && string(batch[i].Input) != BadPayload {
 			batch[i].Group = w.IntN(3)
 		}
 	}
