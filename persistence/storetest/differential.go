@@ -115,6 +115,7 @@ type differ struct {
 	past           []sent          // transitions sent before
 	triggers       []trigger       // stored before
 	inTx           []trigger       // in the open transaction
+	found          []trigger       // of these, those whose key was in use
 }
 
 // divergence is a difference between the stores. It ends the world.

@@ -28,6 +28,9 @@ func (w *differ) submit() {
 			return answer, err
 		})
 		w.sawTrigger(t, out.Value, "run submitted")
+		if out.Value.Result != persistence.Triggered {
+			w.found = append(w.found, t)
+		}
 	}
 	if w.chance(2) {
 		w.end()
@@ -39,7 +42,7 @@ func (w *differ) end() {
 	if len(w.inTx) == 0 {
 		return
 	}
-	w.inTx = nil
+	w.inTx, w.found = nil, nil
 	if w.chance(4) {
 		both(w, "roll back", func(s *side) (string, error) { return "", s.tx.Rollback(w.ctx) })
 		w.saw("submission rolled back")

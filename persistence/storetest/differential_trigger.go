@@ -127,6 +127,14 @@ func (w *differ) draft() trigger {
 	return t
 }
 
+// touched reports whether the open transaction found the key of a trigger in
+// use. A store may then hold the key for it or not.
+func (w *differ) touched(t trigger) bool {
+	return t.Key != "" && slices.ContainsFunc(w.found, func(o trigger) bool {
+		return o.Key == t.Key && o.Tenant == t.Tenant && o.Workflow == t.Workflow
+	})
+}
+
 func (w *differ) graphOf(t trigger) *workflow.Graph {
 	for _, g := range w.graphs {
 		if g.Hash == t.Definition {
@@ -166,6 +174,9 @@ func (w *differ) trigger() {
 		batch[i] = w.draft()
 		if len(w.triggers) > 0 && w.chance(25) {
 			batch[i] = anyOf(w, w.triggers)
+		}
+		if w.touched(batch[i]) {
+			batch[i].Key = ""
 		}
 		batch[i].Group = 0
 		if grouped && string(batch[i].Input) != BadPayload {
