@@ -73,6 +73,6 @@ func rootCommand(w world) *cobra.Command {
 	root.SetErr(w.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(demoCommand(w), demoPodCommand(w), migrateCommand(w), versionCommand())
+	root.AddCommand(benchCommand(w), demoCommand(w), demoPodCommand(w), migrateCommand(w), versionCommand())
 	return root
 }
