@@ -90,6 +90,7 @@ func (a *leader) Receive(ctx actorContext) {
 		a.fenced = true
 	case *messages.LeaseRestored:
 		a.fenced = false
+		a.campaign()
 	case *messages.Resign:
 		a.onResign(ctx)
 	case *terminated:
@@ -137,7 +138,10 @@ func (a *leader) onCampaignDue(m *campaignDue) {
 	if m.number != a.due || a.heir.leaving || a.heir.term != nil || a.number != 0 {
 		return
 	}
-	if quiet := a.rt.now().Sub(a.heardAt); a.fenced || a.heard && !a.resigned && quiet < a.rt.config.LeaderSilence {
+	if a.fenced { // it begins again when the lease holds
+		return
+	}
+	if quiet := a.rt.now().Sub(a.heardAt); a.heard && !a.resigned && quiet < a.rt.config.LeaderSilence {
 		a.campaign()
 		return
 	}
