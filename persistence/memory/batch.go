@@ -25,7 +25,6 @@ type enqueued struct {
 	step    int32
 	lane    lifecycle.Lane
 	suspect bool
-	inline  bool // may be granted at once
 }
 
 // decide applies facts to a run and writes all that they change.
@@ -100,16 +99,18 @@ func (b *batch) byTask() {
 }
 
 // enqueue gives every task that became ready its place, in order. keep is
-// asked for each whether it goes into the queue; nil: all do.
+// asked for each whether it goes into the queue; nil: all do. What is granted
+// instead counts as served once all have their places.
 func (b *batch) enqueue(keep func(e enqueued, place int64) bool) {
 	ready := map[string]int{}
+	served := map[string]int64{}
 	for _, e := range b.enqueued {
 		name := e.run.queueOf(e.step)
 		q := b.s.queue(name)
 		e.run.details[e.step].queuedAt = b.now
 		place := q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane)
 		if keep != nil && !keep(e, place) {
-			q.served(place)
+			served[name] = max(served[name], place)
 			continue
 		}
 		q.insert(queueRow{
@@ -118,12 +119,19 @@ func (b *batch) enqueue(keep func(e enqueued, place int64) bool) {
 		})
 		ready[name]++
 	}
+	for name, place := range served {
+		b.s.queue(name).served(place)
+	}
 	b.enqueued = nil
 	b.ready(ready)
 }
 
 // ready tells the claimers of these queues.
 func (b *batch) ready(counts map[string]int) {
+	for i, r := range b.wake.Ready {
+		b.wake.Ready[i].Count += counts[r.Queue]
+		delete(counts, r.Queue)
+	}
 	for name, count := range counts {
 		b.wake.Ready = append(b.wake.Ready, persistence.Ready{Queue: name, Count: count})
 	}

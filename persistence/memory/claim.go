@@ -51,11 +51,11 @@ func (b *batch) claim(q *queue, p *pod, request persistence.ClaimRequest, limit 
 		switch {
 		case row.fairID < request.After, !handlers[row.handler], row.suspect && !suspects:
 			kept = append(kept, row)
+		case b.s.full(r.trigger.Tenant, request.TenantLimit):
+			kept = append(kept, row)
 		case r.task(row.task.Step).State != lifecycle.Queued:
 			out.Scanned++
 			out.Discarded++
-		case b.s.full(r.trigger.Tenant, request.TenantLimit):
-			kept = append(kept, row)
 		default:
 			out.Scanned++
 			suspects = suspects && !row.suspect

@@ -61,13 +61,16 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 	return out, nil
 }
 
-// finish removes claims of a pod.
+// finish removes claims of a pod. One of which it still holds a task by the
+// tables stays: the task would be found by nobody.
 func (s *Store) finish(p *pod, claims []persistence.ClaimID) {
 	if len(claims) == 0 {
 		return
 	}
 	for _, id := range claims {
-		delete(s.claims, claimKey{p.id, id})
+		if k := (claimKey{p.id, id}); len(s.held(k)) == 0 {
+			delete(s.claims, k)
+		}
 	}
 	p.claims = slices.DeleteFunc(p.claims, func(id persistence.ClaimID) bool {
 		return s.claims[claimKey{p.id, id}] == nil

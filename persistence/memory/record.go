@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -51,23 +52,69 @@ func rollback(tx *Tx, err error) error {
 	return err
 }
 
-// record is one record in a transaction.
+// record is one record in a transaction. Runs that a store may take a shortcut
+// for come first, as a batch of their own: only their children are granted at
+// once.
 func (b *batch) record(record persistence.Record) (persistence.Recorded, error) {
 	p, err := b.s.living(record.Pod, b.now)
 	if err != nil {
 		return persistence.Recorded{}, err
 	}
 	out := persistence.Recorded{Now: b.now, Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
-	completed := 0
+	record.Transitions = b.refuseTransitions(record.Transitions, out.Answers)
+	var fast, slow [][]int
 	for _, part := range byRun(record.Transitions) {
+		if b.s.plain(record.Transitions, part) {
+			fast = append(fast, part)
+		} else {
+			slow = append(slow, part)
+		}
+	}
+	completed := 0
+	for _, part := range fast {
 		completed += b.recordRun(p, record, part, out.Answers)
 	}
 	b.byTask()
-	inline := b.inline(p, record, completed)
-	b.enqueue(inline)
+	b.enqueue(b.inline(p, record, completed))
+	for _, part := range slow {
+		b.recordRun(p, record, part, out.Answers)
+	}
+	b.byTask()
+	b.enqueue(nil)
 	out.Grants = b.s.grants(claimKey{p.id, record.Claim})
 	out.Wake = b.wake
 	return out, nil
+}
+
+// refuseTransitions returns transitions with those that a database cannot
+// store turned into failures of their attempts.
+func (b *batch) refuseTransitions(
+	transitions []persistence.Transition, answers []persistence.RecordAnswer,
+) []persistence.Transition {
+	transitions = slices.Clone(transitions)
+	for i, t := range transitions {
+		if answers[i].Err = b.refuseTransition(t); answers[i].Err != nil {
+			transitions[i] = persistence.Transition{
+				Task: t.Task, Epoch: t.Epoch, Report: lifecycle.Errored,
+				Class: persistence.ClassBadRow, Error: answers[i].Err.Error(),
+			}
+		}
+	}
+	return transitions
+}
+
+// plain reports whether nothing but successes happened to a run, and is
+// reported of it.
+func (s *Store) plain(transitions []persistence.Transition, part []int) bool {
+	if r := s.runs[transitions[part[0]].Task.Run]; r == nil || r.core.Slow {
+		return false
+	}
+	for _, i := range part {
+		if transitions[i].Report != lifecycle.Succeeded || len(transitions[i].Edges) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // byRun returns the indexes of the transitions of each run, in the order in
@@ -99,27 +146,13 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 		return 0
 	}
 	facts := make([]lifecycle.Fact, len(part))
-	fast := !r.core.Slow
 	for j, i := range part {
-		t := record.Transitions[i]
-		answers[i].Err = b.refuseTransition(t)
-		if answers[i].Err != nil {
-			t = persistence.Transition{
-				Task: t.Task, Epoch: t.Epoch, Report: lifecycle.Errored,
-				Class: persistence.ClassBadRow, Error: answers[i].Err.Error(),
-			}
-		}
-		facts[j] = r.fact(p.id, t, record.MaxLost)
-		fast = fast && t.Report == lifecycle.Succeeded && len(t.Edges) == 0
+		facts[j] = r.fact(p.id, record.Transitions[i], record.MaxLost)
 	}
-	first := len(b.enqueued)
 	d := b.decide(r, facts...)
 	completed := 0
 	for j, i := range part {
 		completed += b.answer(r, record.Transitions[i], d.Answers[j], &answers[i])
-	}
-	for i := first; i < len(b.enqueued); i++ {
-		b.enqueued[i].inline = fast
 	}
 	return completed
 }
@@ -189,7 +222,7 @@ func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e 
 	granted := 0
 	return func(e enqueued, fairID int64) bool {
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
-		if !e.inline || granted >= record.InlineLimit || !queues[at.queue] ||
+		if granted >= record.InlineLimit || !queues[at.queue] ||
 			!handlers[e.run.definition.handlers[e.step]] || b.s.full(at.tenant, record.TenantLimit) ||
 			!lifecycle.MayInline(granted, completed, fairID, lowest[at]) {
 			return true

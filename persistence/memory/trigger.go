@@ -59,6 +59,9 @@ func (b *batch) triggerUnit(triggers []persistence.Trigger, unit []int, answers 
 			drafted.add(triggers[i])
 		}
 	}
+	if !refused {
+		refused = b.s.refusePayloads(triggers, unit, answers)
+	}
 	for _, i := range unit {
 		switch {
 		case refused && stored(answers[i].Result):
@@ -68,6 +71,23 @@ func (b *batch) triggerUnit(triggers []persistence.Trigger, unit []int, answers 
 			b.expand(r)
 		}
 	}
+}
+
+// refusePayloads answers the triggers of a unit whose payload the database
+// refuses, which it says when everything else is in order.
+func (s *Store) refusePayloads(
+	triggers []persistence.Trigger, unit []int, answers []persistence.TriggerAnswer,
+) (refused bool) {
+	for _, i := range unit {
+		if answers[i].Result != persistence.Triggered || s.runs[triggers[i].Run] != nil {
+			continue
+		}
+		if err := s.refuse(triggers[i].Input); err != nil {
+			answers[i] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
+			refused = true
+		}
+	}
+	return refused
 }
 
 // stored reports whether a result means that the run exists.
@@ -150,7 +170,7 @@ func (s *Store) refuseTrigger(t persistence.Trigger) error {
 			return fmt.Errorf("%w: text is not UTF-8 or holds a NUL byte", persistence.ErrBadRow)
 		}
 	}
-	return s.refuse(t.Input)
+	return nil
 }
 
 func (s *Store) refuse(payload []byte) error {

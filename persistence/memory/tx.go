@@ -88,6 +88,9 @@ func (s *Store) TriggerInTx(_ context.Context, tx any, trigger persistence.Trigg
 	if answer.Result != persistence.Triggered || s.runs[trigger.Run] != nil || own.drafted.runs[trigger.Run] {
 		return answer, nil
 	}
+	if err := s.refuse(trigger.Input); err != nil {
+		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}, nil
+	}
 	own.drafted.add(trigger)
 	if trigger.Key != "" {
 		s.keyLocks[keyOf(trigger)] = own

@@ -1,14 +1,19 @@
 package postgres
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/persistence/memory"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -37,4 +42,47 @@ func TestContract(t *testing.T) {
 		t.Helper()
 		return open(t).harness()
 	})
+}
+
+// TestDifferential holds the store, its fast statement above all, to the model.
+func TestDifferential(t *testing.T) {
+	open := schemas(t)
+	storetest.Differential{
+		Model: openModel,
+		Product: func(t *testing.T) storetest.Harness {
+			t.Helper()
+			return open(t).harness()
+		},
+		Worlds: 12, Operations: 400, Least: 3,
+	}.Run(t)
+}
+
+// openModel returns the model on a clock that moves only when told.
+func openModel(t *testing.T) storetest.Harness {
+	t.Helper()
+	var passed atomic.Int64
+	store := memory.New(memory.Options{
+		Now: func() time.Time {
+			return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(passed.Add(int64(time.Microsecond))))
+		},
+		Refuse: func(payload []byte) error {
+			if string(payload) == storetest.BadPayload {
+				return errors.New("refused")
+			}
+			return nil
+		},
+	})
+	return storetest.Harness{
+		Store: store,
+		Begin: func(context.Context) (storetest.Tx, error) {
+			tx := store.Begin()
+			return storetest.Tx{
+				Value:    tx,
+				Commit:   func(context.Context) error { return tx.Commit() },
+				Rollback: func(context.Context) error { return tx.Rollback() },
+			}, nil
+		},
+		Advance:  func(_ context.Context, d time.Duration) error { passed.Add(int64(d)); return nil },
+		Snapshot: func(context.Context) (snapshot.Tables, error) { return store.Snapshot(), nil },
+	}
 }

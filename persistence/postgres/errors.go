@@ -41,7 +41,7 @@ const (
 // translate turns what pgx returns into what a caller of the ports can act on.
 // It is the only place where that is decided, and it looks at codes only.
 func translate(err error) error {
-	if err == nil || translated(err) {
+	if err == nil || errors.Is(err, errTrial) || translated(err) {
 		return err
 	}
 	var pg *pgconn.PgError

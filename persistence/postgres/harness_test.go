@@ -106,6 +106,8 @@ func (d *database) analyze(ctx context.Context) error {
 func (d *database) advance(ctx context.Context, by time.Duration) error {
 	sql := strings.ReplaceAll(`with t as (
 			update {schema}.durable_timers set wake_at = wake_at - $1::bigint * interval '1 microsecond'
+		), i as (
+			update {schema}.intake set at = at - $1::bigint * interval '1 microsecond'
 		)
 		update {schema}.pods set expires_at = expires_at - $1::bigint * interval '1 microsecond'`, "{schema}", d.schema)
 	_, err := d.user.Exec(ctx, sql, by.Microseconds())

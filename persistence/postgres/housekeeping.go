@@ -134,11 +134,16 @@ func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Par
 	return out, send(ctx, tx, b)
 }
 
-// scanParked reads a row of parked_tasks as something to enqueue.
+// scanParked reads a row of parked_tasks as something to enqueue, at its old
+// place or, if that has been served, at the end of its tenant's rows.
 func scanParked(row pgx.CollectableRow) (enqueued, error) {
 	e := enqueued{run: &run{}}
 	var place int64
-	err := row.Scan((*[16]byte)(&e.run.id), &e.step, &e.queue, &e.handler, &place, &e.suspect)
+	var stands bool
+	err := row.Scan((*[16]byte)(&e.run.id), &e.step, &e.queue, &e.handler, &place, &e.suspect, &stands)
 	e.run.group, e.lane, _ = lifecycle.SplitFairID(place)
+	if stands {
+		e.place = place
+	}
 	return e, err
 }

@@ -51,10 +51,10 @@ func (s *Store) pick(ctx context.Context, tx pgx.Tx, request persistence.ClaimRe
 			if rooms[group] <= 0 || row.suspect && !suspects {
 				continue
 			}
-			suspects = suspects && !row.suspect
 			picked = append(picked, row.place)
-			if rooms[group]--; rooms[group] == 0 {
-				full = append(full, int64(group))
+			if row.queued {
+				rooms[group]--
+				suspects = suspects && !row.suspect
 			}
 			if len(picked) == request.Limit {
 				return picked, nil
@@ -73,6 +73,7 @@ func (s *Store) pick(ctx context.Context, tx pgx.Tx, request persistence.ClaimRe
 type peeked struct {
 	place   int64
 	suspect bool
+	queued  bool // else the claim discards it
 }
 
 func (s *Store) peek(
@@ -88,7 +89,7 @@ func (s *Store) peek(
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (peeked, error) {
 		var p peeked
-		err := row.Scan(&p.place, &p.suspect)
+		err := row.Scan(&p.place, &p.suspect, &p.queued)
 		return p, err
 	})
 }

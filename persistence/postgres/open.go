@@ -160,3 +160,7 @@ func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
 		where current_setting('synchronous_commit') = 'off'`)
 	return err
 }
+
+// Pool returns the store's own pool, for the adapters that share it. It is
+// closed with the store.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }

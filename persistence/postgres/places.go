@@ -20,13 +20,17 @@ type counterKey struct {
 // counts are how many places of each lane are given out at once.
 type counts [2]int64
 
-// allot gives every task that became ready its place in its queue, in order.
+// allot gives every task that became ready its place in its queue, in order,
+// unless it has one.
 func (p *pass) allot(ctx context.Context) error {
 	if len(p.enqueued) == 0 {
 		return nil
 	}
 	asked := map[counterKey]counts{}
 	for _, e := range p.enqueued {
+		if e.place != 0 {
+			continue
+		}
 		k := counterKey{e.queue, e.run.group}
 		c := asked[k]
 		c[e.lane]++
@@ -40,13 +44,16 @@ func (p *pass) allot(ctx context.Context) error {
 	ready := map[int16]int{}
 	for i := range p.enqueued {
 		e := &p.enqueued[i]
+		ready[e.queue]++
+		if e.place != 0 {
+			continue
+		}
 		k := counterKey{e.queue, e.run.group}
 		g := given[k]
 		g[e.lane]++
 		given[k] = g
 		block := last[k][e.lane] - asked[k][e.lane] + g[e.lane]
 		e.place = lifecycle.FairID(e.run.group, e.lane, block)
-		ready[e.queue]++
 	}
 	p.wake.Ready, err = p.s.ready(ctx, p.tx, ready)
 	return err
@@ -54,6 +61,9 @@ func (p *pass) allot(ctx context.Context) error {
 
 // allotBlocks moves counters on and returns where they stand afterwards.
 func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey]counts) (map[counterKey]counts, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
 	var (
 		queues            []int16
 		groups            []int32

@@ -31,36 +31,38 @@ type recording struct {
 	s      *Store
 	record persistence.Record
 	out    persistence.Recorded
-	loaded bool // the grants of the claim are in out
+	left   map[int]bool  // by the fast path
+	causes map[int]error // of transitions whose values the database refuses
+	loaded bool          // the grants of the claim are in out
 }
 
 func newRecording(s *Store, record persistence.Record) *recording {
 	record.Transitions = slices.Clone(record.Transitions)
 	out := persistence.Recorded{Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
-	return &recording{s: s, record: record, out: out}
+	return &recording{s: s, record: record, out: out, left: map[int]bool{}, causes: map[int]error{}}
 }
 
+// all stores the whole record: the fast batch first, then the rest.
 func (r *recording) all(ctx context.Context) error {
 	for i := range r.record.Transitions {
 		if cause := r.refuseInstants(i); cause != nil {
 			r.fail(i, cause)
 		}
 	}
-	fast, slow := r.split()
-	if len(fast) > 0 {
-		err := r.divide(ctx, fast, lockWaiting, func(ctx context.Context, part []int, mode locking) error {
-			rest, err := r.fast(ctx, part, mode)
-			slow = append(slow, rest...)
-			return err
-		})
+	if err := r.allFast(ctx); err != nil {
+		return err
+	}
+	for {
+		_, slow := r.split()
+		if len(slow) == 0 && len(r.record.Transitions) > 0 {
+			break
+		}
+		bad, err := r.divide(ctx, slow, lockWaiting, r.slow)
 		if err != nil {
 			return err
 		}
-	}
-	slices.Sort(slow)
-	if len(slow) > 0 || len(fast) == 0 {
-		if err := r.divide(ctx, slow, lockWaiting, r.slow); err != nil {
-			return err
+		if len(bad) == 0 {
+			break
 		}
 	}
 	if !r.loaded {
@@ -69,8 +71,22 @@ func (r *recording) all(ctx context.Context) error {
 	return nil
 }
 
+// allFast stores what may take the fast path.
+func (r *recording) allFast(ctx context.Context) error {
+	for {
+		fast, _ := r.split()
+		if len(fast) == 0 {
+			return nil
+		}
+		bad, err := r.divide(ctx, fast, lockWaiting, r.fast)
+		if err != nil || len(bad) == 0 {
+			return err
+		}
+	}
+}
+
 // split tells the transitions of runs of which nothing but plain successes is
-// reported from the rest.
+// reported from the rest. What is answered is neither.
 func (r *recording) split() (fast, slow []int) {
 	plain := make(map[workflow.RunID]bool, len(r.record.Transitions))
 	for i := range r.record.Transitions {
@@ -79,59 +95,89 @@ func (r *recording) split() (fast, slow []int) {
 		plain[t.Task.Run] = (before || !seen) && t.Report == lifecycle.Succeeded && len(t.Edges) == 0
 	}
 	for i := range r.record.Transitions {
-		if plain[r.record.Transitions[i].Task.Run] {
+		switch {
+		case r.out.Answers[i].Result != 0:
+		case plain[r.record.Transitions[i].Task.Run] && !r.left[i]:
 			fast = append(fast, i)
-		} else {
+		default:
 			slow = append(slow, i)
 		}
 	}
 	return fast, slow
 }
 
+// ending says how a transaction ends that went well.
+type ending uint8
+
+const (
+	commits ending = iota
+	tries          // it is rolled back: errTrial
+)
+
+// storing stores transitions in one transaction.
+type storing func(ctx context.Context, indexes []int, mode locking, ending ending) error
+
 // divide stores transitions in one transaction. Where one of them stands in
 // the way it works around it: a run that somebody holds for too long is left
-// out and answered Busy; a value that the database refuses is isolated by
-// halving, and its attempt fails with the cause.
-func (r *recording) divide(
-	ctx context.Context, indexes []int, mode locking, store func(context.Context, []int, locking) error,
-) error {
-	err := retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode) })
+// out and answered Busy; a value that the database refuses is found by halving
+// in transactions that only try, its transition becomes the failure of its
+// attempt, and nothing is stored yet: bad says which.
+func (r *recording) divide(ctx context.Context, indexes []int, mode locking, store storing) (bad []int, err error) {
+	err = retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, errLockTimeout) && mode == lockWaiting:
 		return r.divide(ctx, indexes, lockFree, store)
 	case errors.Is(err, errLockTimeout) && len(indexes) == 1:
 		r.out.Answers[indexes[0]].Result = lifecycle.Busy
-		return nil
-	case errors.Is(err, persistence.ErrBadRow) && len(indexes) == 1:
-		return r.refused(ctx, indexes[0], err)
-	case errors.Is(err, errLockTimeout), errors.Is(err, persistence.ErrBadRow):
-		if len(indexes) == 0 {
-			return err
+		return nil, nil
+	case errors.Is(err, persistence.ErrBadRow):
+		if bad, found := r.culprits(ctx, indexes, mode, store); found != nil || len(bad) > 0 {
+			return bad, found
 		}
-		half := len(indexes) / 2
-		if err := r.divide(ctx, indexes[:half], mode, store); err != nil {
-			return err
-		}
-		return r.divide(ctx, indexes[half:], mode, store)
+	case !errors.Is(err, errLockTimeout):
+		return nil, err
 	}
-	return err
+	if len(indexes) < 2 {
+		return nil, err
+	}
+	half := len(indexes) / 2
+	for _, part := range [][]int{indexes[:half], indexes[half:]} {
+		if bad, err := r.divide(ctx, part, mode, store); err != nil || len(bad) > 0 {
+			return bad, err
+		}
+	}
+	return nil, nil
 }
 
-// refused records the attempt whose values the database refuses as failed.
-func (r *recording) refused(ctx context.Context, i int, cause error) error {
-	if r.out.Answers[i].Err != nil {
-		return cause // it refuses the failure too
+// culprits finds the transitions whose values the database refuses, and turns
+// them into failures.
+func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, store storing) ([]int, error) {
+	err := retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, tries) })
+	switch {
+	case errors.Is(err, errTrial):
+		return nil, nil
+	case !errors.Is(err, persistence.ErrBadRow):
+		return nil, err
+	case len(indexes) == 1:
+		if r.causes[indexes[0]] != nil {
+			return nil, err // it refuses the failure too
+		}
+		r.fail(indexes[0], err)
+		return indexes, nil
 	}
-	r.fail(i, cause)
-	return r.divide(ctx, []int{i}, lockWaiting, r.slow)
+	half := len(indexes) / 2
+	first, err := r.culprits(ctx, indexes[:half], mode, store)
+	if err != nil {
+		return nil, err
+	}
+	second, err := r.culprits(ctx, indexes[half:], mode, store)
+	return slices.Concat(first, second), err
 }
 
 // fail turns a transition into the failure of its attempt.
 func (r *recording) fail(i int, cause error) {
 	t := &r.record.Transitions[i]
-	r.out.Answers[i].Err = cause
+	r.causes[i] = cause
 	*t = persistence.Transition{
 		Task: t.Task, Epoch: t.Epoch, Report: lifecycle.Errored, Class: persistence.ClassBadRow, Error: cause.Error(),
 	}

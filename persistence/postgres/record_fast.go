@@ -12,20 +12,23 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// fast stores plain successes of runs that are not slow and returns the
-// transitions that it left: those of other runs, and those that are not this
-// pod's to report.
-func (r *recording) fast(ctx context.Context, indexes []int, mode locking) (rest []int, err error) {
+// fast stores plain successes of runs that are not slow and leaves the other
+// transitions: those of slow runs, and those that are not this pod's to report.
+func (r *recording) fast(ctx context.Context, indexes []int, mode locking, ending ending) error {
 	f := &fastRecord{recording: r, indexes: indexes}
-	if mode == lockWaiting && r.record.TenantLimit == 0 {
+	var err error
+	if mode == lockWaiting && ending == commits && r.record.TenantLimit == 0 {
 		err = f.pipeline(ctx)
 	} else {
-		err = pgx.BeginFunc(ctx, r.s.pool, func(tx pgx.Tx) error { return f.inTx(ctx, tx, mode) })
+		err = r.s.begin(ctx, ending, func(ctx context.Context, tx pgx.Tx) error { return f.inTx(ctx, tx, mode) })
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return f.rest(), r.merge(ctx, r.s.pool, f)
+	for _, i := range f.rest() {
+		r.left[i] = true
+	}
+	return r.merge(ctx, r.s.pool, f)
 }
 
 // fastRecord is one transaction of the fast path.
@@ -149,10 +152,11 @@ func (f *fastRecord) queueAlive(b *batch) {
 
 func (f *fastRecord) queueRecord(b *batch) {
 	n := len(f.indexes)
-	steps, epochs, outputs := make([]int32, n), make([]int64, n), make([][]byte, n)
+	steps, epochs := make([]int32, n), make([]int64, n)
+	outputs, progress := make([][]byte, n), make([][]byte, n)
 	for i, at := range f.indexes {
 		t := &f.record.Transitions[at]
-		steps[i], epochs[i], outputs[i] = t.Task.Step, t.Epoch, t.Output
+		steps[i], epochs[i], outputs[i], progress[i] = t.Task.Step, t.Epoch, t.Output, t.Progress
 	}
 	rooms, roomGroups := []int32{}, []int32{}
 	for group, room := range f.rooms {
@@ -166,21 +170,9 @@ func (f *fastRecord) queueRecord(b *batch) {
 	}
 	b.add("record_fast", named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
-		"outputs": outputs, "inline_limit": f.record.InlineLimit, "inline_queues": queues,
+		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_queues": queues,
 		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error { return row.Scan(&f.now, &f.ords, &f.ended, &f.queues) })
-	f.queueProgress(b)
-}
-
-// queueProgress keeps what attempts said last, of tasks that were recorded.
-func (f *fastRecord) queueProgress(b *batch) {
-	rows := progressRows{}
-	for _, at := range f.indexes {
-		if t := &f.record.Transitions[at]; t.Progress != nil {
-			rows.add(t.Task, t.Epoch+1, t.Progress)
-		}
-	}
-	rows.queue(b, f.record.Pod)
 }
 
 // rest returns what was not recorded.

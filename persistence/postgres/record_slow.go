@@ -12,12 +12,46 @@ import (
 
 // slow stores transitions in a transaction that loads their runs and asks
 // lifecycle.
-func (r *recording) slow(ctx context.Context, indexes []int, mode locking) error {
-	return pgx.BeginFunc(ctx, r.s.pool, func(tx pgx.Tx) error {
-		if err := r.s.checkPod(ctx, tx, r.record.Pod); err != nil {
-			return err
+func (r *recording) slow(ctx context.Context, indexes []int, mode locking, ending ending) error {
+	var decided decided
+	err := r.s.begin(ctx, ending, func(ctx context.Context, tx pgx.Tx) error {
+		err := r.s.checkPod(ctx, tx, r.record.Pod)
+		if err == nil {
+			decided, err = r.decide(ctx, tx, indexes, mode)
 		}
-		return r.decide(ctx, tx, indexes, mode)
+		return err
+	})
+	if err == nil {
+		r.apply(decided)
+	}
+	return err
+}
+
+// decided is what one transaction of the slow path did.
+type decided struct {
+	*pass
+	answers map[int]lifecycle.Answer
+}
+
+// apply adds it to the answer, once it is committed.
+func (r *recording) apply(d decided) {
+	for i, answer := range d.answers {
+		r.out.Answers[i] = persistence.RecordAnswer{Result: answer}
+		if cause := r.causes[i]; cause != nil && answer == lifecycle.Moved {
+			r.out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.BadRow, Err: cause}
+		}
+	}
+	r.mergeWake(d.now, d.wake)
+}
+
+// begin runs do in a transaction that commits or only tries.
+func (s *Store) begin(ctx context.Context, ending ending, do func(context.Context, pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		err := do(ctx, tx)
+		if err == nil && ending == tries {
+			return errTrial
+		}
+		return err
 	})
 }
 
@@ -37,30 +71,29 @@ func (s *Store) checkPod(ctx context.Context, tx pgx.Tx, pod int64) error {
 }
 
 // decide stores transitions under the locks of their runs.
-func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int, mode locking) error {
-	p := r.s.newPass(tx)
-	if err := p.load(ctx, r.wants(indexes), mode); err != nil {
-		return err
+func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int, mode locking) (decided, error) {
+	d := decided{pass: r.s.newPass(tx), answers: map[int]lifecycle.Answer{}}
+	if err := d.load(ctx, r.wants(indexes), mode); err != nil {
+		return d, err
 	}
-	reported := r.facts(p, indexes, mode)
-	if err := p.decide(ctx); err != nil {
-		return err
+	reported := r.facts(d, indexes, mode)
+	if err := d.pass.decide(ctx); err != nil {
+		return d, err
 	}
 	progress := progressRows{}
 	for run, list := range reported {
 		for i, at := range list {
-			r.answer(run, at, run.decision.Answers[i], &progress)
+			d.answers[at] = run.decision.Answers[i]
+			if d.answers[at] == lifecycle.Moved {
+				r.keep(run, at, &progress)
+			}
 		}
 	}
-	p.gather()
-	p.byTask()
+	d.gather()
+	d.byTask()
 	b := r.s.newBatch()
 	progress.queue(b, r.record.Pod)
-	if err := p.write(ctx, b); err != nil {
-		return err
-	}
-	r.mergeWake(p.now, p.wake)
-	return nil
+	return d, d.write(ctx, b)
 }
 
 func (r *recording) wants(indexes []int) []want {
@@ -81,15 +114,15 @@ func (r *recording) wants(indexes []int) []want {
 
 // facts turns transitions into facts of their runs, in order, and returns
 // which transition each fact is. Runs that are not there are answered at once.
-func (r *recording) facts(p *pass, indexes []int, mode locking) map[*run][]int {
+func (r *recording) facts(d decided, indexes []int, mode locking) map[*run][]int {
 	reported := map[*run][]int{}
 	for _, i := range indexes {
 		t := &r.record.Transitions[i]
-		run := p.byID[t.Task.Run]
+		run := d.byID[t.Task.Run]
 		if run == nil {
-			r.out.Answers[i].Result = lifecycle.Stale
+			d.answers[i] = lifecycle.Stale
 			if mode == lockFree {
-				r.out.Answers[i].Result = lifecycle.Busy
+				d.answers[i] = lifecycle.Busy
 			}
 			continue
 		}
@@ -103,19 +136,9 @@ func (r *recording) facts(p *pass, indexes []int, mode locking) map[*run][]int {
 	return reported
 }
 
-// answer notes what became of a transition, and keeps what decisions do not
-// need.
-func (r *recording) answer(run *run, i int, moved lifecycle.Answer, progress *progressRows) {
-	t, answer := &r.record.Transitions[i], &r.out.Answers[i]
-	answer.Result = moved
-	if moved != lifecycle.Moved {
-		answer.Err = nil
-		return
-	}
-	if answer.Err != nil {
-		answer.Result = lifecycle.BadRow
-		return
-	}
+// keep hands on what decisions do not need of a transition that moved.
+func (r *recording) keep(run *run, i int, progress *progressRows) {
+	t := &r.record.Transitions[i]
 	if t.Progress != nil {
 		progress.add(t.Task, t.Epoch, t.Progress) // written before the task moves
 	}

@@ -124,15 +124,16 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 		if err := r.s.checkPod(ctx, tx, r.record.Pod); err != nil {
 			return err
 		}
-		if err := r.decide(ctx, tx, rest, lockWaiting); err != nil {
+		d, err := r.decide(ctx, tx, rest, lockWaiting)
+		if err != nil {
 			return err
 		}
+		r.apply(d)
 		b := r.s.newBatch()
 		g := r.s.queueGrants(b, r.record.Pod, r.record.Claim)
 		if err := send(ctx, tx, b); err != nil {
 			return err
 		}
-		var err error
 		if r.out.Grants, err = g.grants(ctx, tx); err != nil {
 			return err
 		}
@@ -148,7 +149,8 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 // step function wrote was rolled back.
 func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
 	again := newRecording(s, r.record)
-	if err := again.refused(ctx, 0, cause); err != nil {
+	again.fail(0, cause)
+	if err := again.all(ctx); err != nil {
 		return persistence.Recorded{}, fmt.Errorf("record a refused attempt: %w", err)
 	}
 	return again.out, nil

@@ -46,7 +46,6 @@ func (t *triggering) store(ctx context.Context, parts [][]int) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	slices.Sort(fresh)
 	return t.insert(ctx, fresh)
 }
 

@@ -11,12 +11,15 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// triggerSavepoint is the savepoint behind which TriggerInTx stores a run.
+const triggerSavepoint = "troupe_trigger"
+
 // errForeignTx is the answer to a transaction of another library.
 var errForeignTx = errors.New("want a pgx.Tx")
 
-// TriggerInTx implements persistence.Intake. tx is a pgx.Tx. Names, instants
-// and texts are checked before anything is sent, so a trigger that is refused
-// leaves the caller's transaction usable.
+// TriggerInTx implements persistence.Intake. tx is a pgx.Tx. A trigger that is
+// refused leaves the caller's transaction usable: what is stored is behind a
+// savepoint.
 func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
 	own, ok := tx.(pgx.Tx)
 	if !ok {
@@ -37,7 +40,17 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if answer.Result != persistence.Triggered || f.runs[t.Run] {
 		return answer, nil
 	}
-	return answer, translate(s.submit(ctx, own, &t, known, now))
+	err = translate(s.submit(ctx, own, &t, known, now))
+	if errors.Is(err, persistence.ErrBadRow) {
+		if _, err := own.Exec(ctx, "rollback to savepoint "+triggerSavepoint); err != nil {
+			return persistence.TriggerAnswer{}, translate(err)
+		}
+		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}, nil
+	}
+	if err != nil {
+		return persistence.TriggerAnswer{}, err
+	}
+	return answer, nil
 }
 
 // findInTx waits for the key, then reads whether the run and the key exist,
@@ -66,6 +79,7 @@ func (s *Store) findInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger,
 // submit stores a run to be expanded by the pods once the caller commits.
 func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, now time.Time) error {
 	b := s.newBatch()
+	b.Queue("savepoint " + triggerSavepoint)
 	columns := newRunColumns(1)
 	if err := columns.add(t, known.definitions[t.Definition], known.queues[t.Queue], 0, false); err != nil {
 		return err
@@ -81,5 +95,6 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, k
 	}
 	b.add("insert_runs", columns.named(now))
 	b.add("insert_intake", named{"run": [16]byte(t.Run), "at": instant(t.At), "edges": edges})
+	b.Queue("release savepoint " + triggerSavepoint)
 	return send(ctx, tx, b)
 }

@@ -1,6 +1,6 @@
--- park_tasks: moves queue rows that no pod can take out of the way. Rows of
--- tasks that were claimed or ended meanwhile, or are held, stay: the claim
--- looks after them.
+-- park_tasks: moves queue rows that no pod can take out of the way, and removes
+-- those whose task is no longer queued: no claim would. What somebody holds is
+-- left for the next time.
 -- Caller: ParkTasks, behind the fence. Locks ready_queue, then tasks, skip
 -- locked: it waits for nothing. Index: ready_queue_pkey, one walk per queue.
 with registered as materialized (
@@ -15,20 +15,19 @@ q as materialized (
 	for update of q skip locked
 ),
 t as materialized (
-	select q.*
+	select q.*, k.state
 	from q,
 		lateral (
 			select k.state from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0 for no key update skip locked
 		) k
-	where k.state = 2
 ),
 gone as (
 	delete from {schema}.ready_queue r using t where r.ctid = t.tid and r.queue = t.queue and r.band = t.band and r.fair_id = t.fair_id
-	returning t.run_id, t.step, t.queue, t.band, t.handler, t.fair_id, t.suspect
+	returning t.run_id, t.step, t.queue, t.band, t.handler, t.fair_id, t.suspect, t.state
 ),
 parked as (
 	insert into {schema}.parked_tasks (run_id, step, queue, band, handler, fair_id, suspect)
-	select * from gone
+	select run_id, step, queue, band, handler, fair_id, suspect from gone where state = 2
 	returning 1
 )
 select count(*)::int from parked

@@ -1,13 +1,15 @@
--- parked_tasks: parked rows that a pod can take again, the oldest places first.
+-- parked_tasks: parked rows that a pod can take again, the oldest places first,
+-- with whether their place is still to be served.
 -- Caller: ParkTasks, behind the fence. Locks parked_tasks, waits for nothing.
 -- Index: parked_tasks_by_handler, one range per handler.
 with registered as materialized (
 	select distinct h as handler from {schema}.pods p, unnest(p.handlers) as h where not p.dead
 )
-select k.run_id, k.step, k.queue, k.handler, k.fair_id, k.suspect
+select k.run_id, k.step, k.queue, k.handler, k.fair_id, k.suspect, k.fair_id / 2097152 > f.block
 from registered r,
 	lateral (
 		select * from {schema}.parked_tasks p where p.handler = r.handler order by p.fair_id limit @limit::int for update skip locked
-	) k
+	) k,
+	lateral (select b.block from {schema}.frontiers b where b.queue = k.queue and b.band = 0 offset 0) f
 order by k.queue, k.fair_id
 limit @limit::int

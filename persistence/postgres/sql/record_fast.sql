@@ -17,16 +17,21 @@ done as (
 	update {schema}.tasks t
 	set state = 10, epoch = t.epoch + 1, output = d.output, finished_at = d.now
 	from (
-		select d.run_id, d.step, d.epoch, d.output, d.ord, r.group_id, x.tid, clock.now
+		select d.run_id, d.step, d.epoch, d.output, d.progress, d.ord, r.group_id, x.tid, clock.now
 		from clock,
-			unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @outputs::bytea[]) with ordinality
-				as d (run_id, step, epoch, output, ord),
+			unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @outputs::bytea[], @progress::bytea[]) with ordinality
+				as d (run_id, step, epoch, output, progress, ord),
 			lateral (select k.group_id from {schema}.workflow_runs k where k.id = d.run_id and not k.slow offset 0) r,
 			lateral (select k.ctid as tid from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
 		where exists (select from alive)
 	) d
 	where t.ctid = d.tid and t.run_id = d.run_id and t.step = d.step and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
-	returning t.run_id, t.step, t.epoch, t.children, d.ord, d.group_id, d.now
+	returning t.run_id, t.step, t.epoch, t.children, d.ord, d.group_id, d.progress, d.now
+),
+kept as (
+	insert into {schema}.task_progress as p (run_id, step, progress)
+	select run_id, step, progress from done where progress is not null order by 1, 2
+	on conflict (run_id, step) do update set progress = excluded.progress
 ),
 told as (
 	select done.run_id, c >> 3 as step, count(*)::int as ended, min(done.group_id) as group_id
