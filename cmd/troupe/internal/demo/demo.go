@@ -90,7 +90,7 @@ func (o Options) packages() (root string, packages []census.Package, err error) 
 // judge compares what the pods did with the straight loop, the history and the
 // ledgers.
 func (p *play) judge(ctx context.Context, root string) (outcome, error) {
-	p.display.say("  checking: one straight loop over the same files, the history of every task, the ledgers of the pods")
+	p.display.say("  checking against a straight loop, every task's history and the pods' ledgers")
 	began := time.Now()
 	straight, err := census.Count(root, p.packages, func() bool { return ctx.Err() == nil })
 	if err != nil {
@@ -105,8 +105,12 @@ func (p *play) judge(ctx context.Context, root string) (outcome, error) {
 	for i, pod := range p.pods {
 		names[i] = pod.name
 	}
-	return outcome{
+	result := outcome{
 		audit: found, straight: straight, loop: loop, wanted: len(p.packages), tenants: p.tenants, pods: names,
-		victim: p.victim, held: p.held, killed: p.killedAfter, tasks: p.took,
-	}, nil
+		victim: p.victim, held: p.held, killed: p.killedAfter, tasks: p.took, led: p.victim != "" && p.reign.pod == p.victim,
+	}
+	if p.next.epoch > p.reign.epoch {
+		result.reign = p.next.since.Sub(p.killedAt)
+	}
+	return result, nil
 }

@@ -15,7 +15,7 @@ import (
 func sampleSnapshot() snapshot {
 	return snapshot{
 		elapsed: 3400 * time.Millisecond, slots: 4, done: 61, total: 125, rate: 58.4, sleeping: 20,
-		tenants: []tenantLine{{"cmd", 100, 45, 0}, {"net", 20, 11, 1}, {"others", 5, 5, 0}},
+		tenants: []tenantLine{{"cmd", 100, 30, 0, 900, 405}, {"net", 20, 11, 1, 180, 99}, {"others", 5, 5, 0, 45, 45}},
 		pods:    []podLine{{"pod-1", 3, 0}, {"pod-2", 0, 2 * time.Second}, {"pod-3", 4, 0}},
 	}
 }
@@ -24,9 +24,10 @@ func TestLinesOfASnapshot(t *testing.T) {
 	t.Parallel()
 	got := strings.Join(sampleSnapshot().lines(80, ink{}), "\n")
 	require.Equal(t, `
-  cmd     ███████████████████▊························   45/100
-  net     ████████████████████████▏···················   11/20
-  others  ████████████████████████████████████████████    5/5
+  tenant  steps that have ended                            runs
+  cmd     ███████████████████▊························   30/100
+  net     ████████████████████████▏···················   11/ 20
+  others  ████████████████████████████████████████████    5/  5
 
   pods    pod-1 ●●●○   pod-2 killed 2 s ago   pod-3 ●●●●
   runs    61 of 125 · 58/s · 20 asleep · 3.4 s
@@ -87,7 +88,7 @@ func TestOnATerminalTheDrawingIsReplaced(t *testing.T) {
 func TestTenantLines(t *testing.T) {
 	t.Parallel()
 	lines := tenantLines([]census.Package{{Tenant: "b"}, {Tenant: "c"}, {Tenant: "a"}, {Tenant: "c"}})
-	require.Equal(t, []tenantLine{{"c", 2, 0, 0}, {"a", 1, 0, 0}, {"b", 1, 0, 0}}, lines)
+	require.Equal(t, []tenantLine{{name: "c", total: 2}, {name: "a", total: 1}, {name: "b", total: 1}}, lines)
 }
 
 func TestQuantity(t *testing.T) {

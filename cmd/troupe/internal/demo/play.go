@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	lookEvery = 50 * time.Millisecond  // until the kill, so that half-way is not missed
+	lookEvery = 100 * time.Millisecond // until the kill, so that half-way is not missed
 	showEvery = 200 * time.Millisecond // the display's pace
 	stallMax  = 60 * time.Second       // without any task ending: something is stuck
 	patience  = 3                      // looks at half-way in which no pod executes anything
@@ -33,6 +33,8 @@ type play struct {
 	held         int
 	killedAt     time.Time // by the database's clock
 	killedAfter  time.Duration
+	reign        reign // when it was killed
+	next         reign // when all runs had ended
 	took         time.Duration
 	idleLooks    int
 	counted      []moment // of the last seconds, for the rate
@@ -50,6 +52,10 @@ func (p *play) perform(ctx context.Context) error {
 		return err
 	}
 	if err := p.watch(ctx); err != nil {
+		return err
+	}
+	var err error
+	if p.next, err = p.watcher.reign(ctx); err != nil {
 		return err
 	}
 	pod, err := p.pods.alive()
@@ -93,8 +99,8 @@ func (p *play) watch(ctx context.Context) error {
 			return err
 		}
 		elapsed := time.Since(p.began)
-		if seen.ended != ended {
-			ended, moved = seen.ended, elapsed
+		if _, now := seen.tasks(); now != ended {
+			ended, moved = now, elapsed
 		}
 		if elapsed-moved > stallMax {
 			return fmt.Errorf("no task has ended for %v: %d of %d runs have", stallMax, seen.runsEnded(), len(p.packages))
@@ -125,7 +131,8 @@ func (p *play) watch(ctx context.Context) error {
 
 // killHalfway kills the busiest pod once half of the tasks have ended.
 func (p *play) killHalfway(ctx context.Context, seen look) error {
-	if p.victim != "" || seen.ended*2 < seen.tasks || len(seen.tenants) < len(p.tenants) {
+	all, ended := seen.tasks()
+	if p.victim != "" || ended*2 < all || len(seen.tenants) < len(p.tenants) {
 		return nil
 	}
 	name := seen.busiest()
@@ -140,6 +147,9 @@ func (p *play) killHalfway(ctx context.Context, seen look) error {
 		return errors.New("tasks are executed by " + name + ", which is no pod of this demo")
 	}
 	var err error
+	if p.reign, err = p.watcher.reign(ctx); err != nil {
+		return err
+	}
 	if p.killedAt, err = p.watcher.now(ctx); err != nil {
 		return err
 	}
@@ -164,6 +174,7 @@ func (p *play) snapshot(seen look, elapsed time.Duration) snapshot {
 	for _, tenant := range p.tenants {
 		count := seen.tenants[tenant.name]
 		tenant.done, tenant.failed = count.completed+count.failed, count.failed
+		tenant.tasks, tenant.ended = count.tasks, count.ended
 		s.tenants = append(s.tenants, tenant)
 	}
 	for _, pod := range p.pods {

@@ -136,7 +136,7 @@ func (p *podProcess) crash() error {
 // stop ends the pod in good order; one that does not end in time is killed.
 func (p *podProcess) stop() error {
 	p.asked.Store(true)
-	_ = p.stdin.Close() // a pod that is gone has closed it
+	_ = json.NewEncoder(p.stdin).Encode(request{Stop: true}) // a pod that is gone does not hear it
 	timer := time.NewTimer(stopGrace + 2*time.Second)
 	defer timer.Stop()
 	select {

@@ -63,6 +63,9 @@ func (o outcome) writeRecovery(text *strings.Builder, in ink) {
 		return
 	}
 	fmt.Fprintf(text, "  %s was killed with SIGKILL after %s, while it executed %d tasks\n", o.victim, duration(o.killed), o.held)
+	if o.led && o.reign > 0 {
+		fmt.Fprintf(text, "  it was the leader; the next one led %s later\n", duration(o.reign))
+	}
 	account := o.audit.account
 	fmt.Fprintf(text, "  %d tasks were lost with it, %d of them completed on other pods\n", account.Lost, account.Regained)
 	if o.audit.taken != nil && o.audit.resumed != nil {

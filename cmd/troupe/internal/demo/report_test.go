@@ -25,8 +25,8 @@ func sampleOutcome() outcome {
 			account:  account{Begun: 5600, Repeated: 1, Retries: 108, Sleeps: 757, Lost: 4, Regained: 4},
 		},
 		straight: total, loop: 4 * time.Second, seconds: 21.239, wanted: 757,
-		tenants: []tenantLine{{"cmd", 368, 0, 0}, {"others", 115, 0, 0}}, pods: []string{"pod-1", "pod-2", "pod-3"},
-		victim: "pod-2", held: 4, killed: 4100 * time.Millisecond, tasks: 9 * time.Second,
+		tenants: []tenantLine{{name: "cmd", total: 368}, {name: "others", total: 115}}, pods: []string{"pod-1", "pod-2", "pod-3"},
+		victim: "pod-2", held: 4, led: true, reign: 2900 * time.Millisecond, killed: 4100 * time.Millisecond, tasks: 9 * time.Second,
 	}
 }
 
@@ -51,6 +51,7 @@ func TestReport(t *testing.T) {
 
   recovery
   pod-2 was killed with SIGKILL after 4.10 s, while it executed 4 tasks
+  it was the leader; the next one led 2.90 s later
   4 tasks were lost with it, 4 of them completed on other pods
   they were taken back 3.10 s after the kill; the last ran again after 3.25 s
   attempts executed: pod-1 2,400, pod-2 900, pod-3 2,300

@@ -31,6 +31,8 @@ type outcome struct {
 	pods     []string
 	victim   string
 	held     int           // tasks that it executed when it was killed
+	led      bool          // it was the leader
+	reign    time.Duration // from the kill until another one led; 0: none did
 	killed   time.Duration // when, from the first trigger
 	tasks    time.Duration // from the first trigger to the last end
 }

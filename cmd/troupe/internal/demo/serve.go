@@ -58,34 +58,37 @@ func (p Pod) Serve(ctx context.Context) (err error) {
 		return err
 	}
 	trigger := &triggers{counts, probes}
-	err = p.converse(ctx, engine, trigger)
-
+	orphaned, err := p.converse(ctx, engine, trigger)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
+	if orphaned {
+		cancel() // nobody waits for what is still running
+	}
 	return errors.Join(err, engine.Stop(stop))
 }
 
 // stopGrace bounds a pod's stop; the parent kills one that takes longer.
 const stopGrace = 10 * time.Second
 
-func (p Pod) converse(ctx context.Context, engine *troupe.Engine, trigger *triggers) error {
+// converse answers requests until one is to stop, or the parent is gone.
+func (p Pod) converse(ctx context.Context, engine *troupe.Engine, trigger *triggers) (orphaned bool, err error) {
 	out := json.NewEncoder(p.Out)
 	if err := out.Encode(reply{Ready: true}); err != nil {
-		return err
+		return true, err
 	}
 	requests := readRequests(p.In)
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return false, nil
 		case <-engine.Done():
-			return engine.Err()
+			return false, engine.Err()
 		case asked, more := <-requests:
-			if !more {
-				return nil
+			if !more || asked.Stop {
+				return !more, nil
 			}
 			if err := out.Encode(trigger.answer(ctx, asked)); err != nil {
-				return err
+				return true, err
 			}
 		}
 	}

@@ -24,9 +24,11 @@ type snapshot struct {
 	regained int     // lost tasks that have completed
 }
 
+// tenantLine counts a tenant's runs, and the tasks of those.
 type tenantLine struct {
 	name                string
 	total, done, failed int
+	tasks, ended        int
 }
 
 type podLine struct {
@@ -68,9 +70,9 @@ func (s snapshot) lines(columns int, in ink) []string {
 		digits = max(digits, len(fmt.Sprint(t.total)))
 	}
 	bar := min(barMax, columns-name-2*digits-9)
-	lines := []string{""}
+	lines := []string{"", in.faint(fmt.Sprintf("  %-*s  %-*s  %*s", name, "tenant", bar, "steps that have ended", 2*digits+1, "runs"))}
 	for _, t := range s.tenants {
-		count := fmt.Sprintf("%*d/%d", digits, t.done, t.total)
+		count := fmt.Sprintf("%*d/%*d", digits, t.done, digits, t.total)
 		lines = append(lines, fmt.Sprintf("  %-*s  %s  %s", name, t.name, t.bar(bar, in), in.faintUnless(t.done == t.total, count)))
 	}
 	lines = append(lines, "", fmt.Sprintf("  %-*s  %s", name, "pods", s.podLine(in)))
@@ -85,12 +87,12 @@ func (s snapshot) lines(columns int, in ink) []string {
 	return append(lines, fmt.Sprintf("  %-*s  %s", name, "runs", strings.Join(facts, in.faint(" · "))), "")
 }
 
-// bar draws the share that is done in eighths of a cell.
+// bar draws the share of the tasks that have ended, in eighths of a cell.
 func (t tenantLine) bar(cells int, in ink) string {
 	const eighths = " ▏▎▍▌▋▊▉"
 	filled := 0
-	if t.total > 0 {
-		filled = t.done * cells * 8 / t.total
+	if t.tasks > 0 {
+		filled = t.ended * cells * 8 / t.tasks
 	}
 	full, part := filled/8, []rune(eighths)[filled%8]
 	text := strings.Repeat("█", full)

@@ -16,6 +16,9 @@ var progressSQL string
 //go:embed sql/tasks.sql
 var tasksSQL string
 
+//go:embed sql/leader.sql
+var leaderSQL string
+
 //go:embed sql/pods.sql
 var podsSQL string
 
@@ -29,14 +32,13 @@ type watcher struct {
 type look struct {
 	tenants  map[string]tenantCount
 	running  map[string]int // tasks by pod
-	tasks    int
-	ended    int // tasks
 	sleeping int
 	lost     int
 	regained int
 }
 
-type tenantCount struct{ total, completed, failed int }
+// tenantCount counts a tenant's runs, and the tasks of those.
+type tenantCount struct{ total, completed, failed, tasks, ended int }
 
 // runsEnded counts the runs that have ended, however.
 func (l look) runsEnded() int {
@@ -45,6 +47,15 @@ func (l look) runsEnded() int {
 		ended += t.completed + t.failed
 	}
 	return ended
+}
+
+// tasks counts all tasks, and those that have ended.
+func (l look) tasks() (all, ended int) {
+	for _, t := range l.tenants {
+		all += t.tasks
+		ended += t.ended
+	}
+	return all, ended
 }
 
 // busiest names the pod that executes most tasks; "" if none executes any.
@@ -67,14 +78,14 @@ func (w *watcher) look(ctx context.Context) (look, error) {
 		return seen, err
 	}
 	var count tenantCount
-	err = w.each(ctx, progressSQL, nil, []any{&name, &count.total, &count.completed, &count.failed}, func() { seen.tenants[name] = count })
+	err = w.each(ctx, progressSQL, nil, []any{
+		&name, &count.total, &count.completed, &count.failed, &count.tasks, &count.ended,
+	}, func() { seen.tenants[name] = count })
 	if err != nil {
 		return seen, err
 	}
-	var tasks, ended, running, sleeping, lost, regained int
-	err = w.each(ctx, tasksSQL, nil, []any{&id, &tasks, &ended, &running, &sleeping, &lost, &regained}, func() {
-		seen.tasks += tasks
-		seen.ended += ended
+	var running, sleeping, lost, regained int
+	err = w.each(ctx, tasksSQL, nil, []any{&id, &running, &sleeping, &lost, &regained}, func() {
 		if running > 0 {
 			seen.running[w.names[id]] += running
 		}
@@ -83,6 +94,20 @@ func (w *watcher) look(ctx context.Context) (look, error) {
 		seen.regained += regained
 	})
 	return seen, err
+}
+
+// reign says who leads, and since when.
+type reign struct {
+	epoch int64
+	pod   string // "": none
+	since time.Time
+}
+
+func (w *watcher) reign(ctx context.Context) (reign, error) {
+	var r reign
+	var holder int64
+	err := w.each(ctx, leaderSQL, nil, []any{&r.epoch, &holder, &r.since}, func() { r.pod = w.names[holder] })
+	return r, err
 }
 
 // now is the database's time.

@@ -1,7 +1,5 @@
--- tasks: the display, four times a second. Locks nothing.
+-- tasks: the display, a few times a second. Locks nothing.
 select t.pod,
-       count(*),
-       count(*) filter (where t.state >= 10),
        count(*) filter (where t.state = 3) as running,
        count(*) filter (where t.state = 5) as sleeping,
        coalesce(sum(t.lost), 0)::bigint as lost,

@@ -1,0 +1,2 @@
+-- leader: when a pod is killed, and the final check. Who leads, and since when.
+select epoch, holder, at from troupe.leader_epoch
