@@ -42,6 +42,7 @@ func (w *differ) pass(hours int) {
 	if hours == 0 {
 		return
 	}
+	w.end() // Advance cannot reach what is not committed
 	both(w, fmt.Sprintf("%d hours pass", hours), func(s *side) (string, error) {
 		return "", s.Advance(w.ctx, time.Duration(hours)*time.Hour)
 	})

@@ -85,7 +85,7 @@ func (w *differ) report(h held) sent {
 		return r
 	}
 	for _, c := range h.task.Children {
-		if edge, ok := w.condition(&h.run.Graph.Nodes[c.Step], 16); ok {
+		if edge, ok := w.condition(&h.run.Graph.Nodes[c.Step], 16, -short, short, long); ok {
 			r.Edges = append(r.Edges, edge)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	short = 30 * time.Minute
 	long  = 90 * time.Minute
+	never = 100_000 * time.Hour
 )
 
 func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, long}) }
@@ -101,7 +102,11 @@ func (w *differ) draft() trigger {
 	if len(w.inTx) > 0 && w.chance(3) {
 		open := anyOf(w, w.inTx)
 		t.Workflow, t.Definition, t.Tenant, t.Key = open.Workflow, open.Definition, open.Tenant, open.Key
-		g = w.graphOf(open)
+	}
+	for _, known := range w.graphs {
+		if known.Hash == t.Definition {
+			g = known
+		}
 	}
 	if w.chance(6) {
 		t.At = present.Add(anyOf(w, []time.Duration{-short, short, long}))
@@ -113,14 +118,15 @@ func (w *differ) draft() trigger {
 		t.Queue = "nowhere"
 	case 2:
 		// Nothing else is wrong with it: what is noticed first is up to a store.
-		t.Input, t.Key = []byte(BadPayload), ""
+		t.Input, t.Key, t.Workflow, t.Definition = []byte(BadPayload), "", g.Name, g.Hash
 	case 3:
 		t.Labels["nul"] = "\x00"
 	case 4, 5, 6:
 		t.Queue = "other"
 	}
 	for i := range g.Nodes {
-		if edge, ok := w.condition(&g.Nodes[i], 25); ok {
+		// An instant in an input waits where Advance does not reach.
+		if edge, ok := w.condition(&g.Nodes[i], 25, -short, never); ok {
 			t.Edges = append(t.Edges, edge)
 		}
 	}
@@ -135,24 +141,16 @@ func (w *differ) touched(t trigger) bool {
 	})
 }
 
-func (w *differ) graphOf(t trigger) *workflow.Graph {
-	for _, g := range w.graphs {
-		if g.Hash == t.Definition {
-			return g
-		}
-	}
-	return w.graphs[0]
-}
-
 // condition makes up what a parent, or the input, says about a child: once in
-// rarity times that it is skipped.
-func (w *differ) condition(child *workflow.Node, rarity int) (persistence.EdgeResult, bool) {
+// rarity times that it is skipped; and one of the instants if it sleeps until
+// one.
+func (w *differ) condition(child *workflow.Node, rarity int, until ...time.Duration) (persistence.EdgeResult, bool) {
 	edge := persistence.EdgeResult{Child: child.Name}
 	if w.calm {
 		rarity *= 20
 	}
 	if child.Kind == workflow.SleepUntil && !w.chance(6) {
-		edge.WakeAt = present.Add(anyOf(w, []time.Duration{-short, short, long}))
+		edge.WakeAt = present.Add(anyOf(w, until))
 	}
 	switch {
 	case w.chance(rarity):
