@@ -237,7 +237,7 @@ func (a *feed) onTablesChanged(m *messages.TablesChanged) {
 		}
 		a.apply(wakes[i : i+1])
 	}
-	if a.plan.Notify && a.pods > 1 {
+	if a.plan.Notify {
 		a.outbox.Add(wakes...)
 		a.send()
 	}
