@@ -10,7 +10,7 @@ PURE     = workflow lifecycle
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz bench cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz chaos bench cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -50,6 +50,11 @@ fuzz: ## every fuzz target in turn, TIME=30s each
 	while read -r dir name; do \
 		echo "== $$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME) "$$dir" || exit 1; \
 	done
+
+chaos: ## faults on pods and PostgreSQL under load, ≈ 6 min, and a table of what was measured
+	@mkdir -p bin; rm -f bin/chaos.txt; TROUPE_CHAOS=full TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos.txt \
+		$(GO) test -count=1 -timeout 30m ./internal/chaos; failed=$$?; \
+	printf '\n| scoreboard | fault | measured |\n|---|---|---|\n'; cat bin/chaos.txt; exit $$failed
 
 bench: ## every benchmark, COUNT=10 times, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...

@@ -93,6 +93,7 @@ var rooms = map[string]room{
 	"bench/...": {ours: []string{"..."}, outside: []string{protoactor, protobuf, pgx}},
 
 	"internal/archtest":     {},
+	"internal/chaos":        {},
 	"internal/clock":        {},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},

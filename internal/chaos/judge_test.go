@@ -1,0 +1,241 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence/postgres"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+)
+
+// verdict is what the ledgers, the history and the tables say together.
+type verdict struct {
+	acked, ended int // runs that callers were told about, and that they saw end
+	runs         int // in the tables
+	executions   int // of step functions
+	repeated     int // executions that came to an end more than once for one task
+	losses       int // tasks taken from a pod that had died
+	released     int // tasks that a pod handed back
+}
+
+// String implements fmt.Stringer.
+func (v verdict) String() string {
+	return fmt.Sprintf("%d runs acked, 0 lost, 0 double completions, %d executions, %d repeated after %d losses and %d hand-backs",
+		v.acked, v.executions, v.repeated, v.losses, v.released)
+}
+
+// taskKey names one task in ledgers and history.
+type taskKey struct{ run, step string }
+
+// story is what the history says about one task.
+type story struct{ started, completed, failed, lost, released, retried, timedOut int }
+
+// settle ends the load, waits until every run has ended, and checks that
+// nothing was lost, done twice or told wrongly.
+func (y *yard) settle() verdict {
+	y.t.Helper()
+	for _, p := range y.alive() {
+		p.tell("quiet")
+	}
+	for _, p := range y.alive() {
+		y.hear(p, "quiet")
+	}
+	return y.judge()
+}
+
+const openSQL = `select count(*)::int from troupe.workflow_runs where state < 10`
+
+// judge waits until every run has ended, and checks.
+func (y *yard) judge() verdict {
+	y.t.Helper()
+	y.until("every run has ended", patience, func() bool { return y.number(openSQL) == 0 })
+	entries := readLedgers(y.t, y.dir)
+	stories := y.stories()
+	v := y.judgeTasks(entries, stories)
+	y.judgeRuns(entries, &v)
+	y.judgeTransactions()
+	y.judgeTables()
+	return v
+}
+
+const storiesSQL = `select e.run_id::text, case when e.step = d.steps then 'handler' else s.name end,
+	count(*) filter (where e.kind = 2)::int, count(*) filter (where e.kind = 3)::int, count(*) filter (where e.kind = 4)::int,
+	count(*) filter (where e.kind = 7)::int, count(*) filter (where e.kind = 8)::int,
+	count(*) filter (where e.kind = 5)::int, count(*) filter (where e.kind = 6)::int
+from troupe.task_events e
+join troupe.workflow_runs r on r.id = e.run_id
+join troupe.workflow_definitions d on d.definition = r.definition
+join troupe.definition_steps s on s.definition = r.definition and s.step = e.step
+where e.step >= 0
+group by 1, 2`
+
+// stories reads the history of every task.
+func (y *yard) stories() map[taskKey]story {
+	y.t.Helper()
+	rows, err := y.pool.Query(y.t.Context(), storiesSQL)
+	require.NoError(y.t, err)
+	stories := map[taskKey]story{}
+	var key taskKey
+	var s story
+	_, err = pgx.ForEachRow(rows, []any{
+		&key.run, &key.step, &s.started, &s.completed, &s.failed, &s.lost, &s.released, &s.retried, &s.timedOut,
+	}, func() error {
+		stories[key] = s
+		return nil
+	})
+	require.NoError(y.t, err)
+	return stories
+}
+
+// judgeTasks compares what step functions did with what the history says: no
+// task completes twice (I3), none was executed without a grant, none completed
+// without its effect (I11), and effects are repeated only where the task was
+// lost or handed back.
+func (y *yard) judgeTasks(entries []entry, stories map[taskKey]story) verdict {
+	y.t.Helper()
+	begun, done := map[taskKey]int{}, map[taskKey]int{}
+	var v verdict
+	for _, e := range entries {
+		switch e.what {
+		case "begun":
+			begun[taskKey{e.run, e.detail}]++
+			v.executions++
+		case "done":
+			done[taskKey{e.run, e.detail}]++
+		}
+	}
+	for key, times := range begun {
+		s := stories[key]
+		require.LessOrEqual(y.t, times, s.started, "%v was executed %d times; the history says %+v", key, times, s)
+		require.LessOrEqual(y.t, done[key], 1+s.lost+s.released+s.retried+s.timedOut, "%v had its effect %d times; the history says %+v", key, done[key], s)
+		v.repeated += max(done[key]-1, 0)
+	}
+	for key, s := range stories {
+		require.LessOrEqual(y.t, s.completed, 1, "%v completed %d times", key, s.completed)
+		if s.completed == 1 && key.step != "nap" {
+			require.Positive(y.t, done[key], "%v completed without its effect", key)
+		}
+		v.losses += s.lost
+		v.released += s.released
+	}
+	return v
+}
+
+// judgeRuns checks that every run that a caller was told about exists and has
+// completed, and that nobody was told anything wrong (I1).
+func (y *yard) judgeRuns(entries []entry, v *verdict) {
+	y.t.Helper()
+	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.workflow_runs`)
+	require.NoError(y.t, err)
+	states := map[string]int{}
+	var id string
+	var state int
+	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
+		states[id] = state
+		return nil
+	})
+	require.NoError(y.t, err)
+	v.runs = len(states)
+	const completed = 10
+	for _, e := range entries {
+		switch e.what {
+		case "acked":
+			v.acked++
+			if e.detail != "poison" {
+				require.Equal(y.t, completed, states[e.run], "run %s of shape %s was acknowledged to a caller of %s", e.run, e.detail, e.ledger)
+			}
+		case "ended":
+			v.ended++
+		case "stuck", "wrong":
+			require.Fail(y.t, "a caller was told wrongly", "%+v", e)
+		}
+	}
+}
+
+// judgeTransactions checks that what embedders wrote and what the engine wrote
+// in one transaction exist together (I2, I11).
+func (y *yard) judgeTransactions() {
+	y.t.Helper()
+	const orphans = `select count(*)::int from public.orders o
+		full join (select r.id::text as run from troupe.workflow_runs r
+			join troupe.workflow_definitions d using (definition) where d.name = 'tx') r on r.run = o.run
+		where o.run is null or r.run is null`
+	require.Zero(y.t, y.number(orphans), "rows of callers without their run, or the reverse")
+	const effects = `select count(*)::int from public.effects e
+		full join (select t.run_id::text as run from troupe.tasks t
+			join troupe.workflow_runs r on r.id = t.run_id
+			join troupe.workflow_definitions d using (definition) where d.name = 'intx' and t.step = 0 and t.state = 10) t on t.run = e.run
+		where e.run is null or t.run is null`
+	require.Zero(y.t, y.number(effects), "effects of steps with InTx without their completion, or the reverse")
+}
+
+// leader returns the name of the pod that leads, "" while none does.
+func (y *yard) leader() string {
+	var name string
+	err := y.pool.QueryRow(y.t.Context(), `select p.name from troupe.leader_epoch l join troupe.pods p on p.id = l.holder
+		where exists (select from pg_locks k join pg_database d on d.oid = k.database
+			where k.locktype = 'advisory' and k.granted and d.datname = current_database())`).Scan(&name)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// epoch returns the leader's epoch.
+func (y *yard) epoch() int { return y.number(`select epoch::int from troupe.leader_epoch`) }
+
+// warm waits for a leader and for some of the load, so that a fault meets pods
+// that are busy.
+func (y *yard) warm() {
+	y.t.Helper()
+	y.until("a pod leads", patience, func() bool { return y.leader() != "" })
+	y.until("runs of the load have ended", patience, func() bool {
+		return y.number(`select count(*)::int from troupe.workflow_runs where state = 10`) >= 50
+	})
+}
+
+// databaseNow is the database's time.
+func (y *yard) databaseNow() time.Time {
+	y.t.Helper()
+	var at time.Time
+	require.NoError(y.t, y.pool.QueryRow(y.t.Context(), `select clock_timestamp()`).Scan(&at))
+	return at
+}
+
+// holders returns which pods have begun which of the runs.
+func (y *yard) holders(ids []string) map[string][]string {
+	y.t.Helper()
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	held := map[string][]string{}
+	for _, e := range readLedgers(y.t, y.dir) {
+		if e.what == "begun" && wanted[e.run] {
+			name := strings.TrimSuffix(e.ledger[strings.Index(e.ledger, "-")+1:], ".ledger")
+			held[name] = append(held[name], e.run)
+		}
+	}
+	return held
+}
+
+// judgeTables checks every invariant that the tables alone can show, and that
+// nothing is left behind on the server.
+func (y *yard) judgeTables() {
+	y.t.Helper()
+	store, err := postgres.Open(y.t.Context(), postgres.Options{Pool: y.pool})
+	require.NoError(y.t, err)
+	defer store.Close()
+	tables, err := store.Snapshot(y.t.Context())
+	require.NoError(y.t, err)
+	require.Empty(y.t, snapshot.Check(tables))
+	require.Empty(y.t, snapshot.CheckTimersNeverEarly(tables))
+	const deadlocks = `select deadlocks::int from pg_stat_database where datname = current_database()`
+	require.Zero(y.t, y.number(deadlocks), "F32: deadlocks")
+	const slots = `select count(*)::int from pg_replication_slots where database = current_database() and not active`
+	require.Zero(y.t, y.number(slots), "F33: replication slots that nobody reads")
+}

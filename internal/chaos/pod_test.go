@@ -1,0 +1,210 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe"
+)
+
+// podVariable holds the description of a pod, for the process that is to be it.
+const podVariable = "TROUPE_CHAOS_POD"
+
+// podSpec is what a pod's process is told.
+type podSpec struct {
+	Name    string
+	URL     string
+	Dir     string // of the ledgers, and of the files that let holds go
+	Ledger  string // the pod's own
+	Callers int    // that trigger and wait; 0: none
+	Tune    tuning
+}
+
+// tuning is what tests change about the engine.
+type tuning struct {
+	Slots         int
+	Pulse, Lease  time.Duration
+	Grace         time.Duration
+	LeaderPing    time.Duration
+	LeaderSilence time.Duration
+	LeaderTry     time.Duration
+	Sweep         time.Duration
+}
+
+// brisk is a configuration in which everything that production takes seconds
+// for happens ten times sooner.
+func brisk() tuning {
+	return tuning{
+		Slots: 16, Pulse: 250 * time.Millisecond, Lease: 1250 * time.Millisecond, Grace: 5 * time.Second,
+		LeaderPing: 250 * time.Millisecond, LeaderSilence: 750 * time.Millisecond, LeaderTry: 100 * time.Millisecond,
+		Sweep: 2 * time.Second,
+	}
+}
+
+func (s podSpec) config(log *slog.Logger) troupe.Config {
+	return troupe.Config{
+		PodName: s.Name, Slots: s.Tune.Slots, Pulse: s.Tune.Pulse, Lease: s.Tune.Lease, StopGrace: s.Tune.Grace,
+		CancelGrace: time.Second, LeaderPing: s.Tune.LeaderPing, LeaderSilence: s.Tune.LeaderSilence,
+		LeaderTry: s.Tune.LeaderTry, Sweep: s.Tune.Sweep, SweepDegraded: 300 * time.Millisecond, Logger: log,
+	}
+}
+
+// Exit codes of a pod.
+const (
+	exitClean  = 0
+	exitFailed = 1
+	exitCrash  = 3 // a step function ended the process, as planned
+)
+
+// podProcess is what a pod's process has.
+type podProcess struct {
+	spec   podSpec
+	pool   *pgxpool.Pool
+	engine *troupe.Engine
+	ledger *ledger
+	shapes shapes
+
+	mu      sync.Mutex // of standard output
+	quiet   chan struct{}
+	callers sync.WaitGroup
+}
+
+// servePod is the main function of a pod's process: the first signal stops it
+// in good order, the second at once.
+func servePod() int {
+	var spec podSpec
+	if err := json.Unmarshal([]byte(os.Getenv(podVariable)), &spec); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitFailed
+	}
+	p := &podProcess{spec: spec, quiet: make(chan struct{})}
+	if err := p.serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitFailed
+	}
+	return exitClean
+}
+
+func (p *podProcess) serve() error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	if err := p.start(); err != nil {
+		return err
+	}
+	p.say("ready")
+	go p.obey()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range p.spec.Callers {
+		p.callers.Go(func() { p.call(ctx) })
+	}
+	select {
+	case <-signals:
+	case <-p.engine.Done():
+		return fmt.Errorf("the engine ended by itself: %w", p.engine.Err())
+	}
+	p.say("stopping")
+	go func() {
+		<-signals
+		cancel()
+	}()
+	stop, end := context.WithCancel(ctx)
+	defer end()
+	err := p.engine.Stop(stop)
+	cancel()
+	p.callers.Wait()
+	p.pool.Close()
+	return errors.Join(err, p.ledger.file.Close())
+}
+
+func (p *podProcess) start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	if p.ledger, err = openLedger(p.spec.Ledger); err != nil {
+		return err
+	}
+	if p.pool, err = pgxpool.New(ctx, p.spec.URL); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	if p.engine, err = troupe.New(p.pool, p.spec.config(log)); err != nil {
+		return err
+	}
+	if err := p.register(); err != nil {
+		return err
+	}
+	for { // the server may be away
+		err := p.engine.Start(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "start again:", err)
+		if pause(ctx, 50*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
+
+func (p *podProcess) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(os.Stdout, format+"\n", args...)
+}
+
+// obey does what the test says, a line at a time: "quiet" ends the load,
+// "trigger SHAPE N" triggers runs and answers with their ids.
+func (p *podProcess) obey() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		switch {
+		case len(words) == 1 && words[0] == "quiet":
+			close(p.quiet)
+			go func() {
+				p.callers.Wait()
+				p.say("quiet")
+			}()
+		case len(words) == 3 && words[0] == "trigger":
+			n, _ := strconv.Atoi(words[2]) // the test sends numbers
+			p.say("triggered %s", strings.Join(p.triggerSome(words[1], n), " "))
+		}
+	}
+}
+
+func (p *podProcess) triggerSome(shape string, n int) []string {
+	ids := make([]string, 0, n)
+	for i := range n {
+		key := fmt.Sprintf("%s-%d-some-%s-%d", p.spec.Name, os.Getpid(), shape, i)
+		run, err := p.shapes.byName(shape).RunNoWait(context.Background(), key, troupe.Key(key))
+		if err != nil {
+			return append(ids, "failed:"+strings.ReplaceAll(err.Error(), " ", "_"))
+		}
+		p.ledger.note("acked", run.ID().String(), shape)
+		ids = append(ids, run.ID().String())
+	}
+	return ids
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
