@@ -68,6 +68,9 @@ func (o outcome) writeRecovery(text *strings.Builder, in ink) {
 	}
 	account := o.audit.account
 	fmt.Fprintf(text, "  %d tasks were lost with it, %d of them completed on other pods\n", account.Lost, account.Regained)
+	if under := o.held - account.Lost; under > 0 {
+		fmt.Fprintf(text, "  the results of the other %d were on their way to the database, and count\n", under)
+	}
 	if o.audit.taken != nil && o.audit.resumed != nil {
 		fmt.Fprintf(text, "  they were taken back %s after the kill; the last ran again after %s\n",
 			seconds(*o.audit.taken), seconds(*o.audit.resumed))
