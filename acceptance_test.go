@@ -33,6 +33,7 @@ func calm() troupe.Config {
 	return troupe.Config{
 		Pulse: time.Hour, Lease: 3 * time.Hour, Sweep: time.Hour, SweepDegraded: time.Hour,
 		LeaderPing: time.Hour, LeaderSilence: 2 * time.Hour, LeaderTry: time.Hour,
+		StopGrace: 24 * time.Hour, // a bubble must not end before its goroutines
 	}
 }
 

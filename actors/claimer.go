@@ -32,7 +32,8 @@ type claimer struct {
 	queues   []*queueView
 	turn     int            // of the queue that is looked at first
 	free     map[string]int // by pool; claims under way are taken off
-	offered  bool           // an offer arrived since this incarnation began
+	offered  bool           // the last question for an offer was answered
+	question int64          // number of that question until then
 	suspect  bool           // a task with losses is being executed
 	fenced   bool
 	pods     int
@@ -102,7 +103,7 @@ func spawnClaimer(rt *runtime, pod int64, h *heirs) func() receiver {
 func (a *claimer) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
-		a.rt.send(a.rt.team.runs, &messages.OfferSlots{})
+		a.askForSlots()
 	case *messages.SlotsOffered:
 		a.onSlotsOffered(msg)
 	case *messages.SlotsFreed:
@@ -131,9 +132,26 @@ func (a *claimer) Receive(ctx actorContext) {
 	}
 }
 
+// askForSlots begins the account of slots anew. Until it is answered nothing is
+// claimed.
+func (a *claimer) askForSlots() {
+	a.offered, a.question = false, a.rt.numbers.next()
+	a.rt.send(a.rt.team.runs, &messages.OfferSlots{Number: a.question})
+}
+
 // onSlotsOffered begins anew with all that is free. The slots of a claim whose
-// outcome is unknown are still its own.
+// outcome is unknown are still its own. An answer to an older question may not
+// count tasks that were handed over since, and is dropped.
 func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
+	switch m.GetNumber() {
+	case 0: // runs has begun anew
+		a.askForSlots()
+		return
+	case a.question:
+	default:
+		return
+	}
+	a.question = 0
 	a.offered, a.suspect = true, m.GetSuspectHeld()
 	for _, p := range m.GetPools() {
 		a.free[p.GetPool()] = int(p.GetFree())
@@ -299,6 +317,9 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	if len(m.value.Grants) > 0 {
 		queue := func(int32) string { return open.request.Queue }
 		a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: startTasks(m.value.Grants, queue)})
+		if a.question != 0 {
+			a.askForSlots() // the answer under way does not count these
+		}
 	}
 	a.claim()
 }

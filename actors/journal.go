@@ -156,20 +156,41 @@ func (a *journal) flush() {
 	a.waiting = rest
 	open := &openRecord{record: a.rt.recordOf(a.pod), reports: batch}
 	open.record.Claim = a.rt.newClaimID()
-	slots := 0
 	for _, r := range batch {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
-		if r.GetPool() != "" && r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED {
-			slots++
-		}
 	}
 	if a.heir.granting {
-		open.record.InlineLimit, open.record.InlineHandlers = slots, a.handlers
-		open.record.InlineQueues = a.rt.config.queues()
+		open.record.InlineLimit, open.record.InlineQueues = a.room(batch)
+		open.record.InlineHandlers = a.handlers
 	}
 	a.heir.current = open
 	a.rt.meter.observe(MetricRecordBatch, float64(len(batch)))
 	a.send()
+}
+
+// room returns how many children may take the slots of their parents, and of
+// which queues: those of the pool that the batch frees most slots of.
+func (a *journal) room(batch []*messages.ReportOutcome) (limit int, queues []string) {
+	freed := map[string]int{}
+	var best string
+	for _, r := range batch {
+		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED {
+			continue
+		}
+		freed[r.GetPool()]++
+		if n := freed[r.GetPool()]; n > limit {
+			limit, best = n, r.GetPool()
+		}
+	}
+	if limit == 0 {
+		return 0, nil
+	}
+	for _, p := range a.rt.config.pools() {
+		if p.name == best {
+			queues = p.queues
+		}
+	}
+	return limit, queues
 }
 
 // next takes what fits into one transaction, in order, passing over reports

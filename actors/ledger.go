@@ -168,9 +168,10 @@ func (l *ledger) forgetDeaf() {
 	clear(l.deaf)
 }
 
-// offerAll offers all that is free, anew.
-func (l *ledger) offerAll() *messages.SlotsOffered {
-	offer := &messages.SlotsOffered{SuspectHeld: l.suspects > 0}
+// offerAll offers all that is free, anew, in answer to the question of that
+// number.
+func (l *ledger) offerAll(number int64) *messages.SlotsOffered {
+	offer := &messages.SlotsOffered{SuspectHeld: l.suspects > 0, Number: number}
 	l.eased = false
 	for _, p := range l.pools {
 		p.offered = max(p.free, 0)

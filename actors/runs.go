@@ -53,7 +53,7 @@ func (a *runs) Receive(ctx actorContext) {
 	case *started:
 		a.onStarted()
 	case *messages.OfferSlots:
-		a.rt.send(a.rt.team.claimer, a.heir.ledger.offerAll())
+		a.rt.send(a.rt.team.claimer, a.heir.ledger.offerAll(msg.GetNumber()))
 	case *messages.StartTasks:
 		a.onStartTasks(ctx, msg)
 	case *messages.OutcomesAnswered:
@@ -106,7 +106,7 @@ func (a *runs) onStarted() {
 		a.lose(h)
 	}
 	a.heir.ledger.forgetDeaf()
-	a.rt.send(a.rt.team.claimer, a.heir.ledger.offerAll())
+	a.rt.send(a.rt.team.claimer, &messages.SlotsOffered{})
 }
 
 func (a *runs) onStartTasks(ctx actorContext, m *messages.StartTasks) {

@@ -212,6 +212,7 @@ func (x *WorkReady) GetForeign() bool {
 // OfferSlots asks for an offer of all free slots.
 type OfferSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // given back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,11 +247,19 @@ func (*OfferSlots) Descriptor() ([]byte, []int) {
 	return file_messages_work_proto_rawDescGZIP(), []int{2}
 }
 
+func (x *OfferSlots) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // SlotsOffered is all that is free; it replaces what was offered before.
 type SlotsOffered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*PoolSlots           `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
 	SuspectHeld   bool                   `protobuf:"varint,2,opt,name=suspect_held,json=suspectHeld,proto3" json:"suspect_held,omitempty"` // a task with losses is being executed
+	Number        int64                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`                              // of the OfferSlots that it answers; 0: ask again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,6 +306,13 @@ func (x *SlotsOffered) GetSuspectHeld() bool {
 		return x.SuspectHeld
 	}
 	return false
+}
+
+func (x *SlotsOffered) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 // PoolSlots is the free slots of one pool.
@@ -1153,12 +1169,14 @@ const file_messages_work_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x05R\x05count\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\x04R\x03key\x12\x18\n" +
-	"\aforeign\x18\x04 \x01(\bR\aforeign\"\f\n" +
+	"\aforeign\x18\x04 \x01(\bR\aforeign\"$\n" +
 	"\n" +
-	"OfferSlots\"f\n" +
+	"OfferSlots\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\"~\n" +
 	"\fSlotsOffered\x123\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1d.troupe.messages.v1.PoolSlotsR\x05pools\x12!\n" +
-	"\fsuspect_held\x18\x02 \x01(\bR\vsuspectHeld\"3\n" +
+	"\fsuspect_held\x18\x02 \x01(\bR\vsuspectHeld\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x03R\x06number\"3\n" +
 	"\tPoolSlots\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04free\x18\x02 \x01(\x05R\x04free\"f\n" +
