@@ -104,7 +104,6 @@ type pool struct {
 	name   string
 	slots  int
 	queues []string
-	inline bool // its queues may be granted inline: a parent's slot is of the same pool
 }
 
 // sharedPool is the name of the pool of all queues without slots of their own.
@@ -113,11 +112,11 @@ const sharedPool = ""
 // pools returns the pools of the pod, by name.
 func (c Config) pools() []pool {
 	if len(c.QueueSlots) == 0 {
-		return []pool{{name: sharedPool, slots: c.Slots, queues: c.Queues, inline: true}}
+		return []pool{{name: sharedPool, slots: c.Slots, queues: c.Queues}}
 	}
 	list := make([]pool, 0, len(c.QueueSlots))
 	for _, queue := range slices.Sorted(maps.Keys(c.QueueSlots)) {
-		list = append(list, pool{name: queue, slots: c.QueueSlots[queue], queues: []string{queue}, inline: len(c.QueueSlots) == 1})
+		list = append(list, pool{name: queue, slots: c.QueueSlots[queue], queues: []string{queue}})
 	}
 	return list
 }
