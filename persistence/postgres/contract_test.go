@@ -53,7 +53,7 @@ func TestDifferential(t *testing.T) {
 			t.Helper()
 			return open(t).harness()
 		},
-		Worlds: 12, Operations: 400, Least: 3,
+		Worlds: 16, Operations: 250, Least: 3,
 	}.Run(t)
 }
 

@@ -81,8 +81,12 @@ type submission struct {
 
 // DrainIntake implements persistence.Intake.
 func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
+	now, waiting, err := s.lookIntake(ctx)
+	if err != nil || !waiting {
+		return persistence.Drained{Now: now}, err
+	}
 	var out persistence.Drained
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
 		return err

@@ -14,8 +14,11 @@ import (
 // ExpirePods implements persistence.Housekeeping. Tasks of runs that somebody
 // holds for too long are left for the next call.
 func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
-	var out persistence.Expired
-	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+	out, late, err := s.lookPods(ctx, epoch)
+	if err != nil || !late {
+		return out, err
+	}
+	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 		var err error
 		out, err = s.expire(ctx, tx, maxLost, limit, mode)
 		return err

@@ -15,8 +15,11 @@ import (
 // FireTimers implements persistence.Timekeeping. Timers of runs that somebody
 // holds for too long are left for the next call.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	var out persistence.Fired
-	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+	out, due, err := s.lookTimers(ctx, epoch)
+	if err != nil || !due {
+		return out, err
+	}
+	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 		var err error
 		out, err = s.fire(ctx, tx, limit, mode)
 		return err

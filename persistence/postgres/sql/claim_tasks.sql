@@ -12,7 +12,7 @@ alive as materialized (
 ),
 known as materialized (select 1 from {schema}.claims c where c.pod = @pod and c.claim = @claim),
 usual as materialized (
-	select q.ctid as tid, q.fair_id, q.run_id, q.step
+	select q.ctid as tid, q.fair_id, q.run_id, q.step, false as suspect
 	from {schema}.ready_queue q
 	where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint
 		and q.handler = any(@handlers::int[]) and not q.suspect
@@ -22,8 +22,10 @@ usual as materialized (
 	limit @limit::int
 	for update skip locked
 ),
+-- A few, because some may be of tasks that are no longer queued; none beyond
+-- the last of the usual, so that this is no walk through the queue.
 suspects as materialized (
-	select q.ctid as tid, q.fair_id, q.run_id, q.step
+	select q.ctid as tid, q.fair_id, q.run_id, q.step, true
 	from {schema}.ready_queue q
 	where @suspects::bool and q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint
 		and q.fair_id <= (
@@ -33,19 +35,27 @@ suspects as materialized (
 		and (@only::bigint[] is null or q.fair_id = any(@only::bigint[]))
 		and exists (select from alive) and not exists (select from known)
 	order by q.fair_id
-	limit 1
+	limit 8
 	for update skip locked
 ),
-candidates as materialized (
-	select * from (select * from usual union all select * from suspects) u order by u.fair_id limit @limit::int
-),
-locked as materialized (
+held as materialized (
 	select c.*, t.tid as task, t.state
-	from candidates c,
+	from (select * from usual union all select * from suspects order by fair_id) c,
 		lateral (
 			select k.ctid as tid, k.state
 			from {schema}.tasks k where k.run_id = c.run_id and k.step = c.step offset 0 for no key update skip locked
 		) t
+),
+locked as materialized (
+	select h.*
+	from (
+		select h.*, count(*) filter (where h.suspect and h.state = 2)
+			over (order by h.fair_id rows between unbounded preceding and 1 preceding) as earlier
+		from held h
+	) h
+	where not h.suspect or h.earlier = 0
+	order by h.fair_id
+	limit @limit::int
 ),
 granted as (
 	update {schema}.tasks t

@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// A look is one statement that finds out whether a transaction would have
+// anything to do. Its answer may be old at once: it only ever spares a
+// transaction that the next look would make anyway.
+
+// lookIntake reports whether runs wait to be expanded.
+func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, err error) {
+	text, args := s.statements.bind("look_intake", named{})
+	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&now, &waiting) })
+	return now, waiting, err
+}
+
+// lookTimers reports whether a timer is due, and when the next one is.
+func (s *Store) lookTimers(ctx context.Context, epoch int64) (out persistence.Fired, due bool, err error) {
+	text, args := s.statements.bind("look_timers", named{"epoch": epoch})
+	var leads bool
+	var next *time.Time
+	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next) })
+	if err == nil && !leads {
+		err = persistence.ErrDeposed
+	}
+	out.Next = orZero(next)
+	return out, next != nil && !next.After(out.Now), err
+}
+
+// lookPods reports whether a lease has run out, and when the next one does.
+func (s *Store) lookPods(ctx context.Context, epoch int64) (out persistence.Expired, late bool, err error) {
+	text, args := s.statements.bind("look_pods", named{"epoch": epoch})
+	var leads bool
+	var count int
+	var next *time.Time
+	err = retry(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &count, &out.Live, &next)
+	})
+	if err == nil && !leads {
+		err = persistence.ErrDeposed
+	}
+	out.NextExpiry = orZero(next)
+	return out, count > 0, err
+}

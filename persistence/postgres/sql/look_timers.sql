@@ -1,0 +1,5 @@
+-- look_timers: whether FireTimers has anything to do, and who leads. One
+-- statement, so that an idle leader sends no transactions.
+-- Caller: FireTimers, first. Locks nothing. Index: durable_timers_by_wake_at.
+select clock_timestamp(), exists (select 1 from {schema}.leader_epoch l where l.epoch = @epoch),
+	(select t.wake_at from {schema}.durable_timers t order by t.wake_at limit 1)
