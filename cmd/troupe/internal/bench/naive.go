@@ -50,7 +50,7 @@ func measureNaive(ctx context.Context, l *lab) (sample, error) {
 	if _, err := pool.Exec(ctx, naiveTablesSQL); err != nil {
 		return nil, err
 	}
-	before, err := readUsage(ctx, l.pool)
+	before, err := readUsage(ctx, l.pool, l.server.Private)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func measureNaive(ctx context.Context, l *lab) (sample, error) {
 	}
 	took := time.Since(began)
 	pool.Close() // so that its sessions report
-	after, err := readUsage(ctx, l.pool)
+	after, err := readUsage(ctx, l.pool, l.server.Private)
 	if err != nil {
 		return nil, err
 	}

@@ -11,14 +11,14 @@ import (
 type figure string
 
 const (
-	perSecond    figure = "tasks_per_second"
-	runsPerS     figure = "runs_per_second"
-	walPerTask   figure = "wal_bytes_per_task"
-	txPerTask    figure = "transactions_per_task"
-	cpuPerTask   figure = "engine_cpu_us_per_task"
-	otherPerTask figure = "other_cpu_us_per_task" // of the machine, which is the server's unless something else runs
-	p50          figure = "p50_ms"
-	p99          figure = "p99_ms"
+	perSecond     figure = "tasks_per_second"
+	runsPerS      figure = "runs_per_second"
+	walPerTask    figure = "wal_bytes_per_task"
+	txPerTask     figure = "transactions_per_task"
+	cpuPerTask    figure = "pod_cpu_us_per_task"
+	serverPerTask figure = "server_cpu_us_per_task"
+	p50           figure = "p50_ms"
+	p99           figure = "p99_ms"
 )
 
 // figures is the order in which figures are shown, and their units.
@@ -33,7 +33,7 @@ var figures = []struct {
 	{walPerTask, "B of WAL/task"},
 	{txPerTask, "transactions/task"},
 	{cpuPerTask, "µs of the pod's CPU/task"},
-	{otherPerTask, "µs of the server's CPU/task"},
+	{serverPerTask, "µs of the server's CPU/task"},
 }
 
 // Report is everything that one call measured.

@@ -34,7 +34,7 @@ func throughput(ctx context.Context, l *lab, shape func(func()) *troupe.Workflow
 	config := l.options.Config
 	config.Slots, config.IntakePending = l.options.Slots, max(config.IntakePending, 10_000)
 
-	before, err := readUsage(ctx, l.pool)
+	before, err := readUsage(ctx, l.pool, l.server.Private)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func throughput(ctx context.Context, l *lab, shape func(func()) *troupe.Workflow
 	if err != nil {
 		return nil, err
 	}
-	after, err := readUsage(ctx, l.pool) // the pod's sessions are over, so all of their transactions are counted
+	after, err := readUsage(ctx, l.pool, l.server.Private) // the pod's sessions are over, so all of their transactions are counted
 	if err != nil {
 		return nil, err
 	}

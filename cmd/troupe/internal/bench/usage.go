@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,41 +18,80 @@ type usage struct {
 	wal          int64         // bytes written
 	transactions int64         // committed in this database
 	own          time.Duration // CPU of this process; 0: not known
-	machine      time.Duration // CPU of everything; 0: not known
+	server       time.Duration // CPU of the server; 0: not known
 }
 
 const usageSQL = `select (pg_current_wal_insert_lsn() - '0/0')::bigint,
-	(select xact_commit from pg_stat_database where datname = current_database())`
+	(select xact_commit from pg_stat_database where datname = current_database()), pg_backend_pid()`
 
 // readUsage reads counters. Sessions report their transactions when they end,
 // if not before.
-func readUsage(ctx context.Context, pool *pgxpool.Pool) (usage, error) {
+func readUsage(ctx context.Context, pool *pgxpool.Pool, private bool) (usage, error) {
 	var u usage
-	if err := pool.QueryRow(ctx, usageSQL).Scan(&u.wal, &u.transactions); err != nil {
+	var session int
+	if err := pool.QueryRow(ctx, usageSQL).Scan(&u.wal, &u.transactions, &session); err != nil {
 		return u, err
 	}
-	u.own, u.machine = ownCPU(), machineCPU()
+	u.own = ownCPU()
+	if private {
+		u.server = serverCPU(session)
+	}
 	return u, nil
 }
 
-// machineCPU returns what all processes have used, where /proc says.
-func machineCPU() time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs on Linux
-	text, err := os.ReadFile("/proc/stat")
+// serverCPU returns what the processes of the server have used, where /proc
+// says: that is, on Linux, if the server is on this machine. The parent of a
+// session's process is the postmaster, which has waited for all that ended.
+func serverCPU(session int) time.Duration {
+	postmaster := processTimes(session).parent
+	if postmaster <= 1 {
+		return 0
+	}
+	main := processTimes(postmaster)
+	total := main.own + main.ended
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	var total time.Duration
-	for i, word := range strings.Fields(line) {
-		n, err := strconv.ParseInt(word, 10, 64)
-		idle := i == 4 || i == 5 // cpu user nice system idle iowait irq softirq
-		if err != nil || idle || i > 7 {
-			continue
+	for _, path := range processes {
+		id, err := strconv.Atoi(filepath.Base(path))
+		if p := processTimes(id); err == nil && p.parent == postmaster {
+			total += p.own
 		}
-		total += time.Duration(n) * tick
 	}
 	return total
+}
+
+// process is what /proc says about one; zero: nothing.
+type process struct {
+	parent     int
+	own, ended time.Duration // CPU of itself, and of children that it waited for
+}
+
+func processTimes(id int) process {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs on Linux
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	if err != nil {
+		return process{}
+	}
+	// The name, in parentheses, may contain anything.
+	words := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const parent, user, system, endedUser, endedSystem = 1, 11, 12, 13, 14
+	if len(words) <= endedSystem {
+		return process{}
+	}
+	number := func(at int) int64 {
+		n, err := strconv.ParseInt(words[at], 10, 64)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return process{
+		parent: int(number(parent)),
+		own:    time.Duration(number(user)+number(system)) * tick,
+		ended:  time.Duration(number(endedUser)+number(endedSystem)) * tick,
+	}
 }
 
 // since returns what was used per task.
@@ -60,8 +102,8 @@ func (u usage) since(before usage, tasks float64) sample {
 		txPerTask:  float64(u.transactions-before.transactions) / tasks,
 		cpuPerTask: float64(own.Microseconds()) / tasks,
 	}
-	if u.machine > 0 {
-		result[otherPerTask] = max(0, float64((u.machine-before.machine-own).Microseconds())/tasks)
+	if u.server > 0 {
+		result[serverPerTask] = float64((u.server - before.server).Microseconds()) / tasks
 	}
 	return result
 }
