@@ -23,7 +23,9 @@ func (s *Store) lookTimers(ctx context.Context, epoch int64) (out persistence.Fi
 	text, args := s.statements.bind("look_timers", named{"epoch": epoch})
 	var leads bool
 	var next *time.Time
-	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next) })
+	err = retry(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next)
+	})
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}
