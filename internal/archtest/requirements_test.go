@@ -20,7 +20,7 @@ import (
 // imported. Of these only pgx and pglogrepl talk to anything outside the
 // process: PostgreSQL.
 var linked = []string{
-	"github.com/asynkron/protoactor-go/actor", "github.com/jackc/pglogrepl", "github.com/jackc/pgx/v5",
+	"github.com/asynkron/protoactor-go/actor", "github.com/asynkron/protoactor-go/eventstream", "github.com/jackc/pglogrepl", "github.com/jackc/pgx/v5",
 	"google.golang.org/protobuf",
 }
 

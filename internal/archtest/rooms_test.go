@@ -62,7 +62,7 @@ var rooms = map[string]room{
 	"migrations": {outside: []string{pgx}},
 	"actors": {
 		ours:    []string{"workflow", "lifecycle", "messages", "persistence", "cluster", "internal/clock"},
-		outside: []string{protoactor, protobuf},
+		outside: []string{protoactor, "github.com/asynkron/protoactor-go/eventstream", protobuf},
 	},
 
 	".": {
