@@ -64,7 +64,8 @@ type triggerAnswers struct {
 // drain is how far reading the intake table has come.
 type drain struct {
 	number   int64 // of the call under way; 0: none
-	again    bool  // woken during the call
+	again    bool  // woken during the call, or during the wait after one
+	waits    bool  // a failed call is made again later
 	failures int
 }
 
@@ -97,6 +98,7 @@ func (a *intake) Receive(ctx actorContext) {
 	case *messages.RunsSubmitted:
 		a.onRunsSubmitted()
 	case *drainAgain:
+		a.drain.waits = false
 		a.onRunsSubmitted()
 	case *answered[persistence.Drained]:
 		a.onDrained(msg)
@@ -266,7 +268,7 @@ func (a *intake) onPause(m *intakePause) {
 
 // onRunsSubmitted starts runs of the intake table, until there are none.
 func (a *intake) onRunsSubmitted() {
-	if a.drain.number != 0 {
+	if a.drain.number != 0 || a.drain.waits {
 		a.drain.again = true
 		return
 	}
@@ -283,6 +285,7 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 	a.drain.number = 0
 	if m.err != nil {
 		a.drain.failures++
+		a.drain.waits = true
 		a.rt.storeFailed("drain_intake", m.err)
 		a.rt.after(a.rt.retryDelay(a.drain.failures), a.self, &drainAgain{})
 		return
