@@ -57,14 +57,17 @@ type (
 	listenerDown struct{ err error }
 	listenAgain  struct{}
 	noticeHeard  struct{ notice cluster.Notice }
-	streamUp     struct{}
-	streamDown   struct{ err error }
-	streamAgain  struct{}
-	streamWoke   struct{ from *wakeBuffer }
-	sweepDue     struct{ number int64 }
-	planDue      struct{}
-	sendDue      struct{}
-	notified     struct{}
+	streamUp     struct{ from *wakeBuffer }
+	streamDown   struct {
+		from *wakeBuffer
+		err  error
+	}
+	streamAgain struct{}
+	streamWoke  struct{ from *wakeBuffer }
+	sweepDue    struct{ number int64 }
+	planDue     struct{}
+	sendDue     struct{}
+	notified    struct{}
 )
 
 func spawnFeed(rt *runtime, pod int64, _ *heirs) func() receiver {
@@ -90,7 +93,7 @@ func (a *feed) Receive(ctx actorContext) {
 	case *noticeHeard:
 		a.onNotice(&msg.notice)
 	case *streamUp:
-		a.onStreamUp()
+		a.onStreamUp(msg)
 	case *streamDown:
 		a.onStreamDown(msg)
 	case *streamAgain:

@@ -18,8 +18,8 @@ func (a *feed) read() {
 	buffer = newWakeBuffer(func() { rt.send(self, &streamWoke{from: buffer}) })
 	a.buffer = buffer
 	a.stopStream = rt.executor.Follow(self, "stream", func(ctx context.Context) any {
-		err := stream.Read(ctx, func() { rt.send(self, &streamUp{}) }, buffer.add)
-		return &streamDown{err: err}
+		err := stream.Read(ctx, func() { rt.send(self, &streamUp{from: buffer}) }, buffer.add)
+		return &streamDown{from: buffer, err: err}
 	})
 }
 
@@ -31,8 +31,8 @@ func (a *feed) dropStream() {
 }
 
 // onStreamUp sweeps: what was committed before is not replayed.
-func (a *feed) onStreamUp() {
-	if a.stopStream == nil {
+func (a *feed) onStreamUp(m *streamUp) {
+	if m.from != a.buffer {
 		return
 	}
 	a.streaming, a.streamFail, a.streamSaid = true, 0, ""
@@ -43,9 +43,11 @@ func (a *feed) onStreamUp() {
 
 // onStreamDown reads again later. Meanwhile the pod goes on without.
 func (a *feed) onStreamDown(m *streamDown) {
-	wanted := a.stopStream != nil
+	if m.from != a.buffer { // it was dropped on purpose
+		return
+	}
 	a.dropStream()
-	if a.closing || !wanted {
+	if a.closing {
 		return
 	}
 	a.streamFail++
