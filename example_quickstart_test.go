@@ -42,7 +42,7 @@ func Example_quickstart() {
 	orders, err := troupe.Register(engine, Orders)
 	check(err)
 	check(engine.Start(ctx))
-	defer engine.Stop(ctx)
+	defer func() { check(engine.Stop(ctx)) }()
 
 	result, err := orders.Run(ctx, Order{ID: "o-17", Amount: 4200}, troupe.Tenant("acme"))
 	check(err)

@@ -106,10 +106,10 @@ func (e *TriggerError) Error() string {
 // ErrUnavailable for that code, and its cause.
 func (e *TriggerError) Unwrap() []error {
 	errs := []error{ErrRefused}
-	switch e.Code {
-	case KeyConflict:
+	if e.Code == KeyConflict {
 		errs = append(errs, ErrKeyConflict)
-	case Unavailable:
+	}
+	if e.Code == Unavailable {
 		errs = append(errs, ErrUnavailable)
 	}
 	if e.cause != nil {

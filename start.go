@@ -101,4 +101,3 @@ func answerError(t *persistence.Trigger, answer persistence.TriggerAnswer) error
 	}
 	return nil
 }
-
