@@ -131,15 +131,15 @@ func TestR4SleepUntilTakesItsInstantFromAnOutput(t *testing.T) {
 // as anything can happen, so only real work costs real time.
 func TestR6ADayOfVirtualTimeIsCheap(t *testing.T) {
 	machine := time.Now()
-	t.Run("a hundred days", func(t *testing.T) {
+	t.Run("a day", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, handle := start(t, troupe.Define("days", func(b *troupe.Builder[bool]) troupe.StepRef[string] {
-				return troupe.Step0(b, "after", clockIn(&diary{}, "after"), troupe.After(troupe.Sleep(b, "sleep", 100*day)))
+				return troupe.Step0(b, "after", clockIn(&diary{}, "after"), troupe.After(troupe.Sleep(b, "sleep", day)))
 			}))
 			before := time.Now()
 			_, err := handle.Run(t.Context(), true)
 			require.NoError(t, err)
-			require.Equal(t, 100*day, time.Since(before))
+			require.Equal(t, day, time.Since(before))
 		})
 	})
 	require.Less(t, time.Since(machine), 10*time.Second, "a generous limit for slow machines; it takes milliseconds")

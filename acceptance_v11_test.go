@@ -152,10 +152,10 @@ func TestR13LeadershipMovesToAnotherPod(t *testing.T) {
 func TestR14TasksOfADeadPodAreTakenOver(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, d := newTown(), &diary{}
-		one, line := w.pod(t)
+		one, line := w.pod(t, brisk)
 		id := begin(t, join(t, one, relay(d, "one")), "one").ID()
 		line.cut(w)
-		two, _ := w.pod(t)
+		two, _ := w.pod(t, brisk)
 		run := join(t, two, relay(d, "two")).Get("", id)
 		require.Equal(t, "running a=completed b=running", states(t, run))
 
@@ -173,18 +173,17 @@ func TestR14TasksOfADeadPodAreTakenOver(t *testing.T) {
 func TestR5CompletedOutputsAreNotExecutedAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, d := newTown(), &diary{}
-		slowLease := func(c *troupe.Config) { c.Pulse, c.Lease = 5*time.Minute, 15*time.Minute }
-		one, line := w.pod(t, slowLease)
+		one, line := w.pod(t, brisk)
 		id := begin(t, join(t, one, relay(d, "one")), "one").ID()
 		line.cut(w)
-		two, _ := w.pod(t, slowLease)
+		two, _ := w.pod(t, brisk)
 		run := join(t, two, relay(d, "two")).Get("", id)
 		got, err := run.Await(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "made on one, ended on two", got, "the output of a was kept")
 		require.Equal(t, []string{"a on one", "b on one", "b ended: " + troupe.ErrLeaseLost.Error(), "b on two"}, d.all())
 
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		again, err := run.Await(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, got, again, "a recorded output is never overwritten")
@@ -208,10 +207,10 @@ func TestR5ARepeatedAttemptHasTheSameIdempotencyKey(t *testing.T) {
 				return pod, nil
 			}, steady(2))
 		}
-		one, line := w.pod(t)
+		one, line := w.pod(t, brisk)
 		id := begin(t, join(t, one, attempt("one")), "one").ID()
 		line.cut(w)
-		two, _ := w.pod(t)
+		two, _ := w.pod(t, brisk)
 		got, err := join(t, two, attempt("two")).Get("", id).Await(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "two", got)

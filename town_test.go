@@ -38,6 +38,9 @@ func (w *town) pod(t *testing.T, tune ...func(*troupe.Config)) (*troupe.Engine, 
 	return engine, line
 }
 
+// brisk gives a pod the default times, for tests that wait for a lease to end.
+func brisk(c *troupe.Config) { *c = troupe.Config{} }
+
 // wire is the connection of one pod to the database. Once cut, nothing gets
 // through any more: to everybody else the pod is dead.
 type wire struct {
