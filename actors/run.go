@@ -3,7 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -337,12 +337,12 @@ func (a *run) close(cause error) {
 
 func (a *run) about() TaskInfo {
 	t := a.task
+	key := a.key.task.Run.String() + "/" + t.GetStepName()
 	return TaskInfo{
 		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
 		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
-		AttemptID:      fmt.Sprintf("%v/%s/%d", a.key.task.Run, t.GetStepName(), a.key.epoch),
-		IdempotencyKey: fmt.Sprintf("%v/%s", a.key.task.Run, t.GetStepName()),
-		Labels:         t.GetLabels(), LastProgress: t.GetLastProgress(),
+		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: key,
+		Labels: t.GetLabels(), LastProgress: t.GetLastProgress(),
 	}
 }
 

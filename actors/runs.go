@@ -1,7 +1,7 @@
 package actors
 
 import (
-	"fmt"
+	"strconv"
 	"slices"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -272,5 +272,5 @@ func (a *runs) settle() {
 
 // taskName is the name of the run actor of one task under one epoch.
 func taskName(key taskKey) string {
-	return fmt.Sprintf("%v-%d-%d", key.task.Run, key.task.Step, key.epoch)
+	return key.task.Run.String() + "-" + strconv.Itoa(int(key.task.Step)) + "-" + strconv.FormatInt(key.epoch, 10)
 }
