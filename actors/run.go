@@ -3,8 +3,8 @@ package actors
 import (
 	"context"
 	"errors"
-	"strconv"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"

@@ -1,8 +1,8 @@
 package actors
 
 import (
-	"strconv"
 	"slices"
+	"strconv"
 
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/workflow"
