@@ -94,6 +94,22 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// alone returns c with slow beats where it names none. A pod without others
+// has nobody to tell that it lives, and misses no wake; a virtual day of a test
+// would spend its time on pings otherwise.
+func (c Config) alone() Config {
+	if c.Pulse == 0 && c.Lease == 0 {
+		c.Pulse, c.Lease = time.Hour, 3*time.Hour
+	}
+	if c.Sweep == 0 && c.SweepDegraded == 0 {
+		c.Sweep, c.SweepDegraded = time.Hour, time.Hour
+	}
+	if c.LeaderPing == 0 && c.LeaderSilence == 0 {
+		c.LeaderPing, c.LeaderSilence = time.Hour, 3*time.Hour
+	}
+	return c
+}
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

@@ -55,9 +55,10 @@ func New(pool *pgxpool.Pool, config Config) (*Engine, error) {
 
 // NewInMemory returns an engine that keeps everything in the memory of this
 // process and is its only pod: for tests and for trying things out. Nothing
-// survives it.
+// survives it. In a bubble of testing/synctest its time is virtual: a step may
+// sleep for a day and the test takes milliseconds.
 func NewInMemory(config Config) (*Engine, error) {
-	return newEngine(config, openMemory)
+	return newEngine(config.alone(), openMemory)
 }
 
 func newEngine(config Config, connect func(context.Context, Config) (*backend, error)) (*Engine, error) {

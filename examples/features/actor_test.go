@@ -1,8 +1,8 @@
 package features_test
 
 import (
+	"log/slog"
 	"testing"
-	"testing/synctest"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
@@ -15,28 +15,29 @@ import (
 // by sending TriggerRun to its PID, and are answered like by any other actor.
 func TestTriggerFromAnActor(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		system := actor.NewActorSystem()
-		engine, err := troupe.NewInMemory(troupe.Config{System: system})
-		require.NoError(t, err)
-		start(t, engine, double("double"))
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return slog.New(slog.DiscardHandler)
+	}))
+	engine, err := troupe.NewInMemory(troupe.Config{System: system})
+	require.NoError(t, err)
+	start(t, engine, double("double"))
 
-		done := make(chan *messages.RunEnded, 1)
-		refused := make(chan *messages.TriggerRefused, 1)
-		clerk := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor {
-			return &clerk{engine: engine.PID(), done: done, refused: refused}
-		}))
-		system.Root.Send(clerk, "double")
-		ended := <-done
-		require.Equal(t, "completed", ended.GetState())
-		require.JSONEq(t, `42`, string(ended.GetOutput()))
+	done := make(chan *messages.RunEnded, 1)
+	refused := make(chan *messages.TriggerRefused, 1)
+	clerk := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor {
+		return &clerk{engine: engine.PID(), done: done, refused: refused}
+	}))
+	defer system.Root.Stop(clerk)
 
-		system.Root.Send(clerk, "triple")
-		refusal := <-refused
-		require.Equal(t, messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW, refusal.GetCode())
-		require.NotEmpty(t, refusal.GetRemedy())
-		system.Root.Stop(clerk)
-	})
+	system.Root.Send(clerk, "double")
+	ended := <-done
+	require.Equal(t, "completed", ended.GetState())
+	require.JSONEq(t, `42`, string(ended.GetOutput()))
+
+	system.Root.Send(clerk, "triple")
+	refusal := <-refused
+	require.Equal(t, messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW, refusal.GetCode())
+	require.NotEmpty(t, refusal.GetRemedy())
 }
 
 // clerk is an actor of the embedder. Told a workflow's name it triggers a run
