@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// kit is a database with graphs registered in it, and short names for what the
+// tests of this package do all the time.
+type kit struct {
+	*database
+	ctx      context.Context
+	handlers []int32
+	claims   *atomic.Uint64
+}
+
+func newKit(d *database, graphs ...*workflow.Graph) *kit {
+	d.t.Helper()
+	numbers, err := d.store.RegisterDefinitions(d.t.Context(), graphs, []string{"other"})
+	require.NoError(d.t, err)
+	return &kit{database: d, ctx: d.t.Context(), handlers: slices.Concat(numbers...), claims: &atomic.Uint64{}}
+}
+
+// draft returns n triggers of a tenant.
+func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigger {
+	list := make([]persistence.Trigger, n)
+	for i := range list {
+		var random [10]byte
+		_, _ = rand.Read(random[:])
+		list[i] = persistence.Trigger{
+			Run: workflow.NewRunID(time.Now(), random), Definition: g.Hash, Workflow: g.Name, Tenant: tenant,
+			Input: []byte(`"input"`), Origin: "api",
+		}
+	}
+	return list
+}
+
+// start stores n runs of a tenant.
+func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
+	k.t.Helper()
+	var ids []workflow.RunID
+	for part := range slices.Chunk(k.draft(g, tenant, n), persistence.TriggerBatchMax) {
+		out, err := k.store.TriggerRuns(k.ctx, part)
+		require.NoError(k.t, err)
+		for i, answer := range out.Answers {
+			require.Equal(k.t, persistence.Triggered, answer.Result, "%v", answer.Err)
+			ids = append(ids, part[i].Run)
+		}
+	}
+	return ids
+}
+
+func (k *kit) join(ttl time.Duration) int64 {
+	k.t.Helper()
+	pod, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{
+		Name: "pod", Handlers: k.handlers, Queues: []string{defaultQueue}, Slots: 10, TTL: ttl,
+	})
+	require.NoError(k.t, err)
+	return pod
+}
+
+func (k *kit) claimID() (id persistence.ClaimID) {
+	binary.BigEndian.PutUint64(id[8:], k.claims.Add(1))
+	return id
+}
+
+func (k *kit) request(pod int64, limit int) persistence.ClaimRequest {
+	return persistence.ClaimRequest{
+		Pod: pod, Claim: k.claimID(), Queue: defaultQueue, Limit: limit, Handlers: k.handlers, Suspects: true,
+	}
+}
+
+func (k *kit) claim(pod int64, limit int) []persistence.Grant {
+	k.t.Helper()
+	out, err := k.store.ClaimTasks(k.ctx, k.request(pod, limit))
+	require.NoError(k.t, err)
+	return out.Grants
+}
+
+// completion reports tasks as completed.
+func (k *kit) completion(pod int64, grants ...persistence.Grant) persistence.Record {
+	record := persistence.Record{Pod: pod, Claim: k.claimID(), MaxLost: 3, CancelGrace: time.Minute}
+	for _, g := range grants {
+		record.Transitions = append(record.Transitions, persistence.Transition{
+			Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Succeeded, Output: []byte(`"` + g.Step + `"`),
+		})
+	}
+	return record
+}
+
+// send records and returns what became of each transition.
+func (k *kit) send(record persistence.Record) []lifecycle.Answer {
+	k.t.Helper()
+	out, err := k.store.RecordTransitions(k.ctx, record)
+	require.NoError(k.t, err)
+	answers := make([]lifecycle.Answer, len(out.Answers))
+	for i, answer := range out.Answers {
+		answers[i] = answer.Result
+	}
+	return answers
+}
+
+func (k *kit) complete(pod int64, grants ...persistence.Grant) {
+	k.t.Helper()
+	for _, answer := range k.send(k.completion(pod, grants...)) {
+		require.Equal(k.t, lifecycle.Moved, answer)
+	}
+}
+
+// finish claims and completes until nothing is ready.
+func (k *kit) finish(pod int64) {
+	k.t.Helper()
+	for grants := k.claim(pod, 500); len(grants) > 0; grants = k.claim(pod, 500) {
+		k.complete(pod, grants...)
+	}
+}
+
+func (k *kit) state(id workflow.RunID) lifecycle.State {
+	k.t.Helper()
+	row, err := k.store.Run(k.ctx, "", id)
+	require.NoError(k.t, err)
+	return row.State
+}
+
+func (k *kit) requireSound() {
+	k.t.Helper()
+	tables, err := k.store.Snapshot(k.ctx)
+	require.NoError(k.t, err)
+	require.Empty(k.t, snapshot.Check(tables))
+}
+
+// hold opens a session of somebody else that holds what a statement locks, and
+// returns how to let go.
+func (k *kit) hold(sql string, args ...any) (release func()) {
+	k.t.Helper()
+	conn, err := pgx.ConnectConfig(k.ctx, k.user.Config().ConnConfig)
+	require.NoError(k.t, err)
+	k.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(k.ctx)) })
+	tx, err := conn.Begin(k.ctx)
+	require.NoError(k.t, err)
+	_, err = tx.Exec(k.ctx, strings.ReplaceAll(sql, "{schema}", k.schema), args...)
+	require.NoError(k.t, err)
+	return func() {
+		k.t.Helper()
+		require.NoError(k.t, tx.Rollback(k.ctx))
+	}
+}
+
+// counter counts the statements of a store by name.
+type counter struct {
+	mu    sync.Mutex
+	names []string
+}
+
+var _ pgx.QueryTracer = (*counter)(nil)
+var _ pgx.BatchTracer = (*counter)(nil)
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.note(data.SQL)
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchStart implements pgx.BatchTracer.
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, q := range data.Batch.QueuedQueries {
+		c.note(q.SQL)
+	}
+	return ctx
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (c *counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements pgx.BatchTracer.
+func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (c *counter) note(sql string) {
+	name := strings.Fields(sql)[0]
+	if after, ok := strings.CutPrefix(sql, "/* troupe "); ok {
+		name, _, _ = strings.Cut(after, " ")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = append(c.names, name)
+}
+
+// take returns the statements since the last call.
+func (c *counter) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := c.names
+	c.names = nil
+	return names
+}
+
+// within fails a test whose f takes longer than limit.
+func within(t testing.TB, limit time.Duration, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	require.Less(t, time.Since(start), limit)
+}
