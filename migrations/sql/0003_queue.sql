@@ -34,13 +34,15 @@ create table {schema}.parked_tasks (
 
 create index parked_tasks_by_handler on {schema}.parked_tasks (handler, fair_id);
 
--- Blocks given out per tenant, queue and lane.
+-- Blocks given out per tenant, queue and lane. A row for each lane: whoever
+-- stores a tenant's new runs and whoever records its completions would wait for
+-- each other's commits otherwise.
 create table {schema}.tenant_groups (
-	queue      smallint not null,
-	group_id   integer not null,
-	continuing bigint not null,
-	fresh      bigint not null,
-	primary key (queue, group_id)
+	queue    smallint not null,
+	group_id integer not null,
+	lane     smallint not null check (lane in (0, 1)),
+	block    bigint not null,
+	primary key (queue, group_id, lane)
 ) with (fillfactor = 20);
 
 -- The highest block served per queue.

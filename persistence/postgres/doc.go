@@ -11,7 +11,7 @@
 // # Locks, in order
 //
 //	pods (key share: only the living write) → workflow_runs by id →
-//	tasks by (run, step) → tenant_groups by (queue, group) → inserts
+//	tasks by (run, step) → tenant_groups by (queue, group, lane) → inserts
 //
 // A writer locks its runs in a statement of its own, so that the next one sees
 // what the previous holder wrote. Only then may a statement find a row's ctid

@@ -65,25 +65,30 @@ func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey
 		return nil, nil
 	}
 	var (
-		queues            []int16
-		groups            []int32
-		continuing, fresh []int64
+		queues, lanes []int16
+		groups        []int32
+		places        []int64
 	)
 	for k, c := range asked {
-		queues, groups = append(queues, k.queue), append(groups, k.group)
-		continuing, fresh = append(continuing, c[lifecycle.LaneContinuing]), append(fresh, c[lifecycle.LaneNew])
+		for lane, n := range c {
+			if n > 0 {
+				queues, groups = append(queues, k.queue), append(groups, k.group)
+				lanes, places = append(lanes, int16(lane)), append(places, n)
+			}
+		}
 	}
-	text, args := s.statements.bind("allot_blocks", named{
-		"queues": queues, "groups": groups, "continuing": continuing, "fresh": fresh,
-	})
+	text, args := s.statements.bind("allot_blocks", named{"queues": queues, "groups": groups, "lanes": lanes, "places": places})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
 	last := make(map[counterKey]counts, len(asked))
 	var k counterKey
-	var c counts
-	_, err = pgx.ForEachRow(rows, []any{&k.queue, &k.group, &c[lifecycle.LaneContinuing], &c[lifecycle.LaneNew]}, func() error {
+	var lane int16
+	var block int64
+	_, err = pgx.ForEachRow(rows, []any{&k.queue, &k.group, &lane, &block}, func() error {
+		c := last[k]
+		c[lane] = block
 		last[k] = c
 		return nil
 	})

@@ -154,13 +154,11 @@ func (r *reader) queues(t *snapshot.Tables) {
 			return nil
 		})
 	var b snapshot.Block
-	var continuing, fresh int64
-	r.each(`select n.name, t.tenant, g.continuing, g.fresh from {schema}.tenant_groups g
+	var lane int16
+	r.each(`select n.name, t.tenant, g.lane, g.block from {schema}.tenant_groups g
 		join {schema}.queues n using (queue) join {schema}.tenants t using (group_id)`,
-		[]any{&b.Queue, &b.Tenant, &continuing, &fresh}, func() error {
-			b.Lane, b.Block = lifecycle.LaneContinuing, continuing
-			t.Blocks = append(t.Blocks, b)
-			b.Lane, b.Block = lifecycle.LaneNew, fresh
+		[]any{&b.Queue, &b.Tenant, &lane, &b.Block}, func() error {
+			b.Lane = lifecycle.Lane(lane)
 			t.Blocks = append(t.Blocks, b)
 			return nil
 		})

@@ -6,9 +6,11 @@
 -- it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
 -- Caller: record, after check_pod and lock_runs in the same transaction.
--- Locks tasks, tenant_groups by (queue, group), frontiers (skip locked).
+-- Locks tasks, tenant_groups by (queue, group, lane), frontiers (skip locked).
 -- Index: the primary keys, probed per row, whatever the statistics: lateral
--- probes with offset 0, updates by ctid and key.
+-- probes with offset 0, updates by ctid and key. The keys are compared with "is
+-- not distinct from", which no index answers: an equality would let a planner
+-- that takes a table for empty walk its whole index instead.
 with clock as materialized (select clock_timestamp() as now),
 alive as materialized (
 	select 1 from {schema}.pods p, clock where p.id = @pod and not p.dead and p.expires_at > clock.now
@@ -25,7 +27,8 @@ done as (
 			lateral (select k.ctid as tid from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
 		where exists (select from alive)
 	) d
-	where t.ctid = d.tid and t.run_id = d.run_id and t.step = d.step and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
+	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
+		and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
 	returning t.run_id, t.step, t.epoch, t.children, d.ord, d.group_id, d.progress, d.now
 ),
 kept as (
@@ -53,20 +56,20 @@ children as materialized (
 		) x
 ),
 blocks as (
-	insert into {schema}.tenant_groups as g (queue, group_id, continuing, fresh)
-	select c.queue, c.group_id, f.block + c.of, 0
+	insert into {schema}.tenant_groups as g (queue, group_id, lane, block)
+	select c.queue, c.group_id, 0, f.block + c.of
 	from (select queue, group_id, max(of) as of from children where not waiting group by 1, 2) c,
 		lateral (select k.block from {schema}.frontiers k where k.queue = c.queue and k.band = 0 offset 0) f
 	order by 1, 2
-	on conflict (queue, group_id) do update
-	set continuing = (
-		select greatest(g.continuing, f.block) + excluded.continuing - f.block
+	on conflict (queue, group_id, lane) do update
+	set block = (
+		select greatest(g.block, f.block) + excluded.block - f.block
 		from {schema}.frontiers f where f.queue = g.queue and f.band = 0
 	)
-	returning g.queue, g.group_id, g.continuing
+	returning g.queue, g.group_id, g.block
 ),
 counters as materialized (
-	select array_agg(continuing order by queue, group_id) as last, max(continuing) as highest from blocks
+	select array_agg(block order by queue, group_id) as last, max(block) as highest from blocks
 ),
 heads as materialized (
 	select q.queue, h.fair_id as lowest, o.fair_id as other
@@ -118,7 +121,7 @@ moved as (
 		queued_at = case when k.waiting then t.queued_at else clock.now end,
 		started_at = case when k.granted then clock.now else t.started_at end
 	from ranked k, clock
-	where t.ctid = k.tid and t.run_id = k.run_id and t.step = k.step
+	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
 	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id
 ),
 enqueued as (
@@ -154,7 +157,7 @@ ended as (
 		from clock, (select run_id, count(*)::int as sinks from done where cardinality(children) = 0 group by 1 order by 1) s,
 			lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = s.run_id offset 0) x
 	) s
-	where r.ctid = s.tid and r.id = s.run_id
+	where r.ctid = s.tid and r.id is not distinct from s.run_id
 	returning r.id, r.state, r.events
 ),
 noted as (
