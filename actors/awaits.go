@@ -13,10 +13,16 @@ import (
 type awaits struct {
 	rt      *runtime
 	waiting map[workflow.RunID][]await
-	order   []workflow.RunID // of waiting, so that nothing depends on chance
-	reading map[workflow.RunID]bool
+	order   []workflow.RunID        // of waiting, so that nothing depends on chance
+	reading map[workflow.RunID]bool // true: hinted at again since
+	due     []workflow.RunID        // to be read, once there is room
+	isDue   map[workflow.RunID]bool
 	count   int
 }
+
+// awaitReadsMax bounds the rows read at once: a sweep asks for all that wait,
+// and the other actors need connections, too.
+const awaitReadsMax = 4
 
 type await struct {
 	sender  *PID
@@ -33,7 +39,7 @@ type runRead struct {
 }
 
 func newAwaits(rt *runtime) *awaits {
-	return &awaits{rt: rt, waiting: map[workflow.RunID][]await{}, reading: map[workflow.RunID]bool{}}
+	return &awaits{rt: rt, waiting: map[workflow.RunID][]await{}, reading: map[workflow.RunID]bool{}, isDue: map[workflow.RunID]bool{}}
 }
 
 func (w *awaits) accept(sender *PID, m *messages.AwaitRun, closing bool) {
@@ -65,6 +71,14 @@ func (w *awaits) refuse(run workflow.RunID, a await, code messages.AwaitRefused_
 	w.rt.send(a.sender, &messages.AwaitRefused{RequestId: a.request, Run: run[:], Code: code, Remedy: remedy})
 }
 
+// begin reads all again: answers may have come while nobody was here.
+func (w *awaits) begin() {
+	clear(w.reading)
+	clear(w.isDue)
+	w.due = nil
+	w.checkAll()
+}
+
 func (w *awaits) checkAll() {
 	for _, run := range w.order {
 		w.check(run)
@@ -73,10 +87,21 @@ func (w *awaits) checkAll() {
 
 // check reads the row of a run that somebody waits for.
 func (w *awaits) check(run workflow.RunID) {
-	if len(w.waiting[run]) == 0 || w.reading[run] {
+	if len(w.waiting[run]) == 0 {
 		return
 	}
-	w.reading[run] = true
+	if _, reads := w.reading[run]; reads {
+		w.reading[run] = true // the row may be read already
+		return
+	}
+	if len(w.reading) >= awaitReadsMax {
+		if !w.isDue[run] {
+			w.isDue[run] = true
+			w.due = append(w.due, run)
+		}
+		return
+	}
+	w.reading[run] = false
 	rt := w.rt
 	rt.executor.Call(rt.team.feed, "run", storeTimeout, func(ctx context.Context) any {
 		row, err := rt.ports.Store.Run(ctx, "", run)
@@ -85,11 +110,24 @@ func (w *awaits) check(run workflow.RunID) {
 }
 
 func (w *awaits) onRead(m *runRead) {
+	again := w.reading[m.run]
 	delete(w.reading, m.run)
 	unknown := errors.Is(m.err, persistence.ErrRunNotFound)
-	if m.err != nil && !unknown || m.err == nil && !m.row.State.Terminal() {
-		return // the next hint or sweep reads again
+	switch {
+	case m.err == nil && m.row.State.Terminal() || unknown:
+		w.answer(m, unknown)
+	case again:
+		w.check(m.run)
+	} // otherwise the next hint or sweep reads again
+	for len(w.due) > 0 && len(w.reading) < awaitReadsMax {
+		run := w.due[0]
+		w.due = w.due[1:]
+		delete(w.isDue, run)
+		w.check(run)
 	}
+}
+
+func (w *awaits) answer(m *runRead, unknown bool) {
 	for _, a := range w.forget(m.run) {
 		if unknown || m.row.Tenant != a.tenant {
 			w.refuse(m.run, a, messages.AwaitRefused_CODE_UNKNOWN_RUN, "check the run id and the tenant")
@@ -116,11 +154,11 @@ func (w *awaits) forget(run workflow.RunID) []await {
 	return gone
 }
 
-func (w *awaits) refuseAll() {
+func (w *awaits) refuseAll(remedy string) {
 	for len(w.order) > 0 {
 		run := w.order[0]
 		for _, a := range w.forget(run) {
-			w.refuse(run, a, messages.AwaitRefused_CODE_STOPPING, "the pod is stopping: ask another one")
+			w.refuse(run, a, messages.AwaitRefused_CODE_STOPPING, remedy)
 		}
 	}
 }

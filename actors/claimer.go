@@ -20,7 +20,7 @@ import (
 // Parent: pod.
 // Accepts: WorkReady, SlotsOffered, SlotsFreed, PodsCounted, LeaseFenced,
 // LeaseRestored, StopClaiming.
-// Sends: OfferSlots, StartTasks, ClaimingStopped, PodDied.
+// Sends: OfferSlots, StartTasks, ClaimingStopped, CheckCancels.
 // On failure: restart with backoff. A claim whose outcome is unknown is asked
 // for again under its claim id, before anything else is claimed.
 type claimer struct {
@@ -35,7 +35,6 @@ type claimer struct {
 	offered  bool           // the last question for an offer was answered
 	question int64          // number of that question until then
 	suspect  bool           // a task with losses is being executed
-	fenced   bool
 	pods     int
 	number   int64 // of the call under way; 0: none
 	failures int
@@ -44,6 +43,7 @@ type claimer struct {
 // claimerHeir is what the next incarnation of claimer goes on with.
 type claimerHeir struct {
 	unknown  *openClaim // asked for, and not answered yet
+	fenced   bool       // the lease may have run out
 	stopping bool
 	told     bool // ClaimingStopped was sent
 }
@@ -119,9 +119,9 @@ func (a *claimer) Receive(ctx actorContext) {
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
 	case *messages.LeaseFenced:
-		a.fenced = true
+		a.heir.fenced = true
 	case *messages.LeaseRestored:
-		a.fenced = false
+		a.heir.fenced = false
 		a.wakeAll()
 	case *messages.StopClaiming:
 		a.heir.stopping = true
@@ -242,14 +242,14 @@ func (a *claimer) wakeAll() {
 
 // claim asks for tasks of the next queue that was woken and has free slots.
 func (a *claimer) claim() {
-	if a.heir.unknown != nil || !a.offered || a.fenced {
+	if a.heir.unknown != nil {
 		return
 	}
 	if a.heir.stopping {
 		a.tellStopped()
 		return
 	}
-	if len(a.handlers) == 0 {
+	if !a.offered || a.heir.fenced || len(a.handlers) == 0 {
 		return
 	}
 	for i := range a.queues {
@@ -300,18 +300,16 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.number = 0
-	switch {
-	case errors.Is(m.err, persistence.ErrPodDead):
-		a.rt.send(a.rt.team.pod, &messages.PodDied{Pod: a.pod})
-		return
-	case m.err != nil:
+	if m.err != nil {
+		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
+			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
+		}
 		a.failures++
 		a.rt.storeFailed("claim_tasks", m.err)
 		a.rt.after(a.rt.retryDelay(a.failures), a.self, &claimAgain{open: open})
 		return
 	}
 	a.failures = 0
-	a.heir.unknown = nil
 	a.note(open, &m.value)
 	a.free[open.pool] += open.request.Limit - len(m.value.Grants)
 	if len(m.value.Grants) > 0 {
@@ -321,6 +319,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 			a.askForSlots() // the answer under way does not count these
 		}
 	}
+	a.heir.unknown = nil // not before the tasks are handed over
 	a.claim()
 }
 
@@ -340,7 +339,7 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 		return
 	}
 	q := a.queues[i]
-	short := claimed.Scanned < request.Limit || len(claimed.Grants) == 0
+	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded == 0
 	switch {
 	case open.full:
 		q.hint = 0

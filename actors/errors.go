@@ -23,7 +23,8 @@ var (
 
 // Why a pod has ended.
 var (
-	// ErrSupervision: an actor failed more often than its supervisor allows.
+	// ErrSupervision: an actor failed more often than its supervisor allows. The
+	// pod's own actor may not fail at all.
 	ErrSupervision = errors.New("an actor failed too often")
 	// ErrPodStopped: somebody else stopped the pod's actor.
 	ErrPodStopped = errors.New("the pod's actor was stopped from outside")

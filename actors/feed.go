@@ -19,15 +19,20 @@ import (
 // CloseFeed.
 // Sends: WorkReady, RunsSubmitted, TimerSet, RunsCanceling, CheckCancels,
 // LeaderHeard, FeedChanged, RunEnded, AwaitRefused, FeedClosed.
-// On failure: restart with backoff; it subscribes anew, and sweeps.
+// On failure: restart with backoff; it subscribes anew, and sweeps. Who waits
+// for the end of a run is carried over.
 type feed struct {
 	rt   *runtime
 	self *PID
 	pod  int64
+	heir *feedHeir
 
-	listening bool
-	hearing   *cluster.Hearing
-	heardAt   time.Time // last ping of the current leader
+	listening  bool
+	session    int64  // number of the subscription; what older ones say is dropped
+	stopListen func() // nil: not subscribed
+	listenFail int
+	hearing    *cluster.Hearing
+	heardAt    time.Time // last ping of the current leader
 
 	streaming  bool   // the stream flows
 	stopStream func() // nil: none is read
@@ -36,29 +41,39 @@ type feed struct {
 	streamSaid string // last reason that was logged
 	buffer     *wakeBuffer
 
-	pods    int
-	leading int64 // epoch; 0: this pod does not lead
-	plan    cluster.Feed
-	sweeps  int64 // number of the sweep timer that counts
+	pods   int
+	plan   cluster.Feed
+	sweeps int64 // number of the sweep timer that counts
 
 	outbox  *cluster.Coalescer
 	sending int64 // notify call under way; 0: none
 	sentAt  time.Time
 	armed   bool // a timer will send
 	relayed int64
+	slots   int // streams that have not ended yet
+}
 
+// feedHeir is what the next incarnation of feed goes on with.
+type feedHeir struct {
 	awaits  *awaits
+	leading int64 // epoch; 0: this pod does not lead
 	closing bool
 }
 
 // Messages of the feed to itself.
 type (
-	listenerUp   struct{}
-	listenerDown struct{ err error }
-	listenAgain  struct{}
-	noticeHeard  struct{ notice cluster.Notice }
-	streamUp     struct{ from *wakeBuffer }
-	streamDown   struct {
+	listenerUp   struct{ session int64 }
+	listenerDown struct {
+		session int64
+		err     error
+	}
+	listenAgain struct{}
+	noticeHeard struct {
+		session int64
+		notice  cluster.Notice
+	}
+	streamUp   struct{ from *wakeBuffer }
+	streamDown struct {
 		from *wakeBuffer
 		err  error
 	}
@@ -70,11 +85,11 @@ type (
 	notified    struct{}
 )
 
-func spawnFeed(rt *runtime, pod int64, _ *heirs) func() receiver {
+func spawnFeed(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
 		return &feed{
-			rt: rt, self: rt.team.feed, pod: pod, hearing: &cluster.Hearing{}, pods: 1,
-			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()), awaits: newAwaits(rt),
+			rt: rt, self: rt.team.feed, pod: pod, heir: h.feed, hearing: &cluster.Hearing{}, pods: 1,
+			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 		}
 	}
 }
@@ -85,13 +100,15 @@ func (a *feed) Receive(ctx actorContext) {
 	case *started:
 		a.onStarted()
 	case *listenerUp:
-		a.onListenerUp()
+		a.onListenerUp(msg)
 	case *listenerDown:
 		a.onListenerDown(msg)
 	case *listenAgain:
 		a.listen()
 	case *noticeHeard:
-		a.onNotice(&msg.notice)
+		if msg.session == a.session {
+			a.onNotice(&msg.notice)
+		}
 	case *streamUp:
 		a.onStreamUp(msg)
 	case *streamDown:
@@ -106,16 +123,16 @@ func (a *feed) Receive(ctx actorContext) {
 		a.pods = int(msg.GetPods())
 		a.replan()
 	case *messages.TermBegan:
-		a.leading, a.relayed = msg.GetEpoch(), 0
+		a.heir.leading, a.relayed = msg.GetEpoch(), 0
 		a.replan()
 		a.tellLeader()
 	case *messages.TermEnded:
-		a.leading = 0
+		a.heir.leading = 0
 		a.replan()
 	case *messages.AwaitRun:
-		a.awaits.accept(ctx.Sender(), msg, a.closing)
+		a.heir.awaits.accept(ctx.Sender(), msg, a.heir.closing)
 	case *runRead:
-		a.awaits.onRead(msg)
+		a.heir.awaits.onRead(msg)
 	case *sweepDue:
 		a.onSweepDue(msg)
 	case *planDue:
@@ -135,38 +152,51 @@ func (a *feed) Receive(ctx actorContext) {
 }
 
 func (a *feed) onStarted() {
+	a.heir.awaits.begin()
+	if a.heir.closing {
+		a.onClose()
+		return
+	}
 	a.listen()
 	a.replan()
 }
 
 func (a *feed) listen() {
-	if a.closing {
+	if a.heir.closing {
 		return
 	}
-	rt, self := a.rt, a.self
-	rt.executor.Follow(self, "listen", func(ctx context.Context) any {
+	rt, self, session := a.rt, a.self, a.rt.numbers.next()
+	a.session = session
+	a.stopListen = rt.executor.Follow(self, "listen", func(ctx context.Context) any {
 		err := rt.ports.Listener.Listen(ctx,
-			func() { rt.send(self, &listenerUp{}) },
-			func(n cluster.Notice) { rt.send(self, &noticeHeard{notice: n}) })
-		return &listenerDown{err: err}
+			func() { rt.send(self, &listenerUp{session: session}) },
+			func(n cluster.Notice) { rt.send(self, &noticeHeard{session: session, notice: n}) })
+		return &listenerDown{session: session, err: err}
 	})
 }
 
 // onListenerUp sweeps: what was notified before was not heard.
-func (a *feed) onListenerUp() {
-	a.listening = true
+func (a *feed) onListenerUp(m *listenerUp) {
+	if m.session != a.session {
+		return
+	}
+	a.listening, a.listenFail = true, 0
 	a.hearing, a.heardAt = &cluster.Hearing{}, time.Time{}
 	a.sweep()
 	a.replan()
 }
 
 func (a *feed) onListenerDown(m *listenerDown) {
-	a.listening = false
-	if a.closing {
+	if m.session != a.session {
 		return
 	}
+	a.listening = false
+	if a.heir.closing {
+		return
+	}
+	a.listenFail++
 	a.rt.storeFailed("listen", m.err)
-	a.rt.after(a.rt.retryDelay(2), a.self, &listenAgain{})
+	a.rt.after(a.rt.retryDelay(a.listenFail), a.self, &listenAgain{})
 	a.replan()
 }
 
@@ -188,7 +218,7 @@ func (a *feed) onNotice(n *cluster.Notice) {
 	}
 	if n.Ping != nil {
 		a.replan()
-		if a.leading == 0 { // unless the next one comes first, it has fallen silent
+		if a.heir.leading == 0 { // unless the next one comes first, it has fallen silent
 			a.rt.after(a.rt.config.FeedSilence, a.self, &planDue{})
 		}
 	}
@@ -224,11 +254,11 @@ func (a *feed) apply(wakes []cluster.Wake) {
 func (a *feed) ended(w *cluster.Wake) {
 	if w.Run.IsZero() {
 		a.rt.edge.hintAll()
-		a.awaits.checkAll()
+		a.heir.awaits.checkAll()
 		return
 	}
 	a.rt.edge.hint(w.Run)
-	a.awaits.check(w.Run)
+	a.heir.awaits.check(w.Run)
 }
 
 // onTablesChanged tells this pod, and others if nobody else does.
@@ -248,7 +278,7 @@ func (a *feed) onTablesChanged(m *messages.TablesChanged) {
 
 // sweep makes everybody look at the tables once.
 func (a *feed) sweep() {
-	if a.closing {
+	if a.heir.closing {
 		return
 	}
 	a.rt.meter.add(MetricWakes, 1, "sweep")
@@ -256,7 +286,7 @@ func (a *feed) sweep() {
 	a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{})
 	a.rt.send(a.rt.team.leader, &messages.TimerSet{})
 	a.rt.edge.hintAll()
-	a.awaits.checkAll()
+	a.heir.awaits.checkAll()
 	a.armSweep()
 }
 
@@ -275,7 +305,7 @@ func (a *feed) onSweepDue(m *sweepDue) {
 
 // replan decides how wakes reach this pod from now on.
 func (a *feed) replan() {
-	if a.closing {
+	if a.heir.closing {
 		return
 	}
 	ping, heard := a.hearing.Ping()
@@ -283,7 +313,7 @@ func (a *feed) replan() {
 	plan := cluster.DecideFeed(
 		cluster.FeedTimes{Silence: c.FeedSilence, Sweep: c.Sweep, SweepBlind: c.SweepDegraded},
 		cluster.View{
-			Leading: a.leading != 0, Streaming: a.streaming, Pods: a.pods,
+			Leading: a.heir.leading != 0, Streaming: a.streaming, Pods: a.pods,
 			Heard: heard && a.listening && !ping.Resigned, Silence: a.rt.now().Sub(a.heardAt), Said: ping.Mode,
 		})
 	before := a.plan
@@ -310,24 +340,31 @@ func (a *feed) replan() {
 
 // tellLeader says what its next ping carries.
 func (a *feed) tellLeader() {
-	if a.leading != 0 {
+	if a.heir.leading != 0 {
 		a.rt.send(a.rt.team.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
 	}
 }
 
+// onClose sends what waits, and says so once the slot is gone, too.
 func (a *feed) onClose() {
-	a.closing = true
+	a.heir.closing = true
 	a.unsubscribe()
-	a.awaits.refuseAll()
+	a.heir.awaits.refuseAll("the pod is stopping: ask another one")
 	if a.outbox.Len() > 0 {
 		a.onSendDue()
 	}
-	if a.sending == 0 {
+	if a.sending == 0 && a.slots == 0 {
 		a.rt.send(a.rt.team.pod, &messages.FeedClosed{})
 	}
 }
 
-func (a *feed) unsubscribe() { a.dropStream() }
+func (a *feed) unsubscribe() {
+	a.dropStream()
+	if a.stopListen != nil {
+		a.stopListen()
+		a.stopListen = nil
+	}
+}
 
 // streamRefused is what a stream says that this database does not offer.
 func streamRefused(err error) bool { return errors.Is(err, cluster.ErrStreamUnavailable) }

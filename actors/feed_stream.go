@@ -10,13 +10,14 @@ import (
 // read follows the replication stream, if there is one.
 func (a *feed) read() {
 	stream := a.rt.ports.Stream
-	if stream == nil || a.closing {
+	if stream == nil || a.heir.closing {
 		return
 	}
 	rt, self := a.rt, a.self
 	var buffer *wakeBuffer
 	buffer = newWakeBuffer(func() { rt.send(self, &streamWoke{from: buffer}) })
 	a.buffer = buffer
+	a.slots++
 	a.stopStream = rt.executor.Follow(self, "stream", func(ctx context.Context) any {
 		err := stream.Read(ctx, func() { rt.send(self, &streamUp{from: buffer}) }, buffer.add)
 		return &streamDown{from: buffer, err: err}
@@ -43,13 +44,15 @@ func (a *feed) onStreamUp(m *streamUp) {
 
 // onStreamDown reads again later. Meanwhile the pod goes on without.
 func (a *feed) onStreamDown(m *streamDown) {
+	a.slots = max(a.slots-1, 0)
+	if a.heir.closing {
+		a.onClose()
+		return
+	}
 	if m.from != a.buffer { // it was dropped on purpose
 		return
 	}
 	a.dropStream()
-	if a.closing {
-		return
-	}
 	a.streamFail++
 	if text := m.err.Error(); text != a.streamSaid {
 		a.streamSaid = text
@@ -119,7 +122,7 @@ func (a *feed) onNotified(m *answered[notified]) {
 		a.rt.storeFailed("notify", m.err)
 	}
 	a.tellLeader()
-	if a.closing {
+	if a.heir.closing {
 		a.onClose()
 		return
 	}

@@ -18,10 +18,10 @@ import (
 // Accepts: ReportOutcome, CancelRun, LeaseFenced, LeaseRestored, StopGranting,
 // FlushJournal.
 // Sends: OutcomesAnswered, CancelRecorded, CancelRefused, JournalFlushed,
-// PodDied, RepeatOutcomes, WorkReady, TablesChanged.
+// CheckCancels, RepeatOutcomes, WorkReady, TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
-// carried over and recorded again under the same claim id; the run actors send
-// the rest again.
+// carried over and recorded again under the same claim id, and cancels are
+// asked for again; the run actors send the rest again.
 type journal struct {
 	rt       *runtime
 	self     *PID
@@ -33,7 +33,6 @@ type journal struct {
 	held     map[taskKey]time.Time // reports of runs that are locked: not before
 	number   int64                 // of the call under way; 0: none
 	failures int
-	cancels  map[int64]*cancelQuestion
 	paused   bool // a timer will flush
 }
 
@@ -44,6 +43,7 @@ type journalHeir struct {
 	granting bool
 	flushing bool // the pod waits for JournalFlushed
 	told     bool
+	cancels  []*cancelQuestion // not answered yet, in the order of their arrival
 }
 
 // openRecord is one batch until it is answered.
@@ -55,6 +55,7 @@ type openRecord struct {
 // cancelQuestion is one cancel until it is answered.
 type cancelQuestion struct {
 	cancel   persistence.Cancel
+	number   int64 // of the call under way; 0: none
 	failures int
 	deadline time.Time
 	gone     func() bool // nobody waits any more; nil: never
@@ -73,7 +74,7 @@ func spawnJournal(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
 		return &journal{
 			rt: rt, self: rt.team.journal, pod: pod, heir: h.journal, handlers: rt.handlerNumbers(),
-			queued: map[taskKey]bool{}, held: map[taskKey]time.Time{}, cancels: map[int64]*cancelQuestion{},
+			queued: map[taskKey]bool{}, held: map[taskKey]time.Time{},
 		}
 	}
 }
@@ -96,7 +97,7 @@ func (a *journal) Receive(ctx actorContext) {
 			a.cancel(msg.ask)
 		}
 	case *cancelAgain:
-		a.cancel(msg.ask)
+		a.askCancel(msg.ask)
 	case *answered[persistence.Canceled]:
 		a.onCanceled(msg)
 	case *messages.LeaseFenced:
@@ -125,6 +126,10 @@ func (a *journal) onStarted() {
 		a.send()
 	}
 	a.rt.send(a.rt.team.runs, &messages.RepeatOutcomes{})
+	for _, q := range a.heir.cancels { // answers may have come while nobody was here
+		q.number = 0
+		a.askCancel(q)
+	}
 }
 
 // onReport queues a report once, however often it is sent.
@@ -141,7 +146,11 @@ func (a *journal) onReport(m *messages.ReportOutcome) {
 
 // flush records the next batch unless one is under way.
 func (a *journal) flush() {
-	if a.heir.current != nil || a.heir.fenced {
+	if a.heir.current != nil {
+		return
+	}
+	a.tellFlushed()
+	if a.heir.fenced {
 		return
 	}
 	batch, rest := a.next()
@@ -150,7 +159,6 @@ func (a *journal) flush() {
 			a.paused = true
 			a.rt.after(a.rt.retryDelay(1), a.self, &recordAgain{})
 		}
-		a.tellFlushed()
 		return
 	}
 	a.waiting = rest
@@ -238,11 +246,10 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		return
 	}
 	a.number = 0
-	switch {
-	case errors.Is(m.err, persistence.ErrPodDead):
-		a.rt.send(a.rt.team.pod, &messages.PodDied{Pod: a.pod})
-		return
-	case m.err != nil:
+	if m.err != nil {
+		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
+			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
+		}
 		a.failures++
 		a.rt.storeFailed("record_transitions", m.err)
 		if !a.paused {
@@ -252,14 +259,16 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		return
 	}
 	a.failures = 0
-	a.heir.current = nil
-	answers := &messages.OutcomesAnswered{Granted: startTasks(m.value.Grants, a.rt.queueOfGrant)}
+	// The children take slots of the pool whose queues were named.
+	queue := func(int32) string { return append(open.record.InlineQueues, DefaultQueue)[0] }
+	answers := &messages.OutcomesAnswered{Granted: startTasks(m.value.Grants, queue)}
 	for i, r := range open.reports {
 		a.answer(answers, r, m.value.Answers[i])
 	}
 	a.rt.meter.add(MetricInlineGrants, float64(len(m.value.Grants)))
 	a.rt.meter.set(MetricJournalDepth, float64(len(a.waiting)))
 	a.rt.send(a.rt.team.runs, answers)
+	a.heir.current = nil // not before the answers are handed over
 	a.rt.spread(m.value.Wake)
 	a.flush()
 }
@@ -284,83 +293,8 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 }
 
 func (a *journal) tellFlushed() {
-	if a.heir.flushing && !a.heir.told && len(a.waiting) == 0 && len(a.cancels) == 0 {
+	if a.heir.flushing && !a.heir.told && len(a.waiting) == 0 && len(a.heir.cancels) == 0 {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.JournalFlushed{})
 	}
-}
-
-func (a *journal) onCancelRun(sender *PID, m *messages.CancelRun) {
-	c := persistence.Cancel{
-		Run: runOf(m.GetRun()), Tenant: m.GetTenant(), Reason: m.GetReason(), By: m.GetBy(), Grace: a.rt.config.CancelGrace,
-	}
-	if c.Tenant == "" {
-		c.Tenant = a.rt.config.DefaultTenant
-	}
-	if c.By == "" {
-		c.By = "message"
-	}
-	a.cancel(&cancelQuestion{
-		cancel: c, deadline: a.rt.now().Add(a.rt.config.TriggerTimeout),
-		answer: func(done persistence.Canceled, err error) {
-			if sender != nil {
-				a.rt.send(sender, cancelAnswer(m, done, err))
-			}
-		},
-	})
-}
-
-// errCancelsPending refuses a cancel while too many wait.
-var errCancelsPending = errors.New("too many cancels wait to be recorded: try again later")
-
-func (a *journal) cancel(q *cancelQuestion) {
-	if len(a.cancels) >= cancelsPendingMax {
-		q.answer(persistence.Canceled{}, errCancelsPending)
-		return
-	}
-	number := ask(a.rt, a.self, "cancel_run", storeTimeout, func(ctx context.Context) (persistence.Canceled, error) {
-		return a.rt.ports.Store.CancelRun(ctx, q.cancel)
-	})
-	a.cancels[number] = q
-}
-
-// onCanceled answers a cancel, or asks again: it is idempotent.
-func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
-	q := a.cancels[m.number]
-	if q == nil {
-		return
-	}
-	delete(a.cancels, m.number)
-	again := errors.Is(m.err, persistence.ErrUnavailable) || errors.Is(m.err, persistence.ErrConflict) || m.value.Result == lifecycle.Busy
-	late := !q.deadline.IsZero() && a.rt.now().After(q.deadline) || q.gone != nil && q.gone()
-	if again && !late {
-		q.failures++
-		a.rt.after(a.rt.retryDelay(q.failures), a.self, &cancelAgain{ask: q})
-		return
-	}
-	q.answer(m.value, m.err)
-	a.rt.spread(m.value.Wake)
-	if a.heir.flushing {
-		a.flush()
-	}
-}
-
-func cancelAnswer(m *messages.CancelRun, done persistence.Canceled, err error) any {
-	refused := &messages.CancelRefused{RequestId: m.GetRequestId(), Run: m.GetRun()}
-	switch {
-	case err == nil:
-		return &messages.CancelRecorded{
-			RequestId: m.GetRequestId(), Run: m.GetRun(), State: done.State.String(), EndedBefore: done.Result == lifecycle.Stale,
-		}
-	case errors.Is(err, persistence.ErrRunNotFound):
-		refused.Code = messages.CancelRefused_CODE_UNKNOWN_RUN
-		refused.Remedy = "check the run id and the tenant"
-	case errors.Is(err, errCancelsPending):
-		refused.Code = messages.CancelRefused_CODE_OVERLOADED
-		refused.Remedy = err.Error()
-	default:
-		refused.Code = messages.CancelRefused_CODE_UNAVAILABLE
-		refused.Remedy = "ask again: " + err.Error()
-	}
-	return refused
 }

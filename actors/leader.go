@@ -33,7 +33,6 @@ type leader struct {
 	due       int64 // number of the timer that counts
 	mode      cluster.Mode
 	relayed   int64
-	fenced    bool
 	resigning bool
 	children  []*PID
 }
@@ -41,6 +40,7 @@ type leader struct {
 // leaderHeir is what the next incarnation of leader goes on with.
 type leaderHeir struct {
 	term    cluster.Term
+	fenced  bool // the lease may have run out
 	leaving bool // the pod stops: no more campaigns
 	told    bool
 }
@@ -87,9 +87,9 @@ func (a *leader) Receive(ctx actorContext) {
 	case *messages.TermDeposed:
 		a.onTermDeposed(ctx, msg)
 	case *messages.LeaseFenced:
-		a.fenced = true
+		a.heir.fenced = true
 	case *messages.LeaseRestored:
-		a.fenced = false
+		a.heir.fenced = false
 		a.campaign()
 	case *messages.Resign:
 		a.onResign(ctx)
@@ -112,10 +112,12 @@ func (a *leader) leading() bool { return a.heir.term != nil && !a.resigning }
 // gone.
 func (a *leader) onStarted() {
 	if a.heir.term != nil {
+		a.tellEnded()
 		a.quit()
 		return
 	}
 	a.campaign()
+	a.tellResigned()
 }
 
 // campaign waits until it is time to try.
@@ -138,7 +140,7 @@ func (a *leader) onCampaignDue(m *campaignDue) {
 	if m.number != a.due || a.heir.leaving || a.heir.term != nil || a.number != 0 {
 		return
 	}
-	if a.fenced { // it begins again when the lease holds
+	if a.heir.fenced { // it begins again when the lease holds
 		return
 	}
 	if quiet := a.rt.now().Sub(a.heardAt); a.heard && !a.resigned && quiet < a.rt.config.LeaderSilence {
@@ -165,6 +167,7 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 		}
 		a.tried = true
 		a.campaign()
+		a.tellResigned()
 		return
 	case a.heir.leaving:
 		a.heir.term = m.value
@@ -179,15 +182,21 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 	a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "elected leader",
 		slog.Int64("pod_id", a.pod), slog.Int64("epoch", epoch))
 	a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: epoch})
-	a.spawn(ctx, "timekeeper", newTimekeeper(a.rt, epoch))
-	a.spawn(ctx, "housekeeper", newHousekeeper(a.rt, epoch))
+	err := errors.Join(
+		a.spawn(ctx, "timekeeper", newTimekeeper(a.rt, epoch)), a.spawn(ctx, "housekeeper", newHousekeeper(a.rt, epoch)))
+	if err != nil { // those of the last term have not ended yet: campaign again
+		a.endTerm(ctx)
+		return
+	}
 	a.ping()
 }
 
-func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) {
-	if pid, err := ctx.SpawnNamed(newProps(produce, a.rt.mailbox), name); err == nil {
+func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) error {
+	pid, err := ctx.SpawnNamed(newProps(produce, a.rt.mailbox), name)
+	if err == nil {
 		a.children = append(a.children, pid)
 	}
+	return err
 }
 
 func (a *leader) ping() {
@@ -259,10 +268,14 @@ func (a *leader) endTerm(ctx actorContext) {
 		ctx.Stop(pid)
 	}
 	a.children = nil
+	a.tellEnded()
+	a.quit()
+}
+
+func (a *leader) tellEnded() {
 	a.rt.meter.set(MetricLeading, 0)
 	a.rt.edge.leading(0)
 	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.heir.term.Epoch()})
-	a.quit()
 }
 
 func (a *leader) quit() {

@@ -137,6 +137,14 @@ func (l *ledger) drop(h *held, returned bool) {
 	}
 }
 
+// abandon lets a deaf function whose task has ended give up its slot.
+func (l *ledger) abandon(name string) {
+	if d := l.deaf[name]; d != nil && d.keepSlot && l.replaced() < l.stuckMax {
+		d.keepSlot = false
+		l.pool(d.pool).free++
+	}
+}
+
 // replaced is how many deaf functions have given up their slots.
 func (l *ledger) replaced() int {
 	n := 0

@@ -21,8 +21,18 @@ const (
 
 // judge turns the end of an attempt into what is reported: a success counts
 // whatever happened meanwhile; an error after the pod let go of the task is
-// not the step's.
-func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
+// not the step's. It calls methods of the embedder's error, which may panic:
+// that is a panic of the step.
+func (a *run) judge(m *attemptEnded) (outcome *messages.ReportOutcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			outcome = &messages.ReportOutcome{
+				Kind: messages.OutcomeKind_OUTCOME_KIND_ERRORED, Class: classPanic,
+				Error: lifecycle.CleanText(fmt.Sprintf("panic while the error of type %T was looked at: %v", m.err, r)),
+			}
+			a.rt.meter.add(MetricAttempts, 1, "errored", classPanic)
+		}
+	}()
 	if m.err == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
 		m.err = tooLarge(len(m.output.Payload), a.rt.config.PayloadLimit)
 	}

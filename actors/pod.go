@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
@@ -17,7 +19,7 @@ import (
 // Parent: none; the engine watches it.
 // Accepts: TriggerRun, CancelRun, AwaitRun, PodDied, IntakeDrained,
 // ClaimingStopped, RunsDrained, JournalFlushed, Resigned, FeedClosed.
-// Sends: TriggerRun, CancelRun, AwaitRun, DrainIntake, StopClaiming,
+// Sends: TriggerRun, CancelRun, CancelRefused, AwaitRun, DrainIntake, StopClaiming,
 // StopGranting, DrainRuns, EndAttempts, FlushJournal, Resign, CloseFeed.
 // On failure: the pod ends, and Err says why.
 type pod struct {
@@ -25,9 +27,11 @@ type pod struct {
 	rt       *runtime
 	heirs    *heirs
 	number   int64
-	children []*PID // in the order of their start
-	gone     int    // children that have ended while the pod joins again
+	children []*PID // those that end when the pod joins again, in the order of their start
+	gone     int    // of them, while it does
 	dead     bool   // joining again
+	disowned bool   // declared dead during a stop
+	failed   error  // supervision could not mend it
 	joining  int64  // call under way
 	failures int
 	stage    stopStage
@@ -56,7 +60,7 @@ func newPod(rt *runtime, number int64) func() receiver {
 // newHeirs returns what the first incarnations begin with.
 func newHeirs(rt *runtime) *heirs {
 	return &heirs{
-		intake: &intakeHeir{}, claimer: &claimerHeir{}, journal: &journalHeir{granting: true}, leader: &leaderHeir{},
+		intake: &intakeHeir{}, feed: &feedHeir{awaits: newAwaits(rt)}, claimer: &claimerHeir{}, journal: &journalHeir{granting: true}, leader: &leaderHeir{},
 		runs:  &runsHeir{ledger: newLedger(rt.config.pools(), rt.config.StuckMax)},
 		pulse: &pulseHeir{renewed: rt.now(), state: lifecycle.LeaseLive},
 	}
@@ -64,13 +68,18 @@ func newHeirs(rt *runtime) *heirs {
 
 // Receive implements protoactor's Actor.
 func (a *pod) Receive(ctx actorContext) {
+	defer func() {
+		if r := recover(); r != nil {
+			a.onPanic(ctx, r)
+		}
+	}()
 	switch msg := ctx.Message().(type) {
 	case *started:
 		a.spawnAll(ctx)
 	case *messages.TriggerRun:
 		ctx.Forward(a.rt.team.intake)
 	case *messages.CancelRun:
-		ctx.Forward(a.rt.team.journal)
+		a.onCancelRun(ctx, msg)
 	case *messages.AwaitRun:
 		ctx.Forward(a.rt.team.feed)
 	case *messages.PodDied:
@@ -110,6 +119,7 @@ func (a *pod) Receive(ctx actorContext) {
 	case *restarting, *stopping:
 		a.off = true
 	case *stopped:
+		a.rt.guarded(podName, a.refuseRest)
 		a.rt.edge.end(a.ending())
 	default:
 		a.rt.unknown(podName, msg)
@@ -118,35 +128,93 @@ func (a *pod) Receive(ctx actorContext) {
 
 // ending is why the pod has ended, if nobody has said so before.
 func (a *pod) ending() error {
-	if a.stage == stageEnded {
+	switch {
+	case a.failed != nil:
+		return a.failed
+	case a.stage == stageEnded:
 		return nil
 	}
 	return ErrPodStopped
 }
 
+// refuseRest answers those whose questions the actors could not answer before
+// they ended.
+func (a *pod) refuseRest() {
+	for _, q := range a.heirs.intake.waiting {
+		if !q.done {
+			q.answer(triggerAnswers{refused: refuse(Unavailable, "", "the pod has ended: trigger again with the same key")})
+		}
+	}
+	for _, q := range a.heirs.journal.cancels {
+		q.answer(persistence.Canceled{}, errEnded)
+	}
+	a.heirs.feed.awaits.refuseAll("the pod has ended: ask another one")
+}
+
+// onCancelRun passes a cancel on, unless nobody is there to take it.
+func (a *pod) onCancelRun(ctx actorContext, m *messages.CancelRun) {
+	if !a.dead {
+		ctx.Forward(a.rt.team.journal)
+		return
+	}
+	if sender := ctx.Sender(); sender != nil {
+		a.rt.send(sender, cancelAnswer(m, persistence.Canceled{}, errRejoining))
+	}
+}
+
+// errRejoining refuses a cancel while the pod joins again.
+var errRejoining = errors.New("the pod is joining the cluster again")
+
+// survives reports whether an actor goes on while the pod joins again: it acts
+// under no lease, and others wait for its answers.
+func survives(name string) bool { return name == "intake" || name == "feed" }
+
 func (a *pod) spawnAll(ctx actorContext) {
+	again := len(a.children) > 0
 	a.children = a.children[:0]
 	for _, m := range childrenOf(podName) {
+		if again && survives(m.name) {
+			continue
+		}
 		pid, err := ctx.SpawnNamed(newProps(m.spawn(a.rt, a.number, a.heirs), a.rt.mailbox), m.name)
 		if err != nil {
 			a.onEscalated(m.name, err)
 			return
 		}
-		a.children = append(a.children, pid)
+		if !survives(m.name) {
+			a.children = append(a.children, pid)
+		}
 	}
 	a.rt.edge.begin()
 }
 
 // onEscalated ends the pod: supervision could not mend it.
 func (a *pod) onEscalated(child string, reason any) {
-	a.rt.edge.end(fmt.Errorf("%w: %s: %v", ErrSupervision, child, reason))
+	if a.failed == nil {
+		a.failed = fmt.Errorf("%w: %s: %v", ErrSupervision, child, reason)
+	}
 	a.rt.send(a.rt.team.pod, &killPod{})
 }
 
+// onPanic ends the pod: it holds what the others would need to start again.
+func (a *pod) onPanic(ctx actorContext, reason any) {
+	a.rt.log.LogAttrs(context.Background(), slog.LevelError, "the pod's actor failed",
+		slog.Int64("pod_id", a.number), slog.Any("reason", reason), slog.String("stack", string(debug.Stack())))
+	if a.failed != nil || a.stage >= stageLeave {
+		ctx.Stop(a.rt.team.pod)
+	}
+	a.onEscalated(podName, reason)
+}
+
 // onPodDied begins anew under another number: nothing that this pod held is
-// its own any more. Triggers that wait to be stored are kept.
+// its own any more. Triggers that wait to be stored are kept, and so is who
+// waits for the end of a run or for a cancel.
 func (a *pod) onPodDied(ctx actorContext, m *messages.PodDied) {
-	if m.GetPod() != a.number || a.dead || a.stage != 0 {
+	switch {
+	case m.GetPod() != a.number || a.dead || a.disowned:
+		return
+	case a.stage != 0:
+		a.disown(ctx)
 		return
 	}
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "this pod was declared dead, joining again",
@@ -182,6 +250,13 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 		return
 	}
 	a.joining = 0
+	if a.stage != 0 { // stopped meanwhile
+		if m.err == nil {
+			a.number = m.value.number
+		}
+		a.leave()
+		return
+	}
 	if m.err != nil {
 		a.failures++
 		a.rt.storeFailed("join_pod", m.err)
@@ -190,12 +265,12 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	}
 	a.failures, a.dead, a.number = 0, false, m.value.number
 	a.rt.edge.joined(a.number)
-	kept := a.heirs.intake
+	kept := a.heirs
 	a.heirs = newHeirs(a.rt)
-	a.heirs.intake = kept
-	if a.stage == 0 {
-		a.spawnAll(ctx)
-	}
+	a.heirs.intake, a.heirs.feed = kept.intake, kept.feed
+	a.heirs.journal.cancels = kept.journal.cancels
+	a.heirs.leader.term = kept.leader.term // to be resigned
+	a.spawnAll(ctx)
 }
 
 // podInfo describes this pod to the database.

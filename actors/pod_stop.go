@@ -42,8 +42,11 @@ const stopStageLimit = 5 * time.Second
 
 // advance enters a stage, unless the stop has come further.
 func (a *pod) advance(ctx actorContext, stage stopStage) {
-	if a.dead { // nothing is left to hand over
+	switch {
+	case a.dead: // nothing is left to hand over
 		stage = max(stage, stageLeave)
+	case a.disowned && stage > stageIntake:
+		stage = max(stage, stageResign)
 	}
 	if stage <= a.stage {
 		return
@@ -71,6 +74,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	case stageFeed:
 		a.rt.send(a.rt.team.feed, &messages.CloseFeed{})
 	case stageLeave:
+		a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
 		a.leave()
 	case stageEnded:
 		ctx.Stop(a.rt.team.pod)
@@ -102,9 +106,23 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 	a.advance(ctx, a.stage+1)
 }
 
-// leave hands back what is held and deletes the pod's row.
+// disown goes on with a stop after the database has declared the pod dead:
+// nothing that it held can be recorded or handed back.
+func (a *pod) disown(ctx actorContext) {
+	a.disowned = true
+	a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
+	if a.stage > stageIntake {
+		a.advance(ctx, stageResign)
+	}
+}
+
+// leave hands back what is held and deletes the pod's row. While the pod joins
+// again it has no row yet: the answer to that tells which.
 func (a *pod) leave() {
 	a.rt.edge.stop()
+	if a.joining != 0 {
+		return
+	}
 	rt, number := a.rt, a.number
 	a.leaving = ask(rt, rt.team.pod, "leave_pod", stopStageLimit, func(ctx context.Context) (left, error) {
 		wake, err := rt.ports.Store.LeavePod(ctx, number)

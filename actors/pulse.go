@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -26,19 +27,22 @@ type pulse struct {
 	self     *PID
 	pod      int64
 	heir     *pulseHeir
-	sent     time.Time // of the renewal under way
-	number   int64     // 0: none
-	finished []persistence.ClaimID
-	suspects map[taskKey]bool // unheld in the last renewal
-	tick     int64            // of the timer that counts
-	soon     bool             // a renewal was asked for out of turn
+	sent     time.Time          // of the renewal under way
+	number   int64              // 0: none
+	asked    int                // finished claims that the renewal under way names
+	progress map[taskKey][]byte // of held tasks, not stored yet
+	newer    bool               // some of it came during the renewal under way
+	suspects map[taskKey]bool   // unheld in the last renewal
+	tick     int64              // of the timer that counts
+	soon     bool               // a renewal was asked for out of turn
 	failures int
 }
 
 // pulseHeir is what the next incarnation of pulse goes on with.
 type pulseHeir struct {
-	renewed time.Time // when the last renewal that succeeded was sent
-	state   lifecycle.LeaseState
+	renewed  time.Time // when the last renewal that succeeded was sent
+	state    lifecycle.LeaseState
+	finished []persistence.ClaimID // claims to be removed
 }
 
 // pulseDue is the timer of renewals; leaseCheck judges the lease.
@@ -49,7 +53,7 @@ type (
 
 func spawnPulse(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
-		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, heir: h.pulse, suspects: map[taskKey]bool{}}
+		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, heir: h.pulse, suspects: map[taskKey]bool{}, progress: map[taskKey][]byte{}}
 	}
 }
 
@@ -105,20 +109,28 @@ func (a *pulse) onCheckCancels() {
 // onHeldListed sends the renewal.
 func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	for _, claim := range m.GetFinished() {
-		a.finished = append(a.finished, claimOf(claim))
+		a.heir.finished = append(a.heir.finished, claimOf(claim))
 	}
-	if a.number != 0 {
-		return
-	}
-	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Finished: a.finished}
+	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Finished: slices.Clone(a.heir.finished)}
+	progress := map[taskKey][]byte{}
 	for _, h := range m.GetTasks() {
 		key := keyOf(h.GetTask())
-		held := persistence.Held{Task: key.task, Epoch: key.epoch}
+		held := persistence.Held{Task: key.task, Epoch: key.epoch, Progress: a.progress[key]}
 		if len(h.GetProgress()) > 0 {
 			held.Progress = h.GetProgress()
 		}
+		if held.Progress != nil {
+			progress[key] = held.Progress
+		}
 		renewal.Held = append(renewal.Held, held)
 	}
+	a.progress = progress
+	if a.number != 0 {
+		a.newer = true
+		return
+	}
+	a.newer = false
+	a.asked = len(renewal.Finished)
 	a.sent = a.rt.now()
 	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
@@ -146,7 +158,10 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	a.rt.meter.add(MetricRenewals, 1, "renewed")
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.rt.edge.here(a.rt.now())
-	a.heir.renewed, a.finished = a.sent, nil
+	a.heir.renewed, a.heir.finished = a.sent, slices.Delete(a.heir.finished, 0, a.asked)
+	if !a.newer {
+		clear(a.progress)
+	}
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
 	count := &messages.PodsCounted{Pods: int32(m.value.Pods)}

@@ -32,12 +32,12 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	attempt  *attemptState
 	timers   []func()
+	unheard  func() // stops the timer of the next report
 	quiet    func() // stops the heartbeat timer
 	outcome  *messages.ReportOutcome
 	returned bool // the step function has returned, or was never called
 	answered bool
 	deaf     bool // it was told so
-	resend   bool
 }
 
 // attemptEnded is what the goroutine of the step function delivers.
@@ -93,7 +93,7 @@ func (a *run) Receive(ctx actorContext) {
 	case *outcomeUnheard:
 		a.onUnheard()
 	case *stopping:
-		a.rt.guarded("run", func() { a.close(ErrStopping) })
+		a.rt.guarded("run", func() { a.close(ErrLeaseLost) }) // unless it was ended for another cause
 	case *restarting, *stopped:
 	default:
 		a.rt.unknown("run", msg)
@@ -124,7 +124,7 @@ func (a *run) onStarted() {
 }
 
 func (a *run) onLoaded(m *answered[Inputs]) {
-	if a.attempt != nil || a.outcome != nil {
+	if a.attempt != nil || a.outcome != nil || a.answered {
 		return
 	}
 	if m.err != nil { // hand it back: whoever claims it next loads again
@@ -136,8 +136,14 @@ func (a *run) onLoaded(m *answered[Inputs]) {
 	a.execute(m.value)
 }
 
-// execute calls the step function on a goroutine of the executor.
+// execute calls the step function on a goroutine of the executor, unless the
+// pod has let go of the task already.
 func (a *run) execute(inputs Inputs) {
+	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(cause, ErrCanceled) {
+		a.returned = true
+		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+		return
+	}
 	rt, self, ctx, call := a.rt, a.self, a.ctx, a.function.Call
 	a.attempt = &attemptState{
 		about: a.about(),
@@ -223,6 +229,11 @@ func (a *run) end(cause error) {
 		return
 	}
 	a.cancel(cause)
+	a.listen()
+}
+
+// listen gives a function whose context has ended a while to return.
+func (a *run) listen() {
 	if a.attempt != nil && !a.returned {
 		a.timers = append(a.timers, a.rt.after(deafAfter, a.self, &attemptDeaf{}))
 	}
@@ -232,12 +243,14 @@ func (a *run) end(cause error) {
 // is being canceled it is left to the cancel's grace.
 func (a *run) onDeaf() {
 	cause := context.Cause(a.ctx)
-	if a.returned || a.deaf || errors.Is(cause, ErrCanceled) {
+	if a.returned || a.deaf || errors.Is(cause, ErrCanceled) && !a.answered {
 		return
 	}
 	a.deaf = true
 	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})
-	a.settle(a.judge(&attemptEnded{err: cause}))
+	if !a.answered {
+		a.settle(a.judge(&attemptEnded{err: cause}))
+	}
 }
 
 func (a *run) armHeartbeat() {
@@ -269,6 +282,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 		return
 	}
 	if a.outcome != nil { // it was given up as deaf, and that is its outcome
+		a.report()
 		return
 	}
 	if m.recorded != nil {
@@ -300,21 +314,26 @@ func (a *run) report() {
 		return
 	}
 	a.rt.send(a.rt.team.journal, a.outcome)
-	if !a.resend {
-		a.resend = true
-		a.timers = append(a.timers, a.rt.after(resendAfter, a.self, &outcomeUnheard{}))
+	if a.unheard == nil {
+		a.unheard = a.rt.after(resendAfter, a.self, &outcomeUnheard{})
 	}
 }
 
 func (a *run) onUnheard() {
-	a.resend = false
+	a.unheard = nil
 	a.report()
 }
 
+// onAnswered ends the actor, once its function has returned: until then it
+// stands for the slot that the function uses.
 func (a *run) onAnswered(ctx actorContext) {
+	again := a.answered
 	a.answered = true
-	if a.returned {
+	switch {
+	case a.returned || a.attempt == nil:
 		ctx.Stop(a.self)
+	case !again && !a.deaf && a.ctx.Err() != nil:
+		a.listen()
 	}
 }
 
@@ -325,6 +344,10 @@ func (a *run) stopTimers() {
 	a.timers = nil
 	if a.quiet != nil {
 		a.quiet()
+	}
+	if a.unheard != nil {
+		a.unheard()
+		a.unheard = nil
 	}
 }
 

@@ -24,13 +24,13 @@ type runs struct {
 	supervision
 	rt     *runtime
 	heir   *runsHeir
-	fenced bool
 	repeat bool // a repetition of the losses is due
 }
 
 // runsHeir is what the next incarnation of runs goes on with.
 type runsHeir struct {
 	ledger   *ledger
+	fenced   bool // the lease may have run out
 	draining bool
 	ending   bool // contexts were ended because the pod stops
 	told     bool // RunsDrained was sent
@@ -73,10 +73,10 @@ func (a *runs) Receive(ctx actorContext) {
 	case *messages.RunsCanceling:
 		a.onRunsCanceling(msg)
 	case *messages.LeaseFenced:
-		a.fenced = true
+		a.heir.fenced = true
 		a.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)
 	case *messages.LeaseRestored:
-		a.fenced = false
+		a.heir.fenced = false
 	case *messages.DrainRuns:
 		a.heir.draining = true
 		a.settle()
@@ -124,7 +124,7 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	if h == nil {
 		return // granted twice: it is held already
 	}
-	if a.fenced || a.heir.ending {
+	if a.heir.fenced || a.heir.ending {
 		a.handBack(h)
 		return
 	}
@@ -152,9 +152,13 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 }
 
 func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
-	if h := a.heir.ledger.find(keyOf(m.GetTask())); h != nil {
+	key := keyOf(m.GetTask())
+	if h := a.heir.ledger.find(key); h != nil {
 		h.abandoned = true
+		return
 	}
+	a.heir.ledger.abandon(taskName(key)) // its task had ended here before
+	a.settle()
 }
 
 // onTasksLost ends what the table has given to somebody else. Its outcome is

@@ -95,13 +95,5 @@ func (rt *runtime) handlerNumbers() []int32 {
 	return numbers
 }
 
-// queueOfGrant returns the queue whose slot a task granted inline takes.
-func (rt *runtime) queueOfGrant(handler int32) string {
-	if queue := rt.functions[handler].Queue; queue != "" {
-		return queue
-	}
-	return DefaultQueue
-}
-
 // errEnded is what calls to a pod that has ended return.
 var errEnded = errors.New("the pod has ended")

@@ -28,6 +28,9 @@ type timekeeper struct {
 	failures int
 }
 
+// timerLocked is the wait for a due timer whose run another transaction holds.
+const timerLocked = 20 * time.Millisecond
+
 type fireDue struct{ number int64 }
 
 func newTimekeeper(rt *runtime, epoch int64) func() receiver {
@@ -88,6 +91,9 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.rt.spread(fired.Wake)
 	a.next = fired.Next
+	if overdue := fired.Now.Add(timerLocked); fired.Count == 0 && !a.next.IsZero() && a.next.Before(overdue) {
+		a.next = overdue // its run is locked
+	}
 	if a.told {
 		a.told = false
 		a.earliest(a.earlier)

@@ -120,4 +120,5 @@ type heirs struct {
 	journal *journalHeir
 	pulse   *pulseHeir
 	leader  *leaderHeir
+	feed    *feedHeir
 }

@@ -1,0 +1,104 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+func (a *journal) onCancelRun(sender *PID, m *messages.CancelRun) {
+	c := persistence.Cancel{
+		Run: runOf(m.GetRun()), Tenant: m.GetTenant(), Reason: m.GetReason(), By: m.GetBy(), Grace: a.rt.config.CancelGrace,
+	}
+	if c.Tenant == "" {
+		c.Tenant = a.rt.config.DefaultTenant
+	}
+	if c.By == "" {
+		c.By = "message"
+	}
+	a.cancel(&cancelQuestion{
+		cancel: c, deadline: a.rt.now().Add(a.rt.config.TriggerTimeout),
+		answer: func(done persistence.Canceled, err error) {
+			if sender != nil {
+				a.rt.send(sender, cancelAnswer(m, done, err))
+			}
+		},
+	})
+}
+
+// Why a cancel is refused before the database was asked.
+var (
+	errCancelsPending = errors.New("too many cancels wait to be recorded: try again later")
+	errCancelStopping = errors.New("the pod is stopping: cancel on another one")
+)
+
+func (a *journal) cancel(q *cancelQuestion) {
+	switch {
+	case a.heir.flushing:
+		q.answer(persistence.Canceled{}, errCancelStopping)
+	case len(a.heir.cancels) >= cancelsPendingMax:
+		q.answer(persistence.Canceled{}, errCancelsPending)
+	default:
+		a.heir.cancels = append(a.heir.cancels, q)
+		a.askCancel(q)
+	}
+}
+
+func (a *journal) askCancel(q *cancelQuestion) {
+	if q.number != 0 {
+		return
+	}
+	q.number = ask(a.rt, a.self, "cancel_run", storeTimeout, func(ctx context.Context) (persistence.Canceled, error) {
+		return a.rt.ports.Store.CancelRun(ctx, q.cancel)
+	})
+}
+
+// onCanceled answers a cancel, or asks again: it is idempotent.
+func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
+	at := slices.IndexFunc(a.heir.cancels, func(q *cancelQuestion) bool { return q.number == m.number })
+	if at < 0 {
+		return
+	}
+	q := a.heir.cancels[at]
+	q.number = 0
+	again := errors.Is(m.err, persistence.ErrUnavailable) || errors.Is(m.err, persistence.ErrConflict) || m.value.Result == lifecycle.Busy
+	late := !q.deadline.IsZero() && a.rt.now().After(q.deadline) || q.gone != nil && q.gone()
+	if again && !late {
+		q.failures++
+		a.rt.after(a.rt.retryDelay(q.failures), a.self, &cancelAgain{ask: q})
+		return
+	}
+	a.heir.cancels = slices.Delete(a.heir.cancels, at, at+1)
+	q.answer(m.value, m.err)
+	a.rt.spread(m.value.Wake)
+	if a.heir.flushing {
+		a.flush()
+	}
+}
+
+func cancelAnswer(m *messages.CancelRun, done persistence.Canceled, err error) any {
+	refused := &messages.CancelRefused{RequestId: m.GetRequestId(), Run: m.GetRun()}
+	switch {
+	case err == nil:
+		return &messages.CancelRecorded{
+			RequestId: m.GetRequestId(), Run: m.GetRun(), State: done.State.String(), EndedBefore: done.Result == lifecycle.Stale,
+		}
+	case errors.Is(err, persistence.ErrRunNotFound):
+		refused.Code = messages.CancelRefused_CODE_UNKNOWN_RUN
+		refused.Remedy = "check the run id and the tenant"
+	case errors.Is(err, errCancelsPending):
+		refused.Code = messages.CancelRefused_CODE_OVERLOADED
+		refused.Remedy = err.Error()
+	case errors.Is(err, errCancelStopping):
+		refused.Code = messages.CancelRefused_CODE_STOPPING
+		refused.Remedy = err.Error()
+	default:
+		refused.Code = messages.CancelRefused_CODE_UNAVAILABLE
+		refused.Remedy = "ask again: " + err.Error()
+	}
+	return refused
+}
