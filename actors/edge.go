@@ -138,6 +138,12 @@ func (e *edge) stop() {
 	e.stopping = true
 }
 
+func (e *edge) isStopping() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopping
+}
+
 // end closes done, once.
 func (e *edge) end(err error) {
 	e.mu.Lock()

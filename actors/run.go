@@ -93,7 +93,7 @@ func (a *run) Receive(ctx actorContext) {
 	case *outcomeUnheard:
 		a.onUnheard()
 	case *stopping:
-		a.rt.guarded("run", func() { a.close(ErrLeaseLost) }) // unless it was ended for another cause
+		a.rt.guarded("run", func() { a.close(a.orphaned()) })
 	case *restarting, *stopped:
 	default:
 		a.rt.unknown("run", msg)
@@ -349,6 +349,14 @@ func (a *run) stopTimers() {
 		a.unheard()
 		a.unheard = nil
 	}
+}
+
+// orphaned is why the context of an attempt ends whose actor is stopped.
+func (a *run) orphaned() error {
+	if a.rt.edge.isStopping() {
+		return ErrStopping
+	}
+	return ErrLeaseLost
 }
 
 func (a *run) close(cause error) {

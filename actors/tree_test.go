@@ -1,0 +1,224 @@
+package actors
+
+import (
+	"context"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// update rewrites the files under docs/diagrams.
+func update() bool {
+	f := flag.Lookup("update")
+	return f != nil && f.Value.String() == "true"
+}
+
+var _ = flag.Bool("update", false, "rewrite the diagrams")
+
+// golden compares a printed diagram with its file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "../docs/diagrams/" + name
+	if update() {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "%s is out of date: run go test ./actors -update", path)
+}
+
+func TestSupervisionDiagram(t *testing.T) {
+	t.Parallel()
+	golden(t, "supervision.txt", SupervisionDiagram())
+}
+
+// TestLivingTree: what runs is what tree.go declares.
+func TestLivingTree(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		w.register(storetest.Single(), g.work(time.Minute))
+		p := w.start(Config{})
+		run := w.trigger(p, "single")
+		pass(5 * time.Second)
+		for parent, pid := range map[string]*PID{podName: p.rt.team.pod, "leader": p.rt.team.leader} {
+			var want []string
+			for _, m := range childrenOf(parent) {
+				want = append(want, m.name)
+			}
+			require.ElementsMatch(t, want, w.children(p, pid), "children of %s", parent)
+		}
+		of := w.children(p, p.rt.team.runs)
+		require.Len(t, of, 1)
+		require.True(t, strings.HasPrefix(of[0], run.String()), of[0])
+		require.True(t, memberNamed(of[0]).many)
+		w.completed(run)
+		pass(time.Second)
+		require.Empty(t, w.children(p, p.rt.team.runs), "a run actor ends with its task")
+	})
+}
+
+// TestEveryActorMayFail: each actor fails once while tasks run, and nothing is
+// lost, doubled or executed in more slots than there are.
+func TestEveryActorMayFail(t *testing.T) {
+	t.Parallel()
+	victims := []string{"journal", "runs", "pulse", "claimer", "intake", "leader", "timekeeper", "housekeeper", "feed", runName}
+	for _, m := range tree() {
+		require.Contains(t, append(victims, podName), m.name, "a victim for every actor")
+	}
+	for _, victim := range victims {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				g := newGauge()
+				w.register(storetest.Chain(4), g.work(30*time.Millisecond))
+				nap := storetest.Nap(3 * time.Second)
+				w.register(nap, g.work(30*time.Millisecond))
+				p := w.start(Config{Slots: 4, MaxLost: 10})
+				pass(4 * time.Second)
+				var runs []workflow.RunID
+				for range 4 {
+					for range 4 {
+						runs = append(runs, w.trigger(p, "chain4"))
+					}
+					runs = append(runs, w.trigger(p, nap.Name))
+					pass(45 * time.Millisecond)
+					w.strike(p, victim)
+					pass(10 * time.Millisecond)
+				}
+				w.completed(runs...)
+				require.LessOrEqual(t, g.peak, 4)
+				pass(time.Minute)
+				stats := p.Stats()
+				require.Equal(t, 4, stats.Free, "no slot leaks")
+				require.Zero(t, stats.Running)
+				require.Positive(t, stats.Restarts)
+				require.NoError(t, p.Err())
+				if victim != "runs" && victim != runName {
+					for key, n := range g.runs {
+						require.Equal(t, 1, n, "executions of %s", key)
+					}
+				}
+			})
+		})
+	}
+}
+
+// strike lets an actor fail; of the run actors, one.
+func (w *world) strike(p *Pod, victim string) {
+	if victim != runName {
+		kill(p, victim)
+		return
+	}
+	for _, name := range w.children(p, p.rt.team.runs) {
+		p.rt.send(p.System().NewLocalPID(p.rt.team.runs.GetId()+"/"+name), (*attemptTimeout)(nil))
+		return
+	}
+}
+
+// TestSupervisionGivesUp: an actor that fails too often ends the pod, which
+// says why, and hands back what it holds.
+func TestSupervisionGivesUp(t *testing.T) {
+	t.Parallel()
+	for _, victim := range []string{"journal", "claimer", "timekeeper", podName} {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				cause := make(chan error, 1)
+				w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+					<-ctx.Done()
+					cause <- context.Cause(ctx)
+					return Output{}, ctx.Err()
+				})
+				p := w.start(Config{})
+				pass(3 * time.Second)
+				w.trigger(p, "single")
+				pass(time.Second)
+				strikes := 0
+				for over := false; !over; {
+					kill(p, victim)
+					strikes++
+					select {
+					case <-p.Done():
+						over = true
+					case <-time.After(900 * time.Millisecond):
+					}
+					require.Less(t, strikes, 50)
+				}
+				require.ErrorIs(t, p.Err(), ErrSupervision)
+				if victim == "timekeeper" { // its failures are the leader's, too
+					require.Contains(t, p.Err().Error(), "leader")
+				} else {
+					require.Contains(t, p.Err().Error(), victim)
+				}
+				require.ErrorIs(t, <-cause, ErrStopping)
+				pods := w.store.Snapshot().Pods
+				require.Empty(t, pods, "its row is gone, and its task with it: %v", pods)
+			})
+		})
+	}
+}
+
+// stopMessages is the conversation of a stop, in the order of its stages.
+func stopMessages() []string {
+	return []string{
+		"DrainIntake", "IntakeDrained", "StopGranting", "StopClaiming", "ClaimingStopped", "DrainRuns", "EndAttempts",
+		"RunsDrained", "FlushJournal", "JournalFlushed", "Resign", "Resigned", "CloseFeed", "FeedClosed",
+	}
+}
+
+func TestStopKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		cause := make(chan error, 1)
+		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return Output{}, ctx.Err()
+		})
+		p := w.start(Config{StopGrace: 20 * time.Second})
+		pass(3 * time.Second)
+		run := w.trigger(p, "single")
+		pass(time.Second)
+		begun := time.Now()
+		require.NoError(t, p.Stop(t.Context()))
+		require.NoError(t, p.Err())
+		require.ErrorIs(t, <-cause, ErrStopping)
+		require.Equal(t, stopMessages(), w.sent.list(stopMessages()...))
+		took := time.Since(begun)
+		require.GreaterOrEqual(t, took, 20*time.Second)
+		require.Less(t, took, 21*time.Second)
+		require.Equal(t, "leave", w.faults.calls[len(w.faults.calls)-1])
+		renewed := slices.ContainsFunc(w.faults.calls, func(c string) bool { return strings.HasPrefix(c, "renew") })
+		require.True(t, renewed, "the pulse goes on during the grace")
+		tasks, err := w.store.Tasks(t.Context(), "", run)
+		require.NoError(t, err)
+		require.Zero(t, tasks[0].Lost, "what is handed back is not charged")
+		require.False(t, w.bus.Depose(), "nobody leads")
+		require.NoError(t, p.Stop(t.Context()), "stopping twice is safe")
+	})
+}
+
+func TestSecondStopEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Hour))
+		p := w.start(Config{})
+		w.trigger(p, "single")
+		pass(time.Second)
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.Stop(ctx), context.DeadlineExceeded)
+		require.Less(t, time.Since(begun), 4*time.Second)
+		require.Empty(t, w.store.Snapshot().Pods)
+	})
+}

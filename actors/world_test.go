@@ -1,0 +1,345 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/cluster/local"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/memory"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// body is a step function without its types.
+type body func(ctx context.Context, in Inputs) (Output, error)
+
+// world is a database and the pods on it, in a bubble of synctest: time is
+// virtual, and moves only when every goroutine waits.
+type world struct {
+	t         *testing.T
+	store     *memory.Store
+	bus       *local.Bus
+	functions map[int32]StepFunction
+	graphs    map[string]*workflow.Graph
+	pods      []*Pod
+
+	faults faulty         // in front of the store
+	stream cluster.Stream // of the pods to come
+	sent   sent           // what was sent to actors, in order
+	system *System        // of the pods to come; nil: one each
+	done   chan struct{}  // closed at the end: deaf functions return then
+}
+
+// inBubble runs a test in a world of its own.
+func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{Now: time.Now})
+		w := &world{
+			t: t, store: store, bus: local.NewBus(store), functions: map[int32]StepFunction{},
+			graphs: map[string]*workflow.Graph{}, done: make(chan struct{}),
+		}
+		w.faults.Store = store
+		defer func() {
+			close(w.done)
+			for _, p := range w.pods {
+				p.Kill()
+			}
+			require.Empty(t, snapshot.Check(store.Snapshot()))
+		}()
+		f(t, w)
+	})
+}
+
+// pass lets time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
+// register makes a workflow known, all of whose steps do the same.
+func (w *world) register(g *workflow.Graph, do body, change ...func(*StepFunction)) {
+	w.t.Helper()
+	numbers, err := w.store.RegisterDefinitions(w.t.Context(), []*workflow.Graph{g}, []string{DefaultQueue})
+	require.NoError(w.t, err)
+	w.graphs[g.Name] = g
+	for i, number := range numbers[0] {
+		if i >= len(g.Nodes) {
+			break
+		}
+		f := StepFunction{Workflow: g.Name, Step: g.Nodes[i].Name, Fingerprint: g.Nodes[i].Fingerprint, Call: do}
+		for _, c := range change {
+			c(&f)
+		}
+		w.functions[number] = f
+	}
+}
+
+func (w *world) evaluate(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
+	g := w.graphs[name]
+	switch {
+	case g == nil:
+		return workflow.Hash{}, nil, ErrUnknownWorkflow
+	case string(input) == "bad":
+		return workflow.Hash{}, nil, errors.New("the input is bad")
+	}
+	return g.Hash, nil, nil
+}
+
+func (w *world) start(config Config) *Pod {
+	w.t.Helper()
+	number := &atomic.Int64{}
+	p, err := Start(w.t.Context(), Options{
+		System: w.system,
+		Ports: Ports{
+			Store: &w.faults, Listener: w.bus, Stream: w.stream, Notifier: w.bus, Elector: w.bus.Elector(number.Load),
+		},
+		Functions: w.functions, Evaluate: w.evaluate, Config: config, Joined: number.Store,
+		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: actor.Unbounded()(), sent: &w.sent} },
+	})
+	require.NoError(w.t, err)
+	w.pods = append(w.pods, p)
+	return p
+}
+
+// trigger stores a run of a workflow.
+func (w *world) trigger(p *Pod, name string) workflow.RunID {
+	w.t.Helper()
+	answers, refused, err := p.Trigger(w.t.Context(), []persistence.Trigger{w.order(name)})
+	require.NoError(w.t, err)
+	require.Nil(w.t, refused)
+	return answers[0].Run
+}
+
+func (w *world) order(name string) persistence.Trigger {
+	return persistence.Trigger{Workflow: name, Definition: w.graphs[name].Hash, Tenant: "default", Input: []byte("{}")}
+}
+
+// ended waits for the end of a run, for at most an hour.
+func (w *world) ended(run workflow.RunID) persistence.RunRow {
+	w.t.Helper()
+	for range 3600 * 10 {
+		row, err := w.store.Run(w.t.Context(), "", run)
+		require.NoError(w.t, err)
+		if row.State.Terminal() {
+			return row
+		}
+		pass(100 * time.Millisecond)
+	}
+	require.FailNow(w.t, "the run does not end")
+	return persistence.RunRow{}
+}
+
+func (w *world) completed(runs ...workflow.RunID) {
+	w.t.Helper()
+	for _, run := range runs {
+		row := w.ended(run)
+		require.Equal(w.t, lifecycle.Completed, row.State, "%v: %s", run, row.Error)
+	}
+}
+
+// faulty is a store whose calls can be made to fail.
+type faulty struct {
+	persistence.Store
+
+	mu     sync.Mutex
+	before func(ctx context.Context, call string) error // fails a call; nil: none
+	after  func(call string) error                      // fails a call that was carried out
+	calls  []string
+}
+
+func (f *faulty) failBefore(g func(ctx context.Context, call string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = g
+}
+
+func (f *faulty) failAfter(g func(call string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.after = g
+}
+
+func through[T any](ctx context.Context, f *faulty, call string, do func() (T, error)) (T, error) {
+	f.mu.Lock()
+	before, after := f.before, f.after
+	f.calls = append(f.calls, call)
+	f.mu.Unlock()
+	var none T
+	if before != nil {
+		if err := before(ctx, call); err != nil {
+			return none, err
+		}
+	}
+	value, err := do()
+	if err == nil && after != nil {
+		if err := after(call); err != nil {
+			return none, err
+		}
+	}
+	return value, err
+}
+
+func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
+	return through(ctx, f, "trigger", func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch) })
+}
+
+func (f *faulty) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
+	return through(ctx, f, "claim", func() (persistence.Claimed, error) { return f.Store.ClaimTasks(ctx, r) })
+}
+
+func (f *faulty) RecordTransitions(ctx context.Context, r persistence.Record) (persistence.Recorded, error) {
+	return through(ctx, f, "record", func() (persistence.Recorded, error) { return f.Store.RecordTransitions(ctx, r) })
+}
+
+func (f *faulty) CancelRun(ctx context.Context, c persistence.Cancel) (persistence.Canceled, error) {
+	return through(ctx, f, "cancel", func() (persistence.Canceled, error) { return f.Store.CancelRun(ctx, c) })
+}
+
+func (f *faulty) RenewPod(ctx context.Context, r persistence.Renewal) (persistence.Renewed, error) {
+	return through(ctx, f, fmt.Sprintf("renew %d", r.Pod), func() (persistence.Renewed, error) { return f.Store.RenewPod(ctx, r) })
+}
+
+func (f *faulty) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, time.Time, error) {
+	type joined struct {
+		id  int64
+		now time.Time
+	}
+	j, err := through(ctx, f, "join", func() (joined, error) {
+		id, now, err := f.Store.JoinPod(ctx, info)
+		return joined{id, now}, err
+	})
+	return j.id, j.now, err
+}
+
+func (f *faulty) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	return through(ctx, f, "leave", func() (persistence.Wake, error) { return f.Store.LeavePod(ctx, pod) })
+}
+
+// outage makes every store call fail until the returned function is called.
+func (w *world) outage() (heal func()) {
+	w.faults.failBefore(func(context.Context, string) error { return persistence.ErrUnavailable })
+	return func() { w.faults.failBefore(nil) }
+}
+
+// sent is the messages that were put into mailboxes, by type, in order.
+type sent struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (s *sent) note(message any) {
+	if e, ok := message.(*actor.MessageEnvelope); ok {
+		message = e.Message
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names = append(s.names, strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", message), "*messages."), "*actors."))
+}
+
+// list returns those of the given names, in order, repetitions left out.
+func (s *sent) list(names ...string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted, seen := map[string]bool{}, map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
+	var list []string
+	for _, name := range s.names {
+		if wanted[name] && !seen[name] {
+			seen[name] = true
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// tapped is a mailbox that notes what is put into it.
+type tapped struct {
+	actor.Mailbox
+
+	sent *sent
+}
+
+func (m *tapped) PostUserMessage(message any) {
+	m.sent.note(message)
+	m.Mailbox.PostUserMessage(message)
+}
+
+// children asks a supervisor for the names of its children.
+func (w *world) children(p *Pod, of *PID) []string {
+	names := make(chan []string, 1)
+	p.rt.send(of, &listChildren{to: names})
+	return <-names
+}
+
+// kill makes an actor panic: every Receive fails on a message that is a nil
+// pointer.
+func kill(p *Pod, name string) {
+	team := &p.rt.team
+	victim := map[string]struct {
+		pid     *PID
+		message any
+	}{
+		podName:       {team.pod, (*stageDue)(nil)},
+		"journal":     {team.journal, (*cancelCall)(nil)},
+		"runs":        {team.runs, (*terminated)(nil)},
+		"pulse":       {team.pulse, (*pulseDue)(nil)},
+		"claimer":     {team.claimer, (*wakeDue)(nil)},
+		"intake":      {team.intake, (*intakePause)(nil)},
+		"leader":      {team.leader, (*campaignDue)(nil)},
+		"timekeeper":  {team.timekeeper, (*fireDue)(nil)},
+		"housekeeper": {team.housekeeper, (*houseDue)(nil)},
+		"feed":        {team.feed, (*streamWoke)(nil)},
+	}[name]
+	p.rt.send(victim.pid, victim.message)
+}
+
+// gauge counts the attempts under way whose context has not ended.
+type gauge struct {
+	mu   sync.Mutex
+	live map[context.Context]bool
+	peak int
+	runs map[string]int // executions by run and step
+}
+
+func newGauge() *gauge { return &gauge{live: map[context.Context]bool{}, runs: map[string]int{}} }
+
+// work is a step that takes a while, unless its context ends.
+func (g *gauge) work(d time.Duration) body {
+	return func(ctx context.Context, _ Inputs) (Output, error) {
+		g.mu.Lock()
+		g.live[ctx] = true
+		g.runs[AttemptFrom(ctx).Info().IdempotencyKey]++
+		n := 0
+		for c := range g.live {
+			if c.Err() == nil {
+				n++
+			}
+		}
+		g.peak = max(g.peak, n)
+		g.mu.Unlock()
+		defer func() {
+			g.mu.Lock()
+			delete(g.live, ctx)
+			g.mu.Unlock()
+		}()
+		select {
+		case <-ctx.Done():
+			return Output{}, context.Cause(ctx)
+		case <-time.After(d):
+			return Output{Payload: []byte("1")}, nil
+		}
+	}
+}
