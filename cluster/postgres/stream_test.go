@@ -170,6 +170,9 @@ func TestAnIdleStreamOutlivesTheSendersPatience(t *testing.T) {
 func TestAPublicationDroppedUnderTheStream(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
+	if w.count(t, "select current_setting('server_version_num')::int / 10000") >= 18 {
+		t.Skip("since PostgreSQL 18 the server only warns in its log and sends nothing: the sweep finds the work")
+	}
 	s := stream(t, w.adapter(t, 1))
 	w.exec(t, "drop publication "+pgx.Identifier{postgres.Publication(w.schema)}.Sanitize())
 	w.exec(t, enqueue, 100, 1)

@@ -108,7 +108,9 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error
 		if err != nil || exists {
 			return err
 		}
-		_, err = conn.Exec(ctx, "create database "+pgx.Identifier{name}.Sanitize())
+		// Whatever the cluster was made with, the engine needs UTF8.
+		_, err = conn.Exec(ctx, "create database "+pgx.Identifier{name}.Sanitize()+
+			" template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'")
 		return err
 	})
 	if err != nil {
