@@ -86,7 +86,7 @@ func openTemporary(ctx context.Context, owner account) (*folder, error) {
 			return nil, fmt.Errorf("create the data folder: %w", err)
 		}
 		f, err := takeFolder(ctx, path, owner)
-		if errors.Is(err, errFolderTaken) {
+		if errors.Is(err, errFolderTaken) || errors.Is(err, os.ErrNotExist) {
 			continue // another process's sweep saw it before the lock was ours, and removes it
 		}
 		if err != nil {
@@ -110,11 +110,25 @@ func takeFolder(ctx context.Context, path string, owner account) (*folder, error
 	if err != nil {
 		return nil, fmt.Errorf("lock the data folder %s: %w", path, err)
 	}
+	if !stands(lock) {
+		return nil, errors.Join(errFolderTaken, lock.Close())
+	}
 	f := &folder{path: path, lock: lock, owner: owner}
 	if err := f.endLeftover(ctx); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return f, nil
+}
+
+// stands reports whether a locked file is still in its folder: a sweep that
+// locked it before may have removed both.
+func stands(lock *os.File) bool {
+	held, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(lock.Name())
+	return err == nil && os.SameFile(held, there)
 }
 
 // sweepTemporary removes the temporary folders of dead processes. What cannot
