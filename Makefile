@@ -53,7 +53,7 @@ fuzz: ## every fuzz target in turn, TIME=30s each
 
 chaos: ## faults on pods and PostgreSQL under load, ≈ 6 min, and a table of what was measured
 	@mkdir -p bin; rm -f bin/chaos.txt; TROUPE_CHAOS=full TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos.txt \
-		$(GO) test -count=1 -timeout 30m ./internal/chaos; failed=$$?; \
+		$(GO) test -count=1 -parallel 1 -timeout 30m ./internal/chaos; failed=$$?; \
 	printf '\n| scoreboard | fault | measured |\n|---|---|---|\n'; cat bin/chaos.txt; exit $$failed
 
 bench: ## every benchmark, COUNT=10 times, for benchstat

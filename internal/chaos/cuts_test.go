@@ -18,6 +18,7 @@ import (
 // F25: answers of the server are lost on the way, those to COMMIT among them:
 // the pods cannot know what was stored, and ask again.
 func TestAnswersAreLost(t *testing.T) {
+	t.Parallel()
 	unlessShort(t)
 	direct := pgtest.Database(t)
 	way := openWay(t, direct)

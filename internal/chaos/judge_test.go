@@ -39,6 +39,7 @@ type story struct{ started, completed, failed, lost, released, retried, timedOut
 func (y *yard) settle() verdict {
 	y.t.Helper()
 	for _, p := range y.alive() {
+		y.awaitReady(p)
 		p.tell("quiet")
 	}
 	for _, p := range y.alive() {

@@ -30,6 +30,7 @@ func newServerYard(t *testing.T, callers int) (*yard, *pgdev.Server) {
 // F21: the server stops as if it crashed, and comes back, in the middle of the
 // load.
 func TestPostgresStopsImmediately(t *testing.T) {
+	t.Parallel()
 	y, server := newServerYard(t, 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
@@ -49,6 +50,7 @@ func TestPostgresStopsImmediately(t *testing.T) {
 
 // F20: the same with a fast restart.
 func TestPostgresRestartsFast(t *testing.T) {
+	t.Parallel()
 	y, server := newServerYard(t, 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
@@ -61,6 +63,7 @@ func TestPostgresRestartsFast(t *testing.T) {
 
 // F06: all pods and the server are killed, and started again.
 func TestEverythingIsKilled(t *testing.T) {
+	t.Parallel()
 	y, server := newServerYard(t, 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
@@ -82,6 +85,7 @@ func TestEverythingIsKilled(t *testing.T) {
 
 // F19: the engine's sessions are ended ten times a second.
 func TestBackendKillStorm(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, brisk(), 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
@@ -103,6 +107,7 @@ func TestBackendKillStorm(t *testing.T) {
 
 // F29: somebody holds every connection that the server gives.
 func TestConnectionsAreGone(t *testing.T) {
+	t.Parallel()
 	unlessShort(t)
 	server := pgtest.Server(t, map[string]string{"max_connections": "60", "max_wal_senders": "6"})
 	url, err := server.CreateDatabase(t.Context(), "chaos")

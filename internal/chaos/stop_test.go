@@ -12,6 +12,7 @@ import (
 // F12: a pod that is told to stop finishes what it executes, exits with 0, and
 // nothing is executed again.
 func TestSIGTERMDrains(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, brisk(), 8)
 	pods := y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
@@ -31,6 +32,7 @@ func TestSIGTERMDrains(t *testing.T) {
 // F13: what does not finish within the grace is handed back uncharged, and a
 // peer has it at once.
 func TestSIGTERMOverrun(t *testing.T) {
+	t.Parallel()
 	tune := brisk()
 	tune.Grace = 300 * time.Millisecond
 	tune.Slots = 8
@@ -62,6 +64,7 @@ func TestSIGTERMOverrun(t *testing.T) {
 
 // A second signal does not wait for the grace.
 func TestTwoSIGINTs(t *testing.T) {
+	t.Parallel()
 	tune := brisk()
 	tune.Grace = time.Minute
 	y := newYard(t, tune, 0)
@@ -84,6 +87,7 @@ func TestTwoSIGINTs(t *testing.T) {
 
 // F15: all pods are replaced in turn under load.
 func TestRollingDeploy(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, brisk(), 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()

@@ -82,6 +82,7 @@ type pod struct {
 	stdin   io.WriteCloser
 	lines   chan string
 	ended   chan struct{} // closed once the process has been waited for
+	ready   bool          // it has said so, and the test has heard
 }
 
 // spawn starts a pod under a name; it is not ready yet.
@@ -132,9 +133,18 @@ func (y *yard) start(names ...string) []*pod {
 		pods[i] = y.spawn(name)
 	}
 	for _, p := range pods {
-		y.hear(p, "ready")
+		y.awaitReady(p)
 	}
 	return pods
+}
+
+// awaitReady waits until a pod serves, unless it was heard before.
+func (y *yard) awaitReady(p *pod) {
+	y.t.Helper()
+	if !p.ready {
+		y.hear(p, "ready")
+		p.ready = true
+	}
 }
 
 func (y *yard) alive() []*pod {
