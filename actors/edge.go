@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 // edge is what goroutines of the embedder and the actors of one pod share. It
 // is safe for concurrent use, and nothing in it blocks.
 type edge struct {
-	permits  chan struct{} // one per call that may wait to be stored
+	permits  chan struct{} // one per trigger of a call that may wait to be stored
+	turn     chan struct{} // who holds its token takes permits
 	up       chan struct{} // closed when the actors run for the first time
 	done     chan struct{} // closed when the pod has ended
 	onJoined func(number int64)
@@ -38,8 +40,41 @@ type watcher struct{ hints chan struct{} }
 
 func newEdge(pending int, onJoined func(int64)) *edge {
 	return &edge{
-		permits: make(chan struct{}, pending), up: make(chan struct{}), done: make(chan struct{}), onJoined: onJoined,
+		permits: make(chan struct{}, pending), turn: make(chan struct{}, 1), up: make(chan struct{}), done: make(chan struct{}), onJoined: onJoined,
 		watchers: map[workflow.RunID]map[*watcher]struct{}{},
+	}
+}
+
+// admit waits for room for n triggers. release gives it back.
+func (e *edge) admit(ctx context.Context, n int) (release func(), err error) {
+	taken := 0
+	release = func() {
+		for range taken {
+			<-e.permits
+		}
+	}
+	if err := e.enter(ctx, e.turn); err != nil {
+		return nil, err
+	}
+	defer func() { <-e.turn }()
+	for taken < min(n, cap(e.permits)) {
+		if err := e.enter(ctx, e.permits); err != nil {
+			release()
+			return nil, err
+		}
+		taken++
+	}
+	return release, nil
+}
+
+func (e *edge) enter(ctx context.Context, room chan<- struct{}) error {
+	select {
+	case room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-e.done:
+		return errEnded
 	}
 }
 

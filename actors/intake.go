@@ -136,7 +136,7 @@ func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 }
 
 // accept takes a question in, unless there is no room. Calls from the edge
-// hold a permit each, so only messages can find it full.
+// hold permits for what they ask, so only messages can find it full.
 func (a *intake) accept(q *question) {
 	if q.taken != nil && q.taken() {
 		return
@@ -144,7 +144,7 @@ func (a *intake) accept(q *question) {
 	switch {
 	case a.heir.stopping:
 		q.answer(triggerAnswers{refused: refuse(Stopping, "", "the pod is stopping: trigger on another one")})
-	case a.heir.rows+len(q.triggers) > a.rt.config.IntakePending+persistence.TriggerBatchMax:
+	case q.taken == nil && a.heir.rows >= a.rt.config.IntakePending:
 		q.answer(triggerAnswers{refused: refuse(Overloaded, "", "too many triggers wait to be stored: try again later")})
 	default:
 		a.heir.waiting = append(a.heir.waiting, q)

@@ -50,14 +50,11 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 		t.Run = p.rt.newRunID()
 		bytes += triggerBytes(t)
 	}
-	select {
-	case p.rt.edge.permits <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	case <-p.Done():
-		return nil, nil, errEnded
+	release, err := p.rt.edge.admit(ctx, len(triggers))
+	if err != nil {
+		return nil, nil, err
 	}
-	defer func() { <-p.rt.edge.permits }()
+	defer release()
 	call := &triggerCall{ask: &question{triggers: triggers, bytes: bytes, gone: func() bool { return ctx.Err() != nil }}}
 	a, err := converse(ctx, p, p.rt.team.intake, call, func(answer func(triggerAnswers), taken func() bool) {
 		call.ask.answer, call.ask.taken = answer, taken

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,6 +306,8 @@ func kill(p *Pod, name string) {
 	}[name]
 	p.rt.send(victim.pid, victim.message)
 }
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // gauge counts the attempts under way whose context has not ended.
 type gauge struct {

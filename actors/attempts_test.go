@@ -1,0 +1,216 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// nasty is an error whose methods panic.
+type nasty struct{}
+
+func (nasty) Error() string { panic("no text") }
+
+func (nasty) Is(error) bool { panic("no identity") }
+
+func (nasty) As(any) bool { panic("no type") }
+
+// TestBadStepFunctions: whatever a function does, its attempt fails with a
+// class and a text, and the pod goes on.
+func TestBadStepFunctions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do     body
+		class  string
+		text   string
+		change func(*StepFunction)
+	}{
+		"error":     {do: func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no stock") }, text: "no stock"},
+		"classed":   {do: func(context.Context, Inputs) (Output, error) { return Output{}, WithClass("stock", errors.New("none")) }, class: "stock", text: "none"},
+		"panic":     {do: func(context.Context, Inputs) (Output, error) { panic("boom") }, class: classPanic, text: "panic: boom"},
+		"panic nil": {do: func(context.Context, Inputs) (Output, error) { panic(nil) }, class: classPanic, text: "panic"},
+		"goexit":    {do: func(context.Context, Inputs) (Output, error) { goruntime.Goexit(); return Output{}, nil }, class: classPanic, text: "Goexit"},
+		"nil pointer": {do: func(context.Context, Inputs) (Output, error) {
+			var p *persistence.Trigger
+			return Output{Payload: p.Input}, nil
+		}, class: classPanic, text: "nil pointer"},
+		"channel closed twice": {do: func(context.Context, Inputs) (Output, error) {
+			c := make(chan int)
+			close(c)
+			close(c)
+			return Output{}, nil
+		}, class: classPanic, text: "close of closed channel"},
+		"text of 10 MB": {do: func(context.Context, Inputs) (Output, error) {
+			return Output{}, errors.New("long" + strings.Repeat("x\x00", 5<<20))
+		}, text: "longx"},
+		"error that panics": {do: func(context.Context, Inputs) (Output, error) { return Output{}, nasty{} }, class: classPanic, text: "panic"},
+		"retry rule that panics": {
+			do: func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no stock") }, class: classPanic, text: "no rule",
+			change: func(f *StepFunction) {
+				f.Options.Retry = workflow.RetryPolicy{Attempts: 3, First: time.Second, Factor: 2, Cap: time.Minute}
+				f.RetryIf = func(error) bool { panic("no rule") }
+			},
+		},
+		"output too large": {do: func(context.Context, Inputs) (Output, error) {
+			return Output{Payload: make([]byte, 1<<20+1)}, nil
+		}, class: classTooLarge, text: "1048577 bytes"},
+		"attempt timeout": {
+			do: newGauge().work(time.Hour), class: classTimedOut, text: ErrAttemptTimeout.Error(),
+			change: func(f *StepFunction) { f.Options.AttemptTimeout = time.Second },
+		},
+		"heartbeat timeout": {
+			do: newGauge().work(time.Hour), class: classTimedOut, text: ErrHeartbeatTimeout.Error(),
+			change: func(f *StepFunction) { f.Options.HeartbeatLimit = time.Second },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				change := c.change
+				if change == nil {
+					change = func(*StepFunction) {}
+				}
+				w.register(storetest.Single(), c.do, change)
+				w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
+				p := w.start(Config{Slots: 1})
+				row := w.ended(w.trigger(p, "single"))
+				require.Equal(t, lifecycle.Failed, row.State)
+				require.Equal(t, c.class, row.Class)
+				require.Contains(t, row.Error, c.text)
+				require.Less(t, len(row.Error), 9<<10)
+				require.NotContains(t, row.Error, "\x00")
+				w.completed(w.trigger(p, "chain2"))
+				require.Zero(t, p.Stats().Restarts, "no actor failed")
+			})
+		})
+	}
+}
+
+func TestHeartbeatKeepsAnAttemptAlive(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+			for range 10 {
+				pass(900 * time.Millisecond)
+				if err := AttemptFrom(ctx).Heartbeat([]byte("half")); err != nil {
+					return Output{}, err
+				}
+			}
+			return Output{}, nil
+		}, func(f *StepFunction) { f.Options.HeartbeatLimit = time.Second })
+		w.completed(w.trigger(w.start(Config{}), "single"))
+	})
+}
+
+// TestDeafFunctions: a function that ignores the end of its context gives up
+// its slot, up to a limit, and the slot comes back when it returns.
+func TestDeafFunctions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		release := make(chan struct{})
+		w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) {
+			<-release
+			return Output{}, nil
+		}, func(f *StepFunction) { f.Options.AttemptTimeout = time.Second })
+		p := w.start(Config{Slots: 3, StuckMax: 1})
+		first, second := w.trigger(p, "single"), w.trigger(p, "single")
+		for _, run := range []workflow.RunID{first, second} {
+			row := w.ended(run)
+			require.Equal(t, classTimedOut, row.Class)
+		}
+		pass(time.Second)
+		stats := p.Stats()
+		require.Equal(t, 2, stats.Stuck)
+		require.Equal(t, 2, stats.Free, "one slot was given up, the other is in use")
+		close(release)
+		pass(time.Second)
+		stats = p.Stats()
+		require.Zero(t, stats.Stuck)
+		require.Equal(t, 3, stats.Free)
+		require.Empty(t, w.children(p, p.rt.team.runs), "no run actor is left")
+	})
+}
+
+// TestCancelGrace: a running task learns of the cancel; one that is deaf to it
+// is fenced after the grace, and gives up its slot.
+func TestCancelGrace(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		release, causes := make(chan struct{}), make(chan error, 1)
+		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return Output{}, ctx.Err()
+		})
+		w.register(storetest.Chain(2), func(context.Context, Inputs) (Output, error) {
+			<-release
+			return Output{}, nil
+		})
+		p := w.start(Config{Slots: 2})
+		polite, deaf := w.trigger(p, "single"), w.trigger(p, "chain2")
+		pass(time.Second)
+		begun := time.Now()
+		for _, run := range []workflow.RunID{polite, deaf} {
+			_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: 30 * time.Second})
+			require.NoError(t, err)
+		}
+		require.ErrorIs(t, <-causes, ErrCanceled)
+		require.Equal(t, lifecycle.Canceled, w.ended(polite).State)
+		require.Less(t, time.Since(begun), time.Second)
+		require.Equal(t, lifecycle.Canceled, w.ended(deaf).State)
+		require.GreaterOrEqual(t, time.Since(begun), 30*time.Second)
+		pass(15 * time.Second)
+		stats := p.Stats()
+		require.Equal(t, 1, stats.Stuck)
+		require.Equal(t, 2, stats.Free, "its slot was given up")
+		close(release)
+		pass(time.Second)
+		require.Equal(t, 2, p.Stats().Free)
+		require.Zero(t, p.Stats().Stuck)
+	})
+}
+
+// TestLeaseLost: a pod that cannot renew ends its contexts before the lease
+// does, records nothing, and goes on when it can again.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		causes := make(chan error, 10)
+		calls := 0
+		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+			if calls++; calls > 1 {
+				return Output{}, nil
+			}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return Output{}, ctx.Err()
+		})
+		p := w.start(Config{})
+		run := w.trigger(p, "single")
+		pass(6 * time.Second)
+		heal := w.outage()
+		begun := time.Now()
+		require.ErrorIs(t, <-causes, ErrLeaseLost)
+		require.Less(t, time.Since(begun), 15*time.Second)
+		require.False(t, p.Stats().Ready)
+		pass(time.Minute)
+		heal()
+		w.completed(run)
+		require.Equal(t, int64(1), p.Stats().Pod, "a late pod that nobody declared dead goes on")
+		require.True(t, p.Stats().Ready)
+		tasks, err := w.store.Tasks(t.Context(), "", run)
+		require.NoError(t, err)
+		require.Zero(t, tasks[0].Lost, "nobody took it over: no loss")
+		require.Zero(t, p.Stats().Restarts, "a database that is away is no failure of an actor")
+	})
+}

@@ -1,0 +1,225 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// TestUnknownOutcomes: calls that were carried out and then fail are made
+// again, and nothing is lost or doubled.
+func TestUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"trigger", "claim", "record", "cancel"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				g := newGauge()
+				w.register(storetest.Diamond(), g.work(30*time.Millisecond))
+				w.register(storetest.Single(), g.work(time.Hour))
+				p := w.start(Config{Slots: 4})
+				failed := 0
+				calls := 0
+				w.faults.failAfter(func(name string) error {
+					if name != call {
+						return nil
+					}
+					if calls++; calls%2 == 1 {
+						failed++
+						return persistence.ErrUnavailable
+					}
+					return nil
+				})
+				var runs []workflow.RunID
+				for range 12 {
+					runs = append(runs, w.trigger(p, "diamond"))
+				}
+				w.completed(runs...)
+				canceled := w.trigger(p, "single")
+				pass(time.Second)
+				_, err := p.Cancel(t.Context(), persistence.Cancel{Run: canceled, Tenant: "default", By: "test", Grace: time.Second})
+				require.NoError(t, err)
+				require.Equal(t, lifecycle.Canceled, w.ended(canceled).State)
+				require.Positive(t, failed)
+				for key, n := range g.runs {
+					require.Equal(t, 1, n, "executions of %s", key)
+				}
+				require.Len(t, w.store.Snapshot().Runs, len(runs)+1, "no run is doubled")
+				require.LessOrEqual(t, g.peak, 4)
+				pass(time.Second)
+				require.Equal(t, 4, p.Stats().Free)
+			})
+		})
+	}
+}
+
+// TestRestartDuringUnknownOutcome: the actor that waits for the outcome fails,
+// and the next incarnation asks under the same id.
+func TestRestartDuringUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for call, actor := range map[string]string{"trigger": "intake", "claim": "claimer", "record": "journal", "cancel": "journal"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				g := newGauge()
+				w.register(storetest.Chain(3), g.work(10*time.Second))
+				p := w.start(Config{})
+				struck := false
+				w.faults.failAfter(func(name string) error {
+					if name != call || struck {
+						return nil
+					}
+					struck = true
+					kill(p, actor)
+					pass(10 * time.Millisecond)
+					return persistence.ErrUnavailable
+				})
+				run := w.trigger(p, "chain3")
+				if call == "cancel" {
+					_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
+					require.NoError(t, err)
+					require.Equal(t, lifecycle.Canceled, w.ended(run).State)
+				} else {
+					w.completed(run)
+					require.Len(t, g.runs, 3)
+				}
+				require.True(t, struck)
+				for key, n := range g.runs {
+					require.Equal(t, 1, n, "executions of %s", key)
+				}
+				require.Equal(t, int64(1), p.Stats().Restarts)
+			})
+		})
+	}
+}
+
+// TestDeadPodJoinsAgain: a pod that was declared dead goes on under another
+// number, ends what it executes, and still answers who waits.
+func TestDeadPodJoinsAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		causes := make(chan error, 10)
+		w.register(storetest.Chain(2), func(ctx context.Context, in Inputs) (Output, error) {
+			output, err := g.work(10*time.Second)(ctx, in)
+			if err != nil {
+				causes <- err
+			}
+			return output, err
+		})
+		p := w.start(Config{})
+		pass(3 * time.Second)
+		run := w.trigger(p, "chain2")
+		probe := newProbe(w, p.System())
+		probe.ask(p, &messages.AwaitRun{RequestId: "r", Run: run[:]})
+		pass(time.Second)
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "renew 1" {
+				return persistence.ErrPodDead
+			}
+			return nil
+		})
+		require.ErrorIs(t, <-causes, ErrLeaseLost)
+		w.completed(run)
+		answer := probe.next()
+		require.Equal(t, "completed", answer.(*messages.RunEnded).GetState())
+		require.Equal(t, int64(2), p.Stats().Pod)
+		require.True(t, p.Stats().Leading, "its old term does not stand in its way")
+		require.NoError(t, p.Err())
+		w.completed(w.trigger(p, "chain2"))
+		require.Equal(t, p.rt.config.Slots, p.Stats().Free)
+	})
+}
+
+// TestStopWhileJoiningAgain: a stop does not wait for a database that is away,
+// and leaves no row behind when it comes back in time.
+func TestStopWhileJoiningAgain(t *testing.T) {
+	t.Parallel()
+	for _, back := range []bool{false, true} {
+		t.Run(fmt.Sprintf("back %v", back), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(time.Hour))
+				p := w.start(Config{})
+				w.trigger(p, "single")
+				w.faults.failBefore(func(ctx context.Context, call string) error {
+					switch {
+					case strings.HasPrefix(call, "renew"):
+						return persistence.ErrPodDead
+					case call == "join" && back:
+						pass(2 * time.Second)
+						return nil
+					case call == "join":
+						<-ctx.Done()
+						return persistence.ErrUnavailable
+					}
+					return nil
+				})
+				for w.sentCount("PodDied") == 0 {
+					pass(time.Second)
+				}
+				pass(500 * time.Millisecond)
+				begun := time.Now()
+				require.NoError(t, p.Stop(t.Context()))
+				require.Less(t, time.Since(begun), 6*time.Second)
+				for _, pod := range w.store.Snapshot().Pods {
+					require.NotEqual(t, int64(2), pod.ID, "the new row is deleted")
+				}
+			})
+		})
+	}
+}
+
+func (w *world) sentCount(name string) int { return len(w.sent.list(name)) } // 0 or 1
+
+// TestDeadDuringStop: nothing can be recorded any more, so the stop does not
+// wait for it.
+func TestDeadDuringStop(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		causes := make(chan error, 1)
+		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return Output{}, ctx.Err()
+		})
+		p := w.start(Config{StopGrace: time.Hour})
+		w.trigger(p, "single")
+		pass(6 * time.Second)
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if strings.HasPrefix(call, "renew") || call == "record" {
+				return persistence.ErrPodDead
+			}
+			return nil
+		})
+		begun := time.Now()
+		require.NoError(t, p.Stop(t.Context()))
+		require.Less(t, time.Since(begun), 10*time.Second)
+		require.ErrorIs(t, <-causes, ErrLeaseLost)
+	})
+}
+
+// TestOutageDuringStop: every stage has a limit.
+func TestOutageDuringStop(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Hour))
+		p := w.start(Config{StopGrace: 5 * time.Second})
+		w.trigger(p, "single")
+		pass(time.Second)
+		w.outage()
+		begun := time.Now()
+		require.NoError(t, p.Stop(t.Context()))
+		require.Less(t, time.Since(begun), 40*time.Second)
+	})
+}
