@@ -3,7 +3,7 @@
 // [Migrate] applies the numbered files of sql/ that the schema does not have
 // yet, one transaction each, under an advisory lock: running it twice, from
 // two processes, or again after it was killed is safe. There is no way down.
-// [Status] only looks.
+// [Status] only looks, and [Check] says whether an engine can work.
 //
 // Every name carries the schema, so that several schemas of one database never
 // meet; the publication is called <schema>_wake.

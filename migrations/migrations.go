@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -31,8 +30,12 @@ var (
 	ErrNewer = errors.New("the schema is newer than this program")
 	// ErrServer: this server or database cannot hold the tables.
 	ErrServer = errors.New("unsuitable database")
-	// ErrForeign: the schema has tables that are not troupe's.
+	// ErrForeign: the schema has objects that are not troupe's.
 	ErrForeign = errors.New("the schema belongs to something else")
+	// ErrBehind: the schema lacks migrations that this program needs.
+	ErrBehind = errors.New("the schema is not up to date")
+	// ErrRights: the role lacks a right on the database or the schema.
+	ErrRights = errors.New("the role lacks a right")
 )
 
 //go:embed sql/*.sql
@@ -60,7 +63,7 @@ type migration struct {
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (Report, error) {
 	var report Report
 	err := withSession(ctx, pool, schema, func(s *session) error {
-		if err := s.suitable(ctx); err != nil {
+		if err := s.look(ctx, s.suitable); err != nil {
 			return err
 		}
 		applied, err := s.apply(ctx)
@@ -94,6 +97,26 @@ func Status(ctx context.Context, pool *pgxpool.Pool, schema string) (Report, err
 	return report, nil
 }
 
+// Check returns why an engine cannot work on the schema, with the remedy, or
+// nil. It changes nothing.
+func Check(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	err := withSession(ctx, pool, schema, func(s *session) error {
+		if err := s.look(ctx, s.suitable); err != nil {
+			return err
+		}
+		report, err := s.report(ctx)
+		if err != nil || report.Version == report.Latest {
+			return err
+		}
+		return fmt.Errorf("%w: it is at version %d, this program needs %d: run `troupe migrate up` or migrations.Migrate first",
+			ErrBehind, report.Version, report.Latest)
+	})
+	if err != nil {
+		return fmt.Errorf("check schema %s: %w", schema, err)
+	}
+	return nil
+}
+
 // session is one connection while it migrates one schema.
 type session struct {
 	conn       *pgx.Conn
@@ -115,9 +138,24 @@ func withSession(ctx context.Context, pool *pgxpool.Pool, schema string, use fun
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Release()
-	return use(&session{
+	return advise(use(&session{
 		conn: conn.Conn(), schema: schema, quoted: pgx.Identifier{schema}.Sanitize(), migrations: migrations,
-	})
+	}))
+}
+
+// advise adds the remedy to errors of the server that any statement may meet.
+func advise(err error) error {
+	switch {
+	case err == nil || errors.Is(err, ErrRights):
+		return err
+	case hasCode(err, codeNoRight):
+		return fmt.Errorf("%w: %w: use the role that owns the schema,"+
+			" or grant this one usage on the schema and all rights on its tables and sequences", ErrRights, err)
+	case hasCode(err, codeLockTimeout):
+		return fmt.Errorf("%w: somebody holds a lock for longer than %s: try again once they are done (what was finished stays)",
+			err, lockTimeout)
+	}
+	return err
 }
 
 // load reads the embedded files in the order of their numbers.
@@ -147,113 +185,14 @@ func (s *session) latest() int { return s.migrations[len(s.migrations)-1].versio
 
 func (s *session) fill(sql string) string { return strings.ReplaceAll(sql, "{schema}", s.quoted) }
 
-// apply runs the migrations that are missing.
-func (s *session) apply(ctx context.Context) ([]string, error) {
-	var applied []string
-	if err := s.step(ctx, s.prepare); err != nil {
-		return nil, err
+// version returns the schema's version; 0 means that it has none yet.
+func (s *session) version(ctx context.Context, tx pgx.Tx) (int, error) {
+	ours, err := s.versioned(ctx, tx)
+	if err != nil || !ours {
+		return 0, err
 	}
-	for _, m := range s.migrations {
-		did := false
-		err := s.step(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			var err error
-			did, err = s.applyOne(ctx, tx, m)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("migration %s: %w", m.name, err)
-		}
-		if did {
-			applied = append(applied, m.name)
-		}
-	}
-	return applied, nil
-}
-
-// step runs one transaction under the lock that keeps two migrations apart. A
-// client that is killed leaves nothing behind: the server rolls back.
-func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	const settings = `set local search_path = pg_catalog; set local lock_timeout = '10s'`
-	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, settings); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, s.lockKey()); err != nil {
-			return fmt.Errorf("wait for another migration of this schema: %w", err)
-		}
-		return do(ctx, tx)
-	})
-}
-
-func (s *session) lockKey() int64 {
-	h := fnv.New64a()
-	h.Write([]byte("troupe migrate\x00" + s.schema))
-	return int64(h.Sum64())
-}
-
-// prepare makes the schema and the table of versions.
-func (s *session) prepare(ctx context.Context, tx pgx.Tx) error {
-	var schemaExists, versioned bool
-	err := tx.QueryRow(ctx, `select to_regnamespace($1) is not null, to_regclass($2) is not null`,
-		s.quoted, s.quoted+".schema_version").Scan(&schemaExists, &versioned)
-	if err != nil || versioned {
-		return err
-	}
-	if err := s.foreign(ctx, tx); err != nil {
-		return err
-	}
-	if !schemaExists {
-		_, err := tx.Exec(ctx, s.fill(`create schema {schema}`))
-		if hasCode(err, "42501") {
-			return fmt.Errorf("%w: this role may not create the schema %s: grant create on the database to it,"+
-				" or create the schema with it as the owner", ErrServer, s.schema)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err = tx.Exec(ctx, s.fill(`create table {schema}.schema_version (
-		version    integer primary key,
-		name       text not null,
-		applied_at timestamptz not null default clock_timestamp()
-	)`))
-	return err
-}
-
-// foreign refuses a schema in which somebody else's tables are.
-func (s *session) foreign(ctx context.Context, tx pgx.Tx) error {
-	const query = `select relname from pg_class where relnamespace = to_regnamespace($1) and relkind in ('r', 'p', 'v', 'm', 'f', 'S')
-		order by relname limit 1`
-	var name string
-	switch err := tx.QueryRow(ctx, query, s.quoted).Scan(&name); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("%w: %s holds %q, which is not troupe's: name a schema of troupe's own", ErrForeign, s.schema, name)
-}
-
-func (s *session) applyOne(ctx context.Context, tx pgx.Tx, m migration) (bool, error) {
-	current, err := s.version(ctx, tx)
-	if err != nil || current >= m.version {
-		return false, err
-	}
-	if _, err := tx.Exec(ctx, s.fill(m.sql)); err != nil {
-		return false, err
-	}
-	_, err = tx.Exec(ctx, s.fill(`insert into {schema}.schema_version (version, name) values ($1, $2)`), m.version, m.name)
-	return err == nil, err
-}
-
-// querier is a connection or a transaction.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-func (s *session) version(ctx context.Context, on querier) (int, error) {
 	var version int
-	err := on.QueryRow(ctx, s.fill(`select coalesce(max(version), 0) from {schema}.schema_version`)).Scan(&version)
+	err = tx.QueryRow(ctx, s.fill(`select coalesce(max(version), 0) from {schema}.schema_version`)).Scan(&version)
 	if err != nil {
 		return 0, err
 	}
@@ -264,26 +203,60 @@ func (s *session) version(ctx context.Context, on querier) (int, error) {
 	return version, nil
 }
 
+// versioned reports whether the schema has the table of versions. Other
+// programs have one of that name, too: such a schema is theirs.
+func (s *session) versioned(ctx context.Context, tx pgx.Tx) (bool, error) {
+	const query = `select count(*), count(*) filter (where (attname, atttypid) in
+			(('version', 'integer'::regtype), ('name', 'text'::regtype), ('applied_at', 'timestamptz'::regtype)))
+		from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+		where n.nspname = $1 and c.relname = 'schema_version' and a.attnum > 0 and not a.attisdropped`
+	var columns, ours int
+	if err := tx.QueryRow(ctx, query, s.schema).Scan(&columns, &ours); err != nil {
+		return false, err
+	}
+	if columns > 0 && ours != 3 {
+		return false, s.refuse("schema_version")
+	}
+	return columns > 0, nil
+}
+
+func (s *session) refuse(name string) error {
+	return fmt.Errorf("%w: %s holds %q, which is not troupe's: name a schema of troupe's own", ErrForeign, s.schema, name)
+}
+
+// look runs reads in one transaction that names nothing but by the catalog.
+func (s *session) look(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `set local search_path = pg_catalog`); err != nil {
+			return err
+		}
+		return read(ctx, tx)
+	})
+}
+
 func (s *session) report(ctx context.Context) (Report, error) {
 	r := Report{Schema: s.schema, Latest: s.latest()}
-	var versioned bool
-	err := s.conn.QueryRow(ctx, `select to_regclass($1) is not null`, s.quoted+".schema_version").Scan(&versioned)
-	if err != nil {
-		return r, err
-	}
-	if versioned {
-		if r.Version, err = s.version(ctx, s.conn); err != nil {
-			return r, err
+	err := s.look(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		if r.Version, err = s.version(ctx, tx); err != nil {
+			return err
 		}
-	}
-	for _, m := range s.migrations {
-		if m.version > r.Version {
-			r.Pending = append(r.Pending, m.name)
+		for _, m := range s.migrations {
+			if m.version > r.Version {
+				r.Pending = append(r.Pending, m.name)
+			}
 		}
-	}
-	r.Publication, err = s.published(ctx)
+		r.Publication, err = s.published(ctx, tx)
+		return err
+	})
 	return r, err
 }
+
+// SQLSTATE codes that have a remedy of their own.
+const (
+	codeNoRight     = "42501"
+	codeLockTimeout = "55P03"
+)
 
 func hasCode(err error, code string) bool {
 	var pg *pgconn.PgError

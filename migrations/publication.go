@@ -2,6 +2,7 @@ package migrations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -24,19 +25,20 @@ func Publication(schema string) string { return schema + "_wake" }
 // publish creates the publication unless it is there, and returns why it
 // cannot. The engine works without, so this is never an error.
 func (s *session) publish(ctx context.Context) string {
-	problem, err := s.published(ctx)
-	if err == nil && problem == "" {
-		return ""
-	}
-	err = s.step(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		problem, err := s.published(ctx)
+	err := s.step(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		problem, err := s.published(ctx, tx)
 		if err != nil || problem == "" {
 			return err
 		}
-		var exists bool
-		err = tx.QueryRow(ctx, `select exists (select from pg_publication where pubname = $1)`, Publication(s.schema)).Scan(&exists)
+		var exists, foreign bool
+		err = tx.QueryRow(ctx, `select exists (select from pg_publication where pubname = $1),
+			exists (select from pg_publication_tables where pubname = $1 and schemaname <> $2)`,
+			Publication(s.schema), s.schema).Scan(&exists, &foreign)
 		if err != nil {
 			return err
+		}
+		if foreign {
+			return errors.New("it carries tables that are not troupe's (rename it)")
 		}
 		name := pgx.Identifier{Publication(s.schema)}.Sanitize()
 		if exists {
@@ -47,7 +49,7 @@ func (s *session) publish(ctx context.Context) string {
 		return err
 	})
 	switch {
-	case hasCode(err, "42501"):
+	case hasCode(err, codeNoRight):
 		return fmt.Sprintf("this role may not create the publication %s: grant create on the database to it and migrate again;"+
 			" until then pods poll", Publication(s.schema))
 	case err != nil:
@@ -57,9 +59,9 @@ func (s *session) publish(ctx context.Context) string {
 }
 
 // published returns "" if the publication carries all that it should.
-func (s *session) published(ctx context.Context) (string, error) {
+func (s *session) published(ctx context.Context, tx pgx.Tx) (string, error) {
 	var tables int
-	err := s.conn.QueryRow(ctx, `select count(*) from pg_publication_tables where pubname = $1 and schemaname = $2`,
+	err := tx.QueryRow(ctx, `select count(*) from pg_publication_tables where pubname = $1 and schemaname = $2`,
 		Publication(s.schema), s.schema).Scan(&tables)
 	if err != nil {
 		return "", err

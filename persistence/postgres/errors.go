@@ -26,6 +26,8 @@ const (
 	codeUniqueViolation  = "23505"
 	codePlanChanged      = "0A000"
 	codeNoStatement      = "26000"
+	codeUndefinedTable   = "42P01"
+	codeUndefinedSchema  = "3F000"
 
 	classCardinality = "21"
 	classData        = "22"

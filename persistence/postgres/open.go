@@ -53,6 +53,9 @@ type Store struct {
 
 var _ persistence.Store = (*Store)(nil)
 
+// ErrNotMigrated is returned by Open for a schema without the store's tables.
+var ErrNotMigrated = errors.New("the schema has no tables")
+
 // Open connects to a schema that migrations.Migrate has brought up to date. It
 // checks that the database answers. Close gives the connections back.
 func Open(ctx context.Context, options Options) (*Store, error) {
@@ -79,6 +82,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	if err := s.loadQueues(ctx); err != nil {
 		pool.Close()
+		if hasCode(err, codeUndefinedTable) || hasCode(err, codeUndefinedSchema) {
+			return nil, fmt.Errorf("open store: %w: run migrations.Migrate for schema %s first", ErrNotMigrated, options.Schema)
+		}
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return s, nil

@@ -61,13 +61,15 @@ granted as (
 	update {schema}.tasks t
 	set state = 3, epoch = t.epoch + 1, pod = @pod, started_at = clock.now
 	from locked l, clock
-	where t.ctid = l.task and t.run_id = l.run_id and t.step = l.step and l.state = 2 and t.state = 2
+	where t.ctid = l.task and t.run_id is not distinct from l.run_id and t.step is not distinct from l.step
+		and l.state = 2 and t.state = 2
 	returning t.run_id, t.step, t.epoch, t.attempt, l.fair_id, l.tid
 ),
 gone as (
 	delete from {schema}.ready_queue q
 	using (select tid, fair_id from granted union all select tid, fair_id from locked where state <> 2) g
-	where q.ctid = g.tid and q.queue = @queue::smallint and q.band = 0 and q.fair_id = g.fair_id
+	where q.ctid = g.tid and q.queue is not distinct from @queue::smallint and q.band is not distinct from 0
+		and q.fair_id is not distinct from g.fair_id
 ),
 claimed as (
 	insert into {schema}.claims (pod, claim, runs, steps, epochs)

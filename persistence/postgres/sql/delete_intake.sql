@@ -5,4 +5,4 @@ using (
 	select x.tid, d.id
 	from unnest(@ids::bigint[]) as d (id), lateral (select k.ctid as tid from {schema}.intake k where k.id = d.id offset 0) x
 ) d
-where i.ctid = d.tid and i.id = d.id
+where i.ctid = d.tid and i.id is not distinct from d.id

@@ -10,4 +10,4 @@ using (
 	select x.tid, d.run_id, d.step
 	from d, lateral (select k.ctid as tid from {schema}.parked_tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
 ) d
-where p.ctid = d.tid and p.run_id = d.run_id and p.step = d.step
+where p.ctid = d.tid and p.run_id is not distinct from d.run_id and p.step is not distinct from d.step

@@ -13,4 +13,4 @@ using (
 			where k.run_id = d.run_id and k.step = d.step and (d.kind = 0 or k.kind = d.kind) offset 0
 		) x
 ) d
-where t.ctid = d.tid and t.run_id = d.run_id and t.step = d.step
+where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step

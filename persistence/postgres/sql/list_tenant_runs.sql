@@ -2,12 +2,12 @@
 -- Caller: ListRuns. Index: workflow_runs_by_tenant, backwards.
 select r.id
 from {schema}.workflow_runs r
-where r.tenant = @tenant::text and r.id < @before::uuid
+where r.tenant = @tenant::text and uuid_send(r.id) < uuid_send(@before::uuid)
 	and (cardinality(@states::smallint[]) = 0 or r.state = any(@states::smallint[]))
 	and (@labels::text is null or r.labels @> @labels::jsonb)
 	and (
 		@workflow::text is null
 		or r.definition in (select w.definition from {schema}.workflow_definitions w where w.name = @workflow::text)
 	)
-order by r.tenant desc, r.id desc
+order by r.tenant desc, uuid_send(r.id) desc
 limit @limit::int

@@ -22,7 +22,10 @@ t as materialized (
 		) k
 ),
 gone as (
-	delete from {schema}.ready_queue r using t where r.ctid = t.tid and r.queue = t.queue and r.band = t.band and r.fair_id = t.fair_id
+	delete from {schema}.ready_queue r
+	using t
+	where r.ctid = t.tid and r.queue is not distinct from t.queue and r.band is not distinct from t.band
+		and r.fair_id is not distinct from t.fair_id
 	returning t.run_id, t.step, t.queue, t.band, t.handler, t.fair_id, t.suspect, t.state
 ),
 parked as (

@@ -13,7 +13,7 @@ u as (
 		select d.*, x.tid
 		from d, lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = d.id offset 0) x
 	) d
-	where r.ctid = d.tid and r.id = d.id
+	where r.ctid = d.tid and r.id is not distinct from d.id
 	returning 1
 )
 select count(*) from u

@@ -20,7 +20,7 @@ u as (
 		select d.*, x.tid
 		from d, lateral (select k.ctid as tid from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
 	) d
-	where t.ctid = d.tid and t.run_id = d.run_id and t.step = d.step
+	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
 	returning 1
 )
 select count(*) from u

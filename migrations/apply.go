@@ -1,0 +1,121 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// apply runs the migrations that are missing.
+func (s *session) apply(ctx context.Context) ([]string, error) {
+	var applied []string
+	if err := s.step(ctx, s.prepare); err != nil {
+		return nil, err
+	}
+	for _, m := range s.migrations {
+		did := false
+		err := s.step(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			var err error
+			did, err = s.applyOne(ctx, tx, m)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", m.name, err)
+		}
+		if did {
+			applied = append(applied, m.name)
+		}
+	}
+	return applied, nil
+}
+
+// lockTimeout bounds the wait for anybody's lock.
+const lockTimeout = "10s"
+
+// step runs one transaction under the lock that keeps two migrations apart. A
+// client that is killed leaves nothing behind: the server rolls back. Read
+// committed, so that whoever waited for the lock sees what was done meanwhile.
+func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	const settings = `set local search_path = pg_catalog; set local statement_timeout = 0; set local lock_timeout = '` + lockTimeout + `'`
+	return pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, settings); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, s.lockKey()); err != nil {
+			return fmt.Errorf("wait for another migration of this schema: %w", err)
+		}
+		return do(ctx, tx)
+	})
+}
+
+func (s *session) lockKey() int64 {
+	h := fnv.New64a()
+	h.Write([]byte("troupe migrate\x00" + s.schema))
+	return int64(h.Sum64())
+}
+
+// prepare makes the schema and the table of versions.
+func (s *session) prepare(ctx context.Context, tx pgx.Tx) error {
+	if versioned, err := s.versioned(ctx, tx); err != nil || versioned {
+		return err
+	}
+	if err := s.foreign(ctx, tx); err != nil {
+		return err
+	}
+	var exists bool
+	err := tx.QueryRow(ctx, `select exists (select from pg_namespace where nspname = $1)`, s.schema).Scan(&exists)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		_, err := tx.Exec(ctx, s.fill(`create schema {schema}`))
+		if hasCode(err, codeNoRight) {
+			return fmt.Errorf("%w: %w: grant create on the database to it, or create the schema with it as the owner", ErrRights, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, s.fill(`create table {schema}.schema_version (
+		version    integer primary key,
+		name       text not null,
+		applied_at timestamptz not null default clock_timestamp()
+	)`))
+	if hasCode(err, codeNoRight) {
+		return fmt.Errorf("%w: %w: make it the owner of the schema, or grant create on the schema to it", ErrRights, err)
+	}
+	return err
+}
+
+// foreign refuses a schema in which something of somebody else's is.
+func (s *session) foreign(ctx context.Context, tx pgx.Tx) error {
+	const query = `with here as (select oid from pg_namespace where nspname = $1)
+		select name from (
+			select relname, 1 from pg_class, here where relnamespace = here.oid and relkind in ('r', 'p', 'v', 'm', 'f', 'S', 'c')
+			union all select typname, 2 from pg_type, here where typnamespace = here.oid and typtype in ('d', 'e', 'r')
+			union all select proname, 3 from pg_proc, here where pronamespace = here.oid
+		) objects (name, kind) order by kind, name limit 1`
+	var name string
+	switch err := tx.QueryRow(ctx, query, s.schema).Scan(&name); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return s.refuse(name)
+}
+
+func (s *session) applyOne(ctx context.Context, tx pgx.Tx, m migration) (bool, error) {
+	current, err := s.version(ctx, tx)
+	if err != nil || current >= m.version {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, s.fill(m.sql)); err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, s.fill(`insert into {schema}.schema_version (version, name) values ($1, $2)`), m.version, m.name)
+	return err == nil, err
+}

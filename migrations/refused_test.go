@@ -1,0 +1,149 @@
+package migrations_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
+)
+
+// refused requires that neither Migrate nor Check accept the schema, and that
+// both say why and name the remedy.
+func refused(t *testing.T, pool *pgxpool.Pool, kind error, texts ...string) {
+	t.Helper()
+	_, err := migrations.Migrate(t.Context(), pool, schema)
+	for _, err := range []error{err, migrations.Check(t.Context(), pool, schema)} {
+		require.ErrorIs(t, err, kind)
+		for _, text := range texts {
+			require.ErrorContains(t, err, text)
+		}
+	}
+}
+
+func TestB39ANewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := fresh(t)
+	latest := migrate(t, pool, schema).Latest
+	exec(t, pool, "insert into troupe.schema_version (version, name) values ($1, 'of the future')", latest+1)
+	before := describe(t, pool, schema)
+
+	refused(t, pool, migrations.ErrNewer, fmt.Sprintf("at version %d", latest+1), "upgrade the program")
+	_, err := migrations.Status(t.Context(), pool, schema)
+	require.ErrorIs(t, err, migrations.ErrNewer)
+	require.Equal(t, before, describe(t, pool, schema))
+}
+
+func TestB39ASchemaOfSomebodyElseIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, objects := range map[string]string{
+		"orders":         "create table troupe.orders (id int)",
+		"totals":         "create view troupe.totals as select 1",
+		"numbers":        "create sequence troupe.numbers",
+		"mood":           "create type troupe.mood as enum ('good')",
+		"pair":           "create type troupe.pair as (a int, b int)",
+		"email":          "create domain troupe.email as text",
+		"answer":         "create function troupe.answer() returns int language sql return 42",
+		"tasks":          "create table troupe.tasks (id int)",
+		"schema_version": "create table troupe.schema_version (version varchar(50), success boolean)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := fresh(t)
+			exec(t, pool, "create schema troupe; "+objects)
+			before := describe(t, pool, schema)
+			_, err := migrations.Migrate(t.Context(), pool, schema)
+			require.ErrorIs(t, err, migrations.ErrForeign)
+			require.ErrorContains(t, err, fmt.Sprintf("troupe holds %q", name))
+			require.ErrorContains(t, err, "name a schema of troupe's own")
+			require.Equal(t, before, describe(t, pool, schema), "nothing was added")
+			require.Error(t, migrations.Check(t.Context(), pool, schema))
+		})
+	}
+}
+
+func TestB39APublicationOfSomebodyElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	pool := fresh(t)
+	exec(t, pool, "create table public.orders (id int primary key); create publication troupe_wake for table public.orders")
+	report := migrate(t, pool, schema)
+	require.Equal(t, report.Latest, report.Version)
+	require.Contains(t, report.Publication, "carries tables that are not troupe's (rename it)")
+	require.Equal(t, "orders", value[string](t, pool, "select string_agg(tablename, ' ') from pg_publication_tables"))
+
+	exec(t, pool, "alter publication troupe_wake rename to orders_feed")
+	require.Empty(t, migrate(t, pool, schema).Publication)
+}
+
+func TestAPublicationThatLacksTablesIsMended(t *testing.T) {
+	t.Parallel()
+	pool := fresh(t)
+	migrate(t, pool, schema)
+	exec(t, pool, "alter publication troupe_wake drop table troupe.ready_queue")
+	status, err := migrations.Status(t.Context(), pool, schema)
+	require.NoError(t, err)
+	require.Contains(t, status.Publication, "missing or incomplete")
+	require.Empty(t, migrate(t, pool, schema).Publication)
+	require.Equal(t, 4, value[int](t, pool, "select count(*) from pg_publication_tables where pubname = 'troupe_wake'"))
+}
+
+func TestB39ADatabaseInSQLASCIIIsRefused(t *testing.T) {
+	t.Parallel()
+	admin := fresh(t)
+	name := value[string](t, admin, "select left(current_database(), 50) || '_ascii'")
+	quoted := pgx.Identifier{name}.Sanitize()
+	exec(t, admin, "create database "+quoted+" encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0")
+	pool := connect(t, admin.Config().ConnString(), func(c *pgxpool.Config) { c.ConnConfig.Database = name })
+	refused(t, pool, migrations.ErrServer, name, "SQL_ASCII", "encoding 'UTF8'")
+	pool.Close()
+	exec(t, admin, "drop database "+quoted)
+}
+
+func TestB39ReadOnlySessionsAreRefused(t *testing.T) {
+	t.Parallel()
+	admin := fresh(t)
+	address, role := ordinary(t, admin)
+	database := pgx.Identifier{value[string](t, admin, "select current_database()")}.Sanitize()
+	exec(t, admin, "grant create on database "+database+" to "+role)
+	for name, on := range map[string]string{"the role": "role " + role, "the database": "database " + database} {
+		exec(t, admin, "alter "+on+" set default_transaction_read_only = on")
+		refused(t, connect(t, address), migrations.ErrServer, "read-only", "turn default_transaction_read_only off")
+		_, err := migrations.Status(t.Context(), connect(t, address), schema)
+		require.NoError(t, err, "%s: looking needs no writes", name)
+		_, err = connect(t, address).Exec(t.Context(), "set transaction read write; alter "+on+" reset default_transaction_read_only")
+		if err != nil { // only the owner may
+			admin.Reset()
+			exec(t, admin, "set default_transaction_read_only = off; alter "+on+" reset default_transaction_read_only")
+		}
+	}
+	require.Empty(t, migrate(t, connect(t, address), schema).Publication)
+}
+
+func TestB39AHotStandbyIsRefused(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	pool := connect(t, server.URL(""))
+	report := migrate(t, pool, schema)
+	folder := value[string](t, pool, "show data_directory")
+	exec(t, pool, "copy (select '') to '"+folder+"/standby.signal'") // recovers until somebody promotes it
+	require.NoError(t, server.Restart(t.Context()))
+	standby := connect(t, server.URL(""))
+	require.True(t, value[bool](t, standby, "select pg_is_in_recovery()"))
+
+	refused(t, standby, migrations.ErrServer, "hot standby", "connect to the primary", "target_session_attrs=read-write")
+	status, err := migrations.Status(t.Context(), standby, schema)
+	require.NoError(t, err, "looking works there")
+	require.Equal(t, report.Latest, status.Version)
+}
+
+func TestAServerThatIsAwayIsAnError(t *testing.T) {
+	t.Parallel()
+	pool := connect(t, "postgres://nobody:secret-word@127.0.0.1:1/none?connect_timeout=1")
+	_, err := migrations.Migrate(t.Context(), pool, schema)
+	require.ErrorContains(t, err, "migrate schema troupe: connect:")
+	require.NotContains(t, err.Error(), "secret-word")
+}
