@@ -18,6 +18,7 @@ type (
 	// MailboxProducer makes the mailbox of one actor.
 	MailboxProducer = actor.MailboxProducer
 
+	mailbox           = actor.Mailbox
 	receiver          = actor.Actor
 	actorContext      = actor.Context
 	props             = actor.Props
@@ -43,9 +44,11 @@ func newSystem(log *slog.Logger) *System {
 	return system
 }
 
-func newProps(produce func() receiver, mailbox MailboxProducer) *props {
-	if mailbox == nil {
-		return actor.PropsFromProducer(produce)
+func newProps(produce func() receiver, mailboxes MailboxProducer) *props {
+	if mailboxes == nil {
+		mailboxes = newMailbox
 	}
-	return actor.PropsFromProducer(produce, actor.WithMailbox(mailbox))
+	return actor.PropsFromProducer(produce, actor.WithMailbox(mailboxes))
 }
+
+func newMailbox() mailbox { return &earlyMailbox{mailbox: actor.Unbounded()()} }

@@ -27,8 +27,8 @@ var protoactorSymbols = []string{
 	"Started", "Stopping", "Stopped", "Restarting", "Terminated",
 	// our own supervision
 	"SupervisorStrategy", "Supervisor", "RestartStatistics",
-	// the mailbox of the simulation
-	"Mailbox", "MailboxProducer", "MessageInvoker", "Dispatcher", "SuspendMailbox", "ResumeMailbox", "MessageEnvelope",
+	// mailboxes: ours, and that of the simulation
+	"Unbounded", "Mailbox", "MailboxProducer", "MessageInvoker", "Dispatcher", "SuspendMailbox", "ResumeMailbox", "MessageEnvelope",
 	// messages to actors that are gone
 	"DeadLetterEvent",
 }
