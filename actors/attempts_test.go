@@ -5,6 +5,7 @@ import (
 	"errors"
 	goruntime "runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,9 +187,9 @@ func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		causes := make(chan error, 10)
-		calls := 0
+		var calls atomic.Int32
 		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-			if calls++; calls > 1 {
+			if calls.Add(1) > 1 {
 				return Output{}, nil
 			}
 			<-ctx.Done()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,14 +29,13 @@ func TestUnknownOutcomes(t *testing.T) {
 				w.register(storetest.Diamond(), g.work(30*time.Millisecond))
 				w.register(storetest.Single(), g.work(time.Hour))
 				p := w.start(Config{Slots: 4})
-				failed := 0
-				calls := 0
+				var failed, calls atomic.Int32
 				w.faults.failAfter(func(name string) error {
 					if name != call {
 						return nil
 					}
-					if calls++; calls%2 == 1 {
-						failed++
+					if calls.Add(1)%2 == 1 {
+						failed.Add(1)
 						return persistence.ErrUnavailable
 					}
 					return nil
@@ -50,12 +50,12 @@ func TestUnknownOutcomes(t *testing.T) {
 				_, err := p.Cancel(t.Context(), persistence.Cancel{Run: canceled, Tenant: "default", By: "test", Grace: time.Second})
 				require.NoError(t, err)
 				require.Equal(t, lifecycle.Canceled, w.ended(canceled).State)
-				require.Positive(t, failed)
-				for key, n := range g.runs {
+				require.Positive(t, failed.Load())
+				for key, n := range g.executions() {
 					require.Equal(t, 1, n, "executions of %s", key)
 				}
 				require.Len(t, w.store.Snapshot().Runs, len(runs)+1, "no run is doubled")
-				require.LessOrEqual(t, g.peak, 4)
+				require.LessOrEqual(t, g.most(), 4)
 				pass(time.Second)
 				require.Equal(t, 4, p.Stats().Free)
 			})
@@ -74,12 +74,11 @@ func TestRestartDuringUnknownOutcome(t *testing.T) {
 				g := newGauge()
 				w.register(storetest.Chain(3), g.work(10*time.Second))
 				p := w.start(Config{})
-				struck := false
+				var struck atomic.Bool
 				w.faults.failAfter(func(name string) error {
-					if name != call || struck {
+					if name != call || struck.Swap(true) {
 						return nil
 					}
-					struck = true
 					kill(p, actor)
 					pass(10 * time.Millisecond)
 					return persistence.ErrUnavailable
@@ -91,10 +90,10 @@ func TestRestartDuringUnknownOutcome(t *testing.T) {
 					require.Equal(t, lifecycle.Canceled, w.ended(run).State)
 				} else {
 					w.completed(run)
-					require.Len(t, g.runs, 3)
+					require.Len(t, g.executions(), 3)
 				}
-				require.True(t, struck)
-				for key, n := range g.runs {
+				require.True(t, struck.Load())
+				for key, n := range g.executions() {
 					require.Equal(t, 1, n, "executions of %s", key)
 				}
 				require.Equal(t, int64(1), p.Stats().Restarts)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -227,6 +229,13 @@ func (f *faulty) LeavePod(ctx context.Context, pod int64) (persistence.Wake, err
 	return through(ctx, f, "leave", func() (persistence.Wake, error) { return f.Store.LeavePod(ctx, pod) })
 }
 
+// made returns the calls in the order of their beginning.
+func (f *faulty) made() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
 // outage makes every store call fail until the returned function is called.
 func (w *world) outage() (heal func()) {
 	w.faults.failBefore(func(context.Context, string) error { return persistence.ErrUnavailable })
@@ -345,4 +354,18 @@ func (g *gauge) work(d time.Duration) body {
 			return Output{Payload: []byte("1")}, nil
 		}
 	}
+}
+
+// executions returns how often each task was executed.
+func (g *gauge) executions() map[string]int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.runs)
+}
+
+// most returns how many attempts were under way at once.
+func (g *gauge) most() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.peak
 }
