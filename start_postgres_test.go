@@ -1,0 +1,128 @@
+package troupe_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
+)
+
+// B39 through the engine: a database that it cannot work on is refused at the
+// start, with the remedy.
+
+func poolOf(t *testing.T, address string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), address)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// starting returns an engine that has one workflow, and its handle.
+func starting(t *testing.T, pool *pgxpool.Pool, config troupe.Config) (*troupe.Engine, *troupe.Handle[string, int]) {
+	t.Helper()
+	engine, err := troupe.New(pool, config)
+	require.NoError(t, err)
+	handle, err := troupe.Register(engine, single(number))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
+	return engine, handle
+}
+
+func migrate(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := migrations.Migrate(t.Context(), pool, migrations.DefaultSchema)
+	require.NoError(t, err)
+}
+
+// as returns an address with the credentials of a role, which it creates.
+func as(t *testing.T, pool *pgxpool.Pool, address, attributes string) string {
+	t.Helper()
+	target, err := url.Parse(address)
+	require.NoError(t, err)
+	role := "r_" + strings.TrimPrefix(target.Path, "/")
+	role = role[:min(len(role), 63)]
+	_, err = pool.Exec(t.Context(), "create role "+role+" login password 'secret' "+attributes)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, statement := range []string{"drop owned by " + role, "drop role " + role} {
+			_, err := pool.Exec(context.Background(), statement)
+			require.NoError(t, err)
+		}
+	})
+	target.User = url.UserPassword(role, "secret")
+	return target.String()
+}
+
+func TestB39AMissingSchemaIsRefusedAndTheEngineStartsOnceItIsThere(t *testing.T) {
+	t.Parallel()
+	pool := poolOf(t, pgtest.Database(t))
+	engine, handle := starting(t, pool, troupe.Config{})
+	require.ErrorContains(t, engine.Start(t.Context()), "troupe migrate up")
+	migrate(t, pool)
+	require.NoError(t, engine.Start(t.Context()))
+	_, err := handle.Run(t.Context(), "")
+	require.NoError(t, err)
+}
+
+func TestB39ASchemaOfANewerProgramIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := poolOf(t, pgtest.Database(t))
+	migrate(t, pool)
+	_, err := pool.Exec(t.Context(), `insert into troupe.schema_version (version, name) values (9999, 'later')`)
+	require.NoError(t, err)
+	engine, _ := starting(t, pool, troupe.Config{})
+	err = engine.Start(t.Context())
+	require.ErrorIs(t, err, migrations.ErrNewer)
+	require.ErrorContains(t, err, "9999")
+}
+
+func TestB39ARoleWithoutRightsIsToldWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	owner := poolOf(t, address)
+	migrate(t, owner)
+	engine, _ := starting(t, poolOf(t, as(t, owner, address, "")), troupe.Config{})
+	err := engine.Start(t.Context())
+	require.ErrorContains(t, err, "grant")
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestB39ADirectURLIsWhereTheEngineConnects(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	pool := poolOf(t, address)
+	migrate(t, pool)
+	engine, handle := starting(t, pool, troupe.Config{DirectURL: as(t, pool, address, "superuser")})
+	require.NoError(t, engine.Start(t.Context()))
+	_, err := handle.Run(t.Context(), "")
+	require.NoError(t, err)
+	var own, others int
+	require.NoError(t, pool.QueryRow(t.Context(), `select count(*) filter (where usename like 'r\_%'), count(*) filter (where usename not like 'r\_%')
+		from pg_stat_activity where datname = current_database() and application_name like 'troupe%'`).Scan(&own, &others))
+	require.Positive(t, own)
+	require.Zero(t, others)
+	require.NoError(t, engine.Stop(context.Background()))
+}
+
+func TestB39ABadDirectURLIsNamed(t *testing.T) {
+	t.Parallel()
+	pool := poolOf(t, pgtest.Database(t))
+	migrate(t, pool)
+	for address, want := range map[string]string{
+		"postgres://u:secret@127.0.0.1:port/d": "DirectURL",
+		"postgres://u:secret@127.0.0.1:1/d":    "connect",
+	} {
+		engine, _ := starting(t, pool, troupe.Config{DirectURL: address})
+		err := engine.Start(t.Context())
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
