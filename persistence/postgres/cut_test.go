@@ -1,0 +1,259 @@
+package postgres
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// TestUnknownOutcome cuts the connection when a transaction is committed, so
+// that the store cannot know whether it was: the same call again has one
+// effect in all.
+func TestUnknownOutcome(t *testing.T) {
+	open := schemas(t)
+	type call func(t *testing.T, k *kit, again bool) error
+	for name, c := range map[string]struct {
+		stepwise bool // several round trips: it is cut at the commit
+		make     func(k *kit) call
+	}{
+		"trigger": {true, func(k *kit) call {
+			list := k.draft(storetest.Chain(2), "a", 10)
+			list[3].Key = "key"
+			return func(t *testing.T, k *kit, _ bool) error {
+				out, err := k.store.TriggerRuns(k.ctx, list)
+				for _, answer := range out.Answers {
+					require.Equal(t, persistence.Triggered, answer.Result)
+				}
+				return err
+			}
+		}},
+		"claim": {false, func(k *kit) call {
+			request := k.request(1, 3)
+			return func(t *testing.T, k *kit, _ bool) error {
+				out, err := k.store.ClaimTasks(k.ctx, request)
+				if err == nil {
+					require.Len(t, out.Grants, 3)
+				}
+				return err
+			}
+		}},
+		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded) }},
+		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released) }},
+		"cancel": {true, func(k *kit) call {
+			id := k.start(storetest.Chain(2), "a", 1)[0]
+			return func(t *testing.T, k *kit, again bool) error {
+				out, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: id, Tenant: "a"})
+				if err == nil && again {
+					require.Equal(t, lifecycle.Canceled, out.State)
+				}
+				return err
+			}
+		}},
+	} {
+		for cut, committed := range map[cutting]bool{cutAnswer: true, cutRequest: false} {
+			t.Run(name+"/"+map[bool]string{true: "committed", false: "lost"}[committed], func(t *testing.T) {
+				t.Parallel()
+				d := open(t)
+				p := newProxy(t, d)
+				k := newKit(d, storetest.Chain(2))
+				k.join(time.Hour)
+				k.warm()
+				k.start(storetest.Chain(2), "a", 20)
+				do := c.make(k)
+				before := value[string](d, countRows)
+				p.arm(cut, c.stepwise)
+				require.ErrorIs(t, do(t, k, false), persistence.ErrUnavailable)
+				require.Equal(t, committed, before != value[string](d, countRows), "committed")
+				k.requireSound()
+				require.NoError(t, do(t, k, true))
+				once := value[string](d, countRows)
+				require.NotEqual(t, before, once)
+				require.NoError(t, do(t, k, true))
+				require.Equal(t, once, value[string](d, countRows), "a third time changes nothing")
+				k.requireSound()
+			})
+		}
+	}
+}
+
+// countRows tells whether anything was written.
+const countRows = `select format('%s %s %s', (select count(*) from {schema}.workflow_runs),
+	(select count(*) from {schema}.task_events), (select count(*) from {schema}.claims))`
+
+// recorder reports three tasks, again and again the same.
+func (k *kit) recorder(report lifecycle.ReportKind) func(*testing.T, *kit, bool) error {
+	record := k.completion(1, k.claim(1, 3)...)
+	record.InlineLimit, record.InlineHandlers, record.InlineQueues = 2, k.handlers, []string{defaultQueue}
+	for i := range record.Transitions {
+		record.Transitions[i].Report = report
+	}
+	var grants []persistence.Grant
+	return func(t *testing.T, k *kit, again bool) error {
+		out, err := k.store.RecordTransitions(k.ctx, record)
+		if err != nil {
+			return err
+		}
+		if grants != nil {
+			require.Equal(t, grants, out.Grants, "the same grants")
+		}
+		if again && report == lifecycle.Succeeded {
+			grants = out.Grants
+			require.Len(t, grants, 2)
+		}
+		return nil
+	}
+}
+
+// warm has the store's only connection prepare what the tests cut.
+func (k *kit) warm() {
+	k.t.Helper()
+	k.start(storetest.Chain(2), "warm", 2)
+	grants := k.claim(1, 2)
+	k.complete(1, grants[0])
+	record := k.completion(1, grants[1])
+	record.Transitions[0].Report = lifecycle.Released
+	k.send(record)
+	_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: grants[1].Task.Run})
+	require.NoError(k.t, err)
+	k.finish(1)
+}
+
+// cutting says what happens to the next transaction.
+type cutting uint8
+
+const (
+	cutNothing cutting = iota
+	cutAnswer          // it is committed, and the answer is lost
+	cutRequest         // it never arrives
+)
+
+// proxy stands between a store and its server.
+type proxy struct {
+	server   string
+	mu       sync.Mutex
+	cut      cutting
+	stepwise bool
+}
+
+// newProxy puts a proxy before the server of a database and gives that a store
+// with one connection through it.
+func newProxy(t *testing.T, d *database) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	direct := d.user.Config().ConnConfig
+	p := &proxy{server: net.JoinHostPort(direct.Host, strconv.Itoa(int(direct.Port)))}
+	go p.serve(listener)
+
+	through := direct.Copy()
+	through.Host, through.Port = "127.0.0.1", uint16(listener.Addr().(*net.TCPAddr).Port)
+	through.TLSConfig, through.Fallbacks = nil, nil
+	store, err := Open(t.Context(), Options{
+		Pool: d.user, Direct: through, Schema: strings.Trim(d.schema, `"`), PoolSize: 1,
+	})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	d.store = store
+	return p
+}
+
+func (p *proxy) arm(cut cutting, stepwise bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut, p.stepwise = cut, stepwise
+}
+
+// take returns what to do with a request, and disarms once that is anything.
+func (p *proxy) take(request []byte) cutting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cut := p.cut
+	if p.stepwise && !bytes.Contains(request, []byte("commit")) {
+		return cutNothing
+	}
+	p.cut = cutNothing
+	return cut
+}
+
+func (p *proxy) serve(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.server)
+		if err != nil {
+			_ = client.Close()
+			return
+		}
+		link := &link{client: client, server: server}
+		go link.answers()
+		go link.requests(p)
+	}
+}
+
+// link is one connection through the proxy.
+type link struct {
+	client, server net.Conn
+	mu             sync.Mutex
+	swallow        bool
+}
+
+func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
+
+func (l *link) requests(p *proxy) {
+	defer l.close()
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := l.client.Read(buffer)
+		if err != nil {
+			return
+		}
+		switch p.take(buffer[:n]) {
+		case cutRequest:
+			return
+		case cutAnswer:
+			l.mu.Lock()
+			l.swallow = true
+			l.mu.Unlock()
+		case cutNothing:
+		}
+		if _, err := l.server.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (l *link) answers() {
+	defer l.close()
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := l.server.Read(buffer)
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		swallow := l.swallow
+		l.mu.Unlock()
+		if swallow {
+			if bytes.HasSuffix(buffer[:n], []byte("Z\x00\x00\x00\x05I")) {
+				return // the server waits for the next query: it has committed
+			}
+			continue
+		}
+		if _, err := l.client.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
