@@ -32,10 +32,9 @@ type await struct {
 
 // runRead is the row of a run that somebody waits for.
 type runRead struct {
-	run    workflow.RunID
-	tenant string
-	row    persistence.RunRow
-	err    error
+	run workflow.RunID
+	row persistence.RunRow
+	err error
 }
 
 func newAwaits(rt *runtime) *awaits {
@@ -115,7 +114,7 @@ func (w *awaits) onRead(m *runRead) {
 	unknown := errors.Is(m.err, persistence.ErrRunNotFound)
 	switch {
 	case m.err == nil && m.row.State.Terminal() || unknown:
-		w.answer(m, unknown)
+		w.reply(m, unknown)
 	case again:
 		w.check(m.run)
 	} // otherwise the next hint or sweep reads again
@@ -127,7 +126,7 @@ func (w *awaits) onRead(m *runRead) {
 	}
 }
 
-func (w *awaits) answer(m *runRead, unknown bool) {
+func (w *awaits) reply(m *runRead, unknown bool) {
 	for _, a := range w.forget(m.run) {
 		if unknown || m.row.Tenant != a.tenant {
 			w.refuse(m.run, a, messages.AwaitRefused_CODE_UNKNOWN_RUN, "check the run id and the tenant")

@@ -171,9 +171,6 @@ const (
 	// resendAfter is how long a run actor waits for the answer to its outcome
 	// before it sends it again.
 	resendAfter = 2 * time.Second
-	// progressEvery is how often progress of one attempt is passed on; the
-	// pulse writes it more rarely than that.
-	progressEvery = time.Second
 	// deafAfter is how long a function may ignore the end of its context
 	// before its attempt is reported without it.
 	deafAfter = 5 * time.Second

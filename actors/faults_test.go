@@ -131,11 +131,12 @@ func TestDeadPodJoinsAgain(t *testing.T) {
 		require.ErrorIs(t, <-causes, ErrLeaseLost)
 		w.completed(run)
 		answer := probe.next()
-		require.Equal(t, "completed", answer.(*messages.RunEnded).GetState())
+		require.Equal(t, "completed", as[*messages.RunEnded](t, answer).GetState())
 		require.Equal(t, int64(2), p.Stats().Pod)
 		require.True(t, p.Stats().Leading, "its old term does not stand in its way")
 		require.NoError(t, p.Err())
 		w.completed(w.trigger(p, "chain2"))
+		pass(time.Second)
 		require.Equal(t, p.rt.config.Slots, p.Stats().Free)
 	})
 }

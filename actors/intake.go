@@ -323,7 +323,7 @@ func (a *intake) answerTo(sender *PID, request string) func(triggerAnswers) {
 		switch {
 		case sender == nil:
 		case answer.refused != nil:
-			a.rt.send(sender, answer.refused.message(request))
+			a.rt.send(sender, answer.refused.asMessage(request))
 		default:
 			first := answer.answers[0]
 			a.rt.send(sender, &messages.RunTriggered{

@@ -81,21 +81,24 @@ func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
 }
 
 func cancelAnswer(m *messages.CancelRun, done persistence.Canceled, err error) any {
-	refused := &messages.CancelRefused{RequestId: m.GetRequestId(), Run: m.GetRun()}
+	if err != nil {
+		return cancelRefused(m, err)
+	}
+	return &messages.CancelRecorded{
+		RequestId: m.GetRequestId(), Run: m.GetRun(), State: done.State.String(), EndedBefore: done.Result == lifecycle.Stale,
+	}
+}
+
+func cancelRefused(m *messages.CancelRun, err error) *messages.CancelRefused {
+	refused := &messages.CancelRefused{RequestId: m.GetRequestId(), Run: m.GetRun(), Remedy: err.Error()}
 	switch {
-	case err == nil:
-		return &messages.CancelRecorded{
-			RequestId: m.GetRequestId(), Run: m.GetRun(), State: done.State.String(), EndedBefore: done.Result == lifecycle.Stale,
-		}
 	case errors.Is(err, persistence.ErrRunNotFound):
 		refused.Code = messages.CancelRefused_CODE_UNKNOWN_RUN
 		refused.Remedy = "check the run id and the tenant"
 	case errors.Is(err, errCancelsPending):
 		refused.Code = messages.CancelRefused_CODE_OVERLOADED
-		refused.Remedy = err.Error()
 	case errors.Is(err, errCancelStopping):
 		refused.Code = messages.CancelRefused_CODE_STOPPING
-		refused.Remedy = err.Error()
 	default:
 		refused.Code = messages.CancelRefused_CODE_UNAVAILABLE
 		refused.Remedy = "ask again: " + err.Error()

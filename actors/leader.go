@@ -15,8 +15,8 @@ import (
 //
 // Owns: the term; what was heard of other leaders.
 // Parent: pod. Children while elected: timekeeper, housekeeper.
-// Accepts: LeaderHeard, FeedChanged, TimerSet, TermDeposed, PodsCounted,
-// LeaseFenced, LeaseRestored, Resign.
+// Accepts: LeaderHeard, FeedChanged, TimerSet, TermDeposed, LeaseFenced,
+// LeaseRestored, Resign.
 // Sends: TermBegan, TermEnded, TimerSet, Resigned.
 // On failure: restart with backoff. The term is carried over and resigned;
 // then it campaigns again.

@@ -48,6 +48,14 @@ func (p *probe) ask(pod *Pod, question any) {
 
 func (p *probe) next() any { return <-p.answers }
 
+// as checks what kind of answer came.
+func as[M any](t *testing.T, answer any) M {
+	t.Helper()
+	m, ok := answer.(M)
+	require.True(t, ok, "%T", answer)
+	return m
+}
+
 // TestOwnActorSystem: an actor of the embedder's, in a system of the
 // embedder's, triggers, cancels and awaits, and is answered each time.
 func TestOwnActorSystem(t *testing.T) {
@@ -60,36 +68,36 @@ func TestOwnActorSystem(t *testing.T) {
 		probe := newProbe(w, w.system)
 
 		probe.ask(p, &messages.TriggerRun{RequestId: "1", Workflow: "single", Input: []byte("{}"), Key: "k"})
-		triggered := probe.next().(*messages.RunTriggered)
+		triggered := as[*messages.RunTriggered](t, probe.next())
 		require.Equal(t, "1", triggered.GetRequestId())
 		require.False(t, triggered.GetExisting())
 		probe.ask(p, &messages.TriggerRun{RequestId: "2", Workflow: "single", Input: []byte("{}"), Key: "k"})
-		again := probe.next().(*messages.RunTriggered)
+		again := as[*messages.RunTriggered](t, probe.next())
 		require.True(t, again.GetExisting())
 		require.Equal(t, triggered.GetRun(), again.GetRun())
 		probe.ask(p, &messages.TriggerRun{RequestId: "3", Workflow: "single", Input: []byte("[]"), Key: "k"})
-		conflict := probe.next().(*messages.TriggerRefused)
+		conflict := as[*messages.TriggerRefused](t, probe.next())
 		require.Equal(t, messages.TriggerRefused_CODE_KEY_CONFLICT, conflict.GetCode())
 		require.Equal(t, triggered.GetRun(), conflict.GetRun())
 
 		probe.ask(p, &messages.AwaitRun{RequestId: "4", Run: triggered.GetRun()})
-		ended := probe.next().(*messages.RunEnded)
+		ended := as[*messages.RunEnded](t, probe.next())
 		require.Equal(t, "completed", ended.GetState())
 		require.Equal(t, "1", string(ended.GetOutput()))
 		probe.ask(p, &messages.AwaitRun{RequestId: "5", Run: triggered.GetRun(), Tenant: "other"})
-		require.Equal(t, messages.AwaitRefused_CODE_UNKNOWN_RUN, probe.next().(*messages.AwaitRefused).GetCode())
+		require.Equal(t, messages.AwaitRefused_CODE_UNKNOWN_RUN, as[*messages.AwaitRefused](t, probe.next()).GetCode())
 
 		run := w.trigger(p, "single")
 		probe.ask(p, &messages.AwaitRun{RequestId: "6", Run: run[:]})
 		probe.ask(p, &messages.CancelRun{RequestId: "7", Run: run[:], Reason: "changed my mind"})
-		require.Equal(t, "7", probe.next().(*messages.CancelRecorded).GetRequestId())
-		require.Equal(t, "canceled", probe.next().(*messages.RunEnded).GetState())
+		require.Equal(t, "7", as[*messages.CancelRecorded](t, probe.next()).GetRequestId())
+		require.Equal(t, "canceled", as[*messages.RunEnded](t, probe.next()).GetState())
 		probe.ask(p, &messages.CancelRun{RequestId: "8", Run: run[:]})
-		require.True(t, probe.next().(*messages.CancelRecorded).GetEndedBefore())
+		require.True(t, as[*messages.CancelRecorded](t, probe.next()).GetEndedBefore())
 		probe.ask(p, &messages.CancelRun{RequestId: "9", Run: []byte("nonsense")})
-		require.Equal(t, messages.CancelRefused_CODE_UNKNOWN_RUN, probe.next().(*messages.CancelRefused).GetCode())
+		require.Equal(t, messages.CancelRefused_CODE_UNKNOWN_RUN, as[*messages.CancelRefused](t, probe.next()).GetCode())
 		probe.ask(p, &messages.AwaitRun{RequestId: "10", Run: nil})
-		require.Equal(t, messages.AwaitRefused_CODE_UNKNOWN_RUN, probe.next().(*messages.AwaitRefused).GetCode())
+		require.Equal(t, messages.AwaitRefused_CODE_UNKNOWN_RUN, as[*messages.AwaitRefused](t, probe.next()).GetCode())
 	})
 }
 
@@ -105,7 +113,7 @@ func TestAwaitOutlivesTheFeed(t *testing.T) {
 		probe.ask(p, &messages.AwaitRun{RequestId: "r", Run: run[:]})
 		pass(time.Second)
 		kill(p, "feed")
-		require.Equal(t, "r", probe.next().(*messages.RunEnded).GetRequestId())
+		require.Equal(t, "r", as[*messages.RunEnded](t, probe.next()).GetRequestId())
 	})
 }
 
@@ -147,8 +155,7 @@ func TestBadTriggers(t *testing.T) {
 			m := &messages.TriggerRun{RequestId: name, Workflow: "single", Input: []byte("{}")}
 			c.change(m)
 			probe.ask(p, m)
-			refused, ok := probe.next().(*messages.TriggerRefused)
-			require.True(t, ok, name)
+			refused := as[*messages.TriggerRefused](t, probe.next())
 			require.Equal(t, name, refused.GetRequestId())
 			require.Equal(t, c.code, refused.GetCode(), name)
 			require.Equal(t, c.field, refused.GetField(), name)
@@ -178,7 +185,7 @@ func TestOverload(t *testing.T) {
 		for range room + 1 {
 			probe.ask(p, &messages.TriggerRun{Workflow: "single", Input: []byte("{}")})
 		}
-		refused := probe.next().(*messages.TriggerRefused)
+		refused := as[*messages.TriggerRefused](t, probe.next())
 		require.Equal(t, messages.TriggerRefused_CODE_OVERLOADED, refused.GetCode())
 		require.NotEmpty(t, refused.GetRemedy())
 		pass(time.Second)
@@ -206,7 +213,7 @@ func TestOverload(t *testing.T) {
 			probe.next()
 		}
 		probe.ask(p, &messages.TriggerRun{RequestId: "late", Workflow: "single", Input: []byte("{}")})
-		late := probe.next().(*messages.TriggerRefused)
+		late := as[*messages.TriggerRefused](t, probe.next())
 		require.Equal(t, messages.TriggerRefused_CODE_STOPPING, late.GetCode())
 		close(gate)
 		for range pending {

@@ -25,11 +25,11 @@ func (m *meter) add(metric Metric, delta float64, labels ...string) {
 	m.metrics.Add(metric, delta, labels...)
 }
 
-func (m *meter) set(metric Metric, value float64, labels ...string) {
+func (m *meter) set(metric Metric, value float64) {
 	m.mu.Lock()
 	m.sums[metric] = value
 	m.mu.Unlock()
-	m.metrics.Set(metric, value, labels...)
+	m.metrics.Set(metric, value)
 }
 
 func (m *meter) observe(metric Metric, value float64, labels ...string) {

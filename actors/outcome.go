@@ -71,11 +71,11 @@ func (a *run) errored(err, cause error, timedOut string) *messages.ReportOutcome
 		outcome.Retry = lifecycle.MayRetry(policy, attempt) && a.worthRetrying(err)
 	}
 	outcome.Error = lifecycle.CleanText(errorText(err))
-	if outcome.Retry {
+	if outcome.GetRetry() {
 		outcome.RetryIn = int64(lifecycle.RetryDelay(policy, attempt, a.rt.chance()))
 		a.rt.meter.add(MetricRetries, 1)
 	}
-	a.rt.meter.add(MetricAttempts, 1, "errored", outcome.Class)
+	a.rt.meter.add(MetricAttempts, 1, "errored", outcome.GetClass())
 	return outcome
 }
 

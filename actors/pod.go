@@ -19,8 +19,9 @@ import (
 // Parent: none; the engine watches it.
 // Accepts: TriggerRun, CancelRun, AwaitRun, PodDied, IntakeDrained,
 // ClaimingStopped, RunsDrained, JournalFlushed, Resigned, FeedClosed.
-// Sends: TriggerRun, CancelRun, CancelRefused, AwaitRun, DrainIntake, StopClaiming,
-// StopGranting, DrainRuns, EndAttempts, FlushJournal, Resign, CloseFeed.
+// Sends: TriggerRun, CancelRun, CancelRefused, AwaitRun, AwaitRefused,
+// DrainIntake, StopClaiming, StopGranting, DrainRuns, EndAttempts, FlushJournal,
+// Resign, CloseFeed.
 // On failure: the pod ends, and Err says why.
 type pod struct {
 	supervision
@@ -85,7 +86,7 @@ func (a *pod) Receive(ctx actorContext) {
 	case *messages.PodDied:
 		a.onPodDied(ctx, msg)
 	case *terminated:
-		a.onTerminated(ctx)
+		a.onTerminated()
 	case *answered[joined]:
 		a.onJoined(ctx, msg)
 	case *joinAgain:
@@ -158,7 +159,7 @@ func (a *pod) onCancelRun(ctx actorContext, m *messages.CancelRun) {
 		return
 	}
 	if sender := ctx.Sender(); sender != nil {
-		a.rt.send(sender, cancelAnswer(m, persistence.Canceled{}, errRejoining))
+		a.rt.send(sender, cancelRefused(m, errRejoining))
 	}
 }
 
@@ -225,7 +226,7 @@ func (a *pod) onPodDied(ctx actorContext, m *messages.PodDied) {
 	}
 }
 
-func (a *pod) onTerminated(ctx actorContext) {
+func (a *pod) onTerminated() {
 	if !a.dead || a.stage != 0 {
 		return
 	}

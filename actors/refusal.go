@@ -10,7 +10,7 @@ import (
 )
 
 // Refusal says why nothing was stored, and what the caller can do.
-type Refusal struct {
+type Refusal struct { //nolint:errname // an answer in the first place, and an error for who wants one
 	Code   RefusalCode
 	Field  string // of the trigger; "": none in particular
 	Remedy string
@@ -44,7 +44,7 @@ func refuse(code RefusalCode, field, remedy string) *Refusal {
 	return &Refusal{Code: code, Field: field, Remedy: remedy}
 }
 
-func (r *Refusal) message(request string) *messages.TriggerRefused {
+func (r *Refusal) asMessage(request string) *messages.TriggerRefused {
 	m := &messages.TriggerRefused{RequestId: request, Code: r.Code.message(), Field: r.Field, Remedy: r.Remedy}
 	if !r.Answer.Run.IsZero() {
 		m.Run = r.Answer.Run[:]

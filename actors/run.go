@@ -18,7 +18,8 @@ import (
 // answered.
 // Parent: runs.
 // Accepts: EndAttempts, OutcomeAnswered, RepeatOutcomes.
-// Sends: ReportOutcome, OutcomesAnswered, AttemptAbandoned, ProgressMade.
+// Sends: ReportOutcome, OutcomesAnswered, AttemptAbandoned, ProgressMade,
+// WorkReady, TablesChanged.
 // On failure: stopped; runs reports the task lost.
 type run struct {
 	rt       *runtime
@@ -54,10 +55,6 @@ type (
 	attemptTimeout struct{ cause error }
 	attemptDeaf    struct{}
 	outcomeUnheard struct{}
-	payloadsLoaded struct {
-		inputs Inputs
-		err    error
-	}
 )
 
 func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {

@@ -209,7 +209,7 @@ func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
 // onTerminated is the end of a run actor. One that ended before its outcome
 // was answered has failed.
 func (a *runs) onTerminated(m *terminated) {
-	name := lastName(m.Who)
+	name := lastName(m.GetWho())
 	if h := a.heir.ledger.named(name); h != nil && h.report == nil {
 		a.lose(h)
 	}

@@ -304,7 +304,7 @@ func kill(p *Pod, name string) {
 	}{
 		podName:       {team.pod, (*stageDue)(nil)},
 		"journal":     {team.journal, (*cancelCall)(nil)},
-		"runs":        {team.runs, (*terminated)(nil)},
+		"runs":        {team.runs, (*listChildren)(nil)},
 		"pulse":       {team.pulse, (*pulseDue)(nil)},
 		"claimer":     {team.claimer, (*wakeDue)(nil)},
 		"intake":      {team.intake, (*intakePause)(nil)},

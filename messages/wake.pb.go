@@ -235,7 +235,8 @@ func (x *RunsCanceling) GetAll() bool {
 	return false
 }
 
-// CheckCancels asks for the list of canceling runs to be read soon.
+// CheckCancels asks for a renewal ahead of time: it lists the canceling runs, and
+// tells a pod that was taken for dead whether it is.
 type CheckCancels struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
