@@ -1,61 +1,42 @@
 package actors
 
 import (
-	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 )
 
-// notes is an actor that notes what it gets.
-type notes struct {
-	got  *[]string
-	done chan struct{}
-}
+// listener passes on what it gets.
+type listener struct{ got chan<- string }
 
-func (n *notes) Receive(ctx actorContext) {
+func (l *listener) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
-		*n.got = append(*n.got, "started")
+		l.got <- "started"
 	case string:
-		*n.got = append(*n.got, msg)
-		if msg == "last" {
-			close(n.done)
-		}
+		l.got <- msg
 	}
 }
 
-// TestMessagesToAnActorThatIsBeingSpawned: siblings send to addresses that
-// they know before the actor is there.
-func TestMessagesToAnActorThatIsBeingSpawned(t *testing.T) {
+// TestMessagesBeforeTheActor: siblings send to addresses that they know before
+// the actor is attached to its mailbox. What protoactor calls between the two
+// is the initialization of props.
+func TestMessagesBeforeTheActor(t *testing.T) {
 	t.Parallel()
 	system := newSystem(slog.New(slog.DiscardHandler))
-	for i := range 200 {
-		var got []string
-		done := make(chan struct{})
-		pid := system.NewLocalPID(fmt.Sprintf("early-%d", i))
-		var sender sync.WaitGroup
-		spawned := make(chan struct{})
-		sender.Go(func() {
-			for open := true; open; {
-				select {
-				case <-spawned:
-					open = false
-				default:
-				}
-				system.Root.Send(pid, "early")
-			}
-			system.Root.Send(pid, "last")
-		})
-		_, err := system.Root.SpawnNamed(newProps(func() receiver { return &notes{got: &got, done: done} }, nil), pid.GetId())
-		require.NoError(t, err)
-		close(spawned)
-		sender.Wait()
-		<-done
-		require.Equal(t, "started", got[0])
-		require.Equal(t, "last", got[len(got)-1])
-		system.Root.Stop(pid)
+	got := make(chan string, 10)
+	props := newProps(func() receiver { return &listener{got: got} }, nil)
+	props.Configure(actor.WithOnInit(func(ctx actor.Context) {
+		system.Root.Send(ctx.Self(), "early")
+		system.Root.Send(ctx.Self(), "a little later")
+	}))
+	pid, err := system.Root.SpawnNamed(props, "early")
+	require.NoError(t, err)
+	system.Root.Send(pid, "late")
+	for _, want := range []string{"started", "early", "a little later", "late"} {
+		require.Equal(t, want, <-got)
 	}
+	system.Root.Stop(pid)
 }
