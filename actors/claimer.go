@@ -203,9 +203,12 @@ func (a *claimer) later(q *queueView, count int, key uint64) {
 		q.own = 0
 	}
 	delay := ownEcho
-	if echo := a.pods <= 1 || count > 0 && q.own >= count; echo {
+	switch echo := a.pods <= 1 || count > 0 && q.own >= count; {
+	case echo:
 		q.own = max(q.own-count, 0)
-	} else {
+	case a.pods == 2:
+		delay = 0 // the other one may be full, and one empty claim costs less than waiting for it
+	default:
 		rank := cluster.EstimateRank(a.pod, a.pods, q.name, key)
 		delay = cluster.AnswerDelay(rank, count, a.rt.config.Slots)
 	}
