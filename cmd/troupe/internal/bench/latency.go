@@ -14,6 +14,9 @@ const (
 	// warmUp is how many samples are thrown away: connections are opened and
 	// statements prepared by them.
 	warmUp = 20
+	// acquaintance is how long pods have to learn of each other, which they do
+	// with their pulse.
+	acquaintance = 6 * time.Second
 	// startTimeout bounds one sample.
 	startTimeout = time.Minute
 )
@@ -39,7 +42,10 @@ func measureStartAcross(ctx context.Context, l *lab) (sample, error) {
 	var taken times
 	err := onPod(ctx, l, l.options.Config, w, func(*troupe.Handle[int, int]) error {
 		return onPod(ctx, l, elsewhere, w, func(handle *troupe.Handle[int, int]) error {
-			var err error
+			err := pause(ctx, acquaintance)
+			if err != nil {
+				return err
+			}
 			taken, err = starts(ctx, handle, began, l.options.Samples)
 			return err
 		})
