@@ -97,6 +97,33 @@ func TestBadStepFunctions(t *testing.T) {
 	}
 }
 
+// TestDefaultTimeouts: steps that name no timeout take the pod's; those in a
+// transaction always have one.
+func TestDefaultTimeouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		inTx   bool
+		config Config
+		limit  time.Duration
+	}{
+		"plain":         {config: Config{AttemptTimeout: 7 * time.Second}, limit: 7 * time.Second},
+		"in tx":         {inTx: true, limit: 30 * time.Second},
+		"in tx, chosen": {inTx: true, config: Config{InTxTimeout: 3 * time.Second}, limit: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(time.Hour), func(f *StepFunction) { f.Options.InTx = c.inTx })
+				p := w.start(c.config)
+				begun := time.Now()
+				row := w.ended(w.trigger(p, "single"))
+				require.Equal(t, classTimedOut, row.Class)
+				require.InDelta(t, c.limit.Seconds(), time.Since(begun).Seconds(), 0.2)
+			})
+		})
+	}
+}
+
 func TestHeartbeatKeepsAnAttemptAlive(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {

@@ -24,7 +24,6 @@ import (
 type feed struct {
 	rt   *runtime
 	self *PID
-	pod  int64
 	heir *feedHeir
 
 	listening  bool
@@ -85,10 +84,10 @@ type (
 	notified    struct{}
 )
 
-func spawnFeed(rt *runtime, pod int64, h *heirs) func() receiver {
+func spawnFeed(rt *runtime, _ int64, h *heirs) func() receiver {
 	return func() receiver {
 		return &feed{
-			rt: rt, self: rt.team.feed, pod: pod, heir: h.feed, hearing: &cluster.Hearing{}, pods: 1,
+			rt: rt, self: rt.team.feed, heir: h.feed, hearing: &cluster.Hearing{}, pods: 1,
 			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 		}
 	}
@@ -209,7 +208,7 @@ func (a *feed) onNotice(n *cluster.Notice) {
 		}
 	}
 	missed := a.hearing.Hear(*n)
-	if n.From != a.pod {
+	if n.From != a.rt.edge.podNumber() {
 		a.rt.meter.add(MetricWakes, float64(len(n.Wakes)), "notice")
 		a.apply(n.Wakes)
 		if missed {

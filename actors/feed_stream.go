@@ -103,7 +103,7 @@ func (a *feed) onSendDue() {
 	if a.outbox.Len() == 0 || a.sending != 0 {
 		return
 	}
-	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.pod}
+	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.edge.podNumber()}
 	a.sentAt = a.rt.now()
 	a.relayed += int64(len(notice.Wakes))
 	a.sending = ask(a.rt, a.self, "notify", storeTimeout, func(ctx context.Context) (notified, error) {

@@ -48,7 +48,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	case a.disowned && stage > stageIntake:
 		stage = max(stage, stageResign)
 	}
-	if stage <= a.stage {
+	if stage <= a.stage || stage > stageEnded {
 		return
 	}
 	a.stage = stage

@@ -34,6 +34,7 @@ type pulse struct {
 	newer    bool               // some of it came during the renewal under way
 	suspects map[taskKey]bool   // unheld in the last renewal
 	tick     int64              // of the timer that counts
+	check    int64              // of the lease check that counts
 	soon     bool               // a renewal was asked for out of turn
 	failures int
 }
@@ -48,7 +49,7 @@ type pulseHeir struct {
 // pulseDue is the timer of renewals; leaseCheck judges the lease.
 type (
 	pulseDue   struct{ tick int64 }
-	leaseCheck struct{}
+	leaseCheck struct{ tick int64 }
 )
 
 func spawnPulse(rt *runtime, pod int64, h *heirs) func() receiver {
@@ -70,8 +71,10 @@ func (a *pulse) Receive(ctx actorContext) {
 	case *answered[persistence.Renewed]:
 		a.onRenewed(msg)
 	case *leaseCheck:
-		a.judge()
-		a.armCheck()
+		if msg.tick == a.check {
+			a.judge()
+			a.armCheck()
+		}
 	case *messages.CheckCancels:
 		a.onCheckCancels()
 	case *restarting, *stopping, *stopped:
@@ -85,7 +88,20 @@ func (a *pulse) arm(d time.Duration) {
 	a.rt.after(d, a.self, &pulseDue{tick: a.tick})
 }
 
-func (a *pulse) armCheck() { a.rt.after(a.rt.config.Pulse/5, a.self, &leaseCheck{}) }
+// armCheck judges the lease at the instant at which it turns unless it is
+// renewed by then: the pod must have stopped acting before others may begin.
+func (a *pulse) armCheck() {
+	c := a.rt.config
+	age := a.rt.now().Sub(a.heir.renewed)
+	next := c.Pulse
+	for _, turn := range []time.Duration{2 * c.Pulse, c.LeaseTTL - c.LeaseMargin} {
+		if turn > age {
+			next = min(next, turn-age)
+		}
+	}
+	a.check = a.rt.numbers.next()
+	a.rt.after(next, a.self, &leaseCheck{tick: a.check})
+}
 
 func (a *pulse) onDue(m *pulseDue) {
 	if m.tick != a.tick {

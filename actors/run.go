@@ -3,12 +3,10 @@ package actors
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"strconv"
+	"time"
 
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
-	"github.com/troupe-dev/troupe/persistence"
 )
 
 // run executes one claimed task: one attempt, from the grant to the answer of
@@ -39,14 +37,6 @@ type run struct {
 	returned bool // the step function has returned, or was never called
 	answered bool
 	deaf     bool // it was told so
-}
-
-// attemptEnded is what the goroutine of the step function delivers.
-type attemptEnded struct {
-	output   Output
-	err      error
-	finished bool                  // neither panic nor Goexit
-	recorded *persistence.Recorded // InTx: the transition is stored already
 }
 
 // Timers of a run actor.
@@ -147,7 +137,7 @@ func (a *run) execute(inputs Inputs) {
 		cause: func() error { return context.Cause(ctx) },
 		beat:  func() { rt.send(self, &attemptBeat{}) },
 	}
-	if limit := a.function.Options.AttemptTimeout; limit > 0 {
+	if limit := a.timeout(); limit > 0 {
 		a.timers = append(a.timers, rt.after(limit, self, &attemptTimeout{ErrAttemptTimeout}))
 	}
 	a.armHeartbeat()
@@ -166,58 +156,16 @@ func (a *run) execute(inputs Inputs) {
 	rt.executor.Execute(self, a.key.task, body)
 }
 
-// deliverOnce runs an attempt and delivers its end exactly once, also after a
-// panic and after runtime.Goexit.
-func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
-	end := &attemptEnded{err: errGoexit}
-	defer func() {
-		if value := recover(); value != nil {
-			end = &attemptEnded{err: &panicError{value: value, stack: string(debug.Stack())}}
-		}
-		deliver(end)
-	}()
-	end = attempt()
-}
-
-func plainAttempt(ctx context.Context, call func(context.Context, Inputs) (Output, error), inputs Inputs) *attemptEnded {
-	output, err := call(ctx, inputs)
-	return &attemptEnded{output: output, err: err, finished: true}
-}
-
-// txAttempt executes a step inside the transaction that records it.
-func txAttempt(
-	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,
-	call func(context.Context, Inputs) (Output, error), inputs Inputs,
-) *attemptEnded {
-	var failed error
-	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
-		attempt.setTx(tx)
-		defer attempt.setTx(nil)
-		output, err := call(WithAttempt(ctx, attempt), inputs)
-		if err == nil && len(output.Payload) > rt.config.PayloadLimit {
-			err = tooLarge(len(output.Payload), rt.config.PayloadLimit)
-		}
-		if failed = err; err != nil {
-			return persistence.Transition{}, err
-		}
-		return persistence.Transition{
-			Task: key.task, Epoch: key.epoch, Report: lifecycle.Succeeded, Output: output.Payload, Edges: output.Edges,
-		}, nil
-	})
-	switch {
-	case failed != nil:
-		return &attemptEnded{err: failed, finished: true}
-	case err != nil:
-		return &attemptEnded{err: &recordError{err}, finished: true}
+// timeout limits the attempt; 0: nothing does.
+func (a *run) timeout() time.Duration {
+	switch options := &a.function.Options; {
+	case options.AttemptTimeout > 0:
+		return options.AttemptTimeout
+	case options.InTx:
+		return a.rt.config.InTxTimeout
 	}
-	return &attemptEnded{finished: true, recorded: &recorded}
+	return a.rt.config.AttemptTimeout
 }
-
-// recordError is a failure of the store, not of the step: whether the
-// transaction was committed may be unknown.
-type recordError struct{ error }
-
-func (e *recordError) Unwrap() error { return e.error }
 
 // end ends the attempt's context. A function that does not react is given up
 // after a while.

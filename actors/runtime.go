@@ -106,7 +106,7 @@ func (rt *runtime) storeFailed(name string, err error) {
 		rt.edge.away()
 	}
 	level := slog.LevelError
-	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) {
+	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrPodDead) {
 		level = slog.LevelWarn
 	}
 	rt.log.LogAttrs(context.Background(), level, "store call failed, trying again",

@@ -1,0 +1,92 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// TestStorm: three pods whose actors fail, whose calls fail before and after
+// they were carried out, one of which is declared dead: when the faults end,
+// all that was triggered completes, and every slot is free again.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	seeds := 20
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) { w.storm(uint64(seed)) })
+		})
+	}
+}
+
+func (w *world) storm(seed uint64) {
+	t, chance := w.t, rand.New(rand.NewPCG(seed, 1))
+	g := newGauge()
+	nap := storetest.Nap(20 * time.Second)
+	for _, graph := range []*workflow.Graph{storetest.Diamond(), storetest.Chain(5), nap} {
+		w.register(graph, g.work(2*time.Second))
+	}
+	config := Config{Slots: 3, MaxLost: 1000}
+	pods := []*Pod{w.start(config), w.start(config), w.start(config)}
+	victims := []string{"journal", "runs", "pulse", "claimer", "intake", "leader", "timekeeper", "housekeeper", "feed", runName}
+	w.faults.failBefore(func(context.Context, string) error {
+		if rand.IntN(20) == 0 {
+			return persistence.ErrUnavailable
+		}
+		return nil
+	})
+	w.faults.failAfter(func(call string) error {
+		if call != "join" && rand.IntN(20) == 0 {
+			return persistence.ErrUnavailable
+		}
+		return nil
+	})
+	var runs []workflow.RunID
+	for round := range 12 {
+		for _, name := range []string{"diamond", "chain5", nap.Name} {
+			runs = append(runs, w.trigger(pods[chance.IntN(3)], name))
+		}
+		pass(time.Duration(chance.IntN(12_000)) * time.Millisecond)
+		w.strike(pods[chance.IntN(3)], victims[chance.IntN(len(victims))])
+		if round == 5 {
+			w.faults.failBefore(func(_ context.Context, call string) error {
+				if strings.HasPrefix(call, "renew 2") {
+					return persistence.ErrPodDead
+				}
+				return nil
+			})
+		}
+	}
+	pass(30 * time.Second)
+	w.faults.failBefore(nil)
+	w.faults.failAfter(nil)
+	w.completed(runs...)
+	require.Len(t, w.store.Snapshot().Runs, len(runs))
+	pass(time.Minute)
+	leading := 0
+	for _, p := range pods {
+		require.NoError(t, p.Err())
+		stats := p.Stats()
+		require.Equal(t, 3, stats.Free, "no slot leaks")
+		require.True(t, stats.Ready)
+		require.Equal(t, 3, stats.Pods)
+		if stats.Leading {
+			leading++
+		}
+	}
+	require.Equal(t, 1, leading)
+	require.LessOrEqual(t, g.most(), 9)
+}
