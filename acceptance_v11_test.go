@@ -190,6 +190,24 @@ func TestR5CompletedOutputsAreNotExecutedAgain(t *testing.T) {
 	})
 }
 
+// TestI4APodStopsBeforeItsLeaseEnds: whatever the rhythm of its pulse, no
+// other pod begins before the contexts of a lost one have ended.
+func TestI4APodStopsBeforeItsLeaseEnds(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		for _, pulse := range []time.Duration{time.Second, 7 * time.Second, time.Minute} {
+			w, d := newTown(), &diary{}
+			rhythm := func(c *troupe.Config) { brisk(c); c.Pulse, c.Lease = pulse, 3*pulse }
+			one, line := w.pod(t, rhythm)
+			id := begin(t, join(t, one, relay(d, "one")), "one").ID()
+			line.cut(w)
+			two, _ := w.pod(t, rhythm)
+			_, err := join(t, two, relay(d, "two")).Get("", id).Await(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []string{"a on one", "b on one", "b ended: " + troupe.ErrLeaseLost.Error(), "b on two"}, d.all(), pulse)
+		}
+	})
+}
+
 func TestR5ARepeatedAttemptHasTheSameIdempotencyKey(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, d := newTown(), &diary{}
