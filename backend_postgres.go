@@ -2,7 +2,6 @@ package troupe
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +15,7 @@ import (
 
 // openPostgres checks the schema and opens the adapters on it.
 func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
-	if err := checkSchema(ctx, pool, config.Schema); err != nil {
+	if err := migrations.Check(ctx, pool, config.Schema); err != nil {
 		return nil, err
 	}
 	options := postgres.Options{
@@ -46,20 +45,4 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter},
 		close: func() error { store.Close(); return nil },
 	}, nil
-}
-
-// checkSchema refuses a schema that this program cannot work with.
-func checkSchema(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	report, err := migrations.Status(ctx, pool, schema)
-	switch {
-	case err != nil:
-		return err
-	case report.Version > report.Latest:
-		return fmt.Errorf("schema %s is at version %d, this program knows %d: %w: run the newer program, or restore a backup",
-			schema, report.Version, report.Latest, migrations.ErrNewer)
-	case report.Version < report.Latest:
-		return fmt.Errorf("schema %s is at version %d, this program needs %d: run `troupe migrate up` or migrations.Migrate first",
-			schema, report.Version, report.Latest)
-	}
-	return nil
 }

@@ -42,10 +42,10 @@ func (s *session) publish(ctx context.Context) string {
 		}
 		name := pgx.Identifier{Publication(s.schema)}.Sanitize()
 		if exists {
-			_, err = tx.Exec(ctx, s.fill(`alter publication `+name+` set table `+publicationTables))
+			_, err = tx.Exec(ctx, `alter publication `+name+` set table `+s.fill(publicationTables))
 			return err
 		}
-		_, err = tx.Exec(ctx, s.fill(`create publication `+name+` for table `+publicationTables+` with (publish = 'insert')`))
+		_, err = tx.Exec(ctx, `create publication `+name+` for table `+s.fill(publicationTables)+` with (publish = 'insert')`)
 		return err
 	})
 	switch {

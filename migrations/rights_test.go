@@ -52,7 +52,7 @@ func TestWithoutTheRightToPublishItGoesOnAndSaysSo(t *testing.T) {
 	require.Equal(t, report.Latest, report.Version)
 	require.Len(t, report.Applied, report.Latest)
 	require.Contains(t, report.Publication, "may not create the publication troupe_wake")
-	require.Contains(t, report.Publication, "grant create on database")
+	require.Contains(t, report.Publication, "grant create on the database")
 	require.Contains(t, report.Publication, "until then pods poll")
 	require.NoError(t, migrations.Check(t.Context(), pool, schema), "an engine works without it")
 
