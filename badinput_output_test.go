@@ -99,10 +99,10 @@ func misbehave(_ context.Context, how string) (int, error) {
 	case "panic":
 		panic("on purpose")
 	case "panic with nil":
-		panic(nil) //nolint:govet // what the row is about
+		panic(nil)
 	case "nil map":
 		var m map[string]int
-		m["x"] = 1
+		m["x"] = 1 //nolint:staticcheck // what the row is about
 	case "nil pointer":
 		var p *knot
 		p.Next = nil
