@@ -26,9 +26,11 @@
 // # What outlives a restart
 //
 // An actor that panicked starts from nothing, except for what its producer
-// carries over: the claim or the batch whose outcome is unknown, triggers that
-// callers wait for, the table of held tasks. It is asked for again under the
-// same id, so that nothing is lost or doubled.
+// carries over: the claim or the batch whose outcome is unknown, triggers and
+// cancels that callers wait for, who waits for the end of a run, the table of
+// held tasks, the leader's term. It is asked for again under the same id, so
+// that nothing is lost or doubled. A pod that was declared dead and joins again
+// keeps what others wait for, and gives up the rest.
 //
 // # Leaving this package
 //

@@ -108,7 +108,7 @@ func (w *world) start(config Config) *Pod {
 			Store: &w.faults, Listener: w.bus, Stream: w.stream, Notifier: w.bus, Elector: w.bus.Elector(number.Load),
 		},
 		Functions: w.functions, Evaluate: w.evaluate, Config: config, Joined: number.Store,
-		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: actor.Unbounded()(), sent: &w.sent} },
+		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: newMailbox(), sent: &w.sent} },
 	})
 	require.NoError(w.t, err)
 	w.pods = append(w.pods, p)
