@@ -38,7 +38,9 @@ func TestCrashAfterEffect(t *testing.T) {
 // after three, and others complete.
 func TestPoisonPill(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, brisk(), 2)
+	tune := brisk()
+	tune.MaxLost = 3
+	y := newYard(t, tune, 2)
 	pods := y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	poison := y.trigger(pods[0], "poison", 1)[0]

@@ -146,8 +146,8 @@ func (y *yard) judgeRuns(entries []entry, v *verdict) {
 		switch e.what {
 		case "acked":
 			v.acked++
-			if e.detail != "poison" {
-				require.Equal(y.t, completed, states[e.run], "run %s of shape %s was acknowledged to a caller of %s", e.run, e.detail, e.ledger)
+			if e.detail != "poison" && states[e.run] != completed {
+				require.Fail(y.t, "an acknowledged run has not completed", "%s of %s, state %d: %s", e.detail, e.ledger, states[e.run], y.history(e.run))
 			}
 		case "ended":
 			v.ended++
@@ -155,6 +155,16 @@ func (y *yard) judgeRuns(entries []entry, v *verdict) {
 			require.Fail(y.t, "a caller was told wrongly", "%+v", e)
 		}
 	}
+}
+
+// history returns the events of a run, for a message.
+func (y *yard) history(run string) string {
+	y.t.Helper()
+	var text string
+	const query = `select coalesce(string_agg(concat_ws(' ', at::time(3), 'step', step, 'n', n, 'kind', kind, 'pod', pod, class, left(text, 300)), E'\n' order by at, step, n), '')
+		from troupe.task_events where run_id::text = $1`
+	require.NoError(y.t, y.pool.QueryRow(y.t.Context(), query, run).Scan(&text))
+	return run + "\n" + text
 }
 
 // judgeTransactions checks that what embedders wrote and what the engine wrote

@@ -42,6 +42,7 @@ type tuning struct {
 	LeaderSilence time.Duration
 	LeaderTry     time.Duration
 	Sweep         time.Duration
+	MaxLost       int
 }
 
 // brisk is a configuration in which everything that production takes seconds
@@ -50,7 +51,7 @@ func brisk() tuning {
 	return tuning{
 		Slots: 16, Pulse: 250 * time.Millisecond, Lease: 1250 * time.Millisecond, Grace: 5 * time.Second,
 		LeaderPing: 250 * time.Millisecond, LeaderSilence: 750 * time.Millisecond, LeaderTry: 100 * time.Millisecond,
-		Sweep: 2 * time.Second,
+		Sweep: 2 * time.Second, MaxLost: 20, // with a kill every half second, three losses of one task are just bad luck
 	}
 }
 
@@ -58,7 +59,8 @@ func (s podSpec) config(log *slog.Logger) troupe.Config {
 	return troupe.Config{
 		PodName: s.Name, Slots: s.Tune.Slots, Pulse: s.Tune.Pulse, Lease: s.Tune.Lease, StopGrace: s.Tune.Grace,
 		CancelGrace: time.Second, LeaderPing: s.Tune.LeaderPing, LeaderSilence: s.Tune.LeaderSilence,
-		LeaderTry: s.Tune.LeaderTry, Sweep: s.Tune.Sweep, SweepDegraded: 300 * time.Millisecond, Logger: log,
+		LeaderTry: s.Tune.LeaderTry, Sweep: s.Tune.Sweep, SweepDegraded: 300 * time.Millisecond,
+		MaxLost: s.Tune.MaxLost, Logger: log,
 	}
 }
 
