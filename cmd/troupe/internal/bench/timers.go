@@ -2,10 +2,9 @@ package bench
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"time"
-
-	_ "embed"
 
 	"github.com/jackc/pgx/v5"
 
