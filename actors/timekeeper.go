@@ -91,8 +91,8 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.rt.spread(fired.Wake)
 	a.next = fired.Next
-	if overdue := fired.Now.Add(timerLocked); fired.Count == 0 && !a.next.IsZero() && a.next.Before(overdue) {
-		a.next = overdue // its run is locked
+	if fired.Count == 0 && !a.next.IsZero() && !a.next.After(fired.Now) {
+		a.next = fired.Now.Add(timerLocked) // it is due, and its run is locked
 	}
 	if a.told {
 		a.told = false
