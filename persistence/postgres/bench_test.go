@@ -197,7 +197,7 @@ func (l *load) journal(runs int, granted <-chan []persistence.Grant) {
 		held = append(held, out.Grants...)
 		l.ended.Add(int64(len(out.Wake.Ended)))
 	}
-	for range granted { //nolint:revive // the claimer may have one more
+	for range granted {
 	}
 }
 

@@ -248,7 +248,7 @@ func (p *crowdPod) report(pod int64, grants []persistence.Grant) persistence.Rec
 
 // lead does what the leader does, and in between what every pod does.
 func (c *crowd) lead(ctx context.Context) {
-	epoch, err := c.store.BumpEpoch(c.ctx, 1)
+	epoch, err := c.store.BumpEpoch(ctx, 1)
 	if !c.ok(ctx, "bump", err) {
 		return
 	}
@@ -273,11 +273,12 @@ func (c *crowd) cancels(ctx context.Context) {
 	random := rand.New(rand.NewPCG(1, 3))
 	for ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
-		id, ok := c.runs.Load(random.IntN(100))
+		found, _ := c.runs.Load(random.IntN(100))
+		id, ok := found.(workflow.RunID)
 		if !ok {
 			continue
 		}
-		out, err := c.store.CancelRun(ctx, persistence.Cancel{Run: id.(workflow.RunID), Grace: 100 * time.Millisecond})
+		out, err := c.store.CancelRun(ctx, persistence.Cancel{Run: id, Grace: 100 * time.Millisecond})
 		if c.ok(ctx, "cancel", err) && out.Result == lifecycle.Moved {
 			c.canceled.Add(1)
 		}

@@ -20,6 +20,7 @@ import (
 // that the store cannot know whether it was: the same call again has one
 // effect in all.
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	open := schemas(t)
 	type call func(t *testing.T, k *kit, again bool) error
 	for name, c := range map[string]struct {
@@ -157,7 +158,9 @@ func newProxy(t *testing.T, d *database) *proxy {
 	go p.serve(listener)
 
 	through := direct.Copy()
-	through.Host, through.Port = "127.0.0.1", uint16(listener.Addr().(*net.TCPAddr).Port)
+	address, ok := listener.Addr().(*net.TCPAddr)
+	require.True(t, ok)
+	through.Host, through.Port = "127.0.0.1", uint16(address.Port)
 	through.TLSConfig, through.Fallbacks = nil, nil
 	store, err := Open(t.Context(), Options{
 		Pool: d.user, Direct: through, Schema: strings.Trim(d.schema, `"`), PoolSize: 1,

@@ -167,8 +167,10 @@ type counter struct {
 	names []string
 }
 
-var _ pgx.QueryTracer = (*counter)(nil)
-var _ pgx.BatchTracer = (*counter)(nil)
+var (
+	_ pgx.QueryTracer = (*counter)(nil)
+	_ pgx.BatchTracer = (*counter)(nil)
+)
 
 // TraceQueryStart implements pgx.QueryTracer.
 func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {

@@ -19,6 +19,7 @@ const soon = 1500 * time.Millisecond
 // TestClaimWaitsForNothing holds each kind of row that a claim touches in
 // another session.
 func TestClaimWaitsForNothing(t *testing.T) {
+	t.Parallel()
 	open := schemas(t)
 	for name, c := range map[string]struct {
 		lock string
@@ -79,6 +80,7 @@ func TestRenewalDoesNotWaitForRecords(t *testing.T) {
 // TestBusyRunsAreLeftOut freezes a session that holds the lock of one run: a
 // record of many runs goes on without it and says so.
 func TestBusyRunsAreLeftOut(t *testing.T) {
+	t.Parallel()
 	open := schemas(t)
 	for name, report := range map[string]lifecycle.ReportKind{"fast": lifecycle.Succeeded, "slow": lifecycle.Errored} {
 		t.Run(name, func(t *testing.T) {
@@ -185,6 +187,7 @@ func TestIntakeDoesNotWaitForUsers(t *testing.T) {
 // TestKeyRaceInTwoUserTransactions lets two users' transactions want one key:
 // the second waits for the first, and then finds its run or stores its own.
 func TestKeyRaceInTwoUserTransactions(t *testing.T) {
+	t.Parallel()
 	open := schemas(t)
 	for name, end := range map[string]func(pgx.Tx, context.Context) error{"commit": pgx.Tx.Commit, "rollback": pgx.Tx.Rollback} {
 		t.Run(name, func(t *testing.T) {

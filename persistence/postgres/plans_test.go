@@ -46,7 +46,7 @@ func headerOf(t *testing.T, name string) string {
 // hot are the statements whose cost must not depend on what was in the tables
 // when statistics were gathered, or on how much is in them.
 var hot = []string{
-	"record_fast", "claim_tasks", "load_grants", "load_outcomes", "lock_runs", "lock_runs_free", "load_runs", "load_tasks",
+	"record_fast", "claim_tasks", "load_grants", "lock_runs", "lock_runs_free", "load_runs", "load_tasks",
 	"load_open_tasks", "update_runs", "update_tasks", "delete_timers", "delete_parked", "expand_runs", "start_runs",
 	"find_keys", "find_runs", "find_tenants", "delete_intake", "parked_tasks", "allot_blocks", "renew_pod", "held_tasks", "read_timers", "count_running", "save_progress",
 }
@@ -121,11 +121,15 @@ func scans(t *testing.T, plan string) []string {
 		}
 		children, _ := node["Plans"].([]any)
 		for _, child := range children {
-			walk(child.(map[string]any))
+			node, ok := child.(map[string]any)
+			require.True(t, ok)
+			walk(node)
 		}
 	}
 	for _, root := range roots {
-		walk(root["Plan"].(map[string]any))
+		node, ok := root["Plan"].(map[string]any)
+		require.True(t, ok)
+		walk(node)
 	}
 	return findings
 }

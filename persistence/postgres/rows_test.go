@@ -17,6 +17,7 @@ import (
 // TestOneBadRowOfABatch puts values that the database refuses into a batch of
 // 500: their attempts fail with the cause, and the rest is recorded.
 func TestOneBadRowOfABatch(t *testing.T) {
+	t.Parallel()
 	open := schemas(t)
 	for name, c := range map[string]struct {
 		refuse string // how the database is made to refuse it
@@ -198,6 +199,7 @@ func TestFastPathRefusesSlowRuns(t *testing.T) {
 
 // TestStepTransactions records in the transaction of a step function.
 func TestStepTransactions(t *testing.T) {
+	t.Parallel()
 	open := schemas(t)
 	type call func(ctx context.Context, tx any) (persistence.Transition, error)
 	for name, c := range map[string]struct {
@@ -210,14 +212,14 @@ func TestStepTransactions(t *testing.T) {
 		"an error": {func(_ *int, write call) call { return failing(write, errors.New("no")) }, 1, 0, true},
 		"it commits": {func(_ *int, write call) call {
 			return func(ctx context.Context, tx any) (persistence.Transition, error) {
-				require.ErrorIs(t, tx.(ownedTx).Commit(ctx), errTxNotYours)
-				require.ErrorIs(t, tx.(ownedTx).Rollback(ctx), errTxNotYours)
+				require.ErrorIs(t, stepTx(tx).Commit(ctx), errTxNotYours)
+				require.ErrorIs(t, stepTx(tx).Rollback(ctx), errTxNotYours)
 				return write(ctx, tx)
 			}
 		}, 1, 1, false},
 		"it commits by text": {func(_ *int, write call) call {
 			return func(ctx context.Context, tx any) (persistence.Transition, error) {
-				_, err := tx.(ownedTx).Exec(ctx, "commit")
+				_, err := stepTx(tx).Exec(ctx, "commit")
 				require.NoError(t, err)
 				return write(ctx, tx)
 			}
@@ -225,7 +227,7 @@ func TestStepTransactions(t *testing.T) {
 		"an ignored error": {func(_ *int, write call) call {
 			return func(ctx context.Context, tx any) (persistence.Transition, error) {
 				transition, err := write(ctx, tx)
-				_, _ = tx.(ownedTx).Exec(ctx, "select 1 / 0")
+				_, _ = stepTx(tx).Exec(ctx, "select 1 / 0")
 				return transition, err
 			}
 		}, 1, 0, true},
@@ -245,7 +247,7 @@ func TestStepTransactions(t *testing.T) {
 			calls := 0
 			write := func(ctx context.Context, tx any) (persistence.Transition, error) {
 				calls++
-				_, err := tx.(ownedTx).Exec(ctx, strings.ReplaceAll(`insert into {schema}.effects values (1)`, "{schema}", k.schema))
+				_, err := stepTx(tx).Exec(ctx, strings.ReplaceAll(`insert into {schema}.effects values (1)`, "{schema}", k.schema))
 				return record.Transitions[0], err
 			}
 			out, err := k.store.RecordInTx(k.ctx, record, c.wrap(&calls, write))
@@ -269,6 +271,15 @@ func TestStepTransactions(t *testing.T) {
 	}
 }
 
+// stepTx returns the transaction that a step function gets.
+func stepTx(tx any) ownedTx {
+	own, ok := tx.(ownedTx)
+	if !ok {
+		panic("not a transaction of the engine")
+	}
+	return own
+}
+
 // conflicting is told by the database to begin again the first times.
 func conflicting(
 	calls *int, times int, write func(context.Context, any) (persistence.Transition, error),
@@ -278,7 +289,7 @@ func conflicting(
 			return write(ctx, tx)
 		}
 		*calls++
-		_, err := tx.(ownedTx).Exec(ctx, `do $$ begin raise exception 'x' using errcode = '40001'; end $$`)
+		_, err := stepTx(tx).Exec(ctx, `do $$ begin raise exception 'x' using errcode = '40001'; end $$`)
 		return persistence.Transition{}, err
 	}
 }

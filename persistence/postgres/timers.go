@@ -69,38 +69,27 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (p
 		return out, err
 	}
 	p := s.newPass(tx)
+	if err := p.load(ctx, wants, mode); err != nil {
+		return out, err
+	}
+	fired, err := p.readTimers(ctx, wants)
+	if err != nil {
+		return out, err
+	}
+	fired = fired[:min(len(fired), limit)]
+	at := p.firedFacts(fired)
 	b := s.newBatch()
-	if len(wants) == 0 {
-		if err := s.readClock(ctx, tx, &p.now); err != nil {
-			return out, err
-		}
-	} else {
-		if err := p.load(ctx, wants, mode); err != nil {
-			return out, err
-		}
-		fired, err := p.readTimers(ctx, wants)
-		if err != nil {
-			return out, err
-		}
-		fired = fired[:min(len(fired), limit)]
-		at := p.firedFacts(fired)
-		p.queueFired(b, fired)
-		if err := p.decide(ctx); err != nil {
-			return out, err
-		}
-		for run, list := range at {
-			for i, t := range list {
-				if run.decision.Answers[i] == lifecycle.Moved {
-					out.Count++
-					out.Late = append(out.Late, p.now.Sub(t.wakeAt))
-				}
+	p.queueFired(b, fired)
+	if err := p.finish(ctx, b); err != nil {
+		return out, err
+	}
+	for run, list := range at {
+		for i, t := range list {
+			if run.decision.Answers[i] == lifecycle.Moved {
+				out.Count++
+				out.Late = append(out.Late, p.now.Sub(t.wakeAt))
 			}
 		}
-	}
-	p.gather()
-	p.byTask()
-	if err := p.write(ctx, b); err != nil {
-		return out, err
 	}
 	out.Now, out.Wake = p.now, p.wake
 	return out, s.nextTimer(ctx, tx, &out.Next)
