@@ -20,7 +20,7 @@ demo: ## build troupe and run the demo on a private PostgreSQL (ARGS="--json")
 	./bin/troupe demo $(ARGS)
 
 test: ## all tests, on a real PostgreSQL that is found, started or run in a container
-	$(GO) test ./...
+	$(GO) test -p 1 ./... # one package at a time: some measure time, and all share the cores
 
 test-short: ## the tests that need no PostgreSQL
 	TROUPE_TEST_POSTGRES=none $(GO) test -short ./...
