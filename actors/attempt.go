@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -60,8 +61,25 @@ func txAttempt(
 	case err != nil:
 		return &attemptEnded{err: &recordError{err}, finished: true}
 	}
-	return &attemptEnded{finished: true, recorded: &recorded}
+	return answeredTx(&recorded)
 }
+
+// answeredTx is the end of an attempt whose transaction the store has answered.
+// What it refused or could not lock was not kept, and nobody else will report
+// it: unreported the task would be lost, time after time.
+func answeredTx(recorded *persistence.Recorded) *attemptEnded {
+	switch answer := recorded.Answers[0]; answer.Result {
+	case lifecycle.BadRow:
+		return &attemptEnded{err: Terminal(WithClass(persistence.ClassBadRow, answer.Err)), finished: true}
+	case lifecycle.Busy:
+		return &attemptEnded{err: &recordError{errRunBusy}, finished: true}
+	case lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale, lifecycle.Illegal:
+	}
+	return &attemptEnded{finished: true, recorded: recorded}
+}
+
+// errRunBusy hands an attempt back whose run is locked by somebody else.
+var errRunBusy = errors.New("the run is locked")
 
 // recordError is a failure of the store, not of the step: whether the
 // transaction was committed may be unknown.

@@ -141,11 +141,12 @@ func loadInputs(ctx context.Context, store persistence.Runs, task *messages.Star
 			return inputs, err
 		}
 	}
-	for i := range inputs.Parents {
-		p := &inputs.Parents[i]
-		if p.Large && p.Output == nil {
-			if p.Output, err = store.Payload(ctx, workflow.TaskID{Run: run, Step: p.Index}); err != nil {
-				return inputs, err
+	for _, list := range [][]persistence.Outcome{inputs.Parents, inputs.Failed} {
+		for i := range list {
+			if o := &list[i]; o.Large && o.Output == nil {
+				if o.Output, err = store.Payload(ctx, workflow.TaskID{Run: run, Step: o.Index}); err != nil {
+					return inputs, err
+				}
 			}
 		}
 	}
