@@ -41,6 +41,9 @@ type goroutines struct {
 	base    context.Context //nolint:containedctx // the one lifetime of all calls
 	end     context.CancelFunc
 	calls   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool // nothing is begun any more
 }
 
 var _ Executor = (*goroutines)(nil)
@@ -55,9 +58,11 @@ var errCallTimeout = errors.New("store call timed out")
 
 // Call implements Executor.
 func (g *goroutines) Call(to *PID, _ string, timeout time.Duration, call func(ctx context.Context) any) {
+	if !g.begin() {
+		return
+	}
 	ctx, cancel := context.WithCancelCause(g.base)
 	stop := g.clock.After(timeout, func() { cancel(errCallTimeout) })
-	g.calls.Add(1)
 	go func() {
 		defer g.calls.Done()
 		defer cancel(nil)
@@ -73,8 +78,10 @@ func (g *goroutines) Execute(to *PID, _ workflow.TaskID, run func(deliver func(a
 
 // Follow implements Executor.
 func (g *goroutines) Follow(to *PID, _ string, loop func(ctx context.Context) any) (stop func()) {
+	if !g.begin() {
+		return func() {}
+	}
 	ctx, cancel := context.WithCancel(g.base)
-	g.calls.Add(1)
 	go func() {
 		defer g.calls.Done()
 		defer cancel()
@@ -83,8 +90,22 @@ func (g *goroutines) Follow(to *PID, _ string, loop func(ctx context.Context) an
 	return cancel
 }
 
+// begin counts a call, unless the executor is closed: nobody waits for its
+// answer then.
+func (g *goroutines) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.calls.Add(1)
+	}
+	return !g.closed
+}
+
 // Close implements Executor.
 func (g *goroutines) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
 	g.end()
 	g.calls.Wait()
 }

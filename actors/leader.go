@@ -98,8 +98,11 @@ func (a *leader) Receive(ctx actorContext) {
 		a.onRestartDue(msg)
 	case *listChildren:
 		msg.answer(ctx)
-	case *restarting, *stopping:
+	case *restarting:
 		a.off = true
+	case *stopping:
+		a.off = true
+		a.rt.guarded("leader", a.leave)
 	case *stopped:
 	default:
 		a.rt.unknown("leader", msg)
@@ -291,6 +294,14 @@ func (a *leader) giveBack(term cluster.Term) {
 	ask(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
 		return quit{}, term.Resign(ctx)
 	})
+}
+
+// leave gives the term back without waiting for it. A pod that ends otherwise
+// than step by step would keep the others waiting for its session.
+func (a *leader) leave() {
+	if a.leading() {
+		a.giveBack(a.heir.term)
+	}
 }
 
 func (a *leader) onQuit(m *answered[quit]) {

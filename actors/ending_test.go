@@ -1,0 +1,70 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// A pod that ends at once must not keep its term: the others would have to
+// wait for the session to end.
+func TestKilledLeaderLeavesItsTerm(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		first := w.start(Config{})
+		pass(time.Second)
+		require.True(t, first.Stats().Leading)
+		second := w.start(Config{})
+		first.Kill()
+		pass(10 * time.Second)
+		require.True(t, second.Stats().Leading)
+	})
+}
+
+// What the database refuses in the transaction of a step fails its attempt;
+// where the run was locked the task is handed back.
+func TestAnswersToATransaction(t *testing.T) {
+	t.Parallel()
+	refused := persistence.RecordAnswer{Result: lifecycle.BadRow, Err: errors.New("invalid byte sequence")}
+	end := answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{refused}})
+	require.Nil(t, end.recorded)
+	require.ErrorIs(t, end.err, refused.Err)
+	require.True(t, IsTerminal(end.err))
+	require.Equal(t, persistence.ClassBadRow, ErrorClass(end.err))
+
+	var handedBack *recordError
+	end = answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}})
+	require.ErrorAs(t, end.err, &handedBack)
+
+	for _, kept := range []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale} {
+		end = answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: kept}}})
+		require.NoError(t, end.err)
+		require.NotNil(t, end.recorded)
+	}
+}
+
+// Actors may ask while the executor is being closed; nothing begins after.
+func TestExecutorClosesWhileCalled(t *testing.T) {
+	t.Parallel()
+	g := newExecutor(clock.System{}, func(*PID, any) {})
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 200 {
+				g.Call(nil, "call", time.Minute, func(context.Context) any { return nil })
+				g.Follow(nil, "follow", func(ctx context.Context) any { <-ctx.Done(); return nil })
+			}
+		})
+	}
+	g.Close()
+	callers.Wait()
+	g.Call(nil, "call", time.Minute, func(context.Context) any { panic("begun after Close") })
+}
