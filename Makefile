@@ -52,7 +52,7 @@ fuzz: ## every fuzz target in turn, TIME=30s each
 		echo "== $$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME) "$$dir" || exit 1; \
 	done
 
-chaos: ## faults on pods and PostgreSQL under load, ≈ 6 min, and a table of what was measured
+chaos: ## faults on pods and PostgreSQL under load, ≈ 4 min, and a table of what was measured
 	@mkdir -p bin; rm -f bin/chaos.txt; TROUPE_CHAOS=full TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos.txt \
 		$(GO) test -count=1 -parallel 1 -timeout 30m ./internal/chaos; failed=$$?; \
 	printf '\n| scoreboard | fault | measured |\n|---|---|---|\n'; cat bin/chaos.txt; exit $$failed
