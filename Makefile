@@ -4,6 +4,7 @@
 GO      ?= go
 TOOL     = $(GO) tool -modfile=tools/go.mod
 OUT     ?= .
+MODULE   = github.com/troupe-dev/troupe
 TIME    ?= 30s
 COUNT   ?= 10
 PURE     = workflow lifecycle
@@ -39,8 +40,8 @@ generate: generate-messages ## make generated files again (needs protoc)
 	$(GO) generate ./...
 
 generate-messages:
-	protoc -I . --plugin=protoc-gen-go="$$($(TOOL) -n protoc-gen-go)" \
-		--go_out=$(OUT) --go_opt=paths=source_relative messages/*.proto
+	protoc -I $(MODULE)=. --plugin=protoc-gen-go="$$($(TOOL) -n protoc-gen-go)" \
+		--go_out=$(OUT) --go_opt=module=$(MODULE) $(addprefix $(MODULE)/,$(wildcard messages/*.proto))
 
 verify: ## generated files are up to date, and the structure is as the rules say
 	CI=true $(GO) test -count=1 ./internal/archtest

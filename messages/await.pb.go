@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/await.proto
+// source: github.com/troupe-dev/troupe/messages/await.proto
 
 package messages
 
@@ -59,11 +59,11 @@ func (x AwaitRefused_Code) String() string {
 }
 
 func (AwaitRefused_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_await_proto_enumTypes[0].Descriptor()
+	return file_github_com_troupe_dev_troupe_messages_await_proto_enumTypes[0].Descriptor()
 }
 
 func (AwaitRefused_Code) Type() protoreflect.EnumType {
-	return &file_messages_await_proto_enumTypes[0]
+	return &file_github_com_troupe_dev_troupe_messages_await_proto_enumTypes[0]
 }
 
 func (x AwaitRefused_Code) Number() protoreflect.EnumNumber {
@@ -72,7 +72,7 @@ func (x AwaitRefused_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AwaitRefused_Code.Descriptor instead.
 func (AwaitRefused_Code) EnumDescriptor() ([]byte, []int) {
-	return file_messages_await_proto_rawDescGZIP(), []int{2, 0}
+	return file_github_com_troupe_dev_troupe_messages_await_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // AwaitRun asks to be told when a run has ended. The sender is answered by
@@ -88,7 +88,7 @@ type AwaitRun struct {
 
 func (x *AwaitRun) Reset() {
 	*x = AwaitRun{}
-	mi := &file_messages_await_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -100,7 +100,7 @@ func (x *AwaitRun) String() string {
 func (*AwaitRun) ProtoMessage() {}
 
 func (x *AwaitRun) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_await_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -113,7 +113,7 @@ func (x *AwaitRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitRun.ProtoReflect.Descriptor instead.
 func (*AwaitRun) Descriptor() ([]byte, []int) {
-	return file_messages_await_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_await_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *AwaitRun) GetRequestId() string {
@@ -157,7 +157,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_messages_await_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -169,7 +169,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_await_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -182,7 +182,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_messages_await_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_await_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *RunEnded) GetRequestId() string {
@@ -275,7 +275,7 @@ type AwaitRefused struct {
 
 func (x *AwaitRefused) Reset() {
 	*x = AwaitRefused{}
-	mi := &file_messages_await_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +287,7 @@ func (x *AwaitRefused) String() string {
 func (*AwaitRefused) ProtoMessage() {}
 
 func (x *AwaitRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_await_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +300,7 @@ func (x *AwaitRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitRefused.ProtoReflect.Descriptor instead.
 func (*AwaitRefused) Descriptor() ([]byte, []int) {
-	return file_messages_await_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_await_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AwaitRefused) GetRequestId() string {
@@ -331,11 +331,11 @@ func (x *AwaitRefused) GetRemedy() string {
 	return ""
 }
 
-var File_messages_await_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_await_proto protoreflect.FileDescriptor
 
-const file_messages_await_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_await_proto_rawDesc = "" +
 	"\n" +
-	"\x14messages/await.proto\x12\x12troupe.messages.v1\"Y\n" +
+	"1github.com/troupe-dev/troupe/messages/await.proto\x12\x12troupe.messages.v1\"Y\n" +
 	"\bAwaitRun\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x10\n" +
@@ -371,26 +371,26 @@ const file_messages_await_proto_rawDesc = "" +
 	"\rCODE_STOPPING\x10\x03J\x04\b\x05\x10\x10B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_await_proto_rawDescOnce sync.Once
-	file_messages_await_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_await_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_await_proto_rawDescData []byte
 )
 
-func file_messages_await_proto_rawDescGZIP() []byte {
-	file_messages_await_proto_rawDescOnce.Do(func() {
-		file_messages_await_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_await_proto_rawDesc), len(file_messages_await_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_await_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_await_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_await_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_await_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_await_proto_rawDesc)))
 	})
-	return file_messages_await_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_await_proto_rawDescData
 }
 
-var file_messages_await_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_await_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_messages_await_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_await_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_github_com_troupe_dev_troupe_messages_await_proto_goTypes = []any{
 	(AwaitRefused_Code)(0), // 0: troupe.messages.v1.AwaitRefused.Code
 	(*AwaitRun)(nil),       // 1: troupe.messages.v1.AwaitRun
 	(*RunEnded)(nil),       // 2: troupe.messages.v1.RunEnded
 	(*AwaitRefused)(nil),   // 3: troupe.messages.v1.AwaitRefused
 }
-var file_messages_await_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_await_proto_depIdxs = []int32{
 	0, // 0: troupe.messages.v1.AwaitRefused.code:type_name -> troupe.messages.v1.AwaitRefused.Code
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
@@ -399,27 +399,27 @@ var file_messages_await_proto_depIdxs = []int32{
 	0, // [0:1] is the sub-list for field type_name
 }
 
-func init() { file_messages_await_proto_init() }
-func file_messages_await_proto_init() {
-	if File_messages_await_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_await_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_await_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_await_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_await_proto_rawDesc), len(file_messages_await_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_await_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_await_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_await_proto_goTypes,
-		DependencyIndexes: file_messages_await_proto_depIdxs,
-		EnumInfos:         file_messages_await_proto_enumTypes,
-		MessageInfos:      file_messages_await_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_await_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_await_proto_depIdxs,
+		EnumInfos:         file_github_com_troupe_dev_troupe_messages_await_proto_enumTypes,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_await_proto_msgTypes,
 	}.Build()
-	File_messages_await_proto = out.File
-	file_messages_await_proto_goTypes = nil
-	file_messages_await_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_await_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_await_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_await_proto_depIdxs = nil
 }

@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/cancel.proto
+// source: github.com/troupe-dev/troupe/messages/cancel.proto
 
 package messages
 
@@ -62,11 +62,11 @@ func (x CancelRefused_Code) String() string {
 }
 
 func (CancelRefused_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_cancel_proto_enumTypes[0].Descriptor()
+	return file_github_com_troupe_dev_troupe_messages_cancel_proto_enumTypes[0].Descriptor()
 }
 
 func (CancelRefused_Code) Type() protoreflect.EnumType {
-	return &file_messages_cancel_proto_enumTypes[0]
+	return &file_github_com_troupe_dev_troupe_messages_cancel_proto_enumTypes[0]
 }
 
 func (x CancelRefused_Code) Number() protoreflect.EnumNumber {
@@ -75,7 +75,7 @@ func (x CancelRefused_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CancelRefused_Code.Descriptor instead.
 func (CancelRefused_Code) EnumDescriptor() ([]byte, []int) {
-	return file_messages_cancel_proto_rawDescGZIP(), []int{2, 0}
+	return file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // CancelRun asks a run to stop. The sender is answered by CancelRecorded or
@@ -93,7 +93,7 @@ type CancelRun struct {
 
 func (x *CancelRun) Reset() {
 	*x = CancelRun{}
-	mi := &file_messages_cancel_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -105,7 +105,7 @@ func (x *CancelRun) String() string {
 func (*CancelRun) ProtoMessage() {}
 
 func (x *CancelRun) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_cancel_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -118,7 +118,7 @@ func (x *CancelRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRun.ProtoReflect.Descriptor instead.
 func (*CancelRun) Descriptor() ([]byte, []int) {
-	return file_messages_cancel_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *CancelRun) GetRequestId() string {
@@ -170,7 +170,7 @@ type CancelRecorded struct {
 
 func (x *CancelRecorded) Reset() {
 	*x = CancelRecorded{}
-	mi := &file_messages_cancel_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -182,7 +182,7 @@ func (x *CancelRecorded) String() string {
 func (*CancelRecorded) ProtoMessage() {}
 
 func (x *CancelRecorded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_cancel_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -195,7 +195,7 @@ func (x *CancelRecorded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRecorded.ProtoReflect.Descriptor instead.
 func (*CancelRecorded) Descriptor() ([]byte, []int) {
-	return file_messages_cancel_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *CancelRecorded) GetRequestId() string {
@@ -239,7 +239,7 @@ type CancelRefused struct {
 
 func (x *CancelRefused) Reset() {
 	*x = CancelRefused{}
-	mi := &file_messages_cancel_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +251,7 @@ func (x *CancelRefused) String() string {
 func (*CancelRefused) ProtoMessage() {}
 
 func (x *CancelRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_cancel_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +264,7 @@ func (x *CancelRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRefused.ProtoReflect.Descriptor instead.
 func (*CancelRefused) Descriptor() ([]byte, []int) {
-	return file_messages_cancel_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *CancelRefused) GetRequestId() string {
@@ -295,11 +295,11 @@ func (x *CancelRefused) GetRemedy() string {
 	return ""
 }
 
-var File_messages_cancel_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_cancel_proto protoreflect.FileDescriptor
 
-const file_messages_cancel_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/cancel.proto\x12\x12troupe.messages.v1\"\x82\x01\n" +
+	"2github.com/troupe-dev/troupe/messages/cancel.proto\x12\x12troupe.messages.v1\"\x82\x01\n" +
 	"\tCancelRun\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x10\n" +
@@ -327,26 +327,26 @@ const file_messages_cancel_proto_rawDesc = "" +
 	"\rCODE_STOPPING\x10\x04J\x04\b\x05\x10\x10B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_cancel_proto_rawDescOnce sync.Once
-	file_messages_cancel_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescData []byte
 )
 
-func file_messages_cancel_proto_rawDescGZIP() []byte {
-	file_messages_cancel_proto_rawDescOnce.Do(func() {
-		file_messages_cancel_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_cancel_proto_rawDesc), len(file_messages_cancel_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDesc)))
 	})
-	return file_messages_cancel_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDescData
 }
 
-var file_messages_cancel_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_cancel_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_messages_cancel_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_cancel_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_github_com_troupe_dev_troupe_messages_cancel_proto_goTypes = []any{
 	(CancelRefused_Code)(0), // 0: troupe.messages.v1.CancelRefused.Code
 	(*CancelRun)(nil),       // 1: troupe.messages.v1.CancelRun
 	(*CancelRecorded)(nil),  // 2: troupe.messages.v1.CancelRecorded
 	(*CancelRefused)(nil),   // 3: troupe.messages.v1.CancelRefused
 }
-var file_messages_cancel_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_cancel_proto_depIdxs = []int32{
 	0, // 0: troupe.messages.v1.CancelRefused.code:type_name -> troupe.messages.v1.CancelRefused.Code
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
@@ -355,27 +355,27 @@ var file_messages_cancel_proto_depIdxs = []int32{
 	0, // [0:1] is the sub-list for field type_name
 }
 
-func init() { file_messages_cancel_proto_init() }
-func file_messages_cancel_proto_init() {
-	if File_messages_cancel_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_cancel_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_cancel_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_cancel_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_cancel_proto_rawDesc), len(file_messages_cancel_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_cancel_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_cancel_proto_goTypes,
-		DependencyIndexes: file_messages_cancel_proto_depIdxs,
-		EnumInfos:         file_messages_cancel_proto_enumTypes,
-		MessageInfos:      file_messages_cancel_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_cancel_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_cancel_proto_depIdxs,
+		EnumInfos:         file_github_com_troupe_dev_troupe_messages_cancel_proto_enumTypes,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_cancel_proto_msgTypes,
 	}.Build()
-	File_messages_cancel_proto = out.File
-	file_messages_cancel_proto_goTypes = nil
-	file_messages_cancel_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_cancel_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_cancel_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_cancel_proto_depIdxs = nil
 }

@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/leadership.proto
+// source: github.com/troupe-dev/troupe/messages/leadership.proto
 
 package messages
 
@@ -34,7 +34,7 @@ type LeaderHeard struct {
 
 func (x *LeaderHeard) Reset() {
 	*x = LeaderHeard{}
-	mi := &file_messages_leadership_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +46,7 @@ func (x *LeaderHeard) String() string {
 func (*LeaderHeard) ProtoMessage() {}
 
 func (x *LeaderHeard) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_leadership_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +59,7 @@ func (x *LeaderHeard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderHeard.ProtoReflect.Descriptor instead.
 func (*LeaderHeard) Descriptor() ([]byte, []int) {
-	return file_messages_leadership_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *LeaderHeard) GetEpoch() int64 {
@@ -87,7 +87,7 @@ type FeedChanged struct {
 
 func (x *FeedChanged) Reset() {
 	*x = FeedChanged{}
-	mi := &file_messages_leadership_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -99,7 +99,7 @@ func (x *FeedChanged) String() string {
 func (*FeedChanged) ProtoMessage() {}
 
 func (x *FeedChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_leadership_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -112,7 +112,7 @@ func (x *FeedChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedChanged.ProtoReflect.Descriptor instead.
 func (*FeedChanged) Descriptor() ([]byte, []int) {
-	return file_messages_leadership_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *FeedChanged) GetMode() uint32 {
@@ -139,7 +139,7 @@ type TermBegan struct {
 
 func (x *TermBegan) Reset() {
 	*x = TermBegan{}
-	mi := &file_messages_leadership_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -151,7 +151,7 @@ func (x *TermBegan) String() string {
 func (*TermBegan) ProtoMessage() {}
 
 func (x *TermBegan) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_leadership_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -164,7 +164,7 @@ func (x *TermBegan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermBegan.ProtoReflect.Descriptor instead.
 func (*TermBegan) Descriptor() ([]byte, []int) {
-	return file_messages_leadership_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TermBegan) GetEpoch() int64 {
@@ -184,7 +184,7 @@ type TermEnded struct {
 
 func (x *TermEnded) Reset() {
 	*x = TermEnded{}
-	mi := &file_messages_leadership_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -196,7 +196,7 @@ func (x *TermEnded) String() string {
 func (*TermEnded) ProtoMessage() {}
 
 func (x *TermEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_leadership_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -209,7 +209,7 @@ func (x *TermEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermEnded.ProtoReflect.Descriptor instead.
 func (*TermEnded) Descriptor() ([]byte, []int) {
-	return file_messages_leadership_proto_rawDescGZIP(), []int{3}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TermEnded) GetEpoch() int64 {
@@ -229,7 +229,7 @@ type TermDeposed struct {
 
 func (x *TermDeposed) Reset() {
 	*x = TermDeposed{}
-	mi := &file_messages_leadership_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -241,7 +241,7 @@ func (x *TermDeposed) String() string {
 func (*TermDeposed) ProtoMessage() {}
 
 func (x *TermDeposed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_leadership_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -254,7 +254,7 @@ func (x *TermDeposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermDeposed.ProtoReflect.Descriptor instead.
 func (*TermDeposed) Descriptor() ([]byte, []int) {
-	return file_messages_leadership_proto_rawDescGZIP(), []int{4}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TermDeposed) GetEpoch() int64 {
@@ -264,11 +264,11 @@ func (x *TermDeposed) GetEpoch() int64 {
 	return 0
 }
 
-var File_messages_leadership_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_leadership_proto protoreflect.FileDescriptor
 
-const file_messages_leadership_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/leadership.proto\x12\x12troupe.messages.v1\"?\n" +
+	"6github.com/troupe-dev/troupe/messages/leadership.proto\x12\x12troupe.messages.v1\"?\n" +
 	"\vLeaderHeard\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x1a\n" +
 	"\bresigned\x18\x02 \x01(\bR\bresigned\";\n" +
@@ -283,26 +283,26 @@ const file_messages_leadership_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epochB'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_leadership_proto_rawDescOnce sync.Once
-	file_messages_leadership_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescData []byte
 )
 
-func file_messages_leadership_proto_rawDescGZIP() []byte {
-	file_messages_leadership_proto_rawDescOnce.Do(func() {
-		file_messages_leadership_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_leadership_proto_rawDesc), len(file_messages_leadership_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc)))
 	})
-	return file_messages_leadership_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescData
 }
 
-var file_messages_leadership_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
-var file_messages_leadership_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_github_com_troupe_dev_troupe_messages_leadership_proto_goTypes = []any{
 	(*LeaderHeard)(nil), // 0: troupe.messages.v1.LeaderHeard
 	(*FeedChanged)(nil), // 1: troupe.messages.v1.FeedChanged
 	(*TermBegan)(nil),   // 2: troupe.messages.v1.TermBegan
 	(*TermEnded)(nil),   // 3: troupe.messages.v1.TermEnded
 	(*TermDeposed)(nil), // 4: troupe.messages.v1.TermDeposed
 }
-var file_messages_leadership_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_leadership_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
 	0, // [0:0] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
@@ -310,26 +310,26 @@ var file_messages_leadership_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for field type_name
 }
 
-func init() { file_messages_leadership_proto_init() }
-func file_messages_leadership_proto_init() {
-	if File_messages_leadership_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_leadership_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_leadership_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_leadership_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_leadership_proto_rawDesc), len(file_messages_leadership_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_leadership_proto_goTypes,
-		DependencyIndexes: file_messages_leadership_proto_depIdxs,
-		MessageInfos:      file_messages_leadership_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_leadership_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_leadership_proto_depIdxs,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes,
 	}.Build()
-	File_messages_leadership_proto = out.File
-	file_messages_leadership_proto_goTypes = nil
-	file_messages_leadership_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_leadership_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_leadership_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_leadership_proto_depIdxs = nil
 }

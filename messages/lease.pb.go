@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/lease.proto
+// source: github.com/troupe-dev/troupe/messages/lease.proto
 
 package messages
 
@@ -32,7 +32,7 @@ type ListHeld struct {
 
 func (x *ListHeld) Reset() {
 	*x = ListHeld{}
-	mi := &file_messages_lease_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +44,7 @@ func (x *ListHeld) String() string {
 func (*ListHeld) ProtoMessage() {}
 
 func (x *ListHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +57,7 @@ func (x *ListHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeld.ProtoReflect.Descriptor instead.
 func (*ListHeld) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{0}
 }
 
 // HeldListed lists the tasks that are held here.
@@ -71,7 +71,7 @@ type HeldListed struct {
 
 func (x *HeldListed) Reset() {
 	*x = HeldListed{}
-	mi := &file_messages_lease_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -83,7 +83,7 @@ func (x *HeldListed) String() string {
 func (*HeldListed) ProtoMessage() {}
 
 func (x *HeldListed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -96,7 +96,7 @@ func (x *HeldListed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldListed.ProtoReflect.Descriptor instead.
 func (*HeldListed) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *HeldListed) GetTasks() []*HeldTask {
@@ -124,7 +124,7 @@ type HeldTask struct {
 
 func (x *HeldTask) Reset() {
 	*x = HeldTask{}
-	mi := &file_messages_lease_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -136,7 +136,7 @@ func (x *HeldTask) String() string {
 func (*HeldTask) ProtoMessage() {}
 
 func (x *HeldTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -149,7 +149,7 @@ func (x *HeldTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldTask.ProtoReflect.Descriptor instead.
 func (*HeldTask) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HeldTask) GetTask() *Task {
@@ -177,7 +177,7 @@ type ProgressMade struct {
 
 func (x *ProgressMade) Reset() {
 	*x = ProgressMade{}
-	mi := &file_messages_lease_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -189,7 +189,7 @@ func (x *ProgressMade) String() string {
 func (*ProgressMade) ProtoMessage() {}
 
 func (x *ProgressMade) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -202,7 +202,7 @@ func (x *ProgressMade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressMade.ProtoReflect.Descriptor instead.
 func (*ProgressMade) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{3}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProgressMade) GetTask() *Task {
@@ -229,7 +229,7 @@ type TasksLost struct {
 
 func (x *TasksLost) Reset() {
 	*x = TasksLost{}
-	mi := &file_messages_lease_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -241,7 +241,7 @@ func (x *TasksLost) String() string {
 func (*TasksLost) ProtoMessage() {}
 
 func (x *TasksLost) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -254,7 +254,7 @@ func (x *TasksLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TasksLost.ProtoReflect.Descriptor instead.
 func (*TasksLost) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{4}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TasksLost) GetTasks() []*Task {
@@ -274,7 +274,7 @@ type LeaseFenced struct {
 
 func (x *LeaseFenced) Reset() {
 	*x = LeaseFenced{}
-	mi := &file_messages_lease_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +286,7 @@ func (x *LeaseFenced) String() string {
 func (*LeaseFenced) ProtoMessage() {}
 
 func (x *LeaseFenced) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +299,7 @@ func (x *LeaseFenced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseFenced.ProtoReflect.Descriptor instead.
 func (*LeaseFenced) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{5}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{5}
 }
 
 // LeaseRestored says that the lease holds again.
@@ -311,7 +311,7 @@ type LeaseRestored struct {
 
 func (x *LeaseRestored) Reset() {
 	*x = LeaseRestored{}
-	mi := &file_messages_lease_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +323,7 @@ func (x *LeaseRestored) String() string {
 func (*LeaseRestored) ProtoMessage() {}
 
 func (x *LeaseRestored) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +336,7 @@ func (x *LeaseRestored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRestored.ProtoReflect.Descriptor instead.
 func (*LeaseRestored) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{6}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{6}
 }
 
 // PodsCounted says how many pods live.
@@ -349,7 +349,7 @@ type PodsCounted struct {
 
 func (x *PodsCounted) Reset() {
 	*x = PodsCounted{}
-	mi := &file_messages_lease_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +361,7 @@ func (x *PodsCounted) String() string {
 func (*PodsCounted) ProtoMessage() {}
 
 func (x *PodsCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +374,7 @@ func (x *PodsCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodsCounted.ProtoReflect.Descriptor instead.
 func (*PodsCounted) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{7}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PodsCounted) GetPods() int32 {
@@ -394,7 +394,7 @@ type PodDied struct {
 
 func (x *PodDied) Reset() {
 	*x = PodDied{}
-	mi := &file_messages_lease_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +406,7 @@ func (x *PodDied) String() string {
 func (*PodDied) ProtoMessage() {}
 
 func (x *PodDied) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_lease_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +419,7 @@ func (x *PodDied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDied.ProtoReflect.Descriptor instead.
 func (*PodDied) Descriptor() ([]byte, []int) {
-	return file_messages_lease_proto_rawDescGZIP(), []int{8}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodDied) GetPod() int64 {
@@ -429,11 +429,11 @@ func (x *PodDied) GetPod() int64 {
 	return 0
 }
 
-var File_messages_lease_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_lease_proto protoreflect.FileDescriptor
 
-const file_messages_lease_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc = "" +
 	"\n" +
-	"\x14messages/lease.proto\x12\x12troupe.messages.v1\x1a\x13messages/work.proto\"\n" +
+	"1github.com/troupe-dev/troupe/messages/lease.proto\x12\x12troupe.messages.v1\x1a0github.com/troupe-dev/troupe/messages/work.proto\"\n" +
 	"\n" +
 	"\bListHeld\"\\\n" +
 	"\n" +
@@ -456,19 +456,19 @@ const file_messages_lease_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\x03R\x03podB'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_lease_proto_rawDescOnce sync.Once
-	file_messages_lease_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescData []byte
 )
 
-func file_messages_lease_proto_rawDescGZIP() []byte {
-	file_messages_lease_proto_rawDescOnce.Do(func() {
-		file_messages_lease_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_lease_proto_rawDesc), len(file_messages_lease_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc)))
 	})
-	return file_messages_lease_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescData
 }
 
-var file_messages_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
-var file_messages_lease_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_github_com_troupe_dev_troupe_messages_lease_proto_goTypes = []any{
 	(*ListHeld)(nil),      // 0: troupe.messages.v1.ListHeld
 	(*HeldListed)(nil),    // 1: troupe.messages.v1.HeldListed
 	(*HeldTask)(nil),      // 2: troupe.messages.v1.HeldTask
@@ -480,7 +480,7 @@ var file_messages_lease_proto_goTypes = []any{
 	(*PodDied)(nil),       // 8: troupe.messages.v1.PodDied
 	(*Task)(nil),          // 9: troupe.messages.v1.Task
 }
-var file_messages_lease_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_lease_proto_depIdxs = []int32{
 	2, // 0: troupe.messages.v1.HeldListed.tasks:type_name -> troupe.messages.v1.HeldTask
 	9, // 1: troupe.messages.v1.HeldTask.task:type_name -> troupe.messages.v1.Task
 	9, // 2: troupe.messages.v1.ProgressMade.task:type_name -> troupe.messages.v1.Task
@@ -492,27 +492,27 @@ var file_messages_lease_proto_depIdxs = []int32{
 	0, // [0:4] is the sub-list for field type_name
 }
 
-func init() { file_messages_lease_proto_init() }
-func file_messages_lease_proto_init() {
-	if File_messages_lease_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_lease_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_lease_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_lease_proto != nil {
 		return
 	}
-	file_messages_work_proto_init()
+	file_github_com_troupe_dev_troupe_messages_work_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_lease_proto_rawDesc), len(file_messages_lease_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_lease_proto_goTypes,
-		DependencyIndexes: file_messages_lease_proto_depIdxs,
-		MessageInfos:      file_messages_lease_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_lease_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_lease_proto_depIdxs,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes,
 	}.Build()
-	File_messages_lease_proto = out.File
-	file_messages_lease_proto_goTypes = nil
-	file_messages_lease_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_lease_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_lease_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_lease_proto_depIdxs = nil
 }

@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/stop.proto
+// source: github.com/troupe-dev/troupe/messages/stop.proto
 
 package messages
 
@@ -60,11 +60,11 @@ func (x EndCause) String() string {
 }
 
 func (EndCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_stop_proto_enumTypes[0].Descriptor()
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_enumTypes[0].Descriptor()
 }
 
 func (EndCause) Type() protoreflect.EnumType {
-	return &file_messages_stop_proto_enumTypes[0]
+	return &file_github_com_troupe_dev_troupe_messages_stop_proto_enumTypes[0]
 }
 
 func (x EndCause) Number() protoreflect.EnumNumber {
@@ -73,7 +73,7 @@ func (x EndCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndCause.Descriptor instead.
 func (EndCause) EnumDescriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{0}
 }
 
 // DrainIntake asks to refuse new triggers and to finish those accepted.
@@ -85,7 +85,7 @@ type DrainIntake struct {
 
 func (x *DrainIntake) Reset() {
 	*x = DrainIntake{}
-	mi := &file_messages_stop_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -97,7 +97,7 @@ func (x *DrainIntake) String() string {
 func (*DrainIntake) ProtoMessage() {}
 
 func (x *DrainIntake) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -110,7 +110,7 @@ func (x *DrainIntake) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainIntake.ProtoReflect.Descriptor instead.
 func (*DrainIntake) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{0}
 }
 
 // IntakeDrained says that nothing is pending.
@@ -122,7 +122,7 @@ type IntakeDrained struct {
 
 func (x *IntakeDrained) Reset() {
 	*x = IntakeDrained{}
-	mi := &file_messages_stop_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -134,7 +134,7 @@ func (x *IntakeDrained) String() string {
 func (*IntakeDrained) ProtoMessage() {}
 
 func (x *IntakeDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -147,7 +147,7 @@ func (x *IntakeDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntakeDrained.ProtoReflect.Descriptor instead.
 func (*IntakeDrained) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{1}
 }
 
 // StopClaiming asks to claim nothing more.
@@ -159,7 +159,7 @@ type StopClaiming struct {
 
 func (x *StopClaiming) Reset() {
 	*x = StopClaiming{}
-	mi := &file_messages_stop_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -171,7 +171,7 @@ func (x *StopClaiming) String() string {
 func (*StopClaiming) ProtoMessage() {}
 
 func (x *StopClaiming) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -184,7 +184,7 @@ func (x *StopClaiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopClaiming.ProtoReflect.Descriptor instead.
 func (*StopClaiming) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{2}
 }
 
 // ClaimingStopped says that all that was claimed is handed over.
@@ -196,7 +196,7 @@ type ClaimingStopped struct {
 
 func (x *ClaimingStopped) Reset() {
 	*x = ClaimingStopped{}
-	mi := &file_messages_stop_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +208,7 @@ func (x *ClaimingStopped) String() string {
 func (*ClaimingStopped) ProtoMessage() {}
 
 func (x *ClaimingStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +221,7 @@ func (x *ClaimingStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimingStopped.ProtoReflect.Descriptor instead.
 func (*ClaimingStopped) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{3}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{3}
 }
 
 // StopGranting asks to grant no more children inline.
@@ -233,7 +233,7 @@ type StopGranting struct {
 
 func (x *StopGranting) Reset() {
 	*x = StopGranting{}
-	mi := &file_messages_stop_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -245,7 +245,7 @@ func (x *StopGranting) String() string {
 func (*StopGranting) ProtoMessage() {}
 
 func (x *StopGranting) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -258,7 +258,7 @@ func (x *StopGranting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopGranting.ProtoReflect.Descriptor instead.
 func (*StopGranting) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{4}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{4}
 }
 
 // DrainRuns asks to be told when no task is held any more.
@@ -270,7 +270,7 @@ type DrainRuns struct {
 
 func (x *DrainRuns) Reset() {
 	*x = DrainRuns{}
-	mi := &file_messages_stop_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +282,7 @@ func (x *DrainRuns) String() string {
 func (*DrainRuns) ProtoMessage() {}
 
 func (x *DrainRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +295,7 @@ func (x *DrainRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRuns.ProtoReflect.Descriptor instead.
 func (*DrainRuns) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{5}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{5}
 }
 
 // RunsDrained says that no task is held any more.
@@ -307,7 +307,7 @@ type RunsDrained struct {
 
 func (x *RunsDrained) Reset() {
 	*x = RunsDrained{}
-	mi := &file_messages_stop_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +319,7 @@ func (x *RunsDrained) String() string {
 func (*RunsDrained) ProtoMessage() {}
 
 func (x *RunsDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +332,7 @@ func (x *RunsDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunsDrained.ProtoReflect.Descriptor instead.
 func (*RunsDrained) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{6}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{6}
 }
 
 // EndAttempts asks to end the contexts of all attempts, or of the one that
@@ -346,7 +346,7 @@ type EndAttempts struct {
 
 func (x *EndAttempts) Reset() {
 	*x = EndAttempts{}
-	mi := &file_messages_stop_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +358,7 @@ func (x *EndAttempts) String() string {
 func (*EndAttempts) ProtoMessage() {}
 
 func (x *EndAttempts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +371,7 @@ func (x *EndAttempts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempts.ProtoReflect.Descriptor instead.
 func (*EndAttempts) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{7}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EndAttempts) GetCause() EndCause {
@@ -390,7 +390,7 @@ type FlushJournal struct {
 
 func (x *FlushJournal) Reset() {
 	*x = FlushJournal{}
-	mi := &file_messages_stop_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +402,7 @@ func (x *FlushJournal) String() string {
 func (*FlushJournal) ProtoMessage() {}
 
 func (x *FlushJournal) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +415,7 @@ func (x *FlushJournal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlushJournal.ProtoReflect.Descriptor instead.
 func (*FlushJournal) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{8}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{8}
 }
 
 // JournalFlushed says that nothing is left to record.
@@ -427,7 +427,7 @@ type JournalFlushed struct {
 
 func (x *JournalFlushed) Reset() {
 	*x = JournalFlushed{}
-	mi := &file_messages_stop_proto_msgTypes[9]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +439,7 @@ func (x *JournalFlushed) String() string {
 func (*JournalFlushed) ProtoMessage() {}
 
 func (x *JournalFlushed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[9]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +452,7 @@ func (x *JournalFlushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JournalFlushed.ProtoReflect.Descriptor instead.
 func (*JournalFlushed) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{9}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{9}
 }
 
 // Resign asks to stop leading, and not to campaign any more.
@@ -464,7 +464,7 @@ type Resign struct {
 
 func (x *Resign) Reset() {
 	*x = Resign{}
-	mi := &file_messages_stop_proto_msgTypes[10]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +476,7 @@ func (x *Resign) String() string {
 func (*Resign) ProtoMessage() {}
 
 func (x *Resign) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[10]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +489,7 @@ func (x *Resign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resign.ProtoReflect.Descriptor instead.
 func (*Resign) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{10}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{10}
 }
 
 // Resigned says that this pod does not lead.
@@ -501,7 +501,7 @@ type Resigned struct {
 
 func (x *Resigned) Reset() {
 	*x = Resigned{}
-	mi := &file_messages_stop_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +513,7 @@ func (x *Resigned) String() string {
 func (*Resigned) ProtoMessage() {}
 
 func (x *Resigned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +526,7 @@ func (x *Resigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resigned.ProtoReflect.Descriptor instead.
 func (*Resigned) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{11}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{11}
 }
 
 // CloseFeed asks to send what is left and to end the subscriptions.
@@ -538,7 +538,7 @@ type CloseFeed struct {
 
 func (x *CloseFeed) Reset() {
 	*x = CloseFeed{}
-	mi := &file_messages_stop_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +550,7 @@ func (x *CloseFeed) String() string {
 func (*CloseFeed) ProtoMessage() {}
 
 func (x *CloseFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +563,7 @@ func (x *CloseFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseFeed.ProtoReflect.Descriptor instead.
 func (*CloseFeed) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{12}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{12}
 }
 
 // FeedClosed says that the subscriptions have ended.
@@ -575,7 +575,7 @@ type FeedClosed struct {
 
 func (x *FeedClosed) Reset() {
 	*x = FeedClosed{}
-	mi := &file_messages_stop_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +587,7 @@ func (x *FeedClosed) String() string {
 func (*FeedClosed) ProtoMessage() {}
 
 func (x *FeedClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_stop_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,14 +600,14 @@ func (x *FeedClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedClosed.ProtoReflect.Descriptor instead.
 func (*FeedClosed) Descriptor() ([]byte, []int) {
-	return file_messages_stop_proto_rawDescGZIP(), []int{13}
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP(), []int{13}
 }
 
-var File_messages_stop_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_stop_proto protoreflect.FileDescriptor
 
-const file_messages_stop_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_stop_proto_rawDesc = "" +
 	"\n" +
-	"\x13messages/stop.proto\x12\x12troupe.messages.v1\"\r\n" +
+	"0github.com/troupe-dev/troupe/messages/stop.proto\x12\x12troupe.messages.v1\"\r\n" +
 	"\vDrainIntake\"\x0f\n" +
 	"\rIntakeDrained\"\x0e\n" +
 	"\fStopClaiming\"\x11\n" +
@@ -632,20 +632,20 @@ const file_messages_stop_proto_rawDesc = "" +
 	"\x12END_CAUSE_STOPPING\x10\x03B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_stop_proto_rawDescOnce sync.Once
-	file_messages_stop_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescData []byte
 )
 
-func file_messages_stop_proto_rawDescGZIP() []byte {
-	file_messages_stop_proto_rawDescOnce.Do(func() {
-		file_messages_stop_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_stop_proto_rawDesc), len(file_messages_stop_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_stop_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_stop_proto_rawDesc)))
 	})
-	return file_messages_stop_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_stop_proto_rawDescData
 }
 
-var file_messages_stop_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_stop_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
-var file_messages_stop_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_stop_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_github_com_troupe_dev_troupe_messages_stop_proto_goTypes = []any{
 	(EndCause)(0),           // 0: troupe.messages.v1.EndCause
 	(*DrainIntake)(nil),     // 1: troupe.messages.v1.DrainIntake
 	(*IntakeDrained)(nil),   // 2: troupe.messages.v1.IntakeDrained
@@ -662,7 +662,7 @@ var file_messages_stop_proto_goTypes = []any{
 	(*CloseFeed)(nil),       // 13: troupe.messages.v1.CloseFeed
 	(*FeedClosed)(nil),      // 14: troupe.messages.v1.FeedClosed
 }
-var file_messages_stop_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_stop_proto_depIdxs = []int32{
 	0, // 0: troupe.messages.v1.EndAttempts.cause:type_name -> troupe.messages.v1.EndCause
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
@@ -671,27 +671,27 @@ var file_messages_stop_proto_depIdxs = []int32{
 	0, // [0:1] is the sub-list for field type_name
 }
 
-func init() { file_messages_stop_proto_init() }
-func file_messages_stop_proto_init() {
-	if File_messages_stop_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_stop_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_stop_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_stop_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_stop_proto_rawDesc), len(file_messages_stop_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_stop_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_stop_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_stop_proto_goTypes,
-		DependencyIndexes: file_messages_stop_proto_depIdxs,
-		EnumInfos:         file_messages_stop_proto_enumTypes,
-		MessageInfos:      file_messages_stop_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_stop_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_stop_proto_depIdxs,
+		EnumInfos:         file_github_com_troupe_dev_troupe_messages_stop_proto_enumTypes,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_stop_proto_msgTypes,
 	}.Build()
-	File_messages_stop_proto = out.File
-	file_messages_stop_proto_goTypes = nil
-	file_messages_stop_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_stop_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_stop_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_stop_proto_depIdxs = nil
 }

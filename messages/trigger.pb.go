@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/trigger.proto
+// source: github.com/troupe-dev/troupe/messages/trigger.proto
 
 package messages
 
@@ -74,11 +74,11 @@ func (x TriggerRefused_Code) String() string {
 }
 
 func (TriggerRefused_Code) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_trigger_proto_enumTypes[0].Descriptor()
+	return file_github_com_troupe_dev_troupe_messages_trigger_proto_enumTypes[0].Descriptor()
 }
 
 func (TriggerRefused_Code) Type() protoreflect.EnumType {
-	return &file_messages_trigger_proto_enumTypes[0]
+	return &file_github_com_troupe_dev_troupe_messages_trigger_proto_enumTypes[0]
 }
 
 func (x TriggerRefused_Code) Number() protoreflect.EnumNumber {
@@ -87,7 +87,7 @@ func (x TriggerRefused_Code) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TriggerRefused_Code.Descriptor instead.
 func (TriggerRefused_Code) EnumDescriptor() ([]byte, []int) {
-	return file_messages_trigger_proto_rawDescGZIP(), []int{2, 0}
+	return file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // TriggerRun asks for one run. The sender is answered by RunTriggered or
@@ -111,7 +111,7 @@ type TriggerRun struct {
 
 func (x *TriggerRun) Reset() {
 	*x = TriggerRun{}
-	mi := &file_messages_trigger_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -123,7 +123,7 @@ func (x *TriggerRun) String() string {
 func (*TriggerRun) ProtoMessage() {}
 
 func (x *TriggerRun) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_trigger_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -136,7 +136,7 @@ func (x *TriggerRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerRun.ProtoReflect.Descriptor instead.
 func (*TriggerRun) Descriptor() ([]byte, []int) {
-	return file_messages_trigger_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *TriggerRun) GetRequestId() string {
@@ -228,7 +228,7 @@ type RunTriggered struct {
 
 func (x *RunTriggered) Reset() {
 	*x = RunTriggered{}
-	mi := &file_messages_trigger_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +240,7 @@ func (x *RunTriggered) String() string {
 func (*RunTriggered) ProtoMessage() {}
 
 func (x *RunTriggered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_trigger_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +253,7 @@ func (x *RunTriggered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunTriggered.ProtoReflect.Descriptor instead.
 func (*RunTriggered) Descriptor() ([]byte, []int) {
-	return file_messages_trigger_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *RunTriggered) GetRequestId() string {
@@ -292,7 +292,7 @@ type TriggerRefused struct {
 
 func (x *TriggerRefused) Reset() {
 	*x = TriggerRefused{}
-	mi := &file_messages_trigger_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +304,7 @@ func (x *TriggerRefused) String() string {
 func (*TriggerRefused) ProtoMessage() {}
 
 func (x *TriggerRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_trigger_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +317,7 @@ func (x *TriggerRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerRefused.ProtoReflect.Descriptor instead.
 func (*TriggerRefused) Descriptor() ([]byte, []int) {
-	return file_messages_trigger_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TriggerRefused) GetRequestId() string {
@@ -355,11 +355,11 @@ func (x *TriggerRefused) GetRun() []byte {
 	return nil
 }
 
-var File_messages_trigger_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_trigger_proto protoreflect.FileDescriptor
 
-const file_messages_trigger_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/trigger.proto\x12\x12troupe.messages.v1\"\x8f\x03\n" +
+	"3github.com/troupe-dev/troupe/messages/trigger.proto\x12\x12troupe.messages.v1\"\x8f\x03\n" +
 	"\n" +
 	"TriggerRun\x12\x1d\n" +
 	"\n" +
@@ -405,27 +405,27 @@ const file_messages_trigger_proto_rawDesc = "" +
 	"\x10CODE_UNAVAILABLE\x10\bJ\x04\b\x06\x10\x10B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_trigger_proto_rawDescOnce sync.Once
-	file_messages_trigger_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescData []byte
 )
 
-func file_messages_trigger_proto_rawDescGZIP() []byte {
-	file_messages_trigger_proto_rawDescOnce.Do(func() {
-		file_messages_trigger_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_trigger_proto_rawDesc), len(file_messages_trigger_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDesc)))
 	})
-	return file_messages_trigger_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDescData
 }
 
-var file_messages_trigger_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_trigger_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
-var file_messages_trigger_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_trigger_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_github_com_troupe_dev_troupe_messages_trigger_proto_goTypes = []any{
 	(TriggerRefused_Code)(0), // 0: troupe.messages.v1.TriggerRefused.Code
 	(*TriggerRun)(nil),       // 1: troupe.messages.v1.TriggerRun
 	(*RunTriggered)(nil),     // 2: troupe.messages.v1.RunTriggered
 	(*TriggerRefused)(nil),   // 3: troupe.messages.v1.TriggerRefused
 	nil,                      // 4: troupe.messages.v1.TriggerRun.LabelsEntry
 }
-var file_messages_trigger_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_trigger_proto_depIdxs = []int32{
 	4, // 0: troupe.messages.v1.TriggerRun.labels:type_name -> troupe.messages.v1.TriggerRun.LabelsEntry
 	0, // 1: troupe.messages.v1.TriggerRefused.code:type_name -> troupe.messages.v1.TriggerRefused.Code
 	2, // [2:2] is the sub-list for method output_type
@@ -435,27 +435,27 @@ var file_messages_trigger_proto_depIdxs = []int32{
 	0, // [0:2] is the sub-list for field type_name
 }
 
-func init() { file_messages_trigger_proto_init() }
-func file_messages_trigger_proto_init() {
-	if File_messages_trigger_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_trigger_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_trigger_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_trigger_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_trigger_proto_rawDesc), len(file_messages_trigger_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_trigger_proto_goTypes,
-		DependencyIndexes: file_messages_trigger_proto_depIdxs,
-		EnumInfos:         file_messages_trigger_proto_enumTypes,
-		MessageInfos:      file_messages_trigger_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_trigger_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_trigger_proto_depIdxs,
+		EnumInfos:         file_github_com_troupe_dev_troupe_messages_trigger_proto_enumTypes,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_trigger_proto_msgTypes,
 	}.Build()
-	File_messages_trigger_proto = out.File
-	file_messages_trigger_proto_goTypes = nil
-	file_messages_trigger_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_trigger_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_trigger_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_trigger_proto_depIdxs = nil
 }

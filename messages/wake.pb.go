@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/wake.proto
+// source: github.com/troupe-dev/troupe/messages/wake.proto
 
 package messages
 
@@ -37,7 +37,7 @@ type TablesChanged struct {
 
 func (x *TablesChanged) Reset() {
 	*x = TablesChanged{}
-	mi := &file_messages_wake_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -49,7 +49,7 @@ func (x *TablesChanged) String() string {
 func (*TablesChanged) ProtoMessage() {}
 
 func (x *TablesChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_wake_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -62,7 +62,7 @@ func (x *TablesChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TablesChanged.ProtoReflect.Descriptor instead.
 func (*TablesChanged) Descriptor() ([]byte, []int) {
-	return file_messages_wake_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *TablesChanged) GetReady() []*WorkReady {
@@ -109,7 +109,7 @@ type RunsSubmitted struct {
 
 func (x *RunsSubmitted) Reset() {
 	*x = RunsSubmitted{}
-	mi := &file_messages_wake_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -121,7 +121,7 @@ func (x *RunsSubmitted) String() string {
 func (*RunsSubmitted) ProtoMessage() {}
 
 func (x *RunsSubmitted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_wake_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -134,7 +134,7 @@ func (x *RunsSubmitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunsSubmitted.ProtoReflect.Descriptor instead.
 func (*RunsSubmitted) Descriptor() ([]byte, []int) {
-	return file_messages_wake_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescGZIP(), []int{1}
 }
 
 // TimerSet says that a timer was set.
@@ -147,7 +147,7 @@ type TimerSet struct {
 
 func (x *TimerSet) Reset() {
 	*x = TimerSet{}
-	mi := &file_messages_wake_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -159,7 +159,7 @@ func (x *TimerSet) String() string {
 func (*TimerSet) ProtoMessage() {}
 
 func (x *TimerSet) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_wake_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -172,7 +172,7 @@ func (x *TimerSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimerSet.ProtoReflect.Descriptor instead.
 func (*TimerSet) Descriptor() ([]byte, []int) {
-	return file_messages_wake_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TimerSet) GetAt() int64 {
@@ -193,7 +193,7 @@ type RunsCanceling struct {
 
 func (x *RunsCanceling) Reset() {
 	*x = RunsCanceling{}
-	mi := &file_messages_wake_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +205,7 @@ func (x *RunsCanceling) String() string {
 func (*RunsCanceling) ProtoMessage() {}
 
 func (x *RunsCanceling) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_wake_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +218,7 @@ func (x *RunsCanceling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunsCanceling.ProtoReflect.Descriptor instead.
 func (*RunsCanceling) Descriptor() ([]byte, []int) {
-	return file_messages_wake_proto_rawDescGZIP(), []int{3}
+	return file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RunsCanceling) GetRuns() [][]byte {
@@ -245,7 +245,7 @@ type CheckCancels struct {
 
 func (x *CheckCancels) Reset() {
 	*x = CheckCancels{}
-	mi := &file_messages_wake_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -257,7 +257,7 @@ func (x *CheckCancels) String() string {
 func (*CheckCancels) ProtoMessage() {}
 
 func (x *CheckCancels) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_wake_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -270,14 +270,14 @@ func (x *CheckCancels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckCancels.ProtoReflect.Descriptor instead.
 func (*CheckCancels) Descriptor() ([]byte, []int) {
-	return file_messages_wake_proto_rawDescGZIP(), []int{4}
+	return file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescGZIP(), []int{4}
 }
 
-var File_messages_wake_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_wake_proto protoreflect.FileDescriptor
 
-const file_messages_wake_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc = "" +
 	"\n" +
-	"\x13messages/wake.proto\x12\x12troupe.messages.v1\x1a\x13messages/work.proto\"\xb5\x01\n" +
+	"0github.com/troupe-dev/troupe/messages/wake.proto\x12\x12troupe.messages.v1\x1a0github.com/troupe-dev/troupe/messages/work.proto\"\xb5\x01\n" +
 	"\rTablesChanged\x123\n" +
 	"\x05ready\x18\x01 \x03(\v2\x1d.troupe.messages.v1.WorkReadyR\x05ready\x12\x1d\n" +
 	"\n" +
@@ -294,19 +294,19 @@ const file_messages_wake_proto_rawDesc = "" +
 	"\fCheckCancelsB'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_wake_proto_rawDescOnce sync.Once
-	file_messages_wake_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescData []byte
 )
 
-func file_messages_wake_proto_rawDescGZIP() []byte {
-	file_messages_wake_proto_rawDescOnce.Do(func() {
-		file_messages_wake_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_wake_proto_rawDesc), len(file_messages_wake_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc)))
 	})
-	return file_messages_wake_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_wake_proto_rawDescData
 }
 
-var file_messages_wake_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
-var file_messages_wake_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_github_com_troupe_dev_troupe_messages_wake_proto_goTypes = []any{
 	(*TablesChanged)(nil), // 0: troupe.messages.v1.TablesChanged
 	(*RunsSubmitted)(nil), // 1: troupe.messages.v1.RunsSubmitted
 	(*TimerSet)(nil),      // 2: troupe.messages.v1.TimerSet
@@ -314,7 +314,7 @@ var file_messages_wake_proto_goTypes = []any{
 	(*CheckCancels)(nil),  // 4: troupe.messages.v1.CheckCancels
 	(*WorkReady)(nil),     // 5: troupe.messages.v1.WorkReady
 }
-var file_messages_wake_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_wake_proto_depIdxs = []int32{
 	5, // 0: troupe.messages.v1.TablesChanged.ready:type_name -> troupe.messages.v1.WorkReady
 	1, // [1:1] is the sub-list for method output_type
 	1, // [1:1] is the sub-list for method input_type
@@ -323,27 +323,27 @@ var file_messages_wake_proto_depIdxs = []int32{
 	0, // [0:1] is the sub-list for field type_name
 }
 
-func init() { file_messages_wake_proto_init() }
-func file_messages_wake_proto_init() {
-	if File_messages_wake_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_wake_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_wake_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_wake_proto != nil {
 		return
 	}
-	file_messages_work_proto_init()
+	file_github_com_troupe_dev_troupe_messages_work_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_wake_proto_rawDesc), len(file_messages_wake_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_wake_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_wake_proto_goTypes,
-		DependencyIndexes: file_messages_wake_proto_depIdxs,
-		MessageInfos:      file_messages_wake_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_wake_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_wake_proto_depIdxs,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_wake_proto_msgTypes,
 	}.Build()
-	File_messages_wake_proto = out.File
-	file_messages_wake_proto_goTypes = nil
-	file_messages_wake_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_wake_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_wake_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_wake_proto_depIdxs = nil
 }

@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: messages/work.proto
+// source: github.com/troupe-dev/troupe/messages/work.proto
 
 package messages
 
@@ -63,11 +63,11 @@ func (x OutcomeKind) String() string {
 }
 
 func (OutcomeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_work_proto_enumTypes[0].Descriptor()
+	return file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes[0].Descriptor()
 }
 
 func (OutcomeKind) Type() protoreflect.EnumType {
-	return &file_messages_work_proto_enumTypes[0]
+	return &file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes[0]
 }
 
 func (x OutcomeKind) Number() protoreflect.EnumNumber {
@@ -76,7 +76,7 @@ func (x OutcomeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OutcomeKind.Descriptor instead.
 func (OutcomeKind) EnumDescriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{0}
 }
 
 // Task is one task under one epoch: the right to execute it.
@@ -91,7 +91,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_messages_work_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -103,7 +103,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[0]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -116,7 +116,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{0}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Task) GetRun() []byte {
@@ -153,7 +153,7 @@ type WorkReady struct {
 
 func (x *WorkReady) Reset() {
 	*x = WorkReady{}
-	mi := &file_messages_work_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -165,7 +165,7 @@ func (x *WorkReady) String() string {
 func (*WorkReady) ProtoMessage() {}
 
 func (x *WorkReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[1]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -178,7 +178,7 @@ func (x *WorkReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReady.ProtoReflect.Descriptor instead.
 func (*WorkReady) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{1}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *WorkReady) GetQueue() string {
@@ -219,7 +219,7 @@ type OfferSlots struct {
 
 func (x *OfferSlots) Reset() {
 	*x = OfferSlots{}
-	mi := &file_messages_work_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +231,7 @@ func (x *OfferSlots) String() string {
 func (*OfferSlots) ProtoMessage() {}
 
 func (x *OfferSlots) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +244,7 @@ func (x *OfferSlots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferSlots.ProtoReflect.Descriptor instead.
 func (*OfferSlots) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OfferSlots) GetNumber() int64 {
@@ -266,7 +266,7 @@ type SlotsOffered struct {
 
 func (x *SlotsOffered) Reset() {
 	*x = SlotsOffered{}
-	mi := &file_messages_work_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +278,7 @@ func (x *SlotsOffered) String() string {
 func (*SlotsOffered) ProtoMessage() {}
 
 func (x *SlotsOffered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +291,7 @@ func (x *SlotsOffered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotsOffered.ProtoReflect.Descriptor instead.
 func (*SlotsOffered) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{3}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SlotsOffered) GetPools() []*PoolSlots {
@@ -326,7 +326,7 @@ type PoolSlots struct {
 
 func (x *PoolSlots) Reset() {
 	*x = PoolSlots{}
-	mi := &file_messages_work_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -338,7 +338,7 @@ func (x *PoolSlots) String() string {
 func (*PoolSlots) ProtoMessage() {}
 
 func (x *PoolSlots) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -351,7 +351,7 @@ func (x *PoolSlots) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolSlots.ProtoReflect.Descriptor instead.
 func (*PoolSlots) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{4}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PoolSlots) GetPool() string {
@@ -379,7 +379,7 @@ type SlotsFreed struct {
 
 func (x *SlotsFreed) Reset() {
 	*x = SlotsFreed{}
-	mi := &file_messages_work_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +391,7 @@ func (x *SlotsFreed) String() string {
 func (*SlotsFreed) ProtoMessage() {}
 
 func (x *SlotsFreed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +404,7 @@ func (x *SlotsFreed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotsFreed.ProtoReflect.Descriptor instead.
 func (*SlotsFreed) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{5}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SlotsFreed) GetPools() []*PoolSlots {
@@ -431,7 +431,7 @@ type StartTasks struct {
 
 func (x *StartTasks) Reset() {
 	*x = StartTasks{}
-	mi := &file_messages_work_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +443,7 @@ func (x *StartTasks) String() string {
 func (*StartTasks) ProtoMessage() {}
 
 func (x *StartTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +456,7 @@ func (x *StartTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTasks.ProtoReflect.Descriptor instead.
 func (*StartTasks) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{6}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StartTasks) GetTasks() []*StartTask {
@@ -495,7 +495,7 @@ type StartTask struct {
 
 func (x *StartTask) Reset() {
 	*x = StartTask{}
-	mi := &file_messages_work_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +507,7 @@ func (x *StartTask) String() string {
 func (*StartTask) ProtoMessage() {}
 
 func (x *StartTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +520,7 @@ func (x *StartTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTask.ProtoReflect.Descriptor instead.
 func (*StartTask) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{7}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StartTask) GetTask() *Task {
@@ -680,7 +680,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_messages_work_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +692,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +705,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{8}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StepOutcome) GetStepName() string {
@@ -784,7 +784,7 @@ type ReportOutcome struct {
 
 func (x *ReportOutcome) Reset() {
 	*x = ReportOutcome{}
-	mi := &file_messages_work_proto_msgTypes[9]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +796,7 @@ func (x *ReportOutcome) String() string {
 func (*ReportOutcome) ProtoMessage() {}
 
 func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[9]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +809,7 @@ func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportOutcome.ProtoReflect.Descriptor instead.
 func (*ReportOutcome) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{9}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportOutcome) GetTask() *Task {
@@ -902,7 +902,7 @@ type EdgeOutcome struct {
 
 func (x *EdgeOutcome) Reset() {
 	*x = EdgeOutcome{}
-	mi := &file_messages_work_proto_msgTypes[10]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +914,7 @@ func (x *EdgeOutcome) String() string {
 func (*EdgeOutcome) ProtoMessage() {}
 
 func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[10]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +927,7 @@ func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeOutcome.ProtoReflect.Descriptor instead.
 func (*EdgeOutcome) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{10}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EdgeOutcome) GetChild() string {
@@ -970,7 +970,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_messages_work_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +982,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +995,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{11}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1024,7 +1024,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_messages_work_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1036,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1049,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{12}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1082,7 +1082,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1094,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1107,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{13}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1121,7 +1121,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1133,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1146,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_messages_work_proto_rawDescGZIP(), []int{14}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -1156,11 +1156,11 @@ func (x *AttemptAbandoned) GetTask() *Task {
 	return nil
 }
 
-var File_messages_work_proto protoreflect.FileDescriptor
+var File_github_com_troupe_dev_troupe_messages_work_proto protoreflect.FileDescriptor
 
-const file_messages_work_proto_rawDesc = "" +
+const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\n" +
-	"\x13messages/work.proto\x12\x12troupe.messages.v1\"B\n" +
+	"0github.com/troupe-dev/troupe/messages/work.proto\x12\x12troupe.messages.v1\"B\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +
@@ -1259,20 +1259,20 @@ const file_messages_work_proto_rawDesc = "" +
 	"\x15OUTCOME_KIND_RELEASED\x10\x04B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
-	file_messages_work_proto_rawDescOnce sync.Once
-	file_messages_work_proto_rawDescData []byte
+	file_github_com_troupe_dev_troupe_messages_work_proto_rawDescOnce sync.Once
+	file_github_com_troupe_dev_troupe_messages_work_proto_rawDescData []byte
 )
 
-func file_messages_work_proto_rawDescGZIP() []byte {
-	file_messages_work_proto_rawDescOnce.Do(func() {
-		file_messages_work_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_messages_work_proto_rawDesc), len(file_messages_work_proto_rawDesc)))
+func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte {
+	file_github_com_troupe_dev_troupe_messages_work_proto_rawDescOnce.Do(func() {
+		file_github_com_troupe_dev_troupe_messages_work_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)))
 	})
-	return file_messages_work_proto_rawDescData
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescData
 }
 
-var file_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
-var file_messages_work_proto_goTypes = []any{
+var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
 	(*WorkReady)(nil),        // 2: troupe.messages.v1.WorkReady
@@ -1291,7 +1291,7 @@ var file_messages_work_proto_goTypes = []any{
 	(*AttemptAbandoned)(nil), // 15: troupe.messages.v1.AttemptAbandoned
 	nil,                      // 16: troupe.messages.v1.StartTask.LabelsEntry
 }
-var file_messages_work_proto_depIdxs = []int32{
+var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
 	5,  // 1: troupe.messages.v1.SlotsFreed.pools:type_name -> troupe.messages.v1.PoolSlots
 	8,  // 2: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
@@ -1313,27 +1313,27 @@ var file_messages_work_proto_depIdxs = []int32{
 	0,  // [0:14] is the sub-list for field type_name
 }
 
-func init() { file_messages_work_proto_init() }
-func file_messages_work_proto_init() {
-	if File_messages_work_proto != nil {
+func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
+func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
+	if File_github_com_troupe_dev_troupe_messages_work_proto != nil {
 		return
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_work_proto_rawDesc), len(file_messages_work_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_messages_work_proto_goTypes,
-		DependencyIndexes: file_messages_work_proto_depIdxs,
-		EnumInfos:         file_messages_work_proto_enumTypes,
-		MessageInfos:      file_messages_work_proto_msgTypes,
+		GoTypes:           file_github_com_troupe_dev_troupe_messages_work_proto_goTypes,
+		DependencyIndexes: file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs,
+		EnumInfos:         file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes,
+		MessageInfos:      file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes,
 	}.Build()
-	File_messages_work_proto = out.File
-	file_messages_work_proto_goTypes = nil
-	file_messages_work_proto_depIdxs = nil
+	File_github_com_troupe_dev_troupe_messages_work_proto = out.File
+	file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = nil
+	file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = nil
 }
