@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/cluster/local"
 	"github.com/troupe-dev/troupe/persistence"
@@ -16,7 +18,10 @@ type backend struct {
 	store persistence.Store
 	ports actors.Ports
 	pod   *atomic.Int64 // number of the pod, for the cluster's adapters
-	close func() error
+	// announce adds to a transaction that all pods hear of its runs when it
+	// commits.
+	announce func(ctx context.Context, tx pgx.Tx) error
+	close    func() error
 }
 
 // openMemory keeps everything in this process.
@@ -26,7 +31,8 @@ func openMemory(context.Context, Config) (*backend, error) {
 	pod := &atomic.Int64{}
 	return &backend{
 		store: store, pod: pod,
-		ports: actors.Ports{Store: store, Listener: bus, Notifier: bus, Elector: bus.Elector(pod.Load)},
-		close: func() error { return nil },
+		ports:    actors.Ports{Store: store, Listener: bus, Notifier: bus, Elector: bus.Elector(pod.Load)},
+		announce: func(context.Context, pgx.Tx) error { return nil }, // its transactions are not pgx's
+		close:    func() error { return nil },
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/cluster"
 	clusterpg "github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence/postgres"
@@ -43,6 +44,9 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	return &backend{
 		store: store, pod: pod,
 		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter},
+		announce: func(ctx context.Context, tx pgx.Tx) error {
+			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
+		},
 		close: func() error { store.Close(); return nil },
 	}, nil
 }

@@ -81,6 +81,11 @@ func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options .
 	if err := answerError(&trigger, answer); err != nil {
 		return nil, err
 	}
+	if !pod.Streamed() {
+		if err := h.engine.backend.announce(ctx, tx); err != nil {
+			return nil, fmt.Errorf("trigger %s in transaction: %w", h.program.name, err)
+		}
+	}
 	pod.Submitted()
 	return h.handleOf(answer, trigger.Tenant), nil
 }

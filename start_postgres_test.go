@@ -3,13 +3,17 @@ package troupe_test
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cluster"
+	clusterpg "github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/migrations"
 )
@@ -125,4 +129,51 @@ func TestB39ABadDirectURLIsNamed(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "secret")
 	}
+}
+
+func TestATriggerInATransactionWakesPodsWithoutAStream(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	owner := poolOf(t, address)
+	migrate(t, owner)
+	role := as(t, owner, address, "noreplication")
+	name := role[strings.Index(role, "://")+3 : strings.Index(role, ":secret")]
+	for _, grant := range []string{
+		"grant usage on schema troupe to " + name,
+		"grant select, insert, update, delete on all tables in schema troupe to " + name,
+	} {
+		_, err := owner.Exec(t.Context(), grant)
+		require.NoError(t, err)
+	}
+	pool := poolOf(t, role)
+	engine, handle := starting(t, pool, troupe.Config{})
+	require.NoError(t, engine.Start(t.Context()))
+
+	ears, err := pgx.Connect(t.Context(), address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ears.Close(context.Background()) })
+	_, err = ears.Exec(t.Context(), "listen "+clusterpg.Channel(migrations.DefaultSchema))
+	require.NoError(t, err)
+
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	run, err := handle.TriggerTx(t.Context(), tx, "")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(t.Context()))
+	heard := func(ctx context.Context) error {
+		for {
+			notification, err := ears.WaitForNotification(ctx)
+			if err != nil {
+				return err
+			}
+			notice, err := clusterpg.ParsePayload(notification.Payload)
+			require.NoError(t, err)
+			if slices.ContainsFunc(notice.Wakes, func(w cluster.Wake) bool { return w.Kind == cluster.WakeSubmitted }) {
+				return nil
+			}
+		}
+	}
+	require.NoError(t, heard(t.Context()))
+	_, err = run.Await(t.Context())
+	require.NoError(t, err)
 }

@@ -118,6 +118,14 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 // committed, or may be soon.
 func (p *Pod) Submitted() { p.rt.spread(persistence.Wake{Submitted: true}) }
 
+// Streamed reports whether wakes reach the pods by a stream of the database's
+// changes, so that writers need not notify.
+func (p *Pod) Streamed() bool {
+	p.rt.edge.mu.Lock()
+	defer p.rt.edge.mu.Unlock()
+	return p.rt.edge.mode == cluster.ModeStream || p.rt.edge.mode == cluster.ModeRelay
+}
+
 // Watch returns a channel that holds a token after every hint that a run may
 // have ended. stop releases it.
 func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
