@@ -3,66 +3,78 @@ package actors
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// attemptEnded is what the goroutine of the step function delivers.
+// attemptEnded is what the goroutine of the step function delivers: an output,
+// unless one of the others is set.
 type attemptEnded struct {
 	output   Output
-	err      error
-	finished bool                  // neither panic nor Goexit
+	failed   *failure
+	handBack bool                  // the database did not let it be recorded; what became of it may be unknown
 	recorded *persistence.Recorded // InTx: the transition is stored already
 }
 
 // deliverOnce runs an attempt and delivers its end exactly once, also after a
-// panic and after runtime.Goexit.
+// panic and after runtime.Goexit, even while a panic is being looked at.
 func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
-	end := &attemptEnded{err: errGoexit}
+	end := &attemptEnded{failed: &failure{class: classPanic, text: errGoexit.Error(), retry: true}}
+	defer func() { deliver(end) }()
 	defer func() {
 		if value := recover(); value != nil {
-			end = &attemptEnded{err: &panicError{value: value, stack: string(debug.Stack())}}
+			end = panicked(value)
 		}
-		deliver(end)
 	}()
 	end = attempt()
 }
 
-func plainAttempt(ctx context.Context, call func(context.Context, Inputs) (Output, error), inputs Inputs) *attemptEnded {
-	output, err := call(ctx, inputs)
-	return &attemptEnded{output: output, err: err, finished: true}
+func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptEnded {
+	output, err := f.Call(ctx, inputs)
+	if err != nil {
+		return &attemptEnded{failed: failureOf(err, f.RetryIf)}
+	}
+	return &attemptEnded{output: output}
 }
 
 // txAttempt executes a step inside the transaction that records it.
 func txAttempt(
 	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,
-	call func(context.Context, Inputs) (Output, error), inputs Inputs,
+	f *StepFunction, inputs Inputs,
 ) *attemptEnded {
-	var failed error
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)
-		output, err := call(WithAttempt(ctx, attempt), inputs)
+		output, err := f.Call(WithAttempt(ctx, attempt), inputs)
 		if err == nil && len(output.Payload) > rt.config.PayloadLimit {
 			err = tooLarge(len(output.Payload), rt.config.PayloadLimit)
 		}
-		if failed = err; err != nil {
-			return persistence.Transition{}, err
+		if err != nil {
+			return persistence.Transition{}, &stepError{err}
 		}
 		return persistence.Transition{
 			Task: key.task, Epoch: key.epoch, Report: lifecycle.Succeeded, Output: output.Payload, Edges: output.Edges,
 		}, nil
 	})
+	var own *stepError
 	switch {
-	case failed != nil:
-		return &attemptEnded{err: failed, finished: true}
-	case err != nil:
-		return &attemptEnded{err: &recordError{err}, finished: true}
+	case err == nil:
+		return answeredTx(&recorded)
+	case errors.As(err, &own):
+		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
+	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):
+		return &attemptEnded{handBack: true}
+	case errors.Is(err, persistence.ErrConflict): // again and again: the store has retried it
+		return &attemptEnded{failed: failureOf(WithClass(classConflict, err), nil)}
 	}
-	return answeredTx(&recorded)
+	return &attemptEnded{failed: failureOf(err, nil)} // as when the function spoils its transaction
 }
+
+// stepError tells an error of the step function from one of the store.
+type stepError struct{ error }
+
+func (e *stepError) Unwrap() error { return e.error }
 
 // answeredTx is the end of an attempt whose transaction the store has answered.
 // What it refused or could not lock was not kept, and nobody else will report
@@ -70,19 +82,10 @@ func txAttempt(
 func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 	switch answer := recorded.Answers[0]; answer.Result {
 	case lifecycle.BadRow:
-		return &attemptEnded{err: Terminal(WithClass(persistence.ClassBadRow, answer.Err)), finished: true}
+		return &attemptEnded{failed: failureOf(Terminal(WithClass(persistence.ClassBadRow, answer.Err)), nil)}
 	case lifecycle.Busy:
-		return &attemptEnded{err: &recordError{errRunBusy}, finished: true}
+		return &attemptEnded{handBack: true}
 	case lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale, lifecycle.Illegal:
 	}
-	return &attemptEnded{finished: true, recorded: recorded}
+	return &attemptEnded{recorded: recorded}
 }
-
-// errRunBusy hands an attempt back whose run is locked by somebody else.
-var errRunBusy = errors.New("the run is locked")
-
-// recordError is a failure of the store, not of the step: whether the
-// transaction was committed may be unknown.
-type recordError struct{ error }
-
-func (e *recordError) Unwrap() error { return e.error }

@@ -36,17 +36,14 @@ func TestAnswersToATransaction(t *testing.T) {
 	refused := persistence.RecordAnswer{Result: lifecycle.BadRow, Err: errors.New("invalid byte sequence")}
 	end := answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{refused}})
 	require.Nil(t, end.recorded)
-	require.ErrorIs(t, end.err, refused.Err)
-	require.True(t, IsTerminal(end.err))
-	require.Equal(t, persistence.ClassBadRow, ErrorClass(end.err))
+	require.Equal(t, &failure{class: persistence.ClassBadRow, text: refused.Err.Error()}, end.failed)
 
-	var handedBack *recordError
 	end = answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}})
-	require.ErrorAs(t, end.err, &handedBack)
+	require.True(t, end.handBack)
 
 	for _, kept := range []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale} {
 		end = answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: kept}}})
-		require.NoError(t, end.err)
+		require.Nil(t, end.failed)
 		require.NotNil(t, end.recorded)
 	}
 }

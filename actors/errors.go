@@ -1,9 +1,6 @@
 package actors
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // Why the context of an attempt has ended: its cause.
 var (
@@ -53,15 +50,3 @@ func IsTerminal(err error) bool {
 	var marked terminalError
 	return errors.As(err, &marked)
 }
-
-// panicError is a panic of a step function, as the error of its attempt.
-type panicError struct {
-	value any
-	stack string
-}
-
-// Error implements error.
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
-
-// errGoexit is the error of an attempt whose function ended its goroutine.
-var errGoexit = errors.New("step function called runtime.Goexit")

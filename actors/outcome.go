@@ -17,87 +17,52 @@ const (
 	classTimedOut = "timed_out"
 	classTooLarge = "too_large"
 	classCanceled = "canceled"
+	classConflict = "conflict" // the transaction of the step was rolled back too often
 )
 
 // judge turns the end of an attempt into what is reported: a success counts
 // whatever happened meanwhile; an error after the pod let go of the task is
-// not the step's. It calls methods of the embedder's error, which may panic:
-// that is a panic of the step.
-func (a *run) judge(m *attemptEnded) (outcome *messages.ReportOutcome) {
-	defer func() {
-		if r := recover(); r != nil {
-			outcome = &messages.ReportOutcome{
-				Kind: messages.OutcomeKind_OUTCOME_KIND_ERRORED, Class: classPanic,
-				Error: lifecycle.CleanText(fmt.Sprintf("panic while the error of type %T was looked at: %v", m.err, r)),
-			}
-			a.rt.meter.add(MetricAttempts, 1, "errored", classPanic)
-		}
-	}()
-	if m.err == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
-		m.err = tooLarge(len(m.output.Payload), a.rt.config.PayloadLimit)
+// not the step's. A timeout is charged even if the database was what took so
+// long: if the attempt was recorded after all, the report is stale.
+func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
+	if m.failed == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
+		m.failed = failureOf(tooLarge(len(m.output.Payload), a.rt.config.PayloadLimit), nil)
 	}
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
-	if m.err == nil && timedOut == "" {
+	switch {
+	case m.failed == nil && !m.handBack && timedOut == "":
 		a.rt.meter.add(MetricAttempts, 1, "succeeded", "")
 		return reportOf(&persistence.Transition{
 			Report: lifecycle.Succeeded, Output: m.output.Payload, Edges: m.output.Edges,
 		}, a.pool)
-	}
-	var record *recordError
-	switch {
-	case errors.As(m.err, &record), errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
+	case m.handBack && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
 		a.rt.meter.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	}
-	return a.errored(m.err, cause, timedOut)
+	return a.errored(m.failed, cause, timedOut)
 }
 
-func (a *run) errored(err, cause error, timedOut string) *messages.ReportOutcome {
+func (a *run) errored(failed *failure, cause error, timedOut string) *messages.ReportOutcome {
 	outcome := &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_ERRORED, TimedOut: timedOut}
 	policy, attempt := a.function.Options.Retry, a.task.GetAttempt()
-	var panicked *panicError
 	switch {
 	case timedOut != "":
-		outcome.Class, err = classTimedOut, cause
+		outcome.Class, outcome.Error = classTimedOut, cause.Error()
 		outcome.Retry = lifecycle.MayRetry(policy, attempt)
 	case errors.Is(cause, ErrCanceled):
-		outcome.Class = classCanceled
-	case errors.As(err, &panicked), errors.Is(err, errGoexit):
-		outcome.Class = classPanic
-		outcome.Retry = lifecycle.MayRetry(policy, attempt)
+		outcome.Class, outcome.Error = classCanceled, failed.text
 	default:
-		outcome.Class = ErrorClass(err)
-		outcome.Retry = lifecycle.MayRetry(policy, attempt) && a.worthRetrying(err)
+		outcome.Class, outcome.Error = failed.class, failed.text
+		outcome.Retry = lifecycle.MayRetry(policy, attempt) && failed.retry
 	}
-	outcome.Error = lifecycle.CleanText(errorText(err))
+	outcome.Error = lifecycle.CleanText(outcome.GetError())
 	if outcome.GetRetry() {
 		outcome.RetryIn = int64(lifecycle.RetryDelay(policy, attempt, a.rt.chance()))
 		a.rt.meter.add(MetricRetries, 1)
 	}
 	a.rt.meter.add(MetricAttempts, 1, "errored", outcome.GetClass())
 	return outcome
-}
-
-func (a *run) worthRetrying(err error) bool {
-	if IsTerminal(err) {
-		return false
-	}
-	return a.function.RetryIf == nil || a.function.RetryIf(err)
-}
-
-// errorText is the text of an error of the embedder's, whose Error method may
-// panic.
-func errorText(err error) (text string) {
-	defer func() {
-		if r := recover(); r != nil {
-			text = fmt.Sprintf("error of type %T, whose Error method panicked: %v", err, r)
-		}
-	}()
-	if err == nil {
-		return "attempt ended"
-	}
-	return err.Error()
 }
 
 func timeoutName(cause error) string {

@@ -37,6 +37,7 @@ type run struct {
 	returned bool // the step function has returned, or was never called
 	answered bool
 	deaf     bool // it was told so
+	resting  bool // the task is handed back after a pause
 }
 
 // Timers of a run actor.
@@ -45,7 +46,13 @@ type (
 	attemptTimeout struct{ cause error }
 	attemptDeaf    struct{}
 	outcomeUnheard struct{}
+	attemptRested  struct{}
 )
+
+// restFor is how long a run actor keeps a task that the database would not let
+// it execute before it hands it back: whoever claims it next would meet the
+// same, and the task would go round as fast as the database allows.
+const restFor = time.Second
 
 func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
@@ -69,6 +76,8 @@ func (a *run) Receive(ctx actorContext) {
 		a.end(msg.cause)
 	case *attemptDeaf:
 		a.onDeaf()
+	case *attemptRested:
+		a.release()
 	case *attemptEnded:
 		a.onEnded(ctx, msg)
 	case *messages.EndAttempts:
@@ -116,8 +125,7 @@ func (a *run) onLoaded(m *answered[Inputs]) {
 	}
 	if m.err != nil { // hand it back: whoever claims it next loads again
 		a.rt.storeFailed("payload", m.err)
-		a.returned = true
-		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+		a.rest()
 		return
 	}
 	a.execute(m.value)
@@ -131,7 +139,7 @@ func (a *run) execute(inputs Inputs) {
 		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
 		return
 	}
-	rt, self, ctx, call := a.rt, a.self, a.ctx, a.function.Call
+	rt, self, ctx, f := a.rt, a.self, a.ctx, a.function
 	a.attempt = &attemptState{
 		about: a.about(),
 		cause: func() error { return context.Cause(ctx) },
@@ -143,14 +151,14 @@ func (a *run) execute(inputs Inputs) {
 	a.armHeartbeat()
 	ctx = WithAttempt(ctx, a.attempt)
 	body := func(deliver func(any)) {
-		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, call, inputs) })
+		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, &f, inputs) })
 	}
 	if a.function.Options.InTx {
 		record := a.rt.recordOf(0)
 		record.Pod = a.rt.edge.podNumber()
 		attempt, key := a.attempt, a.key
 		body = func(deliver func(any)) {
-			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, call, inputs) })
+			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })
 		}
 	}
 	rt.executor.Execute(self, a.key.task, body)
@@ -175,6 +183,23 @@ func (a *run) end(cause error) {
 	}
 	a.cancel(cause)
 	a.listen()
+	if a.resting {
+		a.release()
+	}
+}
+
+// rest hands the task back after a pause.
+func (a *run) rest() {
+	a.returned, a.resting = true, true
+	a.timers = append(a.timers, a.rt.after(restFor, a.self, &attemptRested{}))
+}
+
+// release hands the task back, unless it was let go of meanwhile.
+func (a *run) release() {
+	if a.resting && !a.answered {
+		a.resting = false
+		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+	}
 }
 
 // listen gives a function whose context has ended a while to return.
@@ -194,7 +219,7 @@ func (a *run) onDeaf() {
 	a.deaf = true
 	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})
 	if !a.answered {
-		a.settle(a.judge(&attemptEnded{err: cause}))
+		a.settle(a.judge(&attemptEnded{failed: failureOf(cause, nil)}))
 	}
 }
 
@@ -239,7 +264,12 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 		}})
 		return
 	}
-	a.settle(a.judge(m))
+	outcome := a.judge(m)
+	if m.handBack && a.ctx.Err() == nil {
+		a.rest()
+		return
+	}
+	a.settle(outcome)
 }
 
 // settle keeps the outcome and reports it.

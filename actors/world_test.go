@@ -205,6 +205,12 @@ func (f *faulty) RecordTransitions(ctx context.Context, r persistence.Record) (p
 	return through(ctx, f, "record", func() (persistence.Recorded, error) { return f.Store.RecordTransitions(ctx, r) })
 }
 
+func (f *faulty) RecordInTx(
+	ctx context.Context, r persistence.Record, do func(context.Context, any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	return through(ctx, f, "record in tx", func() (persistence.Recorded, error) { return f.Store.RecordInTx(ctx, r, do) })
+}
+
 func (f *faulty) CancelRun(ctx context.Context, c persistence.Cancel) (persistence.Canceled, error) {
 	return through(ctx, f, "cancel", func() (persistence.Canceled, error) { return f.Store.CancelRun(ctx, c) })
 }

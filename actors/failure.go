@@ -1,0 +1,45 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// failure is what is reported of the error of an attempt. It is made on the
+// goroutine of the step function: methods of the embedder's errors, and its
+// rule for retries, may hang, panic or end the goroutine that calls them.
+type failure struct {
+	class string
+	text  string
+	retry bool // another attempt may help
+}
+
+// failureOf looks at the error of a step function. worth is the embedder's rule
+// for retries; nil: every error is worth one.
+func failureOf(err error, worth func(error) bool) *failure {
+	f := &failure{class: ErrorClass(err), text: errorText(err)}
+	f.retry = !IsTerminal(err) && (worth == nil || worth(err))
+	return f
+}
+
+// errorText is the text of an error of the embedder's, whose Error method may
+// panic.
+func errorText(err error) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprintf("error of type %T, whose Error method panicked: %v", err, r)
+		}
+	}()
+	return err.Error()
+}
+
+// panicked is the end of an attempt by a panic, while the stack is still there.
+func panicked(value any) *attemptEnded {
+	return &attemptEnded{failed: &failure{
+		class: classPanic, text: fmt.Sprintf("panic: %v\n%s", value, debug.Stack()), retry: true,
+	}}
+}
+
+// errGoexit is the error of an attempt whose function ended its goroutine.
+var errGoexit = errors.New("step function called runtime.Goexit")

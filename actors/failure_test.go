@@ -1,0 +1,135 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	gort "runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// oddError is an error of the embedder's that calls back.
+type oddError struct{ text func() string }
+
+func (e oddError) Error() string { return e.text() }
+
+// Methods of an error, and the rule for retries, are the embedder's code, too:
+// whatever they do, the slot comes back and the pod goes on.
+func TestErrorsThatMisbehave(t *testing.T) {
+	t.Parallel()
+	leave := func() string { gort.Goexit(); return "" }
+	for name, test := range map[string]struct {
+		err     error
+		retryIf func(error) bool
+		want    string
+	}{
+		"Error ends the goroutine":   {err: oddError{leave}, want: "Goexit"},
+		"Error panics":               {err: oddError{func() string { panic("no text") }}, want: "no text"},
+		"RetryIf ends the goroutine": {err: errors.New("a"), retryIf: func(error) bool { leave(); return true }, want: "Goexit"},
+		"RetryIf panics":             {err: errors.New("a"), retryIf: func(error) bool { panic("no rule") }, want: "no rule"},
+		"RetryIf hangs":              {err: errors.New("a"), want: "timed out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				if name == "RetryIf hangs" {
+					test.retryIf = func(error) bool { <-w.done; return true }
+				}
+				w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, test.err },
+					func(f *StepFunction) { f.RetryIf, f.Options.AttemptTimeout = test.retryIf, time.Minute })
+				p := w.start(Config{Slots: 1})
+				row := w.ended(w.trigger(p, "single"))
+				require.Equal(t, lifecycle.Failed, row.State)
+				require.Contains(t, row.Error, test.want)
+				pass(time.Minute)
+				require.Equal(t, 1, p.Stats().Free)
+			})
+		})
+	}
+}
+
+// A step whose transaction the database does not take is not executed without
+// end: conflicts cost attempts, a timeout does, and while the database is away
+// the task is tried again at a pace.
+func TestTransactionsThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	register := func(w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) {
+			f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 3}
+		})
+	}
+	inBubble(t, func(t *testing.T, w *world) {
+		var calls atomic.Int64
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call != "record in tx" {
+				return nil
+			}
+			calls.Add(1)
+			return persistence.ErrConflict
+		})
+		register(w)
+		row := w.ended(w.trigger(w.start(Config{}), "single"))
+		require.Equal(t, lifecycle.Failed, row.State)
+		require.Equal(t, classConflict, row.Class)
+		require.EqualValues(t, 3, calls.Load())
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		var calls atomic.Int64
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call != "record in tx" || calls.Add(1) > 60 {
+				return nil
+			}
+			return persistence.ErrUnavailable
+		})
+		register(w)
+		p := w.start(Config{})
+		begun := time.Now()
+		w.completed(w.trigger(p, "single"))
+		require.GreaterOrEqual(t, time.Since(begun), 60*restFor)
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		w.faults.failBefore(func(ctx context.Context, call string) error {
+			if call != "record in tx" {
+				return nil
+			}
+			<-ctx.Done() // no connection is free
+			return persistence.ErrUnavailable
+		})
+		register(w)
+		row := w.ended(w.trigger(w.start(Config{}), "single"))
+		require.Equal(t, lifecycle.Failed, row.State)
+		require.Equal(t, classTimedOut, row.Class)
+	})
+}
+
+// A pod that stops does not wait for tasks that rest.
+func TestStopWhileATaskRests(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "record in tx" {
+				return persistence.ErrUnavailable
+			}
+			return nil
+		})
+		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
+		p := w.start(Config{})
+		run := w.trigger(p, "single")
+		pass(100 * time.Millisecond)
+		begun := time.Now()
+		require.NoError(t, p.Stop(t.Context()))
+		require.Less(t, time.Since(begun), 2*restFor)
+		tasks, err := w.store.Tasks(t.Context(), "", run)
+		require.NoError(t, err)
+		require.Equal(t, lifecycle.Queued, tasks[0].State)
+		require.Zero(t, tasks[0].Lost)
+	})
+}
