@@ -20,6 +20,7 @@ type TaskInfo struct {
 	AttemptID      string // unique to this attempt
 	IdempotencyKey string // the same for every attempt of this task: give it to whatever the step calls
 	Labels         map[string]string
+	TraceContext   string // as given to the trigger; "": none
 }
 
 // Task describes the task that a step function executes. Outside of one, as in
@@ -33,7 +34,7 @@ func Task(ctx context.Context) TaskInfo {
 	return TaskInfo{
 		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Step: t.Step,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, AttemptID: t.AttemptID,
-		IdempotencyKey: t.IdempotencyKey, Labels: t.Labels,
+		IdempotencyKey: t.IdempotencyKey, Labels: t.Labels, TraceContext: t.TraceContext,
 	}
 }
 

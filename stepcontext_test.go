@@ -46,12 +46,12 @@ func TestStepContext(t *testing.T) {
 	t.Parallel()
 	a := &attempt{task: actors.TaskInfo{
 		Workflow: "w", Tenant: "t", Step: "s", Attempt: 2, MaxAttempts: 3, AttemptID: "id", IdempotencyKey: "key",
-		Labels: map[string]string{"a": "b"},
+		Labels: map[string]string{"a": "b"}, TraceContext: "00-1-2-01",
 	}}
 	ctx := actors.WithAttempt(t.Context(), a)
 	require.Equal(t, TaskInfo{
 		Workflow: "w", Tenant: "t", Step: "s", Attempt: 2, MaxAttempts: 3, AttemptID: "id", IdempotencyKey: "key",
-		Labels: map[string]string{"a": "b"},
+		Labels: map[string]string{"a": "b"}, TraceContext: "00-1-2-01",
 	}, Task(ctx))
 
 	_, ok := Progress[int](ctx)

@@ -34,17 +34,20 @@ func At(at time.Time) TriggerOption {
 	return func(o *triggerOptions) { o.at = at }
 }
 
-// OnQueue runs the steps that name no queue of their own on the given one.
+// OnQueue runs the steps that name no queue of their own on the given one. A
+// queue that no pod has ever served is refused.
 func OnQueue(name string) TriggerOption {
 	return func(o *triggerOptions) { o.queue = name }
 }
 
-// Labels attaches labels, for listings and metrics of the embedder.
+// Labels attaches labels, which listings select by ([Filter]) and every step
+// finds in its [TaskInfo].
 func Labels(labels map[string]string) TriggerOption {
 	return func(o *triggerOptions) { o.labels = labels }
 }
 
-// TraceContext attaches a W3C trace context, handed to every step.
+// TraceContext attaches a W3C trace context, which every step finds in its
+// [TaskInfo].
 func TraceContext(traceparent string) TriggerOption {
 	return func(o *triggerOptions) { o.trace = traceparent }
 }

@@ -348,7 +348,7 @@ func (a *run) about() TaskInfo {
 		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
 		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
 		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: key,
-		Labels: t.GetLabels(), LastProgress: t.GetLastProgress(),
+		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
 	}
 }
 

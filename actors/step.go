@@ -50,6 +50,7 @@ type TaskInfo struct {
 	AttemptID      string // unique to this attempt
 	IdempotencyKey string // the same for every attempt of this task
 	Labels         map[string]string
+	TraceContext   string // W3C, of the trigger; "": none
 	LastProgress   []byte // encoded; what the previous attempt reported last, or nil
 }
 

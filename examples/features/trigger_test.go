@@ -68,6 +68,23 @@ func TestAt(t *testing.T) {
 	})
 }
 
+// What is said about a run when it is triggered, every step of it gets to know.
+func TestAStepKnowsItsRun(t *testing.T) {
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	w := troupe.Define("known", func(b *troupe.Builder[int]) troupe.StepRef[troupe.TaskInfo] {
+		return troupe.Step0(b, "look", func(ctx context.Context, _ int) (troupe.TaskInfo, error) {
+			return troupe.Task(ctx), nil
+		})
+	})
+	inMemory(t, troupe.Config{}, w, func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[int, troupe.TaskInfo]) {
+		task, err := handle.Run(t.Context(), 1, troupe.Tenant("acme"), troupe.Labels(map[string]string{"region": "eu"}), troupe.TraceContext(trace))
+		require.NoError(t, err)
+		require.Equal(t, "acme", task.Tenant)
+		require.Equal(t, map[string]string{"region": "eu"}, task.Labels)
+		require.Equal(t, trace, task.TraceContext)
+	})
+}
+
 // Runs lists what was triggered, newest first, a page at a time.
 func TestListing(t *testing.T) {
 	inMemory(t, troupe.Config{}, double("listed"), func(t *testing.T, engine *troupe.Engine, handle *troupe.Handle[int, int]) {
