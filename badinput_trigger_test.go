@@ -213,6 +213,10 @@ func TestAnEngineThatDoesNotRunRefuses(t *testing.T) {
 		require.NoError(t, engine.Stop(t.Context()), "twice is safe")
 		_, err = handle.Run(t.Context(), "")
 		require.ErrorIs(t, err, troupe.ErrNotStarted)
+		require.ErrorContains(t, err, "make a new one", "Start would not help")
+		err = engine.Start(t.Context())
+		require.ErrorIs(t, err, troupe.ErrStarted)
+		require.ErrorContains(t, err, "make a new one")
 		require.NoError(t, engine.Err())
 	})
 }

@@ -77,7 +77,11 @@ func newEngine(config Config, connect func(context.Context, Config) (*backend, e
 func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.phase != phaseNew {
+	switch e.phase {
+	case phaseNew:
+	case phaseStopped:
+		return fmt.Errorf("start engine: %w, and has stopped: make a new one", ErrStarted)
+	default:
 		return fmt.Errorf("start engine: %w", ErrStarted)
 	}
 	backend, err := e.connect(ctx, e.config)
@@ -132,8 +136,8 @@ func (e *Engine) Err() error {
 }
 
 // PID returns the address of the engine in its actor system. It accepts
-// messages.TriggerRun and messages.CancelRun and answers the sender. Before
-// Start it is nil.
+// messages.TriggerRun, messages.CancelRun and messages.AwaitRun and answers the
+// sender. Before Start it is nil.
 func (e *Engine) PID() *actor.PID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,10 +162,14 @@ func (e *Engine) System() *actor.ActorSystem {
 func (e *Engine) livePod() (*actors.Pod, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.phase != phaseRunning {
+	switch e.phase {
+	case phaseRunning:
+		return e.pod, nil
+	case phaseStopped:
+		return nil, fmt.Errorf("%w: it has stopped; make a new one", ErrNotStarted)
+	default:
 		return nil, fmt.Errorf("%w: call Start first", ErrNotStarted)
 	}
-	return e.pod, nil
 }
 
 // running returns the store of an engine that runs.

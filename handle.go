@@ -42,7 +42,8 @@ func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOp
 	return runs[0], nil
 }
 
-// RunMany triggers one run per input, all or none, in one transaction. It
+// RunMany triggers one run per input, all or none, in one transaction; the
+// runs are in the order of the inputs, and without inputs there are none. It
 // takes at most RunManyMax inputs. Key is refused unless there is one input.
 func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...TriggerOption) ([]*Run[O], error) {
 	switch {
@@ -59,8 +60,9 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 
 // TriggerTx stores the trigger in the caller's transaction: the run exists if
 // and only if that commits, and starts right after. It takes no lock that other
-// tenants or triggers wait for, except on its own Key. The run id is known at
-// once; awaiting it before the commit waits for the commit.
+// tenants or triggers wait for, except on its own Key. The run's id is known at
+// once, but until the commit Await and the other calls of the run return
+// [ErrRunNotFound]. An engine of [NewInMemory] has no such transactions.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
 	pod, err := h.engine.livePod()
 	if err != nil {
@@ -76,14 +78,14 @@ func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options .
 	}
 	answer, err := h.engine.store.TriggerInTx(ctx, tx, trigger)
 	if err != nil {
-		return nil, fmt.Errorf("trigger %s in transaction: %w", h.program.name, err)
+		return nil, fmt.Errorf("trigger %q in transaction: %w", h.program.name, err)
 	}
 	if err := answerError(&trigger, answer); err != nil {
 		return nil, err
 	}
 	if !pod.Streamed() {
 		if err := h.engine.backend.announce(ctx, tx); err != nil {
-			return nil, fmt.Errorf("trigger %s in transaction: %w", h.program.name, err)
+			return nil, fmt.Errorf("trigger %q in transaction: %w", h.program.name, err)
 		}
 	}
 	pod.Submitted()
@@ -114,7 +116,7 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	answers, refused, err := pod.Trigger(ctx, batch)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("trigger %s: %w", h.program.name, err)
+		return nil, fmt.Errorf("trigger %q: %w", h.program.name, err)
 	case refused != nil:
 		return nil, triggerError(refused)
 	}

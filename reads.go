@@ -12,7 +12,8 @@ import (
 // eventPage is how many events one read brings.
 const eventPage = 500
 
-// Status reads a run of a tenant ("": the default one) and its steps.
+// Status reads a run of a tenant ("": the default one) and its steps, or
+// returns [ErrRunNotFound].
 func (e *Engine) Status(ctx context.Context, tenant string, run RunID) (RunStatus, error) {
 	store, err := e.running()
 	if err != nil {
@@ -103,7 +104,8 @@ func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 }
 
 // Cancel asks a run of a tenant ("": the default one) to stop; it returns when
-// the request is durable. Canceling a run that has ended changes nothing.
+// the request is durable. Canceling a run that has ended changes nothing; an
+// unknown one gives [ErrRunNotFound].
 func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason string) error {
 	pod, err := e.livePod()
 	if err != nil {

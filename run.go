@@ -27,7 +27,8 @@ func (r *Run[O]) Existing() bool { return r.existing }
 
 // Await blocks until the run has ended, on whatever pod, and returns its
 // output. It is woken, it does not poll. A run that ended otherwise gives a
-// [*RunError]; the end of ctx gives its cause, and the run goes on.
+// [*RunError], an unknown one [ErrRunNotFound]; the end of ctx gives its cause,
+// and the run goes on.
 func (r *Run[O]) Await(ctx context.Context) (O, error) {
 	var zero O
 	row, err := r.engine.await(ctx, r.tenant, r.id)
@@ -66,7 +67,7 @@ func (r *Run[O]) Cancel(ctx context.Context, reason string) error {
 	return r.engine.Cancel(ctx, r.tenant, r.id, reason)
 }
 
-// Status reads the run and its steps.
+// Status reads the run and its steps, or returns [ErrRunNotFound].
 func (r *Run[O]) Status(ctx context.Context) (RunStatus, error) {
 	return r.engine.Status(ctx, r.tenant, r.id)
 }

@@ -26,8 +26,12 @@ func TestTriggerTx(t *testing.T) {
 				return err
 			}
 			var err error
-			run, err = handle.TriggerTx(ctx, tx, 21)
-			return err
+			if run, err = handle.TriggerTx(ctx, tx, 21); err != nil {
+				return err
+			}
+			_, err = run.Await(ctx)
+			require.ErrorIs(t, err, troupe.ErrRunNotFound, "nobody else sees it before the commit")
+			return nil
 		}
 		require.NoError(t, pgx.BeginFunc(ctx, pool, place))
 		got, err := run.Await(ctx)

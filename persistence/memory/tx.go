@@ -13,7 +13,7 @@ import (
 var ErrTxDone = errors.New("transaction has ended")
 
 // errForeignTx is the answer to a transaction of another store.
-var errForeignTx = errors.New("want a transaction made by Begin of this store")
+var errForeignTx = errors.New("the store in memory takes transactions of its own only: trigger without one, or use an engine on PostgreSQL")
 
 // Tx stands for a transaction of the user: what is triggered in it is stored
 // when it commits. It is not safe for concurrent use.

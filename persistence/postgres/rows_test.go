@@ -131,6 +131,10 @@ func TestBadTriggerInTx(t *testing.T) {
 	require.NoError(t, tx.Commit(k.ctx))
 	require.Equal(t, 1, value[int](k.database, `select count(*) from {schema}.workflow_runs`))
 	require.Zero(t, value[int](k.database, `select count(*) from {schema}.run_keys`))
+
+	_, err = k.store.TriggerInTx(k.ctx, tx, k.draft(g, "a", 1)[0])
+	require.ErrorContains(t, err, "the transaction has ended")
+	require.NotErrorIs(t, err, persistence.ErrUnavailable, "asking again would not help")
 }
 
 // TestEqualCtids keeps tasks and runs in partitions, whose rows share ctids:

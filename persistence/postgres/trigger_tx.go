@@ -14,8 +14,11 @@ import (
 // triggerSavepoint is the savepoint behind which TriggerInTx stores a run.
 const triggerSavepoint = "troupe_trigger"
 
-// errForeignTx is the answer to a transaction of another library.
-var errForeignTx = errors.New("want a pgx.Tx")
+// errForeignTx is the answer to no transaction, or one of another library.
+var errForeignTx = errors.New("want a pgx.Tx: pass the one that pgx's Begin returned")
+
+// errTxDone is the answer to a transaction that has ended.
+var errTxDone = errors.New("the transaction has ended: trigger before Commit")
 
 // TriggerInTx implements persistence.Intake. tx is a pgx.Tx. A trigger that is
 // refused leaves the caller's transaction usable: what is stored is behind a
@@ -32,7 +35,11 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}}
 	var now time.Time
 	if refuseTrigger(t) == nil {
-		if now, err = s.findInTx(ctx, own, &t, &f); err != nil {
+		now, err = s.findInTx(ctx, own, &t, &f)
+		if errors.Is(err, pgx.ErrTxClosed) {
+			return persistence.TriggerAnswer{}, errTxDone
+		}
+		if err != nil {
 			return persistence.TriggerAnswer{}, translate(err)
 		}
 	}
