@@ -16,13 +16,13 @@ import (
 // returns that table; Validate reports every problem at once.
 type Config struct {
 	// Where.
-	Schema    string // of the tables
+	Schema    string // of the tables; migrations.Migrate gets the same
 	DirectURL string // for the dedicated connections, past any pooling proxy; "": as the pool
 	PodName   string // for people; "": the host's name
 
 	// How much at once.
 	Slots       int            // tasks that this pod executes at once
-	QueueSlots  map[string]int // serve these queues only, each with slots of its own; nil: every known queue shares Slots
+	QueueSlots  map[string]int // serve these queues only, each with slots of its own; nil: "default" and those of registered steps share Slots
 	ClaimBatch  int            // tasks of one claim
 	TenantLimit int            // running tasks of one tenant, over all pods; 0: none
 	PoolSize    int            // connections of the engine's own pool
@@ -46,7 +46,7 @@ type Config struct {
 
 	// How big.
 	PayloadLimit  int // bytes of one input or output
-	IntakePending int // triggers waiting to be stored; more are refused
+	IntakePending int // triggers waiting to be stored; beyond it messages are refused, calls wait
 
 	// Who.
 	DefaultTenant string // of triggers that name none

@@ -3,7 +3,7 @@ package troupe
 // Setting describes one field of [Config].
 type Setting struct {
 	Field   string // of Config
-	Env     string // how the binary reads it; "": cannot be set there
+	Env     string // variable that the command troupe reads; "": cannot be set there
 	Default string
 	Spec    string // what the specification that troupe grew from used; "": nothing of the kind
 	Meaning string
@@ -17,7 +17,7 @@ func Settings() []Setting {
 		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string for the leader's lock, LISTEN and the stream, when a proxy in transaction mode stands before the pool"},
 		{"PodName", "TROUPE_POD_NAME", "host name", "worker id", "shown to people; need not be unique"},
 		{"Slots", "TROUPE_SLOTS", "10", "10 threads", "tasks that this pod executes at once"},
-		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: every known queue shares Slots"},
+		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: `default` and those that registered steps name share Slots"},
 		{"ClaimBatch", "TROUPE_CLAIM_BATCH", "200", "free threads", "most tasks of one claim; never more than the free slots"},
 		{"TenantLimit", "TROUPE_TENANT_LIMIT", "0 (none)", "", "most running tasks of one tenant, over all pods"},
 		{"PoolSize", "TROUPE_POOL_SIZE", "6", "shared pool", "connections of the engine's own pool; step functions never use it"},

@@ -43,28 +43,28 @@ type RunStatus struct {
 	Origin       string // who triggered it
 	Labels       map[string]string
 	CreatedAt    time.Time
-	StartedAt    time.Time // zero: not yet
-	FinishedAt   time.Time // zero: not yet
-	FailedStep   string    // the step that failed first, unhandled
-	Class        string    // class of its error
-	Error        string    // its text
-	Steps        []StepStatus
+	StartedAt    time.Time    // zero: not yet
+	FinishedAt   time.Time    // zero: not yet
+	FailedStep   string       // the step that failed first, unhandled; "": none
+	Class        string       // class of its error; see [Class]
+	Error        string       // its text
+	Steps        []StepStatus // parents before their children
 }
 
 // StepStatus is one step of a run.
 type StepStatus struct {
 	Name       string
 	State      State
-	Attempt    int // attempts begun
-	Losses     int // attempts lost with their pod
-	Output     []byte
-	Class      string
-	Error      string
+	Attempt    int       // attempts begun
+	Losses     int       // attempts lost with their pod
+	Output     []byte    // as the codec encoded it; nil: none
+	Class      string    // class of the last error, also of a step that completed later; see [Class]
+	Error      string    // its text; "": no attempt failed
 	WakeAt     time.Time // when its timer fires; zero: none
-	Pod        string    // which executes it, or did last
-	StartedAt  time.Time // of the last attempt
-	FinishedAt time.Time
-	Waiting    string // why a queued step cannot be claimed right now; "": it can
+	Pod        string    // name of the pod that executes it, or did last; "": none yet
+	StartedAt  time.Time // of the last attempt; zero: none
+	FinishedAt time.Time // zero: not yet
+	Waiting    string    // why a queued step cannot be claimed right now; "": it can
 }
 
 func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
@@ -89,19 +89,26 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 	return status
 }
 
-// Event is one row of a run's history.
+// Event is one row of a run's history. Which fields beside the first four are
+// set depends on the kind.
+//
+// The kinds of steps are queued, started, completed, failed, retrying,
+// timed_out (waited in the queue for too long), lost (with its pod), released
+// (handed back by a pod that stops), skipped, canceled, sleeping and woken;
+// those of runs run_created, run_started, cancel_requested, run_completed,
+// run_failed and run_canceled.
 type Event struct {
 	Step    string // "": the run itself
 	N       int64  // counts the events of this step, or of the run itself, from 1
-	Kind    string // queued, started, completed, … run_completed
+	Kind    string // in the past tense; later versions may add kinds
 	At      time.Time
-	Pod     int64 // number of the pod's start; 0: none
-	Attempt int
-	Delay   time.Duration // before the next attempt
-	WakeAt  time.Time
-	By      string // who or what caused it
-	Class   string
-	Text    string
+	Pod     int64         // started: who executes it; lost, released, canceled: who held it; counts starts of pods
+	Attempt int           // started; retrying, failed, canceled: the attempt that failed
+	Delay   time.Duration // retrying: before the next attempt
+	WakeAt  time.Time     // retrying, sleeping
+	By      string        // who or what caused it
+	Class   string        // of the error; see [Class]
+	Text    string        // the error, or the reason of a cancel
 }
 
 func publicEvent(e lifecycle.Event, name string) Event {
@@ -118,7 +125,7 @@ type Filter struct {
 	States   []State
 	Labels   map[string]string // all must match
 	Before   RunID             // continue a listing: RunPage.Next
-	Limit    int               // per page, at most 1000; 0: 100
+	Limit    int               // per page; 0: 100; more than 1000 counts as 1000
 }
 
 // RunPage is one page of a listing, newest first. Its runs have no Steps.
