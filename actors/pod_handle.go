@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -74,7 +75,7 @@ func converse[A any](
 	connect(func(a A) { answers <- a }, func() bool { return taken.Swap(true) })
 	again := make(chan struct{}, 1)
 	for {
-		p.rt.send(to, call)
+		p.rt.arrive(to, call)
 		stop := p.rt.clock.After(resendAfter, func() { again <- struct{}{} })
 		wait := again
 		for wait != nil {
@@ -116,7 +117,7 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 
 // Submitted tells the pod that a transaction which stored triggers has been
 // committed, or may be soon.
-func (p *Pod) Submitted() { p.rt.spread(persistence.Wake{Submitted: true}) }
+func (p *Pod) Submitted() { p.rt.arrive(p.rt.team.feed, &messages.TablesChanged{Submitted: true}) }
 
 // Streamed reports whether wakes reach the pods by a stream of the database's
 // changes, so that writers need not notify.
@@ -135,7 +136,7 @@ func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends
 // first the pod ends at once, and Stop returns the cause.
 func (p *Pod) Stop(ctx context.Context) error {
-	p.rt.send(p.rt.team.pod, &stopPod{})
+	p.BeginStop()
 	select {
 	case <-p.Done():
 		p.rt.executor.Close()
@@ -149,10 +150,17 @@ func (p *Pod) Stop(ctx context.Context) error {
 // Kill ends the pod at once: what it holds is handed back if the database
 // answers within a few seconds, and taken over when its lease ends otherwise.
 func (p *Pod) Kill() {
-	p.rt.send(p.rt.team.pod, &killPod{})
+	p.rt.arrive(p.rt.team.pod, &killPod{})
 	<-p.Done()
 	p.rt.executor.Close()
 }
+
+// Abandon tells whoever waits for the pod that it has ended, and nobody else:
+// for simulations of a crash.
+func (p *Pod) Abandon(err error) { p.rt.edge.end(err) }
+
+// BeginStop begins what Stop waits for.
+func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
 
 // Stats is what a pod counts about itself.
 type Stats struct {

@@ -97,7 +97,7 @@ func (a *run) Receive(ctx actorContext) {
 }
 
 func (a *run) onStarted() {
-	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	a.ctx, a.cancel = context.WithCancelCause(a.rt.lifetime)
 	if !a.known {
 		a.returned = true
 		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
@@ -143,7 +143,7 @@ func (a *run) execute(inputs Inputs) {
 	a.attempt = &attemptState{
 		about: a.about(),
 		cause: func() error { return context.Cause(ctx) },
-		beat:  func() { rt.send(self, &attemptBeat{}) },
+		beat:  func() { rt.arrive(self, &attemptBeat{}) },
 	}
 	if limit := a.timeout(); limit > 0 {
 		a.timers = append(a.timers, rt.after(limit, self, &attemptTimeout{ErrAttemptTimeout}))

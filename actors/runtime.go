@@ -32,6 +32,10 @@ type runtime struct {
 	evaluate  Evaluate
 	edge      *edge
 	team      team
+
+	arrive   func(to *PID, message any) // send, from goroutines that are not the actors'
+	buggify  func(place string) bool
+	lifetime context.Context //nolint:containedctx // of all attempts
 }
 
 // Ports are the adapters that a pod works through.

@@ -29,11 +29,35 @@ type Options struct {
 	Executor Executor
 	Mailbox  MailboxProducer
 	Random   Random
+	// Arrive takes in what goroutines that are not the actors' send to one.
+	Arrive func(to *PID, message any)
+	// Buggify is asked at places where the engine may as well make a rare
+	// choice: a batch of one, a beat left out.
+	Buggify func(place string) bool
+	// Lifetime ends the contexts of all attempts when it ends.
+	Lifetime context.Context //nolint:containedctx // of the pod
 }
 
 // Start joins the cluster and starts the actors of a pod. It returns once they
 // run. ctx bounds the joining.
 func Start(ctx context.Context, options Options) (*Pod, error) {
+	p, err := Launch(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.rt.edge.up:
+		return p, nil
+	case <-p.Done():
+		return nil, fmt.Errorf("start the pod's actors: %w", p.Err())
+	case <-ctx.Done():
+		p.Kill()
+		return nil, fmt.Errorf("start the pod's actors: %w", context.Cause(ctx))
+	}
+}
+
+// Launch is Start that does not wait until the actors run.
+func Launch(ctx context.Context, options Options) (*Pod, error) {
 	rt := newRuntime(options)
 	number, now, err := rt.ports.Store.JoinPod(ctx, rt.podInfo())
 	if err != nil {
@@ -48,16 +72,7 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 	if _, err := rt.system.Root.SpawnNamed(newProps(newPod(rt, number), rt.mailbox), root); err != nil {
 		return nil, fmt.Errorf("start the pod's actor: %w", err)
 	}
-	p := &Pod{rt: rt}
-	select {
-	case <-rt.edge.up:
-		return p, nil
-	case <-p.Done():
-		return nil, fmt.Errorf("start the pod's actors: %w", p.Err())
-	case <-ctx.Done():
-		p.Kill()
-		return nil, fmt.Errorf("start the pod's actors: %w", context.Cause(ctx))
-	}
+	return &Pod{rt: rt}, nil
 }
 
 func newRuntime(o Options) *runtime {
@@ -78,6 +93,15 @@ func newRuntime(o Options) *runtime {
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics), config: config, ports: o.Ports,
 		functions: o.Functions, evaluate: o.Evaluate, edge: newEdge(config.IntakePending, o.Joined),
+	}
+	if rt.arrive = o.Arrive; rt.arrive == nil {
+		rt.arrive = rt.send
+	}
+	if rt.buggify = o.Buggify; rt.buggify == nil {
+		rt.buggify = func(string) bool { return false }
+	}
+	if rt.lifetime = o.Lifetime; rt.lifetime == nil {
+		rt.lifetime = context.Background()
 	}
 	if rt.executor == nil {
 		rt.executor = newExecutor(o.Clock, rt.send)
