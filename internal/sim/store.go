@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// database is what the pods' stores share.
+type database struct {
+	world     *World
+	calls     uint64    // journeys so far
+	downUntil time.Time // it refuses connections
+}
+
+// store is the memory store as the actors of one pod see it: each call meets
+// the fate that its journey drew. A call that did not travel meets none.
+type store struct {
+	persistence.Store
+
+	database  *database
+	pod       *Pod
+	fate      fate
+	busyUntil time.Time // the pod's pool is exhausted
+}
+
+// meet lets a call meet its fate. wakeOf finds what the answer would wake.
+func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) *persistence.Wake) (T, error) {
+	var none T
+	w, place := s.database.world, s.pod.Name
+	switch s.fate {
+	case fateLost:
+		w.note("lost", place, name)
+		return none, errLost
+	case fateConflict:
+		w.note("conflict", place, name)
+		return none, errConflict
+	case fateTimeout:
+		w.note("timeout", place, name)
+		return none, errGivenUp
+	case fateNone, fateAnswer:
+	}
+	answer, err := call()
+	if err != nil {
+		w.note("refused", place, name+": "+err.Error())
+		return none, err
+	}
+	w.note("store", place, name)
+	if w.options.Committed != nil {
+		w.options.Committed(name)
+	}
+	if wakeOf != nil {
+		w.bus.committed(wakeOf(&answer))
+	}
+	if s.fate == fateAnswer {
+		w.note("unheard", place, name)
+		return none, errLost
+	}
+	return answer, nil
+}
+
+// TriggerRuns implements persistence.Intake.
+func (s *store) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
+	return meet(s, "trigger_runs", func() (persistence.Triggers, error) { return s.Store.TriggerRuns(ctx, batch) },
+		func(t *persistence.Triggers) *persistence.Wake { return &t.Wake })
+}
+
+// DrainIntake implements persistence.Intake.
+func (s *store) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
+	return meet(s, "drain_intake", func() (persistence.Drained, error) { return s.Store.DrainIntake(ctx, limit) },
+		func(d *persistence.Drained) *persistence.Wake { return &d.Wake })
+}
+
+// ClaimTasks implements persistence.Queue.
+func (s *store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
+	return meet(s, "claim_tasks", func() (persistence.Claimed, error) { return s.Store.ClaimTasks(ctx, request) }, nil)
+}
+
+// RecordTransitions implements persistence.Journal.
+func (s *store) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
+	return meet(s, "record_transitions", func() (persistence.Recorded, error) { return s.Store.RecordTransitions(ctx, record) },
+		func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
+}
+
+// RecordInTx implements persistence.Journal. The transaction is open while the
+// step function runs; its commit is a call of its own, with a fate of its own.
+func (s *store) RecordInTx(
+	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	tx := s.database.world.model.Begin()
+	transition, err := fn(ctx, tx)
+	_ = tx.Rollback() // what was triggered in it is not simulated
+	if err != nil {
+		return persistence.Recorded{}, err
+	}
+	return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
+		return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
+			return s.Store.RecordInTx(ctx, record, func(context.Context, any) (persistence.Transition, error) { return transition, nil })
+		}, func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
+	})
+}
+
+// CancelRun implements persistence.Journal.
+func (s *store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
+	return meet(s, "cancel_run", func() (persistence.Canceled, error) { return s.Store.CancelRun(ctx, cancel) },
+		func(c *persistence.Canceled) *persistence.Wake { return &c.Wake })
+}
+
+// JoinPod implements persistence.Lease.
+func (s *store) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, time.Time, error) {
+	type joined struct {
+		id  int64
+		now time.Time
+	}
+	j, err := meet(s, "join_pod", func() (joined, error) {
+		id, now, err := s.Store.JoinPod(ctx, info)
+		return joined{id, now}, err
+	}, nil)
+	return j.id, j.now, err
+}
+
+// RenewPod implements persistence.Lease.
+func (s *store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
+	return meet(s, "renew_pod", func() (persistence.Renewed, error) { return s.Store.RenewPod(ctx, renewal) }, nil)
+}
+
+// LeavePod implements persistence.Lease.
+func (s *store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	return meet(s, "leave_pod", func() (persistence.Wake, error) { return s.Store.LeavePod(ctx, pod) },
+		func(w *persistence.Wake) *persistence.Wake { return w })
+}
+
+// FireTimers implements persistence.Timekeeping.
+func (s *store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	return meet(s, "fire_timers", func() (persistence.Fired, error) { return s.Store.FireTimers(ctx, epoch, limit) },
+		func(f *persistence.Fired) *persistence.Wake { return &f.Wake })
+}
+
+// ExpirePods implements persistence.Housekeeping.
+func (s *store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+	return meet(s, "expire_pods", func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, maxLost, limit) },
+		func(e *persistence.Expired) *persistence.Wake { return &e.Wake })
+}
+
+// ParkTasks implements persistence.Housekeeping.
+func (s *store) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	return meet(s, "park_tasks", func() (persistence.Parked, error) { return s.Store.ParkTasks(ctx, epoch, limit) },
+		func(p *persistence.Parked) *persistence.Wake { return &p.Wake })
+}
+
+// BumpEpoch implements persistence.Leadership.
+func (s *store) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
+	return meet(s, "bump_epoch", func() (int64, error) { return s.Store.BumpEpoch(ctx, holder) }, nil)
+}
+
+// Run implements persistence.Runs.
+func (s *store) Run(ctx context.Context, tenant string, run workflow.RunID) (persistence.RunRow, error) {
+	return meet(s, "run", func() (persistence.RunRow, error) { return s.Store.Run(ctx, tenant, run) }, nil)
+}
+
+// Payload implements persistence.Runs.
+func (s *store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
+	return meet(s, "payload", func() ([]byte, error) { return s.Store.Payload(ctx, task) }, nil)
+}
