@@ -41,6 +41,6 @@ Measurements: ` + strings.Join(bench.Names(), ", ") + `.`,
 	flags.IntVar(&options.Callers, "callers", options.Callers, "goroutines that trigger, for throughput")
 	flags.IntVar(&options.Samples, "samples", options.Samples, "samples of one run of a latency measurement")
 	flags.StringVar(&options.Profile, "cpuprofile", "", "write a CPU profile of the pods to this file")
-	flags.BoolVar(&options.JSON, "json", false, "end with one line of JSON")
+	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON below the report")
 	return c
 }

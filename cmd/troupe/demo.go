@@ -27,7 +27,8 @@ are processes of their own; kills one of them with SIGKILL half-way; and checks
 the result against a straight loop over the same files.
 
 The PostgreSQL it needs is the one that TROUPE_DATABASE_URL names, else one that
-it starts from binaries found on this machine, and ends with it.`,
+it starts from programs found on this machine or downloaded; that one ends with
+the demo. Other TROUPE_ variables (docs/configuration.md) tune the pods.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			values, err := environment.Read(w.environ)
@@ -51,7 +52,7 @@ it starts from binaries found on this machine, and ends with it.`,
 	}
 	c.Flags().StringVar(&options.Root, "dir", "", "tree of Go source to count (default: that of the installed Go)")
 	c.Flags().IntVar(&options.Limit, "packages", 0, "count so many packages, spread over the tree; 0: all")
-	c.Flags().BoolVar(&options.JSON, "json", false, "end with one line of JSON")
+	c.Flags().BoolVar(&options.JSON, "json", false, "print one line of JSON below the report")
 	return c
 }
 

@@ -63,6 +63,7 @@ func rootCommand(w world) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "troupe",
 		Short:         "Durable workflows in Go, on PostgreSQL and nothing else",
+		Version:       buildLine(),
 		Args:          noArguments,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
@@ -71,7 +72,9 @@ func rootCommand(w world) *cobra.Command {
 	root.SetIn(w.in)
 	root.SetOut(w.out)
 	root.SetErr(w.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(wrongFlag)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "the same as the command version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(benchCommand(w), demoCommand(w), demoPodCommand(w), migrateCommand(w), versionCommand())
 	return root

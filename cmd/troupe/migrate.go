@@ -98,7 +98,7 @@ func (t target) complete(environ []string) (target, error) {
 func (t target) open(ctx context.Context) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(t.url)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: use the form postgres://user@host:5432/database", err)
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
@@ -117,6 +117,10 @@ func printReport(out io.Writer, r migrations.Report) error {
 	}
 	for _, name := range r.Pending {
 		line("pending  %s", name)
+	}
+	if len(r.Pending) > 0 {
+		line("schema %s is at version %d of %d: run troupe migrate up", r.Schema, r.Version, r.Latest)
+		return errors.Join(errs...) // what is to come is not missing
 	}
 	line("schema %s is at version %d of %d", r.Schema, r.Version, r.Latest)
 	if r.Publication != "" {

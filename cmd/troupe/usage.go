@@ -28,13 +28,32 @@ func noArguments(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		text += ": did you mean " + strings.Join(near, " or ") + "?"
+	} else {
+		text += ": there are " + strings.Join(commandNames(c), ", ")
 	}
 	return &usageError{fmt.Errorf("%s", text)}
+}
+
+// commandNames are the names that help lists.
+func commandNames(c *cobra.Command) []string {
+	var names []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			names = append(names, below.Name())
+		}
+	}
+	return names
+}
+
+// wrongFlag says where the right ones are.
+func wrongFlag(c *cobra.Command, err error) error {
+	return &usageError{fmt.Errorf("%w: %s --help lists the flags", err, c.CommandPath())}
 }
 
 var (
 	urlPassword = regexp.MustCompile(`(://[^:/@\s]*:)\S*@`)
 	keyPassword = regexp.MustCompile(`(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)`)
+	colonBreak  = regexp.MustCompile(`:\s*[\r\n]\s*`)
 	lineBreak   = regexp.MustCompile(`\s*[\r\n]\s*`)
 )
 
@@ -42,5 +61,6 @@ var (
 func oneLine(text string) string {
 	text = urlPassword.ReplaceAllString(text, "${1}xxxxx@")
 	text = keyPassword.ReplaceAllString(text, "${1}xxxxx")
+	text = colonBreak.ReplaceAllString(text, ": ")
 	return lineBreak.ReplaceAllString(strings.TrimSpace(text), "; ")
 }

@@ -12,11 +12,16 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show what this program was built from", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			build, _ := debug.ReadBuildInfo()
-			_, err := fmt.Fprintln(c.OutOrStdout(), versionLine(build))
+			_, err := fmt.Fprintln(c.OutOrStdout(), buildLine())
 			return err
 		},
 	}
+}
+
+// buildLine is the line of this binary.
+func buildLine() string {
+	build, _ := debug.ReadBuildInfo()
+	return versionLine(build)
 }
 
 // versionLine renders what the go command has stamped into the binary; nil

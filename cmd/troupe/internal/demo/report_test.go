@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
   ✓ one pod was killed
   ✓ 0 runs or completions lost
   ✓ 0 double completions
-  ✓ each of 5,600 effects has its grant (1 repeated after a loss, 0 unexplained)
+  ✓ the 5,600 executions of steps agree with the history (1 repeated after a loss, 0 unexplained)
 `, o.report(ink{}))
 }
 

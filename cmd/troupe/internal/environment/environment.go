@@ -18,12 +18,16 @@ const prefix = "TROUPE_"
 // DatabaseURL names the variable with the connection string.
 const DatabaseURL = prefix + "DATABASE_URL"
 
+// meantMax is how many letters a name may be away from the one that was meant.
+const meantMax = 3
+
 // others are the variables of this project that are no fields of
 // troupe.Config.
 var others = []string{
 	DatabaseURL,
 	prefix + "PG_BIN",        // where a private server's binaries are
 	prefix + "TEST_POSTGRES", // how tests get a server
+	prefix + "TEST_IMAGE",    // of their container
 }
 
 // Values is what the environment says.
@@ -60,10 +64,19 @@ func Read(environ []string) (Values, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, name) {
-			problems = append(problems, fmt.Errorf("unknown variable %s: did you mean %s?", name, nearest(name, known)))
+			problems = append(problems, fmt.Errorf("unknown variable %s: %s", name, instead(name, known)))
 		}
 	}
 	return values, errors.Join(problems...)
+}
+
+// instead is the remedy for an unknown name: the known one that was meant, or
+// where all of them are.
+func instead(name string, known []string) string {
+	if meant := nearest(name, known); distance(name, meant) <= meantMax {
+		return "did you mean " + meant + "?"
+	}
+	return "unset it; docs/configuration.md lists those that are read"
 }
 
 // set gives a field of Config the value that a text means for its type.

@@ -57,6 +57,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 	for entry, want := range map[string]string{
 		"TROUPE_SLOT=10":             "unknown variable TROUPE_SLOT: did you mean TROUPE_SLOTS?",
 		"TROUPE_DATABASEURL=x":       "unknown variable TROUPE_DATABASEURL: did you mean TROUPE_DATABASE_URL?",
+		"TROUPE_COLOR=never":         "unknown variable TROUPE_COLOR: unset it; docs/configuration.md lists those that are read",
 		"TROUPE_SLOTS=many":          `TROUPE_SLOTS is "many": use a whole number`,
 		"TROUPE_LEASE=15":            `TROUPE_LEASE is "15": use a duration such as 500ms, 5s or 1m30s`,
 		"TROUPE_QUEUE_SLOTS=gpu":     `TROUPE_QUEUE_SLOTS is "gpu": use a list such as default=10,gpu=1`,
