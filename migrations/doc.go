@@ -17,5 +17,5 @@
 //
 // Waking by logical replication needs, besides the publication, wal_level =
 // logical, a free replication slot and a role with REPLICATION. Without any of
-// these the engine polls; nothing is lost.
+// these the engine goes on with notifications and sweeps; nothing is lost.
 package migrations

@@ -51,9 +51,9 @@ func (s *session) publish(ctx context.Context) string {
 	switch {
 	case hasCode(err, codeNoRight):
 		return fmt.Sprintf("this role may not create the publication %s: grant create on the database to it and migrate again;"+
-			" until then pods poll", Publication(s.schema))
+			" until then pods hear by notifications and sweeps", Publication(s.schema))
 	case err != nil:
-		return fmt.Sprintf("publication %s: %v: mend that and migrate again; until then pods poll", Publication(s.schema), err)
+		return fmt.Sprintf("publication %s: %v: mend that and migrate again; until then pods hear by notifications and sweeps", Publication(s.schema), err)
 	}
 	return ""
 }
@@ -68,7 +68,7 @@ func (s *session) published(ctx context.Context, tx pgx.Tx) (string, error) {
 	}
 	if tables != publicationTablesCount {
 		return fmt.Sprintf("publication %s is missing or incomplete: migrate with a role that has create on the database;"+
-			" until then pods poll", Publication(s.schema)), nil
+			" until then pods hear by notifications and sweeps", Publication(s.schema)), nil
 	}
 	return "", nil
 }

@@ -53,7 +53,7 @@ func TestWithoutTheRightToPublishItGoesOnAndSaysSo(t *testing.T) {
 	require.Len(t, report.Applied, report.Latest)
 	require.Contains(t, report.Publication, "may not create the publication troupe_wake")
 	require.Contains(t, report.Publication, "grant create on the database")
-	require.Contains(t, report.Publication, "until then pods poll")
+	require.Contains(t, report.Publication, "until then pods hear by notifications and sweeps")
 	require.NoError(t, migrations.Check(t.Context(), pool, schema), "an engine works without it")
 
 	again := migrate(t, admin, schema)
