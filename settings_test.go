@@ -56,7 +56,9 @@ func TestConfigurationPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Configuration\n\nPrinted from `troupe.Settings()`; `go test . -run Page -update` rewrites it.\n" +
 		"Every field of `troupe.Config` that is zero takes its default. `Validate` reports every problem at once.\n" +
-		"The binary reads the variables; an unknown `TROUPE_…` variable is an error.\n" +
+		"An engine in a program of yours has only its `Config`: it reads no variables.\n" +
+		"The command `troupe` reads them, and `TROUPE_DATABASE_URL` for the database; an unknown `TROUPE_…` variable is an error.\n" +
+		"`TROUPE_PG_BIN` names a folder of PostgreSQL's programs for the demo and the tests; `TROUPE_TEST_…` are in CONTRIBUTING.md.\n" +
 		"The column *specification* has the value of the design that troupe grew from, for comparison.\n\n" +
 		"| field | variable | default | specification | meaning |\n|---|---|---|---|---|\n")
 	for _, s := range Settings() {
