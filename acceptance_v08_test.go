@@ -127,6 +127,26 @@ func TestR4SleepUntilTakesItsInstantFromAnOutput(t *testing.T) {
 	})
 }
 
+func TestR4SleepUntilTakesAnyInstantOfTheYears1To9999(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		_, handle := start(t, troupe.Define("until", func(b *troupe.Builder[time.Time]) troupe.StepRef[bool] {
+			due := troupe.Step0(b, "due", func(_ context.Context, at time.Time) (time.Time, error) { return at, nil })
+			until := troupe.SleepUntil(b, "until", due, func(at time.Time) time.Time { return at })
+			return troupe.Step0(b, "after", func(context.Context, time.Time) (bool, error) { return true, nil }, troupe.After(until))
+		}))
+		for _, past := range []time.Time{time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), time.Date(1500, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)} {
+			_, err := handle.Run(t.Context(), past)
+			require.NoError(t, err, "%v ends it at once", past)
+		}
+		for _, future := range []time.Time{time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+			run := begin(t, handle, future)
+			require.Equal(t, "running due=completed until=sleeping after=pending", states(t, run))
+			require.Equal(t, future, stepOf(t, run, "until").WakeAt.UTC())
+			require.NoError(t, run.Cancel(t.Context(), ""))
+		}
+	})
+}
+
 // TestR6ADayOfVirtualTimeIsCheap: the bubble's clock stands still for as long
 // as anything can happen, so only real work costs real time.
 func TestR6ADayOfVirtualTimeIsCheap(t *testing.T) {

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"math"
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -39,10 +40,18 @@ func claimOf(b []byte) persistence.ClaimID {
 	return persistence.ClaimID(b)
 }
 
-// nanos is an instant in a message; 0 for none.
+// nanos is an instant in a message; 0 for none. One that nanoseconds cannot
+// count to, before 1678 or after 2262, is the nearest that they can.
 func nanos(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
+	case t.Before(time.Unix(0, math.MinInt64)):
+		return math.MinInt64
+	case t.Equal(time.Unix(0, 0)):
+		return 1
 	}
 	return t.UnixNano()
 }
@@ -52,6 +61,26 @@ func instant(ns int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, ns)
+}
+
+// micros is an instant that a message must carry as it is, whatever the year;
+// 0 for none. It rounds up, so that no timer is early.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	us := t.Add(time.Microsecond - time.Nanosecond).UnixMicro()
+	if us == 0 {
+		return 1
+	}
+	return us
+}
+
+func instantOfMicros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
 }
 
 // startTasks turns grants into messages. The byte slices are passed on.
@@ -110,7 +139,7 @@ func reportOf(t *persistence.Transition, pool string) *messages.ReportOutcome {
 	}
 	for _, e := range t.Edges {
 		report.Edges = append(report.Edges, &messages.EdgeOutcome{
-			Child: e.Child, Flags: uint32(e.Flags), Error: e.Error, WakeAt: nanos(e.WakeAt),
+			Child: e.Child, Flags: uint32(e.Flags), Error: e.Error, WakeAt: micros(e.WakeAt),
 		})
 	}
 	return report
@@ -125,7 +154,7 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 	}
 	for _, e := range r.GetEdges() {
 		t.Edges = append(t.Edges, persistence.EdgeResult{
-			Child: e.GetChild(), Flags: lifecycle.Flags(e.GetFlags()), Error: e.GetError(), WakeAt: instant(e.GetWakeAt()),
+			Child: e.GetChild(), Flags: lifecycle.Flags(e.GetFlags()), Error: e.GetError(), WakeAt: instantOfMicros(e.GetWakeAt()),
 		})
 	}
 	return t

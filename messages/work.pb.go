@@ -895,7 +895,7 @@ type EdgeOutcome struct {
 	Child         string                 `protobuf:"bytes,1,opt,name=child,proto3" json:"child,omitempty"`
 	Flags         uint32                 `protobuf:"varint,2,opt,name=flags,proto3" json:"flags,omitempty"`
 	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	WakeAt        int64                  `protobuf:"varint,4,opt,name=wake_at,json=wakeAt,proto3" json:"wake_at,omitempty"`
+	WakeAt        int64                  `protobuf:"varint,4,opt,name=wake_at,json=wakeAt,proto3" json:"wake_at,omitempty"` // microseconds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
