@@ -6,7 +6,7 @@ package lifecycle
 // late starts at the block being served and waits for at most one round.
 //
 // Source of the idea: Hatchet's block-based queue; the frontier of what was
-// served, and the two lanes, are ours (DESIGN §3).
+// served, and the two lanes, are ours (docs/adr/0005).
 
 // Lane separates tasks of runs that are under way from new runs. Without it a
 // tenant with many runs would execute them breadth-first and finish none until

@@ -27,7 +27,7 @@ const (
 )
 
 // EdgeFlags returns what a parent that ended as parent means for the child at
-// the other end of the edge. It is the table of DESIGN, edge by ending:
+// the other end of the edge, edge by ending:
 //
 //	edge \ parent   completed  skipped  failed  canceled
 //	plain           ok         skip     cancel  cancel

@@ -82,7 +82,7 @@ func TestTwoSIGINTs(t *testing.T) {
 	y.start("pod-2")
 	v := y.judge()
 	require.Equal(t, 8, v.executions)
-	measured(t, "DESIGN 8", "a second SIGINT while a stop waits for its grace of a minute", "ended after %d ms; %v", took.Milliseconds(), v)
+	measured(t, "R12", "a second SIGINT while a stop waits for its grace of a minute", "ended after %d ms; %v", took.Milliseconds(), v)
 }
 
 // F15: all pods are replaced in turn under load.
