@@ -20,7 +20,7 @@ func Settings() []Setting {
 		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: `default` and those that registered steps name share Slots"},
 		{"ClaimBatch", "TROUPE_CLAIM_BATCH", "200", "free threads", "most tasks of one claim; never more than the free slots"},
 		{"TenantLimit", "TROUPE_TENANT_LIMIT", "0 (none)", "", "most running tasks of one tenant, over all pods"},
-		{"PoolSize", "TROUPE_POOL_SIZE", "6", "shared pool", "connections of the engine's own pool; step functions never use it"},
+		{"PoolSize", "TROUPE_POOL_SIZE", "6", "shared pool", "connections of the engine's own pool, and one more renews its lease; step functions never use them"},
 		{"Pulse", "TROUPE_PULSE", "5s", "30s heartbeat", "between two renewals of the pod's lease"},
 		{"Lease", "TROUPE_LEASE", "15s", "2m staleness", "how long a renewal lasts; a dead pod's tasks are taken over after it"},
 		{"StopGrace", "TROUPE_STOP_GRACE", "30s", "30s", "how long Stop lets tasks finish before it hands them back"},

@@ -26,8 +26,8 @@ type Options struct {
 	// Schema of the tables; "": troupe.
 	Schema string
 	// PoolSize is how many connections the store's own pool has at most; 0: 6.
-	// The claimer, the journal, the intake, the pulse and the leader use one
-	// each at a time.
+	// The claimer, the journal, the intake and the leader use one each at a
+	// time. One more is kept for the renewals of the pod's lease.
 	PoolSize int32
 	// ApplicationName shows in pg_stat_activity; "": troupe.
 	ApplicationName string
@@ -44,6 +44,7 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool       *pgxpool.Pool // our own
+	lease      *pgxpool.Pool // one connection: nothing that pool is busy with delays a renewal
 	user       *pgxpool.Pool
 	schema     string
 	tenantsMax int32
@@ -76,12 +77,21 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	lease, err := pgxpool.NewWithConfig(ctx, leasePool(options))
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	s := &Store{
-		pool: pool, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, lease: lease, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(),
 	}
-	if err := s.loadQueues(ctx); err != nil {
-		pool.Close()
+	err = s.loadQueues(ctx)
+	if err == nil {
+		err = lease.Ping(ctx) // the connection is there when it is needed
+	}
+	if err != nil {
+		s.Close()
 		if hasCode(err, codeUndefinedTable) || hasCode(err, codeUndefinedSchema) {
 			return nil, fmt.Errorf("open store: %w: run migrations.Migrate for schema %s first", ErrNotMigrated, options.Schema)
 		}
@@ -91,7 +101,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 }
 
 // Close closes the store's own connections and waits for statements in flight.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.pool.Close()
+	s.lease.Close()
+}
 
 // ownPool derives the configuration of the store's own pool.
 func ownPool(options Options) *pgxpool.Config {
@@ -125,6 +138,14 @@ func ownPool(options Options) *pgxpool.Config {
 		params["application_name"] = options.ApplicationName
 	}
 	config.ConnConfig.RuntimeParams = params
+	return config
+}
+
+// leasePool is the same for renewals: whoever reads a lot, or cancels many runs
+// at once, would otherwise queue in front of them and cost the pod its lease.
+func leasePool(options Options) *pgxpool.Config {
+	config := ownPool(options)
+	config.MaxConns = 1
 	return config
 }
 

@@ -26,7 +26,8 @@ func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64,
 	return id, now, err
 }
 
-// RenewPod implements persistence.Lease: one statement, autocommitted.
+// RenewPod implements persistence.Lease: one statement, autocommitted, on a
+// connection of its own.
 func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
 	var ids uuids
 	steps, epochs, progress := []int32{}, []int64{}, [][]byte{}
@@ -47,7 +48,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 		var canceling, unheld [][16]byte
 		var lost, unheldSteps []int32
 		var unheldEpochs []int64
-		err := s.pool.QueryRow(ctx, text, args...).Scan(
+		err := s.lease.QueryRow(ctx, text, args...).Scan(
 			&out.Now, &out.Expires, &out.Pods, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return persistence.ErrPodDead
