@@ -58,7 +58,8 @@ type Config struct {
 	System  *actor.ActorSystem // to live in; nil: one of its own
 }
 
-// Metrics receives what the engine measures. docs/metrics.md lists the names.
+// Metrics receives what the engine measures. actors.MetricTable describes every
+// metric for those who make instruments from it; docs/metrics.md shows the table.
 type Metrics = actors.Metrics
 
 // withDefaults returns c with every zero field replaced.

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// Stats is what a pod counts about itself.
+// Stats is what a pod counts about itself; see actors.Stats for its fields.
 type Stats = actors.Stats
 
 // Stats returns a snapshot of the pod's counters. Before Start it is empty.

@@ -327,8 +327,12 @@ func (a *feed) replan() {
 		a.rt.meter.set(MetricMode, float64(plan.Mode))
 		a.rt.edge.feedMode(plan.Mode)
 		a.tellLeader()
+		from := "starting"
+		if before.Mode != 0 {
+			from = before.Mode.String()
+		}
 		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "feed mode changed",
-			slog.String("from", before.Mode.String()), slog.String("to", plan.Mode.String()))
+			slog.String("from", from), slog.String("to", plan.Mode.String()))
 		a.sweep()
 		return
 	}

@@ -162,29 +162,29 @@ func (p *Pod) Abandon(err error) { p.rt.edge.end(err) }
 // BeginStop begins what Stop waits for.
 func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
 
-// Stats is what a pod counts about itself.
+// Stats is what a pod counts about itself, since its start where it is a sum.
 type Stats struct {
 	Ready     bool   // claims tasks and takes triggers
 	Degraded  string // what does not work as well as it could; "": nothing
 	Pod       int64  // number of this start
-	Lease     string
-	Leading   bool
-	Mode      string // how wakes arrive: stream, relay or none
+	Lease     string // live, late, lost or dead
+	Leading   bool   // this pod is the leader
+	Mode      string // how wakes arrive: stream (read here), relay (from the leader) or none (notifications and sweeps)
 	Pods      int    // living pods, as last heard
 	Running   int    // slots in use
-	Free      int
-	Stuck     int // functions that go on after their attempt was reported
-	Pending   int // triggers that wait to be stored
-	Journal   int // outcomes that wait to be recorded
-	Triggers  int64
-	Attempts  int64
-	Retries   int64
-	Losses    int64
-	Inline    int64 // children granted with their parent's completion
-	Restarts  int64 // of actors
-	Errors    int64 // of store calls
-	Stale     int64 // outcomes refused because the task had moved on
-	TimersRun int64 // timers fired by this pod
+	Free      int    // slots not in use
+	Stuck     int    // functions that go on after their attempt was reported
+	Pending   int    // triggers that wait to be stored
+	Journal   int    // outcomes that wait to be recorded
+	Triggers  int64  // answered, refusals included
+	Attempts  int64  // ended, however
+	Retries   int64  // attempts that will be tried again
+	Losses    int64  // attempts lost on this pod
+	Inline    int64  // children granted with their parent's completion
+	Restarts  int64  // of actors
+	Errors    int64  // of store calls, which are made again
+	Stale     int64  // outcomes refused because the task had moved on
+	TimersRun int64  // timers fired by this pod
 }
 
 // Stats returns a snapshot. Its numbers are those of the metrics.

@@ -50,7 +50,7 @@ var (
 func namedFiles(dir, text string) []string {
 	var names []string
 	for _, m := range codePath.FindAllStringSubmatch(text, -1) {
-		names = append(names, strings.TrimPrefix(m[1], "github.com/troupe-dev/troupe/"))
+		names = append(names, strings.TrimPrefix(m[1], module+"/"))
 	}
 	for _, m := range linkPath.FindAllStringSubmatch(text, -1) {
 		names = append(names, filepath.ToSlash(filepath.Join(dir, m[1])))
