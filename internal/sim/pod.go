@@ -308,9 +308,9 @@ func (c podClock) After(d time.Duration, f func()) (stop func()) {
 			f()
 		}
 	}
-	stop = p.world.After(time.Duration(float64(d)/(1+p.drift)), fire)
+	forget := p.world.After(time.Duration(float64(d)/(1+p.drift)), fire)
 	return func() {
 		stopped.Store(true)
-		stop()
+		forget()
 	}
 }

@@ -31,6 +31,7 @@ type enqueued struct {
 func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 	d := lifecycle.Decide(r.core, lifecycle.Rows{Tasks: r.tasks, Complete: true}, facts, b.now)
 	r.core = d.Run
+	b.s.touch(r)
 	for _, t := range d.Tasks {
 		b.write(r, t)
 	}
@@ -141,6 +142,7 @@ func (b *batch) ready(counts map[string]int) {
 // grant gives a queued task to a pod.
 func (b *batch) grant(p *pod, id persistence.ClaimID, task workflow.TaskID) {
 	r := b.s.runs[task.Run]
+	b.s.touch(r)
 	t, event := lifecycle.Claim(*r.task(task.Step), p.id, b.now)
 	r.tasks[task.Step] = t
 	r.details[task.Step].startedAt = b.now

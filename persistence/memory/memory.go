@@ -55,6 +55,8 @@ type Store struct {
 	pods        map[int64]*pod
 	podCount    int64 // numbers given out
 	epoch       int64 // of the leader
+	watched     bool  // somebody asks for changed
+	changed     []workflow.RunID
 }
 
 var _ persistence.Store = (*Store)(nil)

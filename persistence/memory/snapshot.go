@@ -1,10 +1,49 @@
 package memory
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
 )
+
+// Watch makes the store remember which runs change, for Changed.
+func (s *Store) Watch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched = true
+}
+
+// Changed returns the runs that have changed since it was called last, in
+// order, each once.
+func (s *Store) Changed() []workflow.RunID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.changed
+	s.changed = nil
+	slices.SortFunc(list, func(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(list)
+}
+
+// touch notes that a run changes.
+func (s *Store) touch(r *run) {
+	if s.watched {
+		s.changed = append(s.changed, r.id())
+	}
+}
+
+// RunSnapshot returns what Snapshot says about one run; false: it does not
+// exist.
+func (s *Store) RunSnapshot(id workflow.RunID) (snapshot.Run, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return snapshot.Run{}, false
+	}
+	return r.snapshot(), true
+}
 
 // Snapshot returns everything the store keeps about runs, sorted. Payloads
 // are shared with the store: read only.

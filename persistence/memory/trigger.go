@@ -197,6 +197,7 @@ func (b *batch) create(t persistence.Trigger) *run {
 		Step: lifecycle.RunStep, N: 1, Kind: lifecycle.EventRunCreated, At: b.now, By: t.Origin,
 	}}
 	b.s.runs[t.Run] = r
+	b.s.touch(r)
 	at, _ := slices.BinarySearchFunc(b.s.order, t.Run, compareRuns)
 	b.s.order = slices.Insert(b.s.order, at, t.Run)
 	if t.Key != "" {

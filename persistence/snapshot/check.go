@@ -35,6 +35,13 @@ func Check(t Tables) []string {
 	return c.wrong
 }
 
+// CheckRun is Check for one run by itself.
+func CheckRun(r *Run) []string {
+	c := checker{}
+	c.run(r)
+	return c.wrong
+}
+
 type checker struct {
 	tables Tables
 	runs   map[workflow.RunID]*Run

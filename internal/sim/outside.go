@@ -1,0 +1,33 @@
+package sim
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Visit visits a place, and reports whether a fault happens there now.
+func (w *World) Visit(class Class, place string) bool { return w.happens(class, place) }
+
+// Send sends a message to an actor of a pod, from an actor outside.
+func (w *World) Send(to *actors.PID, message any, from *actors.PID) {
+	w.system.Root.RequestWithCustomSender(to, message, from)
+}
+
+// Spawn starts an actor that no fault hits.
+func (w *World) Spawn(name string, hear func(message any)) (*actors.PID, error) {
+	outside := &Pod{Name: "outside", world: w, coroutines: map[*coroutine]struct{}{}}
+	return w.system.Root.SpawnNamed(actor.PropsFromFunc(func(ctx actor.Context) { hear(ctx.Message()) },
+		actor.WithMailbox(func() actor.Mailbox { return &box{world: w, pod: outside} })), name)
+}
+
+// Committed says that a transaction which the world did not carry was
+// committed, and what it wakes.
+func (w *World) Committed(call string, wake persistence.Wake) {
+	w.note("store", "outside", call)
+	if w.options.Committed != nil {
+		w.options.Committed(call)
+	}
+	w.bus.committed(&wake)
+}

@@ -1,0 +1,126 @@
+package swarm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// order is one run that the load wants, by its key.
+type order struct {
+	name     string // its key
+	shape    *shape
+	tenant   string
+	after    time.Duration // when it is triggered first
+	at       time.Duration // not before; 0: at once
+	cancel   time.Duration // when it is canceled; 0: never
+	doubled  bool          // triggered on two pods at once
+	inTx     bool          // triggered in a transaction of the embedder's
+	queue    string
+	run      workflow.RunID
+	acked    bool
+	canceled bool // the cancel was recorded
+	input    []byte
+}
+
+// client is the embedder: an actor that triggers what it wants until somebody
+// has said that it is durable, and cancels some of it.
+type client struct {
+	seed   *seed
+	pid    *actors.PID
+	orders map[string]*order
+}
+
+// retryAfter is how long the client waits for an answer.
+const retryAfter = 3 * time.Second
+
+func (c *client) begin(o *order) {
+	c.orders[o.name] = o
+	c.seed.world.After(o.after, func() { c.trigger(o) })
+	if o.cancel > 0 {
+		c.seed.world.After(o.cancel, func() { c.cancel(o) })
+	}
+}
+
+func (c *client) trigger(o *order) {
+	if o.acked {
+		return
+	}
+	c.seed.world.After(retryAfter, func() { c.trigger(o) })
+	if o.inTx {
+		c.triggerInTx(o)
+		return
+	}
+	times := 1
+	if o.doubled {
+		times = 2
+	}
+	for range times {
+		p := c.seed.anyPod()
+		if p == nil {
+			return
+		}
+		m := &messages.TriggerRun{
+			RequestId: o.name, Workflow: o.shape.graph.Name, Tenant: o.tenant, Key: o.name, Input: o.input, Queue: o.queue,
+		}
+		if o.at > 0 {
+			m.At = c.seed.start.Add(o.at).UnixNano()
+		}
+		c.seed.world.Send(p.Pod.PID(), m, c.pid)
+	}
+}
+
+// triggerInTx stores the run together with something of the embedder's.
+func (c *client) triggerInTx(o *order) {
+	s := c.seed
+	tx := s.world.Model().Begin()
+	id := workflow.NewRunID(s.world.Now(), [10]byte([]byte(fmt.Sprintf("%-10.10s", o.name))))
+	answer, err := s.world.Model().TriggerInTx(s.ctx, tx, persistence.Trigger{
+		Run: id, Definition: o.shape.graph.Hash, Workflow: o.shape.graph.Name, Tenant: o.tenant, Key: o.name, Input: o.input, Queue: o.queue,
+	})
+	if err != nil || answer.Result != persistence.Triggered && answer.Result != persistence.Existing {
+		_ = tx.Rollback()
+		return
+	}
+	if err := tx.Commit(); err != nil {
+		return
+	}
+	o.run, o.acked = answer.Run, true
+	s.world.Committed("trigger_in_tx", persistence.Wake{Submitted: true})
+}
+
+func (c *client) cancel(o *order) {
+	if o.canceled {
+		return
+	}
+	c.seed.world.After(retryAfter, func() { c.cancel(o) })
+	if p := c.seed.anyPod(); p != nil && o.acked {
+		c.seed.world.Send(p.Pod.PID(), &messages.CancelRun{RequestId: o.name, Run: o.run[:], Tenant: o.tenant, Reason: "changed my mind"}, c.pid)
+	}
+}
+
+// hear takes an answer.
+func (c *client) hear(message any) {
+	switch m := message.(type) {
+	case *messages.RunTriggered:
+		o := c.orders[m.GetRequestId()]
+		run := workflow.RunID(m.GetRun())
+		if o.acked && o.run != run {
+			c.seed.world.Fail("I8", "%s was acknowledged as run %v and as run %v", o.name, o.run, run)
+		}
+		o.run, o.acked = run, true
+	case *messages.TriggerRefused:
+		switch m.GetCode() {
+		case messages.TriggerRefused_CODE_UNAVAILABLE, messages.TriggerRefused_CODE_STOPPING, messages.TriggerRefused_CODE_OVERLOADED:
+		default:
+			c.seed.world.Fail("I2", "%s was refused: %v %s", m.GetRequestId(), m.GetCode(), m.GetRemedy())
+		}
+	case *messages.CancelRecorded:
+		c.orders[m.GetRequestId()].canceled = true
+	case *messages.CancelRefused:
+	}
+}

@@ -1,0 +1,187 @@
+package swarm
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// oracle judges the state of the database after every transaction.
+type oracle struct {
+	seed  *seed
+	runs  map[workflow.RunID]*seen
+	open  int // runs that have not ended
+	calls int // store calls
+}
+
+// seen is a run as it was after the last transaction that changed it.
+type seen struct {
+	events  int
+	outputs map[int32][]byte
+	ended   bool
+	slept   map[int32]time.Time // until when a task sleeps or backs off
+	cancel  time.Time           // when its cancel was recorded
+}
+
+func newOracle(s *seed) *oracle { return &oracle{seed: s, runs: map[workflow.RunID]*seen{}} }
+
+// committed looks at the runs that a transaction changed.
+func (o *oracle) committed(string) {
+	o.calls++
+	for _, id := range o.seed.world.Model().Changed() {
+		run, ok := o.seed.world.Model().RunSnapshot(id)
+		if ok {
+			o.judge(&run)
+		}
+	}
+}
+
+func (o *oracle) judge(run *snapshot.Run) {
+	w := o.seed.world
+	was := o.runs[run.ID]
+	if was == nil {
+		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}}
+		o.runs[run.ID] = was
+		o.open++
+		o.name(run)
+	}
+	if wrong := snapshot.CheckRun(run); len(wrong) > 0 {
+		promise, text, _ := strings.Cut(wrong[0], ": ")
+		w.Fail(promise, "%s: %s", o.seed.nameOf(run.ID), text)
+		return
+	}
+	if len(run.Events) < was.events {
+		w.Fail("I10", "%s has %d events and had %d", o.seed.nameOf(run.ID), len(run.Events), was.events)
+		return
+	}
+	for i := was.events; i < len(run.Events); i++ {
+		o.event(run, was, &run.Events[i])
+	}
+	was.events = len(run.Events)
+	for i := range run.Tasks {
+		t := &run.Tasks[i]
+		before, had := was.outputs[int32(i)]
+		if had && !bytes.Equal(before, t.Output) {
+			w.Fail("I3", "%s: the output of step %d changed", o.seed.nameOf(run.ID), i)
+		}
+		if t.State == lifecycle.Completed && !had {
+			was.outputs[int32(i)] = bytes.Clone(t.Output)
+		}
+	}
+	if ended := run.Core.State.Terminal(); ended != was.ended {
+		if was.ended {
+			w.Fail("I6", "%s had ended and goes on", o.seed.nameOf(run.ID))
+		}
+		was.ended = ended
+		o.open--
+	}
+}
+
+// name remembers what the load calls the run.
+func (o *oracle) name(run *snapshot.Run) {
+	row, err := o.seed.world.Model().Run(o.seed.ctx, "", run.ID)
+	if err != nil || o.seed.client.orders[row.Key] == nil {
+		o.seed.world.Fail("I2", "run %v belongs to no trigger", run.ID)
+		return
+	}
+	for other, name := range o.seed.names {
+		if name == row.Key {
+			o.seed.world.Fail("I8", "%s is run %v and run %v", name, other, run.ID)
+		}
+	}
+	o.seed.names[run.ID] = row.Key
+}
+
+// event judges one new event.
+func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
+	s := o.seed
+	switch e.Kind {
+	case lifecycle.EventSleeping, lifecycle.EventRetrying:
+		was.slept[e.Step] = e.WakeAt
+	case lifecycle.EventWoken, lifecycle.EventQueued:
+		if at, ok := was.slept[e.Step]; ok && e.At.Before(at) {
+			s.world.Fail("I7", "%s step %d woke at %v, before %v", s.nameOf(run.ID), e.Step, e.At, at)
+		}
+		delete(was.slept, e.Step)
+	case lifecycle.EventLost:
+		s.saw("a lease was lost while a task was running")
+	case lifecycle.EventReleased:
+		s.saw("a task was handed back")
+	case lifecycle.EventCancelRequested:
+		was.cancel = e.At
+		s.saw("a run was canceled")
+	case lifecycle.EventStarted:
+		if !was.cancel.IsZero() && !o.handler(run, e.Step) {
+			s.world.Fail("I6", "%s step %d started after its run was canceled", s.nameOf(run.ID), e.Step)
+		}
+	case lifecycle.EventFailed:
+		s.saw("a task failed")
+	case lifecycle.EventTimedOut:
+		s.saw("a task timed out")
+	case lifecycle.EventSkipped:
+		s.saw("a task was skipped")
+	}
+}
+
+// handler reports whether a step is the failure handler.
+func (o *oracle) handler(run *snapshot.Run, step int32) bool { return int(step) >= len(run.Graph.Nodes) }
+
+// inputs judges what a step function is given: what its parents have stored.
+func (o *oracle) inputs(node *workflow.Node, about *actors.TaskInfo, in actors.Inputs) {
+	w := o.seed.world
+	run, ok := w.Model().RunSnapshot(about.Run)
+	if !ok {
+		w.Fail("I2", "%v is executed and does not exist", about.Run)
+		return
+	}
+	if order := o.seed.client.orders[o.seed.nameOf(about.Run)]; order != nil && !bytes.Equal(order.input, in.Input) {
+		w.Fail("I5", "%s/%s got another input", order.name, about.Step)
+	}
+	for i := range in.Parents {
+		p := &in.Parents[i]
+		if int(p.Index) >= len(run.Tasks) {
+			continue
+		}
+		stored := &run.Tasks[p.Index]
+		if !p.State.Terminal() || p.State != stored.State || !bytes.Equal(p.Output, stored.Output) {
+			w.Fail("I5", "%s/%s got of %s %v %q; stored is %v %q", o.seed.nameOf(about.Run), node.Name, p.Step, p.State, p.Output, stored.State, stored.Output)
+		}
+	}
+}
+
+// end judges the last state.
+func (o *oracle) end() {
+	s := o.seed
+	if wrong := snapshot.Check(s.world.Model().Snapshot()); len(wrong) > 0 {
+		promise, text, _ := strings.Cut(wrong[0], ": ")
+		s.world.Fail(promise, "at the end: %s", text)
+		return
+	}
+	tables := s.world.Model().Snapshot()
+	if n := len(tables.Queue) + len(tables.Timers) + len(tables.Claims) + len(tables.Intake); n > 0 {
+		s.world.Fail("I1", "at the end %d queue rows, %d timers, %d claims, %d intake rows are left",
+			len(tables.Queue), len(tables.Timers), len(tables.Claims), len(tables.Intake))
+	}
+	for name, order := range s.client.orders {
+		row, err := s.world.Model().Run(s.ctx, order.tenant, order.run)
+		if err != nil || !row.State.Terminal() {
+			s.world.Fail("I1", "%s was acknowledged and is lost", name)
+			continue
+		}
+		if _, err := s.world.Model().Run(s.ctx, "somebody else", order.run); err == nil {
+			s.world.Fail("I14", "%s can be read by another tenant", name)
+		}
+	}
+	for key, attempts := range s.effects {
+		if len(attempts) > 1 {
+			s.saw("an effect was repeated under its key")
+		}
+		_ = key
+	}
+}
+

@@ -1,0 +1,79 @@
+package swarm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/sim"
+)
+
+// setting is what a seed draws about its cluster and load.
+type setting struct {
+	pods    int
+	slots   int
+	limit   int // running tasks of one tenant; 0: none
+	runs    int
+	tenants int
+	lease   time.Duration
+	faults  time.Duration // how long they last
+	order   sim.Order
+	deploy  bool // of the second version, pod after pod
+	partial bool // one pod does not register every workflow
+	random  *rand.Rand
+}
+
+func draw(seed uint64, fifo bool) setting {
+	r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // seeded on purpose
+	s := setting{
+		pods: 1 + r.IntN(4), slots: 1 + r.IntN(8), runs: 8 + r.IntN(8), tenants: 1 + r.IntN(4),
+		lease: time.Duration(5+r.IntN(11)) * time.Second, faults: time.Duration(10+r.IntN(50)) * time.Second,
+		order: sim.Order(r.IntN(4)), deploy: r.IntN(4) == 0, partial: r.IntN(5) == 0, random: r,
+	}
+	if r.IntN(4) == 0 {
+		s.limit = 1 + r.IntN(3)
+	}
+	if fifo {
+		s.order = sim.FIFO
+	}
+	return s
+}
+
+// String lists what was drawn.
+func (s setting) String() string {
+	return fmt.Sprintf("pods %d, slots %d, tenant limit %d, runs %d, tenants %d, lease %v, faults for %v, order %d, deploy %v, partial %v",
+		s.pods, s.slots, s.limit, s.runs, s.tenants, s.lease, s.faults, s.order, s.deploy, s.partial)
+}
+
+// config is that of every pod.
+func (s setting) config(name string) actors.Config {
+	return actors.Config{
+		Slots: s.slots, Queues: []string{actors.DefaultQueue, "gpu"}, TenantLimit: s.limit, LeaseTTL: s.lease, Pulse: s.lease / 3,
+		StopGrace: 8 * time.Second, CancelGrace: 10 * time.Second, PayloadLimit: payloadLimit, PodName: name,
+	}
+}
+
+// load draws the runs that are triggered.
+func (s *seed) load() []*order {
+	r, t := s.setting.random, s.setting
+	var list []*order
+	for i := range t.runs {
+		o := &order{
+			name: fmt.Sprintf("run-%d", i), shape: s.old[r.IntN(len(s.old))], tenant: fmt.Sprintf("tenant-%d", r.IntN(t.tenants)),
+			after: time.Duration(r.Int64N(int64(t.faults))), doubled: r.IntN(5) == 0, inTx: r.IntN(6) == 0,
+			input: fmt.Appendf(nil, "%d", r.IntN(1000)),
+		}
+		if i < t.runs/2 {
+			o.after /= 20
+		}
+		if r.IntN(8) == 0 {
+			o.at = o.after + time.Duration(r.IntN(20))*time.Second
+		}
+		if r.IntN(6) == 0 {
+			o.cancel = o.after + time.Duration(r.Int64N(int64(15*time.Second)))
+		}
+		list = append(list, o)
+	}
+	return list
+}
