@@ -48,7 +48,7 @@ func txAttempt(
 		defer attempt.setTx(nil)
 		output, err := f.Call(WithAttempt(ctx, attempt), inputs)
 		if err == nil && len(output.Payload) > rt.config.PayloadLimit {
-			err = tooLarge(len(output.Payload), rt.config.PayloadLimit)
+			err = tooLarge("output", len(output.Payload), rt.config.PayloadLimit)
 		}
 		if err != nil {
 			return persistence.Transition{}, &stepError{err}

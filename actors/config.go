@@ -152,6 +152,9 @@ const (
 	// batchBytesMax bounds the payloads of one transaction: a larger message
 	// delays every other connection of a small server.
 	batchBytesMax = 8 << 20
+	// progressBytesMax bounds the progress that one renewal of the lease carries:
+	// it must be stored in much less time than the lease lasts.
+	progressBytesMax = 2 << 20
 	// storeTimeout ends a store call that hangs; the server ends statements
 	// after the same time.
 	storeTimeout = 30 * time.Second

@@ -135,6 +135,7 @@ type attemptState struct {
 	about TaskInfo
 	cause func() error // why the context has ended; nil: it has not
 	beat  func()       // tells the run actor to take
+	limit int          // bytes of progress
 
 	mu       sync.Mutex
 	tx       any
@@ -150,6 +151,9 @@ func (a *attemptState) Info() TaskInfo { return a.about }
 // Heartbeat implements Attempt. However often it is called, at most one
 // message to the run actor is under way.
 func (a *attemptState) Heartbeat(progress []byte) error {
+	if len(progress) > a.limit {
+		return tooLarge("progress", len(progress), a.limit)
+	}
 	a.mu.Lock()
 	if progress != nil {
 		a.progress = progress

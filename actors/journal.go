@@ -206,7 +206,7 @@ func (a *journal) room(batch []*messages.ReportOutcome) (limit int, queues []str
 func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	now, bytes := a.rt.now(), 0
 	for i, r := range a.waiting {
-		size := len(r.GetOutput()) + len(r.GetError()) + 256
+		size := len(r.GetOutput()) + len(r.GetProgress()) + len(r.GetError()) + 256
 		if len(batch) == persistence.RecordBatchMax || len(batch) > 0 && bytes+size > batchBytesMax {
 			return batch, append(rest, a.waiting[i:]...)
 		}

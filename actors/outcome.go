@@ -26,7 +26,7 @@ const (
 // long: if the attempt was recorded after all, the report is stale.
 func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	if m.failed == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
-		m.failed = failureOf(tooLarge(len(m.output.Payload), a.rt.config.PayloadLimit), nil)
+		m.failed = failureOf(tooLarge("output", len(m.output.Payload), a.rt.config.PayloadLimit), nil)
 	}
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
@@ -75,9 +75,9 @@ func timeoutName(cause error) string {
 	return ""
 }
 
-func tooLarge(size, limit int) error {
+func tooLarge(what string, size, limit int) error {
 	return Terminal(WithClass(classTooLarge, fmt.Errorf(
-		"the output has %d bytes, the limit is %d: store it elsewhere and return a reference", size, limit)))
+		"the %s has %d bytes, the limit is %d: store it elsewhere and pass a reference", what, size, limit)))
 }
 
 func needsLoading(task *messages.StartTask) bool {

@@ -51,6 +51,10 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 		t.Run = p.rt.newRunID()
 		bytes += triggerBytes(t)
 	}
+	if limit := max(batchBytesMax, p.rt.config.PayloadLimit); len(triggers) > 1 && bytes > limit {
+		return nil, refuse(LimitReached, "inputs", fmt.Sprintf(
+			"%d bytes in one call; at most %d: make several calls", bytes, limit)), nil
+	}
 	release, err := p.rt.edge.admit(ctx, len(triggers))
 	if err != nil {
 		return nil, nil, err

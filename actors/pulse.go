@@ -31,7 +31,7 @@ type pulse struct {
 	number   int64              // 0: none
 	asked    int                // finished claims that the renewal under way names
 	progress map[taskKey][]byte // of held tasks, not stored yet
-	newer    bool               // some of it came during the renewal under way
+	storing  map[taskKey][]byte // the same, in the renewal under way
 	suspects map[taskKey]bool   // unheld in the last renewal
 	tick     int64              // of the timer that counts
 	check    int64              // of the lease check that counts
@@ -127,30 +127,46 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	for _, claim := range m.GetFinished() {
 		a.heir.finished = append(a.heir.finished, claimOf(claim))
 	}
-	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Finished: slices.Clone(a.heir.finished)}
 	progress := map[taskKey][]byte{}
 	for _, h := range m.GetTasks() {
 		key := keyOf(h.GetTask())
-		held := persistence.Held{Task: key.task, Epoch: key.epoch, Progress: a.progress[key]}
-		if len(h.GetProgress()) > 0 {
-			held.Progress = h.GetProgress()
+		if latest := h.GetProgress(); len(latest) > 0 {
+			progress[key] = latest
+		} else if older := a.progress[key]; older != nil {
+			progress[key] = older
 		}
-		if held.Progress != nil {
-			progress[key] = held.Progress
-		}
-		renewal.Held = append(renewal.Held, held)
 	}
 	a.progress = progress
 	if a.number != 0 {
-		a.newer = true
 		return
 	}
-	a.newer = false
+	renewal := persistence.Renewal{
+		Pod: a.pod, TTL: a.rt.config.LeaseTTL, Finished: slices.Clone(a.heir.finished), Held: a.held(m.GetTasks()),
+	}
 	a.asked = len(renewal.Finished)
 	a.sent = a.rt.now()
 	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
 	})
+}
+
+// held takes as much progress along as fits: the lease matters more, and a
+// large message might not be there in time. The rest waits for the next renewal.
+func (a *pulse) held(tasks []*messages.HeldTask) []persistence.Held {
+	var list []persistence.Held
+	bytes := 0
+	a.storing = map[taskKey][]byte{}
+	for _, h := range tasks {
+		key := keyOf(h.GetTask())
+		held := persistence.Held{Task: key.task, Epoch: key.epoch}
+		if progress := a.progress[key]; progress != nil && (bytes == 0 || bytes+len(progress) <= progressBytesMax) {
+			bytes += len(progress)
+			held.Progress, a.storing[key] = progress, progress
+			delete(a.progress, key)
+		}
+		list = append(list, held)
+	}
+	return list
 }
 
 func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
@@ -165,6 +181,11 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 		return
 	case m.err != nil:
 		a.failures++
+		for key, progress := range a.storing {
+			if a.progress[key] == nil { // there is no later one
+				a.progress[key] = progress
+			}
+		}
 		a.rt.meter.add(MetricRenewals, 1, "failed")
 		a.rt.storeFailed("renew_pod", m.err)
 		a.arm(min(a.rt.retryDelay(a.failures), a.rt.config.Pulse))
@@ -175,9 +196,6 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.rt.edge.here(a.rt.now())
 	a.heir.renewed, a.heir.finished = a.sent, slices.Delete(a.heir.finished, 0, a.asked)
-	if !a.newer {
-		clear(a.progress)
-	}
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
 	count := &messages.PodsCounted{Pods: int32(m.value.Pods)}

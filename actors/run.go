@@ -141,7 +141,7 @@ func (a *run) execute(inputs Inputs) {
 	}
 	rt, self, ctx, f := a.rt, a.self, a.ctx, a.function
 	a.attempt = &attemptState{
-		about: a.about(),
+		about: a.about(), limit: rt.config.PayloadLimit,
 		cause: func() error { return context.Cause(ctx) },
 		beat:  func() { rt.arrive(self, &attemptBeat{}) },
 	}

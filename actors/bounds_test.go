@@ -1,0 +1,88 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// weighed notes how much progress each renewal carries, and of whom.
+type weighed struct {
+	persistence.Store
+
+	mu     sync.Mutex
+	most   int
+	stored map[taskKey]bool
+}
+
+func (s *weighed) RenewPod(ctx context.Context, r persistence.Renewal) (persistence.Renewed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := 0
+	for _, h := range r.Held {
+		total += len(h.Progress)
+		if h.Progress != nil {
+			s.stored[taskKey{h.Task, h.Epoch}] = true
+		}
+	}
+	s.most = max(s.most, total)
+	return s.Store.RenewPod(ctx, r)
+}
+
+// Renewals must be in time, however much progress is reported.
+func TestProgressIsBounded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		scale := &weighed{Store: w.store, stored: map[taskKey]bool{}}
+		w.faults.Store = scale
+		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+			attempt := AttemptFrom(ctx)
+			if err := attempt.Heartbeat(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+				return Output{}, err
+			}
+			pass(30 * time.Minute)
+			return Output{}, attempt.Heartbeat(bytes.Repeat([]byte("x"), 1<<20+1))
+		})
+		p := w.start(Config{Slots: 10})
+		first := w.trigger(p, "single")
+		for range 9 {
+			w.trigger(p, "single")
+		}
+		row := w.ended(first)
+		require.Equal(t, classTooLarge, row.Class)
+		require.Contains(t, row.Error, "the progress has 1048577 bytes")
+		scale.mu.Lock()
+		defer scale.mu.Unlock()
+		require.LessOrEqual(t, scale.most, progressBytesMax)
+		require.Len(t, scale.stored, 10, "what does not fit is stored later")
+	})
+}
+
+// One group of triggers is one transaction, which cannot be of any size.
+func TestTriggersOfOneCallAreBounded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Second))
+		p := w.start(Config{})
+		large := w.order("single")
+		large.Input = bytes.Repeat([]byte("1"), 1<<20)
+		batch := []persistence.Trigger{}
+		for range 20 {
+			batch = append(batch, large)
+		}
+		_, refused, err := p.Trigger(t.Context(), batch)
+		require.NoError(t, err)
+		require.Equal(t, LimitReached, refused.Code)
+		require.Equal(t, "inputs", refused.Field)
+		_, refused, err = p.Trigger(t.Context(), batch[:4])
+		require.NoError(t, err)
+		require.Nil(t, refused)
+	})
+}
