@@ -36,7 +36,11 @@ func (JSON) Unmarshal(data []byte, target any) error { return json.Unmarshal(dat
 // calls, from going further.
 func encode(codec Codec, value any) (payload []byte, err error) {
 	defer recovered(&err)
-	return codec.Marshal(value)
+	payload, err = codec.Marshal(value)
+	if payload == nil && err == nil {
+		payload = []byte{} // no bytes are a payload, too; none at all would be no output
+	}
+	return payload, err
 }
 
 // decode does the same for the way back.

@@ -68,7 +68,11 @@ func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options .
 	if err != nil {
 		return nil, err
 	}
-	trigger, err := h.prepare(in, collect(options))
+	chosen, err := collect(options)
+	if err != nil {
+		return nil, err
+	}
+	trigger, err := h.prepare(in, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +107,10 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	if err != nil {
 		return nil, err
 	}
-	chosen := collect(options)
+	chosen, err := collect(options)
+	if err != nil {
+		return nil, err
+	}
 	if chosen.key != "" && len(inputs) > 1 {
 		return nil, &TriggerError{Code: BadInput, Field: "key", Remedy: "one key names one run: call RunNoWait for each input"}
 	}
@@ -158,10 +165,13 @@ func (h *Handle[I, O]) decodeOutput(payload []byte) (O, error) {
 	return decode[O](h.engine.config.Codec, payload)
 }
 
-func collect(options []TriggerOption) triggerOptions {
+func collect(options []TriggerOption) (triggerOptions, error) {
 	var chosen triggerOptions
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return chosen, &TriggerError{Code: BadInput, Field: fmt.Sprintf("options[%d]", i), Remedy: "the option is nil: leave it out"}
+		}
 		option(&chosen)
 	}
-	return chosen
+	return chosen, nil
 }

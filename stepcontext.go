@@ -40,9 +40,9 @@ func Task(ctx context.Context) TaskInfo {
 
 // Heartbeat says that a step function is alive and how far it has come.
 // Progress is stored with the next pulse of the pod, the latest only, and the
-// next attempt finds it with [Progress]; nil stores nothing. Heartbeat never
-// blocks. It returns why the attempt is over once it is, so a loop can end
-// with it.
+// next attempt finds it with [Progress]; nil stores nothing. More than
+// Config.PayloadLimit is refused with an error. Heartbeat never blocks. It
+// returns why the attempt is over once it is, so a loop can end with it.
 func Heartbeat(ctx context.Context, progress any) error {
 	attempt := actors.AttemptFrom(ctx)
 	if attempt == nil {

@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"maps"
 	"time"
 )
 
@@ -43,7 +44,8 @@ func OnQueue(name string) TriggerOption {
 // Labels attaches labels, which listings select by ([Filter]) and every step
 // finds in its [TaskInfo].
 func Labels(labels map[string]string) TriggerOption {
-	return func(o *triggerOptions) { o.labels = labels }
+	own := maps.Clone(labels) // a trigger may be under way after its caller has gone on
+	return func(o *triggerOptions) { o.labels = own }
 }
 
 // TraceContext attaches a W3C trace context, which every step finds in its
