@@ -9,15 +9,15 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// mute is a codec to which every value is no bytes at all.
-type mute struct{}
+// silent is a codec to which every value is no bytes at all.
+type silent struct{}
 
-func (mute) Marshal(any) ([]byte, error)     { return nil, nil }
-func (mute) Unmarshal(_ []byte, _ any) error { return nil }
+func (silent) Marshal(any) ([]byte, error)     { return nil, nil }
+func (silent) Unmarshal(_ []byte, _ any) error { return nil }
 
 func TestB09ACodecMayReturnNoBytes(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		_, handle := start(t, single(number), func(c *troupe.Config) { c.Codec = mute{} })
+		_, handle := start(t, single(number), func(c *troupe.Config) { c.Codec = silent{} })
 		got, err := handle.Run(t.Context(), "")
 		require.NoError(t, err)
 		require.Zero(t, got)
