@@ -150,7 +150,7 @@ func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refu
 	hash, edges, err := rt.evaluate(t.Workflow, t.Input)
 	switch {
 	case errors.Is(err, ErrUnknownWorkflow):
-		return t, refuse(UnknownWorkflow, "workflow", fmt.Sprintf("%q is not registered with this engine", t.Workflow))
+		return t, refuse(UnknownWorkflow, "workflow", fmt.Sprintf("%q is not registered with this engine: register it before Start", t.Workflow))
 	case err != nil:
 		return t, refuse(BadInput, "input", err.Error())
 	}

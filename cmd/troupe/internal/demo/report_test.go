@@ -2,8 +2,10 @@ package demo
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,7 +47,7 @@ func TestReport(t *testing.T) {
   with tests              381            381  ✓
   tests                11,644         11,644  ✓
 
-  waiting                runs            p50            p99   from trigger to first start
+  waiting                runs            p50            p99   trigger to start
   cmd                     368         500 ms         2.50 s
   others                  115          10 ms          10 ms
 
@@ -60,7 +62,7 @@ func TestReport(t *testing.T) {
   times
   all runs     9.00 s on the pods, the wait for the dead one's lease included
   the loop     4.00 s for the same counting, nothing else
-  wake         from trigger to start on idle pods: p50 2.1 ms, p99 4.2 ms (2 probes)
+  wake         trigger to start on idle pods: p50 2.1 ms, p99 4.2 ms (2 probes)
   sleeps       757 durable ones of 1s, woken late by p50 3.0 ms, p99 3.0 ms
   retries      108, of steps whose first attempt failed on purpose
 
@@ -69,8 +71,11 @@ func TestReport(t *testing.T) {
   ✓ one pod was killed
   ✓ 0 runs or completions lost
   ✓ 0 double completions
-  ✓ the 5,600 executions of steps agree with the history (1 repeated after a loss, 0 unexplained)
+  ✓ 5,600 executions match the history (1 repeated after a loss, 0 unexplained)
 `, o.report(ink{}))
+	for line := range strings.Lines(o.report(ink{})) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSpace(line)), 80-len("  "), "on a terminal of 80 columns: %s", line)
+	}
 }
 
 func TestResultIsTheLineThatScriptsRead(t *testing.T) {

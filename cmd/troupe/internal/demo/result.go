@@ -71,7 +71,7 @@ func (o outcome) checks() []check {
 		{a.doubles() == 0, fmt.Sprintf("%d double completions", a.doubles())},
 		{
 			account.balanced(),
-			fmt.Sprintf("the %s executions of steps agree with the history (%d repeated after a loss, %d unexplained)",
+			fmt.Sprintf("%s executions match the history (%d repeated after a loss, %d unexplained)",
 				grouped(account.Begun), account.Repeated, account.Phantom+account.Excess+account.Missing),
 		},
 	}
