@@ -11,7 +11,7 @@ import (
 // protoactorFiles may import protoactor-go: the shells, and those who talk to
 // them from outside.
 var protoactorFiles = []string{
-	"actors/", "simtest/", "examples/",
+	"actors/", "internal/sim/", "simtest/", "examples/",
 	"troupe.go", "engine.go", "config.go", // PID, and the embedder's own actor system
 }
 
@@ -31,6 +31,8 @@ var protoactorSymbols = []string{
 	"Unbounded", "Mailbox", "MailboxProducer", "MessageInvoker", "Dispatcher", "SuspendMailbox", "ResumeMailbox", "MessageEnvelope",
 	// messages to actors that are gone
 	"DeadLetterEvent",
+	// a light copy of a system, for simulations
+	"ProcessRegistryValue", "SliceMap", "NewRootContext", "NewGuardians", "NewDeadLetter", "NewMetrics",
 }
 
 // protoactorMethods are methods of its types that stay unused, for the same

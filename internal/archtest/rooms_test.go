@@ -72,10 +72,20 @@ var rooms = map[string]room{
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
+	"internal/sim": {
+		ours: []string{"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "cluster", "actors", "internal/clock"},
+		outside: []string{
+			protoactor, "github.com/asynkron/protoactor-go/eventstream", "github.com/asynkron/protoactor-go/extensions",
+			"github.com/orcaman/concurrent-map",
+		},
+	},
+	"internal/sim/swarm": {
+		ours: []string{"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/snapshot", "actors", "internal/sim"},
+	},
 	"simtest": {
 		ours: []string{
 			".", "workflow", "lifecycle", "messages", "persistence", "persistence/memory", "cluster", "cluster/local",
-			"actors", "internal/clock",
+			"actors", "internal/clock", "internal/sim/...",
 		},
 		outside: []string{protoactor, protobuf},
 	},

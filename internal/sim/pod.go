@@ -308,7 +308,10 @@ func (c podClock) After(d time.Duration, f func()) (stop func()) {
 			f()
 		}
 	}
-	forget := p.world.After(time.Duration(float64(d)/(1+p.drift)), fire)
+	if p.drift != 0 { // never before its own clock says so
+		d = time.Duration(float64(d)/(1+p.drift)) + time.Microsecond
+	}
+	forget := p.world.After(d, fire)
 	return func() {
 		stopped.Store(true)
 		forget()

@@ -116,6 +116,10 @@ func (c *client) hear(message any) {
 	case *messages.TriggerRefused:
 		switch m.GetCode() {
 		case messages.TriggerRefused_CODE_UNAVAILABLE, messages.TriggerRefused_CODE_STOPPING, messages.TriggerRefused_CODE_OVERLOADED:
+		case messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW: // by a pod that does not register it
+			if !c.seed.setting.partial {
+				c.seed.world.Fail("I2", "%s is not known", m.GetRequestId())
+			}
 		default:
 			c.seed.world.Fail("I2", "%s was refused: %v %s", m.GetRequestId(), m.GetCode(), m.GetRemedy())
 		}

@@ -129,7 +129,9 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 }
 
 // handler reports whether a step is the failure handler.
-func (o *oracle) handler(run *snapshot.Run, step int32) bool { return int(step) >= len(run.Graph.Nodes) }
+func (o *oracle) handler(run *snapshot.Run, step int32) bool {
+	return int(step) >= len(run.Graph.Nodes)
+}
 
 // inputs judges what a step function is given: what its parents have stored.
 func (o *oracle) inputs(node *workflow.Node, about *actors.TaskInfo, in actors.Inputs) {
@@ -184,4 +186,3 @@ func (o *oracle) end() {
 		_ = key
 	}
 }
-

@@ -200,9 +200,9 @@ func (s *seed) idle() {
 	}
 }
 
-// idleCalls is how many calls a second an idle pod may make: pulses, pings,
-// sweeps.
-const idleCalls = 5
+// idleCalls is how many calls a second an idle pod may make: pulses, pings, and
+// a sweep a second of both queues where there is no stream.
+const idleCalls = 8
 
 func (s *seed) saw(what string) { s.report.Saw[what]++ }
 
