@@ -15,8 +15,10 @@
 //
 // An engine executes it. Every transition is one transaction, so a run that
 // was triggered reaches its end whatever crashes in between; several processes
-// on the same database share the work.
+// on the same database share the work. The tables are made by
+// migrations.Migrate, or by the command troupe migrate up.
 //
+//	_, err := migrations.Migrate(ctx, pool, "troupe")
 //	engine, err := troupe.New(pool, troupe.Config{})
 //	orders, err := troupe.Register(engine, Orders)
 //	err = engine.Start(ctx)
@@ -50,4 +52,17 @@
 // idempotency key of [Task], or in the transaction of [Tx] in a step with
 // [InTx]. Its context ends when the attempt is over for any reason, with a
 // cause that says which. [Terminal] marks an error that no retry will cure.
+//
+// # Changing a workflow
+//
+// A run keeps the graph that it was triggered with, its sleeps and queues
+// included; a new one gets the graph of the pod that triggers it. A pod executes
+// a task of either if it has registered a step of that name with the same
+// parents, decisions and Go types. Types are compared by name: their fields may
+// change as far as the codec reads what is stored. What a function does, its
+// [Retry], [AttemptTimeout] and [HeartbeatTimeout] may change freely.
+//
+// A task that no living pod can execute waits, and StepStatus.Waiting says so.
+// Until such runs have ended keep a pod of the old version, or give the new
+// workflow another name and register both.
 package troupe

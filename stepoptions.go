@@ -83,7 +83,9 @@ func (r Retry) policy() workflow.RetryPolicy {
 }
 
 // AttemptTimeout limits one attempt: its context ends, and the attempt fails
-// whatever it returns.
+// whatever it returns. A function that goes on nevertheless cannot be stopped;
+// Stats.Stuck counts those. Without the option Config.AttemptTimeout applies,
+// or Config.InTxTimeout to a step with [InTx].
 func AttemptTimeout(limit time.Duration) FunctionOption {
 	return timeout("attempt_timeout", limit, func(o *workflow.Options) { o.AttemptTimeout = limit })
 }
@@ -111,7 +113,8 @@ func timeout(field string, limit time.Duration, set func(*workflow.Options)) Fun
 }
 
 // Queue puts a step into a named queue instead of the run's: only pods that
-// serve the queue execute it.
+// serve the queue execute it. A pod serves those in Config.QueueSlots, or
+// without it "default" and those of the steps that it has registered.
 func Queue(name string) FunctionOption {
 	return functionOption(func(d *draft) {
 		if name == "" {
