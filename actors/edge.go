@@ -74,7 +74,7 @@ func (e *edge) enter(ctx context.Context, room chan<- struct{}) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-e.done:
-		return errEnded
+		return ErrEnded
 	}
 }
 

@@ -147,7 +147,7 @@ func (a *pod) refuseRest() {
 		}
 	}
 	for _, q := range a.heirs.journal.cancels {
-		q.answer(persistence.Canceled{}, errEnded)
+		q.answer(persistence.Canceled{}, ErrEnded)
 	}
 	a.heirs.feed.awaits.refuseAll("the pod has ended: ask another one")
 }

@@ -92,7 +92,7 @@ func converse[A any](
 				return none, context.Cause(ctx)
 			case <-p.Done():
 				stop()
-				return none, errEnded
+				return none, ErrEnded
 			case <-again:
 				if wait = nil; taken.Load() {
 					wait = make(chan struct{}) // it was taken in: only the answer is left to wait for
@@ -137,18 +137,28 @@ func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
 	return p.rt.edge.watch(run)
 }
 
+// Remind gives those who watch a run a hint after a while: they could not read
+// it.
+func (p *Pod) Remind(run workflow.RunID) {
+	p.rt.clock.After(resendAfter, func() { p.rt.edge.hint(run) })
+}
+
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends
 // first the pod ends at once, and Stop returns the cause.
 func (p *Pod) Stop(ctx context.Context) error {
-	p.BeginStop()
+	p.rt.send(p.rt.team.pod, &stopPod{})
 	select {
 	case <-p.Done():
-		p.rt.executor.Close()
-		return nil
 	case <-ctx.Done():
-		p.Kill()
-		return fmt.Errorf("stop pod: %w", context.Cause(ctx))
+		select {
+		case <-p.Done():
+		default:
+			p.Kill()
+			return fmt.Errorf("stop pod: %w", context.Cause(ctx))
+		}
 	}
+	p.rt.executor.Close()
+	return nil
 }
 
 // Kill ends the pod at once: what it holds is handed back if the database

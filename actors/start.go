@@ -49,6 +49,7 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 	case <-p.rt.edge.up:
 		return p, nil
 	case <-p.Done():
+		p.rt.executor.Close()
 		return nil, fmt.Errorf("start the pod's actors: %w", p.Err())
 	case <-ctx.Done():
 		p.Kill()
@@ -119,5 +120,6 @@ func (rt *runtime) handlerNumbers() []int32 {
 	return numbers
 }
 
-// errEnded is what calls to a pod that has ended return.
-var errEnded = errors.New("the pod has ended")
+// ErrEnded is what calls to a pod that has ended return. Whether they took
+// effect is unknown.
+var ErrEnded = errors.New("the pod has ended")
