@@ -27,7 +27,8 @@ type Engine struct {
 	backend  *backend
 	store    persistence.Store
 	pod      *actors.Pod
-	started  chan struct{} // closed once Start has succeeded
+	starting chan struct{}           // closed when the last Start has returned; nil: there was none
+	abort    context.CancelCauseFunc // ends that Start
 }
 
 // phase is how far the life of an engine has come.
@@ -67,51 +68,91 @@ func newEngine(config Config, connect func(context.Context, Config) (*backend, e
 	}
 	return &Engine{
 		config: config.withDefaults(), connect: connect,
-		programs: map[string]*program{}, started: make(chan struct{}),
+		programs: map[string]*program{},
 	}, nil
 }
 
+// errStopped is why a Start ends that Stop has come in the way of.
+var errStopped = fmt.Errorf("%w: it was stopped while it started", ErrNotStarted)
+
 // Start connects to the database, makes the registered workflows known and
 // starts the pod's actors. It returns once the pod may claim tasks. ctx bounds
-// the start only. A start that failed may be tried again.
+// the start only. A start that failed may be tried again, unless Stop was
+// called meanwhile.
 func (e *Engine) Start(ctx context.Context) error {
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	starting := make(chan struct{})
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch e.phase {
-	case phaseNew:
-	case phaseStopped:
-		return fmt.Errorf("start engine: %w, and has stopped: make a new one", ErrStarted)
-	default:
+	if e.phase != phaseNew {
+		e.mu.Unlock()
 		return fmt.Errorf("start engine: %w", ErrStarted)
 	}
-	backend, err := e.connect(ctx, e.config)
+	e.phase, e.abort, e.starting = phaseStarting, abort, starting
+	e.mu.Unlock()
+	defer close(starting)
+	backend, pod, err := e.open(ctx)
+	e.mu.Lock()
+	stopped := e.phase == phaseStopped
+	switch {
+	case stopped:
+	case err != nil:
+		e.phase = phaseNew
+	default:
+		e.backend, e.store, e.pod, e.phase = backend, backend.store, pod, phaseRunning
+	}
+	e.mu.Unlock()
+	switch {
+	case stopped && err == nil:
+		pod.Kill()
+		err = errors.Join(errStopped, backend.close())
+	case stopped:
+		err = errors.Join(errStopped, err)
+	}
 	if err != nil {
 		return fmt.Errorf("start engine: %w", err)
 	}
+	return nil
+}
+
+// open connects and starts the pod.
+func (e *Engine) open(ctx context.Context) (*backend, *actors.Pod, error) {
+	backend, err := e.connect(ctx, e.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	backend.close = sync.OnceValue(backend.close) // Stop may be called twice
 	pod, err := e.startPod(ctx, backend)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start engine: %w", err), backend.close())
+		return nil, nil, errors.Join(err, backend.close())
 	}
-	e.backend, e.store, e.pod, e.phase = backend, backend.store, pod, phaseRunning
-	close(e.started)
-	return nil
+	return backend, pod, nil
 }
 
 // Stop ends the pod in good order: new triggers are refused, running tasks get
 // Config.StopGrace to finish, the rest is handed back uncharged, and other pods
 // take over at once. When ctx ends first the pod stops at once, and what it
 // held is handed back or, without a database, taken over when its lease ends.
-// Stopping twice is safe.
+// A Start under way ends with an error. Stop may be called again, also while
+// the first call waits: with a context that has ended it stops the pod at once.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Lock()
-	pod, backend := e.pod, e.backend
-	wasRunning := e.phase == phaseRunning
 	e.phase = phaseStopped
+	starting, abort, pod, backend := e.starting, e.abort, e.pod, e.backend
 	e.mu.Unlock()
-	if !wasRunning {
+	switch {
+	case pod != nil:
+		return errors.Join(pod.Stop(ctx), backend.close())
+	case starting == nil:
 		return nil
 	}
-	return errors.Join(pod.Stop(ctx), backend.close())
+	abort(errStopped)
+	select {
+	case <-starting: // it gives back what it has opened
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop engine: %w", context.Cause(ctx))
+	}
 }
 
 // Done is closed when the pod has ended, by Stop or by a failure that its

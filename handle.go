@@ -123,7 +123,7 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	answers, refused, err := pod.Trigger(ctx, batch)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("trigger %q: %w", h.program.name, err)
+		return nil, fmt.Errorf("trigger %q: %w", h.program.name, podEnded(err))
 	case refused != nil:
 		return nil, triggerError(refused)
 	}

@@ -3,8 +3,10 @@ package troupe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -114,7 +116,7 @@ func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason st
 	_, err = pod.Cancel(ctx, persistence.Cancel{
 		Run: run, Tenant: e.tenant(tenant), Reason: reason, By: "api", Grace: e.config.CancelGrace,
 	})
-	return err
+	return podEnded(err)
 }
 
 // await blocks until a run has ended. The pod tells of ends it hears of, from
@@ -129,7 +131,8 @@ func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persisten
 	for {
 		row, err := e.store.Run(ctx, tenant, run)
 		switch {
-		case errors.Is(err, ErrUnavailable): // the sweep after the outage is a hint, too
+		case errors.Is(err, ErrUnavailable):
+			pod.Remind(run) // the hint that was answered by this may have been the last
 		case err != nil:
 			return row, err
 		case row.State.Terminal():
@@ -143,4 +146,12 @@ func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persisten
 			return row, ErrNotStarted
 		}
 	}
+}
+
+// podEnded turns the end of the pod into the embedder's error.
+func podEnded(err error) error {
+	if errors.Is(err, actors.ErrEnded) {
+		return fmt.Errorf("%w: %w", ErrNotStarted, err)
+	}
+	return err
 }
