@@ -41,6 +41,18 @@ const (
 	phaseStopped
 )
 
+// startable returns why an engine cannot be started, or nil.
+func (p phase) startable() error {
+	switch p {
+	case phaseNew:
+		return nil
+	case phaseStopped:
+		return fmt.Errorf("%w: it has stopped; make a new one", ErrStarted)
+	case phaseStarting, phaseRunning:
+	}
+	return ErrStarted
+}
+
 // New returns an engine on the database of pool. It connects to nothing yet.
 // The pool stays the caller's; the engine takes its connection settings and
 // opens a small pool of its own at Start. Steps with InTx and TriggerTx use
@@ -84,9 +96,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	defer abort(nil)
 	starting := make(chan struct{})
 	e.mu.Lock()
-	if e.phase != phaseNew {
+	if err := e.phase.startable(); err != nil {
 		e.mu.Unlock()
-		return fmt.Errorf("start engine: %w", ErrStarted)
+		return fmt.Errorf("start engine: %w", err)
 	}
 	e.phase, e.abort, e.starting = phaseStarting, abort, starting
 	e.mu.Unlock()
@@ -208,9 +220,9 @@ func (e *Engine) livePod() (*actors.Pod, error) {
 		return e.pod, nil
 	case phaseStopped:
 		return nil, fmt.Errorf("%w: it has stopped; make a new one", ErrNotStarted)
-	default:
-		return nil, fmt.Errorf("%w: call Start first", ErrNotStarted)
+	case phaseNew, phaseStarting:
 	}
+	return nil, fmt.Errorf("%w: call Start first", ErrNotStarted)
 }
 
 // running returns the store of an engine that runs.

@@ -126,7 +126,8 @@ func Queue(name string) FunctionOption {
 
 // InTx executes a step inside a transaction, [Tx], which commits together with
 // the step's completion: what it writes there happens exactly once. The
-// transaction is open as long as the step function runs, so keep it short.
+// transaction is open as long as the step function runs, so keep it short; it
+// takes a connection of the pool given to [New].
 func InTx() FunctionOption {
 	return functionOption(func(d *draft) { d.step.Options.InTx = true })
 }

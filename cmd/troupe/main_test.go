@@ -83,7 +83,7 @@ func TestOneLineMasksPasswords(t *testing.T) {
 		`password = 'p \' q' user=u`:       "password = xxxxx user=u",
 		"postgres://h/d?user=u&password=p": "postgres://h/d?user=u&password=xxxxx",
 		"one\n\ttwo\r\nthree":              "one; two; three",
-		"one:\n\ttwo\n\tthree":              "one: two; three",
+		"one:\n\ttwo\n\tthree":             "one: two; three",
 	} {
 		require.Equal(t, want, oneLine(text))
 	}

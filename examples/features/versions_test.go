@@ -14,7 +14,9 @@ import (
 // letter is a workflow in two versions: the second writes other words, tries
 // again, and has a step more.
 func letter(version int) *troupe.Workflow[string, string] {
-	write := func(_ context.Context, to string) (string, error) { return []string{"", "Hi ", "Dear "}[version] + to, nil }
+	write := func(_ context.Context, to string) (string, error) {
+		return []string{"", "Hi ", "Dear "}[version] + to, nil
+	}
 	return troupe.Define("letter", func(b *troupe.Builder[string]) troupe.StepRef[string] {
 		rest := troupe.Sleep(b, "rest", time.Second)
 		if version == 1 {
