@@ -3,14 +3,17 @@ package actors
 import (
 	"bytes"
 	"context"
+	gort "runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // weighed notes how much progress each renewal carries, and of whom.
@@ -84,5 +87,62 @@ func TestTriggersOfOneCallAreBounded(t *testing.T) {
 		_, refused, err = p.Trigger(t.Context(), batch[:4])
 		require.NoError(t, err)
 		require.Nil(t, refused)
+	})
+}
+
+// Callers that give up while the database hangs leave nothing behind, however
+// many they are.
+func TestCallersThatGiveUpAreForgotten(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Second))
+		const pending = 3
+		p := w.start(Config{IntakePending: pending})
+		heal := w.hang("trigger")
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			_, _, err := p.Trigger(ctx, []persistence.Trigger{w.order("single")})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			cancel()
+			require.LessOrEqual(t, p.Stats().Pending, 2*pending)
+		}
+		heal()
+		w.completed(w.trigger(p, "single"))
+		require.LessOrEqual(t, len(w.store.Snapshot().Runs), 2, "the first was under way")
+	})
+}
+
+// Looking at the input of a message is the embedder's code. Whatever it does,
+// other triggers are stored, and its sender is answered.
+func TestInputsThatAreHardToLookAt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Second))
+		look := w.evaluate
+		w.look = func(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
+			switch string(input) {
+			case "leaves":
+				gort.Goexit()
+			case "panics":
+				panic("on purpose")
+			case "hangs":
+				<-w.done
+			}
+			return look(name, input)
+		}
+		p := w.start(Config{IntakePending: 30, StuckMax: 2})
+		probe := newProbe(w, p.System())
+		for _, input := range []string{"leaves", "panics", "hangs", "hangs"} {
+			probe.ask(p, &messages.TriggerRun{Workflow: "single", Input: []byte(input)})
+			w.completed(w.trigger(p, "single"))
+			pass(10 * time.Second)
+			refused := as[*messages.TriggerRefused](t, probe.next())
+			require.Equal(t, messages.TriggerRefused_CODE_BAD_INPUT, refused.GetCode(), input)
+			require.Equal(t, "input", refused.GetField())
+		}
+		probe.ask(p, &messages.TriggerRun{Workflow: "single", Input: []byte("{}")})
+		refused := as[*messages.TriggerRefused](t, probe.next())
+		require.Equal(t, messages.TriggerRefused_CODE_OVERLOADED, refused.GetCode())
+		require.NoError(t, p.Stop(t.Context()))
 	})
 }

@@ -14,13 +14,14 @@ import (
 // transaction, and starts the runs that the embedder stored in transactions of
 // its own.
 //
-// Owns: the triggers that wait to be stored; the one trigger batch and the one
-// drain of the intake table that are under way.
+// Owns: the messages whose inputs are looked at; the triggers that wait to be
+// stored; the one trigger batch and the one drain of the intake table that are
+// under way.
 // Parent: pod.
 // Accepts: TriggerRun, RunsSubmitted, DrainIntake.
 // Sends: RunTriggered, TriggerRefused, IntakeDrained, WorkReady, TablesChanged.
 // On failure: restart with backoff. What waits is carried over and stored
-// under the same run ids; the message that it failed on is refused.
+// under the same run ids.
 type intake struct {
 	rt       *runtime
 	self     *PID
@@ -34,11 +35,12 @@ type intake struct {
 
 // intakeHeir is what the next incarnation of intake goes on with.
 type intakeHeir struct {
-	waiting  []*question // in the order of their arrival
-	rows     int         // triggers in them
-	current  *question   // being accepted right now
-	stopping bool        // new triggers are refused
-	told     bool        // IntakeDrained was sent
+	waiting   []*question // in the order of their arrival
+	rows      int         // triggers in them
+	judging   []*judging  // messages whose inputs are looked at first
+	abandoned int         // looks that were given up and have not ended
+	stopping  bool        // new triggers are refused
+	told      bool        // IntakeDrained was sent
 }
 
 // question is one question to intake: triggers that are stored all or none, and
@@ -50,6 +52,7 @@ type question struct {
 	busyTo   time.Time            // its key is held by another transaction until then, at least
 	busy     int                  // how often it was
 	done     bool                 // answered; taken off the list at the next flush
+	asked    bool                 // in the batch under way
 	gone     func() bool          // nobody waits any more; nil: never
 	taken    func() bool          // marks it as taken in, and reports whether it was before; nil: sent once
 	answer   func(triggerAnswers) // called once
@@ -91,6 +94,10 @@ func (a *intake) Receive(ctx actorContext) {
 		a.accept(msg.ask)
 	case *messages.TriggerRun:
 		a.onTriggerRun(ctx.Sender(), msg)
+	case *judged:
+		a.onJudged(msg)
+	case *judgeLate:
+		a.onJudgeLate(msg)
 	case *answered[persistence.Triggers]:
 		a.onTriggered(msg)
 	case *intakePause:
@@ -104,9 +111,7 @@ func (a *intake) Receive(ctx actorContext) {
 		a.onDrained(msg)
 	case *messages.DrainIntake:
 		a.onDrainIntake()
-	case *restarting:
-		a.rt.guarded("intake", a.refuseCurrent)
-	case *stopping, *stopped:
+	case *restarting, *stopping, *stopped:
 	default:
 		a.rt.unknown("intake", msg)
 	}
@@ -115,24 +120,12 @@ func (a *intake) Receive(ctx actorContext) {
 // onStarted looks into the intake table once: nobody wakes a pod for what was
 // submitted while none lived.
 func (a *intake) onStarted() {
-	a.onRunsSubmitted()
-	a.flush()
-}
-
-func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
-	answer := a.answerTo(sender, m.GetRequestId())
-	current := &question{answer: answer}
-	a.heir.current = current
-	trigger, refused := a.rt.triggerOf(m)
-	a.heir.current = nil
-	if refused != nil {
-		answer(triggerAnswers{refused: refused})
-		return
+	for _, q := range a.heir.waiting {
+		q.asked = false // of the last incarnation: under the same run ids it is safe to ask again
 	}
-	a.accept(&question{
-		triggers: []persistence.Trigger{trigger}, bytes: triggerBytes(&trigger),
-		deadline: a.rt.now().Add(a.rt.config.TriggerTimeout), answer: answer,
-	})
+	a.onRunsSubmitted()
+	a.judge()
+	a.flush()
 }
 
 // accept takes a question in, unless there is no room. Calls from the edge
@@ -143,10 +136,13 @@ func (a *intake) accept(q *question) {
 	}
 	switch {
 	case a.heir.stopping:
-		q.answer(triggerAnswers{refused: refuse(Stopping, "", "the pod is stopping: trigger on another one")})
+		q.answer(triggerAnswers{refused: refuseStopping()})
 	case q.taken == nil && a.heir.rows >= a.rt.config.IntakePending:
-		q.answer(triggerAnswers{refused: refuse(Overloaded, "", "too many triggers wait to be stored: try again later")})
+		q.answer(triggerAnswers{refused: refuseFull()})
 	default:
+		if a.heir.rows >= 2*a.rt.config.IntakePending { // callers that gave up hold no permit any more
+			a.dropLate()
+		}
 		a.heir.waiting = append(a.heir.waiting, q)
 		a.heir.rows += len(q.triggers)
 		a.flush()
@@ -160,7 +156,6 @@ func (a *intake) flush() {
 		return
 	}
 	a.dropLate()
-	a.heir.waiting = slices.DeleteFunc(a.heir.waiting, func(q *question) bool { return q.done })
 	batch, wait := nextBatch(a.heir.waiting, a.rt.now())
 	if len(batch) == 0 {
 		if wait > 0 {
@@ -172,6 +167,7 @@ func (a *intake) flush() {
 	a.batch = batch
 	var rows []persistence.Trigger
 	for i, q := range batch {
+		q.asked = true
 		for _, t := range q.triggers {
 			if len(q.triggers) > 1 {
 				t.Group = i + 1
@@ -193,6 +189,9 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	}
 	batch := a.batch
 	a.number, a.batch = 0, nil
+	for _, q := range batch {
+		q.asked = false
+	}
 	if m.err != nil {
 		a.failures++
 		a.rt.storeFailed("trigger_runs", m.err)
@@ -239,18 +238,19 @@ func (a *intake) finish(q *question, answer triggerAnswers) {
 	q.answer(answer)
 }
 
-// dropLate answers what has waited for too long.
+// dropLate answers what has waited for too long, and takes off what is answered.
 func (a *intake) dropLate() {
 	now := a.rt.now()
 	for _, q := range a.heir.waiting {
 		switch {
-		case q.done:
+		case q.done, q.asked:
 		case q.gone != nil && q.gone():
 			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "the caller has gone")})
 		case !q.deadline.IsZero() && now.After(q.deadline):
 			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "not stored in time: trigger again with the same key")})
 		}
 	}
+	a.heir.waiting = slices.DeleteFunc(a.heir.waiting, func(q *question) bool { return q.done })
 }
 
 // wait puts off the next trigger call.
@@ -303,17 +303,9 @@ func (a *intake) onDrainIntake() {
 }
 
 func (a *intake) tellDrained() {
-	if a.heir.stopping && !a.heir.told && len(a.heir.waiting) == 0 {
+	if a.heir.stopping && !a.heir.told && len(a.heir.waiting)+len(a.heir.judging) == 0 {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.IntakeDrained{})
-	}
-}
-
-// refuseCurrent answers the message that this incarnation failed on.
-func (a *intake) refuseCurrent() {
-	if q := a.heir.current; q != nil {
-		a.heir.current = nil
-		q.answer(triggerAnswers{refused: refuse(Unavailable, "", "the engine failed on this trigger: see its log")})
 	}
 }
 

@@ -141,10 +141,14 @@ func (a *pod) ending() error {
 // refuseRest answers those whose questions the actors could not answer before
 // they ended.
 func (a *pod) refuseRest() {
+	gone := triggerAnswers{refused: refuse(Unavailable, "", "the pod has ended: trigger again with the same key")}
 	for _, q := range a.heirs.intake.waiting {
 		if !q.done {
-			q.answer(triggerAnswers{refused: refuse(Unavailable, "", "the pod has ended: trigger again with the same key")})
+			q.answer(gone)
 		}
+	}
+	for _, j := range a.heirs.intake.judging {
+		j.answer(gone)
 	}
 	for _, q := range a.heirs.journal.cancels {
 		q.answer(persistence.Canceled{}, ErrEnded)

@@ -39,6 +39,7 @@ type world struct {
 	graphs    map[string]*workflow.Graph
 	pods      []*Pod
 
+	look   Evaluate       // of the pods to come; nil: evaluate
 	faults faulty         // in front of the store
 	stream cluster.Stream // of the pods to come
 	sent   sent           // what was sent to actors, in order
@@ -102,12 +103,16 @@ func (w *world) evaluate(name string, input []byte) (workflow.Hash, []persistenc
 func (w *world) start(config Config) *Pod {
 	w.t.Helper()
 	number := &atomic.Int64{}
+	look := w.evaluate
+	if w.look != nil {
+		look = w.look
+	}
 	p, err := Start(w.t.Context(), Options{
 		System: w.system,
 		Ports: Ports{
 			Store: &w.faults, Listener: w.bus, Stream: w.stream, Notifier: w.bus, Elector: w.bus.Elector(number.Load),
 		},
-		Functions: w.functions, Evaluate: w.evaluate, Config: config, Joined: number.Store,
+		Functions: w.functions, Evaluate: look, Config: config, Joined: number.Store,
 		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: newMailbox(), sent: &w.sent} },
 	})
 	require.NoError(w.t, err)
@@ -246,6 +251,23 @@ func (f *faulty) made() []string {
 func (w *world) outage() (heal func()) {
 	w.faults.failBefore(func(context.Context, string) error { return persistence.ErrUnavailable })
 	return func() { w.faults.failBefore(nil) }
+}
+
+// hang makes one kind of call wait until the returned function is called.
+func (w *world) hang(kind string) (heal func()) {
+	gate := make(chan struct{})
+	w.faults.failBefore(func(ctx context.Context, call string) error {
+		if call != kind {
+			return nil
+		}
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return persistence.ErrUnavailable
+		}
+	})
+	return func() { close(gate) }
 }
 
 // sent is the messages that were put into mailboxes, by type, in order.

@@ -1,0 +1,111 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// judging is one TriggerRun message whose input is being looked at, by the
+// embedder's codec and conditions: in the order of arrival, one at a time.
+type judging struct {
+	message *messages.TriggerRun
+	answer  func(triggerAnswers)
+	number  int64  // of the look under way; 0: it waits for its turn
+	stop    func() // stops the timer of that
+}
+
+// judged is the end of a look at an input.
+type judged struct {
+	number  int64
+	trigger persistence.Trigger
+	refused *Refusal
+}
+
+// judgeLate gives up on a look that takes too long.
+type judgeLate struct{ number int64 }
+
+func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
+	answer := a.answerTo(sender, m.GetRequestId())
+	switch config := &a.rt.config; {
+	case a.heir.stopping:
+		answer(triggerAnswers{refused: refuseStopping()})
+	case a.heir.rows+len(a.heir.judging) >= config.IntakePending, a.heir.abandoned >= config.StuckMax:
+		answer(triggerAnswers{refused: refuseFull()})
+	default:
+		a.heir.judging = append(a.heir.judging, &judging{message: m, answer: answer})
+		a.judge()
+	}
+}
+
+// judge begins the next look, on a goroutine of the executor: the embedder's
+// code may do there what it does in a step.
+func (a *intake) judge() {
+	if len(a.heir.judging) == 0 || a.heir.judging[0].number != 0 {
+		return
+	}
+	rt, head := a.rt, a.heir.judging[0]
+	head.number = rt.numbers.next()
+	message, number := head.message, head.number
+	rt.executor.Execute(a.self, workflow.TaskID{}, func(deliver func(any)) {
+		end := &judged{number: number, refused: refuse(BadInput, "input", "what looked at it ended its goroutine")}
+		defer func() { deliver(end) }()
+		defer func() {
+			if r := recover(); r != nil {
+				end.refused = refuse(BadInput, "input", fmt.Sprintf("what looked at it panicked: %v", r))
+			}
+		}()
+		end.trigger, end.refused = rt.triggerOf(message)
+	})
+	head.stop = rt.after(rt.config.TriggerTimeout, a.self, &judgeLate{number: number})
+}
+
+func (a *intake) onJudged(m *judged) {
+	head := a.judgedHead(m.number)
+	if head == nil {
+		a.heir.abandoned--
+		return
+	}
+	if m.refused != nil {
+		head.answer(triggerAnswers{refused: m.refused})
+	} else {
+		a.accept(&question{
+			triggers: []persistence.Trigger{m.trigger}, bytes: triggerBytes(&m.trigger),
+			deadline: a.rt.now().Add(a.rt.config.TriggerTimeout), answer: head.answer,
+		})
+	}
+	a.judge()
+	a.tellDrained()
+}
+
+func (a *intake) onJudgeLate(m *judgeLate) {
+	head := a.judgedHead(m.number)
+	if head == nil {
+		return
+	}
+	a.heir.abandoned++
+	head.answer(triggerAnswers{refused: refuse(BadInput, "input", "what looks at it takes too long")})
+	a.judge()
+	a.tellDrained()
+}
+
+// judgedHead takes the message off that a look was for; nil: it was given up.
+func (a *intake) judgedHead(number int64) *judging {
+	if len(a.heir.judging) == 0 || a.heir.judging[0].number != number {
+		return nil
+	}
+	head := a.heir.judging[0]
+	a.heir.judging = a.heir.judging[1:]
+	head.stop()
+	return head
+}
+
+func refuseStopping() *Refusal {
+	return refuse(Stopping, "", "the pod is stopping: trigger on another one")
+}
+
+func refuseFull() *Refusal {
+	return refuse(Overloaded, "", "too many triggers wait to be stored: try again later")
+}
