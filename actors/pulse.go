@@ -236,7 +236,7 @@ func (a *pulse) compare(renewed *persistence.Renewed) {
 // judge decides how the lease stands now.
 func (a *pulse) judge() {
 	times := lifecycle.LeaseTimes{TTL: a.rt.config.LeaseTTL, Pulse: a.rt.config.Pulse, Margin: a.rt.config.LeaseMargin}
-	a.turn(lifecycle.DecideLease(times, a.heir.renewed, a.rt.now(), a.heir.state == lifecycle.LeaseDead))
+	a.turn(lifecycle.DecideLease(times, a.heir.state, a.heir.renewed, a.rt.now()))
 }
 
 // turn tells everybody who acts under the lease when it is lost or holds again.

@@ -71,12 +71,12 @@ type LeaseTimes struct {
 
 // DecideLease says how the lease stands at now. sent is when the last
 // renewal that succeeded was sent, by the same monotonic clock: the database
-// cannot have set the end earlier than sent + TTL. dead is whether the
-// database has refused the pod.
-func DecideLease(times LeaseTimes, sent, now time.Time, dead bool) LeaseState {
+// cannot have set the end earlier than sent + TTL. A pod that the database has
+// refused stays dead, whatever was renewed before.
+func DecideLease(times LeaseTimes, before LeaseState, sent, now time.Time) LeaseState {
 	age := now.Sub(sent)
 	switch {
-	case dead:
+	case before == LeaseDead:
 		return LeaseDead
 	case age >= times.TTL-times.Margin:
 		return LeaseLost

@@ -12,23 +12,23 @@ func TestDecideLease(t *testing.T) {
 	times := LeaseTimes{TTL: 15 * time.Second, Pulse: 5 * time.Second, Margin: 2 * time.Second}
 	sent := time.Unix(1000, 0)
 	for _, c := range []struct {
-		name string
-		age  time.Duration
-		dead bool
-		want LeaseState
+		name   string
+		age    time.Duration
+		before LeaseState
+		want   LeaseState
 	}{
-		{"just renewed", 0, false, LeaseLive},
-		{"the clock of a suspended host can stand still", -time.Second, false, LeaseLive},
-		{"a renewal is due", 5 * time.Second, false, LeaseLive},
-		{"one was missed", 10*time.Second - 1, false, LeaseLive},
-		{"two were missed", 10 * time.Second, false, LeaseLate},
-		{"before the margin", 13*time.Second - 1, false, LeaseLate},
-		{"at the margin", 13 * time.Second, false, LeaseLost},
-		{"long after", time.Hour, false, LeaseLost},
-		{"refused by the database", 0, true, LeaseDead},
-		{"refused, and late too", time.Hour, true, LeaseDead},
+		{"just renewed", 0, LeaseLive, LeaseLive},
+		{"the clock of a suspended host can stand still", -time.Second, LeaseLive, LeaseLive},
+		{"a renewal is due", 5 * time.Second, LeaseLive, LeaseLive},
+		{"one was missed", 10*time.Second - 1, LeaseLive, LeaseLive},
+		{"two were missed", 10 * time.Second, LeaseLive, LeaseLate},
+		{"before the margin", 13*time.Second - 1, LeaseLive, LeaseLate},
+		{"at the margin", 13 * time.Second, LeaseLive, LeaseLost},
+		{"long after", time.Hour, LeaseLive, LeaseLost},
+		{"refused by the database", 0, LeaseDead, LeaseDead},
+		{"refused, and late too", time.Hour, LeaseDead, LeaseDead},
 	} {
-		require.Equal(t, c.want, DecideLease(times, sent, sent.Add(c.age), c.dead), c.name)
+		require.Equal(t, c.want, DecideLease(times, c.before, sent, sent.Add(c.age)), c.name)
 	}
 }
 
@@ -42,9 +42,9 @@ func TestLeaseDecisionsFollowTheTable(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for age := range 20 {
 		for later := range 20 {
-			for _, dead := range []bool{false, true} {
-				from := DecideLease(times, now.Add(-time.Duration(age)*time.Second), now, false)
-				to := DecideLease(times, now.Add(-time.Duration(later)*time.Second), now, dead)
+			for _, answered := range []LeaseState{LeaseLive, LeaseDead} {
+				from := DecideLease(times, LeaseLive, now.Add(-time.Duration(age)*time.Second), now)
+				to := DecideLease(times, answered, now.Add(-time.Duration(later)*time.Second), now)
 				if from != to {
 					require.NoError(t, CheckLease(from, to))
 					seen[[2]LeaseState{from, to}] = true
