@@ -132,12 +132,13 @@ func TestInputsThatAreHardToLookAt(t *testing.T) {
 		}
 		p := w.start(Config{IntakePending: 30, StuckMax: 2})
 		probe := newProbe(w, p.System())
-		for _, input := range []string{"leaves", "panics", "hangs", "hangs"} {
+		const bad, late = messages.TriggerRefused_CODE_BAD_INPUT, messages.TriggerRefused_CODE_UNAVAILABLE
+		for i, input := range []string{"leaves", "panics", "hangs", "hangs"} {
 			probe.ask(p, &messages.TriggerRun{Workflow: "single", Input: []byte(input)})
 			w.completed(w.trigger(p, "single"))
 			pass(10 * time.Second)
 			refused := as[*messages.TriggerRefused](t, probe.next())
-			require.Equal(t, messages.TriggerRefused_CODE_BAD_INPUT, refused.GetCode(), input)
+			require.Equal(t, []messages.TriggerRefused_Code{bad, bad, late, late}[i], refused.GetCode(), input)
 			require.Equal(t, "input", refused.GetField())
 		}
 		probe.ask(p, &messages.TriggerRun{Workflow: "single", Input: []byte("{}")})

@@ -121,8 +121,7 @@ func (a *claimer) Receive(ctx actorContext) {
 	case *messages.LeaseFenced:
 		a.heir.fenced = true
 	case *messages.LeaseRestored:
-		a.heir.fenced = false
-		a.wakeAll()
+		a.onLeaseRestored()
 	case *messages.StopClaiming:
 		a.heir.stopping = true
 		a.claim()
@@ -171,6 +170,9 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 	}
 	if m.GetSuspectEnded() {
 		a.suspect = false
+	}
+	// The task that ended may have been what kept others of its tenant waiting.
+	if m.GetSuspectEnded() || a.rt.config.TenantLimit > 0 {
 		a.wakeAll()
 		return
 	}
@@ -241,6 +243,13 @@ func (a *claimer) wakeAll() {
 		q.woken = true
 	}
 	a.claim()
+}
+
+func (a *claimer) onLeaseRestored() {
+	if a.heir.fenced {
+		a.heir.fenced = false
+		a.wakeAll()
+	}
 }
 
 // claim asks for tasks of the next queue that was woken and has free slots.

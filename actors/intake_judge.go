@@ -24,7 +24,8 @@ type judged struct {
 	refused *Refusal
 }
 
-// judgeLate gives up on a look that takes too long.
+// judgeLate gives up on a look that takes too long: because of what it looks at,
+// or of a pod that was frozen.
 type judgeLate struct{ number int64 }
 
 func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
@@ -86,7 +87,7 @@ func (a *intake) onJudgeLate(m *judgeLate) {
 		return
 	}
 	a.heir.abandoned++
-	head.answer(triggerAnswers{refused: refuse(BadInput, "input", "what looks at it takes too long")})
+	head.answer(triggerAnswers{refused: refuse(Unavailable, "input", "looking at it took too long: trigger again; if that does not help, the codec or a condition hangs")})
 	a.judge()
 	a.tellDrained()
 }

@@ -103,8 +103,10 @@ func (a *journal) Receive(ctx actorContext) {
 	case *messages.LeaseFenced:
 		a.heir.fenced = true
 	case *messages.LeaseRestored:
-		a.heir.fenced = false
-		a.flush()
+		if a.heir.fenced {
+			a.heir.fenced = false
+			a.flush()
+		}
 	case *messages.StopGranting:
 		a.heir.granting = false
 	case *messages.FlushJournal:

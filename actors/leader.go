@@ -89,8 +89,10 @@ func (a *leader) Receive(ctx actorContext) {
 	case *messages.LeaseFenced:
 		a.heir.fenced = true
 	case *messages.LeaseRestored:
-		a.heir.fenced = false
-		a.campaign()
+		if a.heir.fenced {
+			a.heir.fenced = false
+			a.campaign()
+		}
 	case *messages.Resign:
 		a.onResign(ctx)
 	case *terminated:

@@ -239,25 +239,26 @@ func (a *pulse) judge() {
 	a.turn(lifecycle.DecideLease(times, a.heir.state, a.heir.renewed, a.rt.now()))
 }
 
-// turn tells everybody who acts under the lease when it is lost or holds again.
+// turn tells everybody who acts under the lease how it stands, and again each
+// time that it is judged: whoever failed on the news would act on the old one
+// for ever.
 func (a *pulse) turn(next lifecycle.LeaseState) {
 	before := a.heir.state
-	if next == before {
-		return
+	if next != before {
+		a.heir.state = next
+		a.rt.edge.leaseState(next)
+		if next != lifecycle.LeaseLive || before != 0 {
+			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",
+				slog.Int64("pod_id", a.pod), slog.String("from", before.String()), slog.String("to", next.String()))
+		}
 	}
-	a.heir.state = next
-	a.rt.edge.leaseState(next)
-	if next != lifecycle.LeaseLive || before != 0 {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",
-			slog.Int64("pod_id", a.pod), slog.String("from", before.String()), slog.String("to", next.String()))
-	}
-	switch {
-	case next == lifecycle.LeaseDead:
+	switch next {
+	case lifecycle.LeaseDead:
 		a.tell(&messages.LeaseFenced{})
 		a.rt.send(a.rt.team.pod, &messages.PodDied{Pod: a.pod})
-	case next == lifecycle.LeaseLost:
+	case lifecycle.LeaseLost:
 		a.tell(&messages.LeaseFenced{})
-	case before == lifecycle.LeaseLost:
+	case lifecycle.LeaseLive, lifecycle.LeaseLate:
 		a.tell(&messages.LeaseRestored{})
 	}
 }

@@ -302,7 +302,7 @@ func (*LeaseFenced) Descriptor() ([]byte, []int) {
 	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{5}
 }
 
-// LeaseRestored says that the lease holds again.
+// LeaseRestored says that the lease holds. It is repeated, as LeaseFenced is.
 type LeaseRestored struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
