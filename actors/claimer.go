@@ -275,9 +275,9 @@ func (a *claimer) claim() {
 }
 
 func (a *claimer) open(q *queueView, limit int) {
-	now := a.rt.now()
+	now, limit := a.rt.now(), a.rt.batch("claim one", limit)
 	after := q.hint
-	if now.Sub(q.lastFull) >= fullScanEvery {
+	if now.Sub(q.lastFull) >= fullScanEvery || a.rt.buggify("claim from the start") {
 		after = 0
 	}
 	if after == 0 {

@@ -293,6 +293,9 @@ func (a *feed) sweep() {
 func (a *feed) armSweep() {
 	a.sweeps = a.rt.numbers.next()
 	wait := a.plan.Sweep + time.Duration((a.rt.chance()-0.5)*float64(a.plan.Sweep)/5)
+	if a.rt.buggify("sweep at once") {
+		wait = time.Millisecond
+	}
 	a.rt.after(wait, a.self, &sweepDue{number: a.sweeps})
 }
 

@@ -22,6 +22,7 @@ type housekeeper struct {
 	rt       *runtime
 	epoch    int64
 	number   int64 // of the call under way; 0: none
+	limit    int   // of that call
 	expireAt time.Time
 	parkAt   time.Time
 	due      int64
@@ -72,14 +73,16 @@ func (a *housekeeper) next() {
 	}
 	switch {
 	case !a.expireAt.After(now):
-		epoch, lost := a.epoch, a.rt.config.MaxLost
+		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", expireBatch)
+		a.limit = limit
 		a.number = ask(a.rt, a.rt.team.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
-			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, expireBatch)
+			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, limit)
 		})
 	case !a.parkAt.After(now):
-		epoch := a.epoch
+		epoch, limit := a.epoch, a.rt.batch("park one", parkBatch)
+		a.limit = limit
 		a.number = ask(a.rt, a.rt.team.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
-			return a.rt.ports.Store.ParkTasks(ctx, epoch, parkBatch)
+			return a.rt.ports.Store.ParkTasks(ctx, epoch, limit)
 		})
 	default:
 		a.sleep(min(a.expireAt.Sub(now), a.parkAt.Sub(now)))
@@ -109,7 +112,7 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	if expired.Live != a.live {
 		a.live, a.parkAt = expired.Live, now // handlers come and go with pods
 	}
-	if expired.Tasks >= expireBatch {
+	if expired.Tasks >= a.limit {
 		a.expireAt = now
 	}
 	a.next()
@@ -124,7 +127,7 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 	}
 	a.rt.spread(m.value.Wake)
 	a.parkAt = a.rt.now().Add(parkEvery)
-	if m.value.Parked+m.value.Unparked >= parkBatch {
+	if m.value.Parked+m.value.Unparked >= a.limit {
 		a.parkAt = a.rt.now()
 	}
 	a.next()

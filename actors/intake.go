@@ -273,8 +273,9 @@ func (a *intake) onRunsSubmitted() {
 		return
 	}
 	a.drain.again = false
+	limit := a.rt.batch("drain one", drainBatch)
 	a.drain.number = ask(a.rt, a.self, "drain_intake", storeTimeout, func(ctx context.Context) (persistence.Drained, error) {
-		return a.rt.ports.Store.DrainIntake(ctx, drainBatch)
+		return a.rt.ports.Store.DrainIntake(ctx, limit)
 	})
 }
 

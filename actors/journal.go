@@ -169,7 +169,7 @@ func (a *journal) flush() {
 	for _, r := range batch {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
-	if a.heir.granting {
+	if a.heir.granting && !a.rt.buggify("grant nothing") {
 		open.record.InlineLimit, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.handlers
 	}
@@ -207,9 +207,10 @@ func (a *journal) room(batch []*messages.ReportOutcome) (limit int, queues []str
 // whose run is locked.
 func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	now, bytes := a.rt.now(), 0
+	limit := a.rt.batch("record one", persistence.RecordBatchMax)
 	for i, r := range a.waiting {
 		size := len(r.GetOutput()) + len(r.GetProgress()) + len(r.GetError()) + 256
-		if len(batch) == persistence.RecordBatchMax || len(batch) > 0 && bytes+size > batchBytesMax {
+		if len(batch) == limit || len(batch) > 0 && bytes+size > batchBytesMax {
 			return batch, append(rest, a.waiting[i:]...)
 		}
 		if a.held[keyOf(r.GetTask())].After(now) {

@@ -109,7 +109,7 @@ func (a *pulse) onDue(m *pulseDue) {
 	}
 	a.arm(a.rt.config.Pulse)
 	a.soon = false
-	if a.number == 0 {
+	if a.number == 0 && !a.rt.buggify("skip a pulse") {
 		a.rt.send(a.rt.team.runs, &messages.ListHeld{})
 	}
 }

@@ -81,6 +81,14 @@ func (rt *runtime) send(to *PID, message any) { rt.system.Root.Send(to, message)
 // chance draws from [0, 1).
 func (rt *runtime) chance() float64 { return float64(rt.random.Uint64()>>11) / (1 << 53) }
 
+// batch bounds a batch: as usual, or now and then in simulations by one.
+func (rt *runtime) batch(place string, usual int) int {
+	if rt.buggify(place) {
+		return 1
+	}
+	return usual
+}
+
 func (rt *runtime) newClaimID() persistence.ClaimID {
 	var id persistence.ClaimID
 	binary.BigEndian.PutUint64(id[:8], rt.random.Uint64())

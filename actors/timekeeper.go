@@ -61,9 +61,9 @@ func (a *timekeeper) fire() {
 		return
 	}
 	a.told = false
-	epoch := a.epoch
+	epoch, limit := a.epoch, a.rt.batch("fire one", timerBatch)
 	a.number = ask(a.rt, a.rt.team.timekeeper, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
-		return a.rt.ports.Store.FireTimers(ctx, epoch, timerBatch)
+		return a.rt.ports.Store.FireTimers(ctx, epoch, limit)
 	})
 }
 
