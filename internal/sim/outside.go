@@ -31,3 +31,10 @@ func (w *World) Committed(call string, wake persistence.Wake) {
 	}
 	w.bus.committed(&wake)
 }
+
+// answered tells who asks what the database said.
+func (w *World) answered(p *Pod, call string, answer any, err error) {
+	if w.options.Answered != nil {
+		w.options.Answered(p, call, answer, err)
+	}
+}

@@ -45,9 +45,11 @@ func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) 
 	answer, err := call()
 	if err != nil {
 		w.note("refused", place, name+": "+err.Error())
+		w.answered(s.pod, name, nil, err)
 		return none, err
 	}
 	w.note("store", place, name)
+	w.answered(s.pod, name, answer, nil)
 	if w.options.Committed != nil {
 		w.options.Committed(name)
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	// Committed is called after every transaction of the database; nil: nobody
 	// asks.
 	Committed func(call string)
+	// Answered is called with what the database says to a call of a pod, before
+	// Committed, whether or not the pod hears it; nil: nobody asks.
+	Answered func(p *Pod, call string, answer any, err error)
 }
 
 // Order is how the scheduler chooses among the actors with a message.
