@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 	}
 	refuse(!schemaName.MatchString(d.Schema), "Schema", fmt.Sprintf("%q is no plain name", d.Schema),
 		"use up to 40 lower-case letters, digits and underscores")
+	refuse(!plainText(d.PodName), "PodName", fmt.Sprintf("is %.300q", d.PodName), "use 1 to 255 bytes of printable characters")
 	refuse(d.Slots < 1 || d.Slots > persistence.ClaimMax*10, "Slots", fmt.Sprintf("is %d", d.Slots), "use 1 to 10000")
 	for queue, slots := range d.QueueSlots {
 		refuse(slots < 1 || slots > persistence.ClaimMax*10, "QueueSlots", fmt.Sprintf("has %d for queue %q", slots, queue),
@@ -108,7 +109,7 @@ func (c Config) validateTimes() []error {
 	return problems
 }
 
-// plainText reports whether text can name a tenant.
+// plainText reports whether text can name a tenant or a pod.
 func plainText(text string) bool {
 	return len(text) <= workflow.NameMax && utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
 }

@@ -102,9 +102,9 @@ func checkPage(t *testing.T, path, want string) {
 }
 
 func TestConfigValidateReportsEverything(t *testing.T) {
-	err := Config{Schema: "Bad Schema", Slots: -1, Pulse: -1, PoolSize: 1, PayloadLimit: 1 << 40}.Validate()
+	err := Config{Schema: "Bad Schema", PodName: "a\x00b", Slots: -1, Pulse: -1, PoolSize: 1, PayloadLimit: 1 << 40}.Validate()
 	require.Error(t, err)
-	for _, field := range []string{"Schema", "Slots", "Pulse", "PoolSize", "PayloadLimit"} {
+	for _, field := range []string{"Schema", "PodName", "Slots", "Pulse", "PoolSize", "PayloadLimit"} {
 		require.ErrorContains(t, err, "config: "+field)
 	}
 	require.NoError(t, Config{}.Validate())
