@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -41,13 +42,13 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 			yield(Event{}, err)
 			return
 		}
-		names, err := e.stepNames(ctx, store, tenant, run)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
+		var names map[int32]string
+		nameless := func(event lifecycle.Event) bool { _, ok := names[event.Step]; return !ok }
 		for after := int64(0); ; {
 			page, next, err := store.Events(ctx, e.tenant(tenant), run, after, eventPage)
+			if err == nil && slices.ContainsFunc(page, nameless) { // after the page: steps may be added meanwhile
+				names, err = e.stepNames(ctx, store, tenant, run)
+			}
 			if err != nil {
 				yield(Event{}, err)
 				return
