@@ -2,14 +2,15 @@
 -- those whose task is no longer queued: no claim would. What somebody holds is
 -- left for the next time.
 -- Caller: ParkTasks, behind the fence. Locks ready_queue, then tasks, skip
--- locked: it waits for nothing. Index: ready_queue_pkey, one walk per queue.
+-- locked: it waits for nothing. Index: ready_queue_pkey, one walk per queue;
+-- the handlers are a subplan, which is hashed: there may be many of both.
 with registered as materialized (
-	select array(select distinct h from {schema}.pods p, unnest(p.handlers) as h where not p.dead) as handlers
+	select distinct h.handler from {schema}.pods p, unnest(p.handlers) as h (handler) where not p.dead
 ),
 q as materialized (
 	select q.ctid as tid, q.queue, q.band, q.fair_id, q.run_id, q.step, q.handler, q.suspect
-	from {schema}.ready_queue q, registered r
-	where not (q.handler = any(r.handlers))
+	from {schema}.ready_queue q
+	where q.handler not in (select handler from registered)
 	order by q.queue, q.band, q.fair_id
 	limit @limit::int
 	for update of q skip locked

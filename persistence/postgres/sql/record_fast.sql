@@ -10,7 +10,9 @@
 -- Index: the primary keys, probed per row, whatever the statistics: lateral
 -- probes with offset 0, updates by ctid and key. The keys are compared with "is
 -- not distinct from", which no index answers: an equality would let a planner
--- that takes a table for empty walk its whole index instead.
+-- that takes a table for empty walk its whole index instead. Handlers are
+-- looked up in a subplan, which is hashed: a workflow of many steps has as many,
+-- and all of its steps may be children of one.
 with clock as materialized (select clock_timestamp() as now),
 alive as materialized (
 	select 1 from {schema}.pods p, clock where p.id = @pod and not p.dead and p.expires_at > clock.now
@@ -91,7 +93,7 @@ placed as (
 ),
 judged as (
 	select p.*,
-		not p.waiting and p.queue = any(@inline_queues::smallint[]) and p.handler = any(@inline_handlers::int[])
+		not p.waiting and p.queue = any(@inline_queues::smallint[]) and p.handler in (select unnest(@inline_handlers::int[]))
 			and not exists (
 				select from heads h
 				where h.queue = p.queue
