@@ -101,6 +101,9 @@ func (b *box) deliver() {
 				return
 			}
 			b.world.note("panic", b.id, fmt.Sprint(r))
+			if now := b.world.Now(); now.After(b.pod.disturbed) {
+				b.pod.disturbed = now
+			}
 			b.invoker.EscalateFailure(r, message)
 		}
 		b.wake()

@@ -31,7 +31,8 @@ type Pod struct {
 	slowUntil   time.Time
 	slow        time.Duration // of each message, until then
 	number      int64
-	root        string // id of the actor with which the pod ends
+	disturbed   time.Time // when it was last paused, slow, or one of its actors failed
+	root        string    // id of the actor with which the pod ends
 
 	boxes      []*box
 	coroutines map[*coroutine]struct{}
@@ -133,6 +134,10 @@ func (p *Pod) Start(ctx context.Context, options actors.Options) (*actors.Pod, e
 // Alive reports whether the pod has neither crashed nor stopped.
 func (p *Pod) Alive() bool { return !p.dead }
 
+// Disturbed is when the pod was paused, slow, or had an actor that failed, for
+// the last time.
+func (p *Pod) Disturbed() time.Time { return p.disturbed }
+
 // Number is the pod's number in the database.
 func (p *Pod) Number() int64 { return p.number }
 
@@ -182,6 +187,7 @@ func (p *Pod) Pause(d time.Duration) {
 		return
 	}
 	p.world.note("pause", p.Name, d.String())
+	p.disturbed = until
 	p.pausedUntil = until
 	p.world.After(d, p.wakeAll)
 }
@@ -189,6 +195,7 @@ func (p *Pod) Pause(d time.Duration) {
 // Slow makes every message of the pod take a while, for a while.
 func (p *Pod) Slow(each, until time.Duration) {
 	p.slow, p.slowUntil = each, p.world.Now().Add(until)
+	p.disturbed = p.slowUntil
 }
 
 func (p *Pod) wakeAll() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -24,6 +25,9 @@ type order struct {
 	run      workflow.RunID
 	acked    bool
 	canceled bool // the cancel was recorded
+	told     bool // somebody said how it ended
+	asked    *sim.Pod
+	askedAt  time.Time
 	input    []byte
 }
 
@@ -33,6 +37,7 @@ type client struct {
 	seed   *seed
 	pid    *actors.PID
 	orders map[string]*order
+	sorted []*order // in the order of the load
 }
 
 // retryAfter is how long the client waits for an answer.
@@ -40,6 +45,7 @@ const retryAfter = 3 * time.Second
 
 func (c *client) begin(o *order) {
 	c.orders[o.name] = o
+	c.sorted = append(c.sorted, o)
 	c.seed.world.After(o.after, func() { c.trigger(o) })
 	if o.cancel > 0 {
 		c.seed.world.After(o.cancel, func() { c.cancel(o) })
@@ -103,6 +109,32 @@ func (c *client) cancel(o *order) {
 	}
 }
 
+// await asks a pod how runs end, and another one if that is gone. It is called
+// every now and then.
+func (c *client) await() {
+	s := c.seed
+	for _, o := range s.client.sorted {
+		if !o.acked || o.told || o.asked != nil && o.asked.Alive() && o.asked.Disturbed().Before(o.askedAt) {
+			continue
+		}
+		if o.asked = s.anyPod(); o.asked != nil {
+			o.askedAt = s.world.Now()
+			s.world.Send(o.asked.Pod.PID(), &messages.AwaitRun{RequestId: o.name, Run: o.run[:], Tenant: o.tenant}, c.pid)
+		}
+	}
+	s.world.After(time.Second, c.await)
+}
+
+// ended takes the news of an end.
+func (c *client) ended(m *messages.RunEnded) {
+	o := c.orders[m.GetRequestId()]
+	o.told = true
+	row, err := c.seed.world.Model().Run(c.seed.ctx, o.tenant, o.run)
+	if err != nil || row.State.String() != m.GetState() {
+		c.seed.world.Fail("I6", "%s is said to be %s; it is %v", o.name, m.GetState(), row.State)
+	}
+}
+
 // hear takes an answer.
 func (c *client) hear(message any) {
 	switch m := message.(type) {
@@ -126,5 +158,11 @@ func (c *client) hear(message any) {
 	case *messages.CancelRecorded:
 		c.orders[m.GetRequestId()].canceled = true
 	case *messages.CancelRefused:
+	case *messages.RunEnded:
+		c.ended(m)
+	case *messages.AwaitRefused:
+		if o := c.orders[m.GetRequestId()]; o.asked != nil {
+			o.asked = nil // ask another one
+		}
 	}
 }

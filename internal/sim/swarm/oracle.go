@@ -25,6 +25,7 @@ type seen struct {
 	outputs map[int32][]byte
 	ended   bool
 	slept   map[int32]time.Time // until when a task sleeps or backs off
+	ready   map[int32]time.Time // since when a task is ready
 	cancel  time.Time           // when its cancel was recorded
 }
 
@@ -45,7 +46,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 	w := o.seed.world
 	was := o.runs[run.ID]
 	if was == nil {
-		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}}
+		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]time.Time{}}
 		o.runs[run.ID] = was
 		o.open++
 		o.name(run)
@@ -104,18 +105,26 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	case lifecycle.EventSleeping, lifecycle.EventRetrying:
 		was.slept[e.Step] = e.WakeAt
 	case lifecycle.EventWoken, lifecycle.EventQueued:
-		if at, ok := was.slept[e.Step]; ok && e.At.Before(at) {
-			s.world.Fail("I7", "%s step %d woke at %v, before %v", s.nameOf(run.ID), e.Step, e.At, at)
+		if at, ok := was.slept[e.Step]; ok {
+			if e.At.Before(at) {
+				s.world.Fail("I7", "%s step %d woke at %v, before %v", s.nameOf(run.ID), e.Step, e.At, at)
+			}
+			o.late(run.ID, e.Step, at, e.At)
 		}
 		delete(was.slept, e.Step)
+		was.ready[e.Step] = e.At
 	case lifecycle.EventLost:
+		o.fenced(run.ID, stepName(run, e.Step), e.Pod)
+		was.ready[e.Step] = e.At
 		s.saw("a lease was lost while a task was running")
 	case lifecycle.EventReleased:
+		was.ready[e.Step] = e.At
 		s.saw("a task was handed back")
 	case lifecycle.EventCancelRequested:
 		was.cancel = e.At
 		s.saw("a run was canceled")
 	case lifecycle.EventStarted:
+		o.waits(run.ID, e.Step, was.ready[e.Step], e.At)
 		if !was.cancel.IsZero() && !o.handler(run, e.Step) {
 			s.world.Fail("I6", "%s step %d started after its run was canceled", s.nameOf(run.ID), e.Step)
 		}
@@ -126,6 +135,13 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	case lifecycle.EventSkipped:
 		s.saw("a task was skipped")
 	}
+}
+
+func stepName(run *snapshot.Run, step int32) string {
+	if int(step) >= len(run.Graph.Nodes) {
+		return run.Graph.OnFailure.Name
+	}
+	return run.Graph.Nodes[step].Name
 }
 
 // handler reports whether a step is the failure handler.
@@ -169,7 +185,8 @@ func (o *oracle) end() {
 		s.world.Fail("I1", "at the end %d queue rows, %d timers, %d claims, %d intake rows are left",
 			len(tables.Queue), len(tables.Timers), len(tables.Claims), len(tables.Intake))
 	}
-	for name, order := range s.client.orders {
+	for _, order := range s.client.sorted {
+		name := order.name
 		row, err := s.world.Model().Run(s.ctx, order.tenant, order.run)
 		if err != nil || !row.State.Terminal() {
 			s.world.Fail("I1", "%s was acknowledged and is lost", name)

@@ -64,6 +64,10 @@ type seed struct {
 	effects map[string][]string // attempts by idempotency key
 	report  *Report
 	healed  bool
+
+	healedAt  time.Time
+	executing []*execution
+	deafUntil time.Time // until then functions that outlasted their context may hold slots
 }
 
 // Run runs one seed.
@@ -127,6 +131,7 @@ func (s *seed) play() {
 		s.client.begin(o)
 		s.report.Tasks += o.shape.tasks
 	}
+	s.client.await()
 	s.world.After(s.setting.faults, s.heal)
 	if s.setting.deploy {
 		for i, slot := range s.pods {
@@ -150,31 +155,35 @@ func (s *seed) play() {
 
 // heal ends the faults; what is down starts.
 func (s *seed) heal() {
-	s.healed = true
+	s.healed, s.healedAt = true, s.world.Now()
 	s.world.Heal()
 	for _, slot := range s.pods {
 		slot.restart(0)
 	}
 }
 
-// drained reports whether everything that was triggered has ended, and the
-// pods know it.
+// drained reports whether everything that was triggered has ended, and whoever
+// asked knows it.
 func (s *seed) drained() bool {
-	for _, o := range s.client.orders {
-		if !o.acked || o.cancel > 0 && !o.canceled {
+	if s.oracle.open > 0 {
+		return false
+	}
+	for _, o := range s.client.sorted {
+		if !o.acked || o.cancel > 0 && !o.canceled || !o.told {
 			return false
 		}
 	}
-	return s.oracle.open == 0
+	return true
 }
 
 func (s *seed) unfinished() string {
-	for _, o := range s.client.orders {
+	for _, o := range s.client.sorted {
 		if !o.acked {
 			return "the trigger of " + o.name
 		}
 	}
-	for name, o := range s.client.orders {
+	for _, o := range s.client.sorted {
+		name := o.name
 		row, err := s.world.Model().Run(s.ctx, o.tenant, o.run)
 		if err != nil || !row.State.Terminal() {
 			text := fmt.Sprintf("%s (%s)", name, o.shape.graph.Name)
@@ -187,7 +196,15 @@ func (s *seed) unfinished() string {
 			return text
 		}
 	}
-	return "a cancel"
+	for _, o := range s.client.sorted {
+		switch {
+		case o.cancel > 0 && !o.canceled:
+			return "the cancel of " + o.name
+		case !o.told:
+			return "the wait for the end of " + o.name
+		}
+	}
+	return "a run that nobody triggered"
 }
 
 // idle lets a minute without work pass: it may cost next to nothing.

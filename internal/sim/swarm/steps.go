@@ -64,6 +64,7 @@ func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.
 	return func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 		about := actors.AttemptFrom(ctx).Info()
 		s.began(p, node, &about, in)
+		defer s.execute(ctx, p, &about)()
 		place := s.nameOf(about.Run) + "/" + about.Step
 		if s.world.Visit(StepBeats, place) {
 			_ = actors.AttemptFrom(ctx).Heartbeat([]byte(`"half"`))
@@ -110,6 +111,7 @@ func (s *seed) dally(ctx context.Context, p *sim.Pod, place string) error {
 		return nil
 	case isDeaf:
 		s.saw("a function was deaf to its context")
+		s.deafUntil = s.world.Now().Add(takes + time.Minute)
 		_ = p.Sleep(context.Background(), takes)
 	case late:
 		s.saw("an output came after its context had ended")
