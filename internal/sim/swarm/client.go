@@ -144,6 +144,12 @@ func (c *client) hear(message any) {
 		if o.acked && o.run != run {
 			c.seed.world.Fail("I8", "%s was acknowledged as run %v and as run %v", o.name, o.run, run)
 		}
+		if _, ok := c.seed.world.Model().RunSnapshot(run); !ok {
+			c.seed.world.Fail("I1", "%s was acknowledged as run %v and is not stored", o.name, run)
+		}
+		if o.acked {
+			c.seed.saw(SawDoubled)
+		}
 		o.run, o.acked = run, true
 	case *messages.TriggerRefused:
 		switch m.GetCode() {

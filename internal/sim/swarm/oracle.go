@@ -16,6 +16,7 @@ type oracle struct {
 	seed  *seed
 	runs  map[workflow.RunID]*seen
 	open  int // runs that have not ended
+	book  *book
 	calls int // store calls
 }
 
@@ -29,17 +30,21 @@ type seen struct {
 	cancel  time.Time           // when its cancel was recorded
 }
 
-func newOracle(s *seed) *oracle { return &oracle{seed: s, runs: map[workflow.RunID]*seen{}} }
+func newOracle(s *seed) *oracle {
+	return &oracle{seed: s, runs: map[workflow.RunID]*seen{}, book: newBook()}
+}
 
 // committed looks at the runs that a transaction changed.
-func (o *oracle) committed(string) {
+func (o *oracle) committed(call string) {
 	o.calls++
+	o.book.call = call
 	for _, id := range o.seed.world.Model().Changed() {
 		run, ok := o.seed.world.Model().RunSnapshot(id)
 		if ok {
 			o.judge(&run)
 		}
 	}
+	o.balance()
 }
 
 func (o *oracle) judge(run *snapshot.Run) {
@@ -64,6 +69,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 		o.event(run, was, &run.Events[i])
 	}
 	was.events = len(run.Events)
+	o.account(run)
 	for i := range run.Tasks {
 		t := &run.Tasks[i]
 		before, had := was.outputs[int32(i)]
@@ -101,6 +107,7 @@ func (o *oracle) name(run *snapshot.Run) {
 // event judges one new event.
 func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	s := o.seed
+	o.enter(run, e)
 	switch e.Kind {
 	case lifecycle.EventSleeping, lifecycle.EventRetrying:
 		was.slept[e.Step] = e.WakeAt

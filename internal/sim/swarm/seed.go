@@ -44,7 +44,7 @@ type Report struct {
 	Hash      uint64 // of the history
 	Steps     int
 	Elapsed   time.Duration // virtual
-	Saw       map[string]int
+	Saw       map[Sight]int
 	Tasks     int
 }
 
@@ -78,17 +78,18 @@ func (l *Lab) Run(options Options) *Report {
 	s := &seed{
 		number: options.Seed, ctx: context.Background(), old: l.old, new: l.new,
 		names: map[workflow.RunID]string{}, effects: map[string][]string{},
-		report: &Report{Seed: options.Seed, Saw: map[string]int{}},
+		report: &Report{Seed: options.Seed, Saw: map[Sight]int{}},
 	}
 	s.setting = draw(options.Seed, options.FIFO)
 	s.oracle = newOracle(s)
 	s.world = l.lab.New(sim.Options{
 		Seed: options.Seed, Classes: options.Classes, Only: options.Only, Order: s.setting.order, Trace: options.Trace,
-		Refuse: refuse, Committed: s.oracle.committed,
+		Refuse: refuse, Committed: s.oracle.committed, Answered: s.oracle.answered,
 	})
 	defer s.world.Close()
 	s.start = s.world.Now()
 	s.play()
+	s.sightsOfFaults()
 	r := s.report
 	r.Violation, r.Faults, r.Rates, r.Setting = s.world.Violation(), s.world.Happened(), s.world.Rates(), s.setting.String()
 	r.Hash, r.Steps, r.Elapsed = s.world.Hash(), s.world.Steps(), s.world.Elapsed()
@@ -115,6 +116,7 @@ var errBadRow = fmt.Errorf("invalid byte sequence")
 
 // play is the course of a seed: safety, then liveness.
 func (s *seed) play() {
+	defer s.caught()
 	s.world.Model().Watch()
 	pid, err := s.world.Spawn("client", func(m any) { s.client.hear(m) })
 	if err != nil {
@@ -221,7 +223,7 @@ func (s *seed) idle() {
 // a sweep a second of both queues where there is no stream.
 const idleCalls = 8
 
-func (s *seed) saw(what string) { s.report.Saw[what]++ }
+func (s *seed) saw(what Sight) { s.report.Saw[what]++ }
 
 // nameOf is what the load calls a run.
 func (s *seed) nameOf(run workflow.RunID) string {
@@ -237,6 +239,7 @@ func (s *seed) began(p *sim.Pod, node *workflow.Node, about *actors.TaskInfo, in
 		s.saw("a task was executed again")
 	}
 	s.oracle.inputs(node, about, in)
+	s.oracle.attempt(p, about)
 }
 
 // effect is an effect outside of the database.

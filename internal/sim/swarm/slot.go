@@ -90,8 +90,9 @@ func (c *slot) deploy() {
 }
 
 // ended starts another pod after a while.
-func (c *slot) ended(*sim.Pod) {
+func (c *slot) ended(p *sim.Pod) {
 	c.pod = nil
+	c.seed.oracle.ended(p)
 	if c.seed.healed {
 		c.restart(time.Second)
 		return

@@ -73,7 +73,7 @@ func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.
 			return actors.Output{}, err
 		}
 		s.effect(about.IdempotencyKey, about.AttemptID)
-		payload := digest(about.Step, in)
+		payload := sign(digest(about.Step, in), about.AttemptID)
 		switch {
 		case s.world.Visit(StepPanic, place):
 			panic(errPlanned)
@@ -86,6 +86,7 @@ func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.
 		case s.world.Visit(StepBadRow, place):
 			payload = []byte(badRow)
 		}
+		s.oracle.returned(ctx, p, &about)
 		return actors.Output{Payload: payload, Edges: s.decide(shape, node, payload)}, nil
 	}
 }

@@ -1,0 +1,266 @@
+package swarm
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/sim"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// book is what the oracle has counted for itself: of tasks, from their events;
+// of pods and tenants, from what the database answers.
+type book struct {
+	call     string // the transaction that is judged
+	runs     map[workflow.RunID]*runBook
+	gone     map[int64]bool // pods that have ended
+	dead     map[int64]bool // pods that were declared dead
+	leader   *sim.Pod       // who was elected last
+	running  map[string]int // tasks by tenant
+	attempts map[string]bool
+	returned map[*sim.Pod][]success
+	fair     *fairness
+}
+
+// runBook is what was counted of one run.
+type runBook struct {
+	tasks   []account
+	running int
+}
+
+// account is what the events of a task add up to.
+type account struct {
+	last     lifecycle.EventKind
+	at       time.Time // of that event
+	attempts int32     // that ended with an error
+	retries  int32
+	losses   int32
+	pod      int64 // who held it last
+}
+
+func newBook() *book {
+	return &book{
+		runs: map[workflow.RunID]*runBook{}, gone: map[int64]bool{}, dead: map[int64]bool{}, running: map[string]int{},
+		attempts: map[string]bool{}, returned: map[*sim.Pod][]success{}, fair: newFairness(),
+	}
+}
+
+// maxLost is actors.DefaultConfig().MaxLost, which the settings leave alone.
+const maxLost = 3
+
+// enter books one event and judges it by those before.
+func (o *oracle) enter(run *snapshot.Run, e *lifecycle.Event) {
+	if e.Step == lifecycle.RunStep {
+		o.enterRun(e)
+		return
+	}
+	s, b := o.seed, o.book.runs[run.ID]
+	if b == nil {
+		b = &runBook{}
+		o.book.runs[run.ID] = b
+	}
+	for len(b.tasks) <= int(e.Step) {
+		b.tasks = append(b.tasks, account{})
+	}
+	a := &b.tasks[e.Step]
+	switch e.Kind { //nolint:exhaustive // the others count nothing
+	case lifecycle.EventQueued:
+		o.becameReady(run, b, a, e)
+	case lifecycle.EventStarted:
+		o.granted(run, a, e)
+	case lifecycle.EventCompleted:
+		o.signed(run, e)
+	case lifecycle.EventLost, lifecycle.EventReleased:
+		o.takenBack(run, a, e)
+	case lifecycle.EventRetrying:
+		a.retries++
+		if limit := o.policy(run, e.Step).Attempts; a.retries >= int32(max(limit, 1)) {
+			s.world.Fail("I12", "%s step %d is tried again after %d failures; allowed are %d attempts", s.nameOf(run.ID), e.Step, a.retries, limit)
+		}
+	case lifecycle.EventFailed, lifecycle.EventTimedOut:
+		o.failed(a, e)
+	case lifecycle.EventCanceled:
+		o.canceled(a, e)
+	}
+	if e.Attempt > 0 && e.Kind != lifecycle.EventStarted {
+		if a.attempts++; e.Attempt != a.attempts {
+			s.world.Fail("I10", "%s step %d: %v of attempt %d; it is its %d.", s.nameOf(run.ID), e.Step, e.Kind, e.Attempt, a.attempts)
+		}
+	}
+	a.last, a.at = e.Kind, e.At
+	o.book.fair.enter(o, run, e)
+}
+
+func (o *oracle) enterRun(e *lifecycle.Event) {
+	if e.Kind != lifecycle.EventRunStarted {
+		return
+	}
+	switch o.book.call {
+	case "fire_timers":
+		o.seed.saw(SawDelayedStart)
+	case "drain_intake":
+		o.seed.saw(SawSubmitted)
+	}
+}
+
+// policy is how often a step may be tried.
+func (o *oracle) policy(run *snapshot.Run, step int32) workflow.RetryPolicy {
+	order := o.seed.client.orders[o.seed.nameOf(run.ID)]
+	return order.shape.retry[nodeOf(run, step).Name]
+}
+
+func nodeOf(run *snapshot.Run, step int32) *workflow.Node {
+	if int(step) >= len(run.Graph.Nodes) {
+		return run.Graph.OnFailure
+	}
+	return &run.Graph.Nodes[step]
+}
+
+func (o *oracle) becameReady(run *snapshot.Run, b *runBook, a *account, e *lifecycle.Event) {
+	if a.last == lifecycle.EventRetrying {
+		o.seed.saw(SawRetried)
+		return
+	}
+	for _, parent := range nodeOf(run, e.Step).Parents {
+		if int(parent) < len(b.tasks) && o.book.gone[b.tasks[parent].pod] {
+			o.seed.saw(SawCrossedCrash)
+		}
+	}
+}
+
+func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
+	s := o.seed
+	if e.Attempt != a.attempts+1 {
+		s.world.Fail("I10", "%s step %d starts attempt %d after %d failures", s.nameOf(run.ID), e.Step, e.Attempt, a.attempts)
+	}
+	a.pod = e.Pod
+	if o.book.dead[e.Pod] {
+		s.world.Fail("I4", "%s step %d was granted to pod %d, which was declared dead", s.nameOf(run.ID), e.Step, e.Pod)
+	}
+	if a.losses > 0 {
+		s.saw(SawSuspect)
+	}
+	if o.book.call == "record_transitions" && !s.healed {
+		s.saw(SawInline)
+	}
+	if o.handler(run, e.Step) {
+		s.saw(SawHandler)
+	}
+}
+
+// signed judges who completed a task: the output says which attempt returned
+// it, and that must be the one that held the task.
+func (o *oracle) signed(run *snapshot.Run, e *lifecycle.Event) {
+	if output := run.Tasks[e.Step].Output; !bytes.HasSuffix(output, signature(e.N-1)) {
+		o.seed.world.Fail("I4", "%s step %d was completed under epoch %d by another attempt: %s", o.seed.nameOf(run.ID), e.Step, e.N-1, output)
+	}
+}
+
+// sign makes an output say which attempt returned it.
+func sign(output []byte, attempt string) []byte {
+	epoch := attempt[strings.LastIndexByte(attempt, '/')+1:]
+	return append(bytes.TrimSuffix(output, []byte(`"`)), " "+epoch+`"`...)
+}
+
+func signature(epoch int64) []byte { return fmt.Appendf(nil, ` %d"`, epoch) }
+
+// takenBack judges a task that was lost or handed back.
+func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
+	s := o.seed
+	if e.Kind == lifecycle.EventReleased {
+		return
+	}
+	if a.losses++; a.losses >= maxLost {
+		s.world.Fail("I12", "%s step %d was lost %d times and is tried again", s.nameOf(run.ID), e.Step, a.losses)
+	}
+	if o.book.call == "expire_pods" {
+		return
+	}
+	panics, calls := s.excuses()
+	if !panics {
+		s.saw(SawUnheld)
+		if !calls {
+			s.world.Fail("I13", "%s step %d was reported lost by its own pod, and nothing had happened to it", s.nameOf(run.ID), e.Step)
+		}
+	}
+}
+
+// excuses reports whether actors have failed, and whether calls of the database
+// were late or took too long, which is why a pod may lose a task that it held.
+func (s *seed) excuses() (panics, calls bool) {
+	for _, f := range s.world.Happened() {
+		switch f.Class { //nolint:exhaustive // the others are no excuse
+		case sim.ActorPanic:
+			panics = true
+		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.PodPause, sim.PodSlow:
+			calls = true
+		}
+	}
+	return panics, calls
+}
+
+func (o *oracle) failed(a *account, e *lifecycle.Event) {
+	switch {
+	case e.Class == "lost":
+		a.losses++
+		o.seed.saw(SawPoison)
+	case e.By == "schedule_to_start":
+		o.seed.saw(SawQueueTimeout)
+	}
+}
+
+func (o *oracle) canceled(a *account, e *lifecycle.Event) {
+	switch {
+	case e.By == "cancel_grace":
+		o.seed.saw(SawCancelFenced)
+	case e.By == "fail_fast":
+		o.seed.saw(SawFailFast)
+	case e.By == "cancel" && a.last == lifecycle.EventRetrying:
+		o.seed.saw(SawCancelBackoff)
+	case e.By == "cancel" && a.last == lifecycle.EventSleeping:
+		o.seed.saw(SawCancelSleep)
+	}
+}
+
+// account compares the counters of a run's tasks with what was booked.
+func (o *oracle) account(run *snapshot.Run) {
+	s, b := o.seed, o.book.runs[run.ID]
+	if b == nil {
+		return
+	}
+	running := 0
+	for i := range min(len(b.tasks), len(run.Tasks)) {
+		t, a := &run.Tasks[i], &b.tasks[i]
+		if t.State == lifecycle.Running {
+			running++
+		}
+		if t.Attempt != a.attempts {
+			s.world.Fail("I10", "%s step %d counts %d failed attempts; its events show %d", s.nameOf(run.ID), i, t.Attempt, a.attempts)
+		}
+		if !t.State.Terminal() && t.Lost != a.losses {
+			s.world.Fail("I10", "%s step %d counts %d losses; its events show %d", s.nameOf(run.ID), i, t.Lost, a.losses)
+		}
+	}
+	o.book.running[run.Tenant] += running - b.running
+	b.running = running
+}
+
+// balance judges what holds between runs once a transaction is booked.
+func (o *oracle) balance() {
+	limit := o.seed.setting.limit
+	if limit == 0 {
+		return
+	}
+	for tenant, running := range o.book.running {
+		switch {
+		case running > limit:
+			o.seed.world.Fail("I9", "%s runs %d tasks; its limit is %d", tenant, running, limit)
+		case running == limit:
+			o.seed.saw(SawTenantLimit)
+		}
+	}
+}

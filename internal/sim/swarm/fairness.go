@@ -1,0 +1,74 @@
+package swarm
+
+import (
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// fairness counts for each tenant with ready tasks what others are given
+// before it (I9).
+type fairness struct {
+	queues map[string]*line
+	most   int // that any tenant was passed over by one other
+}
+
+// line is one queue.
+type line struct {
+	tenants map[string]*waits
+}
+
+// waits is one tenant in a queue.
+type waits struct {
+	ready  map[workflow.TaskID]bool
+	passed map[string]int // dispatches of others since its own last, or since it had nothing ready
+}
+
+func newFairness() *fairness { return &fairness{queues: map[string]*line{}} }
+
+// enter books one event of a task.
+func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
+	node := nodeOf(run, e.Step)
+	name := node.Queue
+	if name == "" {
+		name = actors.DefaultQueue // the load names none for whole runs
+	}
+	q := f.queues[name]
+	if q == nil {
+		q = &line{tenants: map[string]*waits{}}
+		f.queues[name] = q
+	}
+	w := q.tenants[run.Tenant]
+	if w == nil {
+		w = &waits{ready: map[workflow.TaskID]bool{}, passed: map[string]int{}}
+		q.tenants[run.Tenant] = w
+	}
+	task := workflow.TaskID{Run: run.ID, Step: e.Step}
+	switch {
+	case e.Kind.Next() == lifecycle.Queued:
+		if len(w.ready) == 0 {
+			clear(w.passed)
+		}
+		w.ready[task] = true
+	case e.Kind == lifecycle.EventStarted:
+		delete(w.ready, task)
+		clear(w.passed)
+		f.pass(o, q, run.Tenant)
+	default:
+		delete(w.ready, task)
+	}
+}
+
+// pass counts a dispatch of a tenant for all others that wait.
+func (f *fairness) pass(o *oracle, q *line, tenant string) {
+	s := o.seed
+	for name, w := range q.tenants {
+		if name == tenant || len(w.ready) == 0 {
+			continue
+		}
+		w.passed[tenant]++
+		f.most = max(f.most, w.passed[tenant])
+		_ = s
+	}
+}

@@ -1,0 +1,130 @@
+package swarm
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/internal/sim"
+)
+
+// Sight is something that a batch of seeds must have seen at least once: a
+// batch in which no lease was ever lost says nothing about lost leases.
+type Sight string
+
+// What a batch must have seen.
+const (
+	SawLeaseLost       Sight = "a lease was lost while a task was running"
+	SawHandedBack      Sight = "a task was handed back"
+	SawCanceled        Sight = "a run was canceled"
+	SawFailed          Sight = "a task failed"
+	SawTimedOut        Sight = "a task timed out"
+	SawSkipped         Sight = "a task was skipped"
+	SawRetried         Sight = "a task backed off and was tried again"
+	SawExecutedAgain   Sight = "a task was executed again"
+	SawEffectRepeated  Sight = "an effect was repeated under its key"
+	SawRestart         Sight = "a pod started again"
+	SawStop            Sight = "a pod was stopped in good order"
+	SawStopOverrun     Sight = "a stop took too long and was killed"
+	SawDeploy          Sight = "a new version was deployed"
+	SawDeaf            Sight = "a function was deaf to its context"
+	SawLateOutput      Sight = "an output came after its context had ended"
+	SawDeclaredDead    Sight = "a pod that lived was declared dead"
+	SawDeadActs        Sight = "a pod declared dead tried to write"
+	SawTwoLeaders      Sight = "a deposed leader tried to act"
+	SawPoison          Sight = "a task was taken for a poison pill"
+	SawSuspect         Sight = "a task with losses was claimed"
+	SawInline          Sight = "a child was granted at once, among faults"
+	SawCrossedCrash    Sight = "a child became ready after the pod of its parent had gone"
+	SawParked          Sight = "tasks were parked"
+	SawUnparked        Sight = "parked tasks were put back"
+	SawCancelBackoff   Sight = "a cancel met a backoff"
+	SawCancelSleep     Sight = "a cancel met a sleep"
+	SawCancelFenced    Sight = "a cancel's grace ended for a running task"
+	SawCancelTooLate   Sight = "a cancel came after the end"
+	SawHandler         Sight = "a failure handler ran"
+	SawFailFast        Sight = "a failure stopped what waited beside it"
+	SawQueueTimeout    Sight = "a task waited in the queue for too long"
+	SawDoubled         Sight = "a trigger was answered twice, with the same run"
+	SawDelayedStart    Sight = "a run started later, at its time"
+	SawSubmitted       Sight = "a run of the embedder's transaction was started"
+	SawInTx            Sight = "a step was recorded in its own transaction"
+	SawTenantLimit     Sight = "a tenant was at its limit"
+	SawUnheld          Sight = "a task was found that its pod did not know of"
+	SawAmbiguousRecord Sight = "nobody heard that a batch was recorded"
+	SawAmbiguousClaim  Sight = "nobody heard what was claimed"
+	SawAmbiguousIntake Sight = "nobody heard that a trigger was stored"
+	SawLateRecord      Sight = "a batch was recorded after its pod had given up"
+	SawLateClaim       Sight = "tasks were claimed after their pod had given up"
+	SawRecordConflict  Sight = "a batch was rolled back"
+)
+
+// Sights lists what a batch must have seen.
+func Sights() []Sight {
+	return []Sight{
+		SawLeaseLost, SawHandedBack, SawCanceled, SawFailed, SawTimedOut, SawSkipped, SawRetried, SawExecutedAgain,
+		SawEffectRepeated, SawRestart, SawStop, SawStopOverrun, SawDeploy, SawDeaf, SawLateOutput, SawDeclaredDead,
+		SawDeadActs, SawTwoLeaders, SawPoison, SawSuspect, SawInline, SawCrossedCrash, SawParked, SawUnparked,
+		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
+		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
+		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict,
+	}
+}
+
+// SometimesAfter is how many seeds, with all faults, must be enough to see
+// everything.
+const SometimesAfter = 2000
+
+// sightsOfFaults notes what faults by themselves are worth.
+func (s *seed) sightsOfFaults() {
+	for _, f := range s.world.Happened() {
+		_, call, _ := strings.Cut(f.Place, " ")
+		if sight, ok := sightOf(f.Class, call); ok {
+			s.saw(sight)
+		}
+	}
+}
+
+func sightOf(class sim.Class, call string) (Sight, bool) {
+	switch {
+	case class == sim.StopOverrun:
+		return SawStopOverrun, true
+	case class == sim.StoreAnswer && call == "record_transitions":
+		return SawAmbiguousRecord, true
+	case class == sim.StoreAnswer && call == "claim_tasks":
+		return SawAmbiguousClaim, true
+	case class == sim.StoreAnswer && call == "trigger_runs":
+		return SawAmbiguousIntake, true
+	case class == sim.StoreLate && call == "record_transitions":
+		return SawLateRecord, true
+	case class == sim.StoreLate && call == "claim_tasks":
+		return SawLateClaim, true
+	case class == sim.StoreConflict && call == "record_transitions":
+		return SawRecordConflict, true
+	}
+	return "", false
+}
+
+// Unmet lists what the batch has not seen: sights, and classes of faults that
+// were to happen and did not.
+func (b *Batch) Unmet() []string {
+	var unmet []string
+	for _, sight := range Sights() {
+		if b.Saw[sight] == 0 {
+			unmet = append(unmet, string(sight))
+		}
+	}
+	for _, class := range b.plan.Options.Classes {
+		if b.Happened[class] == 0 {
+			unmet = append(unmet, "a fault of the class "+string(class))
+		}
+	}
+	return unmet
+}
+
+// Rarest lists what was seen, the rarest first, with the number of seeds.
+func (b *Batch) Rarest() []Sight {
+	list := Sights()
+	slices.SortStableFunc(list, func(x, y Sight) int { return cmp.Compare(b.Saw[x], b.Saw[y]) })
+	return list
+}
