@@ -33,13 +33,6 @@ func runOf(b []byte) workflow.RunID {
 	return workflow.RunID(b)
 }
 
-func claimOf(b []byte) persistence.ClaimID {
-	if len(b) != len(persistence.ClaimID{}) {
-		return persistence.ClaimID{}
-	}
-	return persistence.ClaimID(b)
-}
-
 // nanos is an instant in a message; 0 for none. One that nanoseconds cannot
 // count to, before 1678 or after 2262, is the nearest that they can.
 func nanos(t time.Time) int64 {
@@ -89,8 +82,8 @@ func startTasks(grants []persistence.Grant, queue func(handler int32) string) []
 	for i := range grants {
 		g := &grants[i]
 		tasks[i] = &messages.StartTask{
-			Task:  taskKey{task: g.Task, epoch: g.Epoch}.message(),
-			Claim: g.Claim[:], Handler: g.Handler, Attempt: g.Attempt, Lost: g.Lost,
+			Task:    taskKey{task: g.Task, epoch: g.Epoch}.message(),
+			Handler: g.Handler, Attempt: g.Attempt, Lost: g.Lost,
 			Workflow: g.Workflow, StepName: g.Step, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
 			Input: g.Input, LargeInput: g.LargeInput,
 			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress,

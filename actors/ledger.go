@@ -1,9 +1,6 @@
 package actors
 
-import (
-	"github.com/troupe-dev/troupe/messages"
-	"github.com/troupe-dev/troupe/persistence"
-)
+import "github.com/troupe-dev/troupe/messages"
 
 // ledger is who uses which slot for what. It is the only account of slots: the
 // claimer spends what it was offered, and children granted inline take the
@@ -18,10 +15,8 @@ type ledger struct {
 	names    map[string]*held
 	deaf     map[string]*deafAttempt
 	stuckMax int
-	claims   map[persistence.ClaimID]int // held tasks of each claim
-	finished [][]byte                    // claims that hold nothing any more
-	suspects int                         // held tasks that have losses
-	eased    bool                        // the last of them has ended
+	suspects int  // held tasks that have losses
+	eased    bool // the last of them has ended
 }
 
 // poolSlots is the slots of one pool. free is the truth; offered is how many
@@ -38,7 +33,6 @@ type held struct {
 	key       taskKey
 	name      string
 	pool      string
-	claim     persistence.ClaimID
 	suspect   bool
 	abandoned bool // reported while its function goes on
 	pid       *PID // its run actor; nil: none executes it
@@ -56,7 +50,7 @@ type deafAttempt struct {
 func newLedger(pools []pool, stuckMax int) *ledger {
 	l := &ledger{
 		index: map[taskKey]*held{}, names: map[string]*held{}, deaf: map[string]*deafAttempt{},
-		claims: map[persistence.ClaimID]int{}, stuckMax: stuckMax,
+		stuckMax: stuckMax,
 	}
 	for _, p := range pools {
 		l.pools = append(l.pools, &poolSlots{name: p.name, free: p.slots})
@@ -92,12 +86,11 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 		return nil
 	}
 	h := &held{
-		key: key, name: taskName(key), pool: pool, claim: claimOf(task.GetClaim()),
+		key: key, name: taskName(key), pool: pool,
 		suspect: task.GetLost() > 0, at: len(l.held),
 	}
 	l.held = append(l.held, h)
 	l.index[key], l.names[h.name] = h, h
-	l.claims[h.claim]++
 	l.pool(pool).free--
 	if h.suspect {
 		l.suspects++
@@ -118,10 +111,6 @@ func (l *ledger) drop(h *held, returned bool) {
 	l.held = l.held[:last]
 	delete(l.index, h.key)
 	delete(l.names, h.name)
-	if l.claims[h.claim]--; l.claims[h.claim] == 0 {
-		delete(l.claims, h.claim)
-		l.finished = append(l.finished, h.claim[:])
-	}
 	if h.suspect {
 		l.suspects--
 		l.eased = l.suspects == 0
@@ -217,10 +206,9 @@ func (l *ledger) progress(key taskKey, progress []byte) {
 	}
 }
 
-// list says what is held. Progress and finished claims are handed over once.
+// list says what is held. Progress is handed over once.
 func (l *ledger) list() *messages.HeldListed {
-	listed := &messages.HeldListed{Finished: l.finished}
-	l.finished = nil
+	listed := &messages.HeldListed{}
 	for _, h := range l.held {
 		listed.Tasks = append(listed.Tasks, &messages.HeldTask{Task: h.key.message(), Progress: h.progress})
 		h.progress = nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -29,7 +28,6 @@ type pulse struct {
 	heir     *pulseHeir
 	sent     time.Time          // of the renewal under way
 	number   int64              // 0: none
-	asked    int                // finished claims that the renewal under way names
 	progress map[taskKey][]byte // of held tasks, not stored yet
 	storing  map[taskKey][]byte // the same, in the renewal under way
 	suspects map[taskKey]bool   // unheld in the last renewal
@@ -41,9 +39,8 @@ type pulse struct {
 
 // pulseHeir is what the next incarnation of pulse goes on with.
 type pulseHeir struct {
-	renewed  time.Time // when the last renewal that succeeded was sent
-	state    lifecycle.LeaseState
-	finished []persistence.ClaimID // claims to be removed
+	renewed time.Time // when the last renewal that succeeded was sent
+	state   lifecycle.LeaseState
 }
 
 // pulseDue is the timer of renewals; leaseCheck judges the lease.
@@ -124,9 +121,6 @@ func (a *pulse) onCheckCancels() {
 
 // onHeldListed sends the renewal.
 func (a *pulse) onHeldListed(m *messages.HeldListed) {
-	for _, claim := range m.GetFinished() {
-		a.heir.finished = append(a.heir.finished, claimOf(claim))
-	}
 	progress := map[taskKey][]byte{}
 	for _, h := range m.GetTasks() {
 		key := keyOf(h.GetTask())
@@ -140,10 +134,7 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	if a.number != 0 {
 		return
 	}
-	renewal := persistence.Renewal{
-		Pod: a.pod, TTL: a.rt.config.LeaseTTL, Finished: slices.Clone(a.heir.finished), Held: a.held(m.GetTasks()),
-	}
-	a.asked = len(renewal.Finished)
+	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks())}
 	a.sent = a.rt.now()
 	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
@@ -195,7 +186,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	a.rt.meter.add(MetricRenewals, 1, "renewed")
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.rt.edge.here(a.rt.now())
-	a.heir.renewed, a.heir.finished = a.sent, slices.Delete(a.heir.finished, 0, a.asked)
+	a.heir.renewed = a.sent
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
 	count := &messages.PodsCounted{Pods: int32(m.value.Pods)}

@@ -64,7 +64,6 @@ func (*ListHeld) Descriptor() ([]byte, []int) {
 type HeldListed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*HeldTask            `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Finished      [][]byte               `protobuf:"bytes,2,rep,name=finished,proto3" json:"finished,omitempty"` // claims of which no task is held any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,13 +101,6 @@ func (*HeldListed) Descriptor() ([]byte, []int) {
 func (x *HeldListed) GetTasks() []*HeldTask {
 	if x != nil {
 		return x.Tasks
-	}
-	return nil
-}
-
-func (x *HeldListed) GetFinished() [][]byte {
-	if x != nil {
-		return x.Finished
 	}
 	return nil
 }
@@ -435,11 +427,10 @@ const file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc = "" +
 	"\n" +
 	"1github.com/troupe-dev/troupe/messages/lease.proto\x12\x12troupe.messages.v1\x1a0github.com/troupe-dev/troupe/messages/work.proto\"\n" +
 	"\n" +
-	"\bListHeld\"\\\n" +
+	"\bListHeld\"P\n" +
 	"\n" +
 	"HeldListed\x122\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1c.troupe.messages.v1.HeldTaskR\x05tasks\x12\x1a\n" +
-	"\bfinished\x18\x02 \x03(\fR\bfinished\"T\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1c.troupe.messages.v1.HeldTaskR\x05tasksJ\x04\b\x02\x10\x03R\bfinished\"T\n" +
 	"\bHeldTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x1a\n" +
 	"\bprogress\x18\x02 \x01(\fR\bprogress\"X\n" +

@@ -470,7 +470,6 @@ func (x *StartTasks) GetTasks() []*StartTask {
 type StartTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Claim         []byte                 `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
 	Handler       int32                  `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"`
 	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"` // counted from 1
 	Lost          int32                  `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
@@ -526,13 +525,6 @@ func (*StartTask) Descriptor() ([]byte, []int) {
 func (x *StartTask) GetTask() *Task {
 	if x != nil {
 		return x.Task
-	}
-	return nil
-}
-
-func (x *StartTask) GetClaim() []byte {
-	if x != nil {
-		return x.Claim
 	}
 	return nil
 }
@@ -1186,10 +1178,9 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xee\x05\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xe5\x05\n" +
 	"\tStartTask\x12,\n" +
-	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x14\n" +
-	"\x05claim\x18\x02 \x01(\fR\x05claim\x12\x18\n" +
+	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04lost\x18\x05 \x01(\x05R\x04lost\x12\x1a\n" +
@@ -1213,7 +1204,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x05queue\x18\x14 \x01(\tR\x05queue\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc2\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x05claim\"\xc2\x01\n" +
 	"\vStepOutcome\x12\x1b\n" +
 	"\tstep_name\x18\x01 \x01(\tR\bstepName\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x16\n" +

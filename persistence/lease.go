@@ -26,10 +26,9 @@ type Held struct {
 
 // Renewal asks to renew a pod's lease.
 type Renewal struct {
-	Pod      int64
-	TTL      time.Duration
-	Held     []Held
-	Finished []ClaimID // claims of which no task is held any more
+	Pod  int64
+	TTL  time.Duration
+	Held []Held
 }
 
 // Renewed answers a renewal.
@@ -48,9 +47,10 @@ type Lease interface {
 	// start of any pod ever gets.
 	JoinPod(ctx context.Context, pod PodInfo) (id int64, now time.Time, err error)
 
-	// RenewPod extends the lease to now + TTL, stores progress, removes
-	// finished claims and compares what the pod holds with the tables. A pod
-	// that is late but not marked dead goes on; a dead one gets ErrPodDead.
+	// RenewPod extends the lease to now + TTL, stores progress, forgets the
+	// pod's claims of which it holds no task by the tables, and compares what
+	// the pod holds with the tables. A pod that is late but not marked dead
+	// goes on; a dead one gets ErrPodDead.
 	RenewPod(ctx context.Context, renewal Renewal) (Renewed, error)
 
 	// LeavePod removes the pod's row. What it still holds is handed back

@@ -14,7 +14,7 @@ create table {schema}.pods (
 	handlers   integer[] not null
 ) with (fillfactor = 50);
 
--- What one call granted. A row goes when its pod says that none of it is held.
+-- What one call granted. A row goes when its pod renews and none of it is held.
 create table {schema}.claims (
 	pod    bigint not null,
 	claim  uuid not null,

@@ -125,7 +125,6 @@ func bugs() map[string]planted {
 		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},
 		"any tenant may cancel":            {cancel: func(c *persistence.Cancel) { c.Tenant = "" }},
 		"heartbeats are dropped":           {renewal: func(r *persistence.Renewal) { r.Held = nil }},
-		"claims are never finished":        {renewal: func(r *persistence.Renewal) { r.Finished = nil }},
 		"labels are not looked at":         {filter: func(f *persistence.RunFilter) { f.Labels = nil }},
 		"pages overlap":                    {filter: func(f *persistence.RunFilter) { f.Before = [16]byte{} }},
 		"one loss more is allowed":         {maxLost: 1},

@@ -129,7 +129,7 @@ func BenchmarkDiamond(b *testing.B) {
 				record.Transitions = append(record.Transitions, persistence.Transition{Task: g.Task, Epoch: g.Epoch, Report: 1})
 			}
 			_, _ = store.RecordTransitions(ctx, record)
-			_, _ = store.RenewPod(ctx, persistence.Renewal{Pod: pod, TTL: 1 << 60, Finished: []persistence.ClaimID{id}})
+			_, _ = store.RenewPod(ctx, persistence.Renewal{Pod: pod, TTL: 1 << 60})
 		}
 	}
 }

@@ -57,23 +57,20 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 			out.Unheld = append(out.Unheld, persistence.Held{Task: c.task, Epoch: c.epoch})
 		}
 	}
-	s.finish(p, renewal.Finished)
+	s.forgetIdle(p)
 	return out, nil
 }
 
-// finish removes claims of a pod. One of which it still holds a task by the
-// tables stays: the task would be found by nobody.
-func (s *Store) finish(p *pod, claims []persistence.ClaimID) {
-	if len(claims) == 0 {
-		return
-	}
-	for _, id := range claims {
-		if k := (claimKey{p.id, id}); len(s.held(k)) == 0 {
+// forgetIdle removes the claims of a pod of which it holds no task. One of
+// which it holds any stays: the task would be found by nobody.
+func (s *Store) forgetIdle(p *pod) {
+	p.claims = slices.DeleteFunc(p.claims, func(id persistence.ClaimID) bool {
+		k := claimKey{p.id, id}
+		held := slices.ContainsFunc(s.claims[k].tasks, func(c claimed) bool { return s.holds(p.id, c) })
+		if !held {
 			delete(s.claims, k)
 		}
-	}
-	p.claims = slices.DeleteFunc(p.claims, func(id persistence.ClaimID) bool {
-		return s.claims[claimKey{p.id, id}] == nil
+		return !held
 	})
 }
 

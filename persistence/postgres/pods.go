@@ -35,13 +35,9 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 		ids, steps, epochs = append(ids, h.Task.Run), append(steps, h.Task.Step), append(epochs, h.Epoch)
 		progress = append(progress, h.Progress)
 	}
-	finished := uuids{}
-	for _, claim := range renewal.Finished {
-		finished = append(finished, workflow.RunID(claim))
-	}
 	text, args := s.statements.bind("renew_pod", named{
 		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": orEmpty(ids), "steps": steps, "epochs": epochs,
-		"progress": progress, "finished": finished,
+		"progress": progress,
 	})
 	var out persistence.Renewed
 	err := retry(ctx, func(ctx context.Context) error {

@@ -32,7 +32,7 @@ func grantRules() []rule {
 		{"grants/same_claim_again", "the same claim id again returns the same grants and claims nothing more", grantAgain},
 		{"grants/same_claim_later", "a repeated claim returns what is still held", grantLater},
 		{"grants/claim_of_another_pod", "a claim id means nothing for another pod", grantOtherPod},
-		{"grants/finished", "a claim that the pod finished is forgotten", grantFinished},
+		{"grants/finished", "a renewal forgets claims of which nothing is held, and no others", grantFinished},
 	}
 }
 
@@ -254,14 +254,26 @@ func grantOtherPod(w *world) {
 
 func grantFinished(w *world) {
 	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 2)...)
-	p := w.pod()
-	request := p.request(1)
-	p.complete(p.ask(request).Grants...)
-	require.Len(w.t, w.snapshot().Claims, 1)
-	_, err := w.store.RenewPod(w.ctx, persistence.Renewal{
-		Pod: p.id, TTL: leaseTTL, Finished: []persistence.ClaimID{request.Claim},
-	})
+	w.trigger(w.drafts(g, tenantA, 4)...)
+	p, q := w.pod(), w.pod()
+	done := p.ask(p.request(1)).Grants
+	half := p.ask(p.request(2)).Grants
+	other := q.ask(q.request(1)).Grants
+	p.complete(done...)
+	p.complete(half[0])
+	q.complete(other...)
+	require.Len(w.t, w.snapshot().Claims, 4)
+	out, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
 	require.NoError(w.t, err)
-	require.Empty(w.t, w.snapshot().Claims)
+	require.Equal(w.t, []persistence.Held{{Task: half[1].Task, Epoch: half[1].Epoch}}, out.Unheld)
+	for _, claim := range w.snapshot().Claims {
+		require.NotEqual(w.t, done[0].Claim, claim.ID)
+	}
+	require.Len(w.t, w.snapshot().Claims, 3) // two of them are of one claim
+	p.complete(half[1])
+	_, err = w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
+	require.NoError(w.t, err)
+	claims := w.snapshot().Claims
+	require.Len(w.t, claims, 1)
+	require.Equal(w.t, q.id, claims[0].Pod)
 }

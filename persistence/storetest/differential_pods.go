@@ -7,7 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // anyPod returns the ordinal of a pod, mostly one that the stores know.
@@ -123,7 +122,6 @@ func (w *differ) renewPod(pod int64) {
 		}
 		renewal.Held = append(renewal.Held, one)
 	}
-	renewal.Finished = w.finished(pod)
 	out := both(w, fmt.Sprintf("renew pod %d: %+v", pod, renewal), func(s *side) (persistence.Renewed, error) {
 		own := renewal
 		own.Pod = s.pod(int(pod) - 1)
@@ -149,28 +147,6 @@ func (w *differ) renewPod(pod int64) {
 	for range out.Value.Canceling {
 		w.saw("cancel seen by a pod")
 	}
-}
-
-// finished returns claims of a pod of which it holds no task any more.
-func (w *differ) finished(pod int64) []persistence.ClaimID {
-	epochs := map[workflow.TaskID]int64{}
-	for _, h := range w.holds(pod) {
-		epochs[h.id()] = h.task.Epoch
-	}
-	open := map[persistence.ClaimID]bool{}
-	var all, list []persistence.ClaimID
-	for _, c := range w.state.Claims {
-		if c.Pod == pod {
-			open[c.ID] = open[c.ID] || epochs[c.Task] == c.Epoch
-			all = append(all, c.ID)
-		}
-	}
-	for _, id := range slices.Compact(all) {
-		if !open[id] && w.chance(2) {
-			list = append(list, id)
-		}
-	}
-	return list
 }
 
 func sortedTasks(list []persistence.Held) []persistence.Held {

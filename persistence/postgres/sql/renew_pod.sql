@@ -2,7 +2,13 @@
 -- the tables and forgets claims of which nothing is held. No row: dead.
 -- Caller: the pulse; one statement, so that an idle pod costs one. Locks pods
 -- (no key update, which does not wait for the key share of records) and the
--- pod's own claims. Index: the primary keys, probed per task.
+-- claims that it forgets (skip locked). Index: the primary keys, probed per
+-- task.
+--
+-- What was granted under an epoch and is not held is never held again. But a
+-- record that is sent again may add tasks to its claim meanwhile, of which this
+-- statement's snapshot knows nothing: only a claim is forgotten that is as long
+-- as it was.
 with clock as materialized (select clock_timestamp() as now),
 pod as (
 	update {schema}.pods p
@@ -37,10 +43,19 @@ kept as (
 	order by 1, 2, h.ord desc
 	on conflict (run_id, step) do update set progress = excluded.progress
 ),
-finished as (
-	delete from {schema}.claims c
-	where c.pod = @pod and c.claim = any(@finished::uuid[]) and not exists (select from own o where o.claim = c.claim)
-		and exists (select from pod)
+idle as materialized (
+	select c.claim, cardinality(c.epochs) as length
+	from {schema}.claims c
+	where c.pod = @pod and not exists (select from own o where o.claim = c.claim) and exists (select from pod)
+),
+ended as materialized (
+	select c.claim
+	from {schema}.claims c, idle i
+	where c.pod = @pod and c.claim = i.claim and cardinality(c.epochs) = i.length
+	for update of c skip locked
+),
+forgotten as (
+	delete from {schema}.claims c using ended e where c.pod = @pod and c.claim = e.claim
 )
 select clock.now, pod.expires_at,
 	(select count(*)::int from {schema}.pods p where not p.dead),
