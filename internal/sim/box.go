@@ -90,6 +90,14 @@ func (b *box) wake() {
 	}
 }
 
+// mayPanic is where an actor may fail. The pod's own recovers from its panics
+// by itself, and ends the pod; nothing fails around it.
+func (b *box) mayPanic(at *Spot) {
+	if at != nil && b.id != b.pod.root {
+		at.mayPanic()
+	}
+}
+
 // deliver hands one message to the actor. What an actor panics with goes to
 // its supervisor, as in protoactor's own mailbox; a violation does not.
 func (b *box) deliver() {
@@ -101,9 +109,7 @@ func (b *box) deliver() {
 				return
 			}
 			b.world.note("panic", b.id, fmt.Sprint(r))
-			if now := b.world.Now(); now.After(b.pod.disturbed) {
-				b.pod.disturbed = now
-			}
+			b.pod.disturb(b.world.Now())
 			b.invoker.EscalateFailure(r, message)
 		}
 		b.wake()
@@ -117,7 +123,7 @@ func (b *box) deliver() {
 		case *actor.ResumeMailbox:
 			b.suspended = false
 		case *actor.Started:
-			b.pod.spots.panicStarted.mayPanic()
+			b.mayPanic(b.pod.spots.panicStarted)
 			b.invoker.InvokeSystemMessage(message)
 		default:
 			b.invoker.InvokeSystemMessage(message)
@@ -126,7 +132,7 @@ func (b *box) deliver() {
 	}
 	message = b.user.pop()
 	b.world.noteDelivery(b, message)
-	b.pod.spots.panicBefore.mayPanic()
+	b.mayPanic(b.pod.spots.panicBefore)
 	b.invoker.InvokeUserMessage(message)
-	b.pod.spots.panicAfter.mayPanic()
+	b.mayPanic(b.pod.spots.panicAfter)
 }

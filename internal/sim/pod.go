@@ -134,6 +134,12 @@ func (p *Pod) Start(ctx context.Context, options actors.Options) (*actors.Pod, e
 // Alive reports whether the pod has neither crashed nor stopped.
 func (p *Pod) Alive() bool { return !p.dead }
 
+func (p *Pod) disturb(until time.Time) {
+	if until.After(p.disturbed) {
+		p.disturbed = until
+	}
+}
+
 // Disturbed is when the pod was paused, slow, or had an actor that failed, for
 // the last time.
 func (p *Pod) Disturbed() time.Time { return p.disturbed }
@@ -187,7 +193,7 @@ func (p *Pod) Pause(d time.Duration) {
 		return
 	}
 	p.world.note("pause", p.Name, d.String())
-	p.disturbed = until
+	p.disturb(until)
 	p.pausedUntil = until
 	p.world.After(d, p.wakeAll)
 }
@@ -195,7 +201,7 @@ func (p *Pod) Pause(d time.Duration) {
 // Slow makes every message of the pod take a while, for a while.
 func (p *Pod) Slow(each, until time.Duration) {
 	p.slow, p.slowUntil = each, p.world.Now().Add(until)
-	p.disturbed = p.slowUntil
+	p.disturb(p.slowUntil)
 }
 
 func (p *Pod) wakeAll() {
