@@ -35,6 +35,7 @@ type held struct {
 	pool      string
 	suspect   bool
 	abandoned bool // reported while its function goes on
+	slotless  bool // it never took a slot
 	pid       *PID // its run actor; nil: none executes it
 	report    *messages.ReportOutcome
 	progress  []byte
@@ -98,6 +99,19 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 	return h
 }
 
+// adopt enters a task that is this pod's and was never handed over, or returns
+// nil if it was.
+func (l *ledger) adopt(task *messages.Task) *held {
+	key := keyOf(task)
+	if l.index[key] != nil {
+		return nil
+	}
+	h := &held{key: key, name: taskName(key), slotless: true, at: len(l.held)}
+	l.held = append(l.held, h)
+	l.index[key], l.names[h.name] = h, h
+	return h
+}
+
 func (l *ledger) find(key taskKey) *held { return l.index[key] }
 
 func (l *ledger) named(name string) *held { return l.names[name] }
@@ -114,6 +128,9 @@ func (l *ledger) drop(h *held, returned bool) {
 	if h.suspect {
 		l.suspects--
 		l.eased = l.suspects == 0
+	}
+	if h.slotless {
+		return
 	}
 	if returned {
 		l.pool(h.pool).free++

@@ -18,7 +18,7 @@ import (
 // unheld once.
 // Parent: pod.
 // Accepts: HeldListed, CheckCancels.
-// Sends: ListHeld, TasksLost, RunsCanceling, ReportOutcome, PodsCounted,
+// Sends: ListHeld, TasksLost, TasksUnheld, RunsCanceling, PodsCounted,
 // LeaseFenced, LeaseRestored, PodDied.
 // On failure: restart with backoff; it begins with a renewal.
 type pulse struct {
@@ -211,17 +211,19 @@ func (a *pulse) compare(renewed *persistence.Renewed) {
 		}
 		a.rt.send(a.rt.team.runs, canceling)
 	}
-	suspects := map[taskKey]bool{}
+	suspects, unheld := map[taskKey]bool{}, &messages.TasksUnheld{}
 	for _, h := range renewed.Unheld {
 		key := taskKey{task: h.Task, epoch: h.Epoch}
 		if !a.suspects[key] { // it may be on its way to a run actor
 			suspects[key] = true
 			continue
 		}
-		a.rt.meter.add(MetricLosses, 1)
-		a.rt.send(a.rt.team.journal, &messages.ReportOutcome{Task: key.message(), Kind: messages.OutcomeKind_OUTCOME_KIND_LOST})
+		unheld.Tasks = append(unheld.Tasks, key.message())
 	}
 	a.suspects = suspects
+	if len(unheld.GetTasks()) > 0 {
+		a.rt.send(a.rt.team.runs, unheld)
+	}
 }
 
 // judge decides how the lease stands now.

@@ -13,7 +13,7 @@ import (
 // Owns: the ledger of slots, held tasks and claims; the run actors.
 // Parent: pod.
 // Accepts: OfferSlots, StartTasks, OutcomesAnswered, AttemptAbandoned,
-// ProgressMade, RepeatOutcomes, ListHeld, TasksLost, RunsCanceling,
+// ProgressMade, RepeatOutcomes, ListHeld, TasksLost, TasksUnheld, RunsCanceling,
 // LeaseFenced, LeaseRestored, DrainRuns, EndAttempts.
 // Sends: SlotsOffered, SlotsFreed, OutcomeAnswered, EndAttempts,
 // RepeatOutcomes, ReportOutcome, HeldListed, RunsDrained.
@@ -70,6 +70,8 @@ func (a *runs) Receive(ctx actorContext) {
 		a.rt.send(a.rt.team.pulse, a.heir.ledger.list())
 	case *messages.TasksLost:
 		a.onTasksLost(msg)
+	case *messages.TasksUnheld:
+		a.onTasksUnheld(msg)
 	case *messages.RunsCanceling:
 		a.onRunsCanceling(msg)
 	case *messages.LeaseFenced:
@@ -175,6 +177,17 @@ func (a *runs) onTasksLost(m *messages.TasksLost) {
 		a.heir.ledger.drop(h, h.pid == nil)
 	}
 	a.settle()
+}
+
+// onTasksUnheld hands back what was granted and has not arrived. Until that is
+// recorded it counts as held: should it arrive after all, from an answer of the
+// database that was long under way, it must not be executed.
+func (a *runs) onTasksUnheld(m *messages.TasksUnheld) {
+	for _, task := range m.GetTasks() {
+		if h := a.heir.ledger.adopt(task); h != nil {
+			a.handBack(h)
+		}
+	}
 }
 
 func (a *runs) onRunsCanceling(m *messages.RunsCanceling) {

@@ -256,6 +256,52 @@ func (x *TasksLost) GetTasks() []*Task {
 	return nil
 }
 
+// TasksUnheld names tasks that are this pod's by the table and that nobody here
+// knew of at two renewals.
+type TasksUnheld struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tasks         []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TasksUnheld) Reset() {
+	*x = TasksUnheld{}
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TasksUnheld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TasksUnheld) ProtoMessage() {}
+
+func (x *TasksUnheld) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TasksUnheld.ProtoReflect.Descriptor instead.
+func (*TasksUnheld) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TasksUnheld) GetTasks() []*Task {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
 // LeaseFenced says that the lease may have run out: end all attempts, claim
 // and record nothing.
 type LeaseFenced struct {
@@ -266,7 +312,7 @@ type LeaseFenced struct {
 
 func (x *LeaseFenced) Reset() {
 	*x = LeaseFenced{}
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +324,7 @@ func (x *LeaseFenced) String() string {
 func (*LeaseFenced) ProtoMessage() {}
 
 func (x *LeaseFenced) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[5]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +337,7 @@ func (x *LeaseFenced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseFenced.ProtoReflect.Descriptor instead.
 func (*LeaseFenced) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{5}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{6}
 }
 
 // LeaseRestored says that the lease holds. It is repeated, as LeaseFenced is.
@@ -303,7 +349,7 @@ type LeaseRestored struct {
 
 func (x *LeaseRestored) Reset() {
 	*x = LeaseRestored{}
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +361,7 @@ func (x *LeaseRestored) String() string {
 func (*LeaseRestored) ProtoMessage() {}
 
 func (x *LeaseRestored) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +374,7 @@ func (x *LeaseRestored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRestored.ProtoReflect.Descriptor instead.
 func (*LeaseRestored) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{6}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{7}
 }
 
 // PodsCounted says how many pods live.
@@ -341,7 +387,7 @@ type PodsCounted struct {
 
 func (x *PodsCounted) Reset() {
 	*x = PodsCounted{}
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +399,7 @@ func (x *PodsCounted) String() string {
 func (*PodsCounted) ProtoMessage() {}
 
 func (x *PodsCounted) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,7 +412,7 @@ func (x *PodsCounted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodsCounted.ProtoReflect.Descriptor instead.
 func (*PodsCounted) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{7}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PodsCounted) GetPods() int32 {
@@ -386,7 +432,7 @@ type PodDied struct {
 
 func (x *PodDied) Reset() {
 	*x = PodDied{}
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +444,7 @@ func (x *PodDied) String() string {
 func (*PodDied) ProtoMessage() {}
 
 func (x *PodDied) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +457,7 @@ func (x *PodDied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodDied.ProtoReflect.Descriptor instead.
 func (*PodDied) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{8}
+	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PodDied) GetPod() int64 {
@@ -438,6 +484,8 @@ const file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x1a\n" +
 	"\bprogress\x18\x02 \x01(\fR\bprogress\";\n" +
 	"\tTasksLost\x12.\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\"=\n" +
+	"\vTasksUnheld\x12.\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\"\r\n" +
 	"\vLeaseFenced\"\x0f\n" +
 	"\rLeaseRestored\"!\n" +
@@ -458,29 +506,31 @@ func file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP() []byte
 	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescData
 }
 
-var file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_github_com_troupe_dev_troupe_messages_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_github_com_troupe_dev_troupe_messages_lease_proto_goTypes = []any{
 	(*ListHeld)(nil),      // 0: troupe.messages.v1.ListHeld
 	(*HeldListed)(nil),    // 1: troupe.messages.v1.HeldListed
 	(*HeldTask)(nil),      // 2: troupe.messages.v1.HeldTask
 	(*ProgressMade)(nil),  // 3: troupe.messages.v1.ProgressMade
 	(*TasksLost)(nil),     // 4: troupe.messages.v1.TasksLost
-	(*LeaseFenced)(nil),   // 5: troupe.messages.v1.LeaseFenced
-	(*LeaseRestored)(nil), // 6: troupe.messages.v1.LeaseRestored
-	(*PodsCounted)(nil),   // 7: troupe.messages.v1.PodsCounted
-	(*PodDied)(nil),       // 8: troupe.messages.v1.PodDied
-	(*Task)(nil),          // 9: troupe.messages.v1.Task
+	(*TasksUnheld)(nil),   // 5: troupe.messages.v1.TasksUnheld
+	(*LeaseFenced)(nil),   // 6: troupe.messages.v1.LeaseFenced
+	(*LeaseRestored)(nil), // 7: troupe.messages.v1.LeaseRestored
+	(*PodsCounted)(nil),   // 8: troupe.messages.v1.PodsCounted
+	(*PodDied)(nil),       // 9: troupe.messages.v1.PodDied
+	(*Task)(nil),          // 10: troupe.messages.v1.Task
 }
 var file_github_com_troupe_dev_troupe_messages_lease_proto_depIdxs = []int32{
-	2, // 0: troupe.messages.v1.HeldListed.tasks:type_name -> troupe.messages.v1.HeldTask
-	9, // 1: troupe.messages.v1.HeldTask.task:type_name -> troupe.messages.v1.Task
-	9, // 2: troupe.messages.v1.ProgressMade.task:type_name -> troupe.messages.v1.Task
-	9, // 3: troupe.messages.v1.TasksLost.tasks:type_name -> troupe.messages.v1.Task
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2,  // 0: troupe.messages.v1.HeldListed.tasks:type_name -> troupe.messages.v1.HeldTask
+	10, // 1: troupe.messages.v1.HeldTask.task:type_name -> troupe.messages.v1.Task
+	10, // 2: troupe.messages.v1.ProgressMade.task:type_name -> troupe.messages.v1.Task
+	10, // 3: troupe.messages.v1.TasksLost.tasks:type_name -> troupe.messages.v1.Task
+	10, // 4: troupe.messages.v1.TasksUnheld.tasks:type_name -> troupe.messages.v1.Task
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_lease_proto_init() }
@@ -495,7 +545,7 @@ func file_github_com_troupe_dev_troupe_messages_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
