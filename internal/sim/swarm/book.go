@@ -3,6 +3,8 @@ package swarm
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,8 +111,14 @@ func (o *oracle) enterRun(e *lifecycle.Event) {
 
 // policy is how often a step may be tried.
 func (o *oracle) policy(run *snapshot.Run, step int32) workflow.RetryPolicy {
-	order := o.seed.client.orders[o.seed.nameOf(run.ID)]
-	return order.shape.retry[nodeOf(run, step).Name]
+	for _, deployed := range [][]*shape{o.seed.old, o.seed.new} {
+		for _, shape := range deployed {
+			if shape.graph.Hash == run.Graph.Hash {
+				return shape.retry[nodeOf(run, step).Name]
+			}
+		}
+	}
+	return workflow.RetryPolicy{}
 }
 
 func nodeOf(run *snapshot.Run, step int32) *workflow.Node {
@@ -172,31 +180,39 @@ func signature(epoch int64) []byte { return fmt.Appendf(nil, ` %d"`, epoch) }
 func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	s := o.seed
 	if e.Kind == lifecycle.EventReleased {
+		o.handedBack(run, a, e)
 		return
 	}
 	if a.losses++; a.losses >= maxLost {
 		s.world.Fail("I12", "%s step %d was lost %d times and is tried again", s.nameOf(run.ID), e.Step, a.losses)
 	}
-	if o.book.call == "expire_pods" {
+	if panics, _ := s.excuses(); o.book.call != "expire_pods" && !panics {
+		s.world.Fail("I13", "%s step %d was reported lost by its own pod, and nothing had happened to it", s.nameOf(run.ID), e.Step)
+	}
+}
+
+// handedBack judges a task that its pod did not execute for the time in which
+// it finds out that it holds it.
+func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
+	s := o.seed
+	attempt := fmt.Sprintf("%v/%s/%d", run.ID, nodeOf(run, e.Step).Name, e.N-1)
+	if o.book.attempts[attempt] || e.At.Sub(a.at) < s.setting.lease/3 || o.book.call != "record_transitions" {
 		return
 	}
-	panics, calls := s.excuses()
-	if !panics {
-		s.saw(SawUnheld)
-		if !calls {
-			s.world.Fail("I13", "%s step %d was reported lost by its own pod, and nothing had happened to it", s.nameOf(run.ID), e.Step)
-		}
+	s.saw(SawUnheld)
+	if panics, calls := s.excuses(); !panics && !calls {
+		s.world.Fail("I13", "%s step %d was granted to a pod that did not know of it, and nothing had happened", s.nameOf(run.ID), e.Step)
 	}
 }
 
 // excuses reports whether actors have failed, and whether calls of the database
-// were late or took too long, which is why a pod may lose a task that it held.
+// were late or took too long, which is why a pod may not know what it holds.
 func (s *seed) excuses() (panics, calls bool) {
 	for _, f := range s.world.Happened() {
 		switch f.Class { //nolint:exhaustive // the others are no excuse
 		case sim.ActorPanic:
 			panics = true
-		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.PodPause, sim.PodSlow:
+		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.PodPause, sim.PodSlow, StepHang, StepDeaf:
 			calls = true
 		}
 	}
@@ -255,8 +271,8 @@ func (o *oracle) balance() {
 	if limit == 0 {
 		return
 	}
-	for tenant, running := range o.book.running {
-		switch {
+	for _, tenant := range slices.Sorted(maps.Keys(o.book.running)) {
+		switch running := o.book.running[tenant]; {
 		case running > limit:
 			o.seed.world.Fail("I9", "%s runs %d tasks; its limit is %d", tenant, running, limit)
 		case running == limit:

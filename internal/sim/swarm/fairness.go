@@ -1,6 +1,9 @@
 package swarm
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
@@ -9,10 +12,7 @@ import (
 
 // fairness counts for each tenant with ready tasks what others are given
 // before it (I9).
-type fairness struct {
-	queues map[string]*line
-	most   int // that any tenant was passed over by one other
-}
+type fairness struct{ queues map[string]*line }
 
 // line is one queue.
 type line struct {
@@ -23,6 +23,7 @@ type line struct {
 type waits struct {
 	ready  map[workflow.TaskID]bool
 	passed map[string]int // dispatches of others since its own last, or since it had nothing ready
+	ghosts int            // tasks that left the queue without a dispatch: their places count as turns
 }
 
 func newFairness() *fairness { return &fairness{queues: map[string]*line{}} }
@@ -55,20 +56,28 @@ func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
 		delete(w.ready, task)
 		clear(w.passed)
 		f.pass(o, q, run.Tenant)
-	default:
+	case w.ready[task]:
 		delete(w.ready, task)
+		w.ghosts++
 	}
 }
 
-// pass counts a dispatch of a tenant for all others that wait.
+// pass counts a dispatch of a tenant for all others that wait. One that waits
+// is passed over once for each lane and in both directions of a late start,
+// and what is in flight comes on top. Under a limit of tenants, and where not
+// every pod can execute everything, there are other reasons to wait.
 func (f *fairness) pass(o *oracle, q *line, tenant string) {
 	s := o.seed
-	for name, w := range q.tenants {
+	if s.setting.partial || s.setting.deploy || s.setting.limit > 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.tenants)) {
+		w := q.tenants[name]
 		if name == tenant || len(w.ready) == 0 {
 			continue
 		}
-		w.passed[tenant]++
-		f.most = max(f.most, w.passed[tenant])
-		_ = s
+		if w.passed[tenant]++; w.passed[tenant] > 4+s.setting.pods*s.setting.slots+2*w.ghosts {
+			s.world.Fail("I9", "%s has %d ready tasks and waits while %s is given %d", name, len(w.ready), tenant, w.passed[tenant])
+		}
 	}
 }
