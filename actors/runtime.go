@@ -171,4 +171,7 @@ func (rt *runtime) guarded(actor string, f func()) {
 		}
 	}()
 	f()
+	if rt.buggify("panic while stopping") {
+		panic("a fault of the simulation")
+	}
 }
