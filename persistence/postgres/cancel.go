@@ -25,6 +25,9 @@ func (s *Store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persi
 }
 
 func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel) (persistence.Canceled, error) {
+	if !storable(cancel.Tenant) {
+		return persistence.Canceled{}, persistence.ErrRunNotFound
+	}
 	text, args := s.statements.bind("find_run", named{"run": [16]byte(cancel.Run), "tenant": cancel.Tenant})
 	var exists bool
 	if err := tx.QueryRow(ctx, text, args...).Scan(&exists); err != nil {

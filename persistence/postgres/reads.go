@@ -39,6 +39,9 @@ func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]p
 }
 
 func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, error) {
+	if !storable(f.Tenant) || !storable(f.Workflow) {
+		return nil, nil
+	}
 	if f.Limit <= 0 {
 		f.Limit = pageDefault
 	}
@@ -74,6 +77,9 @@ func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, e
 }
 
 func (s *Store) readRuns(ctx context.Context, tenant string, ids uuids) ([]persistence.RunRow, error) {
+	if !storable(tenant) {
+		return nil, nil
+	}
 	text, args := s.statements.bind("read_runs", named{"runs": ids, "tenant": textOrNull(tenant)})
 	rows, err := s.pool.Query(ctx, text, args...)
 	if err != nil {
@@ -188,6 +194,9 @@ func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, erro
 
 // exists fails unless a run belongs to a tenant ("": any).
 func (s *Store) exists(ctx context.Context, tenant string, id workflow.RunID) error {
+	if !storable(tenant) {
+		return persistence.ErrRunNotFound
+	}
 	text, args := s.statements.bind("find_run", named{"run": [16]byte(id), "tenant": tenant})
 	var found bool
 	if err := s.pool.QueryRow(ctx, text, args...).Scan(&found); err != nil {

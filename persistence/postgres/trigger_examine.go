@@ -171,7 +171,7 @@ func refuseTrigger(t persistence.Trigger) error {
 		texts = append(texts, name, value)
 	}
 	for _, text := range texts {
-		if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
+		if !storable(text) {
 			return fmt.Errorf("%w: text is not UTF-8 or holds a NUL byte", persistence.ErrBadRow)
 		}
 	}
@@ -185,3 +185,7 @@ func refuseInstants(at time.Time, edges []persistence.EdgeResult) error {
 	}
 	return nil
 }
+
+// storable reports whether a column of text takes a value: none has a NUL, or
+// bytes that are not UTF-8.
+func storable(text string) bool { return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) }

@@ -137,6 +137,18 @@ func readUnknown(w *world) {
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, _, err = w.store.Events(w.ctx, tenantA, nowhere, 0, 10)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	for _, tenant := range []string{"nobody\x00", "nobody\xff"} { // no database would take these
+		_, err = w.store.Run(w.ctx, tenant, run)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, err = w.store.Tasks(w.ctx, tenant, run)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, _, err = w.store.Events(w.ctx, tenant, run, 0, 10)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, err = w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenant})
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenant}))
+		require.Empty(w.t, w.list(persistence.RunFilter{Workflow: tenant}))
+	}
 	for _, id := range []workflow.TaskID{{Run: nowhere, Step: lifecycle.RunStep}, {Run: nowhere}, {Run: run, Step: 9}} {
 		_, err = w.store.Payload(w.ctx, id)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
