@@ -109,6 +109,9 @@ func (b *box) deliver() {
 				return
 			}
 			b.world.note("panic", b.id, fmt.Sprint(r))
+			if fmt.Sprint(r) != errPlanned.Error() {
+				b.world.Fail("panic", "%s: %v", b.id, r)
+			}
 			b.pod.disturb(b.world.Now())
 			b.invoker.EscalateFailure(r, message)
 		}

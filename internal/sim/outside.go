@@ -32,6 +32,15 @@ func (w *World) Committed(call string, wake persistence.Wake) {
 	w.bus.committed(&wake)
 }
 
+// noPanic makes a panic of the database a violation: whoever called would take
+// it for an error.
+func (w *World) noPanic(call string) {
+	if r := recover(); r != nil {
+		w.Fail("panic", "%s: %v", call, r)
+		panic(r)
+	}
+}
+
 // answered tells who asks what the database said.
 func (w *World) answered(p *Pod, call string, answer any, err error) {
 	if w.options.Answered != nil {

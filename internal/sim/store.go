@@ -42,6 +42,7 @@ func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) 
 		return none, errGivenUp
 	case fateNone, fateAnswer:
 	}
+	defer w.noPanic(name)
 	answer, err := call()
 	if err != nil {
 		w.note("refused", place, name+": "+err.Error())
