@@ -76,7 +76,7 @@ func (e *executor) Close() { e.pod.closed = true }
 
 // run resumes a coroutine of the pod, once the pod is not paused.
 func (p *Pod) run(c *coroutine) {
-	if p.dead || c.ended {
+	if p.dead || c.ended || p.hold(func() { p.run(c) }) {
 		return
 	}
 	if wait := p.blockedFor(); wait > 0 {

@@ -35,6 +35,7 @@ type Pod struct {
 	root        string    // id of the actor with which the pod ends
 
 	boxes      []*box
+	held       []func() // until the world is thawed
 	coroutines map[*coroutine]struct{}
 	current    *coroutine
 	waiting    []waiting
@@ -148,10 +149,19 @@ func (p *Pod) Disturbed() time.Time { return p.disturbed }
 func (p *Pod) Number() int64 { return p.number }
 
 // runs reports whether messages are delivered now.
-func (p *Pod) runs() bool { return !p.dead && p.blockedFor() <= 0 }
+func (p *Pod) runs() bool { return !p.dead && !p.world.frozen && p.blockedFor() <= 0 }
 
 // blockedFor is how long the pod is paused.
 func (p *Pod) blockedFor() time.Duration { return p.pausedUntil.Sub(p.world.Now()) }
+
+// hold keeps an event of the pod until the world is thawed; false: it is not
+// frozen.
+func (p *Pod) hold(f func()) bool {
+	if p.world.frozen {
+		p.held = append(p.held, f)
+	}
+	return p.world.frozen
+}
 
 // Crash ends the pod as SIGKILL does: what it had in memory is gone, its
 // connections break, and nobody is told.
@@ -205,7 +215,7 @@ func (p *Pod) Slow(each, until time.Duration) {
 }
 
 func (p *Pod) wakeAll() {
-	if !p.dead && p.blockedFor() <= 0 {
+	if p.runs() {
 		for _, b := range p.boxes {
 			b.wake()
 		}
@@ -314,7 +324,7 @@ func (c podClock) After(d time.Duration, f func()) (stop func()) {
 	var fire func()
 	fire = func() {
 		switch {
-		case p.dead || stopped.Load():
+		case p.dead || stopped.Load() || p.hold(fire):
 		case p.blockedFor() > 0:
 			p.world.After(p.blockedFor(), fire)
 		default:

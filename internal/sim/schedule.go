@@ -17,6 +17,7 @@ type arrival struct {
 	to      *actors.PID
 	message any
 	run     func() // instead of a message
+	key     string // where it stands among those that arrive with it; "": at its actor's
 }
 
 // arrive takes in a message from a goroutine that is not the world's. It is
@@ -34,7 +35,9 @@ func (w *World) takeArrivals() {
 	list := w.arrivals
 	w.arrivals = nil
 	w.mu.Unlock()
-	slices.SortStableFunc(list, func(a, b arrival) int { return cmp.Compare(a.to.GetId(), b.to.GetId()) })
+	slices.SortStableFunc(list, func(a, b arrival) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.to.GetId(), b.to.GetId()))
+	})
 	for _, a := range list {
 		switch {
 		case a.run != nil:
@@ -92,6 +95,7 @@ func (w *World) advance() bool {
 	}
 	for _, t := range list {
 		w.guard(t.run)
+		w.pace.Settle() // whom it woke goes first
 	}
 	return w.violation == nil
 }

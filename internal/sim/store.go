@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -100,7 +101,11 @@ func (s *store) RecordInTx(
 	}
 	return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 		return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
-			return s.Store.RecordInTx(ctx, record, func(context.Context, any) (persistence.Transition, error) { return transition, nil })
+			recorded, err := s.Store.RecordInTx(ctx, record, func(context.Context, any) (persistence.Transition, error) { return transition, nil })
+			if told := s.database.world.options.RecordedInTx; told != nil && err == nil && recorded.Answers[0].Result == lifecycle.Moved {
+				told(transition)
+			}
+			return recorded, err
 		}, func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
 	})
 }

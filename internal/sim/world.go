@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
 )
 
@@ -28,6 +29,9 @@ type Options struct {
 	// Answered is called with what the database says to a call of a pod, before
 	// Committed, whether or not the pod hears it; nil: nobody asks.
 	Answered func(p *Pod, call string, answer any, err error)
+	// RecordedInTx is called with every transition that was committed with the
+	// transaction of its step; nil: nobody asks.
+	RecordedInTx func(t persistence.Transition)
 }
 
 // Order is how the scheduler chooses among the actors with a message.
@@ -67,6 +71,7 @@ type World struct {
 	starvedIn int // steps until it is another
 
 	violation *Violation
+	frozen    bool // no pod runs, and nothing that happens by the second
 
 	mu       sync.Mutex // guards what follows
 	timers   timers
@@ -151,7 +156,7 @@ func (w *World) Healed() bool { return w.faults.off }
 
 // second visits what happens once a second at most.
 func (w *World) second() {
-	if !w.Healed() {
+	if !w.Healed() && !w.frozen {
 		w.bus.second()
 		w.After(time.Second, w.second)
 	}
