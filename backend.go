@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/cluster/local"
+	"github.com/troupe-dev/troupe/internal/host"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
 )
@@ -22,6 +23,18 @@ type backend struct {
 	// commits.
 	announce func(ctx context.Context, tx pgx.Tx) error
 	close    func() error
+	launch   func(ctx context.Context, options actors.Options) (*actors.Pod, error) // nil: actors.Start
+}
+
+// openHost keeps everything where the host does.
+func openHost(h host.Host) func(context.Context, Config) (*backend, error) {
+	return func(context.Context, Config) (*backend, error) {
+		return &backend{
+			store: h.Store, pod: &atomic.Int64{}, launch: h.Launch,
+			announce: func(context.Context, pgx.Tx) error { return nil },
+			close:    func() error { return nil },
+		}, nil
+	}
 }
 
 // openMemory keeps everything in this process.

@@ -78,6 +78,14 @@ func (p *plan) bindStep(s *workflow.Step, fn stepFunction, decisions []*decision
 	return actors.StepFunction{
 		Workflow: p.definition.Name, Step: s.Name, Fingerprint: fingerprint,
 		Queue: options.Queue, Options: options, RetryIf: retryIf(fn.retryIf),
+		Codec: with.codec, Result: fn.result,
+		Finish: func(value any) (actors.Output, error) {
+			payload, err := encodeOutput(with.codec, value)
+			if err != nil {
+				return actors.Output{}, err
+			}
+			return actors.Output{Payload: payload, Edges: rule(decisions, value)}, nil
+		},
 		Call: func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			payload, value, err := fn.call(withCodec(ctx, with.codec), with.codec, in)
 			if err != nil {

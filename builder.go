@@ -87,6 +87,7 @@ type plan struct {
 type stepFunction struct {
 	retry   bool // the step has a Retry of its own
 	retryIf func(error) bool
+	result  reflect.Type // of call; nil: none
 	call    func(ctx context.Context, codec Codec, in actors.Inputs) (payload []byte, value any, err error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/host"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -73,6 +74,9 @@ func New(pool *pgxpool.Pool, config Config) (*Engine, error) {
 func NewInMemory(config Config) (*Engine, error) {
 	return newEngine(config.alone(), openMemory)
 }
+
+// NewOn returns an engine on a simulated cluster: package simtest makes those.
+func NewOn(h host.Host, config Config) (*Engine, error) { return newEngine(config, openHost(h)) }
 
 func newEngine(config Config, connect func(context.Context, Config) (*backend, error)) (*Engine, error) {
 	if err := config.Validate(); err != nil {

@@ -25,7 +25,11 @@ func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) 
 	for i, p := range e.order {
 		p.number(numbers[i], functions)
 	}
-	return actors.Start(ctx, actors.Options{
+	launch := b.launch
+	if launch == nil {
+		launch = actors.Start
+	}
+	return launch(ctx, actors.Options{
 		System: e.config.System, Ports: b.ports, Functions: functions, Evaluate: e.evaluate,
 		Config: e.podConfig(queues), Log: e.config.Logger, Metrics: e.config.Metrics,
 		Joined: b.pod.Store,

@@ -52,13 +52,13 @@ func StepN[I, O any](
 			opt.applyStep(d)
 		}
 	}
-	return StepRef[O]{at: d.add(stepFunction{call: typed(func(ctx context.Context, in I, args *arguments) (O, error) {
+	return StepRef[O]{at: d.add(function(func(ctx context.Context, in I, args *arguments) (O, error) {
 		values := needs.read(args)
 		if args.err != nil {
 			return *new(O), args.err
 		}
 		return fn(ctx, in, values)
-	})})}
+	}))}
 }
 
 // Needs collects the parents of a [StepN].

@@ -117,7 +117,12 @@ func declare[I, O any](
 			opt.applyStep(d)
 		}
 	}
-	return StepRef[O]{at: d.add(stepFunction{call: typed(call)})}
+	return StepRef[O]{at: d.add(function(call))}
+}
+
+// function is the typed half of a step.
+func function[I, O any](call func(context.Context, I, *arguments) (O, error)) stepFunction {
+	return stepFunction{call: typed(call), result: reflect.TypeFor[O]()}
 }
 
 // typed wraps a typed call so that bytes go in and bytes come out.
@@ -131,12 +136,17 @@ func typed[I, O any](call func(context.Context, I, *arguments) (O, error)) func(
 		if err != nil {
 			return nil, nil, err
 		}
-		payload, err := encode(codec, out)
-		if err != nil {
-			return nil, nil, terminal(classEncoding, fmt.Errorf("encode the output of type %T: %w", out, err))
-		}
-		return payload, out, nil
+		payload, err := encodeOutput(codec, out)
+		return payload, out, err
 	}
+}
+
+func encodeOutput(codec Codec, out any) ([]byte, error) {
+	payload, err := encode(codec, out)
+	if err != nil {
+		return nil, terminal(classEncoding, fmt.Errorf("encode the output of type %T: %w", out, err))
+	}
+	return payload, nil
 }
 
 // arguments are the outcomes of an attempt's parents while they are decoded.

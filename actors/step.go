@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -23,6 +24,19 @@ type StepFunction struct {
 	// goroutine of the Executor and may panic; the Executor reports that as a
 	// failed attempt. A returned error is the attempt's.
 	Call func(ctx context.Context, in Inputs) (Output, error)
+
+	// Result is the type of what the embedder's function returns, and Finish
+	// makes of a value of it what Call would: for simulations, which put other
+	// functions in its place. A failure handler has none.
+	Result reflect.Type
+	Finish func(value any) (Output, error)
+	Codec  Codec
+}
+
+// Codec turns the values of step functions into bytes and back.
+type Codec interface {
+	Marshal(value any) ([]byte, error)
+	Unmarshal(data []byte, target any) error
 }
 
 // Inputs is what one attempt gets to see. The byte slices belong to the

@@ -18,6 +18,7 @@ var starters = []string{
 	"internal/pgdev/",             // waits for the server's process
 	"persistence/storetest/",      // drives a store from many goroutines, as pods would
 	"cmd/",                        // signals, the display
+	"simtest/",                    // step functions, and the test's own, in a bubble
 	"bench/", "examples/",         // an embedder's own code
 }
 

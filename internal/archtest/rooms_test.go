@@ -68,7 +68,7 @@ var rooms = map[string]room{
 	".": {
 		ours: []string{
 			"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/postgres",
-			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock",
+			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock", "internal/host",
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
@@ -82,10 +82,11 @@ var rooms = map[string]room{
 	"internal/sim/swarm": {
 		ours: []string{"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/snapshot", "actors", "internal/sim"},
 	},
+	"internal/planted": {},
 	"simtest": {
 		ours: []string{
 			".", "workflow", "lifecycle", "messages", "persistence", "persistence/memory", "cluster", "cluster/local",
-			"actors", "internal/clock", "internal/sim/...",
+			"actors", "internal/clock", "internal/host", "internal/sim/...", "persistence/snapshot",
 		},
 		outside: []string{protoactor, protobuf},
 	},
@@ -105,6 +106,7 @@ var rooms = map[string]room{
 	"internal/archtest":     {},
 	"internal/chaos":        {},
 	"internal/clock":        {},
+	"internal/host":         {ours: []string{"persistence", "actors"}},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
 }
