@@ -46,9 +46,21 @@ func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
 // only while the batch has granted fewer children than it completed tasks, and
 // only if no row of another tenant lies below the place it would get.
 // lowestOther is the lowest fair id of another tenant in that queue, 0 if
-// there is none. The child keeps that place: its tenant's counter and the
-// frontier move as if it had been queued and served, or else tenants that come
-// later would start below everything its own tenant queues from then on.
+// there is none. The child keeps that place: its tenant's counter moves as if it
+// had been queued, and the frontier as InlineServed says.
 func MayInline(granted, completed int, place, lowestOther int64) bool {
 	return granted < completed && (lowestOther == 0 || lowestOther > place)
+}
+
+// InlineServed returns the place that counts as served when a child is granted
+// at place and the lowest row of its queue is lowest; 0: the queue is empty.
+// Without counting it, tenants that come later would start below everything
+// that the child's tenant queues from then on. But when its tenant has rows
+// below the child's place, the child has only gone before them: counting the
+// place itself would put whoever comes later behind them all.
+func InlineServed(place, lowest int64) int64 {
+	if lowest != 0 {
+		return min(place, lowest)
+	}
+	return place
 }

@@ -93,3 +93,10 @@ func TestMayInline(t *testing.T) {
 		require.Equal(t, c.want, MayInline(c.granted, c.completed, c.place, c.lowest), c.name)
 	}
 }
+
+func TestInlineServedIsTheTurnThatWasUsed(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, int64(7), lifecycle.InlineServed(7, 0), "an empty queue: its own place")
+	require.Equal(t, int64(7), lifecycle.InlineServed(7, 9), "others wait above it")
+	require.Equal(t, int64(3), lifecycle.InlineServed(7, 3), "it went before rows of its own tenant")
+}

@@ -104,14 +104,17 @@ func (b *batch) byTask() {
 // instead counts as served once all have their places.
 func (b *batch) enqueue(keep func(e enqueued, place int64) bool) {
 	ready := map[string]int{}
-	served := map[string]int64{}
+	served, lowest := map[string]int64{}, map[string]int64{} // lowest: before this batch
 	for _, e := range b.enqueued {
 		name := e.run.queueOf(e.step)
 		q := b.s.queue(name)
+		if _, seen := lowest[name]; !seen {
+			lowest[name] = q.lowest()
+		}
 		e.run.details[e.step].queuedAt = b.now
 		place := q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane)
 		if keep != nil && !keep(e, place) {
-			served[name] = max(served[name], place)
+			served[name] = max(served[name], lifecycle.InlineServed(place, lowest[name]))
 			continue
 		}
 		q.insert(queueRow{

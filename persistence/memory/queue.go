@@ -72,6 +72,14 @@ func (q *queue) forget(task workflow.TaskID) {
 	q.parked = slices.DeleteFunc(q.parked, func(row queueRow) bool { return row.task == task })
 }
 
+// lowest returns the lowest fair id, 0 if there is none.
+func (q *queue) lowest() int64 {
+	if len(q.rows) == 0 {
+		return 0
+	}
+	return q.rows[0].fairID
+}
+
 // lowestOther returns the lowest fair id of another tenant, 0 if there is none.
 func (q *queue) lowestOther(group int32) int64 {
 	for i := range q.rows {

@@ -18,6 +18,7 @@ func inlineRules() []rule {
 		{"inline/again", "the same record again returns the same grants", inlineAgain},
 		{"inline/tenant_limit", "inline grants keep the limit of the tenant", inlineTenantLimit},
 		{"inline/moves_the_frontier", "inline grants count as served: who comes later waits its turn, and no longer", inlineFrontier},
+		{"inline/before_its_own", "a child granted before rows of its own tenant does not move the frontier past them", inlineBeforeOwn},
 		{"inline/expires", "a task granted inline is found when its pod dies", inlineExpires},
 	}
 }
@@ -138,6 +139,27 @@ func inlineFrontier(w *world) {
 			return
 		}
 		require.Less(w.t, i, 2, "dispatches of B before A's next")
+	}
+}
+
+func inlineBeforeOwn(w *world) {
+	chain, fan, single := w.with(Chain(3)), w.with(Fan(20)), w.with(Single())
+	p := w.pod()
+	w.start(fan)
+	root := p.claim(1)
+	w.start(chain)
+	first := p.claim(1)
+	p.complete(root...) // A's leaves wait
+	require.Len(w.t, p.send(p.inline(1, first...)).Grants, 1)
+	// B comes. It waits for two of A at most, not for all the leaves.
+	w.trigger(w.drafts(single, tenantB, 1)...)
+	for i := range 3 {
+		next := p.claim(1)
+		require.Len(w.t, next, 1)
+		if next[0].Tenant == tenantB {
+			return
+		}
+		require.Less(w.t, i, 2, "dispatches of A before B's first")
 	}
 }
 

@@ -139,9 +139,12 @@ claimed as (
 	on conflict (pod, claim) do update
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
 ),
+-- A child that went before rows of its own tenant counts as the lowest of them
+-- (lifecycle.InlineServed).
 served as materialized (
-	select m.queue, m.block
-	from (select queue, max(fair_id) / 2097152 as block from moved where state = 3 group by 1) m,
+	select m.queue, least(m.fair_id, h.lowest) / 2097152 as block
+	from (select queue, max(fair_id) as fair_id from moved where state = 3 group by 1) m
+		left join heads h on h.queue = m.queue,
 		lateral (
 			select 1 from {schema}.frontiers k where k.queue = m.queue and k.band = 0 offset 0 for no key update skip locked
 		) k
