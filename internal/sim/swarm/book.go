@@ -25,6 +25,7 @@ type book struct {
 	running  map[string]int // tasks by tenant
 	attempts map[string]bool
 	returned map[*sim.Pod][]success
+	stops    map[int64]time.Time // when pods were told to stop
 	fair     *fairness
 }
 
@@ -47,7 +48,7 @@ type account struct {
 func newBook() *book {
 	return &book{
 		runs: map[workflow.RunID]*runBook{}, gone: map[int64]bool{}, dead: map[int64]bool{}, running: map[string]int{},
-		attempts: map[string]bool{}, returned: map[*sim.Pod][]success{}, fair: newFairness(),
+		attempts: map[string]bool{}, returned: map[*sim.Pod][]success{}, stops: map[int64]time.Time{}, fair: newFairness(),
 	}
 }
 
@@ -88,7 +89,7 @@ func (o *oracle) enter(run *snapshot.Run, e *lifecycle.Event) {
 	case lifecycle.EventCanceled:
 		o.canceled(a, e)
 	}
-	if e.Attempt > 0 && e.Kind != lifecycle.EventStarted {
+	if (e.Attempt > 0 || e.Kind == lifecycle.EventRetrying) && e.Kind != lifecycle.EventStarted {
 		if a.attempts++; e.Attempt != a.attempts {
 			s.world.Fail("I10", "%s step %d: %v of attempt %d; it is its %d.", s.nameOf(run.ID), e.Step, e.Kind, e.Attempt, a.attempts)
 		}
@@ -195,6 +196,9 @@ func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 // it finds out that it holds it.
 func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	s := o.seed
+	if began, ok := o.book.stops[a.pod]; ok && e.At.Sub(began) < stopGrace && !s.troubled() {
+		s.world.Fail("I13", "%s step %d was handed back %v after its pod began to stop; it may go on for %v", s.nameOf(run.ID), e.Step, e.At.Sub(began), stopGrace)
+	}
 	attempt := fmt.Sprintf("%v/%s/%d", run.ID, nodeOf(run, e.Step).Name, e.N-1)
 	if o.book.attempts[attempt] || e.At.Sub(a.at) < s.setting.lease/3 || o.book.call != "record_transitions" {
 		return
@@ -212,7 +216,7 @@ func (s *seed) excuses() (panics, calls bool) {
 		switch f.Class { //nolint:exhaustive // the others are no excuse
 		case sim.ActorPanic:
 			panics = true
-		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.PodPause, sim.PodSlow, StepHang, StepDeaf:
+		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.PodPause, sim.PodSlow:
 			calls = true
 		}
 	}
@@ -265,8 +269,17 @@ func (o *oracle) account(run *snapshot.Run) {
 	b.running = running
 }
 
+// wholeEvery is how many transactions pass between two looks at all tables.
+const wholeEvery = 64
+
 // balance judges what holds between runs once a transaction is booked.
 func (o *oracle) balance() {
+	if o.calls%wholeEvery == 0 {
+		if wrong := snapshot.Check(o.seed.world.Model().Snapshot()); len(wrong) > 0 {
+			promise, text, _ := strings.Cut(wrong[0], ": ")
+			o.seed.world.Fail(promise, "after %s: %s", o.book.call, text)
+		}
+	}
 	limit := o.seed.setting.limit
 	if limit == 0 {
 		return

@@ -46,11 +46,14 @@ func (s setting) String() string {
 		s.pods, s.slots, s.limit, s.runs, s.tenants, s.lease, s.faults, s.order, s.deploy, s.partial)
 }
 
+// stopGrace is how long a stop lets tasks go on.
+const stopGrace = 8 * time.Second
+
 // config is that of every pod.
 func (s setting) config(name string) actors.Config {
 	return actors.Config{
 		Slots: s.slots, Queues: []string{actors.DefaultQueue, "gpu"}, TenantLimit: s.limit, LeaseTTL: s.lease, Pulse: s.lease / 3,
-		StopGrace: 8 * time.Second, CancelGrace: 10 * time.Second, PayloadLimit: payloadLimit, PodName: name,
+		StopGrace: stopGrace, CancelGrace: 10 * time.Second, PayloadLimit: payloadLimit, PodName: name,
 	}
 }
 

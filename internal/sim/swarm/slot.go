@@ -76,6 +76,7 @@ func (c *slot) stop() {
 	c.stopping = true
 	p := c.pod
 	p.Pod.BeginStop()
+	c.seed.oracle.book.stops[p.Number()] = c.seed.world.Now()
 	c.seed.saw("a pod was stopped in good order")
 	if d, ok := c.seed.world.Happens(sim.StopOverrun, c.name); ok {
 		c.seed.world.After(d.Between(time.Millisecond, 10*time.Second), p.Crash)

@@ -1,0 +1,202 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/sim"
+	"github.com/troupe-dev/troupe/internal/sim/swarm"
+)
+
+const (
+	failuresShown = 5    // of a batch, in full
+	linesShown    = 25   // of the history of each
+	shrinkTries   = 1000 // at most, for each
+)
+
+// Run simulates, and returns an error if a promise was broken.
+func Run(ctx context.Context, o Options) error {
+	if o.Trace {
+		return o.trace(ctx)
+	}
+	result := Result{}
+	var problems []string
+	if o.Seeds > 0 || o.For > 0 {
+		problems = o.seeds(ctx, &result)
+	}
+	if o.Planted && ctx.Err() == nil {
+		found, err := o.plants(ctx, &result)
+		if err != nil {
+			return err
+		}
+		problems = append(problems, found...)
+	}
+	if o.JSON {
+		line, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		o.say("%s", line)
+	}
+	if len(problems) > 0 {
+		return &brokenError{problems}
+	}
+	return nil
+}
+
+// brokenError says what the simulation has found.
+type brokenError struct{ problems []string }
+
+// Error implements error.
+func (e *brokenError) Error() string {
+	text := e.problems[0]
+	for _, p := range e.problems[1:] {
+		text += "; " + p
+	}
+	return text
+}
+
+func (o Options) say(format string, args ...any) { _, _ = fmt.Fprintf(o.Out, format+"\n", args...) }
+
+// seeds runs the batch and tells what came of it.
+func (o Options) seeds(ctx context.Context, result *Result) (problems []string) {
+	if o.For > 0 {
+		within, cancel := context.WithTimeout(ctx, o.For)
+		defer cancel()
+		ctx = within
+	}
+	count := o.Seeds
+	if count == 0 {
+		count = 1 << 40
+	}
+	d, began := newDisplay(o.Out), time.Now()
+	failed, done := 0, 0
+	batch := swarm.Plan{
+		From: o.Seed, Count: count, Workers: o.Workers, Options: swarm.Options{Classes: o.classes},
+		Each: func(r *swarm.Report) bool {
+			done++
+			if r.Violation != nil {
+				failed++
+				d.clear()
+				o.failure(r, failed)
+			}
+			d.show(progress{seeds: done, of: o.Seeds, failed: failed, passed: time.Since(began), limit: o.For})
+			return !o.First || failed == 0
+		},
+	}.Run(ctx)
+	d.clear()
+	passed := time.Since(began)
+	*result = Result{
+		Seeds: batch.Seeds, Violations: len(batch.Failed), Nondeterministic: len(batch.Diverged),
+		SeedsPerMinute: int(float64(batch.Seeds) / passed.Minutes()), SometimesUnmet: len(batch.Unmet()),
+		Faults: batch.Faults, Messages: batch.Steps, Tasks: batch.Tasks, VirtualSeconds: int64(batch.Elapsed.Seconds()),
+	}
+	return o.summary(batch, passed)
+}
+
+// summary tells what came of a batch, and returns what is wrong.
+func (o Options) summary(b *swarm.Batch, passed time.Duration) (problems []string) {
+	o.say("%d seeds from %d in %v, %.0f a minute with %d workers; every %dth was run twice", b.Seeds, o.Seed,
+		passed.Round(100*time.Millisecond), float64(b.Seeds)/passed.Minutes(), o.Workers, swarm.TwiceEvery)
+	o.say("%v of virtual time, %d tasks, %d messages, %d faults", b.Elapsed.Round(time.Minute), b.Tasks, b.Steps, b.Faults)
+	if n := len(b.Failed); n > 0 {
+		problems = append(problems, fmt.Sprintf("%d of %d seeds broke a promise", n, b.Seeds))
+	} else {
+		o.say("every promise held")
+	}
+	if n := len(b.Diverged); n > 0 {
+		problems = append(problems, fmt.Sprintf("%d seeds gave two histories", n))
+		for _, d := range b.Diverged[:min(n, failuresShown)] {
+			o.say("seed %d gave two histories, which part at line %d:\n  %s\n  %s", d.Seed, d.Line, d.First, d.Second)
+		}
+	}
+	unmet := b.Unmet()
+	for _, what := range unmet {
+		o.say("not seen: %s", what)
+	}
+	if len(unmet) > 0 && b.Seeds >= swarm.SometimesAfter && len(o.Faults) == 0 {
+		problems = append(problems, fmt.Sprintf("%d things were never seen in %d seeds", len(unmet), b.Seeds))
+	}
+	return problems
+}
+
+// failure tells of a seed that broke a promise.
+func (o Options) failure(r *swarm.Report, nth int) {
+	if nth > failuresShown {
+		if nth == failuresShown+1 {
+			o.say("further violations are counted only")
+		}
+		return
+	}
+	o.say("seed %d broke %v", r.Seed, r.Violation)
+	o.say("  cluster: %s", r.Setting)
+	o.say("  %d faults in %v of virtual time", len(r.Faults), r.Elapsed.Round(time.Millisecond))
+	replay := swarm.Replay{Seed: r.Seed, Promise: r.Violation.Promise, Note: r.Violation.Text}
+	lab, options := swarm.NewLab(), swarm.Options{Seed: r.Seed, Classes: o.classes}
+	if o.Shrink {
+		replay = lab.Shrink(options, r, shrinkTries)
+		replay.Note = r.Violation.Text
+		o.say("  %v", replay)
+		options = replay.Options()
+		options.Classes = o.classes
+	}
+	for _, line := range last(lab, options) {
+		o.say("  %v", line)
+	}
+	o.say("  again: troupe sim --seed %d --seeds 1 --trace", r.Seed)
+	if o.Save != "" {
+		if err := save(o.Save, replay); err != nil {
+			o.say("  not saved: %v", err)
+		}
+	}
+}
+
+// last returns the last lines of the history of a seed.
+func last(lab *swarm.Lab, options swarm.Options) []sim.Line {
+	var lines []sim.Line
+	options.Trace = func(line sim.Line) {
+		if lines = append(lines, line); len(lines) > 4*linesShown {
+			lines = append(lines[:0], lines[len(lines)-linesShown:]...)
+		}
+	}
+	lab.Run(options)
+	return lines[max(len(lines)-linesShown, 0):]
+}
+
+// save writes a replay file.
+func save(dir string, replay swarm.Replay) error {
+	text, err := json.MarshalIndent(replay, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("seed-%d.json", replay.Seed)), append(text, '\n'), 0o600)
+}
+
+// trace prints whole histories, one seed after the other.
+func (o Options) trace(ctx context.Context) error {
+	lab := swarm.NewLab()
+	var problems []string
+	for i := range o.Seeds {
+		if ctx.Err() != nil {
+			break
+		}
+		r := lab.Run(swarm.Options{
+			Seed: o.Seed + uint64(i), Classes: o.classes, Trace: func(line sim.Line) { o.say("%v", line) },
+		})
+		o.say("seed %d, hash %016x: %s; faults: %s", r.Seed, r.Hash, r.Setting, r.Rates)
+		if r.Violation != nil {
+			problems = append(problems, fmt.Sprintf("seed %d broke %v", r.Seed, r.Violation))
+		}
+	}
+	if len(problems) > 0 {
+		return &brokenError{problems}
+	}
+	return nil
+}

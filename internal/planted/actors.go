@@ -1,0 +1,64 @@
+package planted
+
+// actors are mistakes in how tasks are claimed, executed and recorded.
+func actors() []Plant {
+	return []Plant{
+		{
+			Name: "retry-in-memory", Seeds: 300,
+			What: "a failed attempt is repeated by its actor, and the database does not know",
+			File: "actors/run.go",
+			Old:  "\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
+			New: "\tif outcome.GetRetry() && planted.On(\"retry-in-memory\") {\n\t\ta.attempt, a.returned = nil, false\n" +
+				"\t\ta.rt.after(time.Duration(outcome.GetRetryIn()), a.self, &answered[Inputs]{value: inputsOf(a.task)})\n\t\treturn\n\t}\n" +
+				"\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
+		},
+		{
+			Name: "claim-not-asked-again", Seeds: 600,
+			What: "a claim whose outcome is unknown is forgotten",
+			File: "actors/claimer.go",
+			Old:  "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n",
+			New: "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n\t\tif planted.On(\"claim-not-asked-again\") {\n" +
+				"\t\t\ta.heir.unknown = nil\n\t\t\ta.free[open.pool] += open.request.Limit\n\t\t\ta.wakeAll()\n\t\t\treturn\n\t\t}\n",
+		},
+		{
+			Name: "unheld-never-found", Seeds: 600,
+			What: "a task whose grant never arrived stays with its pod for ever",
+			File: "actors/pulse.go",
+			Old:  "\tif len(unheld.GetTasks()) > 0 {",
+			New:  "\tif len(unheld.GetTasks()) > 0 && !planted.On(\"unheld-never-found\") {",
+		},
+		{
+			Name: "journal-drops-unknown", Seeds: 300,
+			What: "a batch whose outcome is unknown is taken for recorded",
+			File: "actors/journal.go",
+			Old:  "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n",
+			New: "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n\t\tif planted.On(\"journal-drops-unknown\") {\n" +
+				"\t\t\ta.heir.current = nil\n\t\t\ta.flush()\n\t\t\treturn\n\t\t}\n",
+		},
+		{
+			Name: "ack-before-commit", Seeds: 300,
+			What: "a trigger is acknowledged when it is sent to the database",
+			File: "actors/intake.go",
+			Old:  "\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
+			New: "\tif planted.On(\"ack-before-commit\") {\n\t\tfor _, q := range batch {\n\t\t\tvar answers []persistence.TriggerAnswer\n\t\t\tfor _, t := range q.triggers {\n" +
+				"\t\t\t\tanswers = append(answers, persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run})\n\t\t\t}\n" +
+				"\t\t\tq.answer(triggerAnswers{answers: answers})\n\t\t}\n\t}\n" +
+				"\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
+		},
+		{
+			Name: "deaf-slot-freed-twice", Seeds: 600,
+			What: "a deaf function gives its slot up when it is abandoned, and again when it returns",
+			File: "actors/ledger.go",
+			Old:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot {",
+			New:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
+		},
+		{
+			Name: "trigger-renamed", Seeds: 600,
+			What: "triggers whose outcome is unknown are stored again under new run ids",
+			File: "actors/intake.go",
+			Old:  "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n",
+			New: "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\tfor _, q := range batch {\n" +
+				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
+		},
+	}
+}

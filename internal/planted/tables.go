@@ -1,0 +1,67 @@
+package planted
+
+// tables are mistakes in what a transaction of the database does.
+func tables() []Plant {
+	return []Plant{
+		{
+			Name: "frontier-from-maximum", Seeds: 1500,
+			What: "a tenant that comes late starts behind everything that is queued",
+			File: "persistence/memory/queue.go",
+			Old:  "\tq.counters[c] = lifecycle.NextBlock(q.counters[c], q.frontier)\n",
+			New: "\tif planted.On(\"frontier-from-maximum\") {\n\t\tfor i := range q.rows {\n\t\t\tq.served(q.rows[i].fairID)\n\t\t}\n\t}\n" +
+				"\tq.counters[c] = lifecycle.NextBlock(q.counters[c], q.frontier)\n",
+		},
+		{
+			Name: "timer-early", Seeds: 300,
+			What: "a timer fires up to a second before its instant",
+			File: "persistence/memory/timers.go",
+			Old:  `!t.rows[end].at.After(now) {`,
+			New:  "(!t.rows[end].at.After(now) || planted.On(\"timer-early\") && t.rows[end].at.Sub(now) < 1e9) {",
+		},
+		{
+			Name: "start-timer-stays", Seeds: 300,
+			What: "a timer that has fired is due again",
+			File: "persistence/memory/leader.go",
+			Old:  "\t\ts.timers.drop(t.timerKey)\n",
+			New:  "\t\tif !planted.On(\"start-timer-stays\") {\n\t\t\ts.timers.drop(t.timerKey)\n\t\t}\n",
+		},
+		{
+			Name: "dead-pod-claims", Seeds: 600,
+			What: "the late claim of a pod that was declared dead makes its row anew",
+			File: "persistence/memory/tables.go",
+			Old:  "\tp := s.pods[id]\n\tif p == nil || p.dead || !p.expires.After(now) {\n",
+			New: "\tp := s.pods[id]\n\tif p == nil && planted.On(\"dead-pod-claims\") {\n\t\tp = &pod{id: id, expires: now}\n\t\ts.pods[id] = p\n\t\treturn p, nil\n\t}\n" +
+				"\tif p == nil || p.dead || !p.expires.After(now) {\n",
+		},
+		{
+			Name: "leader-not-fenced", Seeds: 300,
+			What: "a deposed leader fires timers",
+			File: "persistence/memory/leader.go",
+			Old:  "\tif epoch != s.epoch {\n\t\treturn persistence.Fired{}",
+			New:  "\tif epoch != s.epoch && !planted.On(\"leader-not-fenced\") {\n\t\treturn persistence.Fired{}",
+		},
+		{
+			Name: "output-overwritten", Seeds: 300,
+			What: "the output of an attempt that came too late replaces the recorded one",
+			File: "persistence/memory/record.go",
+			Old:  "\tif moved != lifecycle.Moved {\n\t\tanswer.Err = nil\n",
+			New: "\tif moved == lifecycle.Stale && t.Report == lifecycle.Succeeded && planted.On(\"output-overwritten\") {\n" +
+				"\t\tif late := r.task(t.Task.Step); late != nil && late.State == lifecycle.Completed {\n\t\t\tr.details[t.Task.Step].output = bytes.Clone(t.Output)\n\t\t}\n\t}\n" +
+				"\tif moved != lifecycle.Moved {\n\t\tanswer.Err = nil\n",
+		},
+		{
+			Name: "tenant-limit-ignored", Seeds: 300,
+			What: "a claim does not look at the tenant's limit",
+			File: "persistence/memory/claim.go",
+			Old:  "\t\tcase b.s.full(r.trigger.Tenant, request.TenantLimit):",
+			New:  "\t\tcase b.s.full(r.trigger.Tenant, request.TenantLimit) && !planted.On(\"tenant-limit-ignored\"):",
+		},
+		{
+			Name: "key-not-unique", Seeds: 300,
+			What: "a trigger that is repeated with its key makes a second run",
+			File: "persistence/memory/trigger.go",
+			Old:  "\tif t.Key != \"\" {\n\t\tif answer := s.examineKey(",
+			New:  "\tif t.Key != \"\" && !planted.On(\"key-not-unique\") {\n\t\tif answer := s.examineKey(",
+		},
+	}
+}
