@@ -96,7 +96,7 @@ func TestMayInline(t *testing.T) {
 
 func TestInlineServedIsTheTurnThatWasUsed(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, int64(7), lifecycle.InlineServed(7, 0), "an empty queue: its own place")
-	require.Equal(t, int64(7), lifecycle.InlineServed(7, 9), "others wait above it")
-	require.Equal(t, int64(3), lifecycle.InlineServed(7, 3), "it went before rows of its own tenant")
+	require.Equal(t, int64(7), InlineServed(7, 0), "an empty queue: its own place")
+	require.Equal(t, int64(7), InlineServed(7, 9), "others wait above it")
+	require.Equal(t, int64(3), InlineServed(7, 3), "it went before rows of its own tenant")
 }
