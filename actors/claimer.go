@@ -170,6 +170,9 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 	}
 	if m.GetSuspectEnded() {
 		a.suspect = false
+		for _, q := range a.queues {
+			q.hint = 0 // those that were passed over stand below it
+		}
 	}
 	// The task that ended may have been what kept others of its tenant waiting.
 	if m.GetSuspectEnded() || a.rt.config.TenantLimit > 0 {
