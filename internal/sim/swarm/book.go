@@ -52,9 +52,6 @@ func newBook() *book {
 	}
 }
 
-// maxLost is actors.DefaultConfig().MaxLost, which the settings leave alone.
-const maxLost = 3
-
 // enter books one event and judges it by those before.
 func (o *oracle) enter(run *snapshot.Run, e *lifecycle.Event) {
 	if e.Step == lifecycle.RunStep {
@@ -184,7 +181,7 @@ func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 		o.handedBack(run, a, e)
 		return
 	}
-	if a.losses++; a.losses >= maxLost {
+	if a.losses++; a.losses >= int32(s.setting.maxLost) {
 		s.world.Fail("I12", "%s step %d was lost %d times and is tried again", s.nameOf(run.ID), e.Step, a.losses)
 	}
 	if panics, _ := s.excuses(); o.book.call != "expire_pods" && !panics {

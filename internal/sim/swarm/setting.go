@@ -21,6 +21,7 @@ type setting struct {
 	order   sim.Order
 	deploy  bool // of the second version, pod after pod
 	partial bool // one pod does not register every workflow
+	maxLost int  // losses after which a task is a poison pill
 	random  *rand.Rand
 }
 
@@ -30,6 +31,7 @@ func draw(seed uint64, fifo bool) setting {
 		pods: 1 + r.IntN(4), slots: 1 + r.IntN(8), runs: 8 + r.IntN(8), tenants: 1 + r.IntN(4),
 		lease: time.Duration(5+r.IntN(11)) * time.Second, faults: time.Duration(10+r.IntN(50)) * time.Second,
 		order: sim.Order(r.IntN(4)), deploy: r.IntN(4) == 0, partial: r.IntN(5) == 0, random: r,
+		maxLost: 1 + int(min(seed%6, 2)),
 	}
 	if r.IntN(4) == 0 {
 		s.limit = 1 + r.IntN(3)
@@ -42,8 +44,8 @@ func draw(seed uint64, fifo bool) setting {
 
 // String lists what was drawn.
 func (s setting) String() string {
-	return fmt.Sprintf("pods %d, slots %d, tenant limit %d, runs %d, tenants %d, lease %v, faults for %v, order %d, deploy %v, partial %v",
-		s.pods, s.slots, s.limit, s.runs, s.tenants, s.lease, s.faults, s.order, s.deploy, s.partial)
+	return fmt.Sprintf("pods %d, slots %d, tenant limit %d, runs %d, tenants %d, lease %v, faults for %v, order %d, deploy %v, partial %v, poison after %d losses",
+		s.pods, s.slots, s.limit, s.runs, s.tenants, s.lease, s.faults, s.order, s.deploy, s.partial, s.maxLost)
 }
 
 // stopGrace is how long a stop lets tasks go on.
@@ -52,7 +54,7 @@ const stopGrace = 8 * time.Second
 // config is that of every pod.
 func (s setting) config(name string) actors.Config {
 	return actors.Config{
-		Slots: s.slots, Queues: []string{actors.DefaultQueue, "gpu"}, TenantLimit: s.limit, LeaseTTL: s.lease, Pulse: s.lease / 3,
+		Slots: s.slots, Queues: []string{actors.DefaultQueue, "gpu"}, TenantLimit: s.limit, MaxLost: s.maxLost, LeaseTTL: s.lease, Pulse: s.lease / 3,
 		StopGrace: stopGrace, CancelGrace: 10 * time.Second, PayloadLimit: payloadLimit, PodName: name,
 	}
 }

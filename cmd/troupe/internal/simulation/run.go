@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/sim"
@@ -16,10 +17,12 @@ const (
 	failuresShown = 5    // of a batch, in full
 	linesShown    = 25   // of the history of each
 	shrinkTries   = 1000 // at most, for each
+	gcPercent     = 400  // worlds are small and soon forgotten
 )
 
 // Run simulates, and returns an error if a promise was broken.
 func Run(ctx context.Context, o Options) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	if o.Trace {
 		return o.trace(ctx)
 	}
@@ -115,10 +118,16 @@ func (o Options) summary(b *swarm.Batch, passed time.Duration) (problems []strin
 		}
 	}
 	unmet := b.Unmet()
+	if b.Seeds < swarm.SometimesAfter || len(o.Faults) > 0 {
+		if len(unmet) > 0 {
+			o.say("%d things were not seen; %d seeds with all faults must have seen everything", len(unmet), swarm.SometimesAfter)
+		}
+		return problems
+	}
 	for _, what := range unmet {
 		o.say("not seen: %s", what)
 	}
-	if len(unmet) > 0 && b.Seeds >= swarm.SometimesAfter && len(o.Faults) == 0 {
+	if len(unmet) > 0 {
 		problems = append(problems, fmt.Sprintf("%d things were never seen in %d seeds", len(unmet), b.Seeds))
 	}
 	return problems
