@@ -185,6 +185,7 @@ func (d *decider) place(e Enqueue) {
 }
 
 func (d *decider) setTimer(t Timer) {
+	t.At = Instant(t.At)
 	d.timers[t.Step] = len(d.out.Timers)
 	d.out.Timers = append(d.out.Timers, t)
 }

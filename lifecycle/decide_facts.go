@@ -14,7 +14,7 @@ func (d *decider) report(r TaskReported) Answer {
 		return Stale
 	}
 	if t.State != Running || t.Epoch != r.Epoch || t.Pod != r.Pod {
-		if t.Pod == r.Pod && t.Epoch == r.Epoch+1 && follows(r.Kind, t.State) {
+		if t.Pod == r.Pod && t.Epoch == r.Epoch+1 && follows(r.Kind, t) {
 			return AlreadyYours
 		}
 		return Stale
@@ -35,18 +35,20 @@ func (d *decider) report(r TaskReported) Answer {
 	return Moved
 }
 
-// follows reports whether a recorded report of this kind leaves a task in
-// state, so that a repeated one is recognised.
-func follows(kind ReportKind, state State) bool {
+// follows reports whether a recorded report of this kind leaves a task like
+// this, so that a repeated one is recognised. A success of which the database
+// refused the values was recorded as a failure.
+func follows(kind ReportKind, t *Task) bool {
+	failed := t.State == Failed || t.State == Backoff || t.State == Canceled
 	switch kind {
 	case Succeeded:
-		return state == Completed
+		return t.State == Completed || failed && t.Class == ClassBadRow
 	case Errored:
-		return state == Failed || state == Backoff || state == Canceled
+		return failed
 	case Lost:
-		return state == Queued || state == Failed || state == Canceled
+		return t.State == Queued || t.State == Failed || t.State == Canceled
 	case Released:
-		return state == Queued || state == Canceled
+		return t.State == Queued || t.State == Canceled
 	}
 	return false
 }
@@ -72,7 +74,7 @@ func (d *decider) judge(edge EdgeFlag) {
 		child.Error = CleanText(edge.Error)
 	}
 	if !edge.WakeAt.IsZero() {
-		child.WakeAt = edge.WakeAt
+		child.WakeAt = Instant(edge.WakeAt)
 	}
 	d.changed[child.Step] = true
 	d.judged[child.Step] = true
@@ -87,7 +89,7 @@ func (d *decider) errored(t *Task, r TaskReported) {
 	case d.run.Canceling:
 		d.cut(t, event)
 	case r.Retry && !(d.run.Failing && stopsWith(t.Traits)):
-		event.Kind, event.Delay, event.WakeAt = EventRetrying, r.RetryIn, d.now.Add(r.RetryIn)
+		event.Kind, event.Delay, event.WakeAt = EventRetrying, r.RetryIn, Instant(d.now.Add(r.RetryIn))
 		d.move(t, Backoff, event)
 		d.setTimer(Timer{Step: t.Step, Kind: BackoffTimer, At: event.WakeAt, Epoch: t.Epoch})
 	case r.TimedOut != "":

@@ -53,6 +53,7 @@ func (d *decider) ready(t *Task) {
 }
 
 func (d *decider) sleep(t *Task, until time.Time) {
+	until = Instant(until)
 	d.move(t, Sleeping, Event{Kind: EventSleeping, WakeAt: until})
 	d.setTimer(Timer{Step: t.Step, Kind: SleepTimer, At: until, Epoch: t.Epoch})
 }

@@ -26,6 +26,10 @@ type Event struct {
 	Text    string        // error or reason, as CleanText leaves it
 }
 
+// Instant is t as it is stored: databases keep whole microseconds. What is
+// decided and what is read later must be the same.
+func Instant(t time.Time) time.Time { return t.Truncate(time.Microsecond) }
+
 // EventKind names what happened, in the past tense. The codes are stored and
 // never renumbered.
 type EventKind uint8

@@ -49,6 +49,10 @@ const (
 	Released             // its pod stops and hands it back, uncharged
 )
 
+// ClassBadRow is the class of an attempt that failed because the database
+// refused what it reported.
+const ClassBadRow = "bad_row"
+
 // TimerFired says that a durable timer is due.
 type TimerFired struct {
 	Step  int32 // RunStep for timers of the run

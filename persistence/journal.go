@@ -10,7 +10,7 @@ import (
 
 // ClassBadRow is the class of an attempt that failed because the database
 // refused what it reported.
-const ClassBadRow = "bad_row"
+const ClassBadRow = lifecycle.ClassBadRow
 
 // Transition is the report of a pod on one task that it holds.
 type Transition struct {

@@ -9,7 +9,7 @@ import (
 type Fired struct {
 	Now   time.Time
 	Count int             // timers that had an effect
-	Late  []time.Duration // how late each of them was
+	Late  []time.Duration // how late each of them was, longest first
 	Next  time.Time       // earliest timer left; zero: none
 	Wake  Wake
 }

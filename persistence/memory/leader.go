@@ -1,7 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -45,6 +48,7 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 			}
 		}
 	}
+	slices.SortFunc(out.Late, func(x, y time.Duration) int { return cmp.Compare(y, x) })
 	b.byTask()
 	b.enqueue(nil)
 	out.Next = s.timers.next()

@@ -26,7 +26,8 @@ const DefaultQueue = "default"
 
 // Options are the tunables of a store.
 type Options struct {
-	// Now is the database's clock. It must not go backwards.
+	// Now is the database's clock. It must not go backwards. Instants are
+	// kept to the microsecond, as PostgreSQL does.
 	Now func() time.Time
 	// Refuse returns an error for a payload that the store is to refuse as a
 	// database would (a bad row); nil: none is.
@@ -85,5 +86,5 @@ func New(options Options) *Store {
 // begin locks the store and starts a transaction. The caller unlocks.
 func (s *Store) begin() *batch {
 	s.mu.Lock()
-	return &batch{s: s, now: s.options.Now()}
+	return &batch{s: s, now: lifecycle.Instant(s.options.Now())}
 }

@@ -61,7 +61,7 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 		return persistence.Recorded{}, err
 	}
 	out := persistence.Recorded{Now: b.now, Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
-	record.Transitions = b.refuseTransitions(record.Transitions, out.Answers)
+	record.Transitions = b.refuseTransitions(p, record.Transitions, out.Answers)
 	var fast, slow [][]int
 	for _, part := range byRun(record.Transitions) {
 		if b.s.plain(record.Transitions, part) {
@@ -87,12 +87,16 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 }
 
 // refuseTransitions returns transitions with those that a database cannot
-// store turned into failures of their attempts.
+// store turned into failures of their attempts. It does not notice what it is
+// not about to store.
 func (b *batch) refuseTransitions(
-	transitions []persistence.Transition, answers []persistence.RecordAnswer,
+	p *pod, transitions []persistence.Transition, answers []persistence.RecordAnswer,
 ) []persistence.Transition {
 	transitions = slices.Clone(transitions)
 	for i, t := range transitions {
+		if !b.s.holds(p.id, claimed{t.Task, t.Epoch}) {
+			continue
+		}
 		if answers[i].Err = b.refuseTransition(t); answers[i].Err != nil {
 			transitions[i] = persistence.Transition{
 				Task: t.Task, Epoch: t.Epoch, Report: lifecycle.Errored,

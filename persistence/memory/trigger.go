@@ -189,6 +189,7 @@ func (b *batch) create(t persistence.Trigger) *run {
 		t.Queue = DefaultQueue
 	}
 	t.Input, t.Labels, t.Edges = bytes.Clone(t.Input), maps.Clone(t.Labels), slices.Clone(t.Edges)
+	t.At = lifecycle.Instant(t.At)
 	def := b.s.definitions[t.Definition]
 	r := &run{trigger: t, definition: def, core: lifecycle.NewRun(def.graph), createdAt: b.now}
 	// The fast path of storage knows no results of conditions.
@@ -221,7 +222,7 @@ func (b *batch) expand(r *run) {
 		child := r.task(e.Child)
 		child.Flags |= e.Flags
 		child.Error = e.Error
-		child.WakeAt = e.WakeAt
+		child.WakeAt = lifecycle.Instant(e.WakeAt)
 	}
 	if r.trigger.At.After(b.now) {
 		b.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: r.trigger.At})

@@ -16,7 +16,8 @@ import (
 func (p *pass) begin(r *run, tr *persistence.Trigger) bool {
 	p.runs = append(p.runs, r)
 	p.byID[r.id] = r
-	waits := tr.At.After(p.now)
+	at := lifecycle.Instant(tr.At)
+	waits := at.After(p.now)
 	if r.definition.plain && !waits && len(tr.Edges) == 0 {
 		for _, step := range r.definition.roots {
 			r.decision.Enqueued = append(r.decision.Enqueued, lifecycle.Enqueue{Step: step, Lane: lifecycle.LaneNew})
@@ -26,7 +27,7 @@ func (p *pass) begin(r *run, tr *persistence.Trigger) bool {
 	}
 	p.prepare(r, tr.Edges)
 	if waits {
-		p.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: tr.At})
+		p.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: at})
 		return false
 	}
 	r.facts = []lifecycle.Fact{lifecycle.RunStarted{}}
@@ -51,7 +52,7 @@ func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
 			continue // the failure handler's name
 		}
 		child.Flags |= e.Flags
-		child.Error, child.WakeAt = e.Error, e.WakeAt
+		child.Error, child.WakeAt = e.Error, lifecycle.Instant(e.WakeAt)
 		r.touched[e.Child] = true
 	}
 }

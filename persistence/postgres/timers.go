@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -91,6 +93,7 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (p
 			}
 		}
 	}
+	slices.SortFunc(out.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	out.Now, out.Wake = p.now, p.wake
 	return out, s.nextTimer(ctx, tx, &out.Next)
 }
