@@ -196,7 +196,7 @@ func (c *candidate) Campaign(ctx context.Context) (cluster.Term, error) {
 		if b.term.holds() {
 			return 0, cluster.ErrNotElected
 		}
-		epoch, err := b.world.model.BumpEpoch(ctx, c.pod.number)
+		epoch, err := b.world.store.BumpEpoch(ctx, c.pod.number)
 		if err != nil {
 			return 0, fmt.Errorf("bump the epoch: %w", err)
 		}

@@ -1,11 +1,36 @@
 package sim
 
 import (
+	"context"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/memory"
 )
+
+// Store is a store and the transactions of an embedder on it.
+type Store interface {
+	persistence.Store
+
+	// InTx calls fn with a transaction, which it commits unless fn returns an
+	// error.
+	InTx(ctx context.Context, fn func(tx any) error) error
+}
+
+// modelStore is the model as a Store.
+type modelStore struct{ *memory.Store }
+
+// InTx implements Store.
+func (s modelStore) InTx(_ context.Context, fn func(tx any) error) error {
+	tx := s.Begin()
+	if err := fn(tx); err != nil {
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
+}
 
 // Visit visits a place, and reports whether a fault happens there now.
 func (w *World) Visit(class Class, place string) bool { return w.happens(class, place) }

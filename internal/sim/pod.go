@@ -72,7 +72,7 @@ func (r *lockedRandom) Uint64() uint64 {
 func (w *World) NewPod(name string, ended func(p *Pod)) *Pod {
 	p := &Pod{Name: name, world: w, began: w.Now(), coroutines: map[*coroutine]struct{}{}}
 	p.random.source = rand.NewPCG(w.seed, mix(hashText(hashStart, name), uint64(len(w.pods))))
-	p.store = &store{Store: w.model, database: w.database, pod: p}
+	p.store = &store{Store: w.store, database: w.database, pod: p}
 	p.spots = spots{
 		crash: w.Spot(PodCrash, name), pause: w.Spot(PodPause, name), slow: w.Spot(PodSlow, name),
 		panicStarted: w.Spot(ActorPanic, name+" started"), panicBefore: w.Spot(ActorPanic, name+" before"),

@@ -23,6 +23,9 @@ type Options struct {
 	Execute Execute // nil: step functions are coroutines of the world
 	// Refuse is memory.Options.Refuse.
 	Refuse func(payload []byte) error
+	// Store returns what the pods call instead of the model. It must do to the
+	// model what it does itself. Nil: the model.
+	Store func(w *World) Store
 	// Committed is called after every transaction of the database; nil: nobody
 	// asks.
 	Committed func(call string)
@@ -56,6 +59,7 @@ type World struct {
 	start    time.Time
 	system   *actors.System
 	model    *memory.Store
+	store    Store // what the pods call
 	database *database
 	bus      *bus
 	faults   *Faults
@@ -104,6 +108,10 @@ func (l *Lab) New(options Options) *World {
 	}
 	w.system = l.system()
 	w.model = memory.New(memory.Options{Now: w.pace.Now, Refuse: options.Refuse})
+	w.store = modelStore{w.model}
+	if options.Store != nil {
+		w.store = options.Store(w)
+	}
 	w.database = &database{world: w}
 	w.bus = newBus(w)
 	w.After(time.Second, w.second)
@@ -125,6 +133,9 @@ func (w *World) Hash() uint64 { return w.hash }
 // Model is the database behind the faults: for oracles, and for callers that
 // no fault hits.
 func (w *World) Model() *memory.Store { return w.model }
+
+// Store is what the pods call, without the faults.
+func (w *World) Store() Store { return w.store }
 
 // Violation returns the broken promise that ended the world, or nil.
 func (w *World) Violation() *Violation { return w.violation }

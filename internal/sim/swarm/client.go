@@ -83,16 +83,18 @@ func (c *client) trigger(o *order) {
 // triggerInTx stores the run together with something of the embedder's.
 func (c *client) triggerInTx(o *order) {
 	s := c.seed
-	tx := s.world.Model().Begin()
 	id := workflow.NewRunID(s.world.Now(), [10]byte([]byte(fmt.Sprintf("%-10.10s", o.name))))
-	answer, err := s.world.Model().TriggerInTx(s.ctx, tx, persistence.Trigger{
-		Run: id, Definition: o.shape.graph.Hash, Workflow: o.shape.graph.Name, Tenant: o.tenant, Key: o.name, Input: o.input, Queue: o.queue,
+	var answer persistence.TriggerAnswer
+	err := s.world.Store().InTx(s.ctx, func(tx any) (err error) {
+		answer, err = s.world.Store().TriggerInTx(s.ctx, tx, persistence.Trigger{
+			Run: id, Definition: o.shape.graph.Hash, Workflow: o.shape.graph.Name, Tenant: o.tenant, Key: o.name, Input: o.input, Queue: o.queue,
+		})
+		if err == nil && answer.Result != persistence.Triggered && answer.Result != persistence.Existing {
+			err = errPlanned // for another time
+		}
+		return err
 	})
-	if err != nil || answer.Result != persistence.Triggered && answer.Result != persistence.Existing {
-		_ = tx.Rollback()
-		return
-	}
-	if err := tx.Commit(); err != nil {
+	if err != nil {
 		return
 	}
 	o.run, o.acked = answer.Run, true

@@ -32,6 +32,7 @@ type Options struct {
 	Only    []string    // if not nil: only the faults of these names
 	FIFO    bool        // the plainest order of messages
 	Trace   func(sim.Line)
+	Store   func(*sim.World) sim.Store // see sim.Options
 }
 
 // Report is what came of a seed.
@@ -84,7 +85,7 @@ func (l *Lab) Run(options Options) *Report {
 	s.oracle = newOracle(s)
 	s.world = l.lab.New(sim.Options{
 		Seed: options.Seed, Classes: options.Classes, Only: options.Only, Order: s.setting.order, Trace: options.Trace,
-		Refuse: refuse, Committed: s.oracle.committed, Answered: s.oracle.answered,
+		Refuse: refuse, Store: options.Store, Committed: s.oracle.committed, Answered: s.oracle.answered,
 	})
 	defer s.world.Close()
 	s.start = s.world.Now()
@@ -106,7 +107,7 @@ type Lab struct {
 func NewLab() *Lab { return &Lab{lab: sim.NewLab(), old: shapes(1), new: shapes(2)} }
 
 func refuse(payload []byte) error {
-	if string(payload) == badRow {
+	if string(payload) == BadRow {
 		return errBadRow
 	}
 	return nil

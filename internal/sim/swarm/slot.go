@@ -40,7 +40,7 @@ func (c *slot) start() {
 	for i := range deployed {
 		graphs[i] = deployed[i].graph
 	}
-	numbers, err := s.world.Model().RegisterDefinitions(s.ctx, graphs, []string{"default", "gpu"})
+	numbers, err := s.world.Store().RegisterDefinitions(s.ctx, graphs, []string{"default", "gpu"})
 	if err != nil {
 		s.world.Fail("setup", "register: %v", err)
 		return

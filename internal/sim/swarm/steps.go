@@ -28,8 +28,8 @@ const (
 	StepBeats    sim.Class = "step-beats"   // reports progress
 )
 
-// badRow marks payloads that the database refuses.
-const badRow = "\x00refused"
+// BadRow marks payloads that the database refuses.
+const BadRow = "\x00refused"
 
 var errPlanned = errors.New("a failure of the simulation")
 
@@ -84,7 +84,7 @@ func (s *seed) body(p *sim.Pod, shape *shape, node *workflow.Node) func(context.
 		case s.world.Visit(StepLarge, place):
 			payload = make([]byte, payloadLimit+1)
 		case s.world.Visit(StepBadRow, place):
-			payload = []byte(badRow)
+			payload = []byte(BadRow)
 		}
 		s.oracle.returned(ctx, p, &about)
 		return actors.Output{Payload: payload, Edges: s.decide(shape, node, payload)}, nil
