@@ -171,7 +171,7 @@ func operations() []operation {
 		{1, (*differ).leave},
 		{6, (*differ).fire},
 		{4, (*differ).expire},
-		{5, (*differ).park},
+		{7, (*differ).park},
 		{1, (*differ).bump},
 		{8, (*differ).read},
 	}

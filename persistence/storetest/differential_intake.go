@@ -32,7 +32,7 @@ func (w *differ) submit() {
 			w.found = append(w.found, t)
 		}
 	}
-	if w.chance(2) {
+	if w.chance(3) {
 		w.end()
 	}
 }

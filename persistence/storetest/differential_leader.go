@@ -44,7 +44,12 @@ func (w *differ) pass(hours int) {
 	}
 	w.end() // Advance cannot reach what is not committed
 	both(w, fmt.Sprintf("%d hours pass", hours), func(s *side) (string, error) {
-		return "", s.Advance(w.ctx, time.Duration(hours)*time.Hour)
+		if err := s.Advance(w.ctx, time.Duration(hours)*time.Hour); err != nil {
+			return "", err
+		}
+		out, err := s.Store.DrainIntake(w.ctx, 0)
+		s.now = out.Now
+		return "", err
 	})
 }
 

@@ -99,7 +99,7 @@ func (w *differ) draft() trigger {
 	if w.chance(3) {
 		t.Key = anyOf(w, []string{"k1", "k2"})
 	}
-	if len(w.inTx) > 0 && w.chance(3) {
+	if len(w.inTx) > 0 && w.chance(2) {
 		open := anyOf(w, w.inTx)
 		t.Workflow, t.Definition, t.Tenant, t.Key = open.Workflow, open.Definition, open.Tenant, open.Key
 	}

@@ -1,0 +1,174 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/sim"
+	"github.com/troupe-dev/troupe/internal/sim/swarm"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 32, "simulation on PostgreSQL: number of seeds")
+	simSeed  = flag.Uint64("sim.seed", 0, "simulation on PostgreSQL: run this seed only, or the seeds from here on")
+)
+
+// compareEvery is after how many calls everything that both stores keep is
+// compared: often enough to find the place, rarely enough to be cheap.
+const compareEvery = 100
+
+// TestSimulation runs clusters with faults on this store and on the model at
+// once. Every answer, every row and every instant must be the same, and so the
+// history of a cluster must be what the same seed leads to on the model alone.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	open := schemas(t)
+	first, count := uint64(1), *simSeeds
+	if *simSeed != 0 {
+		first = *simSeed
+		if !given("sim.seeds") {
+			count = 1
+		}
+	}
+	calls := 0
+	for seed := first; seed < first+uint64(count); seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { calls += open(t).simulate(seed) })
+	}
+	t.Logf("%d seeds, %d store calls", count, calls)
+}
+
+// given reports whether a flag is on the command line.
+func given(name string) (found bool) {
+	flag.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+// simulate runs a seed on this database and on the model alone, and returns
+// how many calls the stores got.
+func (d *database) simulate(seed uint64) int {
+	d.t.Helper()
+	lab := swarm.NewLab()
+	var twin *simulated
+	var lines []sim.Line
+	report := lab.Run(swarm.Options{
+		Seed:  seed,
+		Trace: func(line sim.Line) { lines = append(lines, line) },
+		Store: func(w *sim.World) sim.Store {
+			twin = d.simulated(w)
+			return twin
+		},
+	})
+	twin.compare()
+	if wrong := twin.world.Violation(); wrong != nil {
+		d.t.Fatalf("%v\n%s\n%s\nreplay with -sim.seed=%d", wrong, report.Setting, told(lines), seed)
+	}
+	at := 0
+	alone := lab.Run(swarm.Options{Seed: seed, Trace: func(line sim.Line) {
+		if at < len(lines) && line != lines[at] {
+			d.t.Fatalf("the histories part:\n%s\nand on the model alone:\n%v\nreplay with -sim.seed=%d", told(lines[:at+1]), line, seed)
+		}
+		at++
+	}})
+	require.Equal(d.t, alone.Hash, report.Hash)
+	return twin.calls
+}
+
+// told is the last lines of a history.
+func told(lines []sim.Line) string {
+	var text strings.Builder
+	for _, line := range lines[max(0, len(lines)-20):] {
+		text.WriteString(line.String() + "\n")
+	}
+	return text.String()
+}
+
+// simulated is the database of a simulated world, beside its model.
+type simulated struct {
+	storetest.Twin
+
+	database *database
+	world    *sim.World
+	calls    int
+	now      time.Time // by the database's clock
+}
+
+// simulated puts a database under a world: its clock is the world's, and it
+// refuses what the world's model refuses.
+func (d *database) simulated(w *sim.World) *simulated {
+	d.exec(strings.ReplaceAll(`
+		alter table {schema}.tasks add check (output <> '\x{refused}'::bytea);
+		alter table {schema}.task_progress add check (progress <> '\x{refused}'::bytea);
+		alter table {schema}.workflow_runs add check (input <> '\x{refused}'::bytea);
+		create unlogged table {schema}.simulated_clock (now timestamptz not null);
+		insert into {schema}.simulated_clock values ('epoch');
+		create function {schema}.simulated_now() returns timestamptz volatile language sql
+		begin atomic select now from {schema}.simulated_clock; end`, "{refused}", hex.EncodeToString([]byte(swarm.BadRow))))
+	for name, s := range d.store.statements {
+		s.text = strings.ReplaceAll(s.text, "clock_timestamp()", d.schema+".simulated_now()")
+		d.store.statements[name] = s
+	}
+	s := &simulated{database: d, world: w}
+	s.Twin = storetest.Twin{Model: w.Model(), Product: d.store, Before: s.before, Diverged: s.diverged}
+	return s
+}
+
+// before brings the database's clock to the world's time, and compares what is
+// kept every now and then.
+func (s *simulated) before() error {
+	if s.calls++; s.calls%compareEvery == 0 {
+		s.compare()
+	}
+	now := s.world.Now()
+	if now.Equal(s.now) {
+		return nil
+	}
+	s.now = now
+	_, err := s.database.user.Exec(context.Background(), `update `+s.database.schema+`.simulated_clock set now = $1`, now)
+	return err
+}
+
+func (s *simulated) diverged(call, difference string) {
+	s.world.Fail("model", "%s: answers differ (-model +product):\n%s", call, difference)
+}
+
+// compare compares everything that the stores keep.
+func (s *simulated) compare() {
+	tables, err := s.database.store.Snapshot(context.Background())
+	if err != nil {
+		s.world.Fail("model", "snapshot: %v", err)
+		return
+	}
+	if diff := storetest.DifferenceOf(s.world.Model().Snapshot(), tables); diff != "" {
+		s.world.Fail("model", "states differ (-model +product):\n%s", diff)
+	}
+	if wrong := snapshot.Check(tables); len(wrong) > 0 {
+		s.world.Fail("model", "%v", wrong)
+	}
+}
+
+// InTx implements sim.Store.
+func (s *simulated) InTx(ctx context.Context, fn func(tx any) error) error {
+	model := s.world.Model().Begin()
+	product, err := s.database.user.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := fn(storetest.TwinTx{Model: model, Product: product}); err != nil {
+		_ = model.Rollback()
+		_ = product.Rollback(ctx)
+		return err
+	}
+	if err := model.Commit(); err != nil {
+		return err
+	}
+	return product.Commit(ctx)
+}

@@ -1,0 +1,261 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Twin is two stores that do the same at the same instants: what the one
+// answers the other must answer, every number and every instant of it. It
+// answers with what the product says. A whole cluster may run on it.
+//
+// What a database says about a value that it refuses is its own affair: these
+// texts are not compared.
+type Twin struct {
+	Model, Product persistence.Store
+	// Before is called before each call on both: it sets the product's clock.
+	Before func() error
+	// Diverged is called with how the answers to a call differ.
+	Diverged func(call, difference string)
+}
+
+var _ persistence.Store = (*Twin)(nil)
+
+// TwinTx is a transaction in both stores.
+type TwinTx struct{ Model, Product any }
+
+// DifferenceOf lists what differs between two answers, or two states, of
+// stores that share a clock; it is empty if nothing does.
+func DifferenceOf(model, product any) string {
+	return cmp.Diff(model, product, cmpopts.EquateEmpty(),
+		cmp.Comparer(func(a, b *workflow.Graph) bool { return a == b || a != nil && b != nil && a.Hash == b.Hash }),
+		cmp.Comparer(func(a, b error) bool { return errorKind(a) == errorKind(b) || kindless(a) && kindless(b) }),
+		textless(func(o *persistence.Outcome) (string, *string) { return o.Class, &o.Error }),
+		textless(func(e *lifecycle.Event) (string, *string) { return e.Class, &e.Text }),
+		textless(func(t *persistence.TaskRow) (string, *string) { return t.Class, &t.Error }),
+		textless(func(r *persistence.RunRow) (string, *string) { return r.Class, &r.Error }),
+		textless(func(t *snapshot.Task) (string, *string) { return t.Class, &t.Error }),
+	)
+}
+
+// kindless reports whether an error is none that a caller could tell apart.
+func kindless(err error) bool { return err != nil && errorKind(err) == "unknown error: "+err.Error() }
+
+// textless compares values without the text of a refusal.
+func textless[T any](parts func(*T) (class string, text *string)) cmp.Option {
+	refused := func(v T) bool {
+		class, text := parts(&v)
+		return class == persistence.ClassBadRow && *text != ""
+	}
+	return cmp.FilterValues(
+		func(a, b T) bool { return refused(a) || refused(b) }, // not of what the transformer returns
+		cmp.Transformer("WithoutText", func(v T) T {
+			_, text := parts(&v)
+			*text = ""
+			return v
+		}))
+}
+
+// twice makes a call on both stores. A call that the caller gives up while it
+// is under way would end differently in both, so it is not given up.
+func twice[T any](
+	ctx context.Context, t *Twin, call string, request any, do func(context.Context, persistence.Store) (T, error),
+) (T, error) {
+	ctx = context.WithoutCancel(ctx)
+	var none T
+	if err := t.Before(); err != nil {
+		return none, err
+	}
+	model, modelErr := do(ctx, t.Model)
+	product, err := do(ctx, t.Product)
+	if modelErr != nil {
+		model = none // an error says it all
+	}
+	if err != nil {
+		product = none
+	}
+	if diff := DifferenceOf(outcome[T]{model, errorKind(modelErr)}, outcome[T]{product, errorKind(err)}); diff != "" {
+		t.Diverged(fmt.Sprintf("%s %+v", call, request), diff)
+	}
+	if err != nil && modelErr != nil {
+		return none, modelErr // they are of one kind; texts are the database's own
+	}
+	return product, err
+}
+
+// TriggerRuns implements persistence.Intake.
+func (t *Twin) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
+	return twice(ctx, t, "TriggerRuns", batch, func(ctx context.Context, s persistence.Store) (persistence.Triggers, error) {
+		return s.TriggerRuns(ctx, batch)
+	})
+}
+
+// TriggerInTx implements persistence.Intake. tx is a TwinTx.
+func (t *Twin) TriggerInTx(ctx context.Context, tx any, trigger persistence.Trigger) (persistence.TriggerAnswer, error) {
+	both := tx.(TwinTx) //nolint:errcheck // the contract of this method
+	return twice(ctx, t, "TriggerInTx", trigger, func(ctx context.Context, s persistence.Store) (persistence.TriggerAnswer, error) {
+		if s == t.Model {
+			return s.TriggerInTx(ctx, both.Model, trigger)
+		}
+		return s.TriggerInTx(ctx, both.Product, trigger)
+	})
+}
+
+// DrainIntake implements persistence.Intake.
+func (t *Twin) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
+	return twice(ctx, t, "DrainIntake", limit, func(ctx context.Context, s persistence.Store) (persistence.Drained, error) {
+		return s.DrainIntake(ctx, limit)
+	})
+}
+
+// ClaimTasks implements persistence.Queue.
+func (t *Twin) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
+	return twice(ctx, t, "ClaimTasks", request, func(ctx context.Context, s persistence.Store) (persistence.Claimed, error) {
+		return s.ClaimTasks(ctx, request)
+	})
+}
+
+// RecordTransitions implements persistence.Journal.
+func (t *Twin) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
+	return twice(ctx, t, "RecordTransitions", record, func(ctx context.Context, s persistence.Store) (persistence.Recorded, error) {
+		return s.RecordTransitions(ctx, record)
+	})
+}
+
+// RecordInTx implements persistence.Journal. fn is called with a transaction of
+// each store.
+func (t *Twin) RecordInTx(
+	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	return twice(ctx, t, "RecordInTx", record, func(ctx context.Context, s persistence.Store) (persistence.Recorded, error) {
+		return s.RecordInTx(ctx, record, fn)
+	})
+}
+
+// CancelRun implements persistence.Journal.
+func (t *Twin) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
+	return twice(ctx, t, "CancelRun", cancel, func(ctx context.Context, s persistence.Store) (persistence.Canceled, error) {
+		return s.CancelRun(ctx, cancel)
+	})
+}
+
+// JoinPod implements persistence.Lease.
+func (t *Twin) JoinPod(ctx context.Context, pod persistence.PodInfo) (int64, time.Time, error) {
+	type joined struct {
+		ID  int64
+		Now time.Time
+	}
+	out, err := twice(ctx, t, "JoinPod", pod, func(ctx context.Context, s persistence.Store) (joined, error) {
+		id, now, err := s.JoinPod(ctx, pod)
+		return joined{id, now}, err
+	})
+	return out.ID, out.Now, err
+}
+
+// RenewPod implements persistence.Lease.
+func (t *Twin) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
+	return twice(ctx, t, "RenewPod", renewal, func(ctx context.Context, s persistence.Store) (persistence.Renewed, error) {
+		return s.RenewPod(ctx, renewal)
+	})
+}
+
+// LeavePod implements persistence.Lease.
+func (t *Twin) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	return twice(ctx, t, "LeavePod", pod, func(ctx context.Context, s persistence.Store) (persistence.Wake, error) {
+		return s.LeavePod(ctx, pod)
+	})
+}
+
+// FireTimers implements persistence.Timekeeping.
+func (t *Twin) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	return twice(ctx, t, "FireTimers", limit, func(ctx context.Context, s persistence.Store) (persistence.Fired, error) {
+		return s.FireTimers(ctx, epoch, limit)
+	})
+}
+
+// ExpirePods implements persistence.Housekeeping.
+func (t *Twin) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+	return twice(ctx, t, "ExpirePods", limit, func(ctx context.Context, s persistence.Store) (persistence.Expired, error) {
+		return s.ExpirePods(ctx, epoch, maxLost, limit)
+	})
+}
+
+// ParkTasks implements persistence.Housekeeping.
+func (t *Twin) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	return twice(ctx, t, "ParkTasks", limit, func(ctx context.Context, s persistence.Store) (persistence.Parked, error) {
+		return s.ParkTasks(ctx, epoch, limit)
+	})
+}
+
+// BumpEpoch implements persistence.Leadership.
+func (t *Twin) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
+	return twice(ctx, t, "BumpEpoch", holder, func(ctx context.Context, s persistence.Store) (int64, error) {
+		return s.BumpEpoch(ctx, holder)
+	})
+}
+
+// Run implements persistence.Runs.
+func (t *Twin) Run(ctx context.Context, tenant string, run workflow.RunID) (persistence.RunRow, error) {
+	return twice(ctx, t, "Run", run, func(ctx context.Context, s persistence.Store) (persistence.RunRow, error) {
+		return s.Run(ctx, tenant, run)
+	})
+}
+
+// Tasks implements persistence.Runs.
+func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]persistence.TaskRow, error) {
+	return twice(ctx, t, "Tasks", run, func(ctx context.Context, s persistence.Store) ([]persistence.TaskRow, error) {
+		return s.Tasks(ctx, tenant, run)
+	})
+}
+
+// Events implements persistence.Runs.
+func (t *Twin) Events(
+	ctx context.Context, tenant string, run workflow.RunID, after int64, limit int,
+) ([]lifecycle.Event, int64, error) {
+	type page struct {
+		Events []lifecycle.Event
+		Next   int64
+	}
+	out, err := twice(ctx, t, "Events", run, func(ctx context.Context, s persistence.Store) (page, error) {
+		events, next, err := s.Events(ctx, tenant, run, after, limit)
+		return page{events, next}, err
+	})
+	return out.Events, out.Next, err
+}
+
+// ListRuns implements persistence.Runs.
+func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+	return twice(ctx, t, "ListRuns", filter, func(ctx context.Context, s persistence.Store) ([]persistence.RunRow, error) {
+		return s.ListRuns(ctx, filter)
+	})
+}
+
+// Payload implements persistence.Runs.
+func (t *Twin) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
+	return twice(ctx, t, "Payload", task, func(ctx context.Context, s persistence.Store) ([]byte, error) {
+		return s.Payload(ctx, task)
+	})
+}
+
+// RegisterDefinitions implements persistence.Registry.
+func (t *Twin) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
+	return twice(ctx, t, "RegisterDefinitions", queues, func(ctx context.Context, s persistence.Store) ([][]int32, error) {
+		return s.RegisterDefinitions(ctx, graphs, queues)
+	})
+}
+
+// Definition implements persistence.Registry.
+func (t *Twin) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
+	return twice(ctx, t, "Definition", hash, func(ctx context.Context, s persistence.Store) (*workflow.Graph, error) {
+		return s.Definition(ctx, hash)
+	})
+}
