@@ -41,26 +41,18 @@ func SplitFairID(id int64) (group int32, lane Lane, block int64) {
 // blocks up to own, in a queue that has been served up to frontier.
 func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
 
+// InlineLook is how many rows at the head of a queue are looked at for other
+// tenants before a child is granted inline. Whoever waits stands there: newcomers
+// are placed right behind what was served last.
+const InlineLook = 64
+
 // MayInline reports whether a child that just became ready may be granted at
 // once to the pod that completed its parent, without going through the queue:
 // only while the batch has granted fewer children than it completed tasks, and
-// only if no row of another tenant lies below the place it would get.
-// lowestOther is the lowest fair id of another tenant in that queue, 0 if
-// there is none. The child keeps that place: its tenant's counter moves as if it
-// had been queued, and the frontier as InlineServed says.
-func MayInline(granted, completed int, place, lowestOther int64) bool {
-	return granted < completed && (lowestOther == 0 || lowestOther > place)
-}
-
-// InlineServed returns the place that counts as served when a child is granted
-// at place and the lowest row of its queue is lowest; 0: the queue is empty.
-// Without counting it, tenants that come later would start below everything
-// that the child's tenant queues from then on. But when its tenant has rows
-// below the child's place, the child has only gone before them: counting the
-// place itself would put whoever comes later behind them all.
-func InlineServed(place, lowest int64) int64 {
-	if lowest != 0 {
-		return min(place, lowest)
-	}
-	return place
+// only if no other tenant stands at the head of that queue. It takes no place
+// there. Nobody else waited, so nobody's turn was used: charging its tenant for
+// it would make that tenant wait later, and moving the frontier would put
+// whoever comes next behind all that the tenant has queued.
+func MayInline(granted, completed int, othersWait bool) bool {
+	return granted < completed && !othersWait
 }

@@ -79,24 +79,15 @@ func TestMayInline(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		granted, completed int
-		place, lowest      int64
-		want               bool
+		others, want       bool
 		name               string
 	}{
-		{0, 1, 10, 0, true, "nobody else waits"},
-		{0, 1, 10, 11, true, "others wait behind"},
-		{0, 1, 10, 9, false, "another tenant is first"},
-		{1, 1, 10, 0, false, "as many as it completed, no more"},
-		{1, 2, 10, 0, true, "one more than it has"},
-		{0, 0, 10, 0, false, "nothing completed"},
+		{0, 1, false, true, "nobody else waits"},
+		{0, 1, true, false, "another tenant waits"},
+		{1, 1, false, false, "as many as it completed, no more"},
+		{1, 2, false, true, "one more than it has"},
+		{0, 0, false, false, "nothing completed"},
 	} {
-		require.Equal(t, c.want, MayInline(c.granted, c.completed, c.place, c.lowest), c.name)
+		require.Equal(t, c.want, MayInline(c.granted, c.completed, c.others), c.name)
 	}
-}
-
-func TestInlineServedIsTheTurnThatWasUsed(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, int64(7), InlineServed(7, 0), "an empty queue: its own place")
-	require.Equal(t, int64(7), InlineServed(7, 9), "others wait above it")
-	require.Equal(t, int64(3), InlineServed(7, 3), "it went before rows of its own tenant")
 }

@@ -39,9 +39,9 @@ type Record struct {
 	// InlineLimit is how many children that become ready may be granted to
 	// this pod at once; 0: none. InlineHandlers and InlineQueues are what the
 	// pod registers and serves. Only runs that are not slow and of which the
-	// record reports nothing but plain completions have children granted so. A
-	// child granted takes its place as if it had been queued and claimed: its
-	// tenant's counter and the frontier of its queue move on.
+	// record reports nothing but plain completions have children granted so, and
+	// only while no other tenant waits in that queue (lifecycle.MayInline): it
+	// takes no place there.
 	InlineLimit    int
 	InlineHandlers []int32
 	InlineQueues   []string

@@ -100,31 +100,21 @@ func (b *batch) byTask() {
 }
 
 // enqueue gives every task that became ready its place, in order. keep is
-// asked for each whether it goes into the queue; nil: all do. What is granted
-// instead counts as served once all have their places.
-func (b *batch) enqueue(keep func(e enqueued, place int64) bool) {
+// asked for each whether it goes into the queue; nil: all do.
+func (b *batch) enqueue(keep func(e enqueued) bool) {
 	ready := map[string]int{}
-	served, lowest := map[string]int64{}, map[string]int64{} // lowest: before this batch
 	for _, e := range b.enqueued {
 		name := e.run.queueOf(e.step)
 		q := b.s.queue(name)
-		if _, seen := lowest[name]; !seen {
-			lowest[name] = q.lowest()
-		}
 		e.run.details[e.step].queuedAt = b.now
-		place := q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane)
-		if keep != nil && !keep(e, place) {
-			served[name] = max(served[name], lifecycle.InlineServed(place, lowest[name]))
+		if keep != nil && !keep(e) {
 			continue
 		}
 		q.insert(queueRow{
-			fairID: place, task: workflow.TaskID{Run: e.run.id(), Step: e.step},
-			handler: e.run.definition.handlers[e.step], suspect: e.suspect,
+			fairID: q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane),
+			task:   workflow.TaskID{Run: e.run.id(), Step: e.step}, handler: e.run.definition.handlers[e.step], suspect: e.suspect,
 		})
 		ready[name]++
-	}
-	for name, place := range served {
-		b.s.queue(name).served(place)
 	}
 	b.enqueued = nil
 	b.ready(ready)

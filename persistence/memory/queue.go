@@ -72,22 +72,14 @@ func (q *queue) forget(task workflow.TaskID) {
 	q.parked = slices.DeleteFunc(q.parked, func(row queueRow) bool { return row.task == task })
 }
 
-// lowest returns the lowest fair id, 0 if there is none.
-func (q *queue) lowest() int64 {
-	if len(q.rows) == 0 {
-		return 0
-	}
-	return q.rows[0].fairID
-}
-
-// lowestOther returns the lowest fair id of another tenant, 0 if there is none.
-func (q *queue) lowestOther(group int32) int64 {
-	for i := range q.rows {
+// othersWait reports whether another tenant stands at the head of the queue.
+func (q *queue) othersWait(group int32) bool {
+	for i := range min(len(q.rows), lifecycle.InlineLook) {
 		if g, _, _ := lifecycle.SplitFairID(q.rows[i].fairID); g != group {
-			return q.rows[i].fairID
+			return true
 		}
 	}
-	return 0
+	return false
 }
 
 func insertRow(rows []queueRow, row queueRow) []queueRow {

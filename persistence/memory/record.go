@@ -205,7 +205,7 @@ func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.T
 // inline returns the rule for granting children to the pod that completed
 // their parents; nil: none is. Where other tenants stand is seen as of before
 // this batch.
-func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e enqueued, place int64) bool {
+func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e enqueued) bool {
 	if record.InlineLimit <= 0 {
 		return nil
 	}
@@ -216,19 +216,19 @@ func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e 
 	for _, name := range record.InlineQueues {
 		queues[name] = true
 	}
-	lowest := map[place]int64{}
+	crowded := map[place]bool{}
 	for _, e := range b.enqueued {
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
-		if _, ok := lowest[at]; !ok {
-			lowest[at] = b.s.queue(at.queue).lowestOther(b.s.tenants[at.tenant].group)
+		if _, ok := crowded[at]; !ok {
+			crowded[at] = b.s.queue(at.queue).othersWait(b.s.tenants[at.tenant].group)
 		}
 	}
 	granted := 0
-	return func(e enqueued, fairID int64) bool {
+	return func(e enqueued) bool {
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
 		if granted >= record.InlineLimit || !queues[at.queue] ||
 			!handlers[e.run.definition.handlers[e.step]] || b.s.full(at.tenant, record.TenantLimit) ||
-			!lifecycle.MayInline(granted, completed, fairID, lowest[at]) {
+			!lifecycle.MayInline(granted, completed, crowded[at]) {
 			return true
 		}
 		granted++

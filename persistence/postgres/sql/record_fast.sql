@@ -6,7 +6,7 @@
 -- it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
 -- Caller: record, after check_pod and lock_runs in the same transaction.
--- Locks tasks, tenant_groups by (queue, group, lane), frontiers (skip locked).
+-- Locks tasks, tenant_groups by (queue, group, lane).
 -- Index: the primary keys, probed per row, whatever the statistics: lateral
 -- probes with offset 0, updates by ctid and key. The keys are compared with "is
 -- not distinct from", which no index answers: an equality would let a planner
@@ -44,62 +44,30 @@ told as (
 	group by 1, 2
 	order by 1, 2
 ),
--- waiting sorts last, so that counter is the rank of (queue, group) among those
--- with ready children.
 children as materialized (
-	select told.*, x.tid, x.queue, x.handler, x.pending > told.ended as waiting,
-		dense_rank() over (order by x.pending > told.ended, x.queue, told.group_id) as counter,
-		row_number() over (partition by x.pending > told.ended, x.queue, told.group_id order by told.run_id, told.step) as nth,
-		count(*) over (partition by x.pending > told.ended, x.queue, told.group_id) as of
+	select told.*, x.tid, x.queue, x.handler, x.pending > told.ended as waiting
 	from told,
 		lateral (
 			select k.ctid as tid, k.pending, k.queue, k.handler
 			from {schema}.tasks k where k.run_id = told.run_id and k.step = told.step offset 0
 		) x
 ),
-blocks as (
-	insert into {schema}.tenant_groups as g (queue, group_id, lane, block)
-	select c.queue, c.group_id, 0, f.block + c.of
-	from (select queue, group_id, max(of) as of from children where not waiting group by 1, 2) c,
-		lateral (select k.block from {schema}.frontiers k where k.queue = c.queue and k.band = 0 offset 0) f
-	order by 1, 2
-	on conflict (queue, group_id, lane) do update
-	set block = (
-		select greatest(g.block, f.block) + excluded.block - f.block
-		from {schema}.frontiers f where f.queue = g.queue and f.band = 0
-	)
-	returning g.queue, g.group_id, g.block
-),
-counters as materialized (
-	select array_agg(block order by queue, group_id) as last, max(block) as highest from blocks
-),
-heads as materialized (
-	select q.queue, h.fair_id as lowest, o.fair_id as other
-	from counters, unnest(@inline_queues::smallint[]) as q (queue),
-		lateral (
-			select k.fair_id from {schema}.ready_queue k where k.queue = q.queue and k.band = 0 order by k.fair_id limit 1
+-- The tenants whose queue has nobody else at its head (lifecycle.InlineLook).
+calm as materialized (
+	select c.queue, c.group_id
+	from (select distinct queue, group_id from children where not waiting and queue = any(@inline_queues::smallint[])) c
+	where @inline_limit::int > 0 and not exists (
+		select from (
+			select k.fair_id from {schema}.ready_queue k where k.queue = c.queue and k.band = 0 order by k.fair_id limit 64
 		) h
-		left join lateral (
-			select k.fair_id from {schema}.ready_queue k
-			where k.queue = q.queue and k.band = 0 and k.fair_id < 2097152 * (counters.highest + 1)
-				and k.fair_id % 2097152 / 2 <> h.fair_id % 2097152 / 2
-			order by k.fair_id limit 1
-		) o on true
-	where @inline_limit::int > 0
-),
-placed as (
-	select c.*, 2 * c.group_id::bigint + 2097152 * (counters.last[c.counter] - c.of + c.nth) as fair_id
-	from children c, counters
+		where h.fair_id % 2097152 / 2 <> c.group_id
+	)
 ),
 judged as (
-	select p.*,
-		not p.waiting and p.queue = any(@inline_queues::smallint[]) and p.handler in (select unnest(@inline_handlers::int[]))
-			and not exists (
-				select from heads h
-				where h.queue = p.queue
-					and case when h.lowest % 2097152 / 2 <> p.group_id then h.lowest else h.other end < p.fair_id
-			) as eligible
-	from placed p
+	select c.*,
+		not c.waiting and (c.queue, c.group_id) in (select queue, group_id from calm)
+			and c.handler in (select unnest(@inline_handlers::int[])) as eligible
+	from children c
 ),
 allowed as (
 	select j.*, j.eligible and (
@@ -114,6 +82,35 @@ ranked as (
 		<= least(@inline_limit::int, (select count(*) from done)) as granted
 	from allowed a
 ),
+-- What does not queue up sorts last, so that counter is the rank of (queue,
+-- group) among those that do.
+lined as materialized (
+	select r.*,
+		dense_rank() over (order by r.waiting or r.granted, r.queue, r.group_id) as counter,
+		row_number() over (partition by r.waiting or r.granted, r.queue, r.group_id order by r.run_id, r.step) as nth,
+		count(*) over (partition by r.waiting or r.granted, r.queue, r.group_id) as of
+	from ranked r
+),
+blocks as (
+	insert into {schema}.tenant_groups as g (queue, group_id, lane, block)
+	select c.queue, c.group_id, 0, f.block + c.of
+	from (select queue, group_id, max(of) as of from lined where not waiting and not granted group by 1, 2) c,
+		lateral (select k.block from {schema}.frontiers k where k.queue = c.queue and k.band = 0 offset 0) f
+	order by 1, 2
+	on conflict (queue, group_id, lane) do update
+	set block = (
+		select greatest(g.block, f.block) + excluded.block - f.block
+		from {schema}.frontiers f where f.queue = g.queue and f.band = 0
+	)
+	returning g.queue, g.group_id, g.block
+),
+counters as materialized (
+	select array_agg(block order by queue, group_id) as last from blocks
+),
+placed as (
+	select l.*, 2 * l.group_id::bigint + 2097152 * (counters.last[l.counter] - l.of + l.nth) as fair_id
+	from lined l, counters
+),
 moved as (
 	update {schema}.tasks t
 	set pending = t.pending - k.ended, flags = t.flags | 8,
@@ -122,7 +119,7 @@ moved as (
 		pod = case when k.granted then @pod else t.pod end,
 		queued_at = case when k.waiting then t.queued_at else clock.now end,
 		started_at = case when k.granted then clock.now else t.started_at end
-	from ranked k, clock
+	from placed k, clock
 	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
 	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id
 ),
@@ -138,19 +135,6 @@ claimed as (
 	having count(*) > 0
 	on conflict (pod, claim) do update
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
-),
--- A child that went before rows of its own tenant counts as the lowest of them
--- (lifecycle.InlineServed).
-served as materialized (
-	select m.queue, least(m.fair_id, h.lowest) / 2097152 as block
-	from (select queue, max(fair_id) as fair_id from moved where state = 3 group by 1) m
-		left join heads h on h.queue = m.queue,
-		lateral (
-			select 1 from {schema}.frontiers k where k.queue = m.queue and k.band = 0 offset 0 for no key update skip locked
-		) k
-),
-frontier as (
-	update {schema}.frontiers f set block = s.block from served s where f.queue = s.queue and f.band = 0 and f.block < s.block
 ),
 ended as (
 	update {schema}.workflow_runs r
