@@ -4,7 +4,7 @@ package planted
 func actors() []Plant {
 	return []Plant{
 		{
-			Name: "retry-in-memory", Seeds: 300,
+			Name: "retry-in-memory", Seeds: 1000,
 			What: "a failed attempt is repeated by its actor, and the database does not know",
 			File: "actors/run.go",
 			Old:  "\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
@@ -13,7 +13,7 @@ func actors() []Plant {
 				"\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
 		},
 		{
-			Name: "claim-not-asked-again", Seeds: 600,
+			Name: "claim-not-asked-again", Seeds: 1000,
 			What: "a claim whose outcome is unknown is forgotten",
 			File: "actors/claimer.go",
 			Old:  "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n",
@@ -21,14 +21,14 @@ func actors() []Plant {
 				"\t\t\ta.heir.unknown = nil\n\t\t\ta.free[open.pool] += open.request.Limit\n\t\t\ta.wakeAll()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
-			Name: "unheld-never-found", Seeds: 600,
+			Name: "unheld-never-found", Seeds: 1000,
 			What: "a task whose grant never arrived stays with its pod for ever",
 			File: "actors/pulse.go",
 			Old:  "\tif len(unheld.GetTasks()) > 0 {",
 			New:  "\tif len(unheld.GetTasks()) > 0 && !planted.On(\"unheld-never-found\") {",
 		},
 		{
-			Name: "journal-drops-unknown", Seeds: 300,
+			Name: "journal-drops-unknown", Seeds: 1000,
 			What: "a batch whose outcome is unknown is taken for recorded",
 			File: "actors/journal.go",
 			Old:  "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n",
@@ -36,7 +36,7 @@ func actors() []Plant {
 				"\t\t\ta.heir.current = nil\n\t\t\ta.flush()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
-			Name: "ack-before-commit", Seeds: 300,
+			Name: "ack-before-commit", Seeds: 1000,
 			What: "a trigger is acknowledged when it is sent to the database",
 			File: "actors/intake.go",
 			Old:  "\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
@@ -46,14 +46,14 @@ func actors() []Plant {
 				"\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
 		},
 		{
-			Name: "deaf-slot-freed-twice", Seeds: 600,
+			Name: "deaf-slot-freed-twice", Seeds: 1000,
 			What: "a deaf function gives its slot up when it is abandoned, and again when it returns",
 			File: "actors/ledger.go",
 			Old:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot {",
 			New:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
 		},
 		{
-			Name: "trigger-renamed", Seeds: 600,
+			Name: "trigger-renamed", Seeds: 1000,
 			What: "triggers whose outcome is unknown are stored again under new run ids",
 			File: "actors/intake.go",
 			Old:  "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n",

@@ -4,35 +4,35 @@ package planted
 func pods() []Plant {
 	return []Plant{
 		{
-			Name: "no-sweep", Seeds: 300,
+			Name: "no-sweep", Seeds: 1000,
 			What: "wakes are trusted: nobody looks at the tables without one",
 			File: "actors/feed.go",
 			Old:  "func (a *feed) sweep() {\n",
 			New:  "func (a *feed) sweep() {\n\tif planted.On(\"no-sweep\") {\n\t\treturn\n\t}\n",
 		},
 		{
-			Name: "await-never-swept", Seeds: 600,
+			Name: "await-never-swept", Seeds: 1000,
 			What: "who waits for the end of a run hears of it by a wake, or never",
 			File: "actors/feed.go",
 			Old:  "\ta.rt.edge.hintAll()\n\ta.heir.awaits.checkAll()\n",
 			New:  "\ta.rt.edge.hintAll()\n\tif !planted.On(\"await-never-swept\") {\n\t\ta.heir.awaits.checkAll()\n\t}\n",
 		},
 		{
-			Name: "lease-by-the-pods-clock", Seeds: 300,
+			Name: "lease-by-the-pods-clock", Seeds: 2000,
 			What: "the end of the lease is an instant of the database, compared with the pod's clock",
 			File: "actors/pulse.go",
 			Old:  "\ta.heir.renewed = a.sent\n",
 			New:  "\ta.heir.renewed = a.sent\n\tif planted.On(\"lease-by-the-pods-clock\") {\n\t\ta.heir.renewed = m.value.Now\n\t}\n",
 		},
 		{
-			Name: "contexts-outlive-the-lease", Seeds: 600,
+			Name: "contexts-outlive-the-lease", Seeds: 1000,
 			What: "a pod whose lease may have run out goes on executing",
 			File: "actors/runs.go",
 			Old:  "\t\ta.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)\n",
 			New:  "\t\tif !planted.On(\"contexts-outlive-the-lease\") {\n\t\t\ta.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)\n\t\t}\n",
 		},
 		{
-			Name: "stop-without-grace", Seeds: 300, Classes: []string{"pod-stop", "step-slow"},
+			Name: "stop-without-grace", Seeds: 1000, Classes: []string{"pod-stop", "step-slow"},
 			What: "a stop gives up what is executed and what is about to be recorded",
 			File: "actors/pod_stop.go",
 			Old:  "\tif a.stage == stage {\n\t\ta.advance(ctx, stage+1)\n",
@@ -40,7 +40,7 @@ func pods() []Plant {
 				"\tif a.stage == stage {\n\t\ta.advance(ctx, stage+1)\n",
 		},
 		{
-			Name: "earlier-timer-ignored", Seeds: 300,
+			Name: "earlier-timer-ignored", Seeds: 1000,
 			What: "the leader sleeps until the timer that it knew of, whatever was set since",
 			File: "actors/timekeeper.go",
 			Old:  "func (a *timekeeper) onTimerSet(at time.Time) {\n",

@@ -36,9 +36,20 @@ func draw(seed uint64, fifo bool) setting {
 	if r.IntN(4) == 0 {
 		s.limit = 1 + r.IntN(3)
 	}
+	if seed%8 == 5 {
+		s = s.crowded()
+	}
 	if fifo {
 		s.order = sim.FIFO
 	}
+	return s
+}
+
+// crowded is a cluster with much more work than slots, for the promises about
+// who is next.
+func (s setting) crowded() setting {
+	s.pods, s.slots, s.limit, s.partial, s.deploy = 1, 1+s.slots%3, 0, false, false
+	s.runs, s.tenants = s.runs+4, max(s.tenants, 3)
 	return s
 }
 

@@ -40,24 +40,32 @@ func (r Replay) String() string {
 
 // shrinker looks for fewer faults that break the same promise.
 type shrinker struct {
-	lab   *Lab
-	left  int // tries
-	best  Replay
-	class []sim.Class
+	run  func(Replay) *Report
+	left int // tries
+	best Replay
 }
 
 // Shrink finds out which faults of a failed seed matter: it takes the plainest
 // order of messages if that breaks the same promise, leaves out whole classes,
 // then single faults by halves (Zeller's ddmin), in at most so many tries.
 func (l *Lab) Shrink(options Options, failed *Report, tries int) Replay {
-	s := &shrinker{lab: l, left: tries, class: options.Classes, best: Replay{
+	run := func(replay Replay) *Report {
+		attempt := replay.Options()
+		attempt.Classes = options.Classes
+		return l.Run(attempt)
+	}
+	s := &shrinker{run: run, left: tries, best: Replay{
 		Seed: options.Seed, Only: options.Only, FIFO: options.FIFO, Promise: failed.Violation.Promise,
 	}}
+	return s.shrink(failed)
+}
+
+func (s *shrinker) shrink(failed *Report) Replay {
 	names := namesOf(failed.Faults)
 	if !s.best.FIFO {
 		plain := s.best
 		plain.FIFO = true
-		if r := s.run(plain); s.same(r) {
+		if r := s.see(plain); r != nil {
 			s.best, names = plain, namesOf(r.Faults)
 		}
 	}
@@ -96,24 +104,23 @@ func (s *shrinker) halve() {
 func (s *shrinker) try(only []string) bool {
 	attempt := s.best
 	attempt.Only = append([]string{}, only...)
-	if !s.same(s.run(attempt)) {
+	if s.see(attempt) == nil {
 		return false
 	}
 	s.best = attempt
 	return true
 }
 
-func (s *shrinker) run(replay Replay) *Report {
+// see runs a replay, and returns its report if it breaks the same promise.
+func (s *shrinker) see(replay Replay) *Report {
 	if s.left--; s.left < 0 {
 		return nil
 	}
-	options := replay.Options()
-	options.Classes = s.class
-	return s.lab.Run(options)
-}
-
-func (s *shrinker) same(r *Report) bool {
-	return r != nil && r.Violation != nil && r.Violation.Promise == s.best.Promise
+	r := s.run(replay)
+	if r.Violation == nil || r.Violation.Promise != s.best.Promise {
+		return nil
+	}
+	return r
 }
 
 func namesOf(faults []sim.Fault) []string {
