@@ -1,0 +1,201 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// registration makes a workflow known to an engine and keeps its handle.
+type registration func(engine *troupe.Engine, handles map[string]any) error
+
+// Workflow is a workflow that every pod registers.
+type Workflow[I, O any] struct {
+	sim  *Sim
+	name string
+}
+
+// Register makes every pod register a workflow, also those that start again.
+// Register before anything else, or in the function of [Sim.Deploy].
+func Register[I, O any](s *Sim, w *troupe.Workflow[I, O]) *Workflow[I, O] {
+	list := &s.version
+	switch {
+	case s.declaring != nil:
+		list = s.declaring
+	case s.begun:
+		s.Fatalf("register %q: the pods have started: register first, or use Deploy", w.Name())
+	}
+	if err := w.Validate(); err != nil {
+		s.Fatalf("register %q: %v", w.Name(), err)
+	}
+	*list = append(*list, func(engine *troupe.Engine, handles map[string]any) error {
+		handle, err := troupe.Register(engine, w)
+		handles[w.Name()] = handle
+		return err
+	})
+	return &Workflow[I, O]{sim: s, name: w.Name()}
+}
+
+// Start triggers a run on any pod that is up, and again on others until one
+// has acknowledged it. Unless options name a troupe.Key it gets one of its own,
+// so that it exists once. A refusal fails the simulation.
+func (w *Workflow[I, O]) Start(in I, options ...troupe.TriggerOption) *Started[O] {
+	run, err := w.TryStart(in, options...)
+	if err != nil {
+		w.sim.Fatalf("start %q: %v", w.name, err)
+	}
+	return run
+}
+
+// TryStart is Start that returns a refusal.
+func (w *Workflow[I, O]) TryStart(in I, options ...troupe.TriggerOption) (*Started[O], error) {
+	s := w.sim
+	s.begin()
+	s.starts++
+	name := fmt.Sprintf("%s-%d", w.name, s.starts)
+	options = append([]troupe.TriggerOption{troupe.Key(name)}, options...)
+	var run *troupe.Run[O]
+	err := w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) (err error) {
+		run, err = handle.RunNoWait(ctx, in, options...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.visit("started", func(done func()) {
+		if s.names[run.ID()] == "" {
+			s.names[run.ID()] = name
+		}
+		done()
+	})
+	return &Started[O]{sim: s, run: run, again: func(cancel func(context.Context, *troupe.Run[O]) error) error {
+		return w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) error {
+			status, err := run.Status(ctx)
+			if err != nil {
+				return err
+			}
+			return cancel(ctx, handle.Get(status.Tenant, run.ID()))
+		})
+	}}, nil
+}
+
+const (
+	callTimeout = 10 * time.Second // of one call to one pod
+	callPause   = 200 * time.Millisecond
+	callsMost   = 10_000
+)
+
+// insist makes a call to one pod after another until one answers.
+func (w *Workflow[I, O]) insist(call func(context.Context, *troupe.Handle[I, O]) error) error {
+	s := w.sim
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
+	var err error
+	for range callsMost {
+		if handle := w.handle(); handle != nil {
+			ctx, cancel := context.WithTimeout(s.context, callTimeout)
+			err = call(ctx, handle)
+			cancel()
+			if err == nil || !worthAnother(err) {
+				return err
+			}
+		}
+		s.Advance(callPause)
+	}
+	return fmt.Errorf("no pod answers, the last one said: %w", err)
+}
+
+// worthAnother reports whether another pod, or the same later, may say yes.
+func worthAnother(err error) bool {
+	var refused *troupe.TriggerError
+	if errors.As(err, &refused) {
+		return refused.Code == troupe.Overloaded || refused.Code == troupe.Stopping || refused.Code == troupe.Unavailable
+	}
+	return !errors.Is(err, troupe.ErrRunNotFound)
+}
+
+// handle returns that of a pod that is up; nil: there is none.
+func (w *Workflow[I, O]) handle() *troupe.Handle[I, O] {
+	s := w.sim
+	var found *troupe.Handle[I, O]
+	s.visit("choose", func(done func()) {
+		first := s.random.IntN(len(s.slots))
+		for i := range s.slots {
+			c := s.slots[(first+i)%len(s.slots)]
+			if handle, ok := c.handles[w.name].(*troupe.Handle[I, O]); ok && c.pod != nil && !c.stopping {
+				found = handle
+				break
+			}
+		}
+		done()
+	})
+	return found
+}
+
+// Started is a run that was started.
+type Started[O any] struct {
+	sim   *Sim
+	run   *troupe.Run[O]
+	again func(func(context.Context, *troupe.Run[O]) error) error
+}
+
+// ID returns the id of the run.
+func (r *Started[O]) ID() troupe.RunID { return r.run.ID() }
+
+// Await waits until the run has ended and returns its output, or how it ended
+// otherwise, as troupe.Run.Await does.
+func (r *Started[O]) Await() (O, error) {
+	s, id := r.sim, r.run.ID()
+	s.visit("await", func(done func()) { s.awaitEnd(id, done) })
+	return r.run.Await(s.context)
+}
+
+// Cancel asks the run to stop, and returns once that is durable.
+func (r *Started[O]) Cancel(reason string) {
+	err := r.again(func(ctx context.Context, run *troupe.Run[O]) error { return run.Cancel(ctx, reason) })
+	if err != nil {
+		r.sim.Fatalf("cancel: %v", err)
+	}
+}
+
+// Status returns the run and its steps as they stand.
+func (r *Started[O]) Status() troupe.RunStatus {
+	status, err := r.run.Status(r.sim.context)
+	if err != nil {
+		r.sim.Fatalf("status: %v", err)
+	}
+	return status
+}
+
+// States returns the state of every step, by name.
+func (r *Started[O]) States() map[string]troupe.State {
+	states := map[string]troupe.State{}
+	for _, step := range r.Status().Steps {
+		states[step.Name] = step.State
+	}
+	return states
+}
+
+// Events returns the history of the run so far.
+func (r *Started[O]) Events() []troupe.Event {
+	var events []troupe.Event
+	for event, err := range r.run.Events(r.sim.context) {
+		if err != nil {
+			r.sim.Fatalf("events: %v", err)
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+// nameOf is what the report calls a run.
+func (s *Sim) nameOf(id workflow.RunID) string {
+	if name := s.names[id]; name != "" {
+		return name
+	}
+	return id.String()
+}

@@ -1,0 +1,143 @@
+package simtest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/sim"
+)
+
+// setting is what one simulation is like. It is what a replay file holds.
+type setting struct {
+	Seed     uint64   `json:"seed"`
+	Only     []string `json:"only"`               // names of the faults that may happen; null: all
+	Plain    bool     `json:"plain,omitempty"`    // messages are delivered in the order of their sending
+	CrashAt  int      `json:"crash_at,omitempty"` // a pod crashes at this step; 0: none
+	CrashPod int      `json:"crash_pod,omitempty"`
+	Twice    int      `json:"twice,omitempty"` // the pod of the n-th step that succeeds crashes before anybody knows; 0: none
+
+	trace func(sim.Line)
+}
+
+// faults is how many faults may happen.
+func (s setting) faults() int {
+	r := rand.New(rand.NewPCG(s.Seed, 5))
+	return 1 << (2 + r.IntN(6))
+}
+
+// outcome is what came of one simulation.
+type outcome struct {
+	setting   setting
+	violation *sim.Violation // nil: everything held
+	faults    []sim.Fault
+	rates     string
+	planned   string // the fault that the setting planned
+	hash      uint64
+	steps     int
+	successes int
+	elapsed   time.Duration
+	log       []*execution
+	saw       map[string]bool
+	logs      []string
+	named     *strings.Replacer // puts the names of runs in the place of their ids
+}
+
+// play runs one simulation in a bubble of its own.
+func play(t *testing.T, options Options, body func(*Sim), set setting) *outcome {
+	t.Helper()
+	var s *Sim
+	played := func() (deadlock string) {
+		defer func() {
+			if r := recover(); r != nil {
+				deadlock = fmt.Sprint(r)
+				if s == nil || !strings.Contains(deadlock, "deadlock") {
+					panic(r)
+				}
+			}
+		}()
+		synctest.Test(t, func(*testing.T) {
+			s = newSim(options, set)
+			s.run(body)
+		})
+		return ""
+	}
+	deadlock := played()
+	if s.world.Violation() == nil && deadlock != "" {
+		s.world.Fail("the simulation ends", "goroutines wait for ever: %s", s.stuck())
+	}
+	return s.outcome()
+}
+
+// run is the course of a simulation.
+func (s *Sim) run(body func(*Sim)) {
+	go s.drive()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		returned := false
+		defer func() {
+			if r := recover(); r != nil {
+				s.broken("the test's function does not panic", fmt.Sprintf("%v\n%s", r, debug.Stack()))
+			} else if !returned {
+				s.broken("a check of the test", "the function ended its goroutine: use the *Sim where you would use t")
+			}
+		}()
+		body(s)
+		returned = true
+	}()
+	select {
+	case <-left:
+		s.finish()
+	case <-s.over:
+	}
+	for range 1000 { // steps and the function end by themselves, now that all contexts have
+		synctest.Wait()
+		if s.attempts.Load() == 0 && isClosed(left) {
+			return
+		}
+		time.Sleep(time.Hour)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// stuck tells what has not returned.
+func (s *Sim) stuck() string {
+	var parts []string
+	for _, x := range s.log {
+		if !x.left.Load() {
+			parts = append(parts, x.name()+" does not return when its context ends")
+		}
+	}
+	if len(parts) == 0 {
+		return "the test's function, or a goroutine that it or a step has started, does not end"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (s *Sim) outcome() *outcome {
+	var named []string
+	for id, name := range s.names {
+		named = append(named, id.String(), name)
+	}
+	return &outcome{
+		named:   strings.NewReplacer(named...),
+		setting: s.setting, violation: s.world.Violation(), faults: s.world.Happened(), rates: s.world.Rates(), planned: s.crashed,
+		hash: s.world.Hash(), steps: s.world.Steps(), successes: s.successes, elapsed: s.elapsed,
+		log: s.log, saw: maps.Clone(s.saw), logs: slices.Clone(s.logs),
+	}
+}

@@ -1,0 +1,67 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/troupe-dev/troupe/actors"
+)
+
+// stub makes of a step's real function the one in its place.
+type stub func(real actors.StepFunction) func(ctx context.Context, in actors.Inputs) (actors.Output, error)
+
+// Call is what a [Stub] is called with.
+type Call[I, T any] struct {
+	Input I // of the run
+	// Real calls the step's own function.
+	Real    func(ctx context.Context) (T, error)
+	parents map[string]func(target any) error
+}
+
+// Stub puts fn in the place of a step's function, on all pods. T is the type of
+// the step's output. Steps with troupe.InTx need one here, because there is no
+// transaction for them; [OnCommit] does what theirs does. Stub before anything
+// starts.
+func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx context.Context, call Call[I, T]) (T, error)) {
+	if s.begun {
+		s.Fatalf("stub %q: the pods have started: stub first", step)
+	}
+	s.unused[w.name+"/"+step] = true
+	s.stubs[w.name+"/"+step] = func(real actors.StepFunction) func(context.Context, actors.Inputs) (actors.Output, error) {
+		if own := reflect.TypeFor[T](); real.Result != own {
+			s.world.Fail("the cluster starts", "the stub of step %q returns %v, the step %v", step, own, real.Result)
+		}
+		delete(s.unused, w.name+"/"+step)
+		return func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
+			call := Call[I, T]{parents: map[string]func(any) error{}}
+			if err := real.Codec.Unmarshal(in.Input, &call.Input); err != nil {
+				return actors.Output{}, fmt.Errorf("decode the input: %w", err)
+			}
+			for _, parent := range in.Parents {
+				call.parents[parent.Step] = func(target any) error { return real.Codec.Unmarshal(parent.Output, target) }
+			}
+			call.Real = func(ctx context.Context) (T, error) {
+				var value T
+				out, err := real.Call(ctx, in)
+				if err == nil {
+					err = real.Codec.Unmarshal(out.Payload, &value)
+				}
+				return value, err
+			}
+			value, err := fn(ctx, call)
+			if err != nil {
+				return actors.Output{}, err
+			}
+			return real.Finish(value)
+		}
+	}
+}
+
+// Parent returns the output of a parent of the stubbed step, and whether it has
+// one.
+func Parent[P, I, T any](call Call[I, T], step string) (P, bool) {
+	var output P
+	read := call.parents[step]
+	return output, read != nil && read(&output) == nil
+}
