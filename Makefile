@@ -7,11 +7,13 @@ OUT     ?= .
 MODULE   = github.com/troupe-dev/troupe
 TIME    ?= 30s
 COUNT   ?= 10
+SIM     ?= 60s
+HOURS   ?= 8
 PURE     = workflow lifecycle
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz chaos bench cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-soak chaos bench cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -53,6 +55,18 @@ fuzz: ## every fuzz target in turn, TIME=30s each
 		echo "== $$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME) "$$dir" || exit 1; \
 	done
 
+sim: ## simulated clusters with all faults, for SIM=60s
+	$(GO) build -o bin/troupe ./cmd/troupe
+	./bin/troupe sim --for $(SIM) --shrink --json
+
+sim-planted: ## the simulation finds every mistake of internal/planted, and nothing without one
+	$(GO) build -o bin/troupe ./cmd/troupe
+	./bin/troupe sim --seeds 0 --planted --json
+
+sim-soak: ## make sim for HOURS=8, from other seeds each time; failures are kept in bin/replay
+	$(GO) build -o bin/troupe ./cmd/troupe
+	./bin/troupe sim --seed $$(date +%s)000 --for $(HOURS)h --shrink --save bin/replay --json
+
 chaos: ## faults on pods and PostgreSQL under load, ≈ 4 min, and a table of what was measured
 	@mkdir -p bin; rm -f bin/chaos.txt; TROUPE_CHAOS=full TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos.txt \
 		$(GO) test -count=1 -parallel 1 -timeout 30m ./internal/chaos; failed=$$?; \
@@ -72,4 +86,4 @@ cover: ## test coverage of the pure rooms; fails below 95 %
 vuln: ## known vulnerabilities in what is linked in (needs a network)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
-ci: test lint race verify cover ## what .ci/run runs, once it has installed what is missing
+ci: test lint race verify cover sim sim-planted ## what .ci/run runs, once it has installed what is missing

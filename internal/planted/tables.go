@@ -4,7 +4,7 @@ package planted
 func tables() []Plant {
 	return []Plant{
 		{
-			Name: "frontier-from-maximum", Seeds: 1500,
+			Name: "frontier-from-maximum", Seeds: 1000,
 			What: "a tenant that comes late starts behind everything that is queued",
 			File: "persistence/memory/queue.go",
 			Old:  "\tq.counters[c] = lifecycle.NextBlock(q.counters[c], q.frontier)\n",
@@ -12,21 +12,29 @@ func tables() []Plant {
 				"\tq.counters[c] = lifecycle.NextBlock(q.counters[c], q.frontier)\n",
 		},
 		{
-			Name: "timer-early", Seeds: 300,
+			Name: "inline-moves-the-frontier", Seeds: 1000,
+			What: "a child granted before the rows of its own tenant leaves the frontier behind them",
+			File: "persistence/memory/batch.go",
+			Old:  "\t\tif keep != nil && !keep(e) {\n",
+			New: "\t\tif keep != nil && !keep(e) {\n\t\t\tif planted.On(\"inline-moves-the-frontier\") {\n" +
+				"\t\t\t\tq.served(q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane))\n\t\t\t}\n",
+		},
+		{
+			Name: "timer-early", Seeds: 1000,
 			What: "a timer fires up to a second before its instant",
 			File: "persistence/memory/timers.go",
 			Old:  `!t.rows[end].at.After(now) {`,
 			New:  "(!t.rows[end].at.After(now) || planted.On(\"timer-early\") && t.rows[end].at.Sub(now) < 1e9) {",
 		},
 		{
-			Name: "start-timer-stays", Seeds: 300,
+			Name: "start-timer-stays", Seeds: 1000,
 			What: "a timer that has fired is due again",
 			File: "persistence/memory/leader.go",
 			Old:  "\t\ts.timers.drop(t.timerKey)\n",
 			New:  "\t\tif !planted.On(\"start-timer-stays\") {\n\t\t\ts.timers.drop(t.timerKey)\n\t\t}\n",
 		},
 		{
-			Name: "dead-pod-claims", Seeds: 600,
+			Name: "dead-pod-claims", Seeds: 1000,
 			What: "the late claim of a pod that was declared dead makes its row anew",
 			File: "persistence/memory/tables.go",
 			Old:  "\tp := s.pods[id]\n\tif p == nil || p.dead || !p.expires.After(now) {\n",
@@ -34,14 +42,14 @@ func tables() []Plant {
 				"\tif p == nil || p.dead || !p.expires.After(now) {\n",
 		},
 		{
-			Name: "leader-not-fenced", Seeds: 300,
+			Name: "leader-not-fenced", Seeds: 1000,
 			What: "a deposed leader fires timers",
 			File: "persistence/memory/leader.go",
 			Old:  "\tif epoch != s.epoch {\n\t\treturn persistence.Fired{}",
 			New:  "\tif epoch != s.epoch && !planted.On(\"leader-not-fenced\") {\n\t\treturn persistence.Fired{}",
 		},
 		{
-			Name: "output-overwritten", Seeds: 300,
+			Name: "output-overwritten", Seeds: 1000,
 			What: "the output of an attempt that came too late replaces the recorded one",
 			File: "persistence/memory/record.go",
 			Old:  "\tif moved != lifecycle.Moved {\n\t\tanswer.Err = nil\n",
@@ -50,14 +58,14 @@ func tables() []Plant {
 				"\tif moved != lifecycle.Moved {\n\t\tanswer.Err = nil\n",
 		},
 		{
-			Name: "tenant-limit-ignored", Seeds: 300,
+			Name: "tenant-limit-ignored", Seeds: 1000,
 			What: "a claim does not look at the tenant's limit",
 			File: "persistence/memory/claim.go",
 			Old:  "\t\tcase b.s.full(r.trigger.Tenant, request.TenantLimit):",
 			New:  "\t\tcase b.s.full(r.trigger.Tenant, request.TenantLimit) && !planted.On(\"tenant-limit-ignored\"):",
 		},
 		{
-			Name: "key-not-unique", Seeds: 300,
+			Name: "key-not-unique", Seeds: 1000,
 			What: "a trigger that is repeated with its key makes a second run",
 			File: "persistence/memory/trigger.go",
 			Old:  "\tif t.Key != \"\" {\n\t\tif answer := s.examineKey(",
