@@ -123,24 +123,24 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	case lifecycle.EventLost:
 		o.fenced(run.ID, stepName(run, e.Step), e.Pod)
 		was.ready[e.Step] = e.At
-		s.saw("a lease was lost while a task was running")
+		s.saw(SawLeaseLost)
 	case lifecycle.EventReleased:
 		was.ready[e.Step] = e.At
-		s.saw("a task was handed back")
+		s.saw(SawHandedBack)
 	case lifecycle.EventCancelRequested:
 		was.cancel = e.At
-		s.saw("a run was canceled")
+		s.saw(SawCanceled)
 	case lifecycle.EventStarted:
 		o.waits(run.ID, e.Step, was.ready[e.Step], e.At)
 		if !was.cancel.IsZero() && !o.handler(run, e.Step) {
 			s.world.Fail("I6", "%s step %d started after its run was canceled", s.nameOf(run.ID), e.Step)
 		}
 	case lifecycle.EventFailed:
-		s.saw("a task failed")
+		s.saw(SawFailed)
 	case lifecycle.EventTimedOut:
-		s.saw("a task timed out")
+		s.saw(SawTimedOut)
 	case lifecycle.EventSkipped:
-		s.saw("a task was skipped")
+		s.saw(SawSkipped)
 	}
 }
 
@@ -205,7 +205,7 @@ func (o *oracle) end() {
 	}
 	for key, attempts := range s.effects {
 		if len(attempts) > 1 {
-			s.saw("an effect was repeated under its key")
+			s.saw(SawEffectRepeated)
 		}
 		_ = key
 	}

@@ -237,7 +237,7 @@ func (s *seed) nameOf(run workflow.RunID) string {
 // began is called at the start of every execution of a step function.
 func (s *seed) began(p *sim.Pod, node *workflow.Node, about *actors.TaskInfo, in actors.Inputs) {
 	if len(s.effects[about.IdempotencyKey]) > 0 {
-		s.saw("a task was executed again")
+		s.saw(SawExecutedAgain)
 	}
 	s.oracle.inputs(node, about, in)
 	s.oracle.attempt(p, about)

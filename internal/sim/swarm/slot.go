@@ -30,7 +30,7 @@ func (c *slot) start() {
 	}
 	c.starts++
 	if c.starts > 1 {
-		s.saw("a pod started again")
+		s.saw(SawRestart)
 	}
 	deployed := c.shapes
 	if s.setting.partial && c == s.pods[0] && len(s.pods) > 1 && !s.healed {
@@ -77,7 +77,7 @@ func (c *slot) stop() {
 	p := c.pod
 	p.Pod.BeginStop()
 	c.seed.oracle.book.stops[p.Number()] = c.seed.world.Now()
-	c.seed.saw("a pod was stopped in good order")
+	c.seed.saw(SawStop)
 	if d, ok := c.seed.world.Happens(sim.StopOverrun, c.name); ok {
 		c.seed.world.After(d.Between(time.Millisecond, 10*time.Second), p.Crash)
 	}
@@ -86,7 +86,7 @@ func (c *slot) stop() {
 // deploy replaces the pod by one of the new version.
 func (c *slot) deploy() {
 	c.shapes = c.seed.new
-	c.seed.saw("a new version was deployed")
+	c.seed.saw(SawDeploy)
 	c.stop()
 }
 

@@ -111,11 +111,11 @@ func (s *seed) dally(ctx context.Context, p *sim.Pod, place string) error {
 	case err == nil:
 		return nil
 	case isDeaf:
-		s.saw("a function was deaf to its context")
+		s.saw(SawDeaf)
 		s.deafUntil = s.world.Now().Add(takes + time.Minute)
 		_ = p.Sleep(context.Background(), takes)
 	case late:
-		s.saw("an output came after its context had ended")
+		s.saw(SawLateOutput)
 		_ = p.Sleep(context.Background(), time.Second)
 	default:
 		return err
