@@ -46,13 +46,13 @@ func (s *Sim) drive() {
 var errOver = fmt.Errorf("the simulation is over")
 
 func (s *Sim) step() bool {
-	if s.finishing && len(s.open) == 0 && !s.committed {
+	if s.finishing && (len(s.open) == 0 && !s.committed || s.t != nil) {
 		return false
 	}
 	if !s.world.Busy() {
 		s.rest()
 	}
-	s.crashAsPlanned()
+	s.point()
 	if !s.world.Step() {
 		if s.world.Violation() != nil {
 			return false
@@ -210,13 +210,22 @@ func (s *Sim) heal() {
 	}
 }
 
-// crashAsPlanned crashes a pod at the step that the setting names.
-func (s *Sim) crashAsPlanned() {
-	if s.setting.CrashAt == 0 || s.crashed != "" || s.world.Steps() < s.setting.CrashAt {
+// pointFor is how long after a change every event is a crash point. Later only
+// beats are left, and it does not matter between which of them a pod crashes.
+const pointFor = 2 * time.Second
+
+// point counts the crash points, and crashes a pod at the one that the setting
+// names.
+func (s *Sim) point() {
+	if !s.begun.Load() || s.world.Now().Sub(s.progress) > pointFor && s.calls.Load() == 0 && !s.executing() {
+		return
+	}
+	s.points++
+	if s.points != s.setting.CrashAt {
 		return
 	}
 	c := s.slots[s.setting.CrashPod%len(s.slots)]
-	s.crashed = fmt.Sprintf("%s crashes after %d steps of the simulation", c.name, s.setting.CrashAt)
+	s.crashed = fmt.Sprintf("%12s  %s crashes (point %d)", s.world.Elapsed().Round(time.Microsecond), c.name, s.points)
 	if c.pod != nil {
 		c.pod.Crash()
 	}

@@ -118,7 +118,8 @@ func (x *execution) ends(err error, done func()) {
 	s.world.Note("step", x.pod.Name, x.name()+" succeeded")
 	s.successes++
 	if s.successes == s.setting.Twice {
-		s.crashed = fmt.Sprintf("%s crashes right after %s has succeeded: nobody knows, and it is executed again", x.pod.Name, x.name())
+		s.crashed = fmt.Sprintf("%12s  %s crashes right after %s has succeeded: nobody knows, and it is executed again",
+			s.world.Elapsed().Round(time.Microsecond), x.pod.Name, x.name())
 		x.pod.Crash()
 		return
 	}

@@ -26,7 +26,7 @@ func Register[I, O any](s *Sim, w *troupe.Workflow[I, O]) *Workflow[I, O] {
 	switch {
 	case s.declaring != nil:
 		list = s.declaring
-	case s.begun:
+	case s.begun.Load():
 		s.Fatalf("register %q: the pods have started: register first, or use Deploy", w.Name())
 	}
 	if err := w.Validate(); err != nil {

@@ -55,7 +55,7 @@ type Failure struct {
 }
 
 func newBatch(t *testing.T, options Options, body func(s *Sim)) *batch {
-	return &batch{t: t, options: options.withDefaults(), body: body, saw: map[string]bool{}}
+	return &batch{t: t, options: options.withDefaults(), body: body, saw: map[string]bool{}, lab: sim.NewLab()}
 }
 
 // batch is the simulations of one test.
@@ -64,6 +64,7 @@ type batch struct {
 	options Options
 	body    func(*Sim)
 	saw     map[string]bool
+	lab     *sim.Lab
 }
 
 // fatal ends the test with a failure, if there is one.
@@ -115,7 +116,7 @@ func (b *batch) replayed(seed uint64) *Failure {
 // run runs one simulation.
 func (b *batch) run(set setting) *Failure {
 	b.t.Helper()
-	o := play(b.t, b.options, b.body, set)
+	o := b.play(set)
 	for name, saw := range o.saw {
 		b.saw[name] = b.saw[name] || saw
 	}
@@ -128,7 +129,8 @@ func (b *batch) run(set setting) *Failure {
 // again runs a simulation twice: it must be the same.
 func (b *batch) again(set setting) {
 	b.t.Helper()
-	if play(b.t, b.options, b.body, set).hash == play(b.t, b.options, b.body, set).hash {
+	first := b.play(set)
+	if second := b.play(set); second.hash == first.hash {
 		return
 	}
 	one, two := b.history(set), b.history(set)
@@ -149,7 +151,7 @@ func (b *batch) history(set setting) []string {
 	b.t.Helper()
 	var lines []string
 	set.trace = func(line sim.Line) { lines = append(lines, line.String()) }
-	play(b.t, b.options, b.body, set)
+	b.play(set)
 	return lines
 }
 
@@ -164,8 +166,8 @@ func lineAt(lines []string, i int) string {
 func (b *batch) sometimes() {
 	for _, name := range slices.Sorted(maps.Keys(b.saw)) {
 		if !b.saw[name] {
-			b.t.Error(fmt.Sprintf("sometimes %q: it never held in %d seeds: what is to be tested was not reached; run more seeds, or help it to happen",
-				name, b.options.Seeds))
+			b.t.Errorf("sometimes %q: it never held in %d seeds: what is to be tested was not reached; run more seeds, or help it to happen",
+				name, b.options.Seeds)
 		}
 	}
 }
@@ -178,7 +180,7 @@ func (b *batch) failure(o *outcome) *Failure {
 	lines := &tail{}
 	set := small.setting
 	set.trace = lines.add
-	last := play(b.t, b.options, b.body, set)
+	last := b.play(set)
 	if last.violation == nil {
 		b.t.Fatalf("seed %d failed (%v), and the same seed did not a second time: something does not follow from the seed",
 			o.setting.Seed, o.violation)

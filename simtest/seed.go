@@ -39,6 +39,7 @@ type outcome struct {
 	faults    []sim.Fault
 	rates     string
 	planned   string // the fault that the setting planned
+	points    int
 	hash      uint64
 	steps     int
 	successes int
@@ -50,8 +51,8 @@ type outcome struct {
 }
 
 // play runs one simulation in a bubble of its own.
-func play(t *testing.T, options Options, body func(*Sim), set setting) *outcome {
-	t.Helper()
+func (b *batch) play(set setting) *outcome {
+	b.t.Helper()
 	var s *Sim
 	played := func() (deadlock string) {
 		defer func() {
@@ -62,9 +63,9 @@ func play(t *testing.T, options Options, body func(*Sim), set setting) *outcome 
 				}
 			}
 		}()
-		synctest.Test(t, func(*testing.T) {
-			s = newSim(options, set)
-			s.run(body)
+		synctest.Test(b.t, func(*testing.T) {
+			s = newSim(b.lab, b.options, set)
+			s.run(b.body)
 		})
 		return ""
 	}
@@ -137,7 +138,7 @@ func (s *Sim) outcome() *outcome {
 	return &outcome{
 		named:   strings.NewReplacer(named...),
 		setting: s.setting, violation: s.world.Violation(), faults: s.world.Happened(), rates: s.world.Rates(), planned: s.crashed,
-		hash: s.world.Hash(), steps: s.world.Steps(), successes: s.successes, elapsed: s.elapsed,
+		points: s.points, hash: s.world.Hash(), steps: s.world.Steps(), successes: s.successes, elapsed: s.elapsed,
 		log: s.log, saw: maps.Clone(s.saw), logs: slices.Clone(s.logs),
 	}
 }

@@ -70,7 +70,7 @@ func (s *shrinker) try(set setting) bool {
 	if s.left--; s.left < 0 {
 		return false
 	}
-	o := play(s.batch.t, s.batch.options, s.batch.body, set)
+	o := s.batch.play(set)
 	if o.violation == nil || o.violation.Promise != s.best.violation.Promise {
 		return false
 	}

@@ -32,7 +32,7 @@ type Sim struct {
 	end     context.CancelCauseFunc
 	over    chan struct{} // closed when the world has ended
 
-	begun     bool
+	begun     atomic.Bool     // the pods have started
 	declaring *[]registration // what Deploy's function registers; nil: it is not under way
 	version   []registration
 	slots     []*slot
@@ -55,6 +55,7 @@ type Sim struct {
 	finishing bool                        // the test's function has returned
 	log       []*execution                // of step functions, in order
 	commits   map[string][]func()         // by attempt: effects of steps with InTx, until they are committed
+	points    int                         // at which a pod may crash, so far
 	successes int                         // of step functions
 	crashed   string                      // where the plan crashed a pod
 	elapsed   time.Duration               // until the end
@@ -69,7 +70,7 @@ type Sim struct {
 }
 
 // newSim makes a cluster that has not begun. It must be called in a bubble.
-func newSim(options Options, set setting) *Sim {
+func newSim(lab *sim.Lab, options Options, set setting) *Sim {
 	s := &Sim{
 		options: options.withDefaults(), setting: set, pace: newBubble(), over: make(chan struct{}),
 		random: rand.New(rand.NewPCG(set.Seed, 3)), inputs: rand.New(rand.NewPCG(set.Seed, 4)),
@@ -82,7 +83,7 @@ func newSim(options Options, set setting) *Sim {
 	if set.Plain {
 		order = sim.FIFO
 	}
-	s.world = sim.NewLab().New(sim.Options{
+	s.world = lab.New(sim.Options{
 		Seed: set.Seed, Classes: s.options.Faults.classes(), Only: set.Only, Order: order, Pace: s.pace, Trace: set.trace,
 		Execute: s.execute, Committed: func(string) { s.committed = true }, RecordedInTx: s.recordedInTx,
 	})
@@ -206,19 +207,26 @@ func (s *Sim) leave() {
 // Errorf fails the simulation; it goes on until the function returns. It may be
 // called on any goroutine of the simulation, as may what follows.
 func (s *Sim) Errorf(format string, args ...any) {
+	if s.t != nil {
+		s.t.Errorf(format, args...)
+		return
+	}
 	s.broken(caller(), strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 // FailNow fails the simulation and ends the goroutine that calls it.
 func (s *Sim) FailNow() {
+	if s.t != nil {
+		s.t.FailNow()
+	}
 	s.broken(caller(), "FailNow was called")
 	runtime.Goexit()
 }
 
 // Fatalf is Errorf and FailNow.
 func (s *Sim) Fatalf(format string, args ...any) {
-	s.broken(caller(), fmt.Sprintf(format, args...))
-	runtime.Goexit()
+	s.Errorf(format, args...)
+	s.FailNow()
 }
 
 // Logf adds a line to what is printed if the simulation fails.

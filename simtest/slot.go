@@ -31,13 +31,13 @@ func (s *Sim) begin() {
 	switch {
 	case s.declaring != nil:
 		s.Fatalf("the function that Deploy calls may only register workflows")
-	case s.begun:
+	case s.begun.Load():
 		return
 	}
-	s.begun = true
 	for i := range s.options.Pods {
 		s.slots = append(s.slots, &slot{sim: s, name: podName(i), version: s.version})
 	}
+	s.begun.Store(true)
 	s.visit("begin", func(done func()) {
 		for _, c := range s.slots {
 			c.start()

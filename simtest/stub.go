@@ -9,7 +9,7 @@ import (
 )
 
 // stub makes of a step's real function the one in its place.
-type stub func(real actors.StepFunction) func(ctx context.Context, in actors.Inputs) (actors.Output, error)
+type stub func(own actors.StepFunction) func(ctx context.Context, in actors.Inputs) (actors.Output, error)
 
 // Call is what a [Stub] is called with.
 type Call[I, T any] struct {
@@ -24,28 +24,28 @@ type Call[I, T any] struct {
 // transaction for them; [OnCommit] does what theirs does. Stub before anything
 // starts.
 func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx context.Context, call Call[I, T]) (T, error)) {
-	if s.begun {
+	if s.begun.Load() {
 		s.Fatalf("stub %q: the pods have started: stub first", step)
 	}
 	s.unused[w.name+"/"+step] = true
-	s.stubs[w.name+"/"+step] = func(real actors.StepFunction) func(context.Context, actors.Inputs) (actors.Output, error) {
-		if own := reflect.TypeFor[T](); real.Result != own {
-			s.world.Fail("the cluster starts", "the stub of step %q returns %v, the step %v", step, own, real.Result)
+	s.stubs[w.name+"/"+step] = func(own actors.StepFunction) func(context.Context, actors.Inputs) (actors.Output, error) {
+		if result := reflect.TypeFor[T](); own.Result != result {
+			s.world.Fail("the cluster starts", "the stub of step %q returns %v, the step %v", step, result, own.Result)
 		}
 		delete(s.unused, w.name+"/"+step)
 		return func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			call := Call[I, T]{parents: map[string]func(any) error{}}
-			if err := real.Codec.Unmarshal(in.Input, &call.Input); err != nil {
+			if err := own.Codec.Unmarshal(in.Input, &call.Input); err != nil {
 				return actors.Output{}, fmt.Errorf("decode the input: %w", err)
 			}
 			for _, parent := range in.Parents {
-				call.parents[parent.Step] = func(target any) error { return real.Codec.Unmarshal(parent.Output, target) }
+				call.parents[parent.Step] = func(target any) error { return own.Codec.Unmarshal(parent.Output, target) }
 			}
 			call.Real = func(ctx context.Context) (T, error) {
 				var value T
-				out, err := real.Call(ctx, in)
+				out, err := own.Call(ctx, in)
 				if err == nil {
-					err = real.Codec.Unmarshal(out.Payload, &value)
+					err = own.Codec.Unmarshal(out.Payload, &value)
 				}
 				return value, err
 			}
@@ -53,7 +53,7 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			if err != nil {
 				return actors.Output{}, err
 			}
-			return real.Finish(value)
+			return own.Finish(value)
 		}
 	}
 }
