@@ -148,9 +148,22 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 		}
 	}
 	for _, task := range m.GetGranted() {
-		a.start(ctx, task)
+		a.startGranted(ctx, task)
 	}
 	a.settle()
+}
+
+// startGranted starts a child in the slot of a parent. If a renewal has told of
+// the parent's end before, that slot is promised to the claimer.
+func (a *runs) startGranted(ctx actorContext, task *messages.StartTask) {
+	l := a.heir.ledger
+	if p := l.pool(a.rt.config.poolOf(task.GetQueue())); p.free > p.offered {
+		a.start(ctx, task)
+		return
+	}
+	if h := l.adopt(task.GetTask()); h != nil {
+		a.handBack(h)
+	}
 }
 
 func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
