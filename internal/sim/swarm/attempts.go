@@ -78,7 +78,8 @@ func (o *oracle) ended(p *sim.Pod) {
 // to the pods that make them.
 func (s *seed) troubled() bool {
 	for _, f := range s.world.Happened() {
-		if strings.HasPrefix(string(f.Class), "store-") || f.Class == sim.ActorPanic || f.Class == sim.PodPause || f.Class == sim.PodSlow {
+		late := f.Class == sim.Buggify && strings.HasSuffix(f.Place, "skip a pulse")
+		if strings.HasPrefix(string(f.Class), "store-") || f.Class == sim.ActorPanic || f.Class == sim.PodPause || f.Class == sim.PodSlow || late {
 			return true
 		}
 	}
