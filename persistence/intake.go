@@ -68,6 +68,8 @@ type Intake interface {
 	// TriggerInTx stores one trigger in the caller's transaction (of the
 	// adapter's own type) without taking any lock that others wait for, except
 	// the one on its key. The run is Pending until DrainIntake has started it.
+	// A new tenant gets its number only then: one that gets none because others
+	// were faster waits for a place.
 	TriggerInTx(ctx context.Context, tx any, trigger Trigger) (TriggerAnswer, error)
 
 	// DrainIntake starts at most limit runs that TriggerInTx stored, oldest

@@ -45,7 +45,8 @@ type Parked struct {
 type Housekeeping interface {
 	// ExpirePods declares pods dead whose lease has run out and takes their
 	// tasks: one loss each, maxLost losses fail a task. At most limit tasks
-	// per call; a pod with tasks left stays in the answer of the next call.
+	// per call; a pod with tasks left stays in the answer of the next call, and
+	// so do those after it.
 	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (Expired, error)
 
 	// ParkTasks moves at most limit queue rows whose handler no living pod

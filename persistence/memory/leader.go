@@ -64,6 +64,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 		return persistence.Expired{}, persistence.ErrDeposed
 	}
 	out := persistence.Expired{Now: b.now}
+	left := false // tasks beyond the limit
 	for _, id := range s.podIDs() {
 		p := s.pods[id]
 		if !p.dead && p.expires.After(b.now) {
@@ -79,7 +80,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 		taken := tasks[:min(len(tasks), limit-out.Tasks)]
 		b.takeBack(p, taken, lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)})
 		out.Tasks += len(taken)
-		if len(taken) == len(tasks) {
+		if left = left || len(taken) < len(tasks); !left {
 			s.forget(p)
 		}
 	}

@@ -16,6 +16,7 @@ func (s *Store) JoinPod(_ context.Context, info persistence.PodInfo) (int64, tim
 	b := s.begin()
 	defer s.mu.Unlock()
 	info.Handlers, info.Queues = slices.Clone(info.Handlers), slices.Clone(info.Queues)
+	info.Name = lifecycle.CleanText(info.Name)
 	for _, name := range info.Queues {
 		s.queue(name)
 	}

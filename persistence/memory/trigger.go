@@ -133,8 +133,11 @@ func (s *Store) examine(t persistence.Trigger, drafted draft, owner *Tx) persist
 			return answer
 		}
 	}
-	if s.tenants[t.Tenant] == nil && !drafted.tenants[t.Tenant] &&
-		len(s.tenants)+len(drafted.tenants) >= int(s.options.TenantsMax) {
+	known, taken := s.tenants[t.Tenant] != nil, len(s.tenants)
+	if owner == nil { // a transaction gives out no numbers
+		known, taken = known || drafted.tenants[t.Tenant], taken+len(drafted.tenants)
+	}
+	if !known && taken >= int(s.options.TenantsMax) {
 		return persistence.TriggerAnswer{Result: persistence.TenantLimit, Err: persistence.ErrTenantsFull}
 	}
 	return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}

@@ -21,6 +21,12 @@ import (
 // making one takes a tenth of the time of making a database.
 func schemas(t *testing.T) func(t *testing.T) *database {
 	t.Helper()
+	return schemasWith(t, Options{})
+}
+
+// schemasWith is schemas with options of the stores.
+func schemasWith(t *testing.T, options Options) func(t *testing.T) *database {
+	t.Helper()
 	url := pgtest.Database(t)
 	var count atomic.Int64
 	return func(t *testing.T) *database {
@@ -31,7 +37,9 @@ func schemas(t *testing.T) func(t *testing.T) *database {
 		user, err := pgxpool.NewWithConfig(t.Context(), config)
 		require.NoError(t, err)
 		t.Cleanup(user.Close)
-		return openSchema(t, user, Options{Schema: fmt.Sprintf("s%d", count.Add(1)), PoolSize: 3})
+		own := options
+		own.Schema, own.PoolSize = fmt.Sprintf("s%d", count.Add(1)), 3
+		return openSchema(t, user, own)
 	}
 }
 
@@ -57,8 +65,32 @@ func TestDifferential(t *testing.T) {
 	}.Run(t)
 }
 
+// TestDifferentialOfFewTenants does the same where no number is left for the
+// third tenant.
+func TestDifferentialOfFewTenants(t *testing.T) {
+	t.Parallel()
+	open := schemasWith(t, Options{TenantsMax: 2})
+	storetest.Differential{
+		Model: func(t *testing.T) storetest.Harness {
+			t.Helper()
+			return modelFor(t, 2)
+		},
+		Product: func(t *testing.T) storetest.Harness {
+			t.Helper()
+			return open(t).harness()
+		},
+		Worlds: 3, Operations: 200, FewTenants: true,
+	}.Run(t)
+}
+
 // openModel returns the model on a clock that moves only when told.
 func openModel(t *testing.T) storetest.Harness {
+	t.Helper()
+	return modelFor(t, 0)
+}
+
+// modelFor is openModel for so many tenants.
+func modelFor(t *testing.T, tenants int32) storetest.Harness {
 	t.Helper()
 	var passed atomic.Int64
 	store := memory.New(memory.Options{
@@ -71,6 +103,7 @@ func openModel(t *testing.T) storetest.Harness {
 			}
 			return nil
 		},
+		TenantsMax: tenants,
 	})
 	return storetest.Harness{
 		Store: store,

@@ -32,7 +32,7 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if err != nil {
 		return persistence.TriggerAnswer{}, err
 	}
-	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}}
+	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
 	var now time.Time
 	if refuseTrigger(t) == nil {
 		now, err = s.findInTx(ctx, own, &t, &f)
@@ -60,8 +60,8 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	return answer, nil
 }
 
-// findInTx waits for the key, then reads whether the run and the key exist,
-// and the clock.
+// findInTx waits for the key, then reads whether the run and the key exist and
+// the tenant has a place, and the clock.
 func (s *Store) findInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found) (now time.Time, err error) {
 	b := s.newBatch()
 	if t.Key != "" {
@@ -77,6 +77,12 @@ func (s *Store) findInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger,
 			f.runs[id] = true
 			return nil
 		})
+		return err
+	})
+	b.add("look_tenant", named{"tenant": t.Tenant, "group_max": s.tenantsMax}).QueryRow(func(row pgx.Row) error {
+		var room bool
+		err := row.Scan(&room)
+		f.full[t.Tenant] = !room
 		return err
 	})
 	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })

@@ -39,6 +39,8 @@ type Differential struct {
 	// operations in each. Least is how often each thing has to happen in all
 	// worlds together.
 	Worlds, Operations, Least int
+	// FewTenants: the stores are opened with room for two tenants.
+	FewTenants bool
 }
 
 // Run runs the worlds of the seeds 1, 2, … and checks the coverage.
@@ -76,7 +78,7 @@ func (d Differential) World(t *testing.T, seed uint64) (tally Tally, err error) 
 	w := &differ{
 		ctx: t.Context(), Rand: rand.New(rand.NewPCG(seed, 0)), tally: Tally{}, graphs: differGraphs(),
 		model: newSide("model", d.Model(t)), product: newSide("product", d.Product(t)),
-		limit: []int{0, 3}[seed%2], calm: seed%3 == 0,
+		limit: []int{0, 3}[seed%2], calm: seed%3 == 0, few: d.FewTenants,
 	}
 	defer func() {
 		found := recover()
@@ -105,6 +107,7 @@ type differ struct {
 	ctx            context.Context
 	model, product *side
 	limit          int  // of running tasks of a tenant; 0: none
+	few            bool // of three tenants only two fit
 	calm           bool // one tenant, whose runs mostly succeed: the fast path of a store
 	tally          Tally
 	count          int
@@ -173,6 +176,8 @@ func operations() []operation {
 		{4, (*differ).expire},
 		{7, (*differ).park},
 		{1, (*differ).bump},
+		{2, (*differ).register},
+		{1, (*differ).define},
 		{8, (*differ).read},
 	}
 }
@@ -235,11 +240,13 @@ func happenings() []string {
 		"task claimed", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
 		"task completed", "condition on a completion", "attempt failed", "retry", "timeout", "loss", "release",
 		"task repeated in one batch", "transition already recorded", "transition stale", "bad row", "inline grant",
-		"record repeated", "completed in a transaction", "transaction given up",
+		"record repeated", "completed in a transaction", "bad row in a transaction",
+		"transaction given up",
 		"run canceled", "cancel repeated", "cancel too late", "submission canceled", "cancel by another tenant",
 		"lease renewed", "task found unheld", "task found lost", "cancel seen by a pod",
 		"pod joined", "pod left",
 		"timer fired", "pod expired", "task taken from a dead pod", "row parked", "row unparked", "leader deposed",
+		"workflow registered", "workflow registered again", "definition read", "definition unknown",
 		"run read", "run hidden from another tenant", "runs listed", "payload read",
 		"run completed", "run failed", "run canceled at its end", "failure handled by a step",
 	}

@@ -10,9 +10,16 @@ import (
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 )
 
-// manyTasks is a limit that no operation of the leader reaches: the order
-// within one instant is up to a store.
+// manyTasks is a limit that no operation of the leader reaches.
 const manyTasks = 1000
+
+// some is a limit of an operation of the leader, now and then a small one.
+func (w *differ) some() int {
+	if w.chance(3) {
+		return 1 + w.IntN(4)
+	}
+	return manyTasks
+}
 
 // bump elects another leader.
 func (w *differ) bump() {
@@ -66,9 +73,9 @@ func (w *differ) renewSome() {
 // fire fires what is due.
 func (w *differ) fire() {
 	w.pass(w.IntN(3))
-	reign := w.reign()
-	out := both(w, fmt.Sprintf("fire timers, reign %d", reign), func(s *side) (persistence.Fired, error) {
-		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), manyTasks)
+	reign, limit := w.reign(), w.some()
+	out := both(w, fmt.Sprintf("fire %d timers, reign %d", limit, reign), func(s *side) (persistence.Fired, error) {
+		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), limit)
 		if err == nil {
 			s.now = out.Now
 			if slices.ContainsFunc(out.Late, func(late time.Duration) bool { return late < 0 }) {
@@ -98,9 +105,10 @@ func (w *differ) expire() {
 	w.pass(w.IntN(3))
 	w.compareStates()
 	w.renewSome()
-	reign := w.reign()
-	out := both(w, fmt.Sprintf("expire pods, reign %d", reign), func(s *side) (persistence.Expired, error) {
-		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), 2, manyTasks)
+	reign, limit, maxLost := w.reign(), w.some(), 1+w.IntN(3)
+	what := fmt.Sprintf("expire pods, %d tasks at most, at most %d losses, reign %d", limit, maxLost, reign)
+	out := both(w, what, func(s *side) (persistence.Expired, error) {
+		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), maxLost, limit)
 		if err == nil {
 			s.now = out.Now
 		}
@@ -131,11 +139,24 @@ func (w *differ) park() {
 	if waits && len(w.state.Pods) < 8 {
 		w.joinWith(w.allGraphs())
 	}
-	reign := w.reign()
-	out := both(w, fmt.Sprintf("park tasks, reign %d", reign), func(s *side) (persistence.Parked, error) {
-		out, err := s.Store.ParkTasks(w.ctx, s.epoch(reign), manyTasks)
-		out.Wake = sameWake(out.Wake)
-		return out, err
+	reign, limit := w.reign(), w.some()
+	out := both(w, fmt.Sprintf("park %d tasks at a time, reign %d", limit, reign), func(s *side) (persistence.Parked, error) {
+		total, err := s.Store.ParkTasks(w.ctx, s.epoch(reign), limit)
+		// Rows of tasks that are no longer queued may count, and which queue is
+		// first is open: what matters is where it ends.
+		for range manyTasks {
+			if err != nil || limit == manyTasks {
+				break
+			}
+			var part persistence.Parked
+			part, err = s.Store.ParkTasks(w.ctx, s.epoch(reign), limit)
+			total.Parked, total.Unparked, total.Wake = total.Parked+part.Parked, total.Unparked+part.Unparked, persistence.Wake{}
+			if part.Parked+part.Unparked == 0 {
+				break
+			}
+		}
+		total.Wake = sameWake(total.Wake)
+		return total, err
 	})
 	w.sawDeposed(out.Error)
 	for range out.Value.Parked {

@@ -21,7 +21,7 @@ func (w *differ) anyPod() int64 {
 func (w *differ) claim() {
 	pod := w.anyPod()
 	request := persistence.ClaimRequest{
-		Claim: w.id(), Queue: defaultQueue, Limit: 1 + w.IntN(9), Suspects: w.chance(2), TenantLimit: w.limit,
+		Claim: w.id(), Queue: defaultQueue, Limit: anyOf(w, []int{1, 2, 3, 4, 5, 7, 9, manyTasks}), Suspects: w.chance(2), TenantLimit: w.limit,
 	}
 	graphs := w.allGraphs()
 	switch w.IntN(12) {
@@ -81,8 +81,8 @@ func (w *differ) joinWith(graphs []int) {
 	span := w.span()
 	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
 		id, now, err := s.Store.JoinPod(w.ctx, persistence.PodInfo{
-			Name: fmt.Sprintf("pod %d", len(s.pods)+1), Handlers: s.handlers(graphs), Queues: queueNames()[:1],
-			Slots: 10, TTL: span, Version: "test",
+			Name: fmt.Sprintf("pod \x00%d", len(s.pods)+1), Handlers: s.handlers(graphs), Queues: queueNames()[:1],
+			Slots: len(graphs), TTL: span, Version: "test",
 		})
 		if slices.Contains(s.pods, id) {
 			return "", fmt.Errorf("pod number %d was given out before", id)
@@ -121,6 +121,9 @@ func (w *differ) renewPod(pod int64) {
 			one.Epoch--
 		}
 		renewal.Held = append(renewal.Held, one)
+		if w.chance(20) {
+			renewal.Held = append(renewal.Held, one)
+		}
 	}
 	out := both(w, fmt.Sprintf("renew pod %d: %+v", pod, renewal), func(s *side) (persistence.Renewed, error) {
 		own := renewal
@@ -193,8 +196,15 @@ func (w *differ) cancel() {
 	}
 	r := w.cancelable()
 	c := persistence.Cancel{Run: r.ID, Tenant: r.Tenant, Reason: "enough", By: "test", Grace: w.span()}
-	if w.chance(10) {
+	switch w.IntN(20) {
+	case 0:
 		c.Tenant = "nobody"
+	case 1:
+		c.Tenant = "nul\x00"
+	case 2:
+		c.Tenant = "" // an operator
+	case 3:
+		c.Reason, c.By = "no\x00 text \xff", "\x00"
 	}
 	w.ask(c, r.Expanded)
 	switch w.IntN(3) {

@@ -64,7 +64,7 @@ func (w *differ) report(h held) sent {
 	}
 	switch n := w.IntN(spread); {
 	case n < 3, handled && n < 28:
-		r.Report, r.Class, r.Error = lifecycle.Errored, "test", "it broke"
+		r.Report, r.Class, r.Error = lifecycle.Errored, "test", anyOf(w, []string{"it broke", "no\x00 text \xff"})
 	case n < 7:
 		r.Report, r.Class, r.Error, r.Retry, r.RetryIn = lifecycle.Errored, "test", "it broke", true, w.span()
 	case n < 9:
@@ -118,7 +118,7 @@ func (w *differ) record() {
 	if len(batch) > 0 && w.chance(15) {
 		w.spoil(&batch[w.IntN(len(batch))])
 	}
-	record := persistence.Record{Claim: w.id(), MaxLost: 2, CancelGrace: short, TenantLimit: w.limit}
+	record := w.newRecord()
 	if !w.chance(4) {
 		record.InlineLimit, record.InlineQueues = 1+w.IntN(5), queueNames()[:1+w.IntN(3)]
 	}
@@ -128,6 +128,10 @@ func (w *differ) record() {
 		w.saw("record repeated")
 	}
 	w.past = append(w.past, batch...)
+}
+
+func (w *differ) newRecord() persistence.Record {
+	return persistence.Record{Claim: w.id(), MaxLost: 1 + w.IntN(3), CancelGrace: w.span(), TenantLimit: w.limit}
 }
 
 // spoil makes a transition stale.
@@ -143,10 +147,14 @@ func (w *differ) spoil(r *sent) {
 }
 
 func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
+	graphs := w.allGraphs()
+	if w.chance(4) {
+		graphs = graphs[:1+w.IntN(len(graphs))]
+	}
 	what := fmt.Sprintf("record of pod %d, inline %d: %s", pod, record.InlineLimit, transitions(batch))
 	out := both(w, what, func(s *side) (persistence.Recorded, error) {
 		own := record
-		own.Pod, own.InlineHandlers = s.pod(int(pod)-1), s.handlers(w.allGraphs())
+		own.Pod, own.InlineHandlers = s.pod(int(pod)-1), s.handlers(graphs)
 		for _, r := range batch {
 			own.Transitions = append(own.Transitions, s.transition(r.Transition))
 		}
@@ -223,8 +231,8 @@ func (w *differ) recordInTx() {
 		return
 	}
 	r := w.report(anyOf(w, list))
-	if r.bad() {
-		r.Output = nil
+	if r.Report == lifecycle.Succeeded && w.chance(6) {
+		r.Output = []byte(BadPayload)
 	}
 	if w.chance(8) {
 		w.spoil(&r)
@@ -239,7 +247,7 @@ func (w *differ) recordInTx() {
 		inner = &t
 	}
 	givesUp := w.chance(5)
-	record := persistence.Record{Claim: w.id(), MaxLost: 2, CancelGrace: short, TenantLimit: w.limit}
+	record := w.newRecord()
 	out := both(w, "record in tx: "+transitions([]sent{r}), func(s *side) (persistence.Recorded, error) {
 		own := record
 		own.Pod = s.pod(int(r.pod) - 1)
@@ -259,6 +267,8 @@ func (w *differ) recordInTx() {
 	switch {
 	case givesUp:
 		w.saw("transaction given up")
+	case len(out.Value.Answers) == 1 && out.Value.Answers[0].Result == lifecycle.BadRow:
+		w.saw("bad row in a transaction")
 	case len(out.Value.Answers) == 1 && out.Value.Answers[0].Result == lifecycle.Moved:
 		w.saw("completed in a transaction")
 	}

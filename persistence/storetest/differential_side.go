@@ -21,8 +21,9 @@ import (
 type side struct {
 	Harness
 	name    string
-	pods    []int64 // in the order of joining
-	numbers [][]int32
+	pods    []int64          // in the order of joining
+	numbers [][]int32        // of the handlers, by graph
+	known   []int32          // all of them, in the order in which they were seen
 	steps   map[int32]string // by number of the handler
 	epochs  []int64          // of leaders, the newest last
 	now     time.Time        // when it last said so

@@ -33,21 +33,9 @@ func queueNames() []string { return []string{defaultQueue, "other", "gpu"} }
 
 // open registers the workflows, elects a leader and lets two pods join.
 func (w *differ) open() {
-	for _, s := range []*side{w.model, w.product} {
-		numbers, err := s.Store.RegisterDefinitions(w.ctx, w.graphs, queueNames())
-		if err != nil {
-			w.diverge("register: %v", err)
-		}
-		s.numbers = numbers
-		for i, g := range w.graphs {
-			for j := range g.Nodes {
-				s.steps[numbers[i][j]] = g.Name + "/" + g.Nodes[j].Name
-			}
-			if g.OnFailure != nil {
-				s.steps[numbers[i][len(g.Nodes)]] = g.Name + "/" + g.OnFailure.Name
-			}
-		}
-	}
+	graphs := w.graphs
+	w.graphs = nil
+	w.registerGraphs(graphs, queueNames())
 	w.bump()
 	w.joinWith(w.allGraphs())
 	w.joinWith(w.allGraphs())
@@ -93,6 +81,9 @@ func (w *differ) draft() trigger {
 		Origin: "api", Labels: map[string]string{"color": anyOf(w, []string{"red", "blue"})},
 		TraceContext: "trace",
 	}}
+	if w.chance(4) {
+		t.Origin, t.TraceContext, t.Labels = "message", "", nil
+	}
 	if w.calm {
 		t.Tenant = "a"
 	}
@@ -120,7 +111,9 @@ func (w *differ) draft() trigger {
 		// Nothing else is wrong with it: what is noticed first is up to a store.
 		t.Input, t.Key, t.Workflow, t.Definition = []byte(BadPayload), "", g.Name, g.Hash
 	case 3:
-		t.Labels["nul"] = "\x00"
+		t.Labels = map[string]string{"nul": "\x00"}
+	case 7:
+		t.Queue = lateQueue
 	case 4, 5, 6:
 		t.Queue = "other"
 	}
@@ -246,6 +239,8 @@ func (w *differ) sawTrigger(t trigger, answer persistence.TriggerAnswer, stored 
 	case persistence.TriggerBadRow:
 		w.saw("trigger refused as bad row")
 	case persistence.TenantLimit:
-		w.diverge("a tenant limit with three tenants")
+		if !w.few {
+			w.diverge("a tenant limit with three tenants")
+		}
 	}
 }

@@ -56,6 +56,19 @@ func Chain(steps int) *workflow.Graph {
 	return Graph(d)
 }
 
+// Versioned is version 1, 2, … of a workflow: a chain that grows by a step.
+func Versioned(version int) *workflow.Graph {
+	d := workflow.Definition{Name: "versioned", Output: version - 1}
+	for i := range version {
+		step := workflow.Step{Name: fmt.Sprintf("s%d", i)}
+		if i > 0 {
+			step.Parents = plain(i - 1)
+		}
+		d.Steps = append(d.Steps, step)
+	}
+	return Graph(d)
+}
+
 // Diamond is a → b, c → d; d takes c before b.
 func Diamond() *workflow.Graph {
 	return Graph(workflow.Definition{Name: "diamond", Output: 3, Steps: []workflow.Step{
