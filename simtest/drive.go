@@ -18,8 +18,8 @@ const (
 	thawBefore = 30 * time.Second
 	// faultsFor is how long faults may keep everything from making progress.
 	faultsFor = 5 * time.Minute
-	// executionPatience is how long a step function may take.
-	executionPatience = 24 * time.Hour
+	// executing is how much more patience there is while a step is executed.
+	executing = 8
 )
 
 // drive steps the world until it is over.
@@ -37,7 +37,9 @@ func (s *Sim) drive() {
 		x.orphaned = !x.pod.Alive()
 	}
 	for _, c := range s.slots {
-		c.kill(errPodCrashed)
+		if c.kill != nil {
+			c.kill(errPodCrashed)
+		}
 	}
 	s.world.Close()
 	s.end(errOver)
@@ -83,7 +85,7 @@ func (s *Sim) rest() {
 	}
 	limit := s.options.Patience
 	if s.executing() {
-		limit = executionPatience
+		limit *= executing
 	}
 	if s.world.Healed() && still > limit && s.world.Now().Sub(s.healedAt) > limit && len(s.open) > 0 {
 		s.world.Fail("every run ends", "nothing has happened for %v, and no fault keeps it: %s", limit, s.unfinished())
@@ -96,7 +98,7 @@ func (s *Sim) idle(still time.Duration) {
 		done()
 	}
 	s.idlers = nil
-	if still < idleFor || !s.allUp() || len(s.eventual) > 0 || s.world.Busy() {
+	if still < idleFor || !s.allUp() || s.world.Busy() {
 		return
 	}
 	if s.wake.IsZero() {

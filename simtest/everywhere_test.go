@@ -13,7 +13,7 @@ import (
 
 func TestCrashEverywhere(t *testing.T) {
 	t.Parallel()
-	simtest.CrashEverywhere(t, simtest.Options{Seeds: 20}, func(s *simtest.Sim) {
+	simtest.CrashEverywhere(t, simtest.Options{Seeds: 20, Most: 400}, func(s *simtest.Sim) {
 		service, _ := newBank(s)
 		w := simtest.Register(s, charged(service, attemptID))
 		out, err := w.Start("x").Await()

@@ -100,6 +100,7 @@ func (x *execution) begins(done func()) {
 	s := x.sim
 	x.began = s.world.Elapsed()
 	s.log = append(s.log, x)
+	delete(s.commits, x.about.AttemptID) // its transaction was rolled back if this is not the first
 	s.world.Note("step", x.pod.Name, x.name()+" begins, "+x.attempt())
 	done()
 }

@@ -16,8 +16,8 @@ type Options struct {
 	Faults Faults        // zero: Swarm
 	Config troupe.Config // of every pod. MaxLost is 1000 unless it says otherwise: pods crash a lot here
 	// Patience is how much virtual time may pass without any progress, once the
-	// faults are over, before a run counts as stuck; 0: 15 minutes. A step that
-	// is being executed is given a day.
+	// faults are over, before a run counts as stuck; 0: 15 minutes. While a step
+	// is executed it is eight times as much.
 	Patience time.Duration
 	// Most bounds the simulations of a CrashEverywhere; 0: 2000.
 	Most int

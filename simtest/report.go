@@ -50,7 +50,7 @@ func beats(line sim.Line) bool {
 }
 
 func readable(line sim.Line) string {
-	return fmt.Sprintf("%12s  %-8s %-28s %s", line.At.Round(time.Microsecond), line.Kind, place(line.Where), line.What)
+	return fmt.Sprintf("%12s  %-8s %-28s %s", line.At.Round(time.Microsecond), line.Kind, place(line.Where), firstLine(line.What))
 }
 
 // place is a pod and an actor without the ids that nobody reads.

@@ -85,7 +85,7 @@ func newSim(lab *sim.Lab, options Options, set setting) *Sim {
 	}
 	s.world = lab.New(sim.Options{
 		Seed: set.Seed, Classes: s.options.Faults.classes(), Only: set.Only, Order: order, Pace: s.pace, Trace: set.trace,
-		Execute: s.execute, Committed: func(string) { s.committed = true }, RecordedInTx: s.recordedInTx,
+		Execute: s.execute, Committed: func(string) { s.committed = true }, InTxTries: 3, RecordedInTx: s.recordedInTx,
 	})
 	s.world.Model().Watch()
 	s.progress = s.world.Now()
@@ -211,7 +211,7 @@ func (s *Sim) Errorf(format string, args ...any) {
 		s.t.Errorf(format, args...)
 		return
 	}
-	s.broken(caller(), strings.TrimSpace(fmt.Sprintf(format, args...)))
+	s.broken(caller(), plain(fmt.Sprintf(format, args...)))
 }
 
 // FailNow fails the simulation and ends the goroutine that calls it.
@@ -242,6 +242,21 @@ func (s *Sim) Helper() {}
 // broken ends the simulation: a promise is broken. The first one counts.
 func (s *Sim) broken(promise, text string) {
 	s.world.Enter("broken", func() { s.world.Fail(promise, "%s", text) })
+}
+
+// plain is the text of a check without what an assertion library says about
+// the place: the report names it.
+func plain(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "Error:") })
+	if i > 0 && strings.HasPrefix(lines[0], "Error Trace:") {
+		lines = lines[i:]
+	}
+	for i := range lines {
+		lines[i] = strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(lines[i]), "Error:"), " \t")
+		lines[i] = strings.TrimLeft(lines[i], " \t")
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
 // caller names the line of a test that a check failed in.

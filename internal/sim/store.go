@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -88,9 +89,22 @@ func (s *store) RecordTransitions(ctx context.Context, record persistence.Record
 		func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
 }
 
-// RecordInTx implements persistence.Journal. The transaction is open while the
-// step function runs; its commit is a call of its own, with a fate of its own.
+// RecordInTx implements persistence.Journal: as PostgreSQL's adapter does, it
+// calls the step function again after a conflict.
 func (s *store) RecordInTx(
+	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (recorded persistence.Recorded, err error) {
+	for range max(s.database.world.options.InTxTries, 1) {
+		if recorded, err = s.recordInTx(ctx, record, fn); !errors.Is(err, errConflict) {
+			break
+		}
+	}
+	return recorded, err
+}
+
+// recordInTx is one try. The transaction is open while the step function runs;
+// its commit is a call of its own, with a fate of its own.
+func (s *store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
 	tx := s.database.world.model.Begin()

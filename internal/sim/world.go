@@ -32,6 +32,9 @@ type Options struct {
 	// Answered is called with what the database says to a call of a pod, before
 	// Committed, whether or not the pod hears it; nil: nobody asks.
 	Answered func(p *Pod, call string, answer any, err error)
+	// InTxTries is how often a step with InTx is called in one attempt if its
+	// transaction meets conflicts; 0: once.
+	InTxTries int
 	// RecordedInTx is called with every transition that was committed with the
 	// transaction of its step; nil: nobody asks.
 	RecordedInTx func(t persistence.Transition)
