@@ -78,10 +78,15 @@ func (o *oracle) ended(p *sim.Pod) {
 // to the pods that make them.
 func (s *seed) troubled() bool {
 	for _, f := range s.world.Happened() {
-		late := f.Class == sim.Buggify && strings.HasSuffix(f.Place, "skip a pulse")
-		if strings.HasPrefix(string(f.Class), "store-") || f.Class == sim.ActorPanic || f.Class == sim.PodPause || f.Class == sim.PodSlow || late {
+		if strings.HasPrefix(string(f.Class), "store-") || f.Class == sim.ActorPanic || f.Class == sim.PodPause || f.Class == sim.PodSlow || pulseSkipped(f) {
 			return true
 		}
 	}
 	return false
+}
+
+// pulseSkipped reports whether a fault left out a renewal: two in a row, and the
+// pod stops acting.
+func pulseSkipped(f sim.Fault) bool {
+	return f.Class == sim.Buggify && strings.HasSuffix(f.Place, "skip a pulse")
 }

@@ -215,6 +215,8 @@ func (s *seed) excuses() (panics, calls bool) {
 			panics = true
 		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.PodPause, sim.PodSlow:
 			calls = true
+		case sim.Buggify:
+			calls = calls || pulseSkipped(f)
 		}
 	}
 	return panics, calls
