@@ -42,6 +42,7 @@ Classes of faults: none, ` + strings.Join(simulation.ClassNames(), ", ") + `.`,
 	flags.BoolVar(&options.Trace, "trace", false, "print the history of every seed")
 	flags.BoolVar(&options.Shrink, "shrink", false, "find out which faults of a failed seed matter")
 	flags.StringVar(&options.Save, "save", "", "folder that failed seeds are written to, as replays")
+	flags.StringVar(&options.Replay, "replay", "", "print the history of a replay, from its file")
 	flags.BoolVar(&options.First, "first", false, "end with the first violation")
 	flags.BoolVar(&options.Planted, "planted", false, "look for mistakes planted in a second binary, too (needs Go and this source)")
 	flags.StringVar(&options.Plant, "plant", "", "switch a planted mistake on")

@@ -94,7 +94,7 @@ func Build(ctx context.Context, dir, pkg, out string) error {
 	}
 	replace := map[string]string{}
 	for path, text := range files {
-		changed := filepath.Join(out+".overlay", filepath.FromSlash(path))
+		changed := filepath.Join(out+".overlay", filepath.FromSlash(path)+".txt") // no package where out is in a module
 		if err := os.MkdirAll(filepath.Dir(changed), 0o750); err != nil {
 			return err
 		}

@@ -78,7 +78,12 @@ func (s *store) delay(j *journey, place string, timeout time.Duration) {
 	}
 	j.out += max(s.busyUntil.Sub(w.Now()), 0)
 	if draw, ok := w.Happens(StoreSlow, place); ok {
-		j.out += draw.Between(10*time.Millisecond, 20*time.Second)
+		slow := draw.Between(10*time.Millisecond, 20*time.Second)
+		if draw.Chance(0.5) { // committed at once, and heard of late
+			j.back += slow
+		} else {
+			j.out += slow
+		}
 	}
 	if w.happens(StoreFrozen, place) {
 		j.out = timeout

@@ -38,6 +38,9 @@ func (o *oracle) answered(p *sim.Pod, call string, answer any, err error) {
 		if a.Unparked > 0 {
 			s.saw(SawUnparked)
 		}
+		if a.Parked+a.Unparked > 0 {
+			o.book.fair.park(s.world.Model().Snapshot().Queue)
+		}
 	case persistence.Canceled:
 		if a.Result == lifecycle.Stale {
 			s.saw(SawCancelTooLate)

@@ -12,7 +12,10 @@ import (
 
 // fairness counts for each tenant with ready tasks what others are given
 // before it (I9).
-type fairness struct{ queues map[string]*line }
+type fairness struct {
+	queues map[string]*line
+	parked map[workflow.TaskID]bool // out of the queues: they wait for a pod that knows them
+}
 
 // line is one queue.
 type line struct {
@@ -63,6 +66,31 @@ func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
 	}
 }
 
+// park learns which tasks are parked. Those that were put back begin anew.
+func (f *fairness) park(rows []snapshot.QueueRow) {
+	f.parked = map[workflow.TaskID]bool{}
+	for i := range rows {
+		if rows[i].Parked {
+			f.parked[rows[i].Task] = true
+		}
+	}
+	for _, q := range f.queues {
+		for _, w := range q.tenants {
+			clear(w.passed)
+		}
+	}
+}
+
+// waiting reports whether a tenant has a task that could be dispatched.
+func (f *fairness) waiting(w *waits) bool {
+	for task := range w.ready {
+		if !f.parked[task] {
+			return true
+		}
+	}
+	return false
+}
+
 // pass counts a dispatch of a tenant for all others that wait. One that waits
 // is passed over once for each lane and in both directions of a late start,
 // and what is in flight comes on top. Under a limit of tenants, and where not
@@ -74,7 +102,7 @@ func (f *fairness) pass(o *oracle, q *line, tenant string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.tenants)) {
 		w := q.tenants[name]
-		if name == tenant || len(w.ready) == 0 {
+		if name == tenant || !f.waiting(w) {
 			continue
 		}
 		if w.passed[tenant]++; w.passed[tenant] > 4+s.setting.pods*s.setting.slots+2*w.ghosts {

@@ -27,6 +27,7 @@ type Options struct {
 	Shrink  bool          // find out which faults of a failed seed matter
 	First   bool          // end with the first violation
 	Save    string        // folder for the replays of failed seeds; "": none
+	Replay  string        // file of a replay to run instead of seeds; "": none
 	Planted bool          // look for planted mistakes, too
 	Plant   string        // the one that is switched on, in a binary that has them
 	Dir     string        // the module's source, for Planted

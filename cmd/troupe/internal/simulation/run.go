@@ -23,7 +23,10 @@ const (
 // Run simulates, and returns an error if a promise was broken.
 func Run(ctx context.Context, o Options) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	if o.Trace {
+	switch {
+	case o.Replay != "":
+		return o.replay()
+	case o.Trace:
 		return o.trace(ctx)
 	}
 	result := Result{}
@@ -190,22 +193,47 @@ func save(dir string, replay swarm.Replay) error {
 
 // trace prints whole histories, one seed after the other.
 func (o Options) trace(ctx context.Context) error {
-	lab := swarm.NewLab()
 	var problems []string
 	for i := range o.Seeds {
 		if ctx.Err() != nil {
 			break
 		}
-		r := lab.Run(swarm.Options{
-			Seed: o.Seed + uint64(i), Classes: o.classes, Trace: func(line sim.Line) { o.say("%v", line) },
-		})
-		o.say("seed %d, hash %016x: %s; faults: %s", r.Seed, r.Hash, r.Setting, r.Rates)
-		if r.Violation != nil {
-			problems = append(problems, fmt.Sprintf("seed %d broke %v", r.Seed, r.Violation))
+		options := swarm.Options{Seed: o.Seed + uint64(i), Classes: o.classes}
+		if problem := o.tell(options); problem != "" {
+			problems = append(problems, problem)
 		}
 	}
 	if len(problems) > 0 {
 		return &brokenError{problems}
 	}
 	return nil
+}
+
+// replay runs what a file says, and prints its history.
+func (o Options) replay() error {
+	text, err := os.ReadFile(o.Replay)
+	if err != nil {
+		return err
+	}
+	var replay swarm.Replay
+	if err := json.Unmarshal(text, &replay); err != nil {
+		return fmt.Errorf("%s is no replay: %w", o.Replay, err)
+	}
+	options := replay.Options()
+	options.Classes = o.classes
+	if problem := o.tell(options); problem != "" {
+		return &brokenError{[]string{problem}}
+	}
+	return nil
+}
+
+// tell prints the history of a seed, and returns what is wrong with it.
+func (o Options) tell(options swarm.Options) (problem string) {
+	options.Trace = func(line sim.Line) { o.say("%v", line) }
+	r := swarm.NewLab().Run(options)
+	o.say("seed %d, hash %016x: %s; faults: %s", r.Seed, r.Hash, r.Setting, r.Rates)
+	if r.Violation != nil {
+		return fmt.Sprintf("seed %d broke %v", r.Seed, r.Violation)
+	}
+	return ""
 }
