@@ -164,7 +164,7 @@ func (t *triggering) take(ctx context.Context, limit int) ([]submission, error) 
 func (t *triggering) expand(ctx context.Context, taken []submission) (done []int64, count int, err error) {
 	locked := t.byID
 	t.runs, t.byID = nil, nil
-	t.found.tenants, err = t.drainTenants(ctx, locked)
+	t.found.tenants, err = t.drainTenants(ctx, taken, locked)
 	if err != nil {
 		return nil, 0, err
 	}

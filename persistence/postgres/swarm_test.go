@@ -13,8 +13,10 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/internal/sim/swarm"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 var (
@@ -68,6 +70,7 @@ func (d *database) simulate(seed uint64) int {
 		},
 	})
 	twin.compare()
+	twin.read()
 	if wrong := twin.world.Violation(); wrong != nil {
 		d.t.Fatalf("%v\n%s\n%s\nreplay with -sim.seed=%d", wrong, report.Setting, told(lines), seed)
 	}
@@ -152,6 +155,22 @@ func (s *simulated) compare() {
 	}
 	if wrong := snapshot.Check(tables); len(wrong) > 0 {
 		s.world.Fail("model", "%v", wrong)
+	}
+}
+
+// read reads everything as readers do, from both stores.
+func (s *simulated) read() {
+	ctx := context.Background()
+	rows, err := s.ListRuns(ctx, persistence.RunFilter{Limit: persistence.PageMax})
+	if err != nil {
+		s.world.Fail("model", "list: %v", err)
+	}
+	for i := range rows {
+		_, _ = s.Run(ctx, rows[i].Tenant, rows[i].ID)
+		tasks, _ := s.Tasks(ctx, rows[i].Tenant, rows[i].ID)
+		for step := range tasks {
+			_, _ = s.Payload(ctx, workflow.TaskID{Run: rows[i].ID, Step: int32(step)})
+		}
 	}
 }
 

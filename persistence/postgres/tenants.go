@@ -58,13 +58,17 @@ func (t *triggering) createTenants(ctx context.Context, missing []string) error 
 	return nil
 }
 
-// drainTenants returns the groups of the tenants of submitted runs.
-func (t *triggering) drainTenants(ctx context.Context, runs map[workflow.RunID]*run) (map[string]int32, error) {
+// drainTenants returns the groups of the tenants of submitted runs. New ones
+// get theirs in the order of the submissions.
+func (t *triggering) drainTenants(
+	ctx context.Context, taken []submission, runs map[workflow.RunID]*run,
+) (map[string]int32, error) {
 	t.found.tenants, t.found.full = map[string]int32{}, map[string]bool{}
 	var all []string
 	seen := map[string]bool{}
-	for _, r := range runs {
-		if !r.core.State.Terminal() && !seen[r.tenant] {
+	for i := range taken {
+		r := runs[taken[i].trigger.Run]
+		if r != nil && !r.core.State.Terminal() && !seen[r.tenant] {
 			seen[r.tenant] = true
 			all = append(all, r.tenant)
 		}
