@@ -18,8 +18,8 @@ import (
 func CrashEverywhere(t *testing.T, options Options, body func(s *Sim)) {
 	t.Helper()
 	b := newBatch(t, options, body)
-	if seed, ok := number(t, envSeed); ok {
-		b.fatal(b.replayed(seed))
+	if set, ok := named(t); ok {
+		b.fatal(b.replayed(set))
 		return
 	}
 	for _, kept := range b.load() {
@@ -40,13 +40,12 @@ func FindByCrashing(t *testing.T, options Options, body func(s *Sim)) *Failure {
 // everywhere crashes at every place.
 func (b *batch) everywhere() *Failure {
 	b.t.Helper()
-	calm := setting{Seed: 1, Only: []string{}, Plain: true}
-	o := b.play(calm)
+	o := b.play(calm())
 	if o.violation != nil {
 		return b.failure(o)
 	}
 	for n := range o.successes {
-		set := calm
+		set := calm()
 		set.Twice = n + 1
 		if f := b.run(set); f != nil {
 			return f
@@ -56,7 +55,7 @@ func (b *batch) everywhere() *Failure {
 	tries := min(all, max(b.options.Most-o.successes-1, 0))
 	for i := range tries {
 		at := i * all / tries
-		set := calm
+		set := calm()
 		set.CrashAt, set.CrashPod = at/b.options.Pods+1, at%b.options.Pods
 		if f := b.run(set); f != nil {
 			return f

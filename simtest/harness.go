@@ -26,7 +26,7 @@ import (
 func New(t *testing.T) *Sim {
 	t.Helper()
 	inBubble(t)
-	s := newSim(sim.NewLab(), Options{Pods: 1, Faults: None()}, setting{Seed: 1, Plain: true})
+	s := newSim(sim.NewLab(), Options{Pods: 1, Faults: None()}, calm())
 	s.t = t
 	go s.drive()
 	t.Cleanup(func() {

@@ -44,7 +44,7 @@ func (o Options) withDefaults() Options {
 
 // Variables of the environment.
 const (
-	envSeed  = "TROUPE_SIM_SEED"  // run this seed only
+	envSeed  = "TROUPE_SIM_SEED"  // run this seed only; a report says which
 	envSeeds = "TROUPE_SIM_SEEDS" // run so many
 	envTrace = "TROUPE_SIM_TRACE" // print the whole history of TROUPE_SIM_SEED
 )

@@ -3,7 +3,6 @@ package simtest
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +51,7 @@ func (b *batch) keep(o *outcome) string {
 	if err != nil {
 		return ""
 	}
-	file := filepath.Join(b.folder(), fmt.Sprintf("%d.json", o.setting.Seed))
+	file := filepath.Join(b.folder(), o.setting.name()+".json")
 	if os.MkdirAll(filepath.Dir(file), 0o755) != nil || os.WriteFile(file, append(content, '\n'), 0o644) != nil {
 		return ""
 	}

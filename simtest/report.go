@@ -62,7 +62,7 @@ func place(where string) string {
 func report(test string, o *outcome, trace []string) string {
 	var text strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
-	say("%s does not hold, in seed %d", o.violation.Promise, o.setting.Seed)
+	say("%s does not hold, in simulation %s", o.violation.Promise, o.setting.name())
 	say("")
 	say("    %s", strings.ReplaceAll(strings.TrimSpace(o.violation.Text), "\n", "\n    "))
 	if lines := again(o); len(lines) > 0 {
@@ -90,7 +90,7 @@ func report(test string, o *outcome, trace []string) string {
 	}
 	say("")
 	say("To see it again:")
-	say("    TROUPE_SIM_SEED=%d go test -run '%s' .", o.setting.Seed, pattern(test))
+	say("    TROUPE_SIM_SEED=%s go test -run '%s' .", o.setting.name(), pattern(test))
 	say("and with TROUPE_SIM_TRACE=1 for the whole history.")
 	return text.String()
 }

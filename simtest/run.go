@@ -25,8 +25,8 @@ const twiceEvery = 50
 func Run(t *testing.T, options Options, body func(s *Sim)) {
 	t.Helper()
 	b := newBatch(t, options, body)
-	if seed, ok := number(t, envSeed); ok {
-		b.fatal(b.replayed(seed))
+	if set, ok := named(t); ok {
+		b.fatal(b.replayed(set))
 		return
 	}
 	for _, kept := range b.load() {
@@ -98,12 +98,11 @@ func (b *batch) seeds() *Failure {
 	return nil
 }
 
-// replayed runs one seed, as it is kept if it is.
-func (b *batch) replayed(seed uint64) *Failure {
+// replayed runs one simulation, as it is kept if it is.
+func (b *batch) replayed(set setting) *Failure {
 	b.t.Helper()
-	set := setting{Seed: seed}
 	for _, kept := range b.load() {
-		if kept.Seed == seed {
+		if kept.name() == set.name() {
 			set = kept
 		}
 	}

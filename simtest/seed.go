@@ -3,7 +3,6 @@ package simtest
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -13,24 +12,6 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/sim"
 )
-
-// setting is what one simulation is like. It is what a replay file holds.
-type setting struct {
-	Seed     uint64   `json:"seed"`
-	Only     []string `json:"only"`               // names of the faults that may happen; null: all
-	Plain    bool     `json:"plain,omitempty"`    // messages are delivered in the order of their sending
-	CrashAt  int      `json:"crash_at,omitempty"` // a pod crashes at this step; 0: none
-	CrashPod int      `json:"crash_pod,omitempty"`
-	Twice    int      `json:"twice,omitempty"` // the pod of the n-th step that succeeds crashes before anybody knows; 0: none
-
-	trace func(sim.Line)
-}
-
-// faults is how many faults may happen.
-func (s setting) faults() int {
-	r := rand.New(rand.NewPCG(s.Seed, 5))
-	return 1 << (2 + r.IntN(6))
-}
 
 // outcome is what came of one simulation.
 type outcome struct {

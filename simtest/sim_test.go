@@ -73,7 +73,7 @@ func TestAStubOfAnotherTypeOrStepIsRefused(t *testing.T) {
 	number := func(context.Context, simtest.Call[string, bool]) (bool, error) { return true, nil }
 	for step, want := range map[string]string{
 		"length": `the stub of step "length" returns bool, the step int`,
-		"width": `the stub of booking/width is for no step: none has this name`,
+		"width":  `the stub of booking/width is for no step: none has this name`,
 	} {
 		failure := simtest.Find(t, simtest.Options{}, func(s *simtest.Sim) {
 			w := simtest.Register(s, booking())
