@@ -139,24 +139,13 @@ func (w *differ) park() {
 	if waits && len(w.state.Pods) < 8 {
 		w.joinWith(w.allGraphs())
 	}
-	reign, limit := w.reign(), w.some()
-	out := both(w, fmt.Sprintf("park %d tasks at a time, reign %d", limit, reign), func(s *side) (persistence.Parked, error) {
-		total, err := s.Store.ParkTasks(w.ctx, s.epoch(reign), limit)
-		// Rows of tasks that are no longer queued may count, and which queue is
-		// first is open: what matters is where it ends.
-		for range manyTasks {
-			if err != nil || limit == manyTasks {
-				break
-			}
-			var part persistence.Parked
-			part, err = s.Store.ParkTasks(w.ctx, s.epoch(reign), limit)
-			total.Parked, total.Unparked, total.Wake = total.Parked+part.Parked, total.Unparked+part.Unparked, persistence.Wake{}
-			if part.Parked+part.Unparked == 0 {
-				break
-			}
-		}
-		total.Wake = sameWake(total.Wake)
-		return total, err
+	// In which order a few are moved at a time is open where a handler serves
+	// several queues.
+	reign := w.reign()
+	out := both(w, fmt.Sprintf("park tasks, reign %d", reign), func(s *side) (persistence.Parked, error) {
+		out, err := s.Store.ParkTasks(w.ctx, s.epoch(reign), manyTasks)
+		out.Wake = sameWake(out.Wake)
+		return out, err
 	})
 	w.sawDeposed(out.Error)
 	for range out.Value.Parked {
