@@ -110,18 +110,20 @@ func (m *mouth) Notify(_ context.Context, notice cluster.Notice) error {
 	return err
 }
 
-// hop is how long a wake takes, unless something goes wrong.
-func (b *bus) hop() time.Duration {
-	return 100*time.Microsecond + time.Duration(b.world.random.IntN(900))*time.Microsecond
+// hop is how long a wake takes to a pod, unless something goes wrong.
+func (b *bus) hop(to *Pod) time.Duration {
+	to.hops++
+	h := mix(mix(b.world.seed, hashText(hashStart, to.Name)), to.hops)
+	return 100*time.Microsecond + time.Duration(h%900)*time.Microsecond
 }
 
 // spread brings one wake to one pod, or fails to.
 func (b *bus) spread(to *Pod, deliver func()) {
 	w := b.world
-	if w.happens(WakeLost, to.Name) {
+	if w.Visit(WakeLost, to.Name) {
 		return
 	}
-	after := b.hop()
+	after := b.hop(to)
 	if d, ok := w.Happens(WakeLate, to.Name); ok {
 		after = d.Between(time.Millisecond, 20*time.Second)
 	}
@@ -131,8 +133,8 @@ func (b *bus) spread(to *Pod, deliver func()) {
 		}
 	}
 	w.After(after, run)
-	if w.happens(WakeDoubled, to.Name) {
-		w.After(after+b.hop(), run)
+	if w.Visit(WakeDoubled, to.Name) {
+		w.After(after+b.hop(to), run)
 	}
 }
 
@@ -290,19 +292,19 @@ func (b *bus) cutAll() {
 func (b *bus) second() {
 	w := b.world
 	for _, t := range slices.Clone(b.taps) {
-		if w.happens(StreamLost, t.pod.Name) {
+		if w.Visit(StreamLost, t.pod.Name) {
 			t.cut()
 		}
 	}
 	for _, e := range slices.Clone(b.ears) {
-		if w.happens(ListenerLost, e.pod.Name) {
+		if w.Visit(ListenerLost, e.pod.Name) {
 			e.cut()
 		}
 	}
 	if d, ok := w.Happens(RelaySilent, "database"); ok {
 		b.silent = w.Now().Add(d.Between(100*time.Millisecond, 20*time.Second))
 	}
-	if w.happens(TermLost, "database") && b.term != nil {
+	if w.Visit(TermLost, "database") && b.term != nil {
 		b.term.over = true
 	}
 }

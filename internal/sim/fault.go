@@ -131,7 +131,8 @@ func (w *World) Happens(class Class, place string) (*Draw, bool) {
 	return w.Spot(class, place).Hit()
 }
 
-func (w *World) happens(class Class, place string) bool {
+// Visit is Happens for faults without parameters.
+func (w *World) Visit(class Class, place string) bool {
 	_, ok := w.Happens(class, place)
 	return ok
 }
@@ -155,18 +156,18 @@ func (w *World) Spot(class Class, place string) *Spot {
 }
 
 // Hit visits the place, and reports whether a fault happens there now.
-func (p *Spot) Hit() (*Draw, bool) {
-	if p == nil || !p.site.visit() {
+func (s *Spot) Hit() (*Draw, bool) {
+	if s == nil || !s.site.visit() {
 		return nil, false
 	}
-	w := p.world
-	fault := Fault{Class: p.class, Place: p.place, N: p.site.hits - 1, At: w.Elapsed()}
+	w := s.world
+	fault := Fault{Class: s.class, Place: s.place, N: s.site.hits - 1, At: w.Elapsed()}
 	if w.faults.off || w.faults.only != nil && !w.faults.only[fault.Name()] {
 		return nil, false
 	}
 	w.faults.done = append(w.faults.done, fault)
-	w.note("fault", p.place, fault.Name())
-	return &Draw{p.site}, true
+	w.note("fault", s.place, fault.Name())
+	return &Draw{s.site}, true
 }
 
 // Draw draws the parameters of a fault.

@@ -28,8 +28,8 @@ const (
 // storeTimeout is the timeout of calls that do not name one.
 const storeTimeout = 30 * time.Second
 
-// sessionCalls are calls on a session of their own, which ends when a call on
-// it is given up: they are never committed afterwards.
+// sessionCall reports whether a call is made on a session of its own. That ends
+// when a call on it is given up: nothing is committed afterwards.
 func sessionCall(name string) bool {
 	return name == "campaign" || name == "ping" || name == "resign" || name == "notify"
 }
@@ -39,8 +39,8 @@ func sessionCall(name string) bool {
 func (s *store) journey(name string, timeout time.Duration) journey {
 	d := s.database
 	w, place := d.world, s.pod.Name+" "+name
-	d.calls++
-	h := mix(w.seed, d.calls)
+	s.calls[name]++
+	h := mix(mix(w.seed, hashText(hashStart, place)), s.calls[name])
 	j := journey{
 		out:         100*time.Microsecond + time.Duration(h%400)*time.Microsecond,
 		back:        50*time.Microsecond + time.Duration(h>>32%200)*time.Microsecond,
@@ -51,11 +51,11 @@ func (s *store) journey(name string, timeout time.Duration) journey {
 		d.outage(draw.Between(100*time.Millisecond, 40*time.Second))
 	}
 	switch {
-	case w.happens(StoreLost, place):
+	case w.Visit(StoreLost, place):
 		j.fate = fateLost
-	case w.happens(StoreConflict, place):
+	case w.Visit(StoreConflict, place):
 		j.fate = fateConflict
-	case w.happens(StoreAnswer, place):
+	case w.Visit(StoreAnswer, place):
 		j.fate = fateAnswer
 	}
 	if draw, ok := w.Happens(StoreLate, place); ok && !sessionCall(name) {
@@ -85,7 +85,7 @@ func (s *store) delay(j *journey, place string, timeout time.Duration) {
 			j.out += slow
 		}
 	}
-	if w.happens(StoreFrozen, place) {
+	if w.Visit(StoreFrozen, place) {
 		j.out = timeout
 	}
 }

@@ -32,9 +32,6 @@ func (s modelStore) InTx(_ context.Context, fn func(tx any) error) error {
 	return tx.Commit()
 }
 
-// Visit visits a place, and reports whether a fault happens there now.
-func (w *World) Visit(class Class, place string) bool { return w.happens(class, place) }
-
 // Send sends a message to an actor of a pod, from an actor outside.
 func (w *World) Send(to *actors.PID, message any, from *actors.PID) {
 	w.system.Root.RequestWithCustomSender(to, message, from)

@@ -31,6 +31,7 @@ type Pod struct {
 	slowUntil   time.Time
 	slow        time.Duration // of each message, until then
 	number      int64
+	hops        uint64    // wakes that were brought to it
 	disturbed   time.Time // when it was last paused, slow, or one of its actors failed
 	root        string    // id of the actor with which the pod ends
 
@@ -72,7 +73,7 @@ func (r *lockedRandom) Uint64() uint64 {
 func (w *World) NewPod(name string, ended func(p *Pod)) *Pod {
 	p := &Pod{Name: name, world: w, began: w.Now(), coroutines: map[*coroutine]struct{}{}}
 	p.random.source = rand.NewPCG(w.seed, mix(hashText(hashStart, name), uint64(len(w.pods))))
-	p.store = &store{Store: w.store, database: w.database, pod: p}
+	p.store = &store{Store: w.store, database: w.database, pod: p, calls: map[string]uint64{}}
 	p.spots = spots{
 		crash: w.Spot(PodCrash, name), pause: w.Spot(PodPause, name), slow: w.Spot(PodSlow, name),
 		panicStarted: w.Spot(ActorPanic, name+" started"), panicBefore: w.Spot(ActorPanic, name+" before"),
@@ -208,9 +209,9 @@ func (p *Pod) Pause(d time.Duration) {
 	p.world.After(d, p.wakeAll)
 }
 
-// Slow makes every message of the pod take a while, for a while.
-func (p *Pod) Slow(each, until time.Duration) {
-	p.slow, p.slowUntil = each, p.world.Now().Add(until)
+// Slow makes each message of the pod take a while, for as long as lasts.
+func (p *Pod) Slow(each, lasts time.Duration) {
+	p.slow, p.slowUntil = each, p.world.Now().Add(lasts)
 	p.disturb(p.slowUntil)
 }
 

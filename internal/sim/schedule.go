@@ -138,7 +138,7 @@ func (w *World) choose() *box {
 		}
 	case Starve:
 		at = w.notStarved()
-	case Uniform, orders:
+	case Uniform:
 		at = w.random.IntN(len(w.ready))
 	}
 	b, last := w.ready[at], len(w.ready)-1

@@ -49,7 +49,6 @@ const (
 	FIFO                  // who became ready first
 	Priority              // the lowest rank; ranks are drawn, and now and then changed
 	Starve                // one pod after another waits for all others
-	orders
 )
 
 // World is one database, the pods on it, and their time. What is not said to
@@ -87,7 +86,7 @@ type World struct {
 }
 
 // Violation is a broken promise. It ends the world.
-type Violation struct {
+type Violation struct { //nolint:errname // a finding, not the failure of a call
 	Promise string // e.g. "I3"
 	Text    string
 }

@@ -154,7 +154,7 @@ func (c *client) hear(message any) {
 		}
 		o.run, o.acked = run, true
 	case *messages.TriggerRefused:
-		switch m.GetCode() {
+		switch m.GetCode() { //nolint:exhaustive // the others are refusals for good
 		case messages.TriggerRefused_CODE_UNAVAILABLE, messages.TriggerRefused_CODE_STOPPING, messages.TriggerRefused_CODE_OVERLOADED:
 		case messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW: // by a pod that does not register it
 			if !c.seed.setting.partial {

@@ -108,7 +108,7 @@ func (o *oracle) name(run *snapshot.Run) {
 func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	s := o.seed
 	o.enter(run, e)
-	switch e.Kind {
+	switch e.Kind { //nolint:exhaustive // the others are judged by their effects
 	case lifecycle.EventSleeping, lifecycle.EventRetrying:
 		was.slept[e.Step] = e.WakeAt
 	case lifecycle.EventWoken, lifecycle.EventQueued:

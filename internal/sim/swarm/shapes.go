@@ -13,7 +13,6 @@ type shape struct {
 	tasks int
 	inTx  map[string]bool
 	retry map[string]workflow.RetryPolicy
-	start map[string]time.Duration // schedule to start
 }
 
 func compile(d workflow.Definition) *shape {
