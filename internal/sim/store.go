@@ -13,7 +13,6 @@ import (
 // database is what the pods' stores share.
 type database struct {
 	world     *World
-	calls     uint64    // journeys so far
 	downUntil time.Time // it refuses connections
 }
 
@@ -25,7 +24,8 @@ type store struct {
 	database  *database
 	pod       *Pod
 	fate      fate
-	busyUntil time.Time // the pod's pool is exhausted
+	busyUntil time.Time         // the pod's pool is exhausted
+	calls     map[string]uint64 // journeys so far; drawn one by one, so that the others stay as they are without one
 }
 
 // meet lets a call meet its fate. wakeOf finds what the answer would wake.
