@@ -92,7 +92,9 @@ func (b *batch) seeds() *Failure {
 			return f
 		}
 		if i%twiceEvery == twiceEvery-1 {
-			b.again(set)
+			if text := b.again(set); text != "" {
+				b.t.Fatal(text)
+			}
 		}
 	}
 	return nil
@@ -125,24 +127,27 @@ func (b *batch) run(set setting) *Failure {
 	return b.failure(o)
 }
 
-// again runs a simulation twice: it must be the same.
-func (b *batch) again(set setting) {
+// again runs a simulation twice, and tells where the second differs from the
+// first; "": nowhere.
+func (b *batch) again(set setting) string {
 	b.t.Helper()
 	first := b.play(set)
 	if second := b.play(set); second.hash == first.hash {
-		return
+		return ""
 	}
 	one, two := b.history(set), b.history(set)
+	line, was, is := 0, "(they differed once, and then did not)", ""
 	for i := range max(len(one), len(two)) {
-		if a, b2 := lineAt(one, i), lineAt(two, i); a != b2 {
-			b.t.Fatalf(`seed %d gave two histories: something in the workflow or the test does not follow from the seed
+		if lineAt(one, i) != lineAt(two, i) {
+			line, was, is = i+1, lineAt(one, i), lineAt(two, i)
+			break
+		}
+	}
+	return fmt.Sprintf(`seed %d gave two histories: something in the workflow or the test does not follow from the seed
 (random numbers, the order of a map, a select over two ready channels, goroutines that race).
 They part at line %d:
   %s
-  %s`, set.Seed, i+1, a, b2)
-		}
-	}
-	b.t.Logf("seed %d gave two histories, and then the same one twice", set.Seed)
+  %s`, set.Seed, line, was, is)
 }
 
 // history is the whole history of a simulation.
