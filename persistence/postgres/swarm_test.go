@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 32, "simulation on PostgreSQL: number of seeds")
+	simSeeds = flag.Int("sim.seeds", 30, "simulation on PostgreSQL: number of seeds")
 	simSeed  = flag.Uint64("sim.seed", 0, "simulation on PostgreSQL: run this seed only, or the seeds from here on")
 )
 
@@ -41,11 +42,14 @@ func TestSimulation(t *testing.T) {
 			count = 1
 		}
 	}
-	calls := 0
+	var calls atomic.Int64
+	t.Cleanup(func() { t.Logf("%d seeds, %d store calls", count, calls.Load()) })
 	for seed := first; seed < first+uint64(count); seed++ {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { calls += open(t).simulate(seed) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			calls.Add(open(t).simulate(seed))
+		})
 	}
-	t.Logf("%d seeds, %d store calls", count, calls)
 }
 
 // given reports whether a flag is on the command line.
@@ -56,7 +60,7 @@ func given(name string) (found bool) {
 
 // simulate runs a seed on this database and on the model alone, and returns
 // how many calls the stores got.
-func (d *database) simulate(seed uint64) int {
+func (d *database) simulate(seed uint64) int64 {
 	d.t.Helper()
 	lab := swarm.NewLab()
 	var twin *simulated
@@ -100,7 +104,7 @@ type simulated struct {
 
 	database *database
 	world    *sim.World
-	calls    int
+	calls    int64
 	now      time.Time // by the database's clock
 }
 
