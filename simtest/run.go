@@ -109,7 +109,7 @@ func (b *batch) replayed(set setting) *Failure {
 		}
 	}
 	if os.Getenv(envTrace) != "" {
-		set.trace = func(line sim.Line) { b.t.Log(line) }
+		set.trace = func(line sim.Line) { b.t.Log(readable(line)) }
 	}
 	return b.run(set)
 }
