@@ -69,10 +69,16 @@ func (s *Sim) step() bool {
 // rest tells who waits for idleness, freezes the world if there is nothing to
 // be done for a while, and ends what does not get on.
 func (s *Sim) rest() {
-	if s.world.Frozen() || s.calls.Load() > 0 {
+	if s.world.Frozen() {
 		return
 	}
 	still := s.world.Now().Sub(s.progress)
+	if s.calls.Load() > 0 {
+		if still >= faultsFor {
+			s.heal()
+		}
+		return
+	}
 	if len(s.idlers) > 0 || still >= idleFor {
 		s.judge()
 		if s.quiet {
@@ -107,7 +113,15 @@ func (s *Sim) idle(still time.Duration) {
 	}
 	if d := s.wake.Sub(s.world.Now()) - thawBefore; d > thawBefore {
 		s.world.Freeze()
-		s.world.After(d, s.world.Thaw)
+		s.world.After(d, s.thaw)
+	}
+}
+
+// thaw lets the world go on.
+func (s *Sim) thaw() {
+	if s.world.Frozen() {
+		s.world.Thaw()
+		s.progress = s.world.Now()
 	}
 }
 
@@ -204,7 +218,7 @@ func (s *Sim) heal() {
 	if s.world.Healed() {
 		return
 	}
-	s.world.Thaw()
+	s.thaw()
 	s.world.Heal()
 	s.healedAt = s.world.Now()
 	for _, c := range s.slots {
@@ -255,7 +269,7 @@ func (s *Sim) unfinished() string {
 // so must every run.
 func (s *Sim) finish() {
 	s.world.Enter("finish", func() {
-		s.world.Thaw()
+		s.thaw()
 		s.heal()
 		s.finishing = true
 	})

@@ -3,6 +3,7 @@ package simtest
 import (
 	"fmt"
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -31,10 +32,19 @@ type outcome struct {
 	named     *strings.Replacer // puts the names of runs in the place of their ids
 }
 
+// hangsAfter is how long a simulation may take, in real time, before somebody is
+// told.
+const hangsAfter = time.Minute
+
 // play runs one simulation in a bubble of its own.
 func (b *batch) play(set setting) *outcome {
 	b.t.Helper()
 	var s *Sim
+	alarm := time.AfterFunc(hangsAfter, func() { // in real time: it is no goroutine of the bubble
+		fmt.Fprintf(os.Stderr, "simtest: simulation %s of %s is still running after %v: a goroutine of it may be blocked by a mutex, "+
+			"the network or a busy loop, which stops virtual time\n", set.name(), b.t.Name(), hangsAfter)
+	})
+	defer alarm.Stop()
 	played := func() (deadlock string) {
 		defer func() {
 			if r := recover(); r != nil {

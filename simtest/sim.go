@@ -186,7 +186,7 @@ func (s *Sim) slot(pod string) *slot {
 func (s *Sim) visit(name string, f func(done func())) {
 	answered := make(chan struct{})
 	s.world.Enter("test "+name, func() {
-		s.world.Thaw()
+		s.thaw()
 		f(func() { s.world.After(0, func() { close(answered) }) })
 	})
 	select {

@@ -128,7 +128,7 @@ func (s *Sim) Deploy(register func()) {
 		for i, c := range s.slots {
 			c.version = version
 			s.world.After(time.Duration(i)*2*time.Second, func() {
-				s.world.Thaw()
+				s.thaw()
 				c.stop()
 			})
 		}
