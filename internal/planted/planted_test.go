@@ -1,8 +1,11 @@
 package planted_test
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +30,16 @@ func TestEveryPlantHasItsPlace(t *testing.T) {
 		_, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 		require.NoError(t, err, name)
 	}
+}
+
+func TestTheGuideListsEveryPlant(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/simulation.md")
+	require.NoError(t, err)
+	for _, p := range planted.All() {
+		require.Regexp(t, fmt.Sprintf("(?m)^\\| `%s` \\| %s \\| \\d+ \\| %d \\|$", p.Name, regexp.QuoteMeta(p.What), p.Seeds), string(guide))
+	}
+	require.Contains(t, string(guide), fmt.Sprintf("a table of %d real mistakes", len(planted.All())))
 }
 
 func TestAPlantWithoutItsPlaceIsNamed(t *testing.T) {

@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	if len(problems) > 0 {
 		return &brokenError{problems}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // brokenError says what the simulation has found.
