@@ -160,7 +160,7 @@ func (w *differ) condition(child *workflow.Node, rarity int, until ...time.Durat
 // trigger stores a batch of runs.
 func (w *differ) trigger() {
 	batch := make([]trigger, 1+w.IntN(4))
-	grouped := w.chance(3)
+	grouped := w.chance(3) && !w.few // what is noticed first of a group is up to a store
 	for i := range batch {
 		batch[i] = w.draft()
 		if len(w.triggers) > 0 && w.chance(25) {
