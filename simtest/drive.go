@@ -179,7 +179,7 @@ func (s *Sim) look() {
 	if s.committed {
 		s.committed = false
 		if changed := s.world.Model().Changed(); len(changed) > 0 {
-			s.progress, s.judged = s.world.Now(), false
+			s.progress, s.changedAt, s.judged = s.world.Now(), s.world.Now(), false
 			for _, id := range changed {
 				s.changed(id)
 			}
@@ -233,7 +233,7 @@ const pointFor = 2 * time.Second
 // point counts the crash points, and crashes a pod at the one that the setting
 // names.
 func (s *Sim) point() {
-	if !s.begun.Load() || s.world.Now().Sub(s.progress) > pointFor && s.calls.Load() == 0 && !s.executing() {
+	if !s.begun.Load() || s.world.Now().Sub(s.changedAt) > pointFor && s.calls.Load() == 0 && !s.executing() {
 		return
 	}
 	s.points++

@@ -28,6 +28,7 @@ func CrashEverywhere(t *testing.T, options Options, body func(s *Sim)) {
 	b.fatal(b.everywhere())
 	b.fatal(b.seeds())
 	b.sometimes()
+	b.t.Log(b.sum)
 }
 
 // FindByCrashing does what CrashEverywhere does before the seeds, and returns

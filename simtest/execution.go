@@ -68,14 +68,15 @@ func (s *Sim) functions(p *sim.Pod, own map[int32]actors.StepFunction) map[int32
 	return functions
 }
 
-// visit runs f as an event of the world and waits until done is called. If the
-// pod crashes meanwhile it never returns: the goroutine ends.
+// visit runs f as an event of the world and waits until done is called. A pod
+// that is paused has no events. If it crashes meanwhile visit never returns: the
+// goroutine ends.
 func (x *execution) visit(name string, f func(done func())) {
 	answered := make(chan struct{})
 	x.sim.world.Enter("step "+x.about.AttemptID+" "+name, func() {
-		if x.pod.Alive() {
+		x.pod.After(0, func() {
 			f(func() { x.pod.After(0, func() { close(answered) }) })
-		}
+		})
 	})
 	select {
 	case <-answered:

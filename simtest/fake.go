@@ -62,9 +62,11 @@ func (v *Service[T]) Do(ctx context.Context, effect func(state *T) error) error 
 	answered := make(chan struct{})
 	call := &call{x: x, service: v.name, effect: func() error { return effect(v.state) }}
 	v.sim.world.Enter("service "+x.about.AttemptID, func() {
-		call.travel(v.delay(), v.delay(), func(err error) {
-			answer = err
-			close(answered)
+		x.pod.After(0, func() {
+			call.travel(v.delay(), v.delay(), func(err error) {
+				answer = err
+				close(answered)
+			})
 		})
 	})
 	select {

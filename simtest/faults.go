@@ -67,6 +67,12 @@ func AllFaults() []Fault {
 	}
 }
 
+// usual is how often the faults of steps and services happen each time that they
+// could, in the middle of what is drawn: there are few occasions.
+func usual() map[sim.Class]float64 {
+	return map[sim.Class]float64{sim.Class(StepTwice): 0.2, sim.Class(ServiceFails): 0.1, sim.Class(ServiceUnsure): 0.1}
+}
+
 // classes returns what the world may draw from.
 func (f Faults) classes() []sim.Class {
 	list := f.list

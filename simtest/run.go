@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/troupe-dev/troupe/internal/sim"
 )
@@ -34,6 +35,7 @@ func Run(t *testing.T, options Options, body func(s *Sim)) {
 	}
 	b.fatal(b.seeds())
 	b.sometimes()
+	b.t.Log(b.sum)
 }
 
 // Find does what Run does with its seeds, and returns the first failure instead
@@ -65,6 +67,31 @@ type batch struct {
 	body    func(*Sim)
 	saw     map[string]bool
 	lab     *sim.Lab
+	sum     sum
+}
+
+// sum is what happened in all simulations of a test.
+type sum struct {
+	simulations, faults, executions, again int
+	elapsed                                time.Duration
+}
+
+func (s *sum) add(o *outcome) {
+	s.simulations++
+	s.faults += len(o.faults)
+	s.elapsed += o.elapsed
+	s.executions += len(o.log)
+	tasks := map[string]bool{}
+	for _, x := range o.log {
+		tasks[x.about.IdempotencyKey] = true
+	}
+	s.again += len(o.log) - len(tasks)
+}
+
+// String is what a test logs that passes.
+func (s sum) String() string {
+	return fmt.Sprintf("%d simulations, %v of virtual time: %d faults, %d executions of steps, of which %d again",
+		s.simulations, s.elapsed.Round(time.Second), s.faults, s.executions, s.again)
 }
 
 // fatal ends the test with a failure, if there is one.
@@ -118,6 +145,7 @@ func (b *batch) replayed(set setting) *Failure {
 func (b *batch) run(set setting) *Failure {
 	b.t.Helper()
 	o := b.play(set)
+	b.sum.add(o)
 	for name, saw := range o.saw {
 		b.saw[name] = b.saw[name] || saw
 	}

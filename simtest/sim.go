@@ -47,7 +47,8 @@ type Sim struct {
 	idlers    []func()                    // who waits until nothing is to be done
 	eventual  []*eventual                 // conditions that must come true
 	committed bool                        // since the last look
-	progress  time.Time                   // when a run last changed
+	changedAt time.Time                   // when a run last changed
+	progress  time.Time                   // the same, but for the time that the world was frozen
 	healedAt  time.Time                   // zero: faults may happen
 	quiet     bool                        // nothing is to be done until wake
 	wake      time.Time                   // zero: never
@@ -84,11 +85,11 @@ func newSim(lab *sim.Lab, options Options, set setting) *Sim {
 		order = sim.FIFO
 	}
 	s.world = lab.New(sim.Options{
-		Seed: set.Seed, Classes: s.options.Faults.classes(), Only: set.Only, Order: order, Pace: s.pace, Trace: set.trace,
+		Seed: set.Seed, Classes: s.options.Faults.classes(), Only: set.Only, Order: order, Pace: s.pace, Usual: usual(), Trace: set.trace,
 		Execute: s.execute, Committed: func(string) { s.committed = true }, InTxTries: 3, RecordedInTx: s.recordedInTx,
 	})
 	s.world.Model().Watch()
-	s.progress = s.world.Now()
+	s.progress, s.changedAt = s.world.Now(), s.world.Now()
 	return s
 }
 

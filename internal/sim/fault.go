@@ -52,14 +52,18 @@ type site struct {
 // newFaults draws for each class whether it happens in this world, and how
 // often: half of them do not, the rest by a rate that is uniform in its
 // logarithm.
-func newFaults(seed uint64, classes []Class, only []string, scale float64) *Faults {
+func newFaults(seed uint64, classes []Class, only []string, scale float64, own map[Class]float64) *Faults {
 	f := &Faults{seed: seed, rates: map[Class]float64{}, sites: map[siteName]*site{}}
 	for _, class := range classes {
 		h := mix(seed, hashText(hashStart, string(class)))
 		if h&1 == 0 && only == nil {
 			continue
 		}
-		f.rates[class] = math.Min(0.5, scale*usual(class)*math.Pow(10, 2*unit(mix(h, 1))-1))
+		rate, ok := own[class]
+		if !ok {
+			rate = usual(class)
+		}
+		f.rates[class] = math.Min(0.5, scale*rate*math.Pow(10, 2*unit(mix(h, 1))-1))
 	}
 	if only != nil {
 		f.only = map[string]bool{}

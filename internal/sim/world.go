@@ -14,11 +14,12 @@ import (
 // Options say what a world is like.
 type Options struct {
 	Seed    uint64
-	Classes []Class  // of the faults that may be drawn; nil: none
-	Only    []string // if not nil: only the faults of these names
-	Scale   float64  // of the rates; 0: 1
-	Order   Order    // how the next message is chosen
-	Pace    Pace     // nil: Alone
+	Classes []Class           // of the faults that may be drawn; nil: none
+	Only    []string          // if not nil: only the faults of these names
+	Scale   float64           // of the rates; 0: 1
+	Usual   map[Class]float64 // rates of the workload's own classes, in the middle of what is drawn
+	Order   Order             // how the next message is chosen
+	Pace    Pace              // nil: Alone
 	Trace   func(Line)
 	Execute Execute // nil: step functions are coroutines of the world
 	// Refuse is memory.Options.Refuse.
@@ -104,7 +105,7 @@ func (l *Lab) New(options Options) *World {
 	}
 	w := &World{
 		options: options, lab: l, seed: options.Seed, pace: options.Pace, start: options.Pace.Now(),
-		faults: newFaults(options.Seed, options.Classes, options.Only, options.Scale),
+		faults: newFaults(options.Seed, options.Classes, options.Only, options.Scale, options.Usual),
 		random: rand.New(rand.NewPCG(options.Seed, 1)), //nolint:gosec // seeded on purpose
 		hash:   hashStart,
 	}
