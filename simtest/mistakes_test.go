@@ -26,16 +26,16 @@ func single(step func(ctx context.Context, in string) (string, error), options .
 	})
 }
 
-// The mistakes of step functions that people make, each with what shows it.
-// Within is the seed by which it must be found.
-func TestMistakesAreFound(t *testing.T) {
-	t.Parallel()
+// mistake is one that people make in step functions.
+type mistake struct {
+	workflow func(v *simtest.Service[shelf]) *troupe.Workflow[string, string]
+	holds    func(s *shelf) bool // what shows it
+	within   int                 // seeds that find it
+}
+
+func mistakes() map[string]mistake {
 	type service = *simtest.Service[shelf]
-	for name, m := range map[string]struct {
-		workflow func(v service) *troupe.Workflow[string, string]
-		holds    func(s *shelf) bool
-		within   uint64
-	}{
+	return map[string]mistake{
 		"mails without a key": {func(v service) *troupe.Workflow[string, string] {
 			return single(func(ctx context.Context, in string) (string, error) {
 				return in, v.Do(ctx, func(s *shelf) error { s.mails[in]++; return nil })
@@ -89,10 +89,15 @@ func TestMistakesAreFound(t *testing.T) {
 				return in, v.Do(context.WithoutCancel(ctx), func(s *shelf) error { s.booked[key] = true; s.sold++; return nil })
 			}, troupe.AttemptTimeout(time.Second), troupe.Retry{Attempts: 3, First: time.Millisecond})
 		}, func(s *shelf) bool { return s.sold <= 2 }, 50},
-	} {
+	}
+}
+
+func TestMistakesAreFound(t *testing.T) {
+	t.Parallel()
+	for name, m := range mistakes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			failure := simtest.Find(t, simtest.Options{Seeds: int(m.within)}, func(s *simtest.Sim) {
+			failure := simtest.Find(t, simtest.Options{Seeds: m.within}, func(s *simtest.Sim) {
 				state := &shelf{stock: 2, mails: map[string]int{}, booked: map[string]bool{}}
 				w := simtest.Register(s, m.workflow(simtest.NewService(s, state)))
 				s.Always("the shelf is right", func() bool { return m.holds(state) })
