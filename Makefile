@@ -29,7 +29,7 @@ test-short: ## the tests that need no PostgreSQL
 	TROUPE_TEST_POSTGRES=none $(GO) test -short ./...
 
 race: ## all but the long tests, under the race detector
-	$(GO) test -race -short . ./actors/... ./cluster ./cluster/local ./examples/... ./internal/clock ./lifecycle ./workflow
+	$(GO) test -race -short . ./actors/... ./cluster ./cluster/local ./examples/... ./internal/clock ./internal/sim/swarm ./lifecycle ./workflow
 	$(GO) test -race -short -run Contract ./persistence/memory
 
 lint: ## golangci-lint, in the version of tools/go.mod
