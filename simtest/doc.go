@@ -22,8 +22,8 @@
 //
 // The engine, its decisions, the workflows and the step functions are the real
 // ones. The database is the memory store, which the tests of this module hold
-// against PostgreSQL. Steps with troupe.InTx have no transaction here
-// (troupe.Tx panics): give them a [Stub].
+// against PostgreSQL. Steps with troupe.InTx have no transaction here:
+// give them a [Stub].
 //
 // A step function runs on a goroutine, and Go cannot kill one. When its pod
 // crashes its context ends, its result is dropped, and it ends at its next call

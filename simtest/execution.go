@@ -51,7 +51,8 @@ func (s *Sim) functions(p *sim.Pod, own map[int32]actors.StepFunction) map[int32
 	functions := make(map[int32]actors.StepFunction, len(own))
 	for number, f := range own {
 		call := f.Call
-		if stub, ok := s.stubs[f.Workflow+"/"+f.Step]; ok {
+		stub, stubbed := s.stubs[f.Workflow+"/"+f.Step]
+		if stubbed {
 			call = stub(f)
 		}
 		f.Call = func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
@@ -59,6 +60,9 @@ func (s *Sim) functions(p *sim.Pod, own map[int32]actors.StepFunction) map[int32
 			x := &execution{sim: s, pod: p, about: about}
 			defer x.left.Store(true)
 			x.visit("begins", x.begins)
+			if f.Options.InTx && !stubbed {
+				x.visit("lacks", x.lacksStub)
+			}
 			out, err := call(context.WithValue(ctx, executionKey{}, x), in)
 			x.visit("ends", func(done func()) { x.ends(err, done) })
 			return out, err
@@ -104,6 +108,13 @@ func (x *execution) begins(done func()) {
 	delete(s.commits, x.about.AttemptID) // its transaction was rolled back if this is not the first
 	s.world.Note("step", x.pod.Name, x.name()+" begins, "+x.attempt())
 	done()
+}
+
+// lacksStub ends the simulation: there is no transaction for the step.
+func (x *execution) lacksStub(func()) {
+	x.sim.world.Fail("the simulation has what the steps need",
+		"step %q of workflow %q is declared with troupe.InTx, and there is no PostgreSQL here: give it a simtest.Stub, and simtest.OnCommit for what it writes",
+		x.about.Step, x.about.Workflow)
 }
 
 // ends is where a step that has succeeded may be executed again: its pod

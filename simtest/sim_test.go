@@ -24,7 +24,7 @@ func booking() *troupe.Workflow[string, int] {
 		return troupe.Step1(b, "book", func(ctx context.Context, _ string, n int) (int, error) {
 			_, err := troupe.Tx(ctx).Exec(ctx, "insert into ledger values ($1)", n)
 			return n, err
-		}, length, troupe.InTx())
+		}, length, troupe.InTx(), troupe.Retry{Attempts: 20})
 	})
 }
 
@@ -83,6 +83,16 @@ func TestAStubOfAnotherTypeOrStepIsRefused(t *testing.T) {
 		require.NotNil(t, failure)
 		require.Equal(t, want, failure.Text)
 	}
+}
+
+func TestAStepWithInTxNeedsAStub(t *testing.T) {
+	t.Parallel()
+	failure := simtest.Find(t, simtest.Options{}, func(s *simtest.Sim) {
+		w := simtest.Register(s, booking())
+		_, _ = w.Start("abc").Await()
+	})
+	require.NotNil(t, failure)
+	require.Contains(t, failure.Text, `step "book" of workflow "booking" is declared with troupe.InTx`)
 }
 
 // said returns its name.
