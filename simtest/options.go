@@ -11,7 +11,7 @@ import (
 
 // Options say what is simulated. The zero value is a good start.
 type Options struct {
-	Seeds  int           // how many; 0: 200. TROUPE_SIM_SEEDS overrides it
+	Seeds  int           // how many; 0: 200, and 50 with -short. TROUPE_SIM_SEEDS overrides it
 	Pods   int           // of the cluster; 0: 3
 	Faults Faults        // zero: Swarm
 	Config troupe.Config // of every pod. MaxLost is 1000 unless it says otherwise: pods crash a lot here
@@ -26,6 +26,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Seeds <= 0 {
 		o.Seeds = 200
+		if testing.Short() {
+			o.Seeds = 50
+		}
 	}
 	if o.Pods <= 0 {
 		o.Pods = 3
