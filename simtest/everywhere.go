@@ -35,7 +35,11 @@ func CrashEverywhere(t *testing.T, options Options, body func(s *Sim)) {
 // the first failure instead of failing the test; nil: there was none.
 func FindByCrashing(t *testing.T, options Options, body func(s *Sim)) *Failure {
 	t.Helper()
-	return newBatch(t, options, body).everywhere()
+	b := newBatch(t, options, body)
+	if set, ok := named(t); ok {
+		return b.replayed(set)
+	}
+	return b.everywhere()
 }
 
 // everywhere crashes at every place.

@@ -39,11 +39,15 @@ func Run(t *testing.T, options Options, body func(s *Sim)) {
 }
 
 // Find does what Run does with its seeds, and returns the first failure instead
-// of failing the test; nil: there was none. It keeps and replays nothing. A test
-// shows with it that a simulation finds a mistake.
+// of failing the test; nil: there was none. It keeps no file. A test shows with
+// it that a simulation finds a mistake.
 func Find(t *testing.T, options Options, body func(s *Sim)) *Failure {
 	t.Helper()
-	return newBatch(t, options, body).seeds()
+	b := newBatch(t, options, body)
+	if set, ok := named(t); ok {
+		return b.replayed(set)
+	}
+	return b.seeds()
 }
 
 // Failure is a simulation in which something does not hold.
