@@ -88,7 +88,7 @@ type Ready struct {
 type Wake struct {
 	Ready     []Ready          // ascending by queue
 	NextTimer time.Time        // earliest timer written; zero: none
-	Ended     []workflow.RunID // runs that reached a terminal state
+	Ended     []workflow.RunID // runs that reached a terminal state, ascending
 	Canceling []workflow.RunID // runs asked to stop that have running tasks
 	Submitted bool             // rows were added to the intake table
 }

@@ -51,7 +51,8 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 	}
 	if d.Ended {
 		r.finishedAt = b.now
-		b.wake.Ended = append(b.wake.Ended, r.id())
+		at, _ := slices.BinarySearchFunc(b.wake.Ended, r.id(), compareRuns)
+		b.wake.Ended = slices.Insert(b.wake.Ended, at, r.id())
 	}
 	return d
 }

@@ -214,6 +214,11 @@ func (p *pass) gather() {
 			p.wake.Ended = append(p.wake.Ended, r.id)
 		}
 	}
+	sortRuns(p.wake.Ended)
+}
+
+func sortRuns(ids []workflow.RunID) {
+	slices.SortFunc(ids, func(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 // target returns where a task that became ready waits, and for whom.

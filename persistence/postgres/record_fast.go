@@ -223,6 +223,7 @@ func (r *recording) mergeWake(now time.Time, wake persistence.Wake) {
 	into := &r.out.Wake
 	into.Ready = sumReady(append(into.Ready, wake.Ready...))
 	into.Ended = append(into.Ended, wake.Ended...)
+	sortRuns(into.Ended)
 	into.Canceling = append(into.Canceling, wake.Canceling...)
 	if next := wake.NextTimer; !next.IsZero() && (into.NextTimer.IsZero() || next.Before(into.NextTimer)) {
 		into.NextTimer = next

@@ -180,6 +180,7 @@ func (t *triggering) answer(out *persistence.Triggers, parts [][]int) {
 		out.Wake.NextTimer = next
 	}
 	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
+	sortRuns(out.Wake.Ended)
 }
 
 // labelText returns labels as the text of a JSON object, nil if there are none.

@@ -227,7 +227,7 @@ func outcomes(list []persistence.Outcome) []persistence.Outcome {
 
 func sameWake(wake persistence.Wake) persistence.Wake {
 	wake.NextTimer = flat(wake.NextTimer)
-	wake.Ended, wake.Canceling = sortedRuns(wake.Ended), sortedRuns(wake.Canceling)
+	wake.Canceling = sortedRuns(wake.Canceling)
 	return wake
 }
 
