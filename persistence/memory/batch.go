@@ -14,7 +14,8 @@ import (
 // for. It lives while the store is locked.
 type batch struct {
 	s        *Store
-	now      time.Time
+	clock    time.Time // for answers: pods set their clocks by it
+	now      time.Time // the same, as it is stored
 	wake     persistence.Wake
 	enqueued []enqueued // not in their queues yet
 }

@@ -19,7 +19,7 @@ func (s *Store) ClaimTasks(_ context.Context, request persistence.ClaimRequest) 
 		return persistence.Claimed{}, err
 	}
 	limit := min(request.Limit, persistence.ClaimMax)
-	out := persistence.Claimed{Now: b.now}
+	out := persistence.Claimed{Now: b.clock}
 	k := claimKey{p.id, request.Claim}
 	if s.claims[k] != nil {
 		out.Grants, out.Scanned = s.grants(k), limit

@@ -26,7 +26,7 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 	if epoch != s.epoch {
 		return persistence.Fired{}, persistence.ErrDeposed
 	}
-	out := persistence.Fired{Now: b.now}
+	out := persistence.Fired{Now: b.clock}
 	due := s.timers.due(b.now, limit)
 	facts := map[workflow.RunID][]lifecycle.Fact{}
 	rows := map[workflow.RunID][]timer{}
@@ -63,7 +63,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 	if epoch != s.epoch {
 		return persistence.Expired{}, persistence.ErrDeposed
 	}
-	out := persistence.Expired{Now: b.now}
+	out := persistence.Expired{Now: b.clock}
 	left := false // tasks beyond the limit
 	for _, id := range s.podIDs() {
 		p := s.pods[id]

@@ -86,5 +86,6 @@ func New(options Options) *Store {
 // begin locks the store and starts a transaction. The caller unlocks.
 func (s *Store) begin() *batch {
 	s.mu.Lock()
-	return &batch{s: s, now: lifecycle.Instant(s.options.Now())}
+	now := s.options.Now()
+	return &batch{s: s, clock: now, now: lifecycle.Instant(now)}
 }

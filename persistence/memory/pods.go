@@ -22,7 +22,7 @@ func (s *Store) JoinPod(_ context.Context, info persistence.PodInfo) (int64, tim
 	}
 	s.podCount++
 	s.pods[s.podCount] = &pod{id: s.podCount, info: info, expires: b.now.Add(info.TTL)}
-	return s.podCount, b.now, nil
+	return s.podCount, b.clock, nil
 }
 
 // RenewPod implements persistence.Lease.
@@ -34,7 +34,7 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 		return persistence.Renewed{}, persistence.ErrPodDead
 	}
 	p.expires = b.now.Add(renewal.TTL)
-	out := persistence.Renewed{Now: b.now, Expires: p.expires, Pods: s.livePods()}
+	out := persistence.Renewed{Now: b.clock, Expires: p.expires, Pods: s.livePods()}
 	holding := map[claimed]bool{}
 	for _, h := range renewal.Held {
 		c := claimed{h.Task, h.Epoch}

@@ -60,7 +60,7 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 	if err != nil {
 		return persistence.Recorded{}, err
 	}
-	out := persistence.Recorded{Now: b.now, Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
+	out := persistence.Recorded{Now: b.clock, Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
 	record.Transitions = b.refuseTransitions(p, record.Transitions, out.Answers)
 	var fast, slow [][]int
 	for _, part := range byRun(record.Transitions) {
@@ -259,7 +259,7 @@ func (s *Store) CancelRun(_ context.Context, cancel persistence.Cancel) (persist
 	}
 	b.byTask()
 	b.enqueue(nil)
-	return persistence.Canceled{Now: b.now, Result: answer, State: r.core.State, Wake: b.wake}, nil
+	return persistence.Canceled{Now: b.clock, Result: answer, State: r.core.State, Wake: b.wake}, nil
 }
 
 func (r *run) running() bool {

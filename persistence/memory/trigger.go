@@ -28,7 +28,7 @@ func (s *Store) TriggerRuns(_ context.Context, triggers []persistence.Trigger) (
 		b.triggerUnit(triggers, unit, answers)
 	}
 	b.enqueue(nil)
-	return persistence.Triggers{Now: b.now, Answers: answers, Wake: b.wake}, nil
+	return persistence.Triggers{Now: b.clock, Answers: answers, Wake: b.wake}, nil
 }
 
 // units returns the indexes of the triggers that are stored all or none, in
@@ -259,7 +259,7 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 	defer s.mu.Unlock()
 	taken := s.intake[:min(limit, len(s.intake))]
 	rest := slices.Clone(s.intake[len(taken):])
-	out := persistence.Drained{Now: b.now, More: len(rest) > 0}
+	out := persistence.Drained{Now: b.clock, More: len(rest) > 0}
 	var kept []submission
 	for _, sub := range taken {
 		known := s.tenants[sub.run.trigger.Tenant] != nil
