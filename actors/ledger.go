@@ -127,6 +127,8 @@ func (l *ledger) drop(h *held, returned bool) {
 	delete(l.names, h.name)
 	if h.suspect {
 		l.suspects--
+	}
+	if h.suspect || h.slotless { // of what was never handed over the claimer may know that it has losses
 		l.eased = l.suspects == 0
 	}
 	if h.slotless {
