@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
 )
@@ -25,7 +26,8 @@ type Options struct {
 	// Refuse is memory.Options.Refuse.
 	Refuse func(payload []byte) error
 	// Store returns what the pods call instead of the model. It must do to the
-	// model what it does itself. Nil: the model.
+	// model what it does itself. The database's clock shows microseconds then,
+	// as that of PostgreSQL does. Nil: the model.
 	Store func(w *World) Store
 	// Committed is called after every transaction of the database; nil: nobody
 	// asks.
@@ -110,7 +112,7 @@ func (l *Lab) New(options Options) *World {
 		hash:   hashStart,
 	}
 	w.system = l.system()
-	w.model = memory.New(memory.Options{Now: w.pace.Now, Refuse: options.Refuse})
+	w.model = memory.New(memory.Options{Now: w.databaseNow, Refuse: options.Refuse})
 	w.store = modelStore{w.model}
 	if options.Store != nil {
 		w.store = options.Store(w)
@@ -123,6 +125,14 @@ func (l *Lab) New(options Options) *World {
 
 // Now is the time of the database. It is safe for concurrent use.
 func (w *World) Now() time.Time { return w.pace.Now() }
+
+// databaseNow is the clock of the model.
+func (w *World) databaseNow() time.Time {
+	if w.options.Store != nil {
+		return lifecycle.Instant(w.pace.Now())
+	}
+	return w.pace.Now()
+}
 
 // Elapsed is the virtual time since the start. It is safe for concurrent use.
 func (w *World) Elapsed() time.Duration { return w.pace.Now().Sub(w.start) }

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/internal/sim/swarm"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -88,7 +89,7 @@ func (d *simulatedDatabase) simulate(t *testing.T, seed uint64) int64 {
 		t.Fatalf("%v\n%s\n%s\nreplay with -sim.seed=%d", wrong, report.Setting, told(lines), seed)
 	}
 	at := 0
-	alone := lab.Run(swarm.Options{Seed: seed, Trace: func(line sim.Line) {
+	alone := lab.Run(swarm.Options{Seed: seed, Store: modelAlone, Trace: func(line sim.Line) {
 		if at < len(lines) && line != lines[at] {
 			t.Fatalf("the histories part:\n%s\nand on the model alone:\n%v\nreplay with -sim.seed=%d", told(lines[:at+1]), line, seed)
 		}
@@ -96,6 +97,21 @@ func (d *simulatedDatabase) simulate(t *testing.T, seed uint64) int64 {
 	}})
 	require.Equal(t, alone.Hash, report.Hash)
 	return twin.calls
+}
+
+// modelAlone is a world on its model, with the clock of one on PostgreSQL.
+func modelAlone(w *sim.World) sim.Store { return onModel{w.Model()} }
+
+type onModel struct{ *memory.Store }
+
+// InTx implements sim.Store.
+func (s onModel) InTx(_ context.Context, fn func(tx any) error) error {
+	tx := s.Begin()
+	if err := fn(tx); err != nil {
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
 }
 
 // told is the last lines of a history.
