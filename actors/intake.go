@@ -35,12 +35,12 @@ type intake struct {
 
 // intakeHeir is what the next incarnation of intake goes on with.
 type intakeHeir struct {
-	waiting   []*question // in the order of their arrival
-	rows      int         // triggers in them
-	judging   []*judging  // messages whose inputs are looked at first
-	abandoned int         // looks that were given up and have not ended
-	stopping  bool        // new triggers are refused
-	told      bool        // IntakeDrained was sent
+	waiting   []*question    // in the order of their arrival
+	rows      int            // triggers in them
+	judging   []*judging     // messages whose inputs are looked at first
+	abandoned map[int64]bool // looks that were given up and have not ended
+	stopping  bool           // new triggers are refused
+	told      bool           // IntakeDrained was sent
 }
 
 // question is one question to intake: triggers that are stored all or none, and
@@ -124,7 +124,7 @@ func (a *intake) onStarted() {
 		q.asked = false // of the last incarnation: under the same run ids it is safe to ask again
 	}
 	a.onRunsSubmitted()
-	a.judge()
+	a.judgeAgain()
 	a.flush()
 }
 

@@ -33,7 +33,7 @@ func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 	switch config := &a.rt.config; {
 	case a.heir.stopping:
 		answer(triggerAnswers{refused: refuseStopping()})
-	case a.heir.rows+len(a.heir.judging) >= config.IntakePending, a.heir.abandoned >= config.StuckMax:
+	case a.heir.rows+len(a.heir.judging) >= config.IntakePending, len(a.heir.abandoned) >= config.StuckMax:
 		answer(triggerAnswers{refused: refuseFull()})
 	default:
 		a.heir.judging = append(a.heir.judging, &judging{message: m, answer: answer})
@@ -63,10 +63,22 @@ func (a *intake) judge() {
 	head.stop = rt.after(rt.config.TriggerTimeout, a.self, &judgeLate{number: number})
 }
 
+// judgeAgain begins the look anew that the last incarnation had begun: its end
+// may have been lost with it.
+func (a *intake) judgeAgain() {
+	if len(a.heir.judging) > 0 {
+		head := a.heir.judging[0]
+		if head.number = 0; head.stop != nil {
+			head.stop()
+		}
+	}
+	a.judge()
+}
+
 func (a *intake) onJudged(m *judged) {
 	head := a.judgedHead(m.number)
 	if head == nil {
-		a.heir.abandoned--
+		delete(a.heir.abandoned, m.number)
 		return
 	}
 	if m.refused != nil {
@@ -86,7 +98,7 @@ func (a *intake) onJudgeLate(m *judgeLate) {
 	if head == nil {
 		return
 	}
-	a.heir.abandoned++
+	a.heir.abandoned[m.number] = true
 	head.answer(triggerAnswers{refused: refuse(Unavailable, "input", "looking at it took too long: trigger again; if that does not help, the codec or a condition hangs")})
 	a.judge()
 	a.tellDrained()
