@@ -193,7 +193,7 @@ func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 // it finds out that it holds it.
 func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	s := o.seed
-	if began, ok := o.book.stops[a.pod]; ok && e.At.Sub(began) < stopGrace && !s.troubled() {
+	if began, ok := o.book.stops[a.pod]; ok && e.At.Sub(began) < stopGrace-stopGrace/32 && !s.troubled() {
 		s.world.Fail("I13", "%s step %d was handed back %v after its pod began to stop; it may go on for %v", s.nameOf(run.ID), e.Step, e.At.Sub(began), stopGrace)
 	}
 	attempt := fmt.Sprintf("%v/%s/%d", run.ID, nodeOf(run, e.Step).Name, e.N-1)
