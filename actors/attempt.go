@@ -30,7 +30,12 @@ func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
 	end = attempt()
 }
 
+// plainAttempt calls the step function, unless the pod has let go of the task
+// before it came to that: nothing has happened then, and nothing shall.
 func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptEnded {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) {
+		return &attemptEnded{failed: failureOf(cause, nil)}
+	}
 	output, err := f.Call(ctx, inputs)
 	if err != nil {
 		return &attemptEnded{failed: failureOf(err, f.RetryIf)}

@@ -208,6 +208,29 @@ func TestCancelGrace(t *testing.T) {
 	})
 }
 
+// TestALostTaskIsNotBegun: between grant and execution the pod may lose the
+// task, and a step function whose goroutine is late is not called then.
+func TestALostTaskIsNotBegun(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{ErrLeaseLost, ErrStopping} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		end := plainAttempt(ctx, &StepFunction{Call: func(context.Context, Inputs) (Output, error) {
+			t.Error("called")
+			return Output{}, nil
+		}}, Inputs{})
+		require.Contains(t, end.failed.text, cause.Error())
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ErrCanceled)
+	called := false
+	plainAttempt(ctx, &StepFunction{Call: func(context.Context, Inputs) (Output, error) {
+		called = true
+		return Output{}, nil
+	}}, Inputs{})
+	require.True(t, called, "a step of a canceled run is granted in order to be told")
+}
+
 // TestLeaseLost: a pod that cannot renew ends its contexts before the lease
 // does, records nothing, and goes on when it can again.
 func TestLeaseLost(t *testing.T) {

@@ -53,7 +53,7 @@ func TestOneLeader(t *testing.T) {
 	_, err := w.adapter(t, 2).Campaign(t.Context())
 	require.ErrorIs(t, err, cluster.ErrNotElected)
 	require.Equal(t, 1, w.count(t, "select count(*) from troupe.leader_epoch where epoch = 1 and holder = 1"))
-	require.Zero(t, w.count(t, "select count(*) from pg_stat_activity where application_name like 'troupe leader troupe %' and backend_xmin is not null"))
+	require.Zero(t, w.count(t, "select count(*) from pg_stat_activity where datname = current_database() and application_name like 'troupe leader troupe %' and backend_xmin is not null"))
 	require.True(t, fencedWrite(t, w, 1))
 }
 

@@ -17,6 +17,7 @@ type verdict struct {
 	acked, ended int // runs that callers were told about, and that they saw end
 	runs         int // in the tables
 	executions   int // of step functions
+	again        int // executions of tasks that had been begun before
 	repeated     int // executions that came to an end more than once for one task
 	losses       int // tasks taken from a pod that had died
 	released     int // tasks that a pod handed back
@@ -111,6 +112,7 @@ func (y *yard) judgeTasks(entries []entry, stories map[taskKey]story) verdict {
 	}
 	for key, times := range begun {
 		s := stories[key]
+		v.again += times - 1
 		require.LessOrEqual(y.t, times, s.started, "%v was executed %d times; the history says %+v", key, times, s)
 		require.LessOrEqual(y.t, done[key], 1+s.lost+s.released+s.retried+s.timedOut, "%v had its effect %d times; the history says %+v", key, done[key], s)
 		v.repeated += max(done[key]-1, 0)
