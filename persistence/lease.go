@@ -29,6 +29,7 @@ type Renewal struct {
 	Pod  int64
 	TTL  time.Duration
 	Held []Held
+	Busy bool // wakes would find nothing to do on this pod: it does not wait for any
 }
 
 // Renewed answers a renewal.
@@ -39,6 +40,7 @@ type Renewed struct {
 	Lost      []Held           // held tasks that are no longer this pod's
 	Unheld    []Held           // tasks that are this pod's by the table, but not in Held
 	Pods      int              // living pods, this one included
+	Waiting   int              // those of them that did not say in their last renewal that they are busy
 }
 
 // Lease keeps a pod alive in the database.

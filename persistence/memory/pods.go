@@ -33,8 +33,9 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 	if p == nil || p.dead {
 		return persistence.Renewed{}, persistence.ErrPodDead
 	}
-	p.expires = b.now.Add(renewal.TTL)
-	out := persistence.Renewed{Now: b.clock, Expires: p.expires, Pods: s.livePods()}
+	p.expires, p.busy = b.now.Add(renewal.TTL), renewal.Busy
+	out := persistence.Renewed{Now: b.clock, Expires: p.expires}
+	out.Pods, out.Waiting = s.livePods()
 	holding := map[claimed]bool{}
 	for _, h := range renewal.Held {
 		c := claimed{h.Task, h.Epoch}

@@ -120,6 +120,7 @@ type pod struct {
 	info    persistence.PodInfo
 	expires time.Time
 	dead    bool
+	busy    bool
 	claims  []persistence.ClaimID // in the order in which they were made
 }
 
@@ -184,15 +185,19 @@ func (s *Store) podIDs() []int64 {
 	return ids
 }
 
-// livePods counts the pods that were not declared dead.
-func (s *Store) livePods() int {
-	count := 0
+// livePods counts the pods that were not declared dead, and those of them that
+// are not busy.
+func (s *Store) livePods() (live, waiting int) {
 	for _, p := range s.pods {
-		if !p.dead {
-			count++
+		if p.dead {
+			continue
+		}
+		live++
+		if !p.busy {
+			waiting++
 		}
 	}
-	return count
+	return live, waiting
 }
 
 func compareTasks(a, b workflow.TaskID) int {

@@ -14,6 +14,7 @@ func leaseRules() []rule {
 	return []rule{
 		{"lease/numbers", "every start of a pod gets a number of its own", leaseNumbers},
 		{"lease/renew", "a renewal extends the lease from the store's now and counts living pods", leaseRenew},
+		{"lease/busy", "a renewal says whether the pod is busy, and is told how many are not", leaseBusy},
 		{"lease/late", "a pod that is late but was not declared dead goes on with its tasks", leaseLate},
 		{"lease/reconcile", "a renewal tells what is no longer the pod's and what the pod does not know of", leaseReconcile},
 		{"lease/progress", "progress is kept for the next attempt, by the holder only", leaseProgress},
@@ -99,6 +100,24 @@ func leaseReconcile(w *world) {
 	out = p.renew(again, grants[1], grants[2], grants[3])
 	require.Empty(w.t, out.Lost)
 	require.Empty(w.t, out.Unheld)
+}
+
+func leaseBusy(w *world) {
+	p, q, gone := w.pod(), w.pod(), w.pod()
+	renewed := func(pod *worker, busy bool) persistence.Renewed {
+		out, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: pod.id, TTL: leaseTTL, Busy: busy})
+		require.NoError(w.t, err)
+		return out
+	}
+	require.Equal(w.t, 3, renewed(p, false).Waiting, "a pod waits until it says otherwise")
+	require.Equal(w.t, 2, renewed(p, true).Waiting, "its own word counts at once")
+	require.Equal(w.t, 2, renewed(q, false).Waiting)
+	_, err := w.store.LeavePod(w.ctx, gone.id)
+	require.NoError(w.t, err)
+	out := renewed(q, true)
+	require.Equal(w.t, 2, out.Pods)
+	require.Zero(w.t, out.Waiting, "who has left does not wait")
+	require.Equal(w.t, 1, renewed(p, false).Waiting)
 }
 
 func leaseProgress(w *world) {
