@@ -38,26 +38,40 @@ func (s *Store) claim(
 ) (persistence.Claimed, error) {
 	var out persistence.Claimed
 	var alive, known bool
-	b := s.newBatch()
-	b.add("claim_tasks", named{
+	text, args := s.statements.bind("claim_tasks", named{
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
 		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "only": only,
-	}).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest)
+		"inline_max": persistence.InlinePayloadMax,
 	})
-	g := s.queueGrants(b, request.Pod, request.Claim)
-	if err := send(ctx, on, b); err != nil {
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
 		return out, err
 	}
-	if !alive {
+	g := &grantRows{s: s, claim: request.Claim}
+	var place *int64
+	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest, &place)
+	switch {
+	case err != nil:
+		return out, err
+	case !alive:
 		return out, s.notAlive(ctx, on, request.Pod)
-	}
-	if known {
+	case known:
 		out.Scanned = request.Limit // there may be more
+		out.Grants, err = s.loadGrants(ctx, on, request.Pod, request.Claim)
+		return out, err
 	}
-	var err error
 	out.Grants, err = g.grants(ctx, on)
 	return out, err
+}
+
+// loadGrants reads what a claim still holds.
+func (s *Store) loadGrants(ctx context.Context, on querier, pod int64, claim persistence.ClaimID) ([]persistence.Grant, error) {
+	b := s.newBatch()
+	g := s.queueGrants(b, pod, claim)
+	if err := send(ctx, on, b); err != nil {
+		return nil, err
+	}
+	return g.grants(ctx, on)
 }
 
 // notAlive says why a pod could not be locked: it is dead, or somebody decides

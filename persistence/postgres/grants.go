@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // grantRows are the rows of load_grants, before names are put to numbers.
@@ -37,29 +39,66 @@ type outcomeColumns struct {
 func (s *Store) queueGrants(b *batch, pod int64, claim persistence.ClaimID) *grantRows {
 	g := &grantRows{s: s, claim: claim}
 	args := named{"pod": pod, "claim": [16]byte(claim), "inline_max": persistence.InlinePayloadMax}
-	b.add("load_grants", args).Query(func(rows pgx.Rows) error {
-		var err error
-		g.rows, err = pgx.CollectRows(rows, scanGrant)
-		return err
-	})
+	b.add("load_grants", args).Query(func(rows pgx.Rows) error { return g.collect(rows) })
 	return g
 }
 
-func scanGrant(row pgx.CollectableRow) (grantRow, error) {
-	var (
-		r                   grantRow
-		queuedAt, startedAt *time.Time
-		trace               *string
-		size                int32
-	)
-	g, o := &r.grant, &r.outcomes
-	err := row.Scan((*[16]byte)(&g.Task.Run), &g.Task.Step, &g.Epoch, &g.Attempt, &g.Lost, &g.Handler, &queuedAt, &startedAt,
-		&r.definition, &g.Tenant, &r.labels, &trace, &g.TriggeredAt, &g.Canceling, &size, &g.Input, &g.LastProgress,
-		&o.steps, &o.states, &o.sizes, &o.outputs, &o.classes, &o.errors)
-	g.Attempt++
-	g.QueuedAt, g.StartedAt, g.TraceContext = orZero(queuedAt), orZero(startedAt), orZero(trace)
-	g.LargeInput = size > persistence.InlinePayloadMax
-	return r, err
+// collect reads one grant from each row, after the columns that lead has
+// targets for, which are read from the first row only. Rows of a left join that
+// met nothing are none.
+func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
+	defer rows.Close()
+	g.rows = g.rows[:0]
+	var c attemptColumns
+	targets := append(lead, c.targets()...)
+	for rows.Next() {
+		c.reset()
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		clear(targets[:len(lead)])
+		if c.step != nil {
+			g.rows = append(g.rows, c.row())
+		}
+	}
+	return rows.Err()
+}
+
+// attemptColumns are the targets of parts/attempt_columns.sql. They are null
+// where a left join met nothing.
+type attemptColumns struct {
+	run                            pgtype.UUID
+	step, attempt, lost, handler   *int32
+	definition, size               *int32
+	epoch                          *int64
+	queuedAt, startedAt, createdAt *time.Time
+	tenant, trace                  *string
+	labels, input, progress        []byte
+	canceling                      *bool
+	outcomes                       outcomeColumns
+}
+
+func (c *attemptColumns) reset() { *c = attemptColumns{} }
+
+func (c *attemptColumns) targets() []any {
+	o := &c.outcomes
+	return []any{
+		&c.run, &c.step, &c.epoch, &c.attempt, &c.lost, &c.handler, &c.queuedAt, &c.startedAt, &c.definition, &c.tenant,
+		&c.labels, &c.trace, &c.createdAt, &c.canceling, &c.size, &c.input, &c.progress,
+		&o.steps, &o.states, &o.sizes, &o.outputs, &o.classes, &o.errors,
+	}
+}
+
+func (c *attemptColumns) row() grantRow {
+	return grantRow{
+		grant: persistence.Grant{
+			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
+			Handler: *c.handler, QueuedAt: orZero(c.queuedAt), StartedAt: orZero(c.startedAt), TriggeredAt: orZero(c.createdAt),
+			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling,
+			Input: c.input, LargeInput: *c.size > persistence.InlinePayloadMax, LastProgress: c.progress,
+		},
+		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,
+	}
 }
 
 // grants puts the rows together. on reads definitions that are not known yet.

@@ -174,6 +174,8 @@ func statementSettings() map[string]string {
 		// batches must not be compiled: it divides throughput by fifty.
 		"jit": "off", "plan_cache_mode": "force_generic_plan",
 		"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off",
+		// A probe per row meets each key once: a cache of them costs more than the probe.
+		"enable_memoize": "off",
 		// Nobody waits for a lock for long.
 		"lock_timeout": "2000", "statement_timeout": "30000",
 		"search_path": "pg_catalog",

@@ -33,7 +33,7 @@ type recording struct {
 	out    persistence.Recorded
 	left   map[int]bool  // by the fast path
 	causes map[int]error // of transitions whose values the database refuses
-	loaded bool          // the grants of the claim are in out
+	known  bool          // the claim had grants before: this record was made earlier, at least in part
 }
 
 func newRecording(s *Store, record persistence.Record) *recording {
@@ -65,7 +65,7 @@ func (r *recording) all(ctx context.Context) error {
 			break
 		}
 	}
-	if !r.loaded {
+	if r.known {
 		return r.load(ctx)
 	}
 	return nil
@@ -192,13 +192,8 @@ func (r *recording) refuseInstants(i int) error {
 // load reads what the record's claim still holds.
 func (r *recording) load(ctx context.Context) error {
 	return retry(ctx, func(ctx context.Context) error {
-		b := r.s.newBatch()
-		g := r.s.queueGrants(b, r.record.Pod, r.record.Claim)
-		if err := send(ctx, r.s.pool, b); err != nil {
-			return err
-		}
 		var err error
-		r.out.Grants, err = g.grants(ctx, r.s.pool)
+		r.out.Grants, err = r.s.loadGrants(ctx, r.s.pool, r.record.Pod, r.record.Claim)
 		return err
 	})
 }

@@ -43,6 +43,7 @@ type fastRecord struct {
 	ords   []int32 // of what was recorded, counted from 1
 	ended  []pgtype.UUID
 	queues []int32 // one per child that waits now
+	known  bool    // the claim had grants before
 	grants *grantRows
 }
 
@@ -52,7 +53,6 @@ func (f *fastRecord) pipeline(ctx context.Context) error {
 	f.queueAlive(b)
 	b.add("lock_runs", named{"runs": f.ids()})
 	f.queueRecord(b)
-	f.grants = f.s.queueGrants(b, f.record.Pod, f.record.Claim)
 	if err := send(ctx, f.s.pool, b); err != nil {
 		return err
 	}
@@ -89,7 +89,6 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
 	}
 	b = f.s.newBatch()
 	f.queueRecord(b)
-	f.grants = f.s.queueGrants(b, f.record.Pod, f.record.Claim)
 	return send(ctx, tx, b)
 }
 
@@ -172,7 +171,11 @@ func (f *fastRecord) queueRecord(b *batch) {
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
 		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_queues": queues,
 		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
-	}).QueryRow(func(row pgx.Row) error { return row.Scan(&f.now, &f.ords, &f.ended, &f.queues) })
+		"inline_max": persistence.InlinePayloadMax,
+	}).Query(func(rows pgx.Rows) error {
+		f.grants = &grantRows{s: f.s, claim: f.record.Claim}
+		return f.grants.collect(rows, &f.now, &f.known, &f.ords, &f.ended, &f.queues, nil)
+	})
 }
 
 // rest returns what was not recorded.
@@ -212,9 +215,40 @@ func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error 
 	}
 	wake.Ready = ready
 	r.mergeWake(f.now, wake)
-	r.out.Grants, err = f.grants.grants(ctx, on)
-	r.loaded = err == nil
+	if f.known {
+		r.known = true
+		return nil
+	}
+	granted, err := f.grants.grants(ctx, on)
+	f.fillOutcomes(granted)
+	r.out.Grants = append(r.out.Grants, granted...)
 	return err
+}
+
+// fillOutcomes gives the parents that ended with this very record their
+// outcomes: the statement could not read what it wrote itself.
+func (f *fastRecord) fillOutcomes(granted []persistence.Grant) {
+	if len(granted) == 0 {
+		return
+	}
+	outputs := make(map[workflow.TaskID][]byte, len(f.ords))
+	for _, ord := range f.ords {
+		t := &f.record.Transitions[f.indexes[ord-1]]
+		outputs[t.Task] = t.Output
+	}
+	for i := range granted {
+		for j := range granted[i].Parents {
+			o := &granted[i].Parents[j]
+			output, ok := outputs[workflow.TaskID{Run: granted[i].Task.Run, Step: o.Index}]
+			if !ok || o.State.Terminal() {
+				continue
+			}
+			o.State, o.Size = lifecycle.Completed, len(output)
+			if o.Large = o.Size > persistence.InlinePayloadMax; !o.Large {
+				o.Output = output
+			}
+		}
+	}
 }
 
 // mergeWake adds what one transaction of the record changed.

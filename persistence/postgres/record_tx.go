@@ -129,12 +129,10 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 		r.apply(d)
-		b := r.s.newBatch()
-		g := r.s.queueGrants(b, r.record.Pod, r.record.Claim)
-		if err := send(ctx, tx, b); err != nil {
-			return err
-		}
-		if r.out.Grants, err = g.grants(ctx, tx); err != nil {
+	}
+	if r.known {
+		var err error
+		if r.out.Grants, err = r.s.loadGrants(ctx, tx, r.record.Pod, r.record.Claim); err != nil {
 			return err
 		}
 	}

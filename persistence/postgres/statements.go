@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed sql/*.sql
+//go:embed sql/*.sql sql/parts/*.sql
 var files embed.FS
 
 // named are the arguments of a statement by name.
@@ -27,22 +27,47 @@ type statements map[string]statement
 
 var argument = regexp.MustCompile(`@([a-z_]+)`)
 
-// loadStatements fills the schema into the embedded files.
+// loadStatements fills the schema and the shared parts into the embedded files.
 func loadStatements(schema string) (statements, error) {
-	entries, err := fs.ReadDir(files, "sql")
+	parts, err := readFolder("sql/parts")
 	if err != nil {
 		return nil, err
 	}
-	all := make(statements, len(entries))
+	var fill []string
+	for name, text := range parts {
+		fill = append(fill, "{"+name+"}", strings.TrimSpace(text))
+	}
+	filler := strings.NewReplacer(fill...)
+	texts, err := readFolder("sql")
+	if err != nil {
+		return nil, err
+	}
+	all := make(statements, len(texts))
+	for name, text := range texts {
+		all[name] = newStatement(name, filler.Replace(text), schema)
+	}
+	return all, nil
+}
+
+// readFolder returns the texts of the files of a folder by their names.
+func readFolder(folder string) (map[string]string, error) {
+	entries, err := fs.ReadDir(files, folder)
+	if err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(entries))
 	for _, entry := range entries {
-		text, err := fs.ReadFile(files, "sql/"+entry.Name())
+		name, is := strings.CutSuffix(entry.Name(), ".sql")
+		if !is {
+			continue
+		}
+		text, err := fs.ReadFile(files, folder+"/"+entry.Name())
 		if err != nil {
 			return nil, err
 		}
-		name := strings.TrimSuffix(entry.Name(), ".sql")
-		all[name] = newStatement(name, string(text), schema)
+		texts[name] = string(text)
 	}
-	return all, nil
+	return texts, nil
 }
 
 // newStatement numbers the arguments and drops the header; what stays of it is

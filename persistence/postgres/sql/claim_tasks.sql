@@ -1,10 +1,11 @@
 -- claim_tasks: grants ready tasks of one queue in the order of fair ids, at
 -- most one with losses. What somebody else holds is passed over. Queue rows of
 -- tasks that are no longer queued are removed. A claim that exists grants
--- nothing more. only, if given, are the places that may be granted.
+-- nothing more. only, if given, are the places that may be granted. Returns a row
+-- per grant with all that the attempt needs, at least one.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
 -- all skip locked: it waits for nothing. Index: ready_queue_pkey for the order,
--- tasks_pkey probed per task.
+-- the primary keys probed per task.
 with clock as materialized (select clock_timestamp() as now),
 alive as materialized (
 	select 1 from {schema}.pods p, clock
@@ -63,7 +64,8 @@ granted as (
 	from locked l, clock
 	where t.ctid = l.task and t.run_id is not distinct from l.run_id and t.step is not distinct from l.step
 		and l.state = 2 and t.state = 2
-	returning t.run_id, t.step, t.epoch, t.attempt, l.fair_id, l.tid
+	returning t.run_id, t.step, t.epoch, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.parents, t.traits,
+		l.fair_id, l.tid
 ),
 gone as (
 	delete from {schema}.ready_queue q
@@ -89,7 +91,16 @@ frontier as (
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
 	select g.run_id, g.step, g.epoch, 2, clock.now, @pod, g.attempt + 1 from granted g, clock
+),
+attempts as materialized (
+	select g.fair_id, {attempt_columns}
+	from granted g,
+{attempt}
+	left join lateral ( -- what starts for the first time has none
+		select k.progress from {schema}.task_progress k where g.epoch > 2 and k.run_id = g.run_id and k.step = g.step offset 0
+	) p on true
 )
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from locked),
-	(select count(*)::int from locked where state <> 2), coalesce((select min(fair_id) from granted), 0)
-from clock
+	(select count(*)::int from locked where state <> 2), coalesce((select min(fair_id) from granted), 0), a.*
+from clock left join attempts a on true
+order by a.fair_id

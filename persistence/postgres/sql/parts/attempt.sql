@@ -1,0 +1,20 @@
+	lateral (select * from {schema}.workflow_runs k where k.id = g.run_id offset 0) r
+	left join lateral (
+		select array_agg(o.step) as steps, array_agg(o.state) as states, array_agg(o.size) as sizes, array_agg(o.output) as outputs,
+			array_agg(o.class) as classes, array_agg(o.error) as errors
+		from (
+			select o.step, o.state, coalesce(octet_length(o.output), -1) as size,
+				case when octet_length(o.output) <= @inline_max::int then o.output end as output, o.class, o.error
+			from (
+				select u.parent as step, u.nth
+				from (
+					select k.parents from {schema}.definition_steps k
+					where g.parents > 0 and k.definition = r.definition and k.step = g.step offset 0
+				) s, unnest(s.parents) with ordinality as u (parent, nth)
+				union all
+				select k.step, 0 from {schema}.tasks k where g.traits & 16 > 0 and k.run_id = g.run_id and k.state = 11
+			) n,
+				lateral (select * from {schema}.tasks k where k.run_id = g.run_id and k.step = n.step offset 0) o
+			order by n.nth, o.step
+		) o
+	) o on true
