@@ -1,0 +1,116 @@
+package bare
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/bench/internal/peer"
+	"github.com/troupe-dev/troupe/migrations"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// SQLEntry is the limit of the database.
+func SQLEntry() peer.Entry {
+	return entry("limit-sql", "the leanest statements, 1 claimer and 2 writers by run, batches of at most 1000, 4000 tasks in flight", false)
+}
+
+// StoreEntry is the limit of the product's own statements.
+func StoreEntry() peer.Entry {
+	return entry("limit-store", "persistence/postgres.Store without actors, 1 claimer and 2 writers by run, batches of at most 1000, 4000 tasks in flight", true)
+}
+
+func entry(name, says string, store bool) peer.Entry {
+	return peer.Entry{
+		Name: name, Role: peer.Limit,
+		Settings: []peer.Setting{{Name: peer.Default, Says: says, For: []peer.Kind{peer.Throughput, peer.Drain, peer.Latency}, Rate: 50_000}},
+		Shapes:   []peer.Shape{peer.Single, peer.Diamond},
+		New:      func(o peer.Options) peer.Peer { return &contestant{options: o, withStore: store} },
+	}
+}
+
+type contestant struct {
+	options   peer.Options
+	withStore bool
+	pool      *pgxpool.Pool
+	loop      *loop
+}
+
+// Open implements peer.Peer.
+func (c *contestant) Open(ctx context.Context) error {
+	var err error
+	if c.pool, err = pgxpool.New(ctx, c.options.URL); err != nil {
+		return err
+	}
+	if _, err := migrations.Migrate(ctx, c.pool, migrations.DefaultSchema); err != nil {
+		return err
+	}
+	p, err := openProduct(ctx, c.pool)
+	if err != nil {
+		return err
+	}
+	var t tables = p
+	if !c.withStore {
+		p.close()
+		if t, err = openLean(ctx, c.options.URL, p.pod); err != nil {
+			return err
+		}
+	}
+	c.loop = newLoop(t, c.options.Probe)
+	return nil
+}
+
+// openProduct registers the workflows and joins as a pod, whose lease outlives
+// the measurement.
+func openProduct(ctx context.Context, pool *pgxpool.Pool) (*product, error) {
+	store, err := postgres.Open(ctx, postgres.Options{Pool: pool})
+	if err != nil {
+		return nil, err
+	}
+	p := &product{store: store}
+	if p.graphs, err = graphs(); err != nil {
+		return nil, err
+	}
+	numbers, err := store.RegisterDefinitions(ctx, []*workflow.Graph{p.graphs[peer.Single], p.graphs[peer.Diamond]}, []string{queue})
+	if err != nil {
+		return nil, err
+	}
+	p.handlers = slices.Concat(numbers...)
+	p.pod, _, err = store.JoinPod(ctx, persistence.PodInfo{
+		Name: "bench", Handlers: p.handlers, Queues: []string{queue}, Slots: window, TTL: time.Hour,
+	})
+	return p, err
+}
+
+// Start implements peer.Peer.
+func (c *contestant) Start(ctx context.Context) error {
+	c.loop.start(context.WithoutCancel(ctx))
+	return nil
+}
+
+// Enqueue implements peer.Peer.
+func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
+	return c.loop.enqueue(ctx, job)
+}
+
+// Bulk implements peer.Peer.
+func (c *contestant) Bulk(ctx context.Context, jobs []peer.Job) error {
+	return peer.Spread(ctx, writers, slices.Collect(slices.Chunk(jobs, triggerMax)), func(part []peer.Job) error {
+		return c.loop.store(ctx, part)
+	})
+}
+
+// UnfinishedSQL implements peer.Peer. States from 10 are final.
+func (c *contestant) UnfinishedSQL() string {
+	return `select count(*) from troupe.workflow_runs where state < 10`
+}
+
+// Close implements peer.Peer.
+func (c *contestant) Close() {
+	c.loop.close()
+	c.pool.Close()
+}

@@ -1,0 +1,26 @@
+// Package roster lists everybody who is compared.
+package roster
+
+import (
+	"github.com/troupe-dev/troupe/bench/internal/bare"
+	"github.com/troupe-dev/troupe/bench/internal/dbos"
+	"github.com/troupe-dev/troupe/bench/internal/goworkflows"
+	"github.com/troupe-dev/troupe/bench/internal/peer"
+	"github.com/troupe-dev/troupe/bench/internal/river"
+	"github.com/troupe-dev/troupe/bench/internal/troupe"
+)
+
+// All returns everybody, in the order in which tables show them.
+func All() []peer.Entry {
+	return []peer.Entry{troupe.Entry(), river.Entry(), dbos.Entry(), goworkflows.Entry(), bare.StoreEntry(), bare.SQLEntry()}
+}
+
+// Find finds one by name.
+func Find(name string) (peer.Entry, bool) {
+	for _, e := range All() {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return peer.Entry{}, false
+}
