@@ -4,18 +4,20 @@ import (
 	"bytes"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/demo"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/load"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// TestMain lets the test binary be the demo and a pod of it, too.
+// TestMain lets the test binary be the demo, the bench and a pod of either, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == demo.PodCommand || os.Args[1] == "demo") {
+	if len(os.Args) > 1 && slices.Contains([]string{"demo", demo.PodCommand, "bench", load.PodCommand}, os.Args[1]) {
 		main()
 	}
 	pgtest.Main(m)
@@ -94,10 +96,11 @@ func TestHelpListsTheCommands(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}, {"help"}} {
 		code, out, problem := call(nil, args...)
 		require.Zero(t, code, problem)
-		for _, name := range []string{"demo ", "migrate ", "version "} {
+		for _, name := range []string{"bench ", "demo ", "migrate ", "version "} {
 			require.Contains(t, out, "\n  "+name)
 		}
 		require.NotContains(t, out, demo.PodCommand)
+		require.NotContains(t, out, load.PodCommand)
 	}
 }
 

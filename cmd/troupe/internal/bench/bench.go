@@ -47,14 +47,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lab.close(ctx)) }()
+	defer func() { err = errors.Join(err, lab.Close(ctx)) }()
 	stop, err := profile(o.Profile)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 
-	report := Report{Host: lab.host, Server: lab.server, Repeats: o.Repeats}
+	report := Report{Host: lab.Host, Server: lab.Server, Repeats: o.Repeats}
 	say(o.Out, "%s\n", report.heading())
 	for _, m := range measurements() {
 		if !o.wants(m.name) {
@@ -84,7 +84,7 @@ func repeat(ctx context.Context, lab *lab, m measurement) (Result, error) {
 	result := Result{Name: m.name, Title: m.title, How: m.how(lab.options)}
 	taken := map[figure][]float64{}
 	for range lab.options.Repeats {
-		if err := lab.renew(ctx); err != nil {
+		if err := lab.Renew(ctx); err != nil {
 			return result, err
 		}
 		one, err := m.take(ctx, lab)

@@ -37,7 +37,7 @@ type naive struct {
 }
 
 func measureNaive(ctx context.Context, l *lab) (sample, error) {
-	config, err := pgxpool.ParseConfig(l.url)
+	config, err := pgxpool.ParseConfig(l.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func measureNaive(ctx context.Context, l *lab) (sample, error) {
 	if _, err := pool.Exec(ctx, naiveTablesSQL); err != nil {
 		return nil, err
 	}
-	before, err := readUsage(ctx, l.pool, l.server.Private)
+	before, err := l.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +61,12 @@ func measureNaive(ctx context.Context, l *lab) (sample, error) {
 	}
 	took := time.Since(began)
 	pool.Close() // so that its sessions report
-	after, err := readUsage(ctx, l.pool, l.server.Private)
+	after, err := l.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
 	tasks := float64(n.completed.Load())
-	result := after.since(before, tasks)
+	result := costs(after.Since(before), tasks)
 	result[perSecond], result[runsPerS] = tasks/took.Seconds(), tasks/4/took.Seconds()
 	return result, nil
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/testbed"
 )
 
 // figure names one number of a measurement.
@@ -38,11 +40,11 @@ var figures = []struct {
 
 // Report is everything that one call measured.
 type Report struct {
-	Host    Host     `json:"host"`
-	Server  Server   `json:"postgresql"`
-	Repeats int      `json:"runs"`
-	Results []Result `json:"results"`
-	Ratio   float64  `json:"diamond_to_naive,omitempty"`
+	Host    testbed.Host   `json:"host"`
+	Server  testbed.Server `json:"postgresql"`
+	Repeats int            `json:"runs"`
+	Results []Result       `json:"results"`
+	Ratio   float64        `json:"diamond_to_naive,omitempty"`
 }
 
 // Result is one measurement.
@@ -84,7 +86,7 @@ func (r *Report) compare() {
 }
 
 func (r *Report) heading() string {
-	return fmt.Sprintf("\ntroupe bench  medians of %d runs, each on a fresh database (lowest to highest)\n  host        %s\n  PostgreSQL  %s\n",
+	return fmt.Sprintf("\ntroupe bench figures  medians of %d runs, each on a fresh database (lowest to highest)\n  host        %s\n  PostgreSQL  %s\n",
 		r.Repeats, r.Host, r.Server)
 }
 

@@ -34,7 +34,7 @@ func throughput(ctx context.Context, l *lab, shape func(func()) *troupe.Workflow
 	config := l.options.Config
 	config.Slots, config.IntakePending = l.options.Slots, max(config.IntakePending, 10_000)
 
-	before, err := readUsage(ctx, l.pool, l.server.Private)
+	before, err := l.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +53,12 @@ func throughput(ctx context.Context, l *lab, shape func(func()) *troupe.Workflow
 	if err != nil {
 		return nil, err
 	}
-	after, err := readUsage(ctx, l.pool, l.server.Private) // the pod's sessions are over, so all of their transactions are counted
+	after, err := l.Usage(ctx) // the pod's sessions are over, so all of their transactions are counted
 	if err != nil {
 		return nil, err
 	}
 	tasks := float64(runs * steps)
-	result := after.since(before, tasks)
+	result := costs(after.Since(before), tasks)
 	result[perSecond] = tasks / took.Seconds()
 	if steps > 1 {
 		result[runsPerS] = float64(runs) / took.Seconds()
@@ -150,7 +150,7 @@ func (l *lab) awaitEnd(ctx context.Context) error {
 	defer cancel()
 	for ticks := time.NewTicker(2 * time.Millisecond); ; {
 		var open bool
-		if err := l.pool.QueryRow(ctx, openRunsSQL).Scan(&open); err != nil || !open {
+		if err := l.Pool.QueryRow(ctx, openRunsSQL).Scan(&open); err != nil || !open {
 			ticks.Stop()
 			return err
 		}

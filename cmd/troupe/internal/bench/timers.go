@@ -44,7 +44,7 @@ func measureTimers(ctx context.Context, l *lab) (sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := l.pool.Query(ctx, latenessSQL)
+	rows, err := l.Pool.Query(ctx, latenessSQL)
 	if err != nil {
 		return nil, err
 	}

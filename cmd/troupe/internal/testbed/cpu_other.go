@@ -1,8 +1,8 @@
 //go:build !unix
 
-package bench
+package testbed
 
 import "time"
 
-// ownCPU is not known here.
-func ownCPU() time.Duration { return 0 }
+// OwnCPU is not known here.
+func OwnCPU() time.Duration { return 0 }

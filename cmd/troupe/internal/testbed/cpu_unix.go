@@ -1,14 +1,14 @@
 //go:build unix
 
-package bench
+package testbed
 
 import (
 	"syscall"
 	"time"
 )
 
-// ownCPU returns what this process has used.
-func ownCPU() time.Duration {
+// OwnCPU returns what this process has used; 0: it is not known.
+func OwnCPU() time.Duration {
 	var spent syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &spent); err != nil {
 		return 0

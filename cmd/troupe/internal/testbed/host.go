@@ -1,4 +1,4 @@
-package bench
+package testbed
 
 import (
 	"bufio"
@@ -39,6 +39,16 @@ func thisHost() Host {
 		h.MemoryGiB = (kib + 1<<19) >> 20
 	}
 	return h
+}
+
+// PeakMemory returns the most memory that this process has had at once, in
+// bytes; 0: it is not known.
+func PeakMemory() int64 {
+	kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/self/status", "VmHWM"), " kB"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
 }
 
 // field finds a value in a file of "name : value" lines; "": it is not there.

@@ -1,4 +1,4 @@
-package bench
+package testbed
 
 import (
 	"bytes"
@@ -9,34 +9,37 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// usage is what has been used up so far.
-type usage struct {
-	wal          int64         // bytes written
-	transactions int64         // committed in this database
-	own          time.Duration // CPU of this process; 0: not known
-	server       time.Duration // CPU of the server; 0: not known
+// Usage is what has been used up so far.
+type Usage struct {
+	WAL          int64         // bytes written by the server
+	Transactions int64         // committed in this database
+	Own          time.Duration // CPU of this process; 0: not known
+	Server       time.Duration // CPU of the server; 0: not known
 }
 
 const usageSQL = `select (pg_current_wal_insert_lsn() - '0/0')::bigint,
 	(select xact_commit from pg_stat_database where datname = current_database()), pg_backend_pid()`
 
-// readUsage reads counters. Sessions report their transactions when they end,
-// if not before.
-func readUsage(ctx context.Context, pool *pgxpool.Pool, private bool) (usage, error) {
-	var u usage
+// Usage reads counters. Sessions report their transactions when they end, if
+// not before.
+func (b *Bed) Usage(ctx context.Context) (Usage, error) {
+	var u Usage
 	var session int
-	if err := pool.QueryRow(ctx, usageSQL).Scan(&u.wal, &u.transactions, &session); err != nil {
+	if err := b.Pool.QueryRow(ctx, usageSQL).Scan(&u.WAL, &u.Transactions, &session); err != nil {
 		return u, err
 	}
-	u.own = ownCPU()
-	if private {
-		u.server = serverCPU(session)
+	u.Own = OwnCPU()
+	if b.Server.Private {
+		u.Server = serverCPU(session)
 	}
 	return u, nil
+}
+
+// Since returns what was used after an earlier reading.
+func (u Usage) Since(before Usage) Usage {
+	return Usage{u.WAL - before.WAL, u.Transactions - before.Transactions, u.Own - before.Own, u.Server - before.Server}
 }
 
 // serverCPU returns what the processes of the server have used, where /proc
@@ -92,18 +95,4 @@ func processTimes(id int) process {
 		own:    time.Duration(number(user)+number(system)) * tick,
 		ended:  time.Duration(number(endedUser)+number(endedSystem)) * tick,
 	}
-}
-
-// since returns what was used per task.
-func (u usage) since(before usage, tasks float64) sample {
-	own := u.own - before.own
-	result := sample{
-		walPerTask: float64(u.wal-before.wal) / tasks,
-		txPerTask:  float64(u.transactions-before.transactions) / tasks,
-		cpuPerTask: float64(own.Microseconds()) / tasks,
-	}
-	if u.server > 0 {
-		result[serverPerTask] = float64((u.server - before.server).Microseconds()) / tasks
-	}
-	return result
 }

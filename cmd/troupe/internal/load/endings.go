@@ -1,0 +1,174 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe"
+)
+
+const (
+	// lookMax is how many runs one look at the database asks for.
+	lookMax = 1000
+	// lookAgain is the wait after a look that found all of them open still.
+	lookAgain = 500 * time.Microsecond
+)
+
+// ending is a run whose last step has returned.
+type ending struct {
+	run   troupe.RunID
+	at    int64
+	pod   int // that triggered it
+	fatal bool
+}
+
+// endings finds out when runs have ended for all to see. A step function
+// returns before its completion is durable, so whatever executes a last step
+// names the run here, and it is looked up until it is recorded as ended: many
+// in one statement, and none before it is likely.
+type endings struct {
+	pool    *pgxpool.Pool
+	ended   *Histogram
+	seen    []atomic.Int64 // by the pod that triggered the run
+	failed  atomic.Int64   // of those that were asked to
+	last    atomic.Int64   // when one was last seen to end
+	looks   atomic.Int64   // at the database
+	release func()         // called for each run of this pod
+	own     int            // the number of this pod
+	foreign chan struct{}  // has something in it when a run of another pod has ended
+
+	mu      sync.Mutex
+	waiting []ending
+	more    chan struct{}
+}
+
+func newEndings(pool *pgxpool.Pool, l Load, ended *Histogram, release func()) *endings {
+	return &endings{
+		pool: pool, ended: ended, seen: make([]atomic.Int64, l.Pods), release: release, own: l.Index,
+		foreign: make(chan struct{}, 1), more: make(chan struct{}, 1),
+	}
+}
+
+// openLooks opens the connections for looks. A table that is small when a
+// statement is planned grows, so plans that read all of it are ruled out.
+func openLooks(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = 1
+	config.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// expect is called when the last step of a run returns.
+func (e *endings) expect(run troupe.RunID, in order, fatal bool) {
+	e.mu.Lock()
+	e.waiting = append(e.waiting, ending{run, in.At, in.Pod, fatal})
+	e.mu.Unlock()
+	signal(e.more)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// follow looks until ctx ends.
+func (e *endings) follow(ctx context.Context) error {
+	var open []ending
+	for ctx.Err() == nil {
+		open = e.take(open)
+		if len(open) == 0 {
+			select {
+			case <-e.more:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		left, err := e.look(ctx, open)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		idle := len(left) == len(open)
+		open = left
+		if idle {
+			_ = pause(ctx, lookAgain) // the loop looks at ctx itself
+		}
+	}
+	return nil
+}
+
+// take adds the oldest of those that wait to the open ones.
+func (e *endings) take(open []ending) []ending {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := min(len(e.waiting), lookMax-len(open))
+	open = append(open, e.waiting[:n]...)
+	e.waiting = append(e.waiting[:0], e.waiting[n:]...)
+	return open
+}
+
+const openSQL = `select open.id from unnest($1::uuid[]) as asked (id)
+	cross join lateral (select r.id from troupe.workflow_runs r where r.id = asked.id and r.state < 10 offset 0) open`
+
+// look records those that have ended, and returns the others.
+func (e *endings) look(ctx context.Context, asked []ending) ([]ending, error) {
+	e.looks.Add(1)
+	ids := make([][16]byte, len(asked))
+	for i, a := range asked {
+		ids[i] = a.run
+	}
+	rows, err := e.pool.Query(ctx, openSQL, ids)
+	if err != nil {
+		return nil, err
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return nil, errors.Join(errors.New("look for ended runs"), err)
+	}
+	now := time.Now().UnixNano()
+	still := make(map[[16]byte]bool, len(open))
+	for _, id := range open {
+		still[id] = true
+	}
+	left := asked[:0]
+	for _, a := range asked {
+		if still[a.run] {
+			left = append(left, a)
+			continue
+		}
+		e.record(a, now)
+	}
+	return left, nil
+}
+
+func (e *endings) record(a ending, now int64) {
+	e.last.Store(now)
+	e.ended.Record(time.Duration(now - a.at))
+	if a.fatal {
+		e.failed.Add(1)
+	}
+	e.seen[a.pod].Add(1)
+	if a.pod == e.own {
+		e.release()
+		return
+	}
+	signal(e.foreign)
+}
+
+func (e *endings) counts() []int64 {
+	counts := make([]int64, len(e.seen))
+	for i := range e.seen {
+		counts[i] = e.seen[i].Load()
+	}
+	return counts
+}

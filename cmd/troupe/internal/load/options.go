@@ -1,0 +1,141 @@
+package load
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/troupe-dev/troupe"
+)
+
+// Options say what load is put on the engine, and where.
+type Options struct {
+	Load
+	Out         io.Writer
+	JSON        bool   // end with one line of JSON
+	DatabaseURL string // of a server to use; "": start a private one
+	Config      troupe.Config
+	Environ     []string // of the pods
+	Program     string   // of the pods
+}
+
+// Load is the load that all pods make together. What one pod gets is its share
+// of it, with Index set.
+type Load struct {
+	Index       int           `json:"index"`
+	Pods        int           `json:"pods"`
+	Slots       int           `json:"slots"` // of each pod
+	Shape       string        `json:"shape"`
+	Runs        int64         `json:"runs,omitempty"`        // 0: until Duration is over
+	Duration    time.Duration `json:"duration_ns,omitempty"` // 0: until all Runs are triggered
+	Concurrent  int           `json:"concurrent,omitempty"`  // runs open at once, if there is no rate
+	Rate        float64       `json:"rate,omitempty"`        // runs a second; 0: as many as Concurrent allows
+	Payload     int           `json:"payload"`               // bytes of an input and of each output, besides a few of our own
+	Tenants     int           `json:"tenants"`
+	FailureRate float64       `json:"failure_rate"` // share of steps whose first attempt fails
+	FatalRate   float64       `json:"fatal_rate"`   // share of runs whose last step fails for good
+	StepLatency Spread        `json:"step_latency"`
+}
+
+// Defaults of what nobody asked for otherwise.
+const (
+	concurrentDefault = 100
+	durationDefault   = 10 * time.Second
+)
+
+// Defaults returns what is done unless somebody asks otherwise.
+func Defaults() Options {
+	return Options{Load: Load{Pods: 1, Slots: 100, Shape: "diamond", Tenants: 1}}
+}
+
+// Complete fills in what depends on other options.
+func (o *Options) Complete() {
+	if o.Runs == 0 && o.Duration == 0 {
+		o.Duration = durationDefault
+	}
+	if o.Rate == 0 {
+		o.Concurrent = cmp.Or(o.Concurrent, concurrentDefault)
+	}
+}
+
+// Most that makes sense of what is not bounded otherwise.
+const (
+	podsMax    = 64
+	payloadOwn = 1 << 10 // bytes that an input has besides the payload, generously
+)
+
+// Validate returns everything that is wrong, joined.
+func (o Options) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if _, err := parseShape(o.Shape); err != nil {
+		problems = append(problems, err)
+	}
+	for _, f := range []struct {
+		flag  string
+		value int64
+		least int64
+	}{
+		{"--runs", o.Runs, 0},
+		{"--concurrent", int64(o.Concurrent), 0},
+		{"--payload", int64(o.Payload), 0},
+		{"--tenants", int64(o.Tenants), 1},
+		{"--pods", int64(o.Pods), 1},
+		{"--slots", int64(o.Slots), 1},
+	} {
+		if f.value < f.least {
+			wrong("%s is %d: use %d or more", f.flag, f.value, f.least)
+		}
+	}
+	for _, f := range []struct {
+		flag  string
+		value float64
+	}{{"--failure-rate", o.FailureRate}, {"--fatal-rate", o.FatalRate}} {
+		if !(f.value >= 0 && f.value <= 1) {
+			wrong("%s is %v: use a share between 0 and 1, as in 0.01 for one in a hundred", f.flag, f.value)
+		}
+	}
+	if !(o.Rate >= 0 && o.Rate <= 1e6) {
+		wrong("--rate is %v: use runs a second, as in 50, or leave it out for a closed loop", o.Rate)
+	}
+	if o.Duration < 0 {
+		wrong("--duration is %v: use a positive one, as in 30s", o.Duration)
+	}
+	if o.StepLatency.Least < 0 {
+		wrong("--step-latency is %v: use a positive duration", o.StepLatency.Least)
+	}
+	if o.Pods > podsMax {
+		wrong("--pods is %d: use at most %d, all are processes on this machine", o.Pods, podsMax)
+	}
+	return errors.Join(append(problems, o.contradictions()...)...)
+}
+
+// contradictions are options that are wrong only together.
+func (o Options) contradictions() []error {
+	var problems []error
+	if o.Rate > 0 && o.Concurrent > 0 {
+		problems = append(problems, errors.New("--rate and --concurrent exclude each other: a rate goes on however many runs are open; leave one out"))
+	}
+	if o.Rate == 0 && o.Concurrent > 0 && o.Concurrent < o.Pods {
+		problems = append(problems, fmt.Errorf("--concurrent is %d with %d pods: use at least one run for each pod", o.Concurrent, o.Pods))
+	}
+	limit := cmp.Or(o.Config.PayloadLimit, 1<<20)
+	if o.Payload > limit-payloadOwn {
+		problems = append(problems, fmt.Errorf("--payload is %d: use at most %d, or set TROUPE_PAYLOAD_LIMIT", o.Payload, limit-payloadOwn))
+	}
+	return problems
+}
+
+// share returns the load of one pod. Runs and the rate stay those of all: pods
+// take every so many-th run.
+func (l Load) share(index int) Load {
+	l.Index = index
+	whole := l.Concurrent
+	l.Concurrent = whole / l.Pods
+	if index < whole%l.Pods {
+		l.Concurrent++
+	}
+	return l
+}

@@ -1,0 +1,118 @@
+package load
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe"
+)
+
+func TestDefaultsAreALoad(t *testing.T) {
+	t.Parallel()
+	o := Defaults()
+	require.NoError(t, o.Validate())
+	o.Complete()
+	require.NoError(t, o.Validate())
+	require.Equal(t, durationDefault, o.Duration)
+	require.Equal(t, concurrentDefault, o.Concurrent)
+
+	o = Defaults()
+	o.Rate, o.Runs = 50, 10
+	o.Complete()
+	require.NoError(t, o.Validate())
+	require.Zero(t, o.Duration, "as many runs as were asked for, however long it takes")
+	require.Zero(t, o.Concurrent, "the loop is open")
+}
+
+// Each problem names the flag, what was given, and the remedy.
+func TestValidateNamesTheFlagAndTheRemedy(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Options){
+		`--shape is "ring": use one of single, chain-N, diamond, fan-N, orders`:                                func(o *Options) { o.Shape = "ring" },
+		`--shape is "single-3": use one of single, chain-N, diamond, fan-N, orders`:                            func(o *Options) { o.Shape = "single-3" },
+		`--shape is "chain": use chain-N with N from 1 to 1000, as in chain-10`:                                func(o *Options) { o.Shape = "chain" },
+		`--shape is "fan-1001": use fan-N with N from 1 to 1000, as in fan-10`:                                 func(o *Options) { o.Shape = "fan-1001" },
+		`--runs is -1: use 0 or more`:                                                                          func(o *Options) { o.Runs = -1 },
+		`--concurrent is -5: use 0 or more`:                                                                    func(o *Options) { o.Concurrent = -5 },
+		`--tenants is 0: use 1 or more`:                                                                        func(o *Options) { o.Tenants = 0 },
+		`--pods is 0: use 1 or more`:                                                                           func(o *Options) { o.Pods = 0 },
+		`--pods is 65: use at most 64, all are processes on this machine`:                                      func(o *Options) { o.Pods = 65 },
+		`--slots is 0: use 1 or more`:                                                                          func(o *Options) { o.Slots = 0 },
+		`--payload is -1: use 0 or more`:                                                                       func(o *Options) { o.Payload = -1 },
+		`--payload is 1048576: use at most 1047552, or set TROUPE_PAYLOAD_LIMIT`:                               func(o *Options) { o.Payload = 1 << 20 },
+		`--payload is 100: use at most 76, or set TROUPE_PAYLOAD_LIMIT`:                                        func(o *Options) { o.Payload, o.Config = 100, troupe.Config{PayloadLimit: 1100} },
+		`--failure-rate is 5: use a share between 0 and 1, as in 0.01 for one in a hundred`:                    func(o *Options) { o.FailureRate = 5 },
+		`--fatal-rate is NaN: use a share between 0 and 1, as in 0.01 for one in a hundred`:                    func(o *Options) { o.FatalRate = math.NaN() },
+		`--rate is -2: use runs a second, as in 50, or leave it out for a closed loop`:                         func(o *Options) { o.Rate = -2 },
+		`--duration is -1s: use a positive one, as in 30s`:                                                     func(o *Options) { o.Duration = -time.Second },
+		`--step-latency is -1ms: use a positive duration`:                                                      func(o *Options) { o.StepLatency.Least = -time.Millisecond },
+		`--concurrent is 2 with 4 pods: use at least one run for each pod`:                                     func(o *Options) { o.Concurrent, o.Pods = 2, 4 },
+		`--rate and --concurrent exclude each other: a rate goes on however many runs are open; leave one out`: func(o *Options) { o.Rate, o.Concurrent = 5, 5 },
+	} {
+		o := Defaults()
+		change(&o)
+		require.EqualError(t, o.Validate(), want)
+	}
+}
+
+func TestSpreadReadsOneOrTwoDurations(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Spread{
+		"10ms":      {10 * time.Millisecond, 10 * time.Millisecond},
+		"10ms-30ms": {10 * time.Millisecond, 30 * time.Millisecond},
+		"0s-1m":     {0, time.Minute},
+	} {
+		var s Spread
+		require.NoError(t, s.Set(text))
+		require.Equal(t, want, s)
+		var again Spread
+		require.NoError(t, again.Set(s.String()))
+		require.Equal(t, s, again)
+	}
+	for text, want := range map[string]string{
+		"10":        "use a duration such as 10ms, or two as in 10ms-30ms",
+		"-5ms":      "use a duration such as 10ms, or two as in 10ms-30ms",
+		"10ms-":     "use a duration such as 10ms, or two as in 10ms-30ms",
+		"30ms-10ms": "30ms is more than 10ms: put the shorter one first",
+	} {
+		var s Spread
+		require.EqualError(t, s.Set(text), want, text)
+	}
+	require.Equal(t, 15*time.Millisecond, (&Spread{10 * time.Millisecond, 20 * time.Millisecond}).at(0.5))
+}
+
+// The pods' shares are the whole, and each pod has one.
+func TestSharesAddUp(t *testing.T) {
+	t.Parallel()
+	for pods := 1; pods <= 9; pods++ {
+		whole, sum := Load{Pods: pods, Concurrent: 100}, 0
+		for i := range pods {
+			part := whole.share(i)
+			require.Equal(t, i, part.Index)
+			require.InDelta(t, 100/pods, part.Concurrent, 1)
+			sum += part.Concurrent
+		}
+		require.Equal(t, 100, sum)
+	}
+}
+
+func TestChanceIsEvenIndependentAndTheSameAgain(t *testing.T) {
+	t.Parallel()
+	const runs = 20_000
+	fails, both := 0, 0
+	for n := range int64(runs) {
+		one := chance(n, 1, toFail) < 0.1
+		require.Equal(t, one, chance(n, 1, toFail) < 0.1)
+		if one {
+			fails++
+			if chance(n, 2, toFail) < 0.1 {
+				both++
+			}
+		}
+	}
+	require.InDelta(t, 0.1*runs, fails, 150)
+	require.InDelta(t, 0.01*runs, both, 60)
+}
