@@ -36,6 +36,7 @@ type claimer struct {
 	question int64          // number of that question until then
 	suspect  bool           // a task with losses is being executed
 	pods     int
+	order    cluster.Order
 	number   int64 // of the call under way; 0: none
 	failures int
 }
@@ -118,6 +119,7 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onClaimAgain(msg)
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
+		a.order = cluster.Order{Waiting: int(msg.GetWaiting()), Place: int(msg.GetPlace())}
 	case *messages.LeaseFenced:
 		a.heir.fenced = true
 	case *messages.LeaseRestored:
@@ -207,15 +209,19 @@ func (a *claimer) later(q *queueView, count int, key uint64) {
 	if now.Sub(q.ownAt) > ownMemory {
 		q.own = 0
 	}
-	delay := ownEcho
+	delay, ok := ownEcho, true
 	switch echo := a.pods <= 1 || count > 0 && q.own >= count; {
 	case echo:
 		q.own = max(q.own-count, 0)
-	case a.pods == 2:
-		delay = 0 // the other one may be full, and one empty claim costs less than waiting for it
+	case a.pods == 2: // the other one may be full, and one empty claim costs less than waiting for it
+		delay = 0
+	case a.free[q.pool] <= 0: // it looks once it is not full any more
+		delay = 0
 	default:
-		rank := cluster.EstimateRank(a.pod, a.pods, q.name, key)
-		delay = cluster.AnswerDelay(rank, count, a.rt.config.Slots)
+		delay, ok = cluster.AnswerDelay(a.order.Rank(q.name, key), count, a.rt.config.Slots)
+	}
+	if !ok {
+		return
 	}
 	if delay == 0 {
 		q.woken = true

@@ -27,6 +27,7 @@ type Config struct {
 	Sweep         time.Duration // between two looks at the tables while wakes arrive
 	SweepDegraded time.Duration // the same while they may not
 	FeedSilence   time.Duration // silence of the leader after which it does not relay
+	StreamSpare   time.Duration // how long all pods must be busy before the stream is spared, and how long that lasts at least
 
 	LeaderPing    time.Duration // between two pings of the leader
 	LeaderSilence time.Duration // silence after which others try to lead
@@ -52,7 +53,7 @@ func DefaultConfig() Config {
 		Slots: 10, ClaimBatch: 200, StuckMax: 10, Queues: []string{DefaultQueue},
 		Pulse: 5 * time.Second, LeaseTTL: 15 * time.Second, LeaseMargin: 2 * time.Second,
 		StopGrace: 30 * time.Second, EndGrace: 2 * time.Second, CancelGrace: 30 * time.Second,
-		Sweep: 30 * time.Second, SweepDegraded: time.Second, FeedSilence: 1500 * time.Millisecond,
+		Sweep: 30 * time.Second, SweepDegraded: time.Second, FeedSilence: 1500 * time.Millisecond, StreamSpare: 10 * time.Second,
 		LeaderPing: time.Second, LeaderSilence: 2500 * time.Millisecond, LeaderTry: 500 * time.Millisecond,
 		InTxTimeout: 30 * time.Second, TriggerTimeout: 10 * time.Second, MaxLost: 3,
 		PayloadLimit: 1 << 20, IntakePending: 10_000, AwaitMax: 10_000, DefaultTenant: "default",
@@ -76,6 +77,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Sweep, d.Sweep)
 	orDefault(&c.SweepDegraded, d.SweepDegraded)
 	orDefault(&c.FeedSilence, d.FeedSilence)
+	orDefault(&c.StreamSpare, d.StreamSpare)
 	orDefault(&c.LeaderPing, d.LeaderPing)
 	orDefault(&c.LeaderSilence, d.LeaderSilence)
 	orDefault(&c.LeaderTry, d.LeaderTry)

@@ -32,6 +32,7 @@ type edge struct {
 	ended      bool
 	err        error
 	degradedBy string
+	submitted  time.Time // when a run was last stored in a transaction of the embedder's
 	watchers   map[workflow.RunID]map[*watcher]struct{}
 }
 
@@ -165,6 +166,20 @@ func (e *edge) degraded(why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.degradedBy = why
+}
+
+func (e *edge) submit(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.submitted = now
+}
+
+// submits reports whether the embedder stores runs in transactions of its own:
+// it has, not longer ago than within.
+func (e *edge) submits(now time.Time, within time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.submitted.IsZero() && now.Sub(e.submitted) < within
 }
 
 func (e *edge) stop() {

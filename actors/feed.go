@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -40,12 +39,17 @@ type feed struct {
 	streamSaid string // last reason that was logged
 	buffer     *wakeBuffer
 
-	pods   int
-	plan   cluster.Feed
-	sweeps int64 // number of the sweep timer that counts
+	counted bool // a renewal has counted the pods
+	pods    int
+	waiting int // of them, that are not busy
+	plan    cluster.Feed
+	since   time.Time // when plan began to spare the stream, or ended to
+	sweeps  int64     // number of the sweep timer that counts
 
 	outbox  *cluster.Coalescer
-	sending int64 // notify call under way; 0: none
+	sending int64          // notify call under way; 0: none
+	sent    []cluster.Wake // by it
+	fails   int            // notify calls failed in a row
 	sentAt  time.Time
 	armed   bool // a timer will send
 	relayed int64
@@ -119,7 +123,7 @@ func (a *feed) Receive(ctx actorContext) {
 	case *messages.TablesChanged:
 		a.onTablesChanged(msg)
 	case *messages.PodsCounted:
-		a.pods = int(msg.GetPods())
+		a.counted, a.pods, a.waiting = true, int(msg.GetPods()), int(msg.GetWaiting())
 		a.replan()
 	case *messages.TermBegan:
 		a.heir.leading, a.relayed = msg.GetEpoch(), 0
@@ -203,10 +207,8 @@ func (a *feed) onNotice(n *cluster.Notice) {
 	if n.Ping != nil {
 		a.heardAt = a.rt.now()
 		a.rt.send(a.rt.team.leader, &messages.LeaderHeard{Epoch: n.Ping.Epoch, Resigned: n.Ping.Resigned})
-		if n.Ping.Pods > 0 {
-			a.pods = n.Ping.Pods
-		}
 	}
+	a.count(n)
 	missed := a.hearing.Hear(*n)
 	if n.From != a.rt.edge.podNumber() {
 		a.rt.meter.add(MetricWakes, float64(len(n.Wakes)), "notice")
@@ -265,13 +267,17 @@ func (a *feed) onTablesChanged(m *messages.TablesChanged) {
 	wakes := wakesOf(m)
 	for i := range wakes {
 		if wakes[i].Kind == cluster.WakeReady {
-			continue // the claimer heard of it before
+			wakes[i].Key = uint64(a.rt.numbers.next()) //nolint:gosec // any number will do
+			continue                                   // the claimer heard of it before
 		}
 		a.apply(wakes[i : i+1])
 	}
 	if a.plan.Notify {
 		a.outbox.Add(wakes...)
 		a.send()
+	}
+	if m.GetSubmitted() && a.plan.Mode == cluster.ModeSpared {
+		a.replan() // the embedder's transactions need the stream
 	}
 }
 
@@ -302,52 +308,6 @@ func (a *feed) armSweep() {
 func (a *feed) onSweepDue(m *sweepDue) {
 	if m.number == a.sweeps {
 		a.sweep()
-	}
-}
-
-// replan decides how wakes reach this pod from now on.
-func (a *feed) replan() {
-	if a.heir.closing {
-		return
-	}
-	ping, heard := a.hearing.Ping()
-	c := a.rt.config
-	plan := cluster.DecideFeed(
-		cluster.FeedTimes{Silence: c.FeedSilence, Sweep: c.Sweep, SweepBlind: c.SweepDegraded},
-		cluster.View{
-			Leading: a.heir.leading != 0, Streaming: a.streaming, Pods: a.pods,
-			Heard: heard && a.listening && !ping.Resigned, Silence: a.rt.now().Sub(a.heardAt), Said: ping.Mode,
-		})
-	before := a.plan
-	a.plan = plan
-	if plan.Read && a.stopStream == nil && !a.streamNext {
-		a.read()
-	}
-	if !plan.Read && a.stopStream != nil {
-		a.dropStream()
-	}
-	if plan.Mode != before.Mode {
-		a.rt.meter.set(MetricMode, float64(plan.Mode))
-		a.rt.edge.feedMode(plan.Mode)
-		a.tellLeader()
-		from := "starting"
-		if before.Mode != 0 {
-			from = before.Mode.String()
-		}
-		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "feed mode changed",
-			slog.String("from", from), slog.String("to", plan.Mode.String()))
-		a.sweep()
-		return
-	}
-	if plan.Sweep < before.Sweep || a.sweeps == 0 {
-		a.armSweep()
-	}
-}
-
-// tellLeader says what its next ping carries.
-func (a *feed) tellLeader() {
-	if a.heir.leading != 0 {
-		a.rt.send(a.rt.team.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
 	}
 }
 

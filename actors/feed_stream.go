@@ -90,7 +90,11 @@ func (a *feed) send() {
 	if a.outbox.Len() == 0 || a.sending != 0 || a.armed {
 		return
 	}
-	if wait := cluster.RelayDelay(a.rt.now().Sub(a.sentAt)); wait > 0 && !a.sentAt.IsZero() {
+	writers := 1
+	if a.plan.Notify {
+		writers = a.pods // each of the others may send as many
+	}
+	if wait := cluster.NotifyDelay(a.rt.now().Sub(a.sentAt), a.pods, writers); wait > 0 && !a.sentAt.IsZero() {
 		a.armed = true
 		a.rt.after(wait, a.self, &sendDue{})
 		return
@@ -104,24 +108,32 @@ func (a *feed) onSendDue() {
 		return
 	}
 	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.edge.podNumber()}
-	a.sentAt = a.rt.now()
+	a.sentAt, a.sent = a.rt.now(), notice.Wakes
 	a.relayed += int64(len(notice.Wakes))
 	a.sending = ask(a.rt, a.self, "notify", storeTimeout, func(ctx context.Context) (notified, error) {
 		return notified{}, a.rt.ports.Notifier.Notify(ctx, notice)
 	})
 }
 
-// onNotified counts the wakes of a notification that failed as sent, so that
-// the next ping makes the others sweep.
+// onNotified sends a notification that failed again. Its wakes count as sent
+// all the same, so that the leader's next ping makes the others sweep.
 func (a *feed) onNotified(m *answered[notified]) {
 	if m.number != a.sending {
 		return
 	}
 	a.sending = 0
-	if m.err != nil {
-		a.rt.storeFailed("notify", m.err)
-	}
 	a.tellLeader()
+	switch {
+	case m.err == nil:
+		a.fails = 0
+	case !a.heir.closing:
+		a.fails++
+		a.rt.storeFailed("notify", m.err)
+		a.outbox.Add(a.sent...)
+		a.armed = true
+		a.rt.after(a.rt.retryDelay(a.fails), a.self, &sendDue{})
+	}
+	a.sent = nil
 	if a.heir.closing {
 		a.onClose()
 		return

@@ -69,8 +69,8 @@ func (w *world) modes() []string {
 	return modes
 }
 
-// TestFeedModes: one or two pods read the stream themselves, of more the
-// leader does; without a stream writers notify.
+// TestFeedModes: a pod that is alone needs no stream, two read it themselves, of
+// more the leader does; without a stream writers notify.
 func TestFeedModes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -80,8 +80,12 @@ func TestFeedModes(t *testing.T) {
 		slow := Config{Sweep: time.Hour, SweepDegraded: time.Hour}
 		first := w.start(slow)
 		pass(10 * time.Second)
-		require.Equal(t, []string{"stream"}, w.modes())
+		require.Equal(t, []string{"spared"}, w.modes())
+		require.Zero(t, stream.flow(), "nobody reads")
 		w.start(slow)
+		pass(3 * time.Second)
+		require.Equal(t, []string{"stream", "stream"}, w.modes(), "the first hears of the second before its next renewal")
+		require.Equal(t, 2, stream.flow())
 		w.start(slow)
 		pass(20 * time.Second)
 		require.Equal(t, []string{"relay", "relay", "relay"}, w.modes())
@@ -133,18 +137,20 @@ func TestFeedSubscribesOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		stream := newPipe()
 		w.stream = stream
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		p := w.start(Config{})
-		pass(3 * time.Second)
+		other := w.start(Config{})
+		pass(8 * time.Second)
 		for range 3 {
 			kill(p, "feed")
 			pass(15 * time.Second)
-			require.Equal(t, 1, stream.flow())
+			require.Equal(t, 2, stream.flow())
 			require.Equal(t, "stream", p.Stats().Mode)
 		}
 		kill(p, "leader")
 		pass(15 * time.Second)
-		require.Equal(t, 1, stream.flow())
-		require.True(t, p.Stats().Leading)
+		require.Equal(t, 2, stream.flow())
+		require.True(t, p.Stats().Leading != other.Stats().Leading)
 	})
 }
 

@@ -115,7 +115,7 @@ func MetricTable() []MetricDescription {
 		{MetricPods, "troupe_pods", Gauge, "1", nil, "living pods"},
 		{MetricRestarts, "troupe_actor_restarts_total", Counter, "1", []string{"actor", "directive"}, "failures of actors, by what was done"},
 		{MetricLeading, "troupe_leading", Gauge, "1", nil, "1 while this pod leads"},
-		{MetricMode, "troupe_feed_mode", Gauge, "1", nil, "how wakes arrive: 1 stream, 2 relay, 3 none (notifications and sweeps)"},
+		{MetricMode, "troupe_feed_mode", Gauge, "1", nil, "how wakes arrive: 1 stream, 2 relay, 3 none (notifications and sweeps), 4 spared (the same, because nobody needs a stream)"},
 		{MetricStoreErrors, "troupe_store_errors_total", Counter, "1", []string{"call"}, "store calls that failed and are made again"},
 		{MetricUnknownMessages, "troupe_unknown_messages_total", Counter, "1", []string{"actor"}, "messages that an actor does not accept"},
 	}

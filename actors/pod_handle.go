@@ -121,7 +121,10 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 
 // Submitted tells the pod that a transaction which stored triggers has been
 // committed, or may be soon.
-func (p *Pod) Submitted() { p.rt.arrive(p.rt.team.feed, &messages.TablesChanged{Submitted: true}) }
+func (p *Pod) Submitted() {
+	p.rt.edge.submit(p.rt.now())
+	p.rt.arrive(p.rt.team.feed, &messages.TablesChanged{Submitted: true})
+}
 
 // Streamed reports whether wakes reach the pods by a stream of the database's
 // changes, so that writers need not notify.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -35,6 +36,9 @@ type pulse struct {
 	check    int64              // of the lease check that counts
 	soon     bool               // a renewal was asked for out of turn
 	failures int
+	claims   float64   // of this pod at the last renewal
+	beat     time.Time // when that was
+	waited   time.Time // when the pod was last seen to wait for wakes
 }
 
 // pulseHeir is what the next incarnation of pulse goes on with.
@@ -59,7 +63,8 @@ func spawnPulse(rt *runtime, pod int64, h *heirs) func() receiver {
 func (a *pulse) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
-		a.arm(a.rt.config.Pulse / 2)
+		a.waited, a.beat = a.rt.now(), a.rt.now()
+		a.arm(a.rt.config.Pulse / firstPulse)
 		a.armCheck()
 	case *pulseDue:
 		a.onDue(msg)
@@ -134,11 +139,28 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	if a.number != 0 {
 		return
 	}
-	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks())}
+	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Busy: a.busy()}
 	a.sent = a.rt.now()
 	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
 	})
+}
+
+// firstPulse is the part of a period after which the first renewal is made: it
+// counts the pods.
+const firstPulse = 50
+
+// busy reports whether wakes would find nothing to do here, and have not for a
+// while. A pod without step functions has nothing to claim; one whose embedder
+// triggers in transactions of its own needs the stream for them.
+func (a *pulse) busy() bool {
+	now, claims, c := a.rt.now(), a.rt.meter.value(MetricClaims), a.rt.config
+	free := c.slots() - int(a.rt.meter.value(MetricRunning))
+	if len(a.rt.functions) > 0 && !cluster.Busy(free, int(claims-a.claims), now.Sub(a.beat)) {
+		a.waited = now
+	}
+	a.claims, a.beat = claims, now
+	return now.Sub(a.waited) >= c.StreamSpare && !a.rt.edge.submits(now, c.StreamSpare)
 }
 
 // held takes as much progress along as fits: the lease matters more, and a
@@ -189,7 +211,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	a.heir.renewed = a.sent
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
-	count := &messages.PodsCounted{Pods: int32(m.value.Pods)}
+	count := &messages.PodsCounted{Pods: int32(m.value.Pods), Waiting: int32(m.value.Waiting), Place: int32(m.value.Place)}
 	a.rt.send(a.rt.team.claimer, count)
 	a.rt.send(a.rt.team.feed, count)
 	a.compare(&m.value)

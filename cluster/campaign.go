@@ -61,10 +61,3 @@ func StreamRetry(err error, failures int) time.Duration {
 	}
 	return min(delay, streamRetryMax)
 }
-
-const relayInterval = 5 * time.Millisecond // at most 200 notifications a second: each takes a database-wide lock
-
-// RelayDelay is how long a sender of coalesced notifications waits after its
-// last one, which was sent before the given duration. What accumulates
-// meanwhile goes into one.
-func RelayDelay(sinceLast time.Duration) time.Duration { return max(relayInterval-sinceLast, 0) }

@@ -44,9 +44,3 @@ func TestStreamRetry(t *testing.T) {
 	require.Equal(t, 10*time.Second, cluster.StreamRetry(broken, 1000))
 	require.Equal(t, 10*time.Second, cluster.StreamRetry(fmt.Errorf("read: %w", cluster.ErrStreamUnavailable), 1))
 }
-
-func TestRelayDelay(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, 4*time.Millisecond, cluster.RelayDelay(time.Millisecond))
-	require.Zero(t, cluster.RelayDelay(time.Second))
-}

@@ -41,6 +41,7 @@ const (
 	ModeStream      // each pod reads the replication stream
 	ModeRelay       // the leader reads it and relays
 	ModeNone        // no stream: writers notify, pods sweep more often
+	ModeSpared      // nobody needs a stream: writers notify if there is anybody else
 )
 
 // Ping is what the leader says once a second.

@@ -41,6 +41,7 @@ type Renewed struct {
 	Unheld    []Held           // tasks that are this pod's by the table, but not in Held
 	Pods      int              // living pods, this one included
 	Waiting   int              // those of them that did not say in their last renewal that they are busy
+	Place     int              // those of them with a lower number
 }
 
 // Lease keeps a pod alive in the database.

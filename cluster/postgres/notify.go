@@ -14,7 +14,7 @@ import (
 var notifySQL string
 
 // Notify implements cluster.Notifier on the pool. How often is the caller's
-// to limit (cluster.RelayDelay).
+// to limit (cluster.NotifyDelay).
 func (a *Adapter) Notify(ctx context.Context, notice cluster.Notice) error {
 	if notice.Ping == nil && len(notice.Wakes) == 0 {
 		return nil

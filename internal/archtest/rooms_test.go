@@ -80,7 +80,7 @@ var rooms = map[string]room{
 		},
 	},
 	"internal/sim/swarm": {
-		ours: []string{"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/snapshot", "actors", "internal/sim"},
+		ours: []string{"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/snapshot", "cluster", "actors", "internal/sim"},
 	},
 	"internal/planted": {},
 	"simtest": {

@@ -22,6 +22,7 @@ type bus struct {
 	taps    []*tap
 	term    *term     // the session that holds the lock; nil: none
 	silent  time.Time // until then no notification arrives
+	commits uint64    // with wakes in them or not, so far
 }
 
 func newBus(w *World) *bus {
@@ -140,7 +141,8 @@ func (b *bus) spread(to *Pod, deliver func()) {
 
 // committed sends the wakes of a transaction down the streams.
 func (b *bus) committed(wake *persistence.Wake) {
-	wakes := wakesOf(wake)
+	b.commits++
+	wakes := wakesOf(wake, b.commits)
 	if len(wakes) == 0 {
 		return
 	}
@@ -167,10 +169,10 @@ func (b *bus) notify(notice cluster.Notice) {
 	}
 }
 
-func wakesOf(wake *persistence.Wake) []cluster.Wake {
+func wakesOf(wake *persistence.Wake, commit uint64) []cluster.Wake {
 	var wakes []cluster.Wake
 	for _, r := range wake.Ready {
-		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeReady, Queue: r.Queue, Count: r.Count})
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeReady, Queue: r.Queue, Count: r.Count, Key: commit})
 	}
 	if wake.Submitted {
 		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeSubmitted})

@@ -35,7 +35,7 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 	}
 	p.expires, p.busy = b.now.Add(renewal.TTL), renewal.Busy
 	out := persistence.Renewed{Now: b.clock, Expires: p.expires}
-	out.Pods, out.Waiting = s.livePods()
+	out.Pods, out.Waiting, out.Place = s.countPods(p.id)
 	holding := map[claimed]bool{}
 	for _, h := range renewal.Held {
 		c := claimed{h.Task, h.Epoch}

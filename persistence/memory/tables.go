@@ -185,19 +185,28 @@ func (s *Store) podIDs() []int64 {
 	return ids
 }
 
-// livePods counts the pods that were not declared dead, and those of them that
-// are not busy.
-func (s *Store) livePods() (live, waiting int) {
+// countPods counts the pods that were not declared dead, those of them that are
+// not busy, and of these the ones with a number below another.
+func (s *Store) countPods(below int64) (live, waiting, place int) {
 	for _, p := range s.pods {
 		if p.dead {
 			continue
 		}
 		live++
-		if !p.busy {
-			waiting++
+		if p.busy {
+			continue
+		}
+		waiting++
+		if p.id < below {
+			place++
 		}
 	}
-	return live, waiting
+	return live, waiting, place
+}
+
+func (s *Store) livePods() int {
+	live, _, _ := s.countPods(0)
+	return live
 }
 
 func compareTasks(a, b workflow.TaskID) int {

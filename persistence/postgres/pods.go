@@ -45,7 +45,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 		var lost, unheldSteps []int32
 		var unheldEpochs []int64
 		err := s.lease.QueryRow(ctx, text, args...).Scan(
-			&out.Now, &out.Expires, &out.Pods, &out.Waiting, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
+			&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return persistence.ErrPodDead
 		}

@@ -110,8 +110,10 @@ func leaseBusy(w *world) {
 		return out
 	}
 	require.Equal(w.t, 3, renewed(p, false).Waiting, "a pod waits until it says otherwise")
+	require.Equal(w.t, []int{0, 1, 2}, []int{renewed(p, false).Place, renewed(q, false).Place, renewed(gone, false).Place})
 	require.Equal(w.t, 2, renewed(p, true).Waiting, "its own word counts at once")
 	require.Equal(w.t, 2, renewed(q, false).Waiting)
+	require.Zero(w.t, renewed(q, false).Place, "the busy one is not in the order")
 	_, err := w.store.LeavePod(w.ctx, gone.id)
 	require.NoError(w.t, err)
 	out := renewed(q, true)

@@ -130,6 +130,7 @@ func (s *seed) play() {
 		s.pods = append(s.pods, slot)
 		slot.start()
 	}
+	s.watchFeeds()
 	for _, o := range s.load() {
 		s.client.begin(o)
 		s.report.Tasks += o.shape.tasks

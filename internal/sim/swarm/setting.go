@@ -62,11 +62,15 @@ func (s setting) String() string {
 // stopGrace is how long a stop lets tasks go on.
 const stopGrace = 8 * time.Second
 
+// spareAfter is how long all pods must be busy before the stream is spared:
+// less than usual, or seeds would end before.
+const spareAfter = 2 * time.Second
+
 // config is that of every pod.
 func (s setting) config(name string) actors.Config {
 	return actors.Config{
 		Slots: s.slots, Queues: []string{actors.DefaultQueue, "gpu"}, TenantLimit: s.limit, MaxLost: s.maxLost, LeaseTTL: s.lease, Pulse: s.lease / 3,
-		StopGrace: stopGrace, CancelGrace: 10 * time.Second, PayloadLimit: payloadLimit, PodName: name,
+		StopGrace: stopGrace, CancelGrace: 10 * time.Second, StreamSpare: spareAfter, PayloadLimit: payloadLimit, PodName: name,
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/internal/sim"
 )
 
@@ -57,6 +59,7 @@ const (
 	SawLateRecord      Sight = "a batch was recorded after its pod had given up"
 	SawLateClaim       Sight = "tasks were claimed after their pod had given up"
 	SawRecordConflict  Sight = "a batch was rolled back"
+	SawSpared          Sight = "the stream was spared because all pods were busy, and came back"
 )
 
 // Sights lists what a batch must have seen.
@@ -67,7 +70,7 @@ func Sights() []Sight {
 		SawDeadActs, SawTwoLeaders, SawPoison, SawSuspect, SawInline, SawCrossedCrash, SawParked, SawUnparked,
 		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
 		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
-		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict,
+		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawSpared,
 	}
 }
 
@@ -83,6 +86,28 @@ func (s *seed) sightsOfFaults() {
 			s.saw(sight)
 		}
 	}
+}
+
+// watchFeeds sees once a second how wakes reach the pods. One that is alone
+// needs no stream, busy or not.
+func (s *seed) watchFeeds() {
+	for _, slot := range s.pods {
+		if slot.pod == nil || slot.pod.Pod == nil {
+			slot.spared = false
+			continue
+		}
+		stats := slot.pod.Pod.Stats()
+		switch {
+		case stats.Pods < 2:
+			slot.spared = false
+		case stats.Mode == cluster.ModeSpared.String():
+			slot.spared = true
+		case slot.spared && (stats.Mode == cluster.ModeStream.String() || stats.Mode == cluster.ModeRelay.String()):
+			slot.spared = false
+			s.saw(SawSpared)
+		}
+	}
+	s.world.After(time.Second, s.watchFeeds)
 }
 
 func sightOf(class sim.Class, call string) (Sight, bool) {

@@ -16,6 +16,7 @@ type slot struct {
 	shapes   []*shape // what the next pod registers
 	pod      *sim.Pod // nil: it is down
 	stopping bool
+	spared   bool // its stream, when it was last looked at
 }
 
 // start starts a pod.

@@ -60,6 +60,7 @@ forgotten as (
 select clock.now, pod.expires_at,
 	(select count(*)::int from {schema}.pods p where not p.dead),
 	(select count(*)::int from {schema}.pods p where not case when p.id = @pod then @busy::boolean else p.dead or p.busy end),
+	(select count(*)::int from {schema}.pods p where p.id < @pod and not (p.dead or p.busy)),
 	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
 	array(select h.ord::int from held h where h.mine is not true order by 1),
 	array(select o.run_id from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),

@@ -1,0 +1,96 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/messages"
+)
+
+// replan decides how wakes reach this pod from now on.
+func (a *feed) replan() {
+	if a.heir.closing {
+		return
+	}
+	plan, before := cluster.DecideFeed(a.times(), a.view()), a.plan
+	a.plan = plan
+	if spares := plan.Mode == cluster.ModeSpared; spares != (before.Mode == cluster.ModeSpared) {
+		a.since = a.rt.now()
+		if spares && plan.Read {
+			a.rt.after(a.times().Linger, a.self, &planDue{})
+		}
+	}
+	if plan.Read && a.stopStream == nil && !a.streamNext {
+		a.read()
+	}
+	if !plan.Read && a.stopStream != nil {
+		a.dropStream()
+	}
+	if plan.Mode != before.Mode {
+		a.rt.meter.set(MetricMode, float64(plan.Mode))
+		a.rt.edge.feedMode(plan.Mode)
+		a.tellLeader()
+		from := "starting"
+		if before.Mode != 0 {
+			from = before.Mode.String()
+		}
+		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "feed mode changed",
+			slog.String("from", from), slog.String("to", plan.Mode.String()))
+		a.sweep()
+		return
+	}
+	if plan.Sweep < before.Sweep || a.sweeps == 0 {
+		a.armSweep()
+	}
+}
+
+// tellLeader says what its next ping carries.
+func (a *feed) tellLeader() {
+	if a.heir.leading != 0 {
+		a.rt.send(a.rt.team.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
+	}
+}
+
+func (a *feed) view() cluster.View {
+	ping, heard := a.hearing.Ping()
+	now := a.rt.now()
+	return cluster.View{
+		Leading: a.heir.leading != 0, Streaming: a.streaming, Counted: a.counted, Pods: a.pods, Waiting: a.waiting,
+		Submits: a.rt.edge.submits(now, a.rt.config.StreamSpare),
+		Heard:   heard && a.listening && !ping.Resigned, Silence: now.Sub(a.heardAt), Said: ping.Mode,
+		Last: a.plan, For: now.Sub(a.since),
+	}
+}
+
+// times are the durations of the configuration, and those that follow from
+// them: a pod that has not heard for twice the silence notifies by itself.
+func (a *feed) times() cluster.FeedTimes {
+	c := a.rt.config
+	return cluster.FeedTimes{
+		Silence: c.FeedSilence, Sweep: c.Sweep, SweepSpared: min(sweepSpared*c.SweepDegraded, c.Sweep), SweepBlind: c.SweepDegraded,
+		Spare: c.StreamSpare, Linger: 2 * c.FeedSilence,
+	}
+}
+
+// sweepSpared is how many times longer the pods wait between two sweeps when
+// they spare the stream than when they cannot have one.
+const sweepSpared = 5
+
+// count learns from a notice that there are other pods before the next renewal
+// counts them. A leader that takes itself for alone is greeted: it notifies
+// nobody.
+func (a *feed) count(n *cluster.Notice) {
+	other := n.From != 0 && n.From != a.rt.edge.podNumber()
+	if other && n.Ping != nil && n.Ping.Pods > 0 {
+		a.pods = n.Ping.Pods
+	}
+	if !other || a.pods > 1 {
+		return
+	}
+	a.pods = 2
+	if n.Ping != nil && n.Ping.Pods == 1 {
+		a.outbox.Add(cluster.Wake{Kind: cluster.WakeSubmitted})
+		a.send()
+	}
+}
