@@ -41,33 +41,60 @@ type decider struct {
 	before   Run
 	run      Run
 	complete bool
-	tasks    []Task // those loaded, then those created
-	loaded   int    // how many were loaded
-	index    map[int32]int
-	changed  map[int32]bool
-	ended    []int32 // tasks whose children have not been told yet
-	lane     Lane    // of tasks that become ready
-	judged   map[int32]bool
-	places   map[int32]int // index in out.Enqueued of the place that stands
-	timers   map[int32]int // index in out.Timers of the timer that stands
+	tasks    []Task        // those loaded, then those created
+	marks    []mark        // beside tasks
+	loaded   int           // how many were loaded
+	index    map[int32]int // of tasks by step; nil until it is needed
+	ended    []int32       // tasks whose children have not been told yet
+	lane     Lane          // of tasks that become ready
+	runTimer int           // as mark.timer, of the run itself
 	out      Decision
 }
 
+// mark is what a decision notes on a task besides its row. A place or a timer
+// is the one that stands if several were given in turn: its index in the
+// output, plus one; 0: none stands.
+type mark struct {
+	changed, judged bool
+	place, timer    int
+}
+
+// fewTasks are looked through faster than a map of them is made.
+const fewTasks = 16
+
 func newDecider(run Run, rows Rows, now time.Time) *decider {
-	d := &decider{
+	return &decider{
 		now: now, before: run, run: run, complete: rows.Complete,
-		tasks:   slices.Clone(rows.Tasks),
-		loaded:  len(rows.Tasks),
-		index:   make(map[int32]int, len(rows.Tasks)),
-		changed: make(map[int32]bool, len(rows.Tasks)),
-		judged:  make(map[int32]bool),
-		places:  make(map[int32]int),
-		timers:  make(map[int32]int),
+		tasks:  slices.Clone(rows.Tasks),
+		marks:  make([]mark, len(rows.Tasks)),
+		loaded: len(rows.Tasks),
 	}
-	for i := range d.tasks {
-		d.index[d.tasks[i].Step] = i
+}
+
+// at returns where the row of a step is, or that it is not at hand. All rows of
+// a run, in order, are where their step says.
+func (d *decider) at(step int32) (int, bool) {
+	if step >= 0 && int(step) < len(d.tasks) && d.tasks[step].Step == step {
+		return int(step), true
 	}
-	return d
+	if len(d.tasks) <= fewTasks {
+		i := slices.IndexFunc(d.tasks, func(t Task) bool { return t.Step == step })
+		return i, i >= 0
+	}
+	if d.index == nil {
+		d.index = make(map[int32]int, len(d.tasks))
+		for i := range d.tasks {
+			d.index[d.tasks[i].Step] = i
+		}
+	}
+	i, ok := d.index[step]
+	return i, ok
+}
+
+// note returns the mark of a task that is at hand.
+func (d *decider) note(step int32) *mark {
+	i, _ := d.at(step)
+	return &d.marks[i]
 }
 
 func (d *decider) apply(fact Fact) Answer {
@@ -87,15 +114,22 @@ func (d *decider) apply(fact Fact) Answer {
 // decision gathers what changed. Effects that the same decision took back are
 // left out.
 func (d *decider) decision() Decision {
+	changed := 0
 	for i := range d.loaded {
-		if d.changed[d.tasks[i].Step] {
+		if d.marks[i].changed {
+			changed++
+		}
+	}
+	d.out.Tasks = slices.Grow(d.out.Tasks, changed)
+	for i := range d.loaded {
+		if d.marks[i].changed {
 			d.out.Tasks = append(d.out.Tasks, d.tasks[i])
 		}
 	}
 	slices.SortFunc(d.out.Tasks, func(a, b Task) int { return int(a.Step) - int(b.Step) })
 	d.out.Created = append(d.out.Created, d.tasks[d.loaded:]...)
-	d.out.Enqueued = standing(d.out.Enqueued, d.places, func(e Enqueue) int32 { return e.Step })
-	d.out.Timers = standing(d.out.Timers, d.timers, func(t Timer) int32 { return t.Step })
+	d.out.Enqueued = standing(d.out.Enqueued, func(e Enqueue) int { return d.note(e.Step).place })
+	d.out.Timers = standing(d.out.Timers, func(t Timer) int { return *d.timerOf(t.Step) })
 	slices.Sort(d.out.DropTimers)
 	d.out.DropTimers = slices.Compact(d.out.DropTimers)
 	slices.Sort(d.out.Missing)
@@ -104,11 +138,11 @@ func (d *decider) decision() Decision {
 	return d.out
 }
 
-// standing keeps the effects that index names, in order.
-func standing[E any](effects []E, index map[int32]int, step func(E) int32) []E {
+// standing keeps the effects that their marks name, in order.
+func standing[E any](effects []E, named func(E) int) []E {
 	kept := effects[:0]
 	for i, effect := range effects {
-		if at, ok := index[step(effect)]; ok && at == i {
+		if named(effect) == i+1 {
 			kept = append(kept, effect)
 		}
 	}
@@ -125,7 +159,7 @@ func (d *decider) all() bool {
 // named returns the row of the task that a fact is about, or nil: the row was
 // not loaded, or there is no such task.
 func (d *decider) named(step int32) *Task {
-	i, ok := d.index[step]
+	i, ok := d.at(step)
 	if ok {
 		return &d.tasks[i]
 	}
@@ -138,7 +172,7 @@ func (d *decider) named(step int32) *Task {
 // child returns the row of a child of a task that is at hand, or nil and notes
 // that it is missing.
 func (d *decider) child(step int32) *Task {
-	i, ok := d.index[step]
+	i, ok := d.at(step)
 	if !ok {
 		d.out.Missing = append(d.out.Missing, step)
 		return nil
@@ -156,8 +190,8 @@ func (d *decider) move(t *Task, next State, event Event) {
 	t.State = next
 	t.Epoch++
 	event.Step, event.N, event.At = t.Step, t.Epoch, d.now
-	d.out.Events = append(d.out.Events, event)
-	d.changed[t.Step] = true
+	d.tell(event)
+	d.note(t.Step).changed = true
 	if next.Terminal() {
 		d.ended = append(d.ended, t.Step)
 		if len(t.Children) == 0 {
@@ -175,26 +209,43 @@ func (d *decider) dropEffects(t *Task) {
 		t.StartTimeout > 0 && (t.State == Queued || t.State == Running):
 		d.out.DropTimers = append(d.out.DropTimers, t.Step)
 	}
-	delete(d.places, t.Step)
-	delete(d.timers, t.Step)
+	m := d.note(t.Step)
+	m.place, m.timer = 0, 0
+}
+
+// tell writes an event. Most decisions have a few.
+func (d *decider) tell(event Event) {
+	if d.out.Events == nil {
+		d.out.Events = make([]Event, 0, 4)
+	}
+	d.out.Events = append(d.out.Events, event)
 }
 
 func (d *decider) place(e Enqueue) {
-	d.places[e.Step] = len(d.out.Enqueued)
 	d.out.Enqueued = append(d.out.Enqueued, e)
+	d.note(e.Step).place = len(d.out.Enqueued)
 }
 
 func (d *decider) setTimer(t Timer) {
 	t.At = Instant(t.At)
-	d.timers[t.Step] = len(d.out.Timers)
 	d.out.Timers = append(d.out.Timers, t)
+	*d.timerOf(t.Step) = len(d.out.Timers)
+}
+
+// timerOf is where the timer of a task, or of the run, is noted.
+func (d *decider) timerOf(step int32) *int {
+	if step == RunStep {
+		return &d.runTimer
+	}
+	return &d.note(step).timer
 }
 
 // drain tells the children of ended tasks, breadth-first and without
 // recursion, so that a chain of any length is fine.
 func (d *decider) drain() {
 	for len(d.ended) > 0 {
-		parent := d.tasks[d.index[d.ended[0]]]
+		at, _ := d.at(d.ended[0])
+		parent := d.tasks[at]
 		d.ended = d.ended[1:]
 		for _, edge := range parent.Children {
 			child := d.child(edge.Step)
@@ -204,7 +255,7 @@ func (d *decider) drain() {
 			flags := EdgeFlags(edge, parent.State)
 			child.Pending--
 			child.Flags |= flags
-			d.changed[child.Step] = true
+			d.note(child.Step).changed = true
 			if child.Pending == 0 && child.State == Pending {
 				d.settle(child, ending{parent.Step, flags})
 			}
@@ -226,7 +277,7 @@ func (d *decider) blame(t *Task, last ending, decisive Flags) string {
 		return "input"
 	case last.flags&decisive != 0 || t.Flags&decisive == 0:
 		return fmt.Sprintf("step %d", last.step)
-	case d.judged[t.Step]:
+	case d.note(t.Step).judged:
 		return fmt.Sprintf("condition on step %d", last.step)
 	}
 	return "earlier parent or condition"

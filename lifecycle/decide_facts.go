@@ -76,8 +76,8 @@ func (d *decider) judge(edge EdgeFlag) {
 	if !edge.WakeAt.IsZero() {
 		child.WakeAt = Instant(edge.WakeAt)
 	}
-	d.changed[child.Step] = true
-	d.judged[child.Step] = true
+	m := d.note(child.Step)
+	m.changed, m.judged = true, true
 	d.run.Slow = true
 }
 

@@ -116,9 +116,12 @@ func (d *decider) endRun() {
 func (d *decider) makeHandler() {
 	d.run.HandlerMade = true
 	d.run.Remaining = 1
-	d.index[d.run.Steps] = len(d.tasks)
+	d.marks = append(d.marks, mark{})
 	d.tasks = append(d.tasks, Task{Step: d.run.Steps, State: Pending, Traits: workflow.TraitOnFailure})
 	d.lane = LaneContinuing
+	if d.index != nil {
+		d.index[d.run.Steps] = len(d.tasks) - 1
+	}
 	d.enqueue(&d.tasks[len(d.tasks)-1], Event{Kind: EventQueued})
 }
 
@@ -132,12 +135,12 @@ func (d *decider) moveRun(next State, event Event) {
 	if next.Terminal() {
 		d.out.Ended = true
 		d.out.DropTimers = append(d.out.DropTimers, RunStep)
-		delete(d.timers, RunStep)
+		d.runTimer = 0
 	}
 }
 
 func (d *decider) noteRun(event Event) {
 	d.run.Events++
 	event.Step, event.N, event.At = RunStep, d.run.Events, d.now
-	d.out.Events = append(d.out.Events, event)
+	d.tell(event)
 }

@@ -43,6 +43,14 @@ func fingerprints(g *Graph) map[string]Hash {
 	return byName
 }
 
+// Hashes are stored, and compared with those of other versions of this module.
+func TestHashesStayWhatTheyWere(t *testing.T) {
+	t.Parallel()
+	g := graphOf(t, rich())
+	require.Equal(t, "b45c230b26da1a8f5d0e89f3fe9dfb53c8688ce2f38c827ed5b1b3be07f67833", g.Hash.String())
+	require.Equal(t, "b590447c651f7e086a83516bbcc90c01d62d5e61d2cf39449d1dd85e8f7a85b0", g.Nodes[4].Fingerprint.String())
+}
+
 // TestHashes changes one thing at a time, and says what must change with it:
 // the hash of the graph ("graph"), or also the fingerprints of steps.
 func TestHashes(t *testing.T) {

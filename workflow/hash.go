@@ -18,28 +18,41 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 
 // canon hashes values in one unambiguous form: numbers have a fixed width,
 // texts and lists are preceded by their length.
-type canon struct{ sum hash.Hash }
+type canon struct {
+	sum  hash.Hash
+	form []byte // what is not in the sum yet
+}
+
+// canonPiece is how much of the form is collected before it is hashed.
+const canonPiece = 512
 
 // newCanon begins a hash of one purpose, so that two purposes never give the
 // same hash. The number in it changes with the form.
-func newCanon(purpose string) canon {
-	c := canon{sum: sha256.New()}
+func newCanon(purpose string) *canon {
+	c := &canon{sum: sha256.New(), form: make([]byte, 0, canonPiece)}
 	c.text(purpose)
 	return c
 }
 
-func (c canon) number(n int64) {
-	var word [8]byte
-	binary.BigEndian.PutUint64(word[:], uint64(n))
-	c.sum.Write(word[:])
-}
+func (c *canon) number(n int64) { c.add(binary.BigEndian.AppendUint64(c.form, uint64(n))) }
 
-func (c canon) text(s string) {
+func (c *canon) text(s string) {
 	c.number(int64(len(s)))
-	c.sum.Write([]byte(s))
+	c.add(append(c.form, s...))
 }
 
-func (c canon) hash() Hash { return Hash(c.sum.Sum(nil)) }
+// add takes the form with something appended.
+func (c *canon) add(form []byte) {
+	if c.form = form; len(form) >= canonPiece-8 {
+		c.sum.Write(form)
+		c.form = form[:0]
+	}
+}
+
+func (c *canon) hash() Hash {
+	c.sum.Write(c.form)
+	return Hash(c.sum.Sum(nil))
+}
 
 // hash covers everything that a store keeps of the graph, so two graphs with
 // the same hash are the same. The order of the steps is part of it: tasks know
@@ -59,7 +72,7 @@ func (g *Graph) hash() Hash {
 	return c.hash()
 }
 
-func (n *Node) hash(c canon) {
+func (n *Node) hash(c *canon) {
 	c.text(n.Name)
 	c.number(int64(n.Kind))
 	c.number(int64(n.Traits))
@@ -75,7 +88,7 @@ func (n *Node) hash(c canon) {
 	c.text(n.Queue)
 	c.number(int64(n.Sleep))
 	c.number(int64(n.StartTimeout))
-	c.sum.Write(n.Fingerprint[:])
+	c.add(append(c.form, n.Fingerprint[:]...))
 }
 
 // hang is a decision, or the instant of a sleep, that is made where a step
@@ -136,7 +149,7 @@ func (d *Definition) fingerprintOf(s *Step, hanging []hang) Hash {
 }
 
 // hangs writes a list whose order means nothing.
-func (c canon) hangs(list []hang) {
+func (c *canon) hangs(list []hang) {
 	slices.SortFunc(list, func(a, b hang) int {
 		return cmp.Or(cmp.Compare(a.child, b.child), cmp.Compare(a.kind, b.kind), cmp.Compare(a.value, b.value))
 	})
