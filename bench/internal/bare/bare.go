@@ -16,18 +16,25 @@ import (
 
 // SQLEntry is the limit of the database.
 func SQLEntry() peer.Entry {
-	return entry("limit-sql", "the leanest statements, 1 claimer and 2 writers by run, batches of at most 1000, 4000 tasks in flight", false)
+	return entry("limit-sql", "the leanest statements", false)
 }
 
 // StoreEntry is the limit of the product's own statements.
 func StoreEntry() peer.Entry {
-	return entry("limit-store", "persistence/postgres.Store without actors, 1 claimer and 2 writers by run, batches of at most 1000, 4000 tasks in flight", true)
+	return entry("limit-store", "persistence/postgres.Store without actors", true)
 }
 
 func entry(name, says string, store bool) peer.Entry {
+	setting := peer.Setting{
+		Name: peer.Default, Says: says + ", 1 claimer, 2 writers by run, batches of at most 1000, 4000 tasks in flight",
+		For: []peer.Kind{peer.Throughput, peer.Drain, peer.Latency}, Rate: 50_000,
+	}
+	if store {
+		setting.Extra = setting.For
+	}
 	return peer.Entry{
 		Name: name, Role: peer.Limit,
-		Settings: []peer.Setting{{Name: peer.Default, Says: says, For: []peer.Kind{peer.Throughput, peer.Drain, peer.Latency}, Rate: 50_000}},
+		Settings: []peer.Setting{setting},
 		Shapes:   []peer.Shape{peer.Single, peer.Diamond},
 		New:      func(o peer.Options) peer.Peer { return &contestant{options: o, withStore: store} },
 	}

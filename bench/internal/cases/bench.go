@@ -79,10 +79,6 @@ func (b *Bench) started(ctx context.Context, calm time.Duration) (peer.Peer, err
 	return p, pause(ctx, calm)
 }
 
-// warm is how long a worker that has started is left alone before it is
-// measured.
-const warm = 700 * time.Millisecond
-
 // finished waits until n jobs have run and their ends are durable.
 func (b *Bench) finished(ctx context.Context, p peer.Peer, n int64) error {
 	if err := b.probe.Await(ctx, n); err != nil {

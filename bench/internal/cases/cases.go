@@ -19,6 +19,7 @@ type Case struct {
 	Spare  bool         // with a second database
 	Side   bool         // all peers at once, because each is nearly idle
 	Full   bool         // left out of quick comparisons unless asked for by name
+	Brief  bool         // ours is measured with its fastest settings only in quick comparisons
 	take   func(context.Context, *Bench) ([]Figure, error)
 }
 
@@ -61,20 +62,20 @@ func All() []Case {
 		{Name: "latency", What: "50 triggers a second whatever happens: from the call to the first line of the function, one process", Kind: peer.Latency, Shapes: single, take: openLoop},
 		{Name: "latency-alone", What: "one job at a time: from the call to the first line of the function, one process", Kind: peer.Latency, Shapes: single, take: alone(peer.Single)},
 		{Name: "diamond", What: "diamonds from 16 clients that each wait until their trigger is durable", Kind: peer.Throughput, Shapes: diamonds, take: flow(peer.Diamond, fewClients, 0)},
-		{Name: "diamond-many", What: "diamonds from 1000 clients, as above", Kind: peer.Throughput, Shapes: diamonds, take: flow(peer.Diamond, manyClients, 0)},
+		{Name: "diamond-many", What: "diamonds from 1000 clients, as above", Kind: peer.Throughput, Shapes: diamonds, Brief: true, take: flow(peer.Diamond, manyClients, 0)},
 		{Name: "diamond-alone", What: "one diamond at a time: from the call to the start of its last step, one process", Kind: peer.Latency, Shapes: diamonds, take: alone(peer.Diamond)},
 		{Name: "across", What: "50 triggers a second in one process: until the function's first line in another", Kind: peer.Across, Shapes: single, take: across},
 		{Name: "idle", What: "nothing to do: what a process asks of the server", Kind: peer.Idle, Side: true, Spare: true, take: idle},
-		{Name: "backlog-1k", What: "1,000 jobs wait: functions/s in a window from the worker's start", Kind: peer.Drain, Shapes: single, take: backlog(1000)},
-		{Name: "backlog-100k", What: "the same with 100,000", Kind: peer.Drain, Shapes: single, take: backlog(100_000)},
+		{Name: "backlog-1k", What: "1,000 jobs wait: functions/s from the worker's start, in a window or until all ends are durable", Kind: peer.Drain, Shapes: single, Brief: true, take: backlog(1000)},
+		{Name: "backlog-100k", What: "the same with 100,000", Kind: peer.Drain, Shapes: single, Brief: true, take: backlog(100_000)},
 		{Name: "backlog-1m", What: "the same with 1,000,000", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1_000_000)},
-		{Name: "fairness", What: "999 tenants have a backlog, then another enqueues one job: its wait from the worker's start", Kind: peer.Fairness, Shapes: single, take: fairness},
-		{Name: "payload-2k", What: "e2e with 2 kB in and out", Kind: peer.Throughput, Shapes: single, take: flow(peer.Single, fewClients, 2<<10)},
-		{Name: "payload-64k", What: "e2e with 64 kB in and out", Kind: peer.Throughput, Shapes: single, take: flow(peer.Single, fewClients, 64<<10)},
-		{Name: "orders", What: "branches, skipped steps and a merge: executed tasks/s, against this engine's diamond", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Orders}, take: orders},
-		{Name: "timers", What: "durable sleeps of 500 ms beside diamonds: how late they end by the server's clock", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Nap}, Only: []string{"troupe"}, take: timers},
-		{Name: "slow-disk-e2e", What: "e2e with every flush of the log 1 ms longer", Kind: peer.Throughput, Shapes: single, Slow: true, take: flow(peer.Single, fewClients, 0)},
-		{Name: "slow-disk-diamond", What: "diamond-many with every flush of the log 1 ms longer", Kind: peer.Throughput, Shapes: diamonds, Slow: true, take: flow(peer.Diamond, manyClients, 0)},
+		{Name: "fairness", What: "999 tenants have a backlog, then another enqueues one job: its wait from the worker's start", Kind: peer.Fairness, Shapes: single, Brief: true, take: fairness},
+		{Name: "payload-2k", What: "e2e with 2 kB in and out", Kind: peer.Throughput, Shapes: single, Full: true, take: flow(peer.Single, fewClients, 2<<10)},
+		{Name: "payload-64k", What: "e2e with 64 kB in and out", Kind: peer.Throughput, Shapes: single, Brief: true, take: flow(peer.Single, fewClients, 64<<10)},
+		{Name: "orders", What: "branches, skipped steps and a merge: executed tasks/s, against this engine's diamond", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Orders}, Brief: true, take: orders},
+		{Name: "timers", What: "durable sleeps of 500 ms beside diamonds: how late they end by the server's clock", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Nap}, Only: []string{"troupe"}, Brief: true, take: timers},
+		{Name: "slow-disk-e2e", What: "e2e with every flush of the log 1 ms longer", Kind: peer.Throughput, Shapes: single, Slow: true, Full: true, take: flow(peer.Single, fewClients, 0)},
+		{Name: "slow-disk-diamond", What: "diamond-many with every flush of the log 1 ms longer", Kind: peer.Throughput, Shapes: diamonds, Slow: true, Brief: true, take: flow(peer.Diamond, manyClients, 0)},
 	}
 }
 
@@ -91,6 +92,7 @@ func Find(name string) (Case, bool) {
 // size is how long and how often things are done in a quick and in a full
 // comparison.
 type size struct {
+	warm    time.Duration // a worker that has started is left alone
 	flow    time.Duration // clients trigger
 	drain   time.Duration // that a drain is meant to take
 	samples int           // of a latency in an open loop
@@ -104,12 +106,12 @@ type size struct {
 func sizeOf(quick bool) size {
 	if quick {
 		return size{
-			flow: 700 * time.Millisecond, drain: 700 * time.Millisecond, samples: 60, alone: 15,
-			calm: 12 * time.Second, look: 10 * time.Second, window: time.Second, tenant: 5,
+			warm: 400 * time.Millisecond, flow: 600 * time.Millisecond, drain: 600 * time.Millisecond, samples: 50, alone: 12,
+			calm: 12 * time.Second, look: 10 * time.Second, window: time.Second, tenant: 3,
 		}
 	}
 	return size{
-		flow: 4 * time.Second, drain: 3 * time.Second, samples: 300, alone: 60,
+		warm: time.Second, flow: 4 * time.Second, drain: 3 * time.Second, samples: 300, alone: 60,
 		calm: 12 * time.Second, look: 20 * time.Second, window: 5 * time.Second, tenant: 20,
 	}
 }

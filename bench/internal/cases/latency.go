@@ -9,14 +9,18 @@ import (
 	"github.com/troupe-dev/troupe/bench/internal/report"
 )
 
-// every is the pace of an open loop: 50 a second.
-const every = 20 * time.Millisecond
+const (
+	// every is the pace of an open loop: 50 a second.
+	every = 20 * time.Millisecond
+	// pacedFirst are thrown away: they open connections and prepare statements.
+	pacedFirst = 20
+)
 
 // openLoop triggers at a steady pace, whether or not earlier jobs have started.
 func openLoop(ctx context.Context, b *Bench) ([]Figure, error) {
-	n := b.size.samples
+	n := pacedFirst + b.size.samples
 	b.probe.Mark(n)
-	p, err := b.started(ctx, warm)
+	p, err := b.started(ctx, b.size.warm)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +31,7 @@ func openLoop(ctx context.Context, b *Bench) ([]Figure, error) {
 	if err := b.probe.Await(ctx, int64(n)); err != nil {
 		return nil, err
 	}
-	return latencies(n, func(i int64) int64 { return b.probe.Begun(i) - asked[i] }), nil
+	return latencies(b.size.samples, func(i int64) int64 { return b.probe.Begun(i+pacedFirst) - asked[i+pacedFirst] }), nil
 }
 
 // paced triggers n jobs and returns when each call began.
@@ -84,7 +88,7 @@ func alone(shape peer.Shape) func(context.Context, *Bench) ([]Figure, error) {
 		const throwAway = 3 // the first open connections and prepare statements
 		n := b.size.alone + throwAway
 		b.probe.Mark(n)
-		p, err := b.started(ctx, warm)
+		p, err := b.started(ctx, b.size.warm)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +114,8 @@ func alone(shape peer.Shape) func(context.Context, *Bench) ([]Figure, error) {
 	}
 }
 
-// acquaintance is how long processes have to learn of each other.
+// acquaintance is how long our pods have to learn of each other, which they do
+// with their pulse.
 const acquaintance = 6 * time.Second
 
 // across triggers in this process what another one executes.
@@ -127,10 +132,14 @@ func across(ctx context.Context, b *Bench) ([]Figure, error) {
 	if err := p.Start(ctx); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, acquaintance); err != nil {
+	calm := b.size.warm
+	if b.Entry.Role == peer.Ours {
+		calm = acquaintance
+	}
+	if err := pause(ctx, calm); err != nil {
 		return nil, err
 	}
-	n := b.size.samples
+	n := pacedFirst + b.size.samples
 	asked, err := paced(ctx, p, n)
 	if err != nil {
 		return nil, err
@@ -147,7 +156,7 @@ func across(ctx context.Context, b *Bench) ([]Figure, error) {
 			return nil, errNoStart
 		}
 	}
-	return latencies(n, func(i int64) int64 { return began[i] - asked[i] }), nil
+	return latencies(b.size.samples, func(i int64) int64 { return began[i+pacedFirst] - asked[i+pacedFirst] }), nil
 }
 
 // Work is what the other process does: it works until stop is closed, and tells

@@ -20,7 +20,7 @@ var latenessSQL string
 // timers starts sleeps at a steady pace beside diamonds, so that some end at any
 // time.
 func timers(ctx context.Context, b *Bench) ([]Figure, error) {
-	p, err := b.started(ctx, warm)
+	p, err := b.started(ctx, b.size.warm)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ const executedSQL = `select count(*) from troupe.tasks where state = 10`
 // orders measures the slow path: runs with branches, half of whose steps are
 // skipped. The same process measures diamonds before it, for the ratio.
 func orders(ctx context.Context, b *Bench) ([]Figure, error) {
-	p, err := b.started(ctx, warm)
+	p, err := b.started(ctx, b.size.warm)
 	if err != nil {
 		return nil, err
 	}

@@ -56,9 +56,25 @@ func drain(ctx context.Context, b *Bench) ([]Figure, error) {
 	return append([]Figure{{Value: float64(n) / took.Seconds(), Unit: "jobs" + perSecond, Higher: true}}, costs...), err
 }
 
-// openMax bounds the jobs that are triggered and have not run, so that a peer
-// that stores faster than it works is not measured for minutes.
-const openMax = 8000
+const (
+	// openMax bounds the jobs that are triggered and have not run. It is less
+	// for slow peers: one that stores faster than it works would be waited for
+	// after all clients have ended.
+	openMax = 16_000
+	// openMin is enough for everybody to be busy.
+	openMin = 64
+	// heavier is how much longer a run of several steps takes, roughly.
+	heavier = 8
+)
+
+// openFor is how many jobs of a shape may be open.
+func openFor(s peer.Setting, shape peer.Shape, lasts time.Duration) int {
+	n := int(float64(s.Rate) * lasts.Seconds())
+	if shape != peer.Single {
+		n /= heavier
+	}
+	return min(max(n, openMin), openMax)
+}
 
 // load is clients that trigger until time is up.
 type load struct {
@@ -70,7 +86,7 @@ type load struct {
 }
 
 func newLoad(b *Bench, shape peer.Shape, clients int) *load {
-	l := &load{shape: shape, clients: clients, open: make(chan struct{}, openMax)}
+	l := &load{shape: shape, clients: clients, open: make(chan struct{}, openFor(b.setting, shape, b.size.flow))}
 	b.probe.Finished = func(int64) {
 		select {
 		case <-l.open:
@@ -117,7 +133,7 @@ func (l *load) trigger(ctx context.Context, p peer.Peer, lasts time.Duration) er
 // time is that from the first trigger to the last durable end.
 func flow(shape peer.Shape, clients, payload int) func(context.Context, *Bench) ([]Figure, error) {
 	return func(ctx context.Context, b *Bench) ([]Figure, error) {
-		p, err := b.started(ctx, warm)
+		p, err := b.started(ctx, b.size.warm)
 		if err != nil {
 			return nil, err
 		}
@@ -177,19 +193,22 @@ func backlog(n int) func(context.Context, *Bench) ([]Figure, error) {
 		if err := b.analyze(ctx); err != nil {
 			return nil, err
 		}
+		began := time.Now()
 		if err := p.Start(ctx); err != nil {
 			return nil, err
 		}
-		if err := b.probe.Await(ctx, 1); err != nil {
-			return nil, err
-		}
-		began := time.Now()
 		for b.probe.Done() < int64(n) && time.Since(began) < b.size.window {
 			if err := pause(ctx, time.Millisecond); err != nil {
 				return nil, err
 			}
 		}
-		return []Figure{{Value: float64(b.probe.Done()) / time.Since(began).Seconds(), Unit: "jobs" + perSecond, Higher: true}}, nil
+		done := b.probe.Done()
+		if done == int64(n) {
+			if err := b.finished(ctx, p, done); err != nil {
+				return nil, err
+			}
+		}
+		return []Figure{{Value: float64(done) / time.Since(began).Seconds(), Unit: "jobs" + perSecond, Higher: true}}, nil
 	}
 }
 

@@ -72,7 +72,7 @@ func plan(o Options, field []peer.Entry) []round {
 			if len(o.Peers) > 0 && !slices.Contains(o.Peers, e.Name) {
 				continue
 			}
-			for _, s := range settings(c, e, o.Quick) {
+			for _, s := range settings(c, e, o) {
 				r.cells = append(r.cells, cell{c, e, s})
 			}
 		}
@@ -84,16 +84,18 @@ func plan(o Options, field []peer.Entry) []round {
 }
 
 // settings are those that a peer is measured with. A quick comparison leaves out
-// the defaults of peers that have something faster, which cannot make us look
-// better than we are.
-func settings(c cases.Case, e peer.Entry, quick bool) []peer.Setting {
+// what is extra, unless the peer was asked for by name, and the defaults of peers
+// that have something faster: that cannot make us look better than we are.
+func settings(c cases.Case, e peer.Entry, o Options) []peer.Setting {
+	named := slices.Contains(o.Peers, e.Name)
 	var list []peer.Setting
 	for _, s := range e.Settings {
-		if c.Wants(e, s) && !(quick && s.Extra) {
+		if c.Wants(e, s) && !(o.Quick && !named && s.IsExtra(c.Kind)) {
 			list = append(list, s)
 		}
 	}
-	if quick && e.Role == peer.Rival && len(list) > 1 && c.Kind != peer.Idle {
+	fastest := e.Role == peer.Rival && c.Kind != peer.Idle || e.Role == peer.Ours && c.Brief
+	if o.Quick && fastest && len(list) > 1 {
 		list = slices.DeleteFunc(list, func(s peer.Setting) bool { return s.Name == peer.Default })
 	}
 	return list

@@ -22,7 +22,10 @@ func Entry() peer.Entry {
 		Settings: []peer.Setting{
 			{Name: peer.Default, Says: "queue without a limit, poll 1s, pool of its own of 20", For: every, Rate: 4000},
 			{Name: "fast", Says: "queue with 1000 workers, poll 10ms", For: []peer.Kind{peer.Throughput, peer.Drain}, Rate: 4000},
-			{Name: "direct", Says: "runs in the process that triggers, without a queue", For: []peer.Kind{peer.Throughput, peer.Latency}, Rate: 4000},
+			{
+				Name: "direct", Says: "runs in the process that triggers, without a queue",
+				For: []peer.Kind{peer.Throughput, peer.Latency}, Extra: []peer.Kind{peer.Throughput}, Rate: 4000,
+			},
 			{Name: "lowlat", Says: "queue without a limit, poll 1ms", For: []peer.Kind{peer.Latency, peer.Across}, Rate: 4000},
 			{
 				Name: "fair", Says: "partitioned queue, one partition a tenant, 1000 workers, at most half of them a tenant, poll 10ms",

@@ -33,7 +33,7 @@ func Entry() peer.Entry {
 			},
 			{
 				Name: "lowlat", Says: "woken in process (monoprocess), 2+2 pollers, connections kept",
-				For: []peer.Kind{peer.Latency, peer.Idle}, Rate: 900,
+				For: []peer.Kind{peer.Latency}, Rate: 900,
 			},
 			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900},
 		},

@@ -72,8 +72,8 @@ type Setting struct {
 	// For are the kinds of measurements that it is used for: the default for all
 	// that the peer can do, the others for what the peer is fastest with them.
 	For []Kind
-	// Extra settings are left out of quick comparisons.
-	Extra bool
+	// Extra are those of them for which quick comparisons leave it out.
+	Extra []Kind
 	// Rate is roughly how many single-step jobs are drained in a second: it
 	// sizes what is enqueued beforehand.
 	Rate int
@@ -84,6 +84,9 @@ const Default = "default"
 
 // Serves reports whether the setting is measured for a kind.
 func (s Setting) Serves(k Kind) bool { return slices.Contains(s.For, k) }
+
+// IsExtra reports whether quick comparisons leave the setting out for a kind.
+func (s Setting) IsExtra(k Kind) bool { return slices.Contains(s.Extra, k) }
 
 // Role says what a peer is in the comparison.
 type Role uint8

@@ -13,7 +13,7 @@ import (
 func WriteTable(w io.Writer, lines []Line) error {
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(cells ...string) { _, _ = fmt.Fprintln(out, strings.Join(cells, "\t")) } // Flush tells
-	row("case", "peer", "setting", "value", "unit", "/ best peer", "/ limit", "runs", "min", "max")
+	row("case", "peer", "setting", "value", "unit", "better", "/ best peer", "/ limit", "runs", "min", "max")
 	last := ""
 	for _, l := range lines {
 		name, _, _ := strings.Cut(l.Case, ".")
@@ -21,7 +21,11 @@ func WriteTable(w io.Writer, lines []Line) error {
 			row("")
 		}
 		last = name
-		row(l.Case, l.Peer, l.short, number(l.Value), l.Unit, factor(l.RatioToBestPeer), factor(l.RatioToLimit),
+		better := "less"
+		if l.higher {
+			better = "more"
+		}
+		row(l.Case, l.Peer, l.short, number(l.Value), l.Unit, better, factor(l.RatioToBestPeer), factor(l.RatioToLimit),
 			strconv.Itoa(l.Runs), number(l.Min), number(l.Max))
 	}
 	if err := out.Flush(); err != nil {

@@ -24,7 +24,7 @@ type Server struct {
 // commits durable stays on.
 func settings() map[string]string {
 	return map[string]string{
-		"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min", "autovacuum_naptime": "10s",
+		"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min",
 	}
 }
 

@@ -16,16 +16,17 @@ import (
 // Entry is troupe in the comparison.
 func Entry() peer.Entry {
 	every := []peer.Kind{peer.Throughput, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
+	fast := []peer.Kind{peer.Throughput, peer.Drain}
 	return peer.Entry{
 		Name: "troupe",
 		Role: peer.Ours,
 		Settings: []peer.Setting{
-			{Name: peer.Default, Says: "no field of Config set: 10 slots, claims of at most 200 tasks", For: every, Rate: 8000},
+			{Name: peer.Default, Says: "no field of Config set: 10 slots, claims of at most 200 tasks", For: every, Rate: 3000},
 			{
 				Name: "fast", Says: "Slots 1000, ClaimBatch 1000", Rate: 40_000,
 				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness},
 			},
-			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: []peer.Kind{peer.Throughput, peer.Drain}, Rate: 40_000, Extra: true},
+			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: fast, Rate: 40_000},
 		},
 		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Orders, peer.Nap},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
