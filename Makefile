@@ -9,14 +9,16 @@ TIME    ?= 30s
 COUNT   ?= 10
 SIM     ?= 60s
 HOURS   ?= 8
+PODS    ?= 1000
 PURE     = workflow lifecycle
+STAT     = workflow lifecycle persistence/memory actors persistence/postgres cluster/postgres
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-soak chaos bench cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos bench bench-once bench-stat bench-baseline cover vuln ci
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 demo: ## build troupe and run the demo on a private PostgreSQL (ARGS="--json")
 	$(GO) build -o bin/troupe ./cmd/troupe
@@ -63,6 +65,9 @@ sim-planted: ## the simulation finds every mistake of internal/planted, and noth
 	$(GO) build -o bin/troupe ./cmd/troupe
 	./bin/troupe sim --seeds 0 --planted --json
 
+sim-many: ## a simulated cluster of PODS=1000 pods: what they cost each other
+	TROUPE_TEST_MANY_PODS=$(PODS) $(GO) test -count=1 -v -run ManyPods ./internal/sim
+
 sim-soak: ## make sim for HOURS=8, from other seeds each time; failures are kept in bin/replay
 	$(GO) build -o bin/troupe ./cmd/troupe
 	./bin/troupe sim --seed $$(date +%s)000 --for $(HOURS)h --shrink --save bin/replay --json
@@ -74,6 +79,19 @@ chaos: ## faults on pods and PostgreSQL under load, ≈ 4 min, and a table of wh
 
 bench: ## every benchmark, COUNT=10 times, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...
+
+bench-once: ## every benchmark once, so that none rots
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
+	@mkdir -p bin/bench; for room in $(or $(ROOMS),$(STAT)); do \
+		name=$$(echo $$room | tr / -); \
+		$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.2s -count 6 ./$$room >bin/bench/$$name.txt || exit 1; \
+		$(TOOL) benchstat "baseline=testdata/bench/$$name.txt" "now=bin/bench/$$name.txt" || exit 1; \
+	done
+
+bench-baseline: ## make the results of the last bench-stat the baselines
+	cp bin/bench/*.txt testdata/bench/
 
 cover: ## test coverage of the pure rooms; fails below 95 %
 	@mkdir -p bin; for room in $(PURE); do \
