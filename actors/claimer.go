@@ -119,7 +119,7 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onClaimAgain(msg)
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
-		a.order = cluster.Order{Waiting: int(msg.GetWaiting()), Place: int(msg.GetPlace())}
+		a.order = cluster.Order{Idle: int(msg.GetIdle()), Place: int(msg.GetPlace())}
 	case *messages.LeaseFenced:
 		a.heir.fenced = true
 	case *messages.LeaseRestored:

@@ -139,7 +139,7 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	if a.number != 0 {
 		return
 	}
-	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Busy: a.busy()}
+	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Load: a.load()}
 	a.sent = a.rt.now()
 	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
@@ -150,17 +150,23 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 // counts the pods.
 const firstPulse = 50
 
-// busy reports whether wakes would find nothing to do here, and have not for a
-// while. A pod without step functions has nothing to claim; one whose embedder
-// triggers in transactions of its own needs the stream for them.
-func (a *pulse) busy() bool {
+// load is of what use wakes are here. A pod without step functions has nothing
+// to claim; one whose embedder triggers in transactions of its own needs the
+// stream for them.
+func (a *pulse) load() persistence.Load {
 	now, claims, c := a.rt.now(), a.rt.meter.value(MetricClaims), a.rt.config
 	free := c.slots() - int(a.rt.meter.value(MetricRunning))
 	if len(a.rt.functions) > 0 && !cluster.Busy(free, int(claims-a.claims), now.Sub(a.beat)) {
 		a.waited = now
 	}
 	a.claims, a.beat = claims, now
-	return now.Sub(a.waited) >= c.StreamSpare && !a.rt.edge.submits(now, c.StreamSpare)
+	switch {
+	case now.Sub(a.waited) >= c.StreamSpare && !a.rt.edge.submits(now, c.StreamSpare):
+		return persistence.LoadBusy
+	case free <= 0 || len(a.rt.functions) == 0:
+		return persistence.LoadFull
+	}
+	return persistence.LoadIdle
 }
 
 // held takes as much progress along as fits: the lease matters more, and a
@@ -211,7 +217,9 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	a.heir.renewed = a.sent
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
-	count := &messages.PodsCounted{Pods: int32(m.value.Pods), Waiting: int32(m.value.Waiting), Place: int32(m.value.Place)}
+	count := &messages.PodsCounted{
+		Pods: int32(m.value.Pods), Waiting: int32(m.value.Waiting), Idle: int32(m.value.Idle), Place: int32(m.value.Place),
+	}
 	a.rt.send(a.rt.team.claimer, count)
 	a.rt.send(a.rt.team.feed, count)
 	a.compare(&m.value)

@@ -13,16 +13,17 @@ const (
 	answerStep = 3 * time.Millisecond
 	// answerGrowth is how many times longer each further one waits: the later it
 	// looks, the less likely is the task still there.
-	answerGrowth = 4
-	// standInsMax is how many stand in for pods that are gone, frozen or full.
-	// Each costs a claim that mostly finds nothing. The last looks after 768 ms.
-	standInsMax = 5
+	answerGrowth = 2
+	// standInsMax is how many stand in for pods that are gone, frozen, or full
+	// since a few seconds. Each costs a claim that mostly finds nothing. The last
+	// looks after 384 ms.
+	standInsMax = 8
 )
 
-// Order is where a pod stands among those that wait for wakes, by number.
+// Order is where a pod stands among those with a slot to spare, by number.
 type Order struct {
-	Waiting int // pods that wait
-	Place   int // of them, those with a lower number
+	Idle  int // pods with a slot to spare, at their last renewal
+	Place int // of them, those with a lower number
 }
 
 // Rank is the place of a pod in the order of the wake with this key: 0 is
@@ -30,10 +31,10 @@ type Order struct {
 // keys each is first as often as any other. Before anybody was counted the rank
 // is 0.
 func (o Order) Rank(queue string, key uint64) int {
-	if o.Waiting <= 1 {
+	if o.Idle <= 1 {
 		return 0
 	}
-	return int((hash(queue, key) + uint64(max(o.Place, 0))) % uint64(o.Waiting)) //nolint:gosec // both are counts
+	return int((hash(queue, key) + uint64(max(o.Place, 0))) % uint64(o.Idle)) //nolint:gosec // both are counts
 }
 
 // AnswerDelay is how long a pod of this rank lets others go first when count

@@ -17,7 +17,7 @@ func TestRankIsAPermutationThatAllPodsAgreeOn(t *testing.T) {
 	for key := range uint64(keys) {
 		var ranks []int
 		for place := range pods {
-			rank := cluster.Order{Waiting: pods, Place: place}.Rank("default", key<<4)
+			rank := cluster.Order{Idle: pods, Place: place}.Rank("default", key<<4)
 			ranks = append(ranks, rank)
 			if rank == 0 {
 				firsts[place]++
@@ -34,9 +34,9 @@ func TestRankIsAPermutationThatAllPodsAgreeOn(t *testing.T) {
 func TestRankOfFewIsTheFirst(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, cluster.Order{}.Rank("default", 1), "nobody was counted")
-	require.Zero(t, cluster.Order{Waiting: 1}.Rank("default", 3), "alone")
-	require.Zero(t, cluster.Order{Waiting: 1, Place: 1}.Rank("default", 3), "busy, and one other waits")
-	require.Less(t, cluster.Order{Waiting: 3, Place: 3}.Rank("default", 3), 3, "busy, and three others wait")
+	require.Zero(t, cluster.Order{Idle: 1}.Rank("default", 3), "alone")
+	require.Zero(t, cluster.Order{Idle: 1, Place: 1}.Rank("default", 3), "full, and one other is idle")
+	require.Less(t, cluster.Order{Idle: 3, Place: 3}.Rank("default", 3), 3, "full, and three others are idle")
 }
 
 func TestAnswerDelay(t *testing.T) {
@@ -48,13 +48,13 @@ func TestAnswerDelay(t *testing.T) {
 	}{
 		{rank: 0, count: 1, slots: 10, want: 0},
 		{rank: 1, count: 1, slots: 10, want: 3 * time.Millisecond},
-		{rank: 2, count: 1, slots: 10, want: 12 * time.Millisecond},
-		{rank: 5, count: 1, slots: 10, want: 768 * time.Millisecond},
-		{rank: 6, count: 1, slots: 10, silent: true},
+		{rank: 2, count: 1, slots: 10, want: 6 * time.Millisecond},
+		{rank: 8, count: 1, slots: 10, want: 384 * time.Millisecond},
+		{rank: 9, count: 1, slots: 10, silent: true},
 		{rank: 2, count: 30, slots: 10, want: 0},
 		{rank: 3, count: 30, slots: 10, want: 3 * time.Millisecond},
 		{rank: 3, count: 31, slots: 10, want: 0},
-		{rank: 3, count: 2, slots: 0, want: 12 * time.Millisecond},
+		{rank: 3, count: 2, slots: 0, want: 6 * time.Millisecond},
 		{rank: 9, count: 0, slots: 10, want: 0},
 		{rank: 1 << 40, count: 1, slots: 10, silent: true},
 	} {

@@ -377,13 +377,13 @@ func (*LeaseRestored) Descriptor() ([]byte, []int) {
 	return file_github_com_troupe_dev_troupe_messages_lease_proto_rawDescGZIP(), []int{7}
 }
 
-// PodsCounted says how many pods live, how many of them wait for wakes, and how
-// many of those have a lower number than this one.
+// PodsCounted says how many pods live, and of what use wakes are to them.
 type PodsCounted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pods          int32                  `protobuf:"varint,1,opt,name=pods,proto3" json:"pods,omitempty"`
-	Waiting       int32                  `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Place         int32                  `protobuf:"varint,3,opt,name=place,proto3" json:"place,omitempty"`
+	Waiting       int32                  `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"` // not busy
+	Idle          int32                  `protobuf:"varint,3,opt,name=idle,proto3" json:"idle,omitempty"`       // with a slot to spare
+	Place         int32                  `protobuf:"varint,4,opt,name=place,proto3" json:"place,omitempty"`     // idle ones with a lower number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +428,13 @@ func (x *PodsCounted) GetPods() int32 {
 func (x *PodsCounted) GetWaiting() int32 {
 	if x != nil {
 		return x.Waiting
+	}
+	return 0
+}
+
+func (x *PodsCounted) GetIdle() int32 {
+	if x != nil {
+		return x.Idle
 	}
 	return 0
 }
@@ -505,11 +512,12 @@ const file_github_com_troupe_dev_troupe_messages_lease_proto_rawDesc = "" +
 	"\vTasksUnheld\x12.\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\"\r\n" +
 	"\vLeaseFenced\"\x0f\n" +
-	"\rLeaseRestored\"Q\n" +
+	"\rLeaseRestored\"e\n" +
 	"\vPodsCounted\x12\x12\n" +
 	"\x04pods\x18\x01 \x01(\x05R\x04pods\x12\x18\n" +
-	"\awaiting\x18\x02 \x01(\x05R\awaiting\x12\x14\n" +
-	"\x05place\x18\x03 \x01(\x05R\x05place\"\x1b\n" +
+	"\awaiting\x18\x02 \x01(\x05R\awaiting\x12\x12\n" +
+	"\x04idle\x18\x03 \x01(\x05R\x04idle\x12\x14\n" +
+	"\x05place\x18\x04 \x01(\x05R\x05place\"\x1b\n" +
 	"\aPodDied\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\x03R\x03podB'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 

@@ -29,8 +29,18 @@ type Renewal struct {
 	Pod  int64
 	TTL  time.Duration
 	Held []Held
-	Busy bool // wakes would find nothing to do on this pod: it does not wait for any
+	Load Load
 }
+
+// Load is how much use wakes are to a pod.
+type Load int16
+
+// The loads, the least first.
+const (
+	LoadIdle Load = iota // it has a slot to spare
+	LoadFull             // it has none at the moment
+	LoadBusy             // for a while now wakes would have found nothing to do on it
+)
 
 // Renewed answers a renewal.
 type Renewed struct {
@@ -40,8 +50,9 @@ type Renewed struct {
 	Lost      []Held           // held tasks that are no longer this pod's
 	Unheld    []Held           // tasks that are this pod's by the table, but not in Held
 	Pods      int              // living pods, this one included
-	Waiting   int              // those of them that did not say in their last renewal that they are busy
-	Place     int              // those of them with a lower number
+	Waiting   int              // those of them that were not busy at their last renewal
+	Idle      int              // those that were idle then
+	Place     int              // idle ones with a lower number
 }
 
 // Lease keeps a pod alive in the database.

@@ -8,7 +8,7 @@ create table {schema}.pods (
 	version    text not null,
 	slots      integer not null,
 	dead       boolean not null default false,
-	busy       boolean not null default false,
+	load       smallint not null default 0,
 	started_at timestamptz not null,
 	expires_at timestamptz not null,
 	queues     text[] not null,

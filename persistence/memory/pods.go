@@ -33,9 +33,9 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 	if p == nil || p.dead {
 		return persistence.Renewed{}, persistence.ErrPodDead
 	}
-	p.expires, p.busy = b.now.Add(renewal.TTL), renewal.Busy
+	p.expires, p.load = b.now.Add(renewal.TTL), renewal.Load
 	out := persistence.Renewed{Now: b.clock, Expires: p.expires}
-	out.Pods, out.Waiting, out.Place = s.countPods(p.id)
+	s.countPods(&out, p.id)
 	holding := map[claimed]bool{}
 	for _, h := range renewal.Held {
 		c := claimed{h.Task, h.Epoch}

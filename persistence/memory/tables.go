@@ -120,7 +120,7 @@ type pod struct {
 	info    persistence.PodInfo
 	expires time.Time
 	dead    bool
-	busy    bool
+	load    persistence.Load
 	claims  []persistence.ClaimID // in the order in which they were made
 }
 
@@ -185,28 +185,30 @@ func (s *Store) podIDs() []int64 {
 	return ids
 }
 
-// countPods counts the pods that were not declared dead, those of them that are
-// not busy, and of these the ones with a number below another.
-func (s *Store) countPods(below int64) (live, waiting, place int) {
+// countPods fills in how many pods were not declared dead, and of what use
+// wakes are to them.
+func (s *Store) countPods(out *persistence.Renewed, own int64) {
 	for _, p := range s.pods {
 		if p.dead {
 			continue
 		}
-		live++
-		if p.busy {
-			continue
+		out.Pods++
+		if p.load < persistence.LoadBusy {
+			out.Waiting++
 		}
-		waiting++
-		if p.id < below {
-			place++
+		if p.load == persistence.LoadIdle {
+			out.Idle++
+			if p.id < own {
+				out.Place++
+			}
 		}
 	}
-	return live, waiting, place
 }
 
 func (s *Store) livePods() int {
-	live, _, _ := s.countPods(0)
-	return live
+	var out persistence.Renewed
+	s.countPods(&out, 0)
+	return out.Pods
 }
 
 func compareTasks(a, b workflow.TaskID) int {

@@ -37,7 +37,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 	}
 	text, args := s.statements.bind("renew_pod", named{
 		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": orEmpty(ids), "steps": steps, "epochs": epochs,
-		"progress": progress, "busy": renewal.Busy,
+		"progress": progress, "load": int16(renewal.Load),
 	})
 	var out persistence.Renewed
 	err := retry(ctx, func(ctx context.Context) error {
@@ -45,7 +45,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 		var lost, unheldSteps []int32
 		var unheldEpochs []int64
 		err := s.lease.QueryRow(ctx, text, args...).Scan(
-			&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
+			&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return persistence.ErrPodDead
 		}

@@ -108,7 +108,7 @@ func (w *differ) renew() { w.renewPod(w.anyPod()) }
 
 // renewPod renews a lease, forgetting some tasks and claiming to hold others.
 func (w *differ) renewPod(pod int64) {
-	renewal := persistence.Renewal{TTL: w.span(), Busy: w.chance(3)}
+	renewal := persistence.Renewal{TTL: w.span(), Load: persistence.Load(w.IntN(3))}
 	for _, h := range w.holds(pod) {
 		if w.chance(5) {
 			continue

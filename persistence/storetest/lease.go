@@ -14,7 +14,7 @@ func leaseRules() []rule {
 	return []rule{
 		{"lease/numbers", "every start of a pod gets a number of its own", leaseNumbers},
 		{"lease/renew", "a renewal extends the lease from the store's now and counts living pods", leaseRenew},
-		{"lease/busy", "a renewal says whether the pod is busy, and is told how many are not", leaseBusy},
+		{"lease/load", "a renewal says what use wakes are to the pod, and is told how many wait for them", leaseLoad},
 		{"lease/late", "a pod that is late but was not declared dead goes on with its tasks", leaseLate},
 		{"lease/reconcile", "a renewal tells what is no longer the pod's and what the pod does not know of", leaseReconcile},
 		{"lease/progress", "progress is kept for the next attempt, by the holder only", leaseProgress},
@@ -102,24 +102,24 @@ func leaseReconcile(w *world) {
 	require.Empty(w.t, out.Unheld)
 }
 
-func leaseBusy(w *world) {
+func leaseLoad(w *world) {
 	p, q, gone := w.pod(), w.pod(), w.pod()
-	renewed := func(pod *worker, busy bool) persistence.Renewed {
-		out, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: pod.id, TTL: leaseTTL, Busy: busy})
+	renewed := func(pod *worker, load persistence.Load) []int {
+		out, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: pod.id, TTL: leaseTTL, Load: load})
 		require.NoError(w.t, err)
-		return out
+		return []int{out.Pods, out.Waiting, out.Idle, out.Place}
 	}
-	require.Equal(w.t, 3, renewed(p, false).Waiting, "a pod waits until it says otherwise")
-	require.Equal(w.t, []int{0, 1, 2}, []int{renewed(p, false).Place, renewed(q, false).Place, renewed(gone, false).Place})
-	require.Equal(w.t, 2, renewed(p, true).Waiting, "its own word counts at once")
-	require.Equal(w.t, 2, renewed(q, false).Waiting)
-	require.Zero(w.t, renewed(q, false).Place, "the busy one is not in the order")
+	const idle, full, busy = persistence.LoadIdle, persistence.LoadFull, persistence.LoadBusy
+	require.Equal(w.t, []int{3, 3, 3, 0}, renewed(p, idle), "a pod is idle until it says otherwise")
+	require.Equal(w.t, []int{3, 3, 3, 1}, renewed(q, idle))
+	require.Equal(w.t, []int{3, 3, 3, 2}, renewed(gone, idle))
+	require.Equal(w.t, []int{3, 3, 2, 0}, renewed(p, full), "its own word counts at once")
+	require.Equal(w.t, []int{3, 3, 2, 1}, renewed(gone, idle), "who is full is not in the order")
+	require.Equal(w.t, []int{3, 2, 1, 0}, renewed(q, busy))
 	_, err := w.store.LeavePod(w.ctx, gone.id)
 	require.NoError(w.t, err)
-	out := renewed(q, true)
-	require.Equal(w.t, 2, out.Pods)
-	require.Zero(w.t, out.Waiting, "who has left does not wait")
-	require.Equal(w.t, 1, renewed(p, false).Waiting)
+	require.Equal(w.t, []int{2, 0, 0, 0}, renewed(p, busy), "who has left does not wait")
+	require.Equal(w.t, []int{2, 1, 1, 0}, renewed(q, idle))
 }
 
 func leaseProgress(w *world) {

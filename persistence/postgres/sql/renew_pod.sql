@@ -12,10 +12,16 @@
 with clock as materialized (select clock_timestamp() as now),
 pod as (
 	update {schema}.pods p
-	set expires_at = clock.now + @ttl::bigint * interval '1 microsecond', busy = @busy::boolean
+	set expires_at = clock.now + @ttl::bigint * interval '1 microsecond', load = @load::smallint
 	from clock
 	where p.id = @pod and not p.dead
 	returning p.id, p.expires_at
+),
+crowd as materialized (
+	select count(*)::int as pods, count(*) filter (where l.load < 2)::int as waiting,
+		count(*) filter (where l.load = 0)::int as idle, count(*) filter (where l.load = 0 and p.id < @pod)::int as place
+	from {schema}.pods p, lateral (select case when p.id = @pod then @load::smallint else p.load end as load) l
+	where not p.dead
 ),
 held as materialized (
 	select d.ord, d.run_id, d.step, d.epoch, d.progress, r.canceling, t.mine
@@ -58,12 +64,10 @@ forgotten as (
 	delete from {schema}.claims c using ended e where c.pod = @pod and c.claim = e.claim
 )
 select clock.now, pod.expires_at,
-	(select count(*)::int from {schema}.pods p where not p.dead),
-	(select count(*)::int from {schema}.pods p where not case when p.id = @pod then @busy::boolean else p.dead or p.busy end),
-	(select count(*)::int from {schema}.pods p where p.id < @pod and not (p.dead or p.busy)),
+	crowd.pods, crowd.waiting, crowd.idle, crowd.place,
 	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
 	array(select h.ord::int from held h where h.mine is not true order by 1),
 	array(select o.run_id from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),
 	array(select o.step from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),
 	array(select o.epoch from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step)
-from clock, pod
+from clock, pod, crowd
