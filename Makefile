@@ -86,12 +86,18 @@ bench-once: ## every benchmark once, so that none rots
 bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
 	@mkdir -p bin/bench; for room in $(or $(ROOMS),$(STAT)); do \
 		name=$$(echo $$room | tr / -); \
-		$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.2s -count 6 ./$$room >bin/bench/$$name.txt || exit 1; \
+		$(GO) test -run '^$$' -bench . -skip naive -benchmem -benchtime 0.2s -count 6 ./$$room >bin/bench/$$name.txt || exit 1; \
 		$(TOOL) benchstat "baseline=testdata/bench/$$name.txt" "now=bin/bench/$$name.txt" || exit 1; \
 	done
 
 bench-baseline: ## make the results of the last bench-stat the baselines
-	cp bin/bench/*.txt testdata/bench/
+	for file in bin/bench/*.txt; do grep -E '^(goos|goarch|pkg|cpu|Benchmark)' $$file >testdata/bench/$$(basename $$file); done
+
+bench-compare: ## troupe, its peers and bare SQL side by side (QUICK=1: ≤ 4 min; ARGS="--cases drain")
+	@mkdir -p bin; cd bench && $(GO) build -o ../bin/bench . && ../bin/bench $(if $(QUICK),--quick) $(ARGS)
+
+bench-build: ## the comparison, a module of its own, builds and passes its tests
+	cd bench && $(GO) vet ./... && $(GO) test ./...
 
 cover: ## test coverage of the pure rooms; fails below 95 %
 	@mkdir -p bin; for room in $(PURE); do \
