@@ -71,10 +71,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 	if err != nil {
 		return err
 	}
-	return print(out, result, *jsonOnly)
+	return show(out, result, *jsonOnly)
 }
 
-func print(out io.Writer, result contest.Result, jsonOnly bool) error {
+func show(out io.Writer, result contest.Result, jsonOnly bool) error {
 	if !jsonOnly {
 		if err := report.WriteTable(out, result.Lines); err != nil {
 			return err

@@ -63,17 +63,15 @@ const (
 	openMax = 16_000
 	// openMin is enough for everybody to be busy.
 	openMin = 64
-	// heavier is how much longer a run of several steps takes, roughly.
-	heavier = 8
 )
 
 // openFor is how many jobs of a shape may be open.
 func openFor(s peer.Setting, shape peer.Shape, lasts time.Duration) int {
-	n := int(float64(s.Rate) * lasts.Seconds())
-	if shape != peer.Single {
-		n /= heavier
+	rate := s.Runs
+	if shape == peer.Single {
+		rate = s.Rate
 	}
-	return min(max(n, openMin), openMax)
+	return min(max(int(float64(rate)*lasts.Seconds()), openMin), openMax)
 }
 
 // load is clients that trigger until time is up.

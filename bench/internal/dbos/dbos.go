@@ -2,7 +2,6 @@ package dbos
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -20,16 +19,16 @@ func Entry() peer.Entry {
 	return peer.Entry{
 		Name: "dbos",
 		Settings: []peer.Setting{
-			{Name: peer.Default, Says: "queue without a limit, poll 1s, pool of its own of 20", For: every, Rate: 4000},
-			{Name: "fast", Says: "queue with 1000 workers, poll 10ms", For: []peer.Kind{peer.Throughput, peer.Drain}, Rate: 4000},
+			{Name: peer.Default, Says: "queue without a limit, poll 1s, pool of its own of 20", For: every, Rate: 4000, Runs: 800},
+			{Name: "fast", Says: "queue with 1000 workers, poll 10ms", For: []peer.Kind{peer.Throughput, peer.Drain}, Rate: 4000, Runs: 800},
 			{
 				Name: "direct", Says: "runs in the process that triggers, without a queue",
-				For: []peer.Kind{peer.Throughput, peer.Latency}, Extra: []peer.Kind{peer.Throughput}, Rate: 4000,
+				For: []peer.Kind{peer.Throughput, peer.Latency}, Extra: []peer.Kind{peer.Throughput}, Rate: 4000, Runs: 800,
 			},
-			{Name: "lowlat", Says: "queue without a limit, poll 1ms", For: []peer.Kind{peer.Latency, peer.Across}, Rate: 4000},
+			{Name: "lowlat", Says: "queue without a limit, poll 1ms", For: []peer.Kind{peer.Latency, peer.Across}, Rate: 4000, Runs: 800},
 			{
 				Name: "fair", Says: "partitioned queue, one partition a tenant, 1000 workers, at most half of them a tenant, poll 10ms",
-				For: []peer.Kind{peer.Fairness}, Rate: 2000,
+				For: []peer.Kind{peer.Fairness}, Rate: 2000, Runs: 800,
 			},
 		},
 		Shapes: []peer.Shape{peer.Single, peer.Diamond},
@@ -55,7 +54,7 @@ func (c *contestant) Open(ctx context.Context) error {
 	if c.pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return err
 	}
-	config := dbos.Config{AppName: "bench", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), ApplicationVersion: "v1"}
+	config := dbos.Config{AppName: "bench", Logger: slog.New(slog.DiscardHandler), ApplicationVersion: "v1"}
 	own := config
 	own.DatabaseURL = c.options.URL
 	if c.options.Setting == peer.Default {

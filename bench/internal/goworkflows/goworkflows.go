@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"strconv"
@@ -26,16 +25,16 @@ func Entry() peer.Entry {
 	return peer.Entry{
 		Name: "go-workflows",
 		Settings: []peer.Setting{
-			{Name: peer.Default, Says: "2+2 pollers every 200ms, no limit on parallel tasks, 2 idle connections", For: every, Rate: 300},
+			{Name: peer.Default, Says: "2+2 pollers every 200ms, no limit on parallel tasks, 2 idle connections", For: every, Rate: 300, Runs: 40},
 			{
 				Name: "fast", Says: "woken in process (monoprocess), 8+8 pollers, 100 parallel tasks, connections kept",
-				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness}, Rate: 900,
+				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness}, Rate: 900, Runs: 150,
 			},
 			{
 				Name: "lowlat", Says: "woken in process (monoprocess), 2+2 pollers, connections kept",
-				For: []peer.Kind{peer.Latency}, Rate: 900,
+				For: []peer.Kind{peer.Latency}, Rate: 900, Runs: 150,
 			},
-			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900},
+			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900, Runs: 150},
 		},
 		Shapes: []peer.Shape{peer.Single, peer.Diamond},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
@@ -88,7 +87,7 @@ func (c *contestant) connect() error {
 	c.backend = postgres.NewPostgresBackend(
 		address.Hostname(), port, address.User.Username(), password, address.Path[1:],
 		postgres.WithApplyMigrations(!c.options.Elsewhere),
-		postgres.WithBackendOptions(backend.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))),
+		postgres.WithBackendOptions(backend.WithLogger(slog.New(slog.DiscardHandler))),
 		postgres.WithPostgresOptions(func(db *sql.DB) {
 			db.SetMaxOpenConns(c.options.Conns)
 			if c.options.Setting != peer.Default {

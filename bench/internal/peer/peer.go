@@ -74,9 +74,10 @@ type Setting struct {
 	For []Kind
 	// Extra are those of them for which quick comparisons leave it out.
 	Extra []Kind
-	// Rate is roughly how many single-step jobs are drained in a second: it
-	// sizes what is enqueued beforehand.
-	Rate int
+	// Rate is roughly how many single-step jobs are drained in a second, and Runs
+	// how many diamonds are: they size what is enqueued beforehand, and what may
+	// be open at once.
+	Rate, Runs int
 }
 
 // Default is the name of the setting that changes nothing.

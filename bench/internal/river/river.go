@@ -2,7 +2,6 @@ package river
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -22,14 +21,14 @@ func Entry() peer.Entry {
 	return peer.Entry{
 		Name: "river",
 		Settings: []peer.Setting{
-			{Name: peer.Default, Says: "MaxWorkers 100 (River has no default), FetchCooldown 100ms, FetchPollInterval 1s", For: every, Rate: 1000},
+			{Name: peer.Default, Says: "MaxWorkers 100 (River has no default), FetchCooldown 100ms, FetchPollInterval 1s", For: every, Rate: 1000, Runs: 180},
 			{
 				Name: "fast", Says: "as River's own bench command: MaxWorkers 2000, FetchCooldown 2ms, FetchPollInterval 20ms",
-				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness}, Rate: 20_000,
+				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness}, Rate: 20_000, Runs: 400,
 			},
 			{
 				Name: "lowlat", Says: "MaxWorkers 100, FetchCooldown 1ms (its minimum), FetchPollInterval 1s",
-				For: []peer.Kind{peer.Latency, peer.Across}, Rate: 20_000,
+				For: []peer.Kind{peer.Latency, peer.Across}, Rate: 20_000, Runs: 400,
 			},
 		},
 		Shapes: []peer.Shape{peer.Single, peer.Diamond},
@@ -57,7 +56,7 @@ func (c *contestant) Open(ctx context.Context) error {
 		return err
 	}
 	driver := riverpgxv5.New(c.pool)
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	if !c.options.Elsewhere {
 		migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: logger})
 		if err != nil {

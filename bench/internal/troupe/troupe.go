@@ -21,12 +21,12 @@ func Entry() peer.Entry {
 		Name: "troupe",
 		Role: peer.Ours,
 		Settings: []peer.Setting{
-			{Name: peer.Default, Says: "no field of Config set: 10 slots, claims of at most 200 tasks", For: every, Rate: 3000},
+			{Name: peer.Default, Says: "no field of Config set: 10 slots, claims of at most 200 tasks", For: every, Rate: 3000, Runs: 800},
 			{
-				Name: "fast", Says: "Slots 1000, ClaimBatch 1000", Rate: 40_000,
+				Name: "fast", Says: "Slots 1000, ClaimBatch 1000", Rate: 40_000, Runs: 8000,
 				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness},
 			},
-			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: fast, Rate: 40_000},
+			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: fast, Rate: 40_000, Runs: 8000},
 		},
 		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Orders, peer.Nap},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
