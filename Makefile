@@ -96,8 +96,8 @@ bench-baseline: ## make the results of the last bench-stat the baselines
 bench-compare: ## troupe, its peers and bare SQL side by side (QUICK=1: ≤ 4 min; ARGS="--cases drain")
 	@mkdir -p bin; cd bench && $(GO) build -o ../bin/bench . && ../bin/bench $(if $(QUICK),--quick) $(ARGS)
 
-bench-build: ## the comparison, a module of its own, builds and passes its tests
-	cd bench && $(GO) vet ./... && $(GO) test ./...
+bench-build: ## the comparison, a module of its own, passes lint and its tests
+	cd bench && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./... && $(GO) test ./...
 
 cover: ## test coverage of the pure rooms; fails below 95 %
 	@mkdir -p bin; for room in $(PURE); do \

@@ -82,11 +82,11 @@ func (c *contestant) enter(ctx context.Context, elsewhere bool) error {
 // stopGrace bounds the stop of a pod, which has nothing left to do then.
 const stopGrace = 5 * time.Second
 
-func (c *contestant) leave() error {
+func (c *contestant) leave(ctx context.Context) error {
 	if c.pod == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	err := c.pod.engine.Stop(ctx)
 	c.pod = nil
@@ -108,7 +108,7 @@ func (c *contestant) Bulk(ctx context.Context, jobs []peer.Job) (err error) {
 		if err := c.enter(ctx, true); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, c.leave()) }()
+		defer func() { err = errors.Join(err, c.leave(ctx)) }()
 	}
 	const callers = 4
 	return peer.Spread(ctx, callers, batches(jobs), func(part []peer.Job) error {
@@ -137,6 +137,6 @@ func (c *contestant) UnfinishedSQL() string {
 
 // Close implements peer.Peer.
 func (c *contestant) Close() {
-	_ = c.leave() // what it leaves behind goes with the database
+	_ = c.leave(context.Background()) // what it leaves behind goes with the database
 	c.pool.Close()
 }
