@@ -68,6 +68,7 @@ Shapes: ` + load.Shapes + `. docs/load-testing.md explains the report.`,
 	flags.Var(&options.StepLatency, "step-latency", "how long a step takes: 10ms, or 10ms-30ms for anything between")
 	flags.Float64Var(&options.FailureRate, "failure-rate", 0, "share of steps whose first attempt fails, and is repeated after 100ms")
 	flags.Float64Var(&options.FatalRate, "fatal-rate", 0, "share of runs whose last step fails for good")
+	flags.StringVar(&options.Profiles, "cpuprofile", "", "write a CPU profile of each pod into this folder")
 	flags.BoolVar(&options.JSON, "json", false, "print one line of JSON below the report")
 	c.AddCommand(figuresCommand(w))
 	return c

@@ -138,6 +138,21 @@ func TestBenchShapesExecuteTheirSteps(t *testing.T) {
 	}
 }
 
+// Runs that fail although nobody asked for it are found in the database, where
+// no last step has told of them, and they are an error.
+func TestBenchTellsFailuresThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes seconds: all attempts fail")
+	}
+	environ := []string{"TROUPE_DATABASE_URL=" + pgtest.Database(t), "TROUPE_ATTEMPT_TIMEOUT=1ms"}
+	code, out, problem := call(environ, "bench", "--runs", "4", "--concurrent", "2", "--shape", "single", "--step-latency", "1m")
+	require.Equal(t, exitFailed, code, out)
+	require.Equal(t, "troupe: 4 runs failed although nobody asked for it\n", problem)
+	require.Contains(t, out, "4 triggered: 0 completed, 4 failed, 4 of them UNASKED")
+	require.Contains(t, out, "20 failed UNASKED", "each of the attempts")
+}
+
 // A signal ends the load and not the runs: the report is complete.
 func TestBenchStopsInGoodOrderOnASignal(t *testing.T) {
 	t.Parallel()

@@ -153,10 +153,13 @@ func (d *director) perform(ctx context.Context) error {
 	}
 }
 
-// handOn tells each pod how many of its runs others have seen end.
+// handOn tells each pod how many of its runs others have seen end. Whose runs
+// nobody saw end is not known: every pod gets its share of those, rounded up,
+// so that none waits for ever.
 func (d *director) handOn() error {
+	pods := int64(len(d.pods))
 	for i, p := range d.pods {
-		back := d.forgiven / int64(len(d.pods))
+		back := (d.forgiven + pods - 1) / pods
 		for j := range d.tallies {
 			if ends := d.tallies[j].Ends; j != i && i < len(ends) {
 				back += ends[i]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/troupe-dev/troupe"
@@ -37,6 +38,7 @@ type Load struct {
 	FailureRate float64       `json:"failure_rate"` // share of steps whose first attempt fails
 	FatalRate   float64       `json:"fatal_rate"`   // share of runs whose last step fails for good
 	StepLatency Spread        `json:"step_latency"`
+	Profiles    string        `json:"profiles,omitempty"` // folder for CPU profiles of the pods; "": none
 }
 
 // Defaults of what nobody asked for otherwise.
@@ -105,6 +107,9 @@ func (o Options) Validate() error {
 	}
 	if o.StepLatency.Least < 0 {
 		wrong("--step-latency is %v: use a positive duration", o.StepLatency.Least)
+	}
+	if at, err := os.Stat(o.Profiles); o.Profiles != "" && (err != nil || !at.IsDir()) {
+		wrong("--cpuprofile is %q, which is no folder: make it first", o.Profiles)
 	}
 	if o.Pods > podsMax {
 		wrong("--pods is %d: use at most %d, all are processes on this machine", o.Pods, podsMax)

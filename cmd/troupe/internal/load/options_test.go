@@ -40,6 +40,7 @@ func TestValidateNamesTheFlagAndTheRemedy(t *testing.T) {
 		`--tenants is 0: use 1 or more`:                                                                        func(o *Options) { o.Tenants = 0 },
 		`--pods is 0: use 1 or more`:                                                                           func(o *Options) { o.Pods = 0 },
 		`--pods is 65: use at most 64, all are processes on this machine`:                                      func(o *Options) { o.Pods = 65 },
+		`--cpuprofile is "options.go", which is no folder: make it first`:                                      func(o *Options) { o.Profiles = "options.go" },
 		`--slots is 0: use 1 or more`:                                                                          func(o *Options) { o.Slots = 0 },
 		`--payload is -1: use 0 or more`:                                                                       func(o *Options) { o.Payload = -1 },
 		`--payload is 1048576: use at most 1047552, or set TROUPE_PAYLOAD_LIMIT`:                               func(o *Options) { o.Payload = 1 << 20 },

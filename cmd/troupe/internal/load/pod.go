@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -138,6 +141,8 @@ func (p *Pod) carry(ctx context.Context, engine *troupe.Engine, l *loaded, instr
 	defer stop()
 	broken := make(chan error, 2)
 	given := int64(0)
+	stopProfile := func() error { return nil }
+	defer func() { err = errors.Join(err, stopProfile()) }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -157,6 +162,9 @@ func (p *Pod) carry(ctx context.Context, engine *troupe.Engine, l *loaded, instr
 			case next.Begin > 0:
 				l.cpu = testbed.OwnCPU()
 				l.meter.on.Store(true)
+				if stopProfile, err = startProfile(l.load); err != nil {
+					return false, err
+				}
 				parts.Go(func() { l.trigger.perform(ctx, halt, time.Unix(0, next.Begin)) })
 				parts.Go(func() { report(broken, l.ends.follow(ctx)) })
 				parts.Go(func() { report(broken, p.tell(ctx, l)) })
@@ -166,6 +174,24 @@ func (p *Pod) carry(ctx context.Context, engine *troupe.Engine, l *loaded, instr
 			}
 		}
 	}
+}
+
+// startProfile starts a CPU profile of this pod, if there is to be one.
+func startProfile(l Load) (stop func() error, err error) {
+	if l.Profiles == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(filepath.Join(l.Profiles, fmt.Sprintf("pod-%d.pprof", l.Index+1)))
+	if err != nil {
+		return nil, fmt.Errorf("create the profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
 }
 
 func report(to chan<- error, err error) {
