@@ -1,6 +1,5 @@
--- insert_events: one row per transition. A second row for the same transition
--- is a bug and fails the transaction.
--- Caller: everything that decides in Go. Index: task_events_pkey.
+-- insert_events: one row per transition.
+-- Caller: everything that decides in Go.
 insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt, delay, wake_at, "by", class, text)
 select d.run_id, d.step, d.n, d.kind, @now::timestamptz, nullif(d.pod, 0), nullif(d.attempt, 0), nullif(d.delay, 0), d.wake_at,
 	nullif(d.by, ''), nullif(d.class, ''), nullif(d.text, '')
