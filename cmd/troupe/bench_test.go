@@ -101,9 +101,9 @@ func TestBenchJSONKeys(t *testing.T) {
 	}
 	slices.Sort(names)
 	require.Equal(t, []string{
-		"acknowledged", "attempts_failed_unasked", "attempts_lost", "ended", "failure_rate", "host", "interrupted", "load",
-		"pod_cpu_us_per_step", "pods", "postgresql", "retried_as_asked", "runs", "runs_per_second", "seconds",
-		"server_cpu_us_per_step", "started", "steps", "steps_per_second", "transactions_per_step", "wal_bytes_per_step",
+		"acknowledged", "attempts_failed_unasked", "attempts_lost", "claim_transactions", "ended", "failure_rate", "host", "interrupted", "load",
+		"pod_cpu_us_per_step", "pods", "postgresql", "record_transactions", "retried_as_asked", "runs", "runs_per_second", "seconds",
+		"server_cpu_us_per_step", "started", "steps", "steps_per_second", "transactions_per_step", "trigger_transactions", "wakes", "wal_bytes_per_step",
 	}, names)
 	require.JSONEq(t, `["count","max_ms","mean_ms","p50_ms","p95_ms","p99_ms"]`, keysOf(t, keys["ended"]))
 	require.JSONEq(t, `["canceled","completed","failed","failed_unasked","open","refused","triggered"]`, keysOf(t, keys["runs"]))

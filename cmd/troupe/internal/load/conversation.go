@@ -53,6 +53,10 @@ type account struct {
 	Acknowledged *Histogram `json:"acknowledged"`
 	Started      *Histogram `json:"started"`
 	Ended        *Histogram `json:"ended"`
+	Triggers     Batches    `json:"triggers"`    // transactions that stored triggers
+	Claims       Batches    `json:"claims"`      // … that claimed tasks
+	Records      Batches    `json:"records"`     // … that recorded what became of them
+	Wakes        int64      `json:"wakes"`       // heard
 	Looks        int64      `json:"looks"`       // transactions that are ours, not the engine's
 	CPU          int64      `json:"cpu"`         // nanoseconds
 	PeakMemory   int64      `json:"peak_memory"` // bytes; 0: not known

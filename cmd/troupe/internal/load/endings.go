@@ -16,9 +16,23 @@ import (
 const (
 	// lookMax is how many runs one look at the database asks for.
 	lookMax = 1000
-	// lookAgain is the wait after a look that found all of them open still.
+	// lookAgain is the wait after a look that left some of them open, and
+	// lookMore what each run adds to it. Few are looked at often, for the sake
+	// of short latencies; many, which have long ones, so seldom that the looks
+	// cost little beside what is measured.
 	lookAgain = 500 * time.Microsecond
+	lookMore  = 50 * time.Microsecond
+	lookWait  = 20 * time.Millisecond // at most
+	lookFew   = 10                    // of these, no wait if all have ended
 )
+
+// waitAfter is the wait after a look.
+func waitAfter(asked, left int) time.Duration {
+	if left == 0 && asked < lookFew {
+		return 0
+	}
+	return min(lookWait, lookAgain+time.Duration(asked)*lookMore)
+}
 
 // ending is a run whose last step has returned.
 type ending struct {
@@ -98,11 +112,9 @@ func (e *endings) follow(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		idle := len(left) == len(open)
+		wait := waitAfter(len(open), len(left))
 		open = left
-		if idle {
-			_ = pause(ctx, lookAgain) // the loop looks at ctx itself
-		}
+		waitUntil(ctx, time.Now().Add(wait))
 	}
 	return nil
 }

@@ -248,6 +248,8 @@ func (l *loaded) tally() tally {
 // close adds up what the load has used.
 func (l *loaded) close() {
 	l.account.Tally = l.tally()
+	l.account.Triggers, l.account.Claims, l.account.Records = l.meter.triggers.sum(), l.meter.claims.sum(), l.meter.recorded.sum()
+	l.account.Wakes = l.meter.wakes.Load()
 	l.account.Looks = l.ends.looks.Load()
 	l.account.CPU = int64(testbed.OwnCPU() - l.cpu)
 	l.account.PeakMemory = testbed.PeakMemory()

@@ -33,6 +33,11 @@ type Report struct {
 	PodCPUPerStep       float64 `json:"pod_cpu_us_per_step"`
 	ServerCPUPerStep    float64 `json:"server_cpu_us_per_step"` // 0: not known
 
+	Triggers Batches `json:"trigger_transactions"` // and the runs that they stored
+	Claims   Batches `json:"claim_transactions"`   // and the tasks that they granted
+	Records  Batches `json:"record_transactions"`  // and the transitions that they recorded
+	Wakes    int64   `json:"wakes"`                // heard by all pods
+
 	Pods []PodReport `json:"pods"`
 }
 
@@ -77,6 +82,8 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 		d.tallies[i] = a.Tally
 		sums.CPU += a.CPU
 		sums.Looks += a.Looks
+		sums.Wakes += a.Wakes
+		sums.Triggers, sums.Claims, sums.Records = sums.Triggers.plus(a.Triggers), sums.Claims.plus(a.Claims), sums.Records.plus(a.Records)
 		sums.Acknowledged.Merge(a.Acknowledged)
 		sums.Started.Merge(a.Started)
 		sums.Ended.Merge(a.Ended)
@@ -89,6 +96,7 @@ func newReport(d *director, accounts []account, counted census, used testbed.Usa
 			Completed: counted.Completed, Failed: counted.Failed, Unasked: counted.Unasked, Canceled: counted.Canceled, Open: counted.Open,
 		},
 		Steps: all.Steps, Retried: all.Retried, Errored: all.Errored, Lost: all.Lost,
+		Triggers: sums.Triggers, Claims: sums.Claims, Records: sums.Records, Wakes: sums.Wakes,
 		Acknowledged: newLatency(sums.Acknowledged), Started: newLatency(sums.Started), Ended: newLatency(sums.Ended),
 	}
 	if all.LastEnd > 0 {

@@ -72,6 +72,8 @@ func (r Report) text() string {
 		server = fmt.Sprintf(", %s µs of the server's", number(r.ServerCPUPerStep))
 	}
 	line("", "%s µs of the pods' CPU%s", number(r.PodCPUPerStep), server)
+	line("batches", "%s triggers, %s claimed tasks, %s recorded ends in a transaction, on average",
+		number(r.Triggers.average()), number(r.Claims.average()), number(r.Records.average()))
 	for _, p := range r.Pods {
 		memory := ""
 		if p.PeakMemoryMiB > 0 {

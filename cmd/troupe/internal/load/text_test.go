@@ -48,6 +48,7 @@ func sampleReport() Report {
 		Runs:         Runs{Triggered: 5900, Refused: 100, Refusal: "trigger refused (overloaded)", Completed: 5837, Failed: 61, Unasked: 1, Canceled: 1, Open: 1},
 		Acknowledged: newLatency(h(900 * time.Microsecond)), Started: newLatency(h(2 * time.Millisecond)), Ended: newLatency(h(15 * time.Millisecond)),
 		WALPerStep: 1234.5, TransactionsPerStep: 0.123, PodCPUPerStep: 41.26, ServerCPUPerStep: 61.5,
+		Triggers: Batches{100, 5900}, Claims: Batches{400, 18_000}, Records: Batches{300, 18_903}, Wakes: 12,
 		Pods: []PodReport{
 			{Name: "pod-1", Triggered: 2950, Steps: 9100, CPUSeconds: 12.3, Cores: 0.2, PeakMemoryMiB: 33.2},
 			{Name: "pod-2", Triggered: 2950, Steps: 8900, CPUSeconds: 12.1, Cores: 0.2},
