@@ -77,6 +77,32 @@ func FinishSiblings() WorkflowOption {
 	return func(p *plan) { p.definition.Policy = workflow.FinishSiblings }
 }
 
+// RetentionClass says which field of [Retention] tells how long the runs of a
+// workflow are kept once they have ended.
+type RetentionClass = workflow.RetentionClass
+
+// The classes of [Retain].
+const (
+	RetainStandard = workflow.RetainStandard // Retention.Standard, the default
+	RetainShort    = workflow.RetainShort    // Retention.Short
+	RetainLong     = workflow.RetainLong     // Retention.Long
+	RetainForever  = workflow.RetainForever  // never removed
+)
+
+// Retain puts the runs of a workflow into a class of [Config].Retention. A
+// workflow in another class is another version of it: runs stay in the class in
+// which they were triggered.
+func Retain(class RetentionClass) WorkflowOption {
+	return func(p *plan) {
+		if class >= workflow.RetentionClasses {
+			p.problem("", "Retain", fmt.Sprintf("there is no class %d", class),
+				"use RetainStandard, RetainShort, RetainLong or RetainForever")
+			return
+		}
+		p.definition.Retention = class
+	}
+}
+
 // Problem is one thing that is wrong with a workflow: the step, the field, how
 // it is wrong and what to do about it.
 type Problem = workflow.Problem //nolint:errname // it is one entry of a report, not a failure

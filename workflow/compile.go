@@ -16,7 +16,7 @@ func NewGraph(d *Definition) (*Graph, error) {
 		return nil, err
 	}
 	g := &Graph{
-		Name: d.Name, Output: int32(d.Output), Policy: d.Policy,
+		Name: d.Name, Output: int32(d.Output), Policy: d.Policy, Retention: d.Retention,
 		Nodes: make([]Node, len(d.Steps)),
 	}
 	merged := newMerger(len(d.Steps))

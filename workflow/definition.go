@@ -14,7 +14,8 @@ type Definition struct {
 	Steps     []Step        // in order of declaration; parents come first
 	Output    int           // index of the step whose output is the run's
 	Policy    FailurePolicy // what the first unhandled failure does to the rest
-	OnFailure *Step         // runs once everything else of a failed run has ended; nil for none
+	Retention RetentionClass
+	OnFailure *Step // runs once everything else of a failed run has ended; nil for none
 }
 
 // FailurePolicy says what the first unhandled failure does to the other tasks

@@ -9,6 +9,7 @@ type Graph struct {
 	Hash      Hash // content hash of the definition
 	Output    int32
 	Policy    FailurePolicy
+	Retention RetentionClass
 	Nodes     []Node // index = step
 	OnFailure *Node  // its step index is len(Nodes); nil for none
 }

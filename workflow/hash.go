@@ -69,6 +69,10 @@ func (g *Graph) hash() Hash {
 	if g.OnFailure != nil {
 		g.OnFailure.hash(c)
 	}
+	if g.Retention != RetainStandard { // the hash of a graph is older than classes
+		c.text("retention")
+		c.number(int64(g.Retention))
+	}
 	return c.hash()
 }
 
