@@ -18,10 +18,12 @@ var update = flag.Bool("update", false, "rewrite testdata/schema.txt")
 // of NOT NULL have rows of their own from PostgreSQL 18 on; the columns say it.
 const describeQuery = `
 with tables as (
-	select c.oid, c.relname, c.reloptions from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-	where n.nspname = $1 and c.relkind in ('r', 'p')
+	select c.oid, c.relname, c.reloptions, c.relkind, c.relispartition, c.relpartbound from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+	where n.nspname = $1 and c.relkind in ('r', 'p', 'v')
 ), lines (table_name, kind, place, line) as (
-	select relname, 0, 0, 'table ' || relname || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') from tables
+	select relname, 0, 0, case relkind when 'v' then 'view ' else 'table ' end || relname
+		|| case when relispartition then ' partition ' || pg_get_expr(relpartbound, oid) else '' end
+		|| case when relkind = 'p' then ' partition by ' || pg_get_partkeydef(oid) else '' end || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') from tables
 	union all
 	select relname, 1, a.attnum, '  ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
 		|| case when a.attcollation not in (0, 100) then ' collate ' || co.collname else '' end
@@ -29,11 +31,12 @@ with tables as (
 		|| coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), '')
 		|| case a.attidentity when 'a' then ' identity' when 'd' then ' identity by default' else '' end
 	from tables t join pg_catalog.pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
+			and not t.relispartition -- they have those of the whole
 		left join pg_catalog.pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum
 		left join pg_catalog.pg_collation co on co.oid = a.attcollation
 	union all
 	select relname, 2, row_number() over (partition by relname order by k.conname)::int, '  constraint ' || k.conname || ': ' || pg_get_constraintdef(k.oid)
-	from tables t join pg_catalog.pg_constraint k on k.conrelid = t.oid and k.contype <> 'n'
+	from tables t join pg_catalog.pg_constraint k on k.conrelid = t.oid and k.contype <> 'n' and not t.relispartition
 	union all
 	select relname, 3, row_number() over (partition by t.relname order by i.indexname)::int, '  ' || i.indexdef
 	from tables t join pg_catalog.pg_indexes i on i.schemaname = $1 and i.tablename = t.relname

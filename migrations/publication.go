@@ -10,12 +10,17 @@ import (
 
 // publicationTables is what the publication carries: what somebody may wait for, as
 // inserts, and of each row no more than a reader needs. The kinds of events are
-// cancel_requested and the ends of runs.
+// cancel_requested and the ends of runs. Events are published as rows of their
+// table, whichever span of it they are in.
 const publicationTables = `
 	{schema}.ready_queue (queue),
 	{schema}.intake (id),
 	{schema}.durable_timers (wake_at),
 	{schema}.task_events (run_id, kind) where (kind in (34, 35, 36, 37))`
+
+const publicationCarries = `select count(*) from pg_publication p join pg_publication_tables t using (pubname)
+	where p.pubname = $1 and p.pubviaroot and t.schemaname = $2
+		and t.tablename in ('ready_queue', 'intake', 'durable_timers', 'task_events')`
 
 const publicationTablesCount = 4
 
@@ -42,10 +47,14 @@ func (s *session) publish(ctx context.Context) string {
 		}
 		name := pgx.Identifier{Publication(s.schema)}.Sanitize()
 		if exists {
+			if _, err = tx.Exec(ctx, `alter publication `+name+` set (publish_via_partition_root = true)`); err != nil {
+				return err
+			}
 			_, err = tx.Exec(ctx, `alter publication `+name+` set table `+s.fill(publicationTables))
 			return err
 		}
-		_, err = tx.Exec(ctx, `create publication `+name+` for table `+s.fill(publicationTables)+` with (publish = 'insert')`)
+		_, err = tx.Exec(ctx, `create publication `+name+` for table `+s.fill(publicationTables)+
+			` with (publish = 'insert', publish_via_partition_root = true)`)
 		return err
 	})
 	switch {
@@ -61,8 +70,7 @@ func (s *session) publish(ctx context.Context) string {
 // published returns "" if the publication carries all that it should.
 func (s *session) published(ctx context.Context, tx pgx.Tx) (string, error) {
 	var tables int
-	err := tx.QueryRow(ctx, `select count(*) from pg_publication_tables where pubname = $1 and schemaname = $2`,
-		Publication(s.schema), s.schema).Scan(&tables)
+	err := tx.QueryRow(ctx, publicationCarries, Publication(s.schema), s.schema).Scan(&tables)
 	if err != nil {
 		return "", err
 	}
