@@ -102,6 +102,7 @@ type Store interface {
 	Lease
 	Timekeeping
 	Housekeeping
+	History
 	Leadership
 	Runs
 	Registry

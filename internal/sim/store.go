@@ -172,6 +172,21 @@ func (s *store) ParkTasks(ctx context.Context, epoch int64, limit int) (persiste
 		func(p *persistence.Parked) *persistence.Wake { return &p.Wake })
 }
 
+// ArchiveRuns implements persistence.History.
+func (s *store) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	return meet(s, "archive_runs", func() (persistence.Archived, error) { return s.Store.ArchiveRuns(ctx, epoch, archive) }, nil)
+}
+
+// DropHistory implements persistence.History.
+func (s *store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention) (persistence.Dropped, error) {
+	return meet(s, "drop_history", func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, retention) }, nil)
+}
+
+// RotateEvents implements persistence.History.
+func (s *store) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
+	return meet(s, "rotate_events", func() (persistence.Rotated, error) { return s.Store.RotateEvents(ctx, epoch, span) }, nil)
+}
+
 // BumpEpoch implements persistence.Leadership.
 func (s *store) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
 	return meet(s, "bump_epoch", func() (int64, error) { return s.Store.BumpEpoch(ctx, holder) }, nil)

@@ -47,13 +47,12 @@ func (b *batch) claim(q *queue, p *pod, request persistence.ClaimRequest, limit 
 			break
 		}
 		seen++
-		r := b.s.runs[row.task.Run]
 		switch {
 		case row.fairID < request.After, !handlers[row.handler], row.suspect && !suspects:
 			kept = append(kept, row)
-		case b.s.full(r.trigger.Tenant, request.TenantLimit):
+		case request.TenantLimit > 0 && b.s.full(b.s.tenantAt(row.fairID), request.TenantLimit):
 			kept = append(kept, row)
-		case r.task(row.task.Step).State != lifecycle.Queued:
+		case !b.s.queued(row.task):
 			out.Scanned++
 			out.Discarded++
 		default:
@@ -73,6 +72,17 @@ func (b *batch) claim(q *queue, p *pod, request persistence.ClaimRequest, limit 
 // full reports whether a tenant runs as many tasks as it may.
 func (s *Store) full(tenant string, limit int) bool {
 	return limit > 0 && s.tenants[tenant].running >= limit
+}
+
+// tenantAt returns the tenant that was given a place.
+func (s *Store) tenantAt(place int64) string {
+	group, _, _ := lifecycle.SplitFairID(place)
+	for name, t := range s.tenants {
+		if t.group == group {
+			return name
+		}
+	}
+	return ""
 }
 
 // grants returns what a claim still holds.

@@ -128,7 +128,7 @@ func (b *batch) park(q *queue, registered map[int32]bool, limit int) int {
 		switch {
 		case registered[row.handler] || parked == limit:
 			kept = append(kept, row)
-		case b.s.runs[row.task.Run].task(row.task.Step).State == lifecycle.Queued:
+		case b.s.queued(row.task):
 			q.parked = insertRow(q.parked, row)
 			parked++
 		}

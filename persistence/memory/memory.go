@@ -8,8 +8,8 @@
 //
 // What it does not model: locks that make others wait (nothing is ever Busy,
 // and a key held by an open transaction is KeyBusy for TriggerInTx too),
-// lost connections and crashes. Nothing is ever removed but queue rows,
-// timers, claims and pods, so its memory grows with the number of runs.
+// lost connections and crashes. Runs go only by DropHistory; until then its
+// memory grows with their number.
 package memory
 
 import (

@@ -72,6 +72,13 @@ func (q *queue) forget(task workflow.TaskID) {
 	q.parked = slices.DeleteFunc(q.parked, func(row queueRow) bool { return row.task == task })
 }
 
+// queued reports whether a task is still what its row in a queue says. Its run
+// may be gone.
+func (s *Store) queued(task workflow.TaskID) bool {
+	r := s.runs[task.Run]
+	return r != nil && r.task(task.Step).State == lifecycle.Queued
+}
+
 // othersWait reports whether another tenant stands at the head of the queue.
 func (q *queue) othersWait(group int32) bool {
 	for i := range min(len(q.rows), lifecycle.InlineLook) {

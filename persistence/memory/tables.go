@@ -45,6 +45,8 @@ type run struct {
 	startedAt    time.Time
 	finishedAt   time.Time
 	failure      *failure // first unhandled one
+	archived     bool
+	keptFrom     time.Time // when the time begins for which it is kept
 }
 
 // detail is what decisions do not need of a task.

@@ -46,11 +46,11 @@ func (s *Store) readDefinitions(
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*definition, error) {
 		d := &definition{graph: &workflow.Graph{}}
 		var hash []byte
-		var policy int16
+		var policy, class int16
 		var hasHandler bool
-		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler)
+		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class)
 		copy(d.graph.Hash[:], hash)
-		d.graph.Policy = workflow.FailurePolicy(policy)
+		d.graph.Policy, d.graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
 		if hasHandler {
 			d.graph.OnFailure = &workflow.Node{}
 		}

@@ -102,12 +102,26 @@ func (d *database) analyze(ctx context.Context) error {
 	return nil
 }
 
+// dropSpans drops all spans of history and of events.
+func (d *database) dropSpans() {
+	d.t.Helper()
+	for _, table := range value[[]string](d, `select coalesce(array_agg(case when class is null then 'task_events_' || span
+		else 'run_history_' || class || '_' || span end), '{}') from {schema}.spans`) {
+		d.exec("drop table {schema}." + table)
+	}
+	d.exec("delete from {schema}.spans")
+}
+
 // advance shifts every instant that the store compares with its clock.
 func (d *database) advance(ctx context.Context, by time.Duration) error {
 	sql := strings.ReplaceAll(`with t as (
 			update {schema}.durable_timers set wake_at = wake_at - $1::bigint * interval '1 microsecond'
 		), i as (
 			update {schema}.intake set at = at - $1::bigint * interval '1 microsecond'
+		), s as (
+			update {schema}.tasks set wake_at = wake_at - $1::bigint * interval '1 microsecond' where state = 1 and wake_at is not null
+		), k as (
+			update {schema}.spans set kept_from = kept_from - $1::bigint * interval '1 microsecond'
 		)
 		update {schema}.pods set expires_at = expires_at - $1::bigint * interval '1 microsecond'`, "{schema}", d.schema)
 	_, err := d.user.Exec(ctx, sql, by.Microseconds())

@@ -63,6 +63,7 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 	for i, w := range wants {
 		ids[i] = w.run
 	}
+	all := slices.Clone(ids)
 	b := p.s.newBatch()
 	if mode == lockFree {
 		free, err := p.lockFree(ctx, ids)
@@ -86,7 +87,10 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 	if err := send(ctx, p.tx, b); err != nil {
 		return err
 	}
-	for _, id := range ids {
+	if err := p.loadArchived(ctx, all); err != nil {
+		return err
+	}
+	for _, id := range all {
 		if r := p.byID[id]; r != nil && !r.listed {
 			r.listed = true
 			p.runs = append(p.runs, r)

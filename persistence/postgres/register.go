@@ -72,6 +72,7 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 	text, args := s.statements.bind("insert_definition", named{
 		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
 		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
+		"class": int16(g.Retention),
 	})
 	var number int32
 	switch err := tx.QueryRow(ctx, text, args...).Scan(&number); {

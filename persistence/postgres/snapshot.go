@@ -54,7 +54,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 	var runs []*run
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
 		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant
-		from {schema}.workflow_runs r`, "{schema}", r.schema))
+		from {schema}.every_run r`, "{schema}", r.schema))
 	if err == nil {
 		runs, err = pgx.CollectRows(rows, scanRun)
 	}
@@ -85,7 +85,7 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents,
 		t.children, t.epoch, t.attempt, t.lost, t.pod, t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue
-		from {schema}.tasks t order by 1, 2`, "{schema}", r.schema))
+		from {schema}.every_task t order by 1, 2`, "{schema}", r.schema))
 	if err == nil {
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			id, t, err := scanTask(row)
@@ -98,7 +98,7 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 	var step int32
 	var output, progress []byte
 	r.each(`select t.run_id, t.step, t.output, p.progress
-		from {schema}.tasks t left join {schema}.task_progress p using (run_id, step)`,
+		from {schema}.every_task t left join {schema}.task_progress p using (run_id, step)`,
 		[]any{&id, &step, &output, &progress}, func() error {
 			task := &byID[id].Tasks[step]
 			task.Output, task.Progress = append([]byte(nil), output...), append([]byte(nil), progress...)
@@ -115,7 +115,7 @@ func (r *reader) events(byID map[workflow.RunID]*snapshot.Run) {
 		event lifecycle.Event
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select e.run_id, e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at,
-		e."by", e.class, e.text from {schema}.task_events e`, "{schema}", r.schema))
+		e."by", e.class, e.text from {schema}.every_event e`, "{schema}", r.schema))
 	if err != nil {
 		r.err = err
 		return

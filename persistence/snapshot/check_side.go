@@ -23,6 +23,9 @@ func (c *checker) queue() {
 			fair[row.Queue][row.FairID] = row.Task
 		}
 		r := c.runs[row.Task.Run]
+		if r == nil && !row.Parked {
+			continue // its run is gone for good; the claim discards it
+		}
 		if r == nil || r.task(row.Task.Step) == nil {
 			c.failf("queue %s: row of a task that does not exist: %v", row.Queue, row.Task)
 			continue

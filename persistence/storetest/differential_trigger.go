@@ -24,7 +24,7 @@ func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, l
 // differGraphs are the workflows of a differential test.
 func differGraphs() []*workflow.Graph {
 	return []*workflow.Graph{
-		Single(), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
+		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(),
 	}
 }

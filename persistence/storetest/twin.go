@@ -196,6 +196,35 @@ func (t *Twin) ParkTasks(ctx context.Context, epoch int64, limit int) (persisten
 	})
 }
 
+// ArchiveRuns implements persistence.History.
+func (t *Twin) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	return twice(ctx, t, "ArchiveRuns", archive, func(ctx context.Context, s persistence.Store) (persistence.Archived, error) {
+		return s.ArchiveRuns(ctx, epoch, archive)
+	})
+}
+
+// DropHistory implements persistence.History. In how many calls a store removes
+// what it has to is its own affair.
+func (t *Twin) DropHistory(
+	ctx context.Context, epoch int64, retention persistence.Retention,
+) (persistence.Dropped, error) {
+	return twice(ctx, t, "DropHistory", retention, func(ctx context.Context, s persistence.Store) (persistence.Dropped, error) {
+		return drop(ctx, s, epoch, retention)
+	})
+}
+
+// RotateEvents implements persistence.History. What a store does with its
+// events is its own affair, as long as nobody sees it.
+func (t *Twin) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
+	return twice(ctx, t, "RotateEvents", span, func(ctx context.Context, s persistence.Store) (persistence.Rotated, error) {
+		for {
+			if out, err := s.RotateEvents(ctx, epoch, span); err != nil || !out.More {
+				return persistence.Rotated{}, err
+			}
+		}
+	})
+}
+
 // BumpEpoch implements persistence.Leadership.
 func (t *Twin) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
 	return twice(ctx, t, "BumpEpoch", holder, func(ctx context.Context, s persistence.Store) (int64, error) {

@@ -39,13 +39,16 @@ suspects as materialized (
 	limit 8
 	for update skip locked
 ),
+-- A task that is nowhere was canceled, and is archived by now.
 held as materialized (
-	select c.*, t.tid as task, t.state
-	from (select * from usual union all select * from suspects order by fair_id) c,
-		lateral (
+	select c.*, t.tid as task, coalesce(t.state, 13) as state
+	from (select * from usual union all select * from suspects order by fair_id) c
+		left join lateral (
 			select k.ctid as tid, k.state
 			from {schema}.tasks k where k.run_id = c.run_id and k.step = c.step offset 0 for no key update skip locked
-		) t
+		) t on true
+	where t.tid is not null
+		or (select count(*) from (select from {schema}.tasks k where k.run_id = c.run_id and k.step = c.step offset 0) k) = 0
 ),
 locked as materialized (
 	select h.*

@@ -1,7 +1,8 @@
 -- list_runs: a page of the runs of all tenants, newest first.
--- Caller: ListRuns. Index: workflow_runs_pkey, backwards.
+-- Caller: ListRuns. Index: workflow_runs_pkey and that of each span of
+-- run_history, backwards, merged.
 select r.id
-from {schema}.workflow_runs r
+from {schema}.every_run r
 where r.id < @before::uuid
 	and (cardinality(@states::smallint[]) = 0 or r.state = any(@states::smallint[]))
 	and (@labels::text is null or r.labels @> @labels::jsonb)

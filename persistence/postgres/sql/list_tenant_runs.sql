@@ -1,7 +1,8 @@
 -- list_tenant_runs: a page of the runs of one tenant, newest first.
--- Caller: ListRuns. Index: workflow_runs_by_tenant, backwards.
+-- Caller: ListRuns. Index: workflow_runs_by_tenant and that of each span of
+-- run_history, backwards, merged.
 select r.id
-from {schema}.workflow_runs r
+from {schema}.every_run r
 where r.tenant = @tenant::text and uuid_send(r.id) < uuid_send(@before::uuid)
 	and (cardinality(@states::smallint[]) = 0 or r.state = any(@states::smallint[]))
 	and (@labels::text is null or r.labels @> @labels::jsonb)

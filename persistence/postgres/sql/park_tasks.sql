@@ -16,11 +16,13 @@ q as materialized (
 	for update of q skip locked
 ),
 t as materialized (
-	select q.*, k.state
-	from q,
-		lateral (
+	select q.*, coalesce(k.state, 13) as state
+	from q
+		left join lateral (
 			select k.state from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0 for no key update skip locked
-		) k
+		) k on true
+	where k.state is not null
+		or (select count(*) from (select from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0) k) = 0
 ),
 gone as (
 	delete from {schema}.ready_queue r

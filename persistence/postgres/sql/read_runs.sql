@@ -3,13 +3,13 @@
 select r.id, d.name, d.hash, r.tenant, r.key, r.state, r.canceling, r.cancel_reason, r.origin, r.labels, r.created_at, r.started_at,
 	r.finished_at, o.state is not distinct from 10, o.output, f.name, t.class, t.error
 from unnest(@runs::uuid[]) as i (id),
-	lateral (select * from {schema}.workflow_runs k where k.id = i.id offset 0) r,
+	lateral (select * from {schema}.every_run k where k.id = i.id offset 0) r,
 	lateral (select * from {schema}.workflow_definitions k where k.definition = r.definition offset 0) d
 	left join lateral (
-		select k.state, k.output from {schema}.tasks k where k.run_id = r.id and k.step = d.output and k.state = 10 offset 0
+		select k.state, k.output from {schema}.every_task k where k.run_id = r.id and k.step = d.output and k.state = 10 offset 0
 	) o on true
 	left join lateral (
-		select k.class, k.error from {schema}.tasks k where k.run_id = r.id and k.step = r.failed_step offset 0
+		select k.class, k.error from {schema}.every_task k where k.run_id = r.id and k.step = r.failed_step offset 0
 	) t on true
 	left join lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = r.failed_step offset 0

@@ -2,8 +2,8 @@
 -- Caller: Tasks. Index: tasks_pkey, one range; the rest is probed per task.
 select t.step, s.name, t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, t.class, t.error, w.wake_at,
 	t.started_at, t.finished_at, k.run_id is not null
-from {schema}.workflow_runs r,
-	lateral (select * from {schema}.tasks k where k.run_id = r.id order by k.step offset 0) t,
+from {schema}.every_run r,
+	lateral (select * from {schema}.every_task k where k.run_id = r.id order by k.step offset 0) t,
 	lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = t.step offset 0
 	) s

@@ -3,7 +3,8 @@
 -- Caller: the pulse; one statement, so that an idle pod costs one. Locks pods
 -- (no key update, which does not wait for the key share of records) and the
 -- claims that it forgets (skip locked). Index: the primary keys, probed per
--- task.
+-- task. What is looked up in what this statement has read is hashed (not in): a
+-- join of the two would compare each with each.
 --
 -- What was granted under an epoch and is not held is never held again. But a
 -- record that is sent again may add tasks to its claim meanwhile, of which this
@@ -52,22 +53,29 @@ kept as (
 idle as materialized (
 	select c.claim, cardinality(c.epochs) as length
 	from {schema}.claims c
-	where c.pod = @pod and not exists (select from own o where o.claim = c.claim) and exists (select from pod)
+	where c.pod = @pod and c.claim not in (select o.claim from own o) and exists (select from pod)
 ),
 ended as materialized (
-	select c.claim
-	from {schema}.claims c, idle i
-	where c.pod = @pod and c.claim = i.claim and cardinality(c.epochs) = i.length
-	for update of c skip locked
+	select i.claim
+	from idle i,
+		lateral (
+			select k.claim from {schema}.claims k
+			where k.pod = @pod and k.claim = i.claim and cardinality(k.epochs) = i.length offset 0
+			for update skip locked
+		) x
 ),
 forgotten as (
 	delete from {schema}.claims c using ended e where c.pod = @pod and c.claim = e.claim
+),
+unheld as materialized (
+	select o.run_id, o.step, o.epoch
+	from own o
+	where (o.run_id, o.step, o.epoch) not in (select h.run_id, h.step, h.epoch from held h)
+	order by 1, 2
 )
 select clock.now, pod.expires_at,
 	crowd.pods, crowd.waiting, crowd.idle, crowd.place,
 	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
 	array(select h.ord::int from held h where h.mine is not true order by 1),
-	array(select o.run_id from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),
-	array(select o.step from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step),
-	array(select o.epoch from own o where not exists (select from held h where h.run_id = o.run_id and h.step = o.step and h.epoch = o.epoch) order by o.run_id, o.step)
+	array(select run_id from unheld), array(select step from unheld), array(select epoch from unheld)
 from clock, pod, crowd

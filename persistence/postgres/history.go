@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// historyPatience is how long work on history waits for a lock: it can be done
+// later, and what waits behind it cannot.
+const historyPatience = "100ms"
+
+// leadHistory runs do as lead does, with little patience. A lock that is not
+// granted is no error: done is false then.
+func (s *Store) leadHistory(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) (done bool, err error) {
+	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+		if mode == lockFree {
+			return errLockTimeout // it is not worth another try now
+		}
+		err := s.exec(ctx, tx, "set_local", named{
+			// Hash joins: what is archived at once is joined to itself.
+			"names": []string{"lock_timeout", "enable_hashjoin"}, "values": []string{historyPatience, "on"},
+		})
+		if err != nil {
+			return err
+		}
+		return do(ctx, tx)
+	})
+	if errors.Is(err, errLockTimeout) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ended is what look_ended finds.
+type ended struct {
+	out     persistence.Archived
+	runs    uuids
+	classes []int16
+	ends    []time.Time
+}
+
+// ArchiveRuns implements persistence.History.
+func (s *Store) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	archive.Limit = archive.Most()
+	found, err := s.lookEnded(ctx, epoch, archive)
+	if err != nil || len(found.runs) == 0 {
+		return found.out, err
+	}
+	_, err = s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.makeSpans(ctx, tx, epoch, found, archive.Retention); err != nil {
+			return err
+		}
+		los, his := intervals(found.runs)
+		text, args := s.statements.bind("archive_runs", named{"runs": found.runs, "los": los, "his": his})
+		return tx.QueryRow(ctx, text, args...).Scan(&found.out.Count)
+	})
+	if err != nil {
+		return persistence.Archived{}, err
+	}
+	return found.out, nil
+}
+
+func (s *Store) lookEnded(ctx context.Context, epoch int64, archive persistence.Archive) (ended, error) {
+	text, args := s.statements.bind("look_ended", named{
+		"epoch": epoch, "after": [16]byte(archive.After), "age": archive.Age.Microseconds(), "limit": archive.Limit,
+		"looks": persistence.ArchiveLookMax,
+	})
+	var found ended
+	err := retry(ctx, func(ctx context.Context) error {
+		found = ended{}
+		var leads bool
+		var seen int
+		var last *[16]byte
+		var runs [][16]byte
+		err := s.pool.QueryRow(ctx, text, args...).Scan(&found.out.Now, &leads, &seen, &last, &runs, &found.classes, &found.ends)
+		if err == nil && !leads {
+			return persistence.ErrDeposed
+		}
+		for _, id := range runs {
+			found.runs = append(found.runs, id)
+		}
+		switch {
+		case err != nil:
+		case len(runs) == archive.Limit:
+			found.out.Next = runs[len(runs)-1]
+		case seen == persistence.ArchiveLookMax:
+			found.out.Next = *last
+		}
+		return err
+	})
+	return found, err
+}
+
+// makeSpans makes the spans that runs are archived into.
+func (s *Store) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found ended, retention persistence.Retention) error {
+	all, err := s.spans(ctx, tx, epoch, runClasses()...)
+	if err != nil {
+		return err
+	}
+	for i, at := range found.ends {
+		if all.holds(found.classes[i], at) {
+			continue
+		}
+		one := all.around(found.classes[i], at, retention)
+		if err := s.makeSpan(ctx, tx, &one); err != nil {
+			return err
+		}
+		all.list = append(all.list, one)
+	}
+	return nil
+}
+
+// intervalMax is how much time there is at most between two runs of an
+// interval: a longer one would have all events of that time read for them.
+const intervalMax = 10 * time.Second
+
+// intervals returns intervals of ids that hold runs, which are ascending.
+func intervals(runs uuids) (los, his uuids) {
+	los, his = uuids{}, uuids{}
+	for i, id := range runs {
+		if i == 0 || made(id).Sub(made(runs[i-1])) > intervalMax {
+			los, his = append(los, id), append(his, id)
+		}
+		his[len(his)-1] = id
+	}
+	return los, his
+}
+
+// made returns the instant in an id.
+func made(id workflow.RunID) time.Time {
+	ms := int64(0)
+	for _, b := range id[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return time.UnixMilli(ms)
+}
+
+// DropHistory implements persistence.History.
+func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention) (persistence.Dropped, error) {
+	var out persistence.Dropped
+	var over []span
+	err := retry(ctx, func(ctx context.Context) error {
+		all, err := s.spans(ctx, s.pool, epoch, runClasses()...)
+		over = all.over(retention)
+		return err
+	})
+	if err != nil || len(over) == 0 {
+		return out, err
+	}
+	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		out = persistence.Dropped{}
+		emptied, err := s.dropKeys(ctx, tx, &over[0], &out)
+		if err != nil || !emptied {
+			return err
+		}
+		out.Spans = 1
+		return s.dropSpan(ctx, tx, &over[0])
+	})
+	switch {
+	case err != nil:
+		return persistence.Dropped{}, err
+	case !done: // somebody reads it, and will for a while
+		return persistence.Dropped{}, nil
+	}
+	out.More = out.Spans == 0 || len(over) > 1
+	return out, nil
+}
+
+// dropKeys removes the keys of some runs of a span, and reports whether those
+// were the last.
+func (s *Store) dropKeys(ctx context.Context, tx pgx.Tx, span *span, out *persistence.Dropped) (emptied bool, err error) {
+	if !span.keyed {
+		return true, nil
+	}
+	text, args := s.statements.bind("drop_keys", named{
+		"class": span.class, "since": span.since, "until": span.until, "after": span.cursor, "limit": persistence.DropRowsMax,
+	})
+	var seen int
+	var last *[16]byte
+	if err := tx.QueryRow(ctx, text, args...).Scan(&seen, &last, &out.Keys); err != nil || seen < persistence.DropRowsMax {
+		return true, err
+	}
+	return false, s.exec(ctx, tx, "mark_span", named{"span": span.number, "cursor": last})
+}

@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+const (
+	// rotateAhead is how long before it begins the next span of events is
+	// there at the latest, as a part of its length.
+	rotateAhead = 3
+	// rotateNotice is how soon the first span may begin: until it is made,
+	// events fall into the table that catches all.
+	rotateNotice = 2 * time.Second
+	// rotateAfter is how long after its end a span may still be written to by
+	// transactions whose clock is that old.
+	rotateAfter = time.Minute
+	// keepRuns bounds the runs whose events one call puts aside.
+	keepRuns = 500
+)
+
+// RotateEvents implements persistence.History.
+func (s *Store) RotateEvents(ctx context.Context, epoch int64, length time.Duration) (persistence.Rotated, error) {
+	var all spans
+	err := retry(ctx, func(ctx context.Context) error {
+		var err error
+		all, err = s.spans(ctx, s.pool, epoch, eventClass)
+		return err
+	})
+	if err != nil {
+		return persistence.Rotated{}, err
+	}
+	if next, due := all.next(length); due {
+		_, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return s.makeSpan(ctx, tx, &next) })
+		return persistence.Rotated{}, err
+	}
+	if len(all.list) == 0 || all.list[0].until.Add(rotateAfter).After(all.now) {
+		return persistence.Rotated{}, nil
+	}
+	oldest := &all.list[0]
+	if !oldest.closed {
+		return s.closeSpan(ctx, epoch, oldest)
+	}
+	return s.emptySpan(ctx, epoch, oldest)
+}
+
+// next returns the span that follows the last, and whether it is time to make
+// it.
+func (s *spans) next(length time.Duration) (next span, due bool) {
+	next = span{class: eventClass, since: s.now.Add(rotateNotice)}
+	if len(s.list) > 0 {
+		last := s.list[len(s.list)-1].until
+		if last.Sub(s.now) > length/rotateAhead {
+			return next, false
+		}
+		if last.After(next.since) {
+			next.since = last
+		}
+	}
+	next.until = next.since.Add(length)
+	return next, true
+}
+
+// closeSpan makes sure that nobody writes into a span any more: whoever began
+// to before it ended is waited for, with little patience; whoever would with a
+// clock that stood still since is refused.
+func (s *Store) closeSpan(ctx context.Context, epoch int64, one *span) (persistence.Rotated, error) {
+	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.define(ctx, tx, `alter table {table} add constraint closed check (false) not valid`, one); err != nil {
+			return err
+		}
+		return s.exec(ctx, tx, "mark_span", named{"span": one.number, "cursor": [16]byte{}})
+	})
+	return persistence.Rotated{More: done}, err
+}
+
+// emptySpan puts the events of some living runs aside, or drops the span if
+// there is none left that may have any.
+func (s *Store) emptySpan(ctx context.Context, epoch int64, one *span) (persistence.Rotated, error) {
+	out := persistence.Rotated{}
+	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		out = persistence.Rotated{More: true}
+		text, args := s.statements.bind("walk_runs", named{"after": one.cursor, "limit": keepRuns})
+		rows, err := tx.Query(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			out.Spans = 1
+			return s.dropSpan(ctx, tx, one)
+		}
+		runs := make(uuids, len(list))
+		for i, id := range list {
+			runs[i] = workflow.RunID(id)
+		}
+		los, his := intervals(runs)
+		text, args = s.statements.bind("keep_events", named{
+			"runs": runs, "los": los, "his": his, "since": one.since, "until": one.until,
+		})
+		if err := tx.QueryRow(ctx, text, args...).Scan(&out.Kept); err != nil {
+			return err
+		}
+		return s.exec(ctx, tx, "mark_span", named{"span": one.number, "cursor": list[len(list)-1]})
+	})
+	if err != nil || !done {
+		return persistence.Rotated{}, err
+	}
+	return out, nil
+}

@@ -1,0 +1,165 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// eventClass stands for the spans of events where others have a class.
+const eventClass int16 = -1
+
+// span is an interval of time with a table of its own: of runs of a class that
+// ended in it, or of events.
+type span struct {
+	number   int32
+	class    int16
+	since    time.Time
+	until    time.Time
+	keptFrom time.Time
+	keyed    bool
+	closed   bool
+	cursor   [16]byte
+}
+
+// table returns the name of a span's table and that of what it is a part of.
+func (s *span) table() (name, whole string) {
+	whole = "task_events"
+	if s.class != eventClass {
+		whole = fmt.Sprintf("run_history_%d", s.class)
+	}
+	return fmt.Sprintf("%s_%d", whole, s.number), whole
+}
+
+// spans are those of some classes, by time.
+type spans struct {
+	now  time.Time
+	list []span
+}
+
+// spans reads the spans of classes, if the epoch is that of the leader.
+func (s *Store) spans(ctx context.Context, on querier, epoch int64, classes ...int16) (spans, error) {
+	text, args := s.statements.bind("list_spans", named{"classes": classes, "epoch": epoch})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return spans{}, err
+	}
+	var all spans
+	leads := false
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		var one span
+		var number *int32
+		var since, until, keptFrom *time.Time
+		var keyed, closed *bool
+		var cursor *[16]byte
+		err := row.Scan(&all.now, &leads, &number, &one.class, &since, &until, &keptFrom, &keyed, &closed, &cursor)
+		if err == nil && number != nil {
+			one.number, one.since, one.until, one.keptFrom = *number, *since, *until, *keptFrom
+			one.keyed, one.closed, one.cursor = *keyed, *closed, orZero(cursor)
+			all.list = append(all.list, one)
+		}
+		return struct{}{}, err
+	})
+	if err == nil && !leads {
+		err = persistence.ErrDeposed
+	}
+	return all, err
+}
+
+// runClasses are the classes of runs.
+func runClasses() []int16 {
+	classes := make([]int16, workflow.RetentionClasses)
+	for i := range classes {
+		classes[i] = int16(i)
+	}
+	return classes
+}
+
+// holds reports whether an instant is in a span of a class.
+func (s *spans) holds(class int16, at time.Time) bool {
+	for i := range s.list {
+		if one := &s.list[i]; one.class == class && !at.Before(one.since) && at.Before(one.until) {
+			return true
+		}
+	}
+	return false
+}
+
+// around returns a span for an instant that none holds, cut where its
+// neighbours begin: retentions may have changed since those were made.
+func (s *spans) around(class int16, at time.Time, retention persistence.Retention) span {
+	made := span{class: class}
+	made.since, made.until = retention.SpanOf(workflow.RetentionClass(class), at)
+	for i := range s.list {
+		one := &s.list[i]
+		switch {
+		case one.class != class:
+		case !one.until.After(at) && one.until.After(made.since):
+			made.since = one.until
+		case one.since.After(at) && one.since.Before(made.until):
+			made.until = one.since
+		}
+	}
+	return made
+}
+
+// over returns the spans of runs that have been kept for long enough.
+func (s *spans) over(retention persistence.Retention) []span {
+	var over []span
+	for _, one := range s.list {
+		if keep := retention[one.class]; keep != 0 && !one.keptFrom.Add(keep).After(s.now) {
+			over = append(over, one)
+		}
+	}
+	return over
+}
+
+// makeSpan makes a span and its table. The table becomes a part of the whole
+// when it is complete, which keeps nobody from writing.
+func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
+	text, args := s.statements.bind("insert_span", named{"class": one.class, "since": one.since, "until": one.until})
+	if err := tx.QueryRow(ctx, text, args...).Scan(&one.number); err != nil {
+		return err
+	}
+	const runs = `create table {table} (like {schema}.run_history including constraints);
+		create unique index on {table} (id, slice);
+		create index on {table} (tenant, uuid_send(id)) where slice = 0;`
+	const events = `create table {table} (like {schema}.task_events including constraints);
+		create index on {table} using brin (run_id uuid_minmax_multi_ops) with (pages_per_range = 32, autosummarize = on);`
+	sql := runs
+	if one.class == eventClass {
+		sql = events
+	}
+	return s.define(ctx, tx, sql+`alter table {whole} attach partition {table} for values from ('{since}') to ('{until}')`, one)
+}
+
+// dropSpan removes a span and all that is in it.
+func (s *Store) dropSpan(ctx context.Context, tx pgx.Tx, one *span) error {
+	if err := s.define(ctx, tx, `drop table {table}`, one); err != nil {
+		return err
+	}
+	return s.exec(ctx, tx, "delete_span", named{"span": one.number})
+}
+
+// define runs statements about the table of a span, which take no arguments.
+func (s *Store) define(ctx context.Context, tx pgx.Tx, sql string, one *span) error {
+	name, whole := one.table()
+	const instant = "2006-01-02 15:04:05.999999Z07:00"
+	filled := strings.NewReplacer(
+		"{schema}", pgx.Identifier{s.schema}.Sanitize(), "{table}", pgx.Identifier{s.schema, name}.Sanitize(),
+		"{whole}", pgx.Identifier{s.schema, whole}.Sanitize(),
+		"{since}", one.since.UTC().Format(instant), "{until}", one.until.UTC().Format(instant),
+	).Replace(sql)
+	for part := range strings.SplitSeq(filled, ";") {
+		if _, err := tx.Exec(ctx, part, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+-- archive_runs: moves ended runs with everything of theirs into run_history,
+-- one row for each; a run with many tasks or much output gets several, so that
+-- no row has more than 10,000 tasks or outputs of 16 MiB and one more. The
+-- events of a plain run follow from its tasks and are left to the end of their
+-- span. los and his are intervals of ids that hold the runs: the events of the
+-- others are read interval by interval. Returns how many runs were moved; what
+-- somebody holds is left for the next time.
+-- Caller: ArchiveRuns, behind the fence; the spans exist, and hash joins are
+-- allowed. Locks workflow_runs by id, skip locked, then tasks: it may wait for a
+-- claim that discards one, which waits for nothing.
+-- Index: the primary keys, probed per run; task_events_*_by_run, per interval.
+with r as materialized (
+	select k.*, d.class
+	from (select distinct id from unnest(@runs::uuid[]) as z (id) order by id) z,
+		lateral (
+			select w.ctid as tid, w.* from {schema}.workflow_runs w where w.id = z.id and w.state >= 10 offset 0 for update skip locked
+		) k,
+		lateral (select w.class from {schema}.workflow_definitions w where w.definition = k.definition offset 0) d
+),
+judged as materialized (
+	select r.id, r.state = 10 and r.events = 3 and not r.slow and not exists (
+		select from {schema}.tasks k
+		where k.run_id = r.id and not (k.state = 10 and k.epoch = 3 and k.attempt = 0 and k.lost = 0)
+	) as plain
+	from r
+),
+told as materialized (select j.id from judged j where not j.plain),
+events as materialized (
+	select e.run_id, array_agg(e.step) as steps, array_agg(e.kind) as kinds, array_agg(e.n) as ns, array_agg(e.at) as ats,
+		case when count(e.pod) > 0 then array_agg(e.pod) end as pods, case when count(e.delay) > 0 then array_agg(e.delay) end as delays,
+		case when count(e.attempt) > 0 then array_agg(e.attempt) end as tries,
+		case when count(e.wake_at) > 0 then array_agg(e.wake_at) end as wakes,
+		case when count(e."by") > 0 then array_agg(e."by") end as bys, case when count(e.class) > 0 then array_agg(e.class) end as classes,
+		case when count(e.text) > 0 then array_agg(e.text) end as texts
+	from (
+		select e.*
+		from unnest(@los::uuid[], @his::uuid[]) as g (lo, hi),
+			lateral (
+				select * from {schema}.task_events k
+				where k.run_id >= g.lo and k.run_id <= g.hi and exists (select from told) offset 0
+			) e
+		where (e.run_id in (select id from told)) is true
+		union all
+		select e.*
+		from told, lateral (select * from {schema}.task_events_kept k where k.run_id = told.id offset 0) e
+		order by run_id, step, n
+	) e
+	group by 1
+),
+moved as (
+	insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events, queue, state,
+		slow, canceling, failing, unhandled, cut, handler_made, failed_step, created_at, started_at, tenant, key, origin, origin_run,
+		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
+		finished, classes, errors, outputs, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
+		event_wakes, event_bys, event_classes, event_texts)
+	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
+		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
+		r.started_at, r.tenant, r.key, r.origin, r.origin_run, r.trace_context, r.cancel_reason,
+		case when coalesce(s.slice, 0) = 0 then r.labels end, case when coalesce(s.slice, 0) = 0 then r.input end,
+		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
+		s.errors, s.outputs, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts
+	from r
+		join judged j on j.id = r.id
+		left join lateral (
+			select k.slice, min(k.step) as first, array_agg(k.state) as states,
+				case when bool_or(k.flags <> 0) then array_agg(k.flags) end as flags,
+				case when bool_or(k.pending <> 0) then array_agg(k.pending) end as pendings, array_agg(k.epoch) as epochs,
+				case when bool_or(k.attempt <> 0) then array_agg(k.attempt) end as attempts,
+				case when bool_or(k.lost <> 0) then array_agg(k.lost) end as losts, array_agg(k.pod) as pods,
+				case when count(k.wake_at) > 0 then array_agg(k.wake_at) end as wakes,
+				case when count(k.queued_at) > 0 then array_agg(k.queued_at) end as queued,
+				case when count(k.started_at) > 0 then array_agg(k.started_at) end as started, array_agg(k.finished_at) as finished,
+				case when count(k.class) > 0 then array_agg(k.class) end as classes,
+				case when count(k.error) > 0 then array_agg(k.error) end as errors,
+				case when count(k.output) > 0 then array_agg(k.output) end as outputs
+			from (
+				select k.*, (sum(coalesce(octet_length(k.output), 0)) over w - coalesce(octet_length(k.output), 0)) / 16777216
+					+ (row_number() over w - 1) / 10000 as slice
+				from {schema}.tasks k
+				where k.run_id = r.id
+				window w as (order by k.step rows unbounded preceding)
+				order by slice, k.step
+			) k
+			group by 1
+		) s on true
+		left join events e on e.run_id = r.id and coalesce(s.slice, 0) = 0
+),
+tasks as (
+	delete from {schema}.tasks t
+	using (select k.* from r, lateral (select t.ctid as tid, t.run_id, t.step from {schema}.tasks t where t.run_id = r.id offset 0) k) k
+	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
+),
+progress as (
+	delete from {schema}.task_progress p
+	using (select k.* from r, lateral (select p.ctid as tid, p.run_id from {schema}.task_progress p where p.run_id = r.id offset 0) k) k
+	where p.ctid = k.tid and p.run_id is not distinct from k.run_id
+),
+timers as (
+	delete from {schema}.durable_timers t
+	using (select k.* from r, lateral (select t.ctid as tid, t.run_id from {schema}.durable_timers t where t.run_id = r.id offset 0) k) k
+	where t.ctid = k.tid and t.run_id is not distinct from k.run_id
+),
+kept as (
+	delete from {schema}.task_events_kept e
+	using (select k.* from r, lateral (select e.ctid as tid, e.run_id from {schema}.task_events_kept e where e.run_id = r.id offset 0) k) k
+	where e.ctid = k.tid and e.run_id is not distinct from k.run_id
+),
+strays as (
+	delete from {schema}.task_events_default e
+	using (
+		select k.* from r, lateral (select e.ctid as tid, e.run_id from {schema}.task_events_default e where e.run_id = r.id offset 0) k
+	) k
+	where e.ctid = k.tid and e.run_id is not distinct from k.run_id
+),
+keyed as (
+	update {schema}.spans s
+	set keyed = true
+	from (select distinct s.span
+		from r, {schema}.spans s
+		where r.key is not null and s.class = r.class and r.finished_at >= s.since and r.finished_at < s.until and not s.keyed) k
+	where s.span = k.span
+),
+marked as (
+	update {schema}.archived_up_to a set id = r.id from (select id from r order by id desc limit 1) r where a.id < r.id
+),
+gone as (
+	delete from {schema}.workflow_runs w using r where w.ctid = r.tid and w.id is not distinct from r.id returning 1
+)
+select count(*)::int from gone

@@ -1,0 +1,3 @@
+-- delete_span: forgets a span whose table is dropped. Caller: the leader, behind
+-- the fence. Index: spans_pkey.
+delete from {schema}.spans s where s.span = @span

@@ -1,0 +1,3 @@
+-- mark_span: how far the removal of a span has come. Caller: the leader, behind
+-- the fence. Index: spans_pkey.
+update {schema}.spans s set closed = true, cursor = coalesce(@cursor, s.cursor) where s.span = @span
