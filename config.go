@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // Config tunes an engine. The zero value is a good start: every field that is
@@ -48,6 +49,9 @@ type Config struct {
 	PayloadLimit  int // bytes of one input or output
 	IntakePending int // triggers waiting to be stored; beyond it messages are refused, calls wait
 
+	// For how long.
+	Retention Retention // of runs that have ended
+
 	// Who.
 	DefaultTenant string // of triggers that name none
 
@@ -56,6 +60,21 @@ type Config struct {
 	Logger  *slog.Logger       // nil: logs nothing
 	Metrics Metrics            // nil: none
 	System  *actor.ActorSystem // to live in; nil: one of its own
+}
+
+// Retention is how long runs are kept once they have ended, by the class that
+// [Retain] gives their workflow; zero keeps them for ever. Runs are removed by
+// the day in which they ended, or by a seventh of the retention if that is
+// shorter, so some are kept longer than said by that much, none shorter.
+type Retention struct {
+	Standard time.Duration // workflows that name no class
+	Short    time.Duration // RetainShort
+	Long     time.Duration // RetainLong
+}
+
+// classes returns how long each class is kept.
+func (r Retention) classes() persistence.Retention {
+	return persistence.Retention{RetainStandard: r.Standard, RetainShort: r.Short, RetainLong: r.Long}
 }
 
 // Metrics receives what the engine measures. actors.MetricTable describes every

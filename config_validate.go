@@ -65,6 +65,13 @@ func (c Config) Validate() error {
 	refuse(!plainText(d.DefaultTenant), "DefaultTenant", fmt.Sprintf("is %q", d.DefaultTenant),
 		"use 1 to 255 bytes of printable characters")
 	problems = append(problems, d.validateTimes()...)
+	for _, f := range []struct {
+		name string
+		keep time.Duration
+	}{{"Standard", d.Retention.Standard}, {"Short", d.Retention.Short}, {"Long", d.Retention.Long}} {
+		refuse(f.keep != 0 && (f.keep < time.Minute || f.keep > durationMax), "Retention."+f.name, fmt.Sprintf("is %v", f.keep),
+			"use 0 to keep runs for ever, or a minute to 100 years")
+	}
 	return errors.Join(problems...)
 }
 

@@ -36,6 +36,7 @@ func Settings() []Setting {
 		{"MaxLost", "TROUPE_MAX_LOST", "3", "retries", "attempts lost with their pod after which a task fails as a poison pill"},
 		{"PayloadLimit", "TROUPE_PAYLOAD_LIMIT", "1048576", "", "bytes of one input or output"},
 		{"IntakePending", "TROUPE_INTAKE_PENDING", "10000", "", "triggers waiting to be stored; messages beyond it are refused as overloaded, calls wait"},
+		{"Retention", "", "for ever", "", "how long runs are kept once they have ended: Standard, Short and Long by the class that Retain gives a workflow; zero: for ever, as all of RetainForever. A day of runs is dropped at once (a seventh of a shorter retention)"},
 		{"DefaultTenant", "TROUPE_DEFAULT_TENANT", "default", "", "tenant of triggers that name none"},
 		{"Codec", "", "JSON", "kotlinx JSON", "how inputs, outputs and progress are encoded"},
 		{"Logger", "", "none", "", "where the engine logs; nothing is logged anywhere else"},

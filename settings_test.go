@@ -47,6 +47,8 @@ func TestSettingsDefaults(t *testing.T) {
 			continue // told in words
 		case "AttemptTimeout":
 			want = "0s"
+		case "Retention":
+			want = fmt.Sprint(Retention{})
 		}
 		require.Equal(t, want, got, s.Field)
 	}

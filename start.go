@@ -75,7 +75,7 @@ func (e *Engine) podConfig(queues []string) actors.Config {
 		Pulse: c.Pulse, LeaseTTL: c.Lease, StopGrace: c.StopGrace, CancelGrace: c.CancelGrace,
 		Sweep: c.Sweep, SweepDegraded: c.SweepDegraded,
 		LeaderPing: c.LeaderPing, LeaderSilence: c.LeaderSilence, LeaderTry: c.LeaderTry,
-		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, MaxLost: c.MaxLost,
+		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, MaxLost: c.MaxLost, Retention: c.Retention.classes(),
 		PayloadLimit: c.PayloadLimit, IntakePending: c.IntakePending, DefaultTenant: c.DefaultTenant, PodName: c.PodName,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // Config holds the tunables of one pod. Fields that are zero take the default
@@ -41,6 +43,9 @@ type Config struct {
 	PayloadLimit  int // bytes of one input or output
 	IntakePending int // triggers that wait to be stored
 	AwaitMax      int // AwaitRun messages that wait for an end
+
+	// Retention is how long ended runs are kept, by class; zero: for ever.
+	Retention persistence.Retention
 
 	DefaultTenant string
 	PodName       string // for people
@@ -171,6 +176,23 @@ const (
 	expireBatch = 500
 	// parkBatch bounds the queue rows moved in one transaction.
 	parkBatch = 1000
+	// archiveAge is how long a run that ended stays where it was: most is read
+	// of it, and most late reports about it come, soon.
+	archiveAge = time.Minute
+	// archiveEvery is the pause after a walk through the runs that moved some,
+	// archiveIdle after one that moved none.
+	archiveEvery, archiveIdle = 5 * time.Second, time.Minute
+	// historyPause is between two calls about history that found less than they
+	// may move: such a walk takes a small part of a core, however long it is.
+	historyPause = 50 * time.Millisecond
+	// eventSpan is how long the spans of events are: as many are dropped at
+	// once, and those of runs that outlive it are moved, once.
+	eventSpan = 15 * time.Minute
+	// rotateEvery is how often events are looked after: often enough that the
+	// next span is there before it begins.
+	rotateEvery = 2 * time.Minute
+	// dropEvery is how often history is looked through for what is too old.
+	dropEvery = 5 * time.Minute
 	// parkEvery is how often rows without a living handler are looked for.
 	parkEvery = time.Minute
 	// resendAfter is how long a run actor waits for the answer to its outcome

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// housekeeper looks after what no pod looks after: the tasks of dead pods, and
-// tasks that no living pod can execute.
+// housekeeper looks after what no pod looks after: the tasks of dead pods,
+// tasks that no living pod can execute, and runs that have ended.
 //
 // Owns: when it looks next; the one call under way.
 // Parent: leader.
@@ -25,6 +25,7 @@ type housekeeper struct {
 	limit    int   // of that call
 	expireAt time.Time
 	parkAt   time.Time
+	history  history
 	due      int64
 	live     int // living pods at the last look
 	failures int
@@ -40,7 +41,9 @@ func newHousekeeper(rt *runtime, epoch int64) func() receiver {
 func (a *housekeeper) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
-		a.expireAt, a.parkAt = a.rt.now(), a.rt.now()
+		now := a.rt.now()
+		a.expireAt, a.parkAt = now, now
+		a.history = newHistory(now)
 		a.next()
 	case *houseDue:
 		if msg.number == a.due {
@@ -50,6 +53,12 @@ func (a *housekeeper) Receive(ctx actorContext) {
 		a.onExpired(msg)
 	case *answered[persistence.Parked]:
 		a.onParked(msg)
+	case *answered[persistence.Rotated]:
+		a.onRotated(msg)
+	case *answered[persistence.Archived]:
+		a.onArchived(msg)
+	case *answered[persistence.Dropped]:
+		a.onDropped(msg)
 	case *restarting, *stopping, *stopped:
 	default:
 		a.rt.unknown("housekeeper", msg)
@@ -84,8 +93,9 @@ func (a *housekeeper) next() {
 		a.number = ask(a.rt, a.rt.team.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
 			return a.rt.ports.Store.ParkTasks(ctx, epoch, limit)
 		})
+	case a.nextHistory(now):
 	default:
-		a.sleep(min(a.expireAt.Sub(now), a.parkAt.Sub(now)))
+		a.sleep(min(a.expireAt.Sub(now), a.parkAt.Sub(now), a.history.next().Sub(now)))
 	}
 }
 

@@ -57,6 +57,9 @@ const (
 	MetricTimerLateness
 	MetricRenewals
 	MetricPods
+	MetricArchived
+	MetricEventsKept
+	MetricSpansDropped
 	MetricRestarts
 	MetricLeading
 	MetricMode
@@ -113,6 +116,9 @@ func MetricTable() []MetricDescription {
 		{MetricTimerLateness, "troupe_timer_lateness_seconds", Distribution, "s", nil, "from due to fired"},
 		{MetricRenewals, "troupe_lease_renewals_total", Counter, "1", []string{"result"}, "renewals of the pod's lease: renewed, failed or dead"},
 		{MetricPods, "troupe_pods", Gauge, "1", nil, "living pods"},
+		{MetricArchived, "troupe_runs_archived_total", Counter, "1", nil, "ended runs moved into history by this pod"},
+		{MetricEventsKept, "troupe_events_kept_total", Counter, "1", nil, "events of living runs put aside before their span of time was dropped"},
+		{MetricSpansDropped, "troupe_history_spans_dropped_total", Counter, "1", nil, "spans of history dropped because their retention is over"},
 		{MetricRestarts, "troupe_actor_restarts_total", Counter, "1", []string{"actor", "directive"}, "failures of actors, by what was done"},
 		{MetricLeading, "troupe_leading", Gauge, "1", nil, "1 while this pod leads"},
 		{MetricMode, "troupe_feed_mode", Gauge, "1", nil, "how wakes arrive: 1 stream, 2 relay, 3 none (notifications and sweeps), 4 spared (the same, because nobody needs a stream)"},

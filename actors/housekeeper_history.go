@@ -1,0 +1,138 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// history is when the housekeeper does what about runs that have ended.
+type history struct {
+	rotateAt  time.Time
+	archiveAt time.Time
+	dropAt    time.Time
+	after     workflow.RunID // how far the walk through the runs has come
+	moved     int            // by this walk
+}
+
+// newHistory begins at once with what new events need, and with the rest when
+// the pods had time to come up.
+func newHistory(now time.Time) history {
+	return history{rotateAt: now, archiveAt: now.Add(archiveIdle), dropAt: now.Add(dropEvery)}
+}
+
+func (h *history) next() time.Time {
+	next := h.rotateAt
+	for _, at := range []time.Time{h.archiveAt, h.dropAt} {
+		if at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// nextHistory does what is due, and reports whether anything was.
+func (a *housekeeper) nextHistory(now time.Time) bool {
+	epoch, retention := a.epoch, a.rt.config.Retention
+	store, self := a.rt.ports.Store, a.rt.team.housekeeper
+	switch {
+	case !a.history.rotateAt.After(now):
+		a.number = ask(a.rt, self, "rotate_events", storeTimeout, func(ctx context.Context) (persistence.Rotated, error) {
+			return store.RotateEvents(ctx, epoch, eventSpan)
+		})
+	case !a.history.archiveAt.After(now):
+		archive := persistence.Archive{
+			After: a.history.after, Age: archiveAge, Limit: a.rt.batch("archive one", persistence.ArchiveMax), Retention: retention,
+		}
+		a.number = ask(a.rt, self, "archive_runs", storeTimeout, func(ctx context.Context) (persistence.Archived, error) {
+			return store.ArchiveRuns(ctx, epoch, archive)
+		})
+	case !a.history.dropAt.After(now):
+		a.number = ask(a.rt, self, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
+			return store.DropHistory(ctx, epoch, retention)
+		})
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *housekeeper) onRotated(m *answered[persistence.Rotated]) {
+	if m.number != a.number {
+		return
+	}
+	a.history.rotateAt = a.rt.now().Add(rotateEvery)
+	if a.failedLater("rotate_events", m.err) {
+		return
+	}
+	a.rt.meter.add(MetricEventsKept, float64(m.value.Kept))
+	if m.value.More {
+		a.history.rotateAt = a.rt.now().Add(historyPause)
+	}
+	a.next()
+}
+
+// onArchived goes on with the walk. A walk that moved nothing is the last for a
+// while; while much ends, calls follow each other at once.
+func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
+	if m.number != a.number {
+		return
+	}
+	now := a.rt.now()
+	a.history.archiveAt = now.Add(archiveIdle)
+	if a.failedLater("archive_runs", m.err) {
+		return
+	}
+	count, h := m.value.Count, &a.history
+	a.rt.meter.add(MetricArchived, float64(count))
+	h.after, h.moved = m.value.Next, h.moved+count
+	switch {
+	case h.after.IsZero() && h.moved > 0:
+		h.archiveAt, h.moved = now.Add(archiveEvery), 0
+	case h.after.IsZero():
+	case count < persistence.ArchiveMax:
+		h.archiveAt = now.Add(historyPause)
+	default:
+		h.archiveAt = now
+	}
+	a.next()
+}
+
+func (a *housekeeper) onDropped(m *answered[persistence.Dropped]) {
+	if m.number != a.number {
+		return
+	}
+	a.history.dropAt = a.rt.now().Add(dropEvery)
+	if a.failedLater("drop_history", m.err) {
+		return
+	}
+	a.rt.meter.add(MetricSpansDropped, float64(m.value.Spans))
+	if m.value.Spans > 0 {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "history dropped", slog.Int("spans", m.value.Spans))
+	}
+	if m.value.More {
+		a.history.dropAt = a.rt.now().Add(historyPause)
+	}
+	a.next()
+}
+
+// failedLater ends a call that can as well be made later, and reports whether
+// it failed: nothing else waits for it.
+func (a *housekeeper) failedLater(name string, err error) bool {
+	a.number = 0
+	switch {
+	case errors.Is(err, persistence.ErrDeposed):
+		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
+		return true
+	case err != nil:
+		a.rt.storeFailed(name, err)
+		a.next()
+		return true
+	}
+	return false
+}
