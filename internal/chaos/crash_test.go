@@ -47,7 +47,7 @@ func TestPoisonPill(t *testing.T) {
 	crashes := 0
 	y.until("the poisoned run is given up", patience, func() bool {
 		crashes += y.revive("pod-1", "pod-2", "pod-3")
-		return y.number(`select count(*)::int from troupe.workflow_runs where id = $1 and state = 11`, poison) == 1
+		return y.number(`select count(*)::int from troupe.every_run where id = $1 and state = 11`, poison) == 1
 	})
 	require.Equal(t, 3, crashes)
 	v := y.settle()

@@ -49,7 +49,7 @@ func (y *yard) settle() verdict {
 	return y.judge()
 }
 
-const openSQL = `select count(*)::int from troupe.workflow_runs where state < 10`
+const openSQL = `select count(*)::int from troupe.every_run where state < 10`
 
 // judge waits until every run has ended, and checks.
 func (y *yard) judge() verdict {
@@ -68,8 +68,8 @@ const storiesSQL = `select e.run_id::text, case when e.step = d.steps then 'hand
 	count(*) filter (where e.kind = 2)::int, count(*) filter (where e.kind = 3)::int, count(*) filter (where e.kind = 4)::int,
 	count(*) filter (where e.kind = 7)::int, count(*) filter (where e.kind = 8)::int,
 	count(*) filter (where e.kind = 5)::int, count(*) filter (where e.kind = 6)::int
-from troupe.task_events e
-join troupe.workflow_runs r on r.id = e.run_id
+from troupe.every_event e
+join troupe.every_run r on r.id = e.run_id
 join troupe.workflow_definitions d on d.definition = r.definition
 join troupe.definition_steps s on s.definition = r.definition and s.step = e.step
 where e.step >= 0
@@ -132,7 +132,7 @@ func (y *yard) judgeTasks(entries []entry, stories map[taskKey]story) verdict {
 // completed, and that nobody was told anything wrong (I1).
 func (y *yard) judgeRuns(entries []entry, v *verdict) {
 	y.t.Helper()
-	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.workflow_runs`)
+	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.every_run`)
 	require.NoError(y.t, err)
 	states := map[string]int{}
 	var id string
@@ -164,7 +164,7 @@ func (y *yard) history(run string) string {
 	y.t.Helper()
 	var text string
 	const query = `select coalesce(string_agg(concat_ws(' ', at::time(3), 'step', step, 'n', n, 'kind', kind, 'pod', pod, class, left(text, 300)), E'\n' order by at, step, n), '')
-		from troupe.task_events where run_id::text = $1`
+		from troupe.every_event where run_id::text = $1`
 	require.NoError(y.t, y.pool.QueryRow(y.t.Context(), query, run).Scan(&text))
 	return run + "\n" + text
 }
@@ -174,13 +174,13 @@ func (y *yard) history(run string) string {
 func (y *yard) judgeTransactions() {
 	y.t.Helper()
 	const orphans = `select count(*)::int from public.orders o
-		full join (select r.id::text as run from troupe.workflow_runs r
+		full join (select r.id::text as run from troupe.every_run r
 			join troupe.workflow_definitions d using (definition) where d.name = 'tx') r on r.run = o.run
 		where o.run is null or r.run is null`
 	require.Zero(y.t, y.number(orphans), "rows of callers without their run, or the reverse")
 	const effects = `select count(*)::int from public.effects e
-		full join (select t.run_id::text as run from troupe.tasks t
-			join troupe.workflow_runs r on r.id = t.run_id
+		full join (select t.run_id::text as run from troupe.every_task t
+			join troupe.every_run r on r.id = t.run_id
 			join troupe.workflow_definitions d using (definition) where d.name = 'intx' and t.step = 0 and t.state = 10) t on t.run = e.run
 		where e.run is null or t.run is null`
 	require.Zero(y.t, y.number(effects), "effects of steps with InTx without their completion, or the reverse")
@@ -207,7 +207,7 @@ func (y *yard) warm() {
 	y.t.Helper()
 	y.until("a pod leads", patience, func() bool { return y.leader() != "" })
 	y.until("runs of the load have ended", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.workflow_runs where state = 10`) >= 50
+		return y.number(`select count(*)::int from troupe.every_run where state = 10`) >= 50
 	})
 }
 

@@ -52,9 +52,9 @@ func TestTakeover(t *testing.T) {
 	at := y.databaseNow()
 	follower.kill()
 	y.until("every task of the dead pod is taken from it", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.task_events where kind = 7`) == held
+		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == held
 	})
-	taken := y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.task_events where kind = 7`, at)
+	taken := y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 7`, at)
 	for _, p := range pods {
 		y.letGo(p.name)
 	}
@@ -80,7 +80,7 @@ func TestZombiePod(t *testing.T) {
 	require.Positive(t, held)
 	zombie.signal(syscall.SIGSTOP)
 	y.until("every task of the frozen pod is taken from it", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.task_events where kind = 7`) == held
+		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == held
 	})
 	for _, p := range pods {
 		if p != zombie {
@@ -93,7 +93,7 @@ func TestZombiePod(t *testing.T) {
 	cut := y.until("the step functions of the zombie learn that it is over", patience, func() bool {
 		return count(readLedger(t, zombie.ledger), "cut") == held
 	})
-	late := y.number(`select count(*)::int from troupe.task_events e join troupe.pods p on p.id = e.pod
+	late := y.number(`select count(*)::int from troupe.every_event e join troupe.pods p on p.id = e.pod
 		where p.name = $1 and e.kind = 3`, zombie.name)
 	require.Zero(t, late)
 	y.letGo(zombie.name)

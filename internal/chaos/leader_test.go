@@ -9,8 +9,8 @@ import (
 )
 
 const latestNapSQL = `select coalesce((max(extract(epoch from woken.at - asleep.wake_at)) * 1000)::int, 0)
-from troupe.task_events asleep
-join troupe.task_events woken on woken.run_id = asleep.run_id and woken.step = asleep.step and woken.kind = 12
+from troupe.every_event asleep
+join troupe.every_event woken on woken.run_id = asleep.run_id and woken.step = asleep.step and woken.kind = 12
 where asleep.kind = 11`
 
 // F09: another pod leads soon after the leader was killed, and timers are late

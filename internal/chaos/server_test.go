@@ -149,7 +149,7 @@ func (y *yard) postmaster() int {
 	return pid
 }
 
-const endedSQL = `select count(*)::int from troupe.workflow_runs where state = 10`
+const endedSQL = `select count(*)::int from troupe.every_run where state = 10`
 
 // resumed waits until runs end again, and returns how long that took.
 func (y *yard) resumed() time.Duration {

@@ -51,12 +51,12 @@ func TestSIGTERMOverrun(t *testing.T) {
 	require.Zero(t, v.losses)
 	require.Equal(t, 8, count(readLedger(t, peers[0].ledger), "done"))
 	const gap = `select (max(extract(epoch from started.at - back.at)) * 1000)::int
-		from troupe.task_events back join troupe.task_events started
+		from troupe.every_event back join troupe.every_event started
 			on started.run_id = back.run_id and started.step = back.step and started.n = back.n + 1 and started.kind = 2
 		where back.kind = 8`
 	again := y.number(gap)
 	require.LessOrEqual(t, again, 1000)
-	require.Zero(t, y.number(`select count(*)::int from troupe.task_events where kind = 2 and attempt <> 1`), "nothing is charged")
+	require.Zero(t, y.number(`select count(*)::int from troupe.every_event where kind = 2 and attempt <> 1`), "nothing is charged")
 	measured(t, "F13", "SIGTERM, steps longer than the grace",
 		"exit 0 after %d ms (grace %v), claimed by a peer %d ms after they were handed back, charged 0", took.Milliseconds(), tune.Grace, again)
 }

@@ -60,7 +60,7 @@ func timers(ctx context.Context, b *Bench) ([]Figure, error) {
 	return latencies(len(late), func(i int64) int64 { return late[i] * int64(time.Microsecond) }), nil
 }
 
-const executedSQL = `select count(*) from troupe.tasks where state = 10`
+const executedSQL = `select count(*) from troupe.every_task where state = 10`
 
 // orders measures the slow path: runs with branches, half of whose steps are
 // skipped. The same process measures diamonds before it, for the ratio.

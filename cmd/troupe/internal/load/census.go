@@ -18,8 +18,8 @@ type census struct {
 const censusSQL = `select count(*) filter (where state < 10), count(*) filter (where state = 10),
 		count(*) filter (where state = 11), count(*) filter (where state = 13),
 		count(*) filter (where state = 11 and not exists (
-			select from troupe.tasks t where t.run_id = r.id and t.step = r.failed_step and t.class = $1))
-	from troupe.workflow_runs r`
+			select from troupe.every_task t where t.run_id = r.id and t.step = r.failed_step and t.class = $1))
+	from troupe.every_run r`
 
 // takeCensus reads all runs: it is for when nothing else happens.
 func takeCensus(ctx context.Context, pool *pgxpool.Pool) (census, error) {

@@ -8,8 +8,8 @@ select e.run_id::text,
        count(*) filter (where e.kind = 3) as completed,
        count(*) filter (where e.kind = 11) as slept,
        count(*) filter (where e.kind = 12) as woken
-from troupe.task_events e
-join troupe.workflow_runs r on r.id = e.run_id
+from troupe.every_event e
+join troupe.every_run r on r.id = e.run_id
 join troupe.workflow_definitions d on d.definition = r.definition
 join troupe.definition_steps s on s.definition = r.definition and s.step = e.step
 where d.name = 'census' and e.step >= 0
