@@ -67,11 +67,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 	if err := o.Validate(roster.All()); err != nil {
 		return err
 	}
-	result, err := contest.Run(ctx, o, roster.All(), news)
-	if err != nil {
-		return err
+	result, failed := contest.Run(ctx, o, roster.All(), news)
+	if len(result.Lines) == 0 {
+		return failed
 	}
-	return show(out, result, *jsonOnly)
+	return errors.Join(failed, show(out, result, *jsonOnly))
 }
 
 func show(out io.Writer, result contest.Result, jsonOnly bool) error {
@@ -79,8 +79,8 @@ func show(out io.Writer, result contest.Result, jsonOnly bool) error {
 		if err := report.WriteTable(out, result.Lines); err != nil {
 			return err
 		}
-		for _, failure := range result.Failures {
-			if _, err := fmt.Fprintln(out, "not measured:", failure); err != nil {
+		for _, text := range result.Missing {
+			if _, err := fmt.Fprintln(out, "not measured:", text); err != nil {
 				return err
 			}
 		}

@@ -25,18 +25,21 @@ type contest struct {
 	usual   *server.Server
 	slow    *server.Server // started when first needed
 
-	mu       sync.Mutex
-	results  report.Collection
-	failures []string
+	mu      sync.Mutex
+	results report.Collection
+	missing []string
+	failed  error
 }
 
 // Result is what a comparison gave.
 type Result struct {
-	Lines    []report.Line
-	Failures []string // measurements that could not be made, and why
+	Lines   []report.Line
+	Missing []string // measurements that there are no lines of, and why
 }
 
-// Run compares. News tells how far it has come.
+// Run compares. News tells how far it has come. A measurement that fails is an
+// error beside the result of the others; one that cannot be made on this machine
+// is only missing.
 func Run(ctx context.Context, o Options, field []peer.Entry, news io.Writer) (result Result, err error) {
 	c := &contest{options: o, news: news}
 	if c.usual, err = server.Start(ctx); err != nil {
@@ -58,14 +61,14 @@ func Run(ctx context.Context, o Options, field []peer.Entry, news io.Writer) (re
 			return result, err
 		}
 	}
-	return Result{Lines: c.results.Lines(), Failures: c.failures}, nil
+	return Result{Lines: c.results.Lines(), Missing: c.missing}, c.failed
 }
 
 // round lets the cells of a case take turns: A B C, A B C.
 func (c *contest) round(ctx context.Context, r round) error {
 	on, err := c.server(ctx, r.of)
 	if errors.Is(err, server.ErrNoCompiler) {
-		c.failed(r.of.Name, err)
+		c.miss(r.of.Name, err)
 		return nil
 	}
 	if err != nil {
@@ -115,7 +118,10 @@ func (c *contest) measure(ctx context.Context, on *server.Server, one cell) {
 	began := time.Now()
 	figures, err := c.take(limited, on, one)
 	if err != nil {
-		c.failed(what, err)
+		c.mu.Lock()
+		c.failed = errors.Join(c.failed, fmt.Errorf("measure %s: %w", what, err))
+		c.mu.Unlock()
+		c.miss(what, err)
 		return
 	}
 	c.say("%s: %.1f s", what, time.Since(began).Seconds())
@@ -165,10 +171,10 @@ func role(e peer.Entry) report.Role {
 	return report.Peer
 }
 
-func (c *contest) failed(what string, err error) {
+func (c *contest) miss(what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failures = append(c.failures, what+": "+err.Error())
+	c.missing = append(c.missing, what+": "+err.Error())
 	_, _ = fmt.Fprintf(c.news, "# %s: %v\n", what, err) // the report tells it again
 }
 
