@@ -12,7 +12,7 @@ type instruction struct {
 	Begin    int64 `json:"begin,omitempty"`    // put the load on it from this instant on, in nanoseconds since 1970
 	Returned int64 `json:"returned,omitempty"` // runs that this pod triggered and others saw end
 	Halt     bool  `json:"halt,omitempty"`     // trigger nothing more
-	Finish   bool  `json:"finish,omitempty"`   // stop the engine, and send the account
+	Finish   bool  `json:"finish,omitempty"`   // send the account, and stop the engine
 }
 
 // news is one line from a pod; one of the fields is set.

@@ -79,17 +79,14 @@ func (p *Pod) Serve(ctx context.Context) (err error) {
 	orphaned, err := p.carry(ctx, engine, l, instructions)
 	if err == nil && !orphaned {
 		l.close()
+		err = p.say(news{Account: &l.account}) // first: what is stuck may keep the engine from stopping
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if orphaned {
 		cancel() // nobody waits for what is still running
 	}
-	err = errors.Join(err, engine.Stop(stop))
-	if err != nil || orphaned {
-		return err
-	}
-	return p.say(news{Account: &l.account})
+	return errors.Join(err, engine.Stop(stop))
 }
 
 // newLoaded wires up what makes the load and what counts it.
