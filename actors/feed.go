@@ -288,7 +288,9 @@ func (a *feed) sweep() {
 	}
 	a.rt.meter.add(MetricWakes, 1, "sweep")
 	a.rt.send(a.rt.team.claimer, &messages.WorkReady{})
-	a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{})
+	if view := a.view(); view.Leading || !view.Told(a.times()) {
+		a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{}) // one pod is enough: the leader
+	}
 	a.rt.send(a.rt.team.leader, &messages.TimerSet{})
 	a.rt.edge.hintAll()
 	a.heir.awaits.checkAll()

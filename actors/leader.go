@@ -226,7 +226,8 @@ func (a *leader) onPinged(ctx actorContext, m *answered[pinged]) {
 	}
 	if a.leading() {
 		a.due = a.rt.numbers.next()
-		a.rt.after(a.rt.config.LeaderPing, a.self, &pingDue{number: a.due})
+		interval := cluster.PingInterval(a.rt.config.LeaderPing, a.mode, int(a.rt.meter.value(MetricPods)))
+		a.rt.after(interval, a.self, &pingDue{number: a.due})
 	}
 }
 

@@ -25,6 +25,15 @@ type Contender struct {
 	Jitter   float64       // in [-1, 1]
 }
 
+// PingInterval is how long a leader waits between two pings. One that is alone
+// only has to keep its session, and says half as much.
+func PingInterval(usual time.Duration, mode Mode, pods int) time.Duration {
+	if mode == ModeSpared && pods == 1 {
+		return 2 * usual
+	}
+	return usual
+}
+
 // CampaignDelay is how long a pod waits before it tries to lead: not at all on
 // start and when the leader has resigned, until the leader has been silent for
 // long enough otherwise. Tries are spread by a quarter, so that pods do not

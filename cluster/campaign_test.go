@@ -44,3 +44,11 @@ func TestStreamRetry(t *testing.T) {
 	require.Equal(t, 10*time.Second, cluster.StreamRetry(broken, 1000))
 	require.Equal(t, 10*time.Second, cluster.StreamRetry(fmt.Errorf("read: %w", cluster.ErrStreamUnavailable), 1))
 }
+
+func TestPingInterval(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 2*time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 1), "nobody else hears it")
+	require.Equal(t, time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 2))
+	require.Equal(t, time.Second, cluster.PingInterval(time.Second, cluster.ModeNone, 1), "another one was heard")
+	require.Equal(t, time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 0), "not counted")
+}

@@ -30,6 +30,12 @@ type View struct {
 	For       time.Duration // how long that has been to spare the stream, or not to
 }
 
+// Told reports whether this pod follows a leader that has said of late how wakes
+// travel.
+func (v View) Told(times FeedTimes) bool {
+	return !v.Leading && v.Heard && v.Silence < times.Silence
+}
+
 // FeedTimes are the durations a feed is decided by.
 type FeedTimes struct {
 	Silence     time.Duration // after which a leader does not relay any more
@@ -64,7 +70,7 @@ type Feed struct {
 // to read before the pods were counted.
 func DecideFeed(times FeedTimes, v View) Feed {
 	few := v.Pods <= StreamPodsMax
-	told := !v.Leading && v.Heard && v.Silence < times.Silence
+	told := v.Told(times)
 	if v.Leading && spares(times, v) || told && v.Said == ModeSpared {
 		return spared(times, v)
 	}

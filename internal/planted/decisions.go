@@ -14,8 +14,8 @@ func decisions() []Plant {
 			Name: "fan-in-read-then-write", Seeds: 1000,
 			What: "two parents that end in one batch both read the old count of open parents",
 			File: "lifecycle/decide.go",
-			Old:  "\t\t\tchild.Pending--\n",
-			New:  "\t\t\tif !(d.changed[child.Step] && planted.On(\"fan-in-read-then-write\")) {\n\t\t\t\tchild.Pending--\n\t\t\t}\n",
+			Old:  "\t\t\tchild.Pending--\n\t\t\tchild.Flags",
+			New:  "\t\t\tif !(d.note(child.Step).changed && planted.On(\"fan-in-read-then-write\")) {\n\t\t\t\tchild.Pending--\n\t\t\t}\n\t\t\tchild.Flags",
 		},
 		{
 			Name: "fan-in-counted-twice", Seeds: 1000,
@@ -91,8 +91,8 @@ func counters() []Plant {
 			Name: "timer-left-behind", Seeds: 1000,
 			What: "the timer of a task that moves on stays",
 			File: "lifecycle/decide.go",
-			Old:  "\t\td.out.DropTimers = append(d.out.DropTimers, t.Step)\n\t}\n\tdelete(d.places",
-			New:  "\t\tif !planted.On(\"timer-left-behind\") {\n\t\t\td.out.DropTimers = append(d.out.DropTimers, t.Step)\n\t\t}\n\t}\n\tdelete(d.places",
+			Old:  "\t\td.out.DropTimers = append(d.out.DropTimers, t.Step)\n\t}\n\tm := d.note(t.Step)",
+			New:  "\t\tif !planted.On(\"timer-left-behind\") {\n\t\t\td.out.DropTimers = append(d.out.DropTimers, t.Step)\n\t\t}\n\t}\n\tm := d.note(t.Step)",
 		},
 		{
 			Name: "inline-without-fairness", Seeds: 1000,

@@ -12,7 +12,7 @@ func tables() []Plant {
 				"\tq.counters[c] = lifecycle.NextBlock(q.counters[c], q.frontier)\n",
 		},
 		{
-			Name: "inline-moves-the-frontier", Seeds: 1000,
+			Name: "inline-moves-the-frontier", Seeds: 3000,
 			What: "a child granted before the rows of its own tenant leaves the frontier behind them",
 			File: "persistence/memory/batch.go",
 			Old:  "\t\tif keep != nil && !keep(e) {\n",

@@ -95,6 +95,9 @@ func (s *Store) closeExpiry(ctx context.Context, tx pgx.Tx, gone []int64, out *p
 // ParkTasks implements persistence.Housekeeping.
 func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
 	var out persistence.Parked
+	if some, err := s.lookParking(ctx, epoch); err != nil || !some {
+		return out, err
+	}
 	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, _ locking) error {
 		var err error
 		out, err = s.park(ctx, tx, limit)

@@ -48,3 +48,14 @@ func (s *Store) lookPods(ctx context.Context, epoch int64) (out persistence.Expi
 	out.NextExpiry = orZero(next)
 	return out, count > 0, err
 }
+
+// lookParking reports whether there are tasks that could be parked or put back.
+func (s *Store) lookParking(ctx context.Context, epoch int64) (some bool, err error) {
+	text, args := s.statements.bind("look_parking", named{"epoch": epoch})
+	var leads bool
+	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&leads, &some) })
+	if err == nil && !leads {
+		err = persistence.ErrDeposed
+	}
+	return some, err
+}

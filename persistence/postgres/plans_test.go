@@ -267,9 +267,10 @@ func TestIdleCosts(t *testing.T) {
 			_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
 			return err
 		},
-		"look_intake": func() error { _, err := k.store.DrainIntake(k.ctx, 10); return err },
-		"look_timers": func() error { _, err := k.store.FireTimers(k.ctx, epoch, 10); return err },
-		"look_pods":   func() error { _, err := k.store.ExpirePods(k.ctx, epoch, 3, 10); return err },
+		"look_intake":  func() error { _, err := k.store.DrainIntake(k.ctx, 10); return err },
+		"look_timers":  func() error { _, err := k.store.FireTimers(k.ctx, epoch, 10); return err },
+		"look_pods":    func() error { _, err := k.store.ExpirePods(k.ctx, epoch, 3, 10); return err },
+		"look_parking": func() error { _, err := k.store.ParkTasks(k.ctx, epoch, 10); return err },
 	} {
 		tracer.take()
 		require.NoError(t, do())
