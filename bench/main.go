@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 	peers := flags.String("peers", "", "comma-separated `names`; none: all")
 	repeats := flags.Int("repeats", 0, "of every measurement, in turns; 0: 3, or 1 if quick")
 	quick := flags.Bool("quick", false, "short measurements, peers with their fastest settings only")
+	profile := flags.String("profile", "", "an existing `folder` for a CPU profile of each measuring process, the server's apart")
 	jsonOnly := flags.Bool("json", false, "print the JSON lines without the table")
 	list := flags.Bool("list", false, "list the cases and the peers with their settings")
 	if err := flags.Parse(args); err != nil {
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 	if *list {
 		return catalog(out)
 	}
-	o := contest.Options{Cases: split(*names), Peers: split(*peers), Repeats: *repeats, Quick: *quick}
+	o := contest.Options{Cases: split(*names), Peers: split(*peers), Repeats: *repeats, Quick: *quick, Profile: *profile}
 	if o.Repeats == 0 {
 		o.Repeats = 3
 		if o.Quick {

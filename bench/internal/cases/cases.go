@@ -106,7 +106,7 @@ type size struct {
 func sizeOf(quick bool) size {
 	if quick {
 		return size{
-			warm: 400 * time.Millisecond, flow: 600 * time.Millisecond, drain: 600 * time.Millisecond, samples: 50, alone: 12,
+			warm: 300 * time.Millisecond, flow: 600 * time.Millisecond, drain: 600 * time.Millisecond, samples: 50, alone: 12,
 			calm: 12 * time.Second, look: 10 * time.Second, window: time.Second, tenant: 3,
 		}
 	}

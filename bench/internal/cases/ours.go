@@ -70,7 +70,11 @@ func orders(ctx context.Context, b *Bench) ([]Figure, error) {
 		return nil, err
 	}
 	const clients = 1000
-	runs, err := b.run(ctx, p, newLoad(b, peer.Diamond, clients), b.size.flow)
+	diamonds := newLoad(b, peer.Diamond, clients)
+	if _, err := b.run(ctx, p, diamonds, warmUp); err != nil {
+		return nil, err
+	}
+	runs, err := b.run(ctx, p, diamonds, b.size.flow)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +84,9 @@ func orders(ctx context.Context, b *Bench) ([]Figure, error) {
 		return nil, err
 	}
 	l := newLoad(b, peer.Orders, clients)
+	if _, err := b.run(ctx, p, l, warmUp); err != nil {
+		return nil, err
+	}
 	if runs, err = b.run(ctx, p, l, b.size.flow); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -141,6 +142,9 @@ func (c *contest) measure(ctx context.Context, on *server.Server, one cell) {
 
 func (c *contest) take(ctx context.Context, on *server.Server, one cell) (figures []cases.Figure, err error) {
 	spec := cases.Spec{Case: one.of.Name, Peer: one.entry.Name, Setting: one.setting.Name, Quick: c.options.Quick}
+	if c.options.Profile != "" {
+		spec.Profile = filepath.Join(c.options.Profile, fmt.Sprintf("%s-%s-%s.pprof", spec.Case, spec.Peer, spec.Setting))
+	}
 	for _, place := range []*server.Place{&spec.Place, &spec.Spare} {
 		if place == &spec.Spare && !one.of.Spare {
 			continue

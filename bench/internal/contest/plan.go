@@ -16,6 +16,7 @@ type Options struct {
 	Peers   []string // none: all
 	Repeats int
 	Quick   bool
+	Profile string // folder for a CPU profile of each cell, of the last repeat; "": none
 }
 
 // Validate returns everything that is wrong, joined.

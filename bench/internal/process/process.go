@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"time"
 
 	"github.com/troupe-dev/troupe/bench/internal/cases"
@@ -76,7 +77,30 @@ func measure(ctx context.Context, in io.Reader) ([]cases.Figure, error) {
 		return nil, err
 	}
 	b.Across = startWorker
-	return c.Take(ctx, b)
+	stop, err := profile(b.Profile)
+	if err != nil {
+		return nil, err
+	}
+	figures, err := c.Take(ctx, b)
+	return figures, errors.Join(err, stop())
+}
+
+// profile starts a CPU profile of this process, where one is wanted.
+func profile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
 }
 
 // open reads a spec.
