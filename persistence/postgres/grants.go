@@ -126,6 +126,7 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 		} else {
 			grant.Parents = outcomes
 		}
+		g.s.recent.granted(grant, d)
 	}
 	return grants, nil
 }

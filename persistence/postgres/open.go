@@ -50,6 +50,7 @@ type Store struct {
 	tenantsMax int32
 	statements statements
 	catalog    *catalog
+	recent     *recent
 }
 
 var _ persistence.Store = (*Store)(nil)
@@ -84,7 +85,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, lease: lease, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(),
+		statements: statements, catalog: newCatalog(), recent: newRecent(),
 	}
 	err = s.loadQueues(ctx)
 	if err == nil {

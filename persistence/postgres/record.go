@@ -23,6 +23,7 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 	if err := r.all(ctx); err != nil {
 		return persistence.Recorded{}, err
 	}
+	r.remember()
 	return r.out, nil
 }
 
@@ -33,7 +34,8 @@ type recording struct {
 	out    persistence.Recorded
 	left   map[int]bool  // by the fast path
 	causes map[int]error // of transitions whose values the database refuses
-	known  bool          // the claim had grants before: this record was made earlier, at least in part
+	reload bool          // the grants of the claim have to be read
+	ended  []workflow.RunID
 }
 
 func newRecording(s *Store, record persistence.Record) *recording {
@@ -65,7 +67,7 @@ func (r *recording) all(ctx context.Context) error {
 			break
 		}
 	}
-	if r.known {
+	if r.reload {
 		return r.load(ctx)
 	}
 	return nil

@@ -44,7 +44,10 @@ type fastRecord struct {
 	ended  []pgtype.UUID
 	queues []int32 // one per child that waits now
 	known  bool    // the claim had grants before
-	grants *grantRows
+
+	grantedRuns   []pgtype.UUID // what was granted to this pod, by column
+	grantedSteps  []int32
+	grantedEpochs []int64
 }
 
 // pipeline is the whole transaction in one round trip.
@@ -171,10 +174,8 @@ func (f *fastRecord) queueRecord(b *batch) {
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
 		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_queues": queues,
 		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
-		"inline_max": persistence.InlinePayloadMax,
-	}).Query(func(rows pgx.Rows) error {
-		f.grants = &grantRows{s: f.s, claim: f.record.Claim}
-		return f.grants.collect(rows, &f.now, &f.known, &f.ords, &f.ended, &f.queues, nil)
+	}).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs)
 	})
 }
 
@@ -215,39 +216,46 @@ func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error 
 	}
 	wake.Ready = ready
 	r.mergeWake(f.now, wake)
-	if f.known {
-		r.known = true
-		return nil
+	r.ended = append(r.ended, wake.Ended...)
+	if f.known || !r.grant(f) {
+		r.reload = true
 	}
-	granted, err := f.grants.grants(ctx, on)
-	f.fillOutcomes(granted)
-	r.out.Grants = append(r.out.Grants, granted...)
-	return err
+	return nil
 }
 
-// fillOutcomes gives the parents that ended with this very record their
-// outcomes: the statement could not read what it wrote itself.
-func (f *fastRecord) fillOutcomes(granted []persistence.Grant) {
-	if len(granted) == 0 {
-		return
+// grant adds what was granted to the answer, and reports whether all that it
+// needs is known.
+func (r *recording) grant(f *fastRecord) bool {
+	if len(f.grantedRuns) == 0 {
+		return true
 	}
-	outputs := make(map[workflow.TaskID][]byte, len(f.ords))
-	for _, ord := range f.ords {
-		t := &f.record.Transitions[f.indexes[ord-1]]
-		outputs[t.Task] = t.Output
-	}
-	for i := range granted {
-		for j := range granted[i].Parents {
-			o := &granted[i].Parents[j]
-			output, ok := outputs[workflow.TaskID{Run: granted[i].Task.Run, Step: o.Index}]
-			if !ok || o.State.Terminal() {
-				continue
-			}
-			o.State, o.Size = lifecycle.Completed, len(output)
-			if o.Large = o.Size > persistence.InlinePayloadMax; !o.Large {
-				o.Output = output
-			}
+	own := make(map[workflow.TaskID]*persistence.Transition, len(r.record.Transitions))
+	for i := range r.record.Transitions {
+		if t := &r.record.Transitions[i]; r.out.Answers[i].Result == lifecycle.Moved {
+			own[t.Task] = t
 		}
+	}
+	for i, id := range f.grantedRuns {
+		task := workflow.TaskID{Run: id.Bytes, Step: f.grantedSteps[i]}
+		grant, known := r.s.recent.grant(task, own)
+		if !known {
+			return false
+		}
+		grant.Claim, grant.Epoch, grant.QueuedAt, grant.StartedAt = r.record.Claim, f.grantedEpochs[i], f.now, f.now
+		r.out.Grants = append(r.out.Grants, grant)
+	}
+	return true
+}
+
+// remember tells recent what was recorded, once that is committed.
+func (r *recording) remember() {
+	for i := range r.record.Transitions {
+		if t := &r.record.Transitions[i]; r.out.Answers[i].Result == lifecycle.Moved && t.Report == lifecycle.Succeeded {
+			r.s.recent.recorded(t)
+		}
+	}
+	for _, id := range r.ended {
+		r.s.recent.ended(id)
 	}
 }
 

@@ -47,7 +47,10 @@ func (s *Store) RecordInTx(
 		}
 	}
 	switch {
-	case err == nil, errors.Is(err, errNotMoved):
+	case err == nil:
+		r.remember()
+		return r.out, nil
+	case errors.Is(err, errNotMoved):
 		return r.out, nil
 	case r != nil && errors.Is(err, persistence.ErrBadRow):
 		return s.recordRefused(ctx, r, err)
@@ -130,7 +133,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 		}
 		r.apply(d)
 	}
-	if r.known {
+	if r.reload {
 		var err error
 		if r.out.Grants, err = r.s.loadGrants(ctx, tx, r.record.Pod, r.record.Claim); err != nil {
 			return err

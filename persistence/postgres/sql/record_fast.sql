@@ -5,9 +5,6 @@
 -- lifecycle.Decide for these runs; the contract and the differential test hold
 -- it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
--- Returns a row per grant with all that the attempt needs, at least one; the
--- answers are in the first. Outcomes of parents that end here are those that the
--- caller has sent: to this statement's snapshot they are running.
 -- Caller: record, after check_pod and lock_runs in the same transaction.
 -- Locks tasks, tenant_groups by (queue, group, lane).
 -- Index: the primary keys, probed per row, whatever the statistics: lateral
@@ -43,7 +40,7 @@ kept as (
 ),
 told as (
 	select done.run_id, c >> 3 as step, count(*)::int as ended, min(done.group_id) as group_id
-	from done, unnest(done.children) as c
+	from (select run_id, group_id, unnest(children) as c from done) done
 	group by 1, 2
 	order by 1, 2
 ),
@@ -124,8 +121,7 @@ moved as (
 		started_at = case when k.granted then clock.now else t.started_at end
 	from placed k, clock
 	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
-	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, t.attempt, t.lost, t.queued_at, t.started_at, t.parents,
-		t.traits, k.fair_id
+	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id
 ),
 enqueued as (
 	insert into {schema}.ready_queue (queue, band, fair_id, run_id, step, handler, suspect)
@@ -165,16 +161,12 @@ noted as (
 		union all
 		select id, -1, events, 35, null, null from ended where state = 10
 	) e
-),
-attempts as materialized (
-	select row_number() over (order by g.run_id, g.step) as nth, {attempt_columns}
-	from (select * from moved where state = 3) g,
-{attempt}
-	left join lateral (select null::bytea as progress) p on true -- none: it starts for the first time
 )
 select clock.now, exists (select from {schema}.claims c where c.pod = @pod and c.claim = @claim),
-	case when a.nth > 1 then null else array(select ord::int from done) end,
-	case when a.nth > 1 then null else array(select id from ended where state = 10) end,
-	case when a.nth > 1 then null else array(select queue::int from moved where state = 2) end, a.*
-from clock left join attempts a on true
-order by a.nth
+	array(select ord::int from done), array(select id from ended where state = 10),
+	array(select queue::int from moved where state = 2), g.runs, g.steps, g.epochs
+from clock, (
+	select array_agg(run_id order by run_id, step) as runs, array_agg(step order by run_id, step) as steps,
+		array_agg(epoch order by run_id, step) as epochs
+	from moved where state = 3
+) g

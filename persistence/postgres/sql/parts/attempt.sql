@@ -6,11 +6,11 @@
 			select o.step, o.state, coalesce(octet_length(o.output), -1) as size,
 				case when octet_length(o.output) <= @inline_max::int then o.output end as output, o.class, o.error
 			from (
-				select u.parent as step, u.nth
+				select unnest(s.parents) as step, generate_subscripts(s.parents, 1) as nth
 				from (
 					select k.parents from {schema}.definition_steps k
 					where g.parents > 0 and k.definition = r.definition and k.step = g.step offset 0
-				) s, unnest(s.parents) with ordinality as u (parent, nth)
+				) s
 				union all
 				select k.step, 0 from {schema}.tasks k where g.traits & 16 > 0 and k.run_id = g.run_id and k.state = 11
 			) n,
