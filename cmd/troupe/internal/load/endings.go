@@ -23,6 +23,7 @@ const (
 	lookAgain = 500 * time.Microsecond
 	lookMore  = 50 * time.Microsecond
 	lookWait  = 20 * time.Millisecond // at most
+	lookShare = 4                     // a run is looked at again when what it has taken has grown by one in so many
 	lookFew   = 10                    // of these, no wait if all have ended
 )
 
@@ -40,6 +41,16 @@ type ending struct {
 	at    int64
 	pod   int // that triggered it
 	fatal bool
+
+	returned time.Time // when the last step did
+	next     time.Time // when it is to be looked at
+}
+
+// later sets the time of the next look. It comes the later, the longer the run
+// has been looked at: a database that is slow is not to be asked all the time
+// whether it is done.
+func (a *ending) later(now time.Time) {
+	a.next = now.Add(min(lookWait, max(lookAgain, now.Sub(a.returned)/lookShare)))
 }
 
 // endings finds out when runs have ended for all to see. A step function
@@ -83,8 +94,11 @@ func openLooks(ctx context.Context, url string) (*pgxpool.Pool, error) {
 
 // expect is called when the last step of a run returns.
 func (e *endings) expect(run troupe.RunID, in order, fatal bool) {
+	now := time.Now()
+	a := ending{run: run, at: in.At, pod: in.Pod, fatal: fatal, returned: now}
+	a.later(now)
 	e.mu.Lock()
-	e.waiting = append(e.waiting, ending{run, in.At, in.Pod, fatal})
+	e.waiting = append(e.waiting, a)
 	e.mu.Unlock()
 	signal(e.more)
 }
@@ -98,7 +112,7 @@ func signal(c chan struct{}) {
 
 // follow looks until ctx ends.
 func (e *endings) follow(ctx context.Context) error {
-	var open []ending
+	var open, due []ending
 	for ctx.Err() == nil {
 		open = e.take(open)
 		if len(open) == 0 {
@@ -108,15 +122,51 @@ func (e *endings) follow(ctx context.Context) error {
 			}
 			continue
 		}
-		left, err := e.look(ctx, open)
+		var first time.Time
+		if due, open, first = split(open, due[:0], time.Now()); len(due) == 0 {
+			e.rest(ctx, first)
+			continue
+		}
+		left, err := e.look(ctx, due)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		wait := waitAfter(len(open), len(left))
-		open = left
-		waitUntil(ctx, time.Now().Add(wait))
+		open = append(open, left...)
+		waitUntil(ctx, time.Now().Add(waitAfter(len(due), len(left))))
 	}
 	return nil
+}
+
+// split moves what is due from the open ones to due, and returns when the first
+// of the rest is.
+func split(open, due []ending, now time.Time) (nowDue, rest []ending, first time.Time) {
+	rest = open[:0]
+	for _, a := range open {
+		if !a.next.After(now) {
+			due = append(due, a)
+			continue
+		}
+		if first.IsZero() || a.next.Before(first) {
+			first = a.next
+		}
+		rest = append(rest, a)
+	}
+	return due, rest, first
+}
+
+// rest waits until an instant, or until there is more to look for.
+func (e *endings) rest(ctx context.Context, until time.Time) {
+	if time.Until(until) < 2*lookAgain {
+		waitUntil(ctx, until)
+		return
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.more:
+	case <-ctx.Done():
+	}
 }
 
 // take adds the oldest of those that wait to the open ones.
@@ -147,7 +197,7 @@ func (e *endings) look(ctx context.Context, asked []ending) ([]ending, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("look for ended runs"), err)
 	}
-	now := time.Now().UnixNano()
+	now := time.Now()
 	still := make(map[[16]byte]bool, len(open))
 	for _, id := range open {
 		still[id] = true
@@ -155,10 +205,11 @@ func (e *endings) look(ctx context.Context, asked []ending) ([]ending, error) {
 	left := asked[:0]
 	for _, a := range asked {
 		if still[a.run] {
+			a.later(now)
 			left = append(left, a)
 			continue
 		}
-		e.record(a, now)
+		e.record(a, now.UnixNano())
 	}
 	return left, nil
 }

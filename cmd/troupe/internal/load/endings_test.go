@@ -51,3 +51,22 @@ func TestEndsCountForThePodThatTriggered(t *testing.T) {
 	require.EqualValues(t, 500, e.last.Load())
 	require.EqualValues(t, 3, e.ended.Count())
 }
+
+// A run that takes long is not looked at all the time.
+func TestLooksComeLaterTheLongerARunTakes(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1000, 0)
+	a := ending{returned: began}
+	looks, now := 0, began
+	for ; now.Sub(began) < time.Second; looks++ {
+		a.later(now)
+		require.LessOrEqual(t, a.next.Sub(now), max(lookAgain, now.Sub(began)/lookShare))
+		now = a.next
+	}
+	require.Less(t, looks, 80)
+
+	due, rest, first := split([]ending{{at: 1, next: began}, {at: 2, next: now.Add(2)}, {at: 3, next: now.Add(1)}}, nil, now)
+	require.Equal(t, []ending{{at: 1, next: began}}, due)
+	require.Len(t, rest, 2)
+	require.Equal(t, now.Add(1), first)
+}
