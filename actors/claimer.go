@@ -65,6 +65,7 @@ type queueView struct {
 	lastFull   time.Time // when all fair ids were looked at last
 	own        int       // tasks that this pod made ready and the feed has not told of yet
 	ownAt      time.Time
+	asked      time.Time // when tasks were asked for last
 	later      time.Time // when a wake for others is due, unless a claim was asked for since
 	laterFrom  time.Time // when the first such wake came
 }
@@ -74,6 +75,9 @@ const (
 	// ownEcho is how long a wake that is likely an echo of this pod's own
 	// transaction waits for a claim that covers it.
 	ownEcho = 20 * time.Millisecond
+	// standInPause is the time between two looks of a pod on behalf of others:
+	// under load somebody looks all the time.
+	standInPause = 100 * time.Millisecond
 	// ownMemory is how long own transactions are remembered to know echoes by.
 	ownMemory = time.Second
 )
@@ -219,6 +223,9 @@ func (a *claimer) later(q *queueView, count int, key uint64) {
 		delay = 0
 	default:
 		delay, ok = cluster.AnswerDelay(a.order.Rank(q.name, key), count, a.rt.config.Slots)
+		if delay > 0 {
+			delay = max(delay, standInPause-now.Sub(q.asked))
+		}
 	}
 	if !ok {
 		return
@@ -300,7 +307,7 @@ func (a *claimer) open(q *queueView, limit int) {
 		},
 		pool: q.pool, asked: now, full: after == 0,
 	}
-	q.woken = false
+	q.woken, q.asked = false, now
 	a.free[q.pool] -= limit
 	a.heir.unknown = open
 	a.send(open)
@@ -364,7 +371,7 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	switch {
 	case open.full:
 		q.hint = 0
-		if claimed.Lowest > 0 {
+		if claimed.Lowest > 0 && !short { // a short queue is looked at as a whole
 			q.hint = max(claimed.Lowest-lifecycle.FairID(0, 0, hintBlocks), 0)
 		}
 		q.woken = q.woken || !short

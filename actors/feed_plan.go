@@ -81,15 +81,17 @@ const sweepSpared = 5
 // counts them. A leader that takes itself for alone is greeted: it notifies
 // nobody.
 func (a *feed) count(n *cluster.Notice) {
-	other := n.From != 0 && n.From != a.rt.edge.podNumber()
-	if other && n.Ping != nil && n.Ping.Pods > 0 {
-		a.pods = n.Ping.Pods
-	}
-	if !other || a.pods > 1 {
+	if n.From == 0 || n.From == a.rt.edge.podNumber() {
 		return
 	}
-	a.pods = 2
-	if n.Ping != nil && n.Ping.Pods == 1 {
+	a.pods = max(a.pods, 2)
+	if n.Ping == nil {
+		return
+	}
+	if !a.counted {
+		a.pods = max(a.pods, n.Ping.Pods)
+	}
+	if n.Ping.Pods == 1 && !n.Ping.Resigned {
 		a.outbox.Add(cluster.Wake{Kind: cluster.WakeSubmitted})
 		a.send()
 	}

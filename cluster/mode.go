@@ -79,7 +79,7 @@ func DecideFeed(times FeedTimes, v View) Feed {
 	case v.Leading:
 		feed.Read = v.Counted
 	case told:
-		feed.Read = v.Said == ModeStream
+		feed.Read = v.Said == ModeStream && (few || v.Streaming) // the leader may not have counted a new pod
 	default:
 		feed.Read = few && v.Counted
 	}

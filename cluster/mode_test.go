@@ -21,20 +21,21 @@ func TestDecideFeed(t *testing.T) {
 		view cluster.View
 		want cluster.Feed
 	}{
-		"a leader of two with a stream":     {cluster.View{Leading: true, Streaming: true, Pods: 2, Waiting: 1}, stream},
-		"a leader of three relays":          {cluster.View{Leading: true, Streaming: true, Pods: 3, Waiting: 1}, cluster.Feed{Mode: cluster.ModeRelay, Read: true, Relay: true, Sweep: 30 * time.Second}},
-		"a leader without a stream":         {cluster.View{Leading: true, Pods: 2, Waiting: 1}, noneReading},
-		"a leader of many without a stream": {cluster.View{Leading: true, Pods: 9, Waiting: 1}, noneReading},
-		"a follower told to stream":         {cluster.View{Streaming: true, Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeStream}, stream},
-		"told to stream, stream broken":     {cluster.View{Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeStream}, noneReading},
-		"told of the relay":                 {cluster.View{Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeRelay}, relayed},
-		"told of the relay, still reading":  {cluster.View{Streaming: true, Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeRelay}, relayed},
-		"the relaying leader falls silent":  {cluster.View{Pods: 3, Heard: true, Silence: silent, Said: cluster.ModeRelay}, none},
-		"the leader of two falls silent":    {cluster.View{Streaming: true, Pods: 2, Heard: true, Silence: silent, Said: cluster.ModeStream}, stream},
-		"told that there is no stream":      {cluster.View{Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeNone}, none},
-		"nothing heard yet, few pods":       {cluster.View{Streaming: true, Pods: 1}, stream},
-		"nothing heard yet, no stream yet":  {cluster.View{Pods: 1}, noneReading},
-		"nothing heard yet, many pods":      {cluster.View{Pods: 3}, none},
+		"a leader of two with a stream":      {cluster.View{Leading: true, Streaming: true, Pods: 2, Waiting: 1}, stream},
+		"a leader of three relays":           {cluster.View{Leading: true, Streaming: true, Pods: 3, Waiting: 1}, cluster.Feed{Mode: cluster.ModeRelay, Read: true, Relay: true, Sweep: 30 * time.Second}},
+		"a leader without a stream":          {cluster.View{Leading: true, Pods: 2, Waiting: 1}, noneReading},
+		"a leader of many without a stream":  {cluster.View{Leading: true, Pods: 9, Waiting: 1}, noneReading},
+		"a follower told to stream":          {cluster.View{Streaming: true, Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeStream}, stream},
+		"told to stream, stream broken":      {cluster.View{Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeStream}, noneReading},
+		"told to stream, but there are many": {cluster.View{Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeStream}, none},
+		"told of the relay":                  {cluster.View{Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeRelay}, relayed},
+		"told of the relay, still reading":   {cluster.View{Streaming: true, Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeRelay}, relayed},
+		"the relaying leader falls silent":   {cluster.View{Pods: 3, Heard: true, Silence: silent, Said: cluster.ModeRelay}, none},
+		"the leader of two falls silent":     {cluster.View{Streaming: true, Pods: 2, Heard: true, Silence: silent, Said: cluster.ModeStream}, stream},
+		"told that there is no stream":       {cluster.View{Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeNone}, none},
+		"nothing heard yet, few pods":        {cluster.View{Streaming: true, Pods: 1}, stream},
+		"nothing heard yet, no stream yet":   {cluster.View{Pods: 1}, noneReading},
+		"nothing heard yet, many pods":       {cluster.View{Pods: 3}, none},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
