@@ -66,7 +66,7 @@ func All() []Case {
 		{Name: "diamond-alone", What: "one diamond at a time: from the call to the start of its last step, one process", Kind: peer.Latency, Shapes: diamonds, take: alone(peer.Diamond)},
 		{Name: "across", What: "50 triggers a second in one process: until the function's first line in another", Kind: peer.Across, Shapes: single, take: across},
 		{Name: "idle", What: "nothing to do: what a process asks of the server", Kind: peer.Idle, Side: true, Spare: true, take: idle},
-		{Name: "backlog-1k", What: "1,000 jobs wait: functions/s from the worker's start, in a window or until all ends are durable", Kind: peer.Drain, Shapes: single, Brief: true, take: backlog(1000)},
+		{Name: "backlog-1k", What: "1,000 jobs wait: functions/s from the worker's start, in a window or until all ends are durable", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1000)},
 		{Name: "backlog-100k", What: "the same with 100,000", Kind: peer.Drain, Shapes: single, Brief: true, take: backlog(100_000)},
 		{Name: "backlog-1m", What: "the same with 1,000,000", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1_000_000)},
 		{Name: "fairness", What: "999 tenants have a backlog, then another enqueues one job: its wait from the worker's start", Kind: peer.Fairness, Shapes: single, Brief: true, take: fairness},
@@ -106,7 +106,7 @@ type size struct {
 func sizeOf(quick bool) size {
 	if quick {
 		return size{
-			warm: 300 * time.Millisecond, flow: 600 * time.Millisecond, drain: 600 * time.Millisecond, samples: 50, alone: 12,
+			warm: 300 * time.Millisecond, flow: 500 * time.Millisecond, drain: 400 * time.Millisecond, samples: 50, alone: 12,
 			calm: 12 * time.Second, look: 10 * time.Second, window: time.Second, tenant: 3,
 		}
 	}
