@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 		return err
 	}
 	result, failed := contest.Run(ctx, o, roster.All(), news)
-	if len(result.Lines) == 0 {
+	if failed != nil && len(result.Lines) == 0 {
 		return failed
 	}
 	return errors.Join(failed, show(out, result, *jsonOnly))
