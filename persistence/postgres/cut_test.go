@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"strconv"
 	"strings"
@@ -182,11 +184,17 @@ func (p *proxy) take(request []byte) cutting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	cut := p.cut
-	if p.stepwise && !bytes.Contains(request, []byte("commit")) {
+	if p.stepwise && !bytes.Contains(request, []byte("commit")) && !bytes.Contains(request, commitName()) {
 		return cutNothing
 	}
 	p.cut = cutNothing
 	return cut
+}
+
+// commitName is what a driver that has prepared the commit sends instead.
+func commitName() []byte {
+	digest := sha256.Sum256([]byte("commit"))
+	return []byte("stmtcache_" + hex.EncodeToString(digest[:24]))
 }
 
 func (p *proxy) serve(listener net.Listener) {

@@ -271,5 +271,5 @@ func (p *pass) write(ctx context.Context, b *batch) error {
 	p.queueEvents(b)
 	p.queueTimers(b)
 	p.queueReady(b)
-	return send(ctx, p.tx, b)
+	return sendLast(ctx, p.tx, b)
 }

@@ -46,12 +46,14 @@ func (r *recording) apply(d decided) {
 
 // begin runs do in a transaction that commits or only tries.
 func (s *Store) begin(ctx context.Context, ending ending, do func(context.Context, pgx.Tx) error) error {
+	if ending == commits {
+		return inShortTx(ctx, s.pool, do)
+	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		err := do(ctx, tx)
-		if err == nil && ending == tries {
-			return errTrial
+		if err := do(ctx, tx); err != nil {
+			return err
 		}
-		return err
+		return errTrial
 	})
 }
 

@@ -16,6 +16,11 @@ func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) erro
 	})
 }
 
+// writeShort is write for transactions of which do knows the last batch.
+func (s *Store) writeShort(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	return retry(ctx, func(ctx context.Context) error { return inShortTx(ctx, s.pool, do) })
+}
+
 // querier is the pool, a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

@@ -51,7 +51,7 @@ func (s *Store) triggerUnits(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, parts [][]int,
 ) error {
 	var t *triggering
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.writeShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t = newTriggering(s, tx, triggers, known)
 		return t.store(ctx, parts)
 	})
