@@ -47,10 +47,10 @@ func (s *statements) take() map[string]int {
 // TestI15IdlePodsHardlyTalk: a pod without work that is alone sends at most 1.3
 // statements a second, the leader's pings included, and each further pod 0.3.
 func TestI15IdlePodsHardlyTalk(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("watches idle pods for more than a minute of real time")
 	}
-	t.Parallel()
 	for _, pods := range []int{1, 4} {
 		t.Run(strconv.Itoa(pods), func(t *testing.T) {
 			t.Parallel()

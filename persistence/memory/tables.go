@@ -207,12 +207,6 @@ func (s *Store) countPods(out *persistence.Renewed, own int64) {
 	}
 }
 
-func (s *Store) livePods() int {
-	var out persistence.Renewed
-	s.countPods(&out, 0)
-	return out.Pods
-}
-
 func compareTasks(a, b workflow.TaskID) int {
 	if c := bytes.Compare(a.Run[:], b.Run[:]); c != 0 {
 		return c
