@@ -48,7 +48,7 @@ func newProps(produce func() receiver, mailboxes MailboxProducer) *props {
 	if mailboxes == nil {
 		mailboxes = newMailbox
 	}
-	return actor.PropsFromProducer(produce, actor.WithMailbox(mailboxes))
+	return actor.PropsFromProducer(produce, actor.WithMailbox(mailboxes), actor.WithDispatcher(roomy{}))
 }
 
 func newMailbox() mailbox { return &earlyMailbox{mailbox: actor.Unbounded()()} }
