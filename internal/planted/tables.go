@@ -61,8 +61,8 @@ func tables() []Plant {
 			Name: "tenant-limit-ignored", Seeds: 1000,
 			What: "a claim does not look at the tenant's limit",
 			File: "persistence/memory/claim.go",
-			Old:  "\t\tcase b.s.full(r.trigger.Tenant, request.TenantLimit):",
-			New:  "\t\tcase b.s.full(r.trigger.Tenant, request.TenantLimit) && !planted.On(\"tenant-limit-ignored\"):",
+			Old:  "\t\tcase request.TenantLimit > 0 && b.s.full(",
+			New:  "\t\tcase request.TenantLimit > 0 && !planted.On(\"tenant-limit-ignored\") && b.s.full(",
 		},
 		{
 			Name: "key-not-unique", Seeds: 1000,
