@@ -70,7 +70,8 @@ func Run(ctx context.Context, o Options, field []peer.Entry, news io.Writer) (re
 			continue
 		}
 		if err := c.round(ctx, r); err != nil {
-			return result, err
+			c.failed = errors.Join(c.failed, err)
+			break // what has been measured is still worth showing
 		}
 	}
 	return Result{Lines: c.results.Lines(), Missing: c.missing}, c.failed
