@@ -110,4 +110,4 @@ cover: ## test coverage of the pure rooms; fails below 95 %
 vuln: ## known vulnerabilities in what is linked in (needs a network)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
-ci: test lint race verify cover sim sim-planted ## what .ci/run runs, once it has installed what is missing
+ci: test lint race verify cover bench-once bench-build sim sim-planted ## what .ci/run runs, once it has installed what is missing

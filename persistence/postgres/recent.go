@@ -127,7 +127,11 @@ func (c *recent) use(id workflow.RunID) *recentRun {
 		return nil
 	}
 	c.order.MoveToFront(e)
-	return e.Value.(*recentRun)
+	run, is := e.Value.(*recentRun)
+	if !is {
+		return nil
+	}
+	return run
 }
 
 func (c *recent) keep(run *recentRun, o persistence.Outcome) {
@@ -147,7 +151,8 @@ func (c *recent) grow(run *recentRun, bytes int) {
 }
 
 func (c *recent) forget(e *list.Element) {
-	run := c.order.Remove(e).(*recentRun)
-	delete(c.runs, run.id)
-	c.bytes -= run.bytes
+	if run, is := c.order.Remove(e).(*recentRun); is {
+		delete(c.runs, run.id)
+		c.bytes -= run.bytes
+	}
 }
