@@ -7,6 +7,8 @@ OUT     ?= .
 MODULE   = github.com/troupe-dev/troupe
 TIME    ?= 30s
 COUNT   ?= 10
+RUNS    ?= 20000
+BACKLOG ?= 20000
 SIM     ?= 60s
 HOURS   ?= 8
 PODS    ?= 1000
@@ -15,7 +17,7 @@ STAT     = workflow lifecycle persistence/memory actors persistence/postgres clu
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos bench bench-once bench-stat bench-baseline cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos bench bench-once bench-stat bench-baseline bench-growth cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -82,6 +84,9 @@ bench: ## every benchmark, COUNT=10 times, for benchstat
 
 bench-once: ## every benchmark once, so that none rots
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+
+bench-growth: ## the same work with RUNS=20000 in history, BACKLOG=20000 waiting, and a transaction open, beside an empty store
+	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG)
 
 bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
 	@mkdir -p bin/bench; for room in $(or $(ROOMS),$(STAT)); do \

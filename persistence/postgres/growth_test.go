@@ -1,0 +1,259 @@
+package postgres
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+var (
+	growthRuns    = flag.Int("growth.runs", 20_000, "BenchmarkGrowth: finished runs in history")
+	growthBacklog = flag.Int("growth.backlog", 20_000, "BenchmarkGrowth: runs that wait")
+	growthRounds  = flag.Int("growth.rounds", 60, "BenchmarkGrowth: rounds per measurement")
+	growthInline  = flag.Bool("growth.inline", true, "BenchmarkGrowth: records grant children at once")
+	growthLock    = flag.String("growth.lock", "", "BenchmarkGrowth: file to lock while it measures, where others measure too")
+)
+
+const (
+	growthBatch   = 50  // runs of one round
+	growthTenants = 100 // that have the backlog
+	growthHold    = 400 // rounds with a transaction open before anything is measured
+)
+
+// BenchmarkGrowth measures the same rounds (trigger, claim and complete a batch
+// of diamonds, archive now and then) on an empty store, with much in history,
+// with a backlog, and with a transaction open that keeps dead rows from being
+// removed, and reports how each compares with the empty one.
+//
+//	make bench-growth RUNS=10000000 BACKLOG=1000000
+func BenchmarkGrowth(b *testing.B) {
+	l := newLoad(b, growthTenants)
+	g := &growth{load: l, leader: 1}
+	_, err := l.store.BumpEpoch(l.ctx, 1)
+	require.NoError(b, err)
+	_, err = l.store.RotateEvents(l.ctx, g.leader, time.Hour)
+	require.NoError(b, err)
+	for !g.rotated() {
+		g.rounds(growthRounds) // until the first span has begun; all is warm then
+	}
+	empty := g.measure("empty", nil)
+	g.fillHistory(*growthRuns)
+	g.measure(fmt.Sprintf("finished=%d", *growthRuns), empty)
+	g.fillBacklog(*growthBacklog)
+	g.measure(fmt.Sprintf("backlog=%d", *growthBacklog), empty)
+	held, err := l.store.user.BeginTx(l.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(b, err)
+	_, err = held.Exec(l.ctx, "select txid_current()")
+	require.NoError(b, err)
+	hold := growthHold
+	g.rounds(&hold)
+	g.measure("transaction-open", empty)
+	require.NoError(b, held.Rollback(l.ctx))
+}
+
+// growth drives one pod as its actors do.
+type growth struct {
+	*load
+	leader int64
+	hint   int64
+	full   time.Time
+	after  workflow.RunID // how far archiving has come
+	took   taken
+}
+
+// taken is how long what took.
+type taken struct {
+	trigger, claim []time.Duration
+	record         time.Duration
+	tasks          int
+	archive        time.Duration
+	archived       int
+}
+
+func median(list []time.Duration) time.Duration { return quantile(list, 50) }
+
+func quantile(list []time.Duration, percent int) time.Duration {
+	slices.Sort(list)
+	return list[(len(list)-1)*percent/100]
+}
+
+// measure makes rounds and reports them, beside those of the empty store.
+func (g *growth) measure(name string, empty *taken) *taken {
+	defer g.exclusive()()
+	g.took = taken{}
+	g.rounds(growthRounds)
+	out := g.took
+	g.b.Run(name, func(b *testing.B) {
+		for range b.N { // measured already
+			continue
+		}
+		values := map[string]float64{
+			"trigger-µs": float64(median(out.trigger).Microseconds()), "claim-µs": float64(median(out.claim).Microseconds()),
+			"claim-p99-µs":   float64(quantile(out.claim, 99).Microseconds()),
+			"record-µs/task": float64(out.record.Microseconds()) / float64(out.tasks),
+			"archive-µs/run": float64(out.archive.Microseconds()) / float64(max(out.archived, 1)),
+		}
+		for unit, value := range values {
+			b.ReportMetric(value, unit)
+		}
+		if empty != nil {
+			b.ReportMetric(float64(median(out.claim))/float64(median(empty.claim)), "claim-ratio")
+			b.ReportMetric(float64(out.record)/float64(out.tasks)/(float64(empty.record)/float64(empty.tasks)), "record-ratio")
+			b.ReportMetric(float64(median(out.trigger))/float64(median(empty.trigger)), "trigger-ratio")
+		}
+		b.ReportMetric(0, "ns/op")
+	})
+	return &out
+}
+
+// exclusive locks the file of the flag until the returned function is called.
+func (g *growth) exclusive() (release func()) {
+	if *growthLock == "" {
+		return func() {}
+	}
+	file, err := os.OpenFile(*growthLock, os.O_CREATE|os.O_RDWR, 0o666)
+	require.NoError(g.b, err)
+	require.NoError(g.b, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
+	return func() { _ = file.Close() }
+}
+
+func (g *growth) rounds(count *int) {
+	for i := range *count {
+		g.round()
+		if i%10 == 9 {
+			g.archive()
+		}
+	}
+}
+
+// round triggers a batch of runs, claims as many tasks, and completes those and
+// what becomes ready with them.
+func (g *growth) round() {
+	start := time.Now()
+	_, err := g.store.TriggerRuns(g.ctx, g.draft(growthBatch))
+	g.check(err)
+	g.took.trigger = append(g.took.trigger, time.Since(start))
+	after := g.hint
+	if time.Since(g.full) > 250*time.Millisecond {
+		after, g.full = 0, time.Now()
+	}
+	start = time.Now()
+	out, err := g.store.ClaimTasks(g.ctx, persistence.ClaimRequest{
+		Pod: g.pod, Claim: g.claimID(), Queue: defaultQueue, Limit: growthBatch, Handlers: g.handlers, After: after,
+	})
+	g.check(err)
+	g.took.claim = append(g.took.claim, time.Since(start))
+	if len(out.Grants) < growthBatch {
+		g.hint = 0
+	} else {
+		g.hint = max(out.Lowest-lifecycle.FairID(0, 0, 2), 0)
+	}
+	for grants := out.Grants; len(grants) > 0; {
+		record := g.load.record(grants)
+		if !*growthInline {
+			record.InlineLimit = 0
+		}
+		start = time.Now()
+		done, err := g.store.RecordTransitions(g.ctx, record)
+		g.check(err)
+		g.took.record += time.Since(start)
+		g.took.tasks += len(grants)
+		grants = done.Grants
+	}
+}
+
+// archive moves what has ended into history.
+func (g *growth) archive() {
+	start := time.Now()
+	out, err := g.store.ArchiveRuns(g.ctx, g.leader, persistence.Archive{
+		After: g.after, Retention: persistence.Retention{7 * 24 * time.Hour},
+	})
+	g.check(err)
+	g.after = out.Next
+	g.took.archive += time.Since(start)
+	g.took.archived += out.Count
+}
+
+// rotated reports whether events fall into a span.
+func (g *growth) rotated() bool {
+	var since time.Time
+	sql := strings.ReplaceAll(`select since from {schema}.spans where class is null`, "{schema}", pgx.Identifier{g.store.schema}.Sanitize())
+	g.check(g.store.user.QueryRow(g.ctx, sql).Scan(&since))
+	return time.Now().After(since)
+}
+
+// growthPart bounds the rows of one statement.
+const growthPart = 250_000
+
+// fillHistory writes runs as archive_runs would have, over a week.
+func (g *growth) fillHistory(runs int) {
+	now := time.Now().UTC().Truncate(24 * time.Hour)
+	const days = 7
+	for day := range days {
+		one := span{class: 0, since: now.AddDate(0, 0, day-days), until: now.AddDate(0, 0, day-days+1)}
+		g.check(g.store.write(g.ctx, func(ctx context.Context, tx pgx.Tx) error { return g.store.makeSpan(ctx, tx, &one) }))
+		for from := 0; from < runs/days; from += growthPart {
+			g.exec(`insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events,
+					queue, state, slow, canceling, failing, unhandled, cut, handler_made, created_at, started_at, tenant, origin, input,
+					states, epochs, pods, queued, started, finished, outputs)
+				select {id}, 0, 0, 0, true, x.at, 1, 1 + n % 100, 0, 3, 1, 10, false, false, false, false, false, false, x.at, x.at,
+					'tenant-' || n % 100, 'api', '{"order":12345,"customer":"c-77"}', '{10,10,10,10}', '{3,3,3,3}', '{1,1,1,1}',
+					array[x.at, x.at, x.at, x.at], array[x.at, x.at, x.at, x.at], array[x.at, x.at, x.at, x.at],
+					array_fill('{"rows":17,"status":"ok","took":3}'::bytea, '{4}')
+				from generate_series($2::bigint, $3::bigint) n, lateral (select $1::timestamptz + n * interval '1 millisecond' as at) x`,
+				one.since, from, min(from+growthPart, runs/days)-1)
+		}
+	}
+}
+
+// fillBacklog writes runs as a trigger would have, at the end of the queues of
+// their tenants.
+func (g *growth) fillBacklog(runs int) {
+	since := time.Now().UTC().Truncate(24 * time.Hour)
+	const next = `(select max(block) from {schema}.tenant_groups where lane = 1)`
+	for from := 0; from < runs; from += growthPart {
+		g.exec(`with r as (
+				insert into {schema}.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, started_at, tenant, origin, input)
+				select {id}, 1, t.group_id, 1, 2, 1, 3, false, $1::timestamptz, $1::timestamptz, t.tenant, 'api', '{"order":12345,"customer":"c-77"}'
+				from generate_series($2::bigint, $3::bigint) n join {schema}.tenants t on t.group_id = 1 + n % 100
+				returning id
+			), t as (
+				insert into {schema}.tasks (run_id, step, handler, epoch, pending, parents, queue, state, traits, children, queued_at)
+				select r.id, s.step, s.handler, case when s.pending = 0 then 1 else 0 end, s.pending, s.pending, 1, case when s.pending = 0 then 2 else 1 end, s.traits, s.children,
+					case when s.pending = 0 then $1::timestamptz end
+				from r, {schema}.definition_steps s where s.definition = 1
+				returning run_id, step, handler, state
+			), e as (
+				insert into {schema}.task_events (run_id, step, kind, n, at)
+				select r.id, -1, 31 + k, k, clock_timestamp() from r, generate_series(1, 2) k
+				union all select t.run_id, t.step, 1, 1, clock_timestamp() from t where t.state = 2
+			)
+			insert into {schema}.ready_queue (queue, band, handler, fair_id, run_id, step, suspect)
+			select 1, 0, t.handler, 2 * (1 + nth % 100) + 1 + 2097152 * (`+next+` + 1 + nth / 100), t.run_id, t.step, false
+			from (select t.*, row_number() over () as nth from t where t.state = 2) t`, since, from, min(from+growthPart, runs)-1)
+		g.exec(`update {schema}.tenant_groups set block = `+next+` + $1 where lane = 1`, growthPart/growthTenants+1)
+	}
+}
+
+// exec runs a statement in which {schema} stands for the schema and {id} for
+// the id of a run of the instant $1 and the number n.
+func (g *growth) exec(sql string, args ...any) {
+	g.b.Helper()
+	const id = `(lpad(to_hex(extract(epoch from $1::timestamptz)::bigint * 1000 + n / 10), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0')
+		|| '8000' || lpad(to_hex(n), 12, '0'))::uuid`
+	_, err := g.store.user.Exec(g.ctx, strings.NewReplacer("{schema}", pgx.Identifier{g.store.schema}.Sanitize(), "{id}", id).Replace(sql), args...)
+	require.NoError(g.b, err)
+}

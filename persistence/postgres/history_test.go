@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// annals is a database with a clock of its own and a leader.
+type annals struct {
+	*kit
+	clock time.Time
+	epoch int64
+}
+
+func newAnnals(t *testing.T) (*annals, *workflow.Graph) {
+	t.Helper()
+	g := storetest.Diamond()
+	a := &annals{kit: newKit(newSimulatedDatabase(schemas(t)(t)).database, g)}
+	a.at(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	var err error
+	a.epoch, err = a.store.BumpEpoch(a.ctx, 1)
+	require.NoError(t, err)
+	return a, g
+}
+
+func (a *annals) at(now time.Time) {
+	a.t.Helper()
+	a.clock = now
+	a.exec("update {schema}.simulated_clock set now = $1", now)
+}
+
+func (a *annals) pass(d time.Duration) { a.at(a.clock.Add(d)) }
+
+// rotate does what is to be done about events, an hour of which is a span.
+func (a *annals) rotate() (sum persistence.Rotated) {
+	a.t.Helper()
+	for {
+		out, err := a.store.RotateEvents(a.ctx, a.epoch, time.Hour)
+		require.NoError(a.t, err)
+		sum.Spans, sum.Kept = sum.Spans+out.Spans, sum.Kept+out.Kept
+		if !out.More {
+			return sum
+		}
+	}
+}
+
+func (a *annals) archive() int {
+	a.t.Helper()
+	out, err := a.store.ArchiveRuns(a.ctx, a.epoch, persistence.Archive{})
+	require.NoError(a.t, err)
+	return out.Count
+}
+
+func (a *annals) tables() snapshot.Tables {
+	a.t.Helper()
+	tables, err := a.store.Snapshot(a.ctx)
+	require.NoError(a.t, err)
+	tables.Claims, tables.Pods = nil, nil
+	return tables
+}
+
+// Events of living runs outlive the span in which they happened; those of
+// archived ones need it no longer, and it goes as a whole.
+func TestASpanOfEventsGoesWhenNobodyNeedsIt(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	require.Zero(t, a.rotate())
+	a.pass(3 * time.Second)
+	pod := a.join(100 * time.Hour)
+	a.start(g, "a", 3)
+	a.finish(pod)
+	require.Equal(t, 3, value[int](a.database, `select count(*) from {schema}.workflow_runs where state = 10`))
+	a.start(g, "a", 2)
+	a.complete(pod, a.claim(pod, 2)...)
+	require.Equal(t, 3, a.archive())
+	before := a.tables()
+
+	a.pass(50 * time.Minute)
+	require.Zero(t, a.rotate(), "the next span is made ahead")
+	require.Equal(t, 2, value[int](a.database, `select count(*) from {schema}.spans where class is null`))
+	a.pass(15 * time.Minute)
+	living := value[int](a.database, `select count(*) from {schema}.task_events e join {schema}.workflow_runs r on r.id = e.run_id`)
+	require.Positive(t, living)
+	require.Equal(t, persistence.Rotated{Spans: 1, Kept: living}, a.rotate())
+	require.Zero(t, value[int](a.database, `select count(*) from {schema}.task_events`))
+	require.Equal(t, before, a.tables())
+
+	a.finish(pod)
+	a.requireSound()
+	require.Equal(t, 2, a.archive())
+	a.requireSound()
+	require.Zero(t, value[int](a.database, `select count(*) from {schema}.task_events_kept`))
+	require.Zero(t, a.archive())
+}
+
+// A transaction that wrote into a span keeps it; nothing fails, and nothing is
+// lost.
+func TestASpanOfEventsWaitsForWhoWritesIntoIt(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	a.rotate()
+	a.pass(3 * time.Second)
+	tx, err := a.user.Begin(a.ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(a.ctx) }()
+	_, err = a.store.TriggerInTx(a.ctx, tx, a.draft(g, "a", 1)[0])
+	require.NoError(t, err)
+	a.pass(50 * time.Minute)
+	a.rotate()
+	a.pass(15 * time.Minute)
+	require.Zero(t, a.rotate())
+	require.NoError(t, tx.Commit(a.ctx))
+	require.Equal(t, persistence.Rotated{Spans: 1, Kept: 1}, a.rotate())
+	_, err = a.store.DrainIntake(a.ctx, 10)
+	require.NoError(t, err)
+	a.requireSound()
+}
+
+// A run with much output becomes several rows, none of which is too large.
+func TestLargeRunsAreArchivedInSlices(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	pod := a.join(100 * time.Hour)
+	id := a.start(g, "a", 1)[0]
+	for grants := a.claim(pod, 10); len(grants) > 0; grants = a.claim(pod, 10) {
+		record := a.completion(pod, grants...)
+		for i := range record.Transitions {
+			record.Transitions[i].Output = bytes.Repeat([]byte{byte('0' + record.Transitions[i].Task.Step)}, 10<<20)
+		}
+		out, err := a.store.RecordTransitions(a.ctx, record)
+		require.NoError(t, err)
+		require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+	}
+	require.Equal(t, 1, a.archive())
+	require.Equal(t, 2, value[int](a.database, `select count(*) from {schema}.run_history`))
+	row, err := a.store.Run(a.ctx, "a", id)
+	require.NoError(t, err)
+	require.Len(t, row.Output, 10<<20)
+	for step := range int32(4) {
+		payload, err := a.store.Payload(a.ctx, workflow.TaskID{Run: id, Step: step})
+		require.NoError(t, err)
+		require.Len(t, payload, 10<<20)
+		require.Equal(t, byte('0')+byte(step), payload[0])
+	}
+	rows, err := a.store.ListRuns(a.ctx, persistence.RunFilter{Tenant: "a"})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+}
