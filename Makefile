@@ -89,17 +89,17 @@ bench-growth: ## the same work with RUNS=20000 in history, BACKLOG=20000 waiting
 	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG)
 
 bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
-	@mkdir -p bin/bench; for room in $(or $(ROOMS),$(STAT)); do \
+	@mkdir -p bin/stat; for room in $(or $(ROOMS),$(STAT)); do \
 		name=$$(echo $$room | tr / -); \
-		$(GO) test -run '^$$' -bench . -skip naive -benchmem -benchtime 0.2s -count 6 ./$$room >bin/bench/$$name.txt || exit 1; \
-		$(TOOL) benchstat "baseline=testdata/bench/$$name.txt" "now=bin/bench/$$name.txt" || exit 1; \
+		$(GO) test -run '^$$' -bench . -skip naive -benchmem -benchtime 0.2s -count 6 ./$$room >bin/stat/$$name.txt || exit 1; \
+		$(TOOL) benchstat "baseline=testdata/bench/$$name.txt" "now=bin/stat/$$name.txt" || exit 1; \
 	done
 
 bench-baseline: ## make the results of the last bench-stat the baselines
-	for file in bin/bench/*.txt; do grep -E '^(goos|goarch|pkg|cpu|Benchmark)' $$file >testdata/bench/$$(basename $$file); done
+	for file in bin/stat/*.txt; do grep -E '^(goos|goarch|pkg|cpu|Benchmark)' $$file >testdata/bench/$$(basename $$file); done
 
 bench-compare: ## troupe, its peers and bare SQL side by side (QUICK=1: ≤ 4 min; ARGS="--cases drain")
-	@mkdir -p bin; cd bench && $(GO) build -o ../bin/bench . && ../bin/bench $(if $(QUICK),--quick) $(ARGS)
+	@mkdir -p bin; cd bench && $(GO) build -o ../bin/compare . && ../bin/compare $(if $(QUICK),--quick) $(ARGS)
 
 bench-build: ## the comparison, a module of its own, passes lint and its tests
 	cd bench && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./... && $(GO) test ./...

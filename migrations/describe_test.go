@@ -22,7 +22,7 @@ with tables as (
 	where n.nspname = $1 and c.relkind in ('r', 'p', 'v')
 ), lines (table_name, kind, place, line) as (
 	select relname, 0, 0, case relkind when 'v' then 'view ' else 'table ' end || relname
-		|| case when relispartition then ' partition ' || pg_get_expr(relpartbound, oid) else '' end
+		|| case when relispartition then ' partition ' || regexp_replace(pg_get_expr(relpartbound, oid), '''[^'']*:[^'']*''', 'an instant', 'g') else '' end
 		|| case when relkind = 'p' then ' partition by ' || pg_get_partkeydef(oid) else '' end || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') from tables
 	union all
 	select relname, 1, a.attnum, '  ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)

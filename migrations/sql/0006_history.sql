@@ -110,6 +110,23 @@ create table {schema}.archived_up_to (
 
 insert into {schema}.archived_up_to (id) values ('00000000-0000-0000-0000-000000000000');
 
+-- The first span of events, so that a new database has one before it has a
+-- leader, who makes those that follow.
+do $first$
+declare
+	first record;
+begin
+	insert into {schema}.spans (since, until, kept_from)
+	select now(), now() + interval '15 minutes', now() + interval '15 minutes'
+	returning span, since, until into first;
+	execute $sql$create table {schema}.task_events_$sql$ || first.span
+		|| $sql$ partition of {schema}.task_events for values from ($sql$
+		|| quote_literal(first.since) || ') to (' || quote_literal(first.until) || ')';
+	execute $sql$create index on {schema}.task_events_$sql$ || first.span
+		|| ' using brin (run_id uuid_minmax_multi_ops) with (pages_per_range = 32, autosummarize = on)';
+end
+$first$;
+
 -- Runs, tasks and events wherever they are.
 create view {schema}.every_run as
 select

@@ -140,7 +140,9 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 		s.text = strings.ReplaceAll(s.text, "clock_timestamp()", d.schema+".simulated_now()")
 		d.store.statements[name] = s
 	}
-	return &simulatedDatabase{d}
+	out := &simulatedDatabase{d}
+	out.dropSpans()
+	return out
 }
 
 // empty makes the database as good as new: one that was migrated and nothing
