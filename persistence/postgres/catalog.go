@@ -43,19 +43,21 @@ func (d *definition) queueOf(step int32, run int16) int16 {
 }
 
 // catalog knows what is written once and never changes: definitions and
-// queues by their numbers. It is safe for concurrent use.
+// queues by their numbers, tenants by their groups. It is safe for concurrent
+// use.
 type catalog struct {
 	mu       sync.Mutex
 	numbers  map[string]int16 // of queues
 	names    map[int16]string
 	byHash   map[workflow.Hash]*definition
 	byNumber map[int32]*definition
+	tenants  map[string]int32
 }
 
 func newCatalog() *catalog {
 	return &catalog{
 		numbers: map[string]int16{}, names: map[int16]string{},
-		byHash: map[workflow.Hash]*definition{}, byNumber: map[int32]*definition{},
+		byHash: map[workflow.Hash]*definition{}, byNumber: map[int32]*definition{}, tenants: map[string]int32{},
 	}
 }
 

@@ -40,6 +40,16 @@ func TestUnknownOutcome(t *testing.T) {
 				return err
 			}
 		}},
+		"fast trigger": {false, func(k *kit) call {
+			list := k.draft(storetest.Chain(2), "a", 10)
+			return func(t *testing.T, k *kit, _ bool) error {
+				out, err := k.store.TriggerRuns(k.ctx, list)
+				for _, answer := range out.Answers {
+					require.Equal(t, persistence.Triggered, answer.Result)
+				}
+				return err
+			}
+		}},
 		"claim": {false, func(k *kit) call {
 			request := k.request(1, 3)
 			return func(t *testing.T, k *kit, _ bool) error {
@@ -120,7 +130,8 @@ func (k *kit) recorder(report lifecycle.ReportKind) func(*testing.T, *kit, bool)
 // warm has the store's only connection prepare what the tests cut.
 func (k *kit) warm() {
 	k.t.Helper()
-	k.start(storetest.Chain(2), "warm", 2)
+	k.start(storetest.Chain(2), "warm", 1)
+	k.start(storetest.Chain(2), "warm", 1) // whose tenant is known by now
 	grants := k.claim(1, 2)
 	k.complete(1, grants[0])
 	record := k.completion(1, grants[1])

@@ -21,6 +21,13 @@ func (s *Store) TriggerRuns(ctx context.Context, triggers []persistence.Trigger)
 	if err != nil {
 		return persistence.Triggers{}, err
 	}
+	done, err := s.triggerFast(ctx, &out, triggers, known)
+	if err != nil {
+		return persistence.Triggers{}, err
+	}
+	if done {
+		return out, nil
+	}
 	if err := s.triggerUnits(ctx, &out, triggers, known, units(triggers)); err != nil {
 		return persistence.Triggers{}, err
 	}
@@ -57,6 +64,7 @@ func (s *Store) triggerUnits(
 	})
 	switch {
 	case err == nil:
+		s.catalog.keepTenants(t.found.tenants)
 		t.answer(out, parts)
 		return nil
 	case !errors.Is(err, persistence.ErrBadRow):

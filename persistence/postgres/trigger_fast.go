@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// triggerFast stores a batch in one statement if all of it is plain: no keys,
+// no instants, no conditions on the input, nothing to refuse, and tenants that
+// this store has met. It reports whether it did; nothing is stored otherwise.
+func (s *Store) triggerFast(
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names,
+) (done bool, err error) {
+	f := newFastTrigger(s, known, len(triggers))
+	for i := range triggers {
+		if !f.takes(&triggers[i]) {
+			return false, nil
+		}
+	}
+	if len(triggers) == 0 {
+		return false, nil
+	}
+	for i := range triggers {
+		if err := f.add(&triggers[i]); err != nil {
+			return false, err
+		}
+	}
+	args := f.named()
+	var now time.Time
+	var count int
+	err = retry(ctx, func(ctx context.Context) error {
+		text, values := s.statements.bind("trigger_fast", args)
+		err := s.pool.QueryRow(ctx, text, values...).Scan(&now, &count)
+		if hasCode(err, codeUniqueViolation) {
+			count = 0 // some exist: a batch that is repeated
+			return nil
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, persistence.ErrBadRow):
+		return false, nil // to be blamed on one of them
+	case err != nil:
+		return false, err
+	case count == 0:
+		s.catalog.forgetTenants(f.members)
+		return false, nil
+	}
+	return true, f.answer(ctx, out, triggers, now)
+}
+
+// fastTrigger gathers the arguments of trigger_fast.
+type fastTrigger struct {
+	s     *Store
+	known names
+
+	columns *runColumns
+	seen    map[workflow.RunID]bool
+	oldest  workflow.RunID
+	groups  map[string]int32 // of the tenants in it
+	members []string
+
+	counters map[counterKey]*fastCounter
+	roots    []fastRoot
+}
+
+// fastCounter counts the places that a tenant asks for in a queue.
+type fastCounter struct {
+	counterKey
+	places int64
+	index  int32 // among all, from 1
+}
+
+// fastRoot is a task that is ready at once.
+type fastRoot struct {
+	run     workflow.RunID
+	step    int32
+	handler int32
+	counter *fastCounter
+	nth     int64 // of the counter's places, from 1
+}
+
+func newFastTrigger(s *Store, known names, n int) *fastTrigger {
+	return &fastTrigger{
+		s: s, known: known, columns: newRunColumns(n), seen: make(map[workflow.RunID]bool, n),
+		groups: map[string]int32{}, counters: map[counterKey]*fastCounter{},
+	}
+}
+
+// takes reports whether nothing about a trigger needs a decision.
+func (f *fastTrigger) takes(t *persistence.Trigger) bool {
+	d := f.known.definitions[t.Definition]
+	if d == nil || !d.plain || t.Key != "" || !t.At.IsZero() || len(t.Edges) > 0 || f.known.queues[t.Queue] == 0 ||
+		f.seen[t.Run] || refuseTrigger(*t) != nil {
+		return false
+	}
+	f.seen[t.Run] = true
+	if f.groups[t.Tenant] == 0 {
+		group := f.s.catalog.tenantGroup(t.Tenant)
+		if group == 0 {
+			return false
+		}
+		f.groups[t.Tenant] = group
+		f.members = append(f.members, t.Tenant)
+	}
+	return true
+}
+
+func (f *fastTrigger) add(t *persistence.Trigger) error {
+	d, queue, group := f.known.definitions[t.Definition], f.known.queues[t.Queue], f.groups[t.Tenant]
+	for _, step := range d.roots {
+		k := counterKey{d.queueOf(step, queue), group}
+		c := f.counters[k]
+		if c == nil {
+			c = &fastCounter{counterKey: k}
+			f.counters[k] = c
+		}
+		c.places++
+		f.roots = append(f.roots, fastRoot{run: t.Run, step: step, handler: d.handlers[step], counter: c, nth: c.places})
+	}
+	if len(f.columns.runs) == 0 || bytes.Compare(t.Run[:], f.oldest[:]) < 0 {
+		f.oldest = t.Run
+	}
+	return f.columns.add(t, d, queue, group, true)
+}
+
+// named returns the arguments. Counters are in the order of their locks.
+func (f *fastTrigger) named() named {
+	counters := make([]*fastCounter, 0, len(f.counters))
+	for _, c := range f.counters {
+		counters = append(counters, c)
+	}
+	slices.SortFunc(counters, func(a, b *fastCounter) int {
+		return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.group, b.group))
+	})
+	var queues, readyQueues []int16
+	var groups, memberGroups, readyCounters, steps, handlers []int32
+	var places, readyPlaces []int64
+	var runs uuids
+	for i, c := range counters {
+		c.index = int32(i + 1)
+		queues, groups, places = append(queues, c.queue), append(groups, c.group), append(places, c.places)
+	}
+	for _, tenant := range f.members {
+		memberGroups = append(memberGroups, f.groups[tenant])
+	}
+	for i := range f.roots {
+		e := &f.roots[i]
+		readyQueues, readyCounters = append(readyQueues, e.counter.queue), append(readyCounters, e.counter.index)
+		readyPlaces = append(readyPlaces, lifecycle.FairID(e.counter.group, lifecycle.LaneNew, e.nth-e.counter.places))
+		runs, steps, handlers = append(runs, e.run), append(steps, e.step), append(handlers, e.handler)
+	}
+	args := f.columns.named(time.Time{})
+	delete(args, "now")
+	for name, value := range (named{
+		"oldest": [16]byte(f.oldest), "members": f.members, "member_groups": memberGroups,
+		"counter_queues": queues, "counter_groups": groups, "places": places,
+		"ready_queues": readyQueues, "ready_counters": readyCounters, "ready_places": readyPlaces,
+		"ready_runs": runs, "ready_steps": steps, "ready_handlers": handlers,
+	}) {
+		args[name] = value
+	}
+	return args
+}
+
+func (f *fastTrigger) answer(ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, now time.Time) error {
+	out.Now = now
+	for i := range triggers {
+		out.Answers[i] = persistence.TriggerAnswer{Result: persistence.Triggered, Run: triggers[i].Run}
+	}
+	ready := map[int16]int{}
+	for i := range f.roots {
+		ready[f.roots[i].counter.queue]++
+	}
+	var err error
+	out.Wake.Ready, err = f.s.ready(ctx, f.s.pool, ready)
+	return err
+}
+
