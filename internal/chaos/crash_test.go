@@ -10,7 +10,12 @@ import (
 // under the same idempotency key.
 func TestCrashAfterEffect(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, brisk(), 0)
+	r := begin(t, row{
+		ID: "F02", Name: "crash-after-effect", Fault: "the process ends after the effect and before its completion",
+		Must:    "I3 I11; the effect is repeated under the same key",
+		Allowed: []figure{exactly("effects per key", 2), exactly("keys", 1)},
+	})
+	y := newYard(r, brisk(), 0)
 	pods := y.start("pod-1", "pod-2")
 	ids := y.trigger(pods[0], "crash", 1)
 	revived := 0
@@ -19,28 +24,32 @@ func TestCrashAfterEffect(t *testing.T) {
 		return y.number(openSQL) == 0
 	})
 	keys := map[string]int{}
-	for _, e := range readLedgers(t, y.dir) {
+	for _, e := range readLedgers(r, y.dir) {
 		if e.what == "effect" {
 			keys[e.detail]++
 		}
 	}
-	require.Len(t, keys, 1, "every attempt has the same key")
+	r.count("keys", len(keys))
 	for _, times := range keys {
-		require.Equal(t, 2, times)
+		r.count("effects per key", times)
 	}
-	v := y.judge()
-	require.Len(t, ids, 1)
-	measured(t, "F02", "the process ends after the effect and before the completion",
-		"%d crash, the effect twice under one key; %v", revived, v)
+	require.Len(r, ids, 1)
+	require.Equal(r, 1, revived)
+	y.judge()
 }
 
 // F16: a step function that ends every process that executes it is given up
 // after three, and others complete.
 func TestPoisonPill(t *testing.T) {
 	t.Parallel()
+	r := begin(t, row{
+		ID: "F16", Name: "poison-exit", Fault: "a step function calls os.Exit in whatever pod executes it, under load",
+		Must:    "I13 I14; given up as lost, others complete",
+		Allowed: []figure{exactly("crashes", 3)},
+	})
 	tune := brisk()
 	tune.MaxLost = 3
-	y := newYard(t, tune, 2)
+	y := newYard(r, tune, 2)
 	pods := y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	poison := y.trigger(pods[0], "poison", 1)[0]
@@ -49,9 +58,8 @@ func TestPoisonPill(t *testing.T) {
 		crashes += y.revive("pod-1", "pod-2", "pod-3")
 		return y.number(`select count(*)::int from troupe.every_run where id = $1 and state = 11`, poison) == 1
 	})
-	require.Equal(t, 3, crashes)
-	v := y.settle()
-	measured(t, "F16", "a step function calls os.Exit", "given up as lost after %d crashes; %v", crashes, v)
+	r.count("crashes", crashes)
+	y.settle()
 }
 
 // revive starts pods that have ended, and returns how many.

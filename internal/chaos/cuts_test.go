@@ -19,18 +19,22 @@ import (
 // the pods cannot know what was stored, and ask again.
 func TestAnswersAreLost(t *testing.T) {
 	t.Parallel()
-	unlessShort(t)
-	direct := pgtest.Database(t)
-	way := openWay(t, direct)
-	y := newYardOn(t, direct, brisk(), 6)
+	r := begin(t, row{
+		ID: "F25", Name: "commit-ambiguity", Fault: "connections cut in place of an answer of the server, those to COMMIT among them",
+		Must:    "I1 I2 I3 I8",
+		Allowed: []figure{atLeast("cuts", float64(spell(60, 1000)), "")},
+	})
+	direct := pgtest.Database(r)
+	way := openWay(r, direct)
+	y := newYardOn(r, direct, brisk(), 6)
 	y.url = way.url
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	way.cutOneIn.Store(60)
 	y.until("answers were lost", 4*patience, func() bool { return way.cuts.Load() >= int64(spell(60, 1000)) })
 	way.cutOneIn.Store(0)
-	v := y.settle()
-	measured(t, "F25", "connections cut in place of an answer of the server", "%d cuts: %v", way.cuts.Load(), v)
+	r.count("cuts", int(way.cuts.Load()))
+	y.settle()
 }
 
 // way is a proxy between pods and their server.
@@ -41,7 +45,7 @@ type way struct {
 }
 
 // openWay listens for pods until the test ends.
-func openWay(t *testing.T, to string) *way {
+func openWay(t testing.TB, to string) *way {
 	t.Helper()
 	target, err := url.Parse(to)
 	require.NoError(t, err)

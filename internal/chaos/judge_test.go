@@ -51,7 +51,9 @@ func (y *yard) settle() verdict {
 
 const openSQL = `select count(*)::int from troupe.every_run where state < 10`
 
-// judge waits until every run has ended, and checks.
+// judge waits until every run has ended, and checks all that every row checks:
+// tasks, runs and transactions against the ledgers, the tables, and that pods
+// give back what they took. The pods have stopped afterwards.
 func (y *yard) judge() verdict {
 	y.t.Helper()
 	y.until("every run has ended", patience, func() bool { return y.number(openSQL) == 0 })
@@ -61,6 +63,9 @@ func (y *yard) judge() verdict {
 	y.judgeRuns(entries, &v)
 	y.judgeTransactions()
 	y.judgeTables()
+	y.judgeResources()
+	y.t.judged = true
+	y.t.note("%v", v)
 	return v
 }
 

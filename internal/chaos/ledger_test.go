@@ -36,7 +36,7 @@ type entry struct{ ledger, what, run, detail string }
 
 // readLedgers returns the lines of all ledgers in a folder, each file's in
 // order.
-func readLedgers(t *testing.T, dir string) []entry {
+func readLedgers(t testing.TB, dir string) []entry {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.ledger"))
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func readLedgers(t *testing.T, dir string) []entry {
 	return entries
 }
 
-func readLedger(t *testing.T, path string) []entry {
+func readLedger(t testing.TB, path string) []entry {
 	t.Helper()
 	file, err := os.Open(path)
 	if os.IsNotExist(err) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ const podVariable = "TROUPE_CHAOS_POD"
 type podSpec struct {
 	Name    string
 	URL     string
+	Direct  string // past a proxy, for sessions that live long; "": as URL
 	Dir     string // of the ledgers, and of the files that let holds go
 	Ledger  string // the pod's own
 	Callers int    // that trigger and wait; 0: none
@@ -57,7 +59,7 @@ func brisk() tuning {
 
 func (s podSpec) config(log *slog.Logger) troupe.Config {
 	return troupe.Config{
-		PodName: s.Name, Slots: s.Tune.Slots, Pulse: s.Tune.Pulse, Lease: s.Tune.Lease, StopGrace: s.Tune.Grace,
+		PodName: s.Name, DirectURL: s.Direct, Slots: s.Tune.Slots, Pulse: s.Tune.Pulse, Lease: s.Tune.Lease, StopGrace: s.Tune.Grace,
 		CancelGrace: time.Second, LeaderPing: s.Tune.LeaderPing, LeaderSilence: s.Tune.LeaderSilence,
 		LeaderTry: s.Tune.LeaderTry, Sweep: s.Tune.Sweep, SweepDegraded: 300 * time.Millisecond,
 		MaxLost: s.Tune.MaxLost, Logger: log,
@@ -79,6 +81,7 @@ type podProcess struct {
 	ledger *ledger
 	shapes shapes
 
+	base    int        // goroutines after the start, before there was work
 	mu      sync.Mutex // of standard output
 	quiet   chan struct{}
 	callers sync.WaitGroup
@@ -106,6 +109,7 @@ func (p *podProcess) serve() error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	p.base = runtime.NumGoroutine()
 	p.say("ready")
 	go p.obey()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -139,7 +143,12 @@ func (p *podProcess) start() error {
 	if p.ledger, err = openLedger(p.spec.Ledger); err != nil {
 		return err
 	}
-	if p.pool, err = pgxpool.New(ctx, p.spec.URL); err != nil {
+	settings, err := pgxpool.ParseConfig(p.spec.URL)
+	if err != nil {
+		return err
+	}
+	settings.ConnConfig.RuntimeParams["application_name"] = "chaos pod"
+	if p.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
@@ -168,7 +177,8 @@ func (p *podProcess) say(format string, args ...any) {
 }
 
 // obey does what the test says, a line at a time: "quiet" ends the load,
-// "trigger SHAPE N" triggers runs and answers with their ids.
+// "trigger SHAPE N" triggers runs and answers with their ids, "goroutines"
+// counts them: those after the start, and those of now.
 func (p *podProcess) obey() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -179,6 +189,8 @@ func (p *podProcess) obey() {
 				p.callers.Wait()
 				p.say("quiet")
 			}()
+		case len(words) == 1 && words[0] == "goroutines":
+			p.say("goroutines %d %d", p.base, runtime.NumGoroutine())
 		case len(words) == 3 && words[0] == "trigger":
 			n, _ := strconv.Atoi(words[2]) // the test sends numbers
 			p.say("triggered %s", strings.Join(p.triggerSome(words[1], n), " "))

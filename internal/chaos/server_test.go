@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,10 +19,9 @@ import (
 )
 
 // newServerYard returns a yard on a server of its own, which the test may end.
-func newServerYard(t *testing.T, callers int) (*yard, *pgdev.Server) {
+func newServerYard(t *trial, callers int, settings map[string]string) (*yard, *pgdev.Server) {
 	t.Helper()
-	unlessShort(t)
-	server := pgtest.Server(t, nil)
+	server := pgtest.Server(t, settings)
 	url, err := server.CreateDatabase(t.Context(), "chaos")
 	require.NoError(t, err)
 	return newYardOn(t, url, brisk(), callers), server
@@ -31,62 +31,78 @@ func newServerYard(t *testing.T, callers int) (*yard, *pgdev.Server) {
 // load.
 func TestPostgresStopsImmediately(t *testing.T) {
 	t.Parallel()
-	y, server := newServerYard(t, 6)
+	r := begin(t, row{
+		ID: "F21", Name: "pg-immediate", Fault: "pg_ctl stop -m immediate under load, and start",
+		Must:    "I1: what was acknowledged survives",
+		Allowed: []figure{within("resumed after", 5*time.Second)},
+	})
+	y, server := newServerYard(r, 6, nil)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	postmaster := y.postmaster()
 	for range spell(2, 5) {
-		require.NoError(t, syscall.Kill(postmaster, syscall.SIGQUIT)) // what pg_ctl stop -m immediate sends
+		require.NoError(r, syscall.Kill(postmaster, syscall.SIGQUIT)) // what pg_ctl stop -m immediate sends
 		y.until("the server has ended", patience, func() bool { return syscall.Kill(postmaster, 0) != nil })
-		require.NoError(t, server.Restart(t.Context()))
+		require.NoError(r, server.Restart(r.Context()))
 		postmaster = y.postmaster()
 		y.under(time.Second)
 	}
-	resumed := y.resumed()
-	v := y.settle()
-	measured(t, "F21", "pg_ctl stop -m immediate under load, and start",
-		"%d times: acked lost 0, resumed %d ms after it answered; %v", spell(2, 5), resumed.Milliseconds(), v)
+	r.took("resumed after", y.resumed())
+	r.note("%d times", spell(2, 5))
+	y.settle()
 }
 
 // F20: the same with a fast restart.
 func TestPostgresRestartsFast(t *testing.T) {
 	t.Parallel()
-	y, server := newServerYard(t, 6)
+	r := begin(t, row{
+		ID: "F20", Name: "pg-restart-fast", Fault: "pg_ctl restart -m fast under load",
+		Must:    "I1 to I6",
+		Allowed: []figure{within("resumed after", 2*time.Second)},
+	})
+	y, server := newServerYard(r, 6, nil)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
-	require.NoError(t, server.Restart(t.Context()))
-	resumed := y.resumed()
-	require.Less(t, resumed, 5*time.Second)
-	v := y.settle()
-	measured(t, "F20", "pg_ctl restart -m fast under load", "resumed %d ms after it answered; %v", resumed.Milliseconds(), v)
+	require.NoError(r, server.Restart(r.Context()))
+	r.took("resumed after", y.resumed())
+	y.settle()
 }
 
 // F06: all pods and the server are killed, and started again.
 func TestEverythingIsKilled(t *testing.T) {
 	t.Parallel()
-	y, server := newServerYard(t, 6)
+	r := begin(t, row{
+		ID: "F06", Name: "kill-everything", Fault: "kill -9 of all pods and of the server, all started again",
+		Must:    "I1 to I8, I10",
+		Allowed: []figure{within("runs end again after", 5*time.Second)},
+	})
+	y, server := newServerYard(r, 6, nil)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	for _, p := range y.alive() {
 		p.signal(syscall.SIGKILL)
 	}
-	require.NoError(t, server.Kill())
+	require.NoError(r, server.Kill())
 	for _, p := range y.alive() {
 		<-p.ended
 	}
-	require.NoError(t, server.Restart(t.Context()))
+	require.NoError(r, server.Restart(r.Context()))
 	began := time.Now()
 	y.start("pod-1", "pod-2", "pod-3")
 	y.resumed()
-	resumed := time.Since(began)
-	v := y.settle()
-	measured(t, "F06", "all pods and the server killed, all started", "first runs end %d ms after the server answered; %v", resumed.Milliseconds(), v)
+	r.took("runs end again after", time.Since(began))
+	y.settle()
 }
 
 // F19: the engine's sessions are ended ten times a second.
 func TestBackendKillStorm(t *testing.T) {
 	t.Parallel()
-	y := newYard(t, brisk(), 6)
+	r := begin(t, row{
+		ID: "F19", Name: "backend-kill-storm", Fault: "pg_terminate_backend of the engine's sessions, 10 a second",
+		Must:    "I1 to I6",
+		Allowed: []figure{atLeast("recovered", 95, "%"), atLeast("sessions ended", 20, "")},
+	})
+	y := newYard(r, brisk(), 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	before := y.rate(2 * time.Second)
@@ -100,38 +116,39 @@ func TestBackendKillStorm(t *testing.T) {
 	}
 	y.resumed()
 	after := y.rate(2 * time.Second)
-	v := y.settle()
-	measured(t, "F19", "pg_terminate_backend of the engine's sessions, 10 a second",
-		"%d sessions; runs per second before %.0f, after %.0f; %v", kills, before, after, v)
+	r.count("sessions ended", kills)
+	r.measure("recovered", math.Round(100*after/before))
+	y.settle()
 }
 
 // F29: somebody holds every connection that the server gives.
 func TestConnectionsAreGone(t *testing.T) {
 	t.Parallel()
-	unlessShort(t)
-	server := pgtest.Server(t, map[string]string{"max_connections": "60", "max_wal_senders": "6"})
-	url, err := server.CreateDatabase(t.Context(), "chaos")
-	require.NoError(t, err)
-	y := newYardOn(t, url, brisk(), 4)
+	r := begin(t, row{
+		ID: "F29", Name: "connections-gone", Fault: "somebody holds every connection that the server gives",
+		Must:    "I13; leases are kept",
+		Allowed: []figure{none("leases lost"), within("resumed after", 2*time.Second)},
+	})
+	y, _ := newServerYard(r, 4, map[string]string{"max_connections": "60", "max_wal_senders": "6"})
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	var held []*pgx.Conn
 	for {
-		conn, err := pgx.Connect(t.Context(), url)
+		conn, err := pgx.Connect(r.Context(), y.url)
 		if err != nil {
 			break
 		}
 		held = append(held, conn)
 	}
-	require.NotEmpty(t, held)
+	require.NotEmpty(r, held)
 	y.under(spell(3*time.Second, 30*time.Second))
 	for _, conn := range held {
-		require.NoError(t, conn.Close(context.WithoutCancel(t.Context())))
+		require.NoError(r, conn.Close(context.WithoutCancel(r.Context())))
 	}
-	resumed := y.resumed()
+	r.took("resumed after", y.resumed())
 	v := y.settle()
-	require.Zero(t, v.losses, "no lease ends because others hold the connections")
-	measured(t, "F29", "every connection of the server held by others", "%d held, leases lost 0, runs end %d ms after; %v", len(held), resumed.Milliseconds(), v)
+	r.count("leases lost", v.losses)
+	r.note("%d connections held", len(held))
 }
 
 // postmaster returns the process id of the server.

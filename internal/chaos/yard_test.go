@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,12 +28,13 @@ const (
 
 // yard is one database and the pods on it.
 type yard struct {
-	t    *testing.T
+	t    *trial
 	url  string
 	dir  string
 	pool *pgxpool.Pool // of the test
 	tune tuning
-	load int // callers of each pod
+	load int            // callers of each pod
+	each func(*podSpec) // changes what a pod is told, before it starts; may be nil
 
 	mu     sync.Mutex
 	pods   map[string]*pod // the living, by name
@@ -42,13 +42,13 @@ type yard struct {
 }
 
 // newYard returns a migrated database on the shared server.
-func newYard(t *testing.T, tune tuning, callers int) *yard {
+func newYard(t *trial, tune tuning, callers int) *yard {
 	t.Helper()
-	unlessShort(t)
 	return newYardOn(t, pgtest.Database(t), tune, callers)
 }
 
-func newYardOn(t *testing.T, url string, tune tuning, callers int) *yard {
+// newYardOn returns a yard on an empty database anywhere.
+func newYardOn(t *trial, url string, tune tuning, callers int) *yard {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func newYardOn(t *testing.T, url string, tune tuning, callers int) *yard {
 		_, err = pool.Exec(t.Context(), "create table public."+table+" (run text primary key)")
 		require.NoError(t, err)
 	}
-	y := &yard{t: t, url: url, dir: t.TempDir(), pool: pool, tune: tune, load: callers, pods: map[string]*pod{}}
+	y := &yard{t: t, url: url, dir: t.dir, pool: pool, tune: tune, load: callers, pods: map[string]*pod{}}
 	t.Cleanup(func() {
 		for _, p := range y.alive() {
 			p.signal(syscall.SIGCONT)
@@ -67,7 +67,7 @@ func newYardOn(t *testing.T, url string, tune tuning, callers int) *yard {
 			<-p.ended
 		}
 		if t.Failed() {
-			y.showLogs()
+			y.keepHistory()
 		}
 	})
 	return y
@@ -93,7 +93,11 @@ func (y *yard) spawn(name string) *pod {
 	y.starts++
 	stem := filepath.Join(y.dir, fmt.Sprintf("%03d-%s", y.starts, name))
 	p := &pod{name: name, ledger: stem + ".ledger", log: stem + ".log", lines: make(chan string, 64), ended: make(chan struct{})}
-	spec, err := json.Marshal(podSpec{Name: name, URL: y.url, Dir: y.dir, Ledger: p.ledger, Callers: y.load, Tune: y.tune})
+	told := podSpec{Name: name, URL: y.url, Dir: y.dir, Ledger: p.ledger, Callers: y.load, Tune: y.tune}
+	if y.each != nil {
+		y.each(&told)
+	}
+	spec, err := json.Marshal(told)
 	require.NoError(y.t, err)
 	log, err := os.Create(p.log)
 	require.NoError(y.t, err)
@@ -245,11 +249,18 @@ func (y *yard) letGo(pod string) {
 // under lets the load go on for a while.
 func (y *yard) under(d time.Duration) { _ = pause(context.Background(), d) } // it never ends early
 
-func (y *yard) showLogs() {
-	paths, _ := filepath.Glob(filepath.Join(y.dir, "*.log"))
-	for _, path := range paths {
-		text, _ := os.ReadFile(path)
-		const tailMax = 4000
-		y.t.Logf("%s: %s", filepath.Base(path), text[max(0, len(text)-tailMax):])
+// keepHistory writes what the tables say beside the logs.
+func (y *yard) keepHistory() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	const query = `select coalesce(string_agg(line, E'\n'), '') from (
+		select concat_ws(' ', at::time(3), run_id, 'step', step, 'n', n, 'kind', kind, 'attempt', attempt, 'pod', pod, class, left(text, 300)) as line
+		from troupe.every_event order by at desc limit 20000) s`
+	var text string
+	if err := y.pool.QueryRow(ctx, query).Scan(&text); err != nil {
+		text = "no history: " + err.Error()
+	}
+	if err := os.WriteFile(filepath.Join(y.dir, "history.txt"), []byte(text), 0o600); err != nil {
+		y.t.Log(err) // the row has failed anyway
 	}
 }

@@ -54,6 +54,12 @@ type suite struct {
 // TestMain. Settings, if given, override the shared server's configuration.
 // Without a Main the server still ends with the test binary.
 func Main(m *testing.M, settings ...map[string]string) {
+	os.Exit(Run(m, settings...))
+}
+
+// Run is Main for a TestMain that has something left to do: it returns the exit
+// code.
+func Run(m *testing.M, settings ...map[string]string) int {
 	binary.settings = merge(settings)
 	code := m.Run()
 	if binary.stop != nil {
@@ -63,7 +69,7 @@ func Main(m *testing.M, settings ...map[string]string) {
 		}
 		cancel()
 	}
-	os.Exit(code)
+	return code
 }
 
 // Database returns the address of a new, empty database of the test's own. It
