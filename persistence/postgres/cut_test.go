@@ -24,32 +24,13 @@ import (
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	open := schemas(t)
-	type call func(t *testing.T, k *kit, again bool) error
+	type call = func(t *testing.T, k *kit, again bool) error
 	for name, c := range map[string]struct {
 		stepwise bool // several round trips: it is cut at the commit
 		make     func(k *kit) call
 	}{
-		"trigger": {true, func(k *kit) call {
-			list := k.draft(storetest.Chain(2), "a", 10)
-			list[3].Key = "key"
-			return func(t *testing.T, k *kit, _ bool) error {
-				out, err := k.store.TriggerRuns(k.ctx, list)
-				for _, answer := range out.Answers {
-					require.Equal(t, persistence.Triggered, answer.Result)
-				}
-				return err
-			}
-		}},
-		"fast trigger": {false, func(k *kit) call {
-			list := k.draft(storetest.Chain(2), "a", 10)
-			return func(t *testing.T, k *kit, _ bool) error {
-				out, err := k.store.TriggerRuns(k.ctx, list)
-				for _, answer := range out.Answers {
-					require.Equal(t, persistence.Triggered, answer.Result)
-				}
-				return err
-			}
-		}},
+		"trigger":      {true, func(k *kit) call { return k.triggerer("key") }},
+		"fast trigger": {false, func(k *kit) call { return k.triggerer("") }},
 		"claim": {false, func(k *kit) call {
 			request := k.request(1, 3)
 			return func(t *testing.T, k *kit, _ bool) error {
@@ -102,6 +83,22 @@ func TestUnknownOutcome(t *testing.T) {
 // countRows tells whether anything was written.
 const countRows = `select format('%s %s %s', (select count(*) from {schema}.workflow_runs),
 	(select count(*) from {schema}.task_events), (select count(*) from {schema}.claims))`
+
+// triggerer triggers ten runs, one with a key, again and again the same.
+func (k *kit) triggerer(key string) func(*testing.T, *kit, bool) error {
+	list := k.draft(storetest.Chain(2), "a", 10)
+	list[3].Key = key
+	return func(t *testing.T, k *kit, again bool) error {
+		out, err := k.store.TriggerRuns(k.ctx, list)
+		for again && err == nil && out.Answers[3].Result == persistence.KeyBusy {
+			out, err = k.store.TriggerRuns(k.ctx, list) // the cut transaction still holds the key
+		}
+		for _, answer := range out.Answers {
+			require.Equal(t, persistence.Triggered, answer.Result)
+		}
+		return err
+	}
+}
 
 // recorder reports three tasks, again and again the same.
 func (k *kit) recorder(report lifecycle.ReportKind) func(*testing.T, *kit, bool) error {

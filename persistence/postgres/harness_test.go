@@ -112,8 +112,11 @@ func (d *database) dropSpans() {
 	d.exec("delete from {schema}.spans")
 }
 
-// advance shifts every instant that the store compares with its clock.
+// advance shifts every instant that the store compares with its clock, and does
+// what rotation would meanwhile: events of living runs are put aside, others go.
 func (d *database) advance(ctx context.Context, by time.Duration) error {
+	d.exec(`insert into {schema}.task_events_kept select e.* from {schema}.task_events e where e.run_id in (select id from {schema}.workflow_runs)`)
+	d.exec(`truncate {schema}.task_events`)
 	sql := strings.ReplaceAll(`with t as (
 			update {schema}.durable_timers set wake_at = wake_at - $1::bigint * interval '1 microsecond'
 		), i as (

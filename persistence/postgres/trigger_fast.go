@@ -184,4 +184,3 @@ func (f *fastTrigger) answer(ctx context.Context, out *persistence.Triggers, tri
 	out.Wake.Ready, err = f.s.ready(ctx, f.s.pool, ready)
 	return err
 }
-
