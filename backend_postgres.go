@@ -27,7 +27,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		if err != nil {
 			return nil, &ConfigError{Field: "DirectURL", Text: "cannot be parsed", Remedy: "use a connection string of PostgreSQL"}
 		}
-		options.Direct = direct
+		options.Direct, options.Proxied = direct, true
 	}
 	store, err := postgres.Open(ctx, options)
 	if err != nil {

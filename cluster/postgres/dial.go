@@ -3,11 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/internal/wire"
 )
 
 // closeTimeout bounds the goodbye of a dedicated connection. The server ends
@@ -34,7 +35,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		target.AfterConnect = nil // a replication connection takes no ordinary queries
 	}
 	target.ConnectTimeout = a.config.ConnectTimeout
-	target.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive()}).DialContext
+	wire.Prepare(target)
 	if target.RuntimeParams == nil {
 		target.RuntimeParams = map[string]string{}
 	}
@@ -43,12 +44,6 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		target.RuntimeParams[name] = value
 	}
 	return target, nil
-}
-
-// keepAlive notices a vanished server within about four seconds while nothing
-// is sent, as the leader's session does in the other direction.
-func keepAlive() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2}
 }
 
 func (a *Adapter) connect(ctx context.Context, role string, settings map[string]string) (*pgx.Conn, error) {

@@ -47,7 +47,7 @@ var rooms = map[string]room{
 		ours: []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock"},
 	},
 	"persistence/postgres": {
-		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock"},
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock", "internal/wire"},
 		outside: []string{pgx},
 	},
 	"persistence/storetest": {
@@ -56,7 +56,7 @@ var rooms = map[string]room{
 	},
 	"cluster/local": {ours: []string{"persistence", "cluster"}},
 	"cluster/postgres": {
-		ours:    []string{"workflow", "lifecycle", "persistence", "cluster", "internal/clock"},
+		ours:    []string{"workflow", "lifecycle", "persistence", "cluster", "internal/clock", "internal/wire"},
 		outside: []string{pgx, pglogrepl},
 	},
 	"migrations": {outside: []string{pgx}},
@@ -108,6 +108,7 @@ var rooms = map[string]room{
 	"internal/clock":        {},
 	"internal/host":         {ours: []string{"persistence", "actors"}},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
+	"internal/wire":         {outside: []string{pgx}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
 }
 

@@ -94,7 +94,11 @@ func queueName(name string) string {
 }
 
 // loadQueues reads the numbers of all queues.
-func (s *Store) loadQueues(ctx context.Context) error { return s.loadQueuesIn(ctx, s.pool) }
+func (s *Store) loadQueues(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return s.loadQueuesIn(ctx, s.pool)
+}
 
 func (s *Store) loadQueuesIn(ctx context.Context, on querier) error {
 	text, args := s.statements.bind("list_queues", named{})
@@ -152,6 +156,8 @@ func (s *Store) definitions(ctx context.Context, hashes []workflow.Hash) (map[wo
 	if len(unknown) == 0 {
 		return found, nil
 	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	loaded, err := s.loadDefinitions(ctx, s.pool, nil, unknown)
 	for _, d := range loaded {
 		found[d.graph.Hash] = d

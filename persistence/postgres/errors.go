@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -88,10 +89,23 @@ func translated(err error) bool {
 // made again before the caller hears of it.
 const retriesMax = 4
 
+// callMax bounds a call, whatever the context of its caller says: nobody waits
+// for ever for a server that does not answer.
+const callMax = 30 * time.Second
+
+var errCallMax = errors.New("no answer in " + callMax.String())
+
+// bounded returns the context of one call.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, callMax, errCallMax)
+}
+
 // retry calls do again while the database rolls it back for reasons that are
 // over at once: serialization failures, deadlocks, a statement to be prepared
 // anew. A lock that was not granted is the caller's to work around.
 func retry(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	var err error
 	for range retriesMax {
 		err = translate(do(ctx))

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -20,9 +22,14 @@ type Options struct {
 	// where the store's own pool connects to, unless Direct is given. It stays
 	// the caller's.
 	Pool *pgxpool.Pool
-	// Direct is where the store's own pool connects to instead, past a pooling
-	// proxy. Nil: where Pool does.
+	// Direct is where the store's own pool connects to instead. Nil: where Pool
+	// does.
 	Direct *pgx.ConnConfig
+	// Proxied says that Pool connects to a proxy which gives sessions away
+	// between two transactions. The store's own pool then does without anything
+	// that a session keeps, and goes through the proxy, too; only the lease is
+	// renewed on a connection to Direct.
+	Proxied bool
 	// Schema of the tables; "": troupe.
 	Schema string
 	// PoolSize is how many connections the store's own pool has at most; 0: 6.
@@ -43,7 +50,7 @@ const defaultPoolSize = 6
 
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool       *pgxpool.Pool // our own
+	pool       *sessions     // our own
 	lease      *pgxpool.Pool // one connection: nothing that pool is busy with delays a renewal
 	user       *pgxpool.Pool
 	schema     string
@@ -74,13 +81,13 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, ownPool(options))
+	pool, err := openSessions(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	lease, err := pgxpool.NewWithConfig(ctx, leasePool(options))
 	if err != nil {
-		pool.Close()
+		pool.pool.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
@@ -103,8 +110,32 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // Close closes the store's own connections and waits for statements in flight.
 func (s *Store) Close() {
-	s.pool.Close()
+	s.pool.pool.Close()
 	s.lease.Close()
+}
+
+// openSessions opens the store's own pool.
+func openSessions(ctx context.Context, options Options) (*sessions, error) {
+	if !options.Proxied {
+		pool, err := pgxpool.NewWithConfig(ctx, ownPool(options))
+		return &sessions{pool: pool}, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, proxiedPool(options))
+	return &sessions{pool: pool, settle: settling()}, err
+}
+
+// proxiedPool derives the configuration of a pool behind a proxy: the proxy
+// refuses parameters of sessions, and statements prepared in one.
+func proxiedPool(options Options) *pgxpool.Config {
+	options.Direct = nil
+	config := ownPool(options)
+	config.AfterConnect = nil
+	config.ConnConfig.RuntimeParams = maps.Clone(options.Pool.Config().ConnConfig.RuntimeParams)
+	config.ConnConfig.RuntimeParams["application_name"] = options.application()
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	config.ConnConfig.StatementCacheCapacity = 0
+	config.ConnConfig.DescriptionCacheCapacity = statementsMax
+	return config
 }
 
 // ownPool derives the configuration of the store's own pool.
@@ -119,6 +150,8 @@ func ownPool(options Options) *pgxpool.Config {
 	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
 	config.AfterConnect = keepCommitsDurable
 	config.MinConns, config.MinIdleConns = 0, 0
+	config.PingTimeout = pingTimeout
+	wire.Prepare(config.ConnConfig)
 	config.MaxConns = options.PoolSize
 	if config.MaxConns <= 0 {
 		config.MaxConns = defaultPoolSize
@@ -134,12 +167,16 @@ func ownPool(options Options) *pgxpool.Config {
 	}
 	delete(params, "options") // the user's settings; ours are complete
 	maps.Copy(params, sessionSettings())
-	params["application_name"] = "troupe"
-	if options.ApplicationName != "" {
-		params["application_name"] = options.ApplicationName
-	}
+	params["application_name"] = options.application()
 	config.ConnConfig.RuntimeParams = params
 	return config
+}
+
+func (o Options) application() string {
+	if o.ApplicationName == "" {
+		return "troupe"
+	}
+	return o.ApplicationName
 }
 
 // leasePool is the same for renewals: whoever reads a lot, or cancels many runs
@@ -149,6 +186,10 @@ func leasePool(options Options) *pgxpool.Config {
 	config.MaxConns = 1
 	return config
 }
+
+// pingTimeout bounds how long a connection that was idle may take to answer
+// before it is given up for another one.
+const pingTimeout = 2 * time.Second
 
 // statementsMax holds every statement of the store prepared in a session.
 const statementsMax = 256
@@ -193,4 +234,4 @@ func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
 
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+func (s *Store) Pool() *pgxpool.Pool { return s.pool.pool }

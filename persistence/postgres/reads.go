@@ -19,6 +19,8 @@ const pageDefault = 100
 
 // Run implements persistence.Runs.
 func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (persistence.RunRow, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	rows, err := s.readRuns(ctx, tenant, uuids{id})
 	if err != nil {
 		return persistence.RunRow{}, err
@@ -31,6 +33,8 @@ func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (pers
 
 // ListRuns implements persistence.Runs.
 func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	ids, err := s.listRuns(ctx, filter)
 	if err != nil || len(ids) == 0 {
 		return nil, translate(err)
@@ -114,6 +118,8 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 
 // Tasks implements persistence.Runs.
 func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	if err := s.exists(ctx, tenant, id); err != nil {
 		return nil, err
 	}
@@ -150,6 +156,8 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 func (s *Store) Events(
 	ctx context.Context, tenant string, id workflow.RunID, after int64, limit int,
 ) ([]lifecycle.Event, int64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	if err := s.exists(ctx, tenant, id); err != nil {
 		return nil, 0, err
 	}
@@ -183,6 +191,8 @@ func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
 
 // Payload implements persistence.Runs.
 func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	text, args := s.statements.bind("read_payload", named{"run": [16]byte(task.Run), "step": task.Step})
 	var payload []byte
 	err := s.pool.QueryRow(ctx, text, args...).Scan(&payload)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -67,8 +69,13 @@ func rolledBack(err error) bool { return hasCode(err, "40001") || hasCode(err, "
 func (s *Store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (r *recording, err error) {
+	conn, err := s.borrow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
 	var failed error // of fn
-	err = pgx.BeginTxFunc(ctx, s.user, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
 			return failed
@@ -84,6 +91,24 @@ func (s *Store) recordInTx(
 		return nil, failed
 	}
 	return r, translate(err)
+}
+
+// borrowMax is how long a step waits for a connection of the user's pool.
+const borrowMax = 10 * time.Second
+
+// errPoolEmpty: it is not the step's fault that others hold every connection.
+var errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
+	" give back what step functions and others take from it, or make it larger", persistence.ErrUnavailable, borrowMax)
+
+// borrow takes a connection of the user's pool.
+func (s *Store) borrow(ctx context.Context) (*pgxpool.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, borrowMax)
+	defer cancel()
+	conn, err := s.user.Acquire(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, errPoolEmpty
+	}
+	return conn, translate(err)
 }
 
 // usable says what a step function did to its transaction.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,6 +16,7 @@ import (
 type shortTx struct {
 	pgx.Tx // nil: what is not below is not used
 	conn   *pgxpool.Conn
+	on     *sessions
 	begun  bool
 	ended  bool
 }
@@ -23,13 +25,13 @@ var _ pgx.Tx = (*shortTx)(nil)
 
 // inShortTx runs do in a transaction that commits if do returns nil, with the
 // last batch if do says which that is (sendLast).
-func inShortTx(ctx context.Context, pool *pgxpool.Pool, do func(ctx context.Context, tx pgx.Tx) error) error {
-	conn, err := pool.Acquire(ctx)
+func inShortTx(ctx context.Context, on *sessions, do func(ctx context.Context, tx pgx.Tx) error) error {
+	conn, err := on.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release() // closes a connection whose transaction has not ended
-	tx := &shortTx{conn: conn}
+	tx := &shortTx{conn: conn, on: on}
 	err = do(ctx, tx)
 	switch {
 	case err != nil:
@@ -48,7 +50,9 @@ func (t *shortTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 	if !t.begun {
 		t.begun = true
 		first := &pgx.Batch{}
-		first.Queue("begin")
+		for _, text := range t.on.beginning() {
+			first.Queue(text)
+		}
 		first.QueuedQueries = append(first.QueuedQueries, b.QueuedQueries...)
 		b = first
 	}
@@ -58,7 +62,7 @@ func (t *shortTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults 
 // Query implements pgx.Tx.
 func (t *shortTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if !t.begun {
-		if _, err := t.conn.Exec(ctx, "begin"); err != nil {
+		if _, err := t.conn.Exec(ctx, strings.Join(t.on.beginning(), "; ")); err != nil {
 			return nil, err
 		}
 		t.begun = true

@@ -24,6 +24,8 @@ var errTxDone = errors.New("the transaction has ended: trigger before Commit")
 // refused leaves the caller's transaction usable: what is stored is behind a
 // savepoint.
 func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	own, ok := tx.(pgx.Tx)
 	if !ok {
 		return persistence.TriggerAnswer{}, errForeignTx

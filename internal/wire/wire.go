@@ -1,0 +1,54 @@
+// Package wire prepares connections to PostgreSQL so that they notice soon what
+// is gone: a server that vanished without a word, and a primary that is none.
+package wire
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// ConnectTimeout is how long connecting may take where the address says
+	// nothing about it (connect_timeout).
+	ConnectTimeout = 5 * time.Second
+	// unacknowledged is how long the network may keep what was sent to itself.
+	unacknowledged = 10 * time.Second
+)
+
+// Prepare changes how config connects. Connecting ends in time. A server that
+// is only read from is refused, and the next address of config is tried: after a
+// failover some name may lead to a standby, whose answers are old. A server
+// that vanishes is noticed within about four seconds while nothing is sent, and
+// within ten if something was. The dialer and the checks of config stay.
+func Prepare(config *pgx.ConnConfig) {
+	if config.ConnectTimeout <= 0 {
+		config.ConnectTimeout = ConnectTimeout
+	}
+	if config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			watch(conn)
+		}
+		return conn, err
+	}
+}
+
+// watch sets what the kernel may do; a connection of another kind stays as it
+// is.
+func watch(conn net.Conn) {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	// An error means that the connection is gone, which its user will find out.
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2})
+	limitUnacknowledged(tcp, unacknowledged)
+}

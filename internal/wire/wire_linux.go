@@ -1,0 +1,23 @@
+package wire
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h.
+const tcpUserTimeout = 18
+
+// limitUnacknowledged ends the connection when the other side has not
+// acknowledged what was sent for so long. Retransmission goes on for a quarter
+// of an hour otherwise.
+func limitUnacknowledged(conn *net.TCPConn, limit time.Duration) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { // without it the connection is noticed later
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(limit.Milliseconds()))
+	})
+}
