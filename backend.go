@@ -23,6 +23,7 @@ type backend struct {
 	// commits.
 	announce func(ctx context.Context, tx pgx.Tx) error
 	close    func() error
+	probe    *probe                                                                 // nil: nothing can be lost
 	launch   func(ctx context.Context, options actors.Options) (*actors.Pod, error) // nil: actors.Start
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/cluster"
 	clusterpg "github.com/troupe-dev/troupe/cluster/postgres"
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence/postgres"
 )
@@ -48,5 +49,6 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
 		},
 		close: func() error { store.Close(); return nil },
+		probe: &probe{ping: store.Ping, clock: clock.System{}},
 	}, nil
 }

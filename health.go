@@ -2,8 +2,12 @@ package troupe
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // Stats is what a pod counts about itself; see actors.Stats for its fields.
@@ -22,20 +26,81 @@ func (e *Engine) Stats() Stats {
 
 // Health says whether the pod can do its work.
 type Health struct {
-	Ready  bool   // claims tasks and takes triggers
-	Reason string // why not, or what is degraded; "": nothing
+	Live     bool   `json:"live"`               // nothing but a new process would mend it otherwise
+	Ready    bool   `json:"ready"`              // claims tasks and takes triggers
+	Reason   string `json:"reason,omitempty"`   // why it is not ready, or else what is degraded; "": nothing
+	Degraded string `json:"degraded,omitempty"` // what does not work as well as it could, with the remedy; "": nothing
+	Wake     string `json:"wake,omitempty"`     // how wakes arrive; see Stats.Mode
+	Lease    string `json:"lease,omitempty"`    // of the pod; see Stats.Lease
+	Pod      int64  `json:"pod,omitempty"`      // number of this start
+	Leading  bool   `json:"leading"`            // this pod is the leader
+	Pods     int    `json:"pods"`               // living pods, as last heard
+	Running  int    `json:"running"`            // slots in use
+	Free     int    `json:"free"`               // slots not in use
+	Stuck    int    `json:"stuck"`              // step functions that go on after their attempt was given up
 }
 
-// Health returns how the pod is. A pod that is not Ready while the database is
-// away becomes so again by itself.
-func (e *Engine) Health(_ context.Context) Health {
+// Health returns how the pod is. It asks the database, for at most a second,
+// unless that was asked half a second ago. A pod that is not Ready while the
+// database is away becomes so again by itself.
+func (e *Engine) Health(ctx context.Context) Health {
+	e.mu.Lock()
+	broken, backend := e.pod != nil && e.pod.Err() != nil, e.backend
+	e.mu.Unlock()
 	pod, err := e.livePod()
-	if err != nil {
-		return Health{Reason: err.Error()}
+	switch {
+	case broken:
+		return Health{Reason: "the pod has ended with an error and will not come back: Engine.Err and the log tell which"}
+	case err != nil:
+		return Health{Live: true, Reason: err.Error()}
 	}
-	if err := pod.Err(); err != nil {
-		return Health{Reason: err.Error()}
+	s := pod.Stats()
+	h := Health{
+		Live: true, Ready: s.Ready, Reason: s.Degraded, Degraded: s.Degraded, Wake: s.Mode, Lease: s.Lease, Pod: s.Pod,
+		Leading: s.Leading, Pods: s.Pods, Running: s.Running, Free: s.Free, Stuck: s.Stuck,
 	}
-	stats := pod.Stats()
-	return Health{Ready: stats.Ready, Reason: stats.Degraded}
+	switch err := backend.probe.ask(ctx); {
+	case err != nil:
+		h.Ready, h.Reason = false, "the database does not answer"
+	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
+		h.Reason = "others took the pod for dead and have taken over its tasks"
+	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():
+		h.Reason = "the pod's lease has run out: it goes on when a renewal succeeds"
+	case !s.Ready:
+		h.Reason = "the pod stops"
+	}
+	return h
+}
+
+const (
+	probeTimeout = time.Second
+	probeFresh   = 500 * time.Millisecond
+)
+
+// probe asks whether the database answers. Whoever asks at the same time shares
+// the answer. It is safe for concurrent use.
+type probe struct {
+	ping  func(ctx context.Context) error // nil: there is nothing to ask
+	clock clock.Clock
+
+	mu    sync.Mutex
+	asked time.Time // when the last question was answered
+	err   error
+}
+
+// ask returns why the database does not answer, or nil. A caller that gives up
+// does not end the question for the others.
+func (p *probe) ask(ctx context.Context) error {
+	if p == nil || p.ping == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.clock.Now(); p.asked.IsZero() || now.Sub(p.asked) >= probeFresh {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		defer cancel()
+		p.err = p.ping(within)
+		p.asked = p.clock.Now()
+	}
+	return p.err
 }
