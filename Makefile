@@ -12,12 +12,15 @@ BACKLOG ?= 20000
 SIM     ?= 60s
 HOURS   ?= 8
 PODS    ?= 1000
+MINUTES ?= 60
+RATE    ?= 50
+EVERY   ?= 1m
 PURE     = workflow lifecycle
 STAT     = workflow lifecycle persistence/memory actors persistence/postgres cluster/postgres
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos bench bench-once bench-stat bench-baseline bench-growth cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos soak bench bench-once bench-stat bench-baseline bench-growth cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -79,6 +82,11 @@ chaos: ## faults on pods and PostgreSQL under load, and the board of what was me
 	@cd internal/chaos && TROUPE_CHAOS=full TROUPE_CHAOS_BOARD=$(if $(JSON),json,table) TROUPE_CHAOS_FAULTS="$(FAULTS)" \
 		TROUPE_CHAOS_KEEP=$(CURDIR)/bin/chaos TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos/report \
 		$(CURDIR)/bin/chaos.test -test.parallel 1 -test.timeout 40m 3>&1 1>&2
+
+soak: ## MINUTES=60 of mixed load at RATE=50 runs/s, a fault EVERY=1m (SEED=1), and what grows (ARGS=--json)
+	@mkdir -p bin/chaos; $(GO) test -c -o bin/soak.test ./internal/chaos
+	@cd internal/chaos && TROUPE_CHAOS_KEEP=$(CURDIR)/bin/chaos $(CURDIR)/bin/soak.test -test.run '^TestSoak$$' -test.timeout 0 \
+		soak --minutes $(MINUTES) --rate $(RATE) --every $(EVERY) --seed $(or $(SEED),$$(date +%s)) $(ARGS)
 
 bench: ## every benchmark, COUNT=10 times, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...

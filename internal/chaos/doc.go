@@ -10,12 +10,18 @@
 //	make chaos                   every fault, and the board: a table, a line for each
 //	make chaos FAULTS=F07,F25    these rows only
 //	make chaos JSON=1            the board as lines of JSON
+//	make soak MINUTES=60         a fault a minute under mixed load, and what grows
 //	go test ./internal/chaos     each fault for a few seconds, without the long rows
 //
 // The board has what was allowed, what was measured, and a verdict: met,
 // FAILED (the reason, and the folder of the logs, ledgers and history), not
 // injected (why this machine cannot), or did not run. Rows that failed or did
 // not run make the exit code 1.
+//
+// A soak spares its first pod from faults that end a process, so that one is
+// measured from the beginning to the end. It has the configuration of production
+// unless faults come more often than every 30 s. Series are judged by their slope
+// over the second half (soak_slopes_test.go), against soakLimits.
 //
 // # A row
 //

@@ -28,10 +28,11 @@ const podVariable = "TROUPE_CHAOS_POD"
 type podSpec struct {
 	Name    string
 	URL     string
-	Direct  string // past a proxy, for sessions that live long; "": as URL
-	Dir     string // of the ledgers, and of the files that let holds go
-	Ledger  string // the pod's own
-	Callers int    // that trigger and wait; 0: none
+	Direct  string    // past a proxy, for sessions that live long; "": as URL
+	Dir     string    // of the ledgers, and of the files that let holds go
+	Ledger  string    // the pod's own
+	Callers int       // that trigger and wait; 0: none
+	Soak    *soakSpec // nil: no soak
 	Tune    tuning
 }
 
@@ -62,7 +63,7 @@ func (s podSpec) config(log *slog.Logger) troupe.Config {
 		PodName: s.Name, DirectURL: s.Direct, Slots: s.Tune.Slots, Pulse: s.Tune.Pulse, Lease: s.Tune.Lease, StopGrace: s.Tune.Grace,
 		CancelGrace: time.Second, LeaderPing: s.Tune.LeaderPing, LeaderSilence: s.Tune.LeaderSilence,
 		LeaderTry: s.Tune.LeaderTry, Sweep: s.Tune.Sweep, SweepDegraded: 300 * time.Millisecond,
-		MaxLost: s.Tune.MaxLost, Logger: log,
+		MaxLost: s.Tune.MaxLost, Logger: log, Metrics: s.Soak.metrics(),
 	}
 }
 
@@ -114,6 +115,7 @@ func (p *podProcess) serve() error {
 	go p.obey()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	p.spec.Soak.start(ctx, p)
 	for range p.spec.Callers {
 		p.callers.Go(func() { p.call(ctx) })
 	}
@@ -194,6 +196,8 @@ func (p *podProcess) obey() {
 		case len(words) == 3 && words[0] == "trigger":
 			n, _ := strconv.Atoi(words[2]) // the test sends numbers
 			p.say("triggered %s", strings.Join(p.triggerSome(words[1], n), " "))
+		default:
+			p.spec.Soak.obey(words)
 		}
 	}
 }

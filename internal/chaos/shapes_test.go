@@ -32,7 +32,7 @@ func (p *podProcess) register() error {
 		}
 		p.shapes.handles[w.Name()] = handle
 	}
-	return nil
+	return p.spec.Soak.register(p)
 }
 
 // effect does a little work between two lines of the ledger.

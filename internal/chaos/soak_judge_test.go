@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// soakLimits say how much what a soak measures may rise in an hour. History
+// grows by what was done, and is there to be kept: it is shown.
+func soakLimits() []limit {
+	shown := math.NaN()
+	return []limit{
+		{"memory of a pod (RSS)", "MiB", 16, 12},
+		{"heap of a pod", "MiB", 16, 12},
+		{"goroutines of a pod", "", 20, 10},
+		{"open files of a pod", "", 4, 4},
+		{"dead tuples", "", 20_000, 40_000},
+		{"dead tuples of the queue", "", 10_000, 20_000},
+		{"hot tables", "MiB", 32, 48},
+		{"history", "MiB", shown, 0},
+		{"WAL written", "MiB/s", 0.5, 0.5},
+		{"WAL kept", "MiB", 256, 512},
+		{"WAL held by slots", "MiB", 16, 32},
+		{"replication slots", "", 1, 1},
+		{"connections", "", 4, 4},
+		{"runs under way", "", 100, 100},
+		{"trigger to start, p50", "ms", 10, 10},
+		{"trigger to start, p95", "ms", 100, 100},
+		{"ready to claimed, p50", "ms", 10, 10},
+		{"ready to claimed, p95", "ms", 100, 100},
+	}
+}
+
+// trends are the slopes of everything that was measured.
+func (s *soak) trends() []trend {
+	var trends []trend
+	for _, l := range soakLimits() {
+		trends = append(trends, fit(s.sampler.series[l.name], l))
+	}
+	return trends
+}
+
+// judge waits until every run has ended, and checks all that every row checks;
+// the fates of runs are those of a soak, where some are meant to fail or to be
+// canceled.
+func (s *soak) judge() verdict {
+	y := s.y
+	y.t.Helper()
+	y.until("every run has ended", soakWait, func() bool {
+		return y.number(`select count(*)::int from troupe.workflow_runs where state < 10`) == 0
+	})
+	entries, stories := readLedgers(y.t, y.dir), y.stories()
+	v := y.judgeTasks(entries, stories)
+	y.judgeFates(entries, &v)
+	y.judgeTransactions()
+	y.judgeTables()
+	y.judgeResources()
+	y.t.judged = true
+	y.t.note("%v", v)
+	return v
+}
+
+// judgeFates checks that every run that a caller was told about exists and has
+// ended as it had to, and that nobody was told anything wrong (I1).
+func (y *yard) judgeFates(entries []entry, v *verdict) {
+	y.t.Helper()
+	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.every_run`)
+	require.NoError(y.t, err)
+	states := map[string]int{}
+	var id string
+	var state int
+	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
+		states[id] = state
+		return nil
+	})
+	require.NoError(y.t, err)
+	v.runs = len(states)
+	for _, e := range entries {
+		switch e.what {
+		case "acked":
+			v.acked++
+			if problem := wrongEnd(fate(e.detail), states[e.run]); problem != "" {
+				require.Fail(y.t, "a run has not ended as it had to", "%s: %s: %s", e.ledger, problem, y.history(e.run))
+			}
+		case "ended":
+			v.ended++
+		case "stuck", "wrong":
+			require.Fail(y.t, "a caller was told wrongly", "%+v: %s", e, y.history(e.run))
+		}
+	}
+}
+
+// wrongEnd says what is wrong with the state of a run that is meant to end in
+// some way; a state of 0 is none at all.
+func wrongEnd(want fate, state int) string {
+	const completed, failed, canceled = 10, 11, 13
+	ok := map[fate][]int{
+		fateCompleted: {completed}, "tx": {completed}, fateFailed: {failed}, fateEither: {completed, canceled},
+	}
+	for _, allowed := range ok[want] {
+		if state == allowed {
+			return ""
+		}
+	}
+	return fmt.Sprintf("meant to be %s, its state is %d", want, state)
+}
+
+// rateOf is how many in a second.
+func rateOf(n int64, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 1) }
