@@ -79,6 +79,7 @@ func TestFaultsChooseRows(t *testing.T) {
 func TestNotInjectedIsNotMet(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report")
 	t.Setenv(envReport, report)
+	t.Setenv(envBoard, "")
 	t.Setenv(envFaults, "")
 	t.Run("row", func(t *testing.T) {
 		begin(t, row{ID: "F37", Name: "disk-full", Allowed: []figure{none("lost")}}).notInjected("no tmpfs")

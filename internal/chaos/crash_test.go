@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,28 +39,157 @@ func TestCrashAfterEffect(t *testing.T) {
 	y.judge()
 }
 
+// F02: a crash just before the commit of completions repeats what was executed,
+// once for each crash.
+func TestCrashBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F02", Name: "crash-before-commit", Fault: "the process ends before the transaction of completions, under load",
+		Must:    "I3 I11; nothing is executed again but what the crash cut off",
+		Allowed: []figure{atLeast("crashes", float64(spell(3, 15)), ""), none("effects without a loss to excuse them")},
+	})
+	y := newYard(r, brisk(), 4)
+	crashed := y.crashAtRecords(crashBefore, spell(3, 15))
+	v := y.settle()
+	r.count("effects without a loss to excuse them", max(0, v.repeated-v.losses-v.released))
+	r.note("%d tasks were in records that were cut off", len(crashed))
+}
+
+// F03: what was committed before a crash is not executed again, though nobody
+// in the pod got to know.
+func TestCrashAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F03", Name: "crash-after-commit", Fault: "the process ends after the transaction of completions and before its answer, under load",
+		Must:    "I3 I5; children are enqueued once",
+		Allowed: []figure{atLeast("crashes", float64(spell(3, 15)), ""), none("committed tasks taken back or executed again")},
+	})
+	y := newYard(r, brisk(), 4)
+	crashed := y.crashAtRecords(crashAfter, spell(3, 15))
+	y.settle()
+	again := 0
+	for _, task := range crashed {
+		again += y.number(`select count(*)::int from troupe.every_event e where run_id = $1 and step = $2 and n >
+			(select n from troupe.every_event c where c.run_id = e.run_id and c.step = e.step and c.kind = 3)`, task.run, task.step)
+	}
+	r.count("committed tasks taken back or executed again", again)
+	r.note("%d tasks were in records whose answer was lost", len(crashed))
+}
+
+// crashAtRecords has one pod after the other end at a record, under load, and
+// returns the tasks in those records.
+func (y *yard) crashAtRecords(place string, times int) (tasks []taskKey) {
+	y.t.Helper()
+	names := []string{"pod-1", "pod-2", "pod-3"}
+	y.each = func(s *podSpec) { s.Fail.Record = place }
+	y.start(names...)
+	y.warm()
+	crashes := 0
+	for range times {
+		y.resumed()
+		y.arm(place)
+		y.eventually("a pod has crashed", func() bool { return len(y.alive()) < len(names) })
+		crashes += y.revive(names...)
+	}
+	y.t.count("crashes", crashes)
+	for _, e := range readLedgers(y.t, y.dir) {
+		if e.what == "crashed" {
+			tasks = append(tasks, taskKey{run: e.run, step: e.detail})
+		}
+	}
+	require.NotEmpty(y.t, tasks)
+	return tasks
+}
+
+// F04: a pod that ends between two statements of a transaction, or with half of
+// a batch of them sent, leaves nothing half-written.
+func TestCrashInsideTransactions(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F04", Name: "crash-mid-fan-out", Fault: "the process ends between the statements of a transaction, or with half of them sent; runs fan out to 24",
+		Must: "I5 I6", Allowed: []figure{atLeast("crashes", float64(spell(6, 40)), ""), none("children missing"), none("children enqueued twice")},
+	})
+	tune := brisk()
+	tune.MaxLost = 100
+	y := newYard(r, tune, 0)
+	writes := 0
+	y.each = func(s *podSpec) {
+		s.Fail.Writes = 0
+		if s.Name != "pod-1" { // one is sound, and triggers
+			s.Fail.Writes = 150 + 37*writes%211
+			writes++
+		}
+	}
+	sound := y.start("pod-1")[0]
+	y.start("pod-2", "pod-3")
+	crashes, runs := 0, 0
+	for crashes < spell(6, 40) {
+		runs += len(y.trigger(sound, "fan", 4))
+		y.eventually("a pod has crashed, or all is done", func() bool { return len(y.alive()) < 3 || y.number(openSQL) == 0 })
+		crashes += y.revive("pod-2", "pod-3")
+	}
+	y.each = nil
+	for _, p := range y.alive() {
+		if p != sound {
+			p.kill()
+		}
+	}
+	r.count("crashes", crashes)
+	v := y.judge()
+	const tasks = `select count(*)::int from troupe.every_task t join troupe.every_run r on r.id = t.run_id where t.state in (10, 12)`
+	r.count("children missing", runs*(fanWidth+2)-y.number(tasks))
+	const twice = `select count(*)::int from (select from troupe.every_event e where kind = 3 and step >= 0
+		group by run_id, step having count(*) > 1) s`
+	r.count("children enqueued twice", y.number(twice))
+	r.note("%d fans, ends in %s", v.runs, y.lefts())
+}
+
+// lefts counts where processes ended on purpose.
+func (y *yard) lefts() string {
+	y.t.Helper()
+	places := map[string]int{}
+	for _, e := range readLedgers(y.t, y.dir) {
+		if e.what == "left" {
+			places[e.detail]++
+		}
+	}
+	return fmt.Sprint(places)
+}
+
 // F16: a step function that ends every process that executes it is given up
 // after three, and others complete.
 func TestPoisonPill(t *testing.T) {
 	t.Parallel()
-	r := begin(t, row{
-		ID: "F16", Name: "poison-exit", Fault: "a step function calls os.Exit in whatever pod executes it, under load",
-		Must:    "I13 I14; given up as lost, others complete",
-		Allowed: []figure{exactly("crashes", 3)},
-	})
-	tune := brisk()
-	tune.MaxLost = 3
-	y := newYard(r, tune, 2)
-	pods := y.start("pod-1", "pod-2", "pod-3")
-	y.warm()
-	poison := y.trigger(pods[0], "poison", 1)[0]
-	crashes := 0
-	y.until("the poisoned run is given up", patience, func() bool {
-		crashes += y.revive("pod-1", "pod-2", "pod-3")
-		return y.number(`select count(*)::int from troupe.every_run where id = $1 and state = 11`, poison) == 1
-	})
-	r.count("crashes", crashes)
-	y.settle()
+	for _, pill := range []struct{ name, shape, fault string }{
+		{"poison-exit", "poison", "a step function calls os.Exit in whatever pod executes it, under load"},
+		{"poison-race", "racy", "a step function writes to one map from several goroutines: the runtime ends the process"},
+		{"poison-memory", "glutton", "a step function allocates 4 GiB where the process may have 1 more: the runtime ends the process"},
+	} {
+		t.Run(pill.name, func(t *testing.T) {
+			t.Parallel()
+			r := begin(t, row{
+				ID: "F16", Name: pill.name, Fault: pill.fault,
+				Must: "I13 I14; given up as lost, others complete", Allowed: []figure{exactly("crashes", 3), none("innocent runs failed")},
+			})
+			if pill.shape == "glutton" && addressSpace() == 0 {
+				r.notInjected("this system does not tell how much memory a process has mapped")
+			}
+			tune := brisk()
+			tune.MaxLost = 3
+			y := newYard(r, tune, 2)
+			pods := y.start("pod-1", "pod-2", "pod-3")
+			y.warm()
+			poison := y.trigger(pods[0], pill.shape, 1)[0]
+			crashes := 0
+			y.eventually("the poisoned run is given up", func() bool {
+				crashes += y.revive("pod-1", "pod-2", "pod-3")
+				return y.number(`select count(*)::int from troupe.every_run where id = $1 and state = 11`, poison) == 1
+			})
+			r.count("crashes", crashes)
+			y.settle()
+			r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where id <> $1 and state = 11`, poison))
+		})
+	}
 }
 
 // revive starts pods that have ended, and returns how many.

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +36,7 @@ type podSpec struct {
 	Callers int       // that trigger and wait; 0: none
 	Soak    *soakSpec // nil: no soak
 	Tune    tuning
+	Fail    failSpec
 }
 
 // tuning is what tests change about the engine.
@@ -82,10 +85,12 @@ type podProcess struct {
 	ledger *ledger
 	shapes shapes
 
-	base    int        // goroutines after the start, before there was work
-	mu      sync.Mutex // of standard output
-	quiet   chan struct{}
-	callers sync.WaitGroup
+	closeStore func()       // of failing ports; may be nil
+	writes     atomic.Int64 // to the server, where they are counted
+	base       int          // goroutines after the start, before there was work
+	mu         sync.Mutex   // of standard output
+	quiet      chan struct{}
+	callers    sync.WaitGroup
 }
 
 // servePod is the main function of a pod's process: the first signal stops it
@@ -134,6 +139,9 @@ func (p *podProcess) serve() error {
 	err := p.engine.Stop(stop)
 	cancel()
 	p.callers.Wait()
+	if p.closeStore != nil {
+		p.closeStore()
+	}
 	p.pool.Close()
 	return errors.Join(err, p.ledger.file.Close())
 }
@@ -150,11 +158,12 @@ func (p *podProcess) start() error {
 		return err
 	}
 	settings.ConnConfig.RuntimeParams["application_name"] = "chaos pod"
+	p.dial(settings.ConnConfig)
 	if p.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	if p.engine, err = troupe.New(p.pool, p.spec.config(log)); err != nil {
+	if p.engine, err = p.newEngine(p.spec.config(log)); err != nil {
 		return err
 	}
 	if err := p.register(); err != nil {
@@ -179,8 +188,8 @@ func (p *podProcess) say(format string, args ...any) {
 }
 
 // obey does what the test says, a line at a time: "quiet" ends the load,
-// "trigger SHAPE N" triggers runs and answers with their ids, "goroutines"
-// counts them: those after the start, and those of now.
+// "trigger SHAPE/TENANT N" triggers runs and answers with their ids, "goroutines"
+// counts them: those after the start, and those of now; "stats" has the engine's.
 func (p *podProcess) obey() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -193,6 +202,9 @@ func (p *podProcess) obey() {
 			}()
 		case len(words) == 1 && words[0] == "goroutines":
 			p.say("goroutines %d %d", p.base, runtime.NumGoroutine())
+		case len(words) == 1 && words[0] == "stats":
+			text, _ := json.Marshal(p.engine.Stats()) // plain numbers
+			p.say("stats %s", text)
 		case len(words) == 3 && words[0] == "trigger":
 			n, _ := strconv.Atoi(words[2]) // the test sends numbers
 			p.say("triggered %s", strings.Join(p.triggerSome(words[1], n), " "))
@@ -204,9 +216,11 @@ func (p *podProcess) obey() {
 
 func (p *podProcess) triggerSome(shape string, n int) []string {
 	ids := make([]string, 0, n)
+	shape, tenant, _ := strings.Cut(shape, "/")
+	of := troupe.Tenant(cmp.Or(tenant, "tenant-0"))
 	for i := range n {
-		key := fmt.Sprintf("%s-%d-some-%s-%d", p.spec.Name, os.Getpid(), shape, i)
-		run, err := p.shapes.byName(shape).RunNoWait(context.Background(), key, troupe.Key(key))
+		key := fmt.Sprintf("%s-%d-some-%s-%d-%d", p.spec.Name, os.Getpid(), shape, p.shapes.calls.Add(1), i)
+		run, err := p.shapes.byName(shape).RunNoWait(context.Background(), key, troupe.Key(key), of)
 		if err != nil {
 			return append(ids, "failed:"+strings.ReplaceAll(err.Error(), " ", "_"))
 		}

@@ -23,9 +23,8 @@ var errFlaky = errors.New("this first attempt fails on purpose")
 // register makes every shape known to the pod's engine.
 func (p *podProcess) register() error {
 	p.shapes.handles = map[string]*troupe.Handle[string, string]{}
-	for _, w := range []*troupe.Workflow[string, string]{
-		p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted(), p.hold(), p.poison(), p.crash(),
-	} {
+	sound := []*troupe.Workflow[string, string]{p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted()}
+	for _, w := range append(sound, p.faulty()...) {
 		handle, err := troupe.Register(p.engine, w)
 		if err != nil {
 			return err
@@ -156,35 +155,3 @@ func (p *podProcess) hold() *troupe.Workflow[string, string] {
 
 // releaseFile is the file that lets the holds of a pod go.
 func releaseFile(dir, pod string) string { return filepath.Join(dir, "release-"+pod) }
-
-// poison ends every process that executes it.
-func (p *podProcess) poison() *troupe.Workflow[string, string] {
-	return troupe.Define("poison", func(b *troupe.Builder[string]) troupe.StepRef[string] {
-		return troupe.Step0(b, "a", func(ctx context.Context, _ string) (string, error) {
-			task := troupe.Task(ctx)
-			p.ledger.note("begun", task.Run.String(), task.Step)
-			os.Exit(exitCrash)
-			return "", nil
-		})
-	})
-}
-
-// crash ends the process that executes it first, after its effect and before
-// the engine gets to know.
-func (p *podProcess) crash() *troupe.Workflow[string, string] {
-	return troupe.Define("crash", func(b *troupe.Builder[string]) troupe.StepRef[string] {
-		return troupe.Step0(b, "a", func(ctx context.Context, in string) (string, error) {
-			task := troupe.Task(ctx)
-			p.ledger.note("begun", task.Run.String(), task.Step)
-			p.ledger.note("done", task.Run.String(), task.Step)
-			p.ledger.note("effect", task.Run.String(), task.IdempotencyKey)
-			marker := filepath.Join(p.spec.Dir, "crashed-"+task.Run.String())
-			file, err := os.OpenFile(marker, os.O_CREATE|os.O_EXCL, 0o600)
-			if err == nil {
-				_ = file.Close() // it is empty
-				os.Exit(exitCrash)
-			}
-			return in, nil
-		})
-	})
-}

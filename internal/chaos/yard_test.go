@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/migrations"
 )
@@ -208,6 +209,15 @@ func (y *yard) trigger(p *pod, shape string, n int) []string {
 		require.NotContains(y.t, id, "failed")
 	}
 	return ids
+}
+
+// stats returns what a pod counts about itself.
+func (y *yard) stats(p *pod) troupe.Stats {
+	y.t.Helper()
+	p.tell("stats")
+	var stats troupe.Stats
+	require.NoError(y.t, json.Unmarshal([]byte(strings.TrimPrefix(y.hear(p, "stats"), "stats")), &stats))
+	return stats
 }
 
 // until waits for a condition.
