@@ -85,7 +85,7 @@ type Metrics = actors.Metrics
 func (c Config) withDefaults() Config {
 	setDefault(&c.Schema, "troupe")
 	setDefault(&c.PodName, hostName())
-	setDefault(&c.Slots, 10)
+	setDefault(&c.Slots, 100)
 	setDefault(&c.ClaimBatch, 200)
 	setDefault(&c.PoolSize, 6)
 	setDefault(&c.Pulse, 5*time.Second)

@@ -55,7 +55,7 @@ type Config struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		Slots: 10, ClaimBatch: 200, StuckMax: 10, Queues: []string{DefaultQueue},
+		Slots: 100, ClaimBatch: 200, StuckMax: 10, Queues: []string{DefaultQueue},
 		Pulse: 5 * time.Second, LeaseTTL: 15 * time.Second, LeaseMargin: 2 * time.Second,
 		StopGrace: 30 * time.Second, EndGrace: 2 * time.Second, CancelGrace: 30 * time.Second,
 		Sweep: 30 * time.Second, SweepDegraded: time.Second, FeedSilence: 1500 * time.Millisecond, StreamSpare: 10 * time.Second,

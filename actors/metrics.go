@@ -39,7 +39,6 @@ const (
 	MetricClaimSize
 	MetricClaimDiscarded
 	MetricWakes
-	MetricWakeLatency
 	MetricTriggerToStart
 	MetricQueueWait
 	MetricRunning
@@ -98,7 +97,6 @@ func MetricTable() []MetricDescription {
 		{MetricClaimSize, "troupe_claim_size", Distribution, "1", []string{"queue"}, "tasks granted by one claim"},
 		{MetricClaimDiscarded, "troupe_claim_discarded_total", Counter, "1", []string{"queue"}, "queue rows of tasks that were no longer queued"},
 		{MetricWakes, "troupe_wakes_total", Counter, "1", []string{"source"}, "wakes heard: by stream, notice or sweep"},
-		{MetricWakeLatency, "troupe_wake_latency_seconds", Distribution, "s", nil, "from ready to claimed, for tasks whose queue was idle"},
 		{MetricTriggerToStart, "troupe_trigger_to_start_seconds", Distribution, "s", nil, "from trigger to the start of a first task"},
 		{MetricQueueWait, "troupe_queue_wait_seconds", Distribution, "s", []string{"tenant"}, "from ready to claimed"},
 		{MetricRunning, "troupe_tasks_running", Gauge, "1", nil, "slots in use"},

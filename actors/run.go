@@ -34,7 +34,8 @@ type run struct {
 	unheard  func() // stops the timer of the next report
 	quiet    func() // stops the heartbeat timer
 	outcome  *messages.ReportOutcome
-	returned bool // the step function has returned, or was never called
+	began    time.Time // when the step function was called
+	returned bool      // it has returned, or was never called
 	answered bool
 	deaf     bool // it was told so
 	resting  bool // the task is handed back after a pause
@@ -161,6 +162,7 @@ func (a *run) execute(inputs Inputs) {
 			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })
 		}
 	}
+	a.began = rt.now()
 	rt.executor.Execute(self, a.key.task, body)
 }
 
@@ -247,6 +249,7 @@ func (a *run) onBeat() {
 func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	a.returned = true
 	a.stopTimers()
+	a.rt.meter.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
 	if a.answered {
 		ctx.Stop(a.self)
 		return

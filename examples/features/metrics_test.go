@@ -11,7 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// counters is a Metrics that keeps the counters, by name and labels. One for
+// counters is a Metrics that keeps the counters, by name and labels, and how
+// often a distribution was added to. One for
 // Prometheus or OpenTelemetry makes its instruments from the same table.
 type counters struct {
 	names map[actors.Metric]string
@@ -36,7 +37,7 @@ func (c *counters) Add(metric actors.Metric, delta float64, labels ...string) {
 
 func (*counters) Set(actors.Metric, float64, ...string) {}
 
-func (*counters) Observe(actors.Metric, float64, ...string) {}
+func (c *counters) Observe(metric actors.Metric, _ float64, labels ...string) { c.Add(metric, 1, labels...) }
 
 func (c *counters) sum(name string) float64 {
 	c.mu.Lock()
@@ -53,6 +54,7 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, 1, kept.sum("troupe_triggers_total{triggered}"), 0)
 		require.InDelta(t, 1, kept.sum("troupe_attempts_total{succeeded,}"), 0)
+		require.InDelta(t, 1, kept.sum("troupe_attempt_seconds{counted,double}"), 0)
 		require.True(t, engine.Health(t.Context()).Ready, "for a readiness probe")
 	})
 }
