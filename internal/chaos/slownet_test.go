@@ -1,0 +1,146 @@
+package chaos
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// F28: the network between pods and their server is slow, in each of three ways.
+func TestSlowNetwork(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F28", Name: "slow-net", Fault: "answers take 100 ± 40 ms, then come in pieces of 64 bytes, then with 64 KB/s for each connection",
+		Must:    "I1 to I8; leases are kept",
+		Allowed: []figure{none("leases lost"), none("leases late"), atLeast("runs ended while slow", 20, "")},
+	})
+	direct := pgtest.Database(r)
+	road := openRoad(r, direct)
+	tune := brisk() // a round trip is less than a fifth of the lease
+	y := newYardOn(r, direct, tune, 4)
+	y.url = road.url
+	y.start("pod-1", "pod-2", "pod-3")
+	y.warm()
+	before := y.number(endedSQL)
+	for _, pace := range []pace{
+		{delay: 100 * time.Millisecond, jitter: 40 * time.Millisecond},
+		{piece: 64, delay: 50 * time.Microsecond},
+		{rate: 64 << 10},
+	} {
+		road.pace.Store(&pace)
+		y.under(spell(3*time.Second, 10*time.Second))
+	}
+	road.pace.Store(&pace{})
+	r.count("runs ended while slow", y.number(endedSQL)-before)
+	v := y.settle()
+	r.count("leases lost", v.losses)
+	r.count("leases late", y.logged("to=lost"))
+}
+
+// pace is how a road carries the answers of the server.
+type pace struct {
+	delay, jitter time.Duration // of each piece
+	piece         int           // bytes at once; 0: as they come
+	rate          int           // bytes per second of one connection; 0: any
+}
+
+// road is a proxy that carries everything, at some pace.
+type road struct {
+	url  string
+	pace atomic.Pointer[pace]
+}
+
+// openRoad listens for pods until the test ends.
+func openRoad(t testing.TB, to string) *road {
+	t.Helper()
+	target, err := url.Parse(to)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w := &road{}
+	w.pace.Store(&pace{})
+	server := target.Host
+	target.Host = listener.Addr().String()
+	w.url = target.String()
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { w.carry(client, server) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close() // it is closed once
+		open.Wait()
+	})
+	return w
+}
+
+// carry connects a client with the server until one of them ends it.
+func (w *road) carry(client net.Conn, server string) {
+	upstream, err := net.DialTimeout("tcp", server, time.Second)
+	if err != nil {
+		_ = client.Close() // the client sees it
+		return
+	}
+	var both sync.WaitGroup
+	hangUp := func() {
+		_ = client.Close()   // whichever side is closed
+		_ = upstream.Close() // ends the other one
+	}
+	both.Go(func() {
+		defer hangUp()
+		_, _ = io.Copy(upstream, client) // its end is the connection's
+	})
+	both.Go(func() {
+		defer hangUp()
+		answer := make([]byte, 64<<10)
+		for {
+			n, err := upstream.Read(answer)
+			if err != nil || w.slowly(client, answer[:n]) != nil {
+				return
+			}
+		}
+	})
+	both.Wait()
+}
+
+// slowly writes an answer at the road's pace.
+func (w *road) slowly(client net.Conn, answer []byte) error {
+	p := *w.pace.Load()
+	for len(answer) > 0 {
+		n := len(answer)
+		if p.piece > 0 {
+			n = min(n, p.piece)
+		}
+		wait := p.delay
+		if p.jitter > 0 {
+			wait += rand.N(2*p.jitter) - p.jitter
+		}
+		if p.rate > 0 {
+			n = min(n, p.rate/10)
+			wait += time.Duration(n) * time.Second / time.Duration(p.rate)
+		}
+		if wait > 0 {
+			_ = pause(context.Background(), wait) // it never ends early
+		}
+		if _, err := client.Write(answer[:n]); err != nil {
+			return err
+		}
+		answer = answer[n:]
+	}
+	return nil
+}
