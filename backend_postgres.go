@@ -44,11 +44,20 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	return &backend{
 		store: store, pod: pod,
-		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter},
+		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Lending: lending(pool)},
 		announce: func(ctx context.Context, tx pgx.Tx) error {
 			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
 		},
 		close: func() error { store.Close(); return nil },
 		probe: &probe{ping: store.Ping, clock: clock.System{}},
 	}, nil
+}
+
+// lending tells what the embedder's pool has lent to steps with InTx, and to
+// step functions that take connections themselves.
+func lending(pool *pgxpool.Pool) func() actors.Lending {
+	return func() actors.Lending {
+		stat := pool.Stat()
+		return actors.Lending{Taken: int(stat.AcquiredConns()), Size: int(stat.MaxConns()), Count: stat.AcquireCount()}
+	}
 }

@@ -1,6 +1,10 @@
 package actors
 
-import "github.com/troupe-dev/troupe/messages"
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+)
 
 // ledger is who uses which slot for what. It is the only account of slots: the
 // claimer spends what it was offered, and children granted inline take the
@@ -39,7 +43,9 @@ type held struct {
 	pid       *PID // its run actor; nil: none executes it
 	report    *messages.ReportOutcome
 	progress  []byte
-	at        int // in ledger.held
+	at        int       // in ledger.held
+	what      string    // workflow and step
+	since     time.Time // when it was handed over
 }
 
 // deafAttempt is a function that goes on after its task has ended here.

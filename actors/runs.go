@@ -25,6 +25,7 @@ type runs struct {
 	rt     *runtime
 	heir   *runsHeir
 	repeat bool // a repetition of the losses is due
+	lent   lent // of the embedder's pool, as last seen
 }
 
 // runsHeir is what the next incarnation of runs goes on with.
@@ -68,6 +69,7 @@ func (a *runs) Receive(ctx actorContext) {
 		a.onRepeatLosses()
 	case *messages.ListHeld:
 		a.rt.send(a.rt.team.pulse, a.heir.ledger.list())
+		a.watchLending()
 	case *messages.TasksLost:
 		a.onTasksLost(msg)
 	case *messages.TasksUnheld:
@@ -126,6 +128,7 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	if h == nil {
 		return // granted twice: it is held already
 	}
+	h.what, h.since = task.GetWorkflow()+"/"+task.GetStepName(), a.rt.now()
 	if a.heir.fenced || a.heir.ending {
 		a.handBack(h)
 		return

@@ -45,6 +45,7 @@ type Ports struct {
 	Stream   cluster.Stream // nil: there is none, wakes are notified
 	Notifier cluster.Notifier
 	Elector  cluster.Elector
+	Lending  func() Lending // of the embedder's pool; nil: there is none
 }
 
 // Evaluate returns the definition to run for a trigger that came as a message,
