@@ -61,7 +61,10 @@ func migration(w world, flags *target, name, short string, do migrate) *cobra.Co
 }
 
 // target is the schema that a command works on.
-type target struct{ url, schema string }
+type target struct {
+	url, schema string
+	connections int32 // of the pool, at most; 0: as the address or pgx says
+}
 
 // complete fills in from the environment what the flags left open. Both is an
 // error unless they agree: nobody should have to know which one wins.
@@ -102,6 +105,9 @@ func (t target) open(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if t.connections > 0 {
+		config.MaxConns = t.connections
 	}
 	return pgxpool.NewWithConfig(ctx, config)
 }

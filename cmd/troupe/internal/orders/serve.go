@@ -1,0 +1,73 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe"
+	example "github.com/troupe-dev/troupe/examples/orders"
+)
+
+// PoolMax is how many connections the embedder's own pool of a pod needs at
+// most: none of its steps writes to the database. The engine has its own.
+const PoolMax = 4
+
+// Limits of the HTTP port: none of its answers takes long.
+const (
+	readTimeout  = 5 * time.Second
+	writeTimeout = 15 * time.Second
+	idleTimeout  = time.Minute
+	headerMax    = 16 << 10
+	closeTimeout = 5 * time.Second
+)
+
+// Serve is a pod until the context ends, and then stops in good order: the
+// engine hands back what does not finish within config.StopGrace, while probes
+// and orders are still answered. An engine that ends by itself is an error.
+func Serve(ctx context.Context, pool *pgxpool.Pool, config troupe.Config, listen string) error {
+	engine, err := troupe.New(pool, config)
+	if err != nil {
+		return err
+	}
+	handle, err := troupe.Register(engine, example.Workflow(clerk{config.Logger}))
+	if err != nil {
+		return err
+	}
+	port, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("open the HTTP port: %w", err)
+	}
+	server := &http.Server{
+		Handler:     Handler(engine, handle),
+		ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMax,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(port) }()
+	config.Logger.InfoContext(ctx, "the HTTP port is open", slog.String("address", port.Addr().String()))
+	err = work(ctx, engine, served)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(closing))
+}
+
+// work starts the engine and stops it when the context ends.
+func work(ctx context.Context, engine *troupe.Engine, served <-chan error) error {
+	if err := engine.Start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return engine.Stop(context.WithoutCancel(ctx))
+	case <-engine.Done():
+		return engine.Err()
+	case err := <-served:
+		return errors.Join(fmt.Errorf("the HTTP port was closed: %w", err), engine.Stop(context.WithoutCancel(ctx)))
+	}
+}
