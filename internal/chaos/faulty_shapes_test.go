@@ -48,7 +48,7 @@ func (p *podProcess) deaf() *troupe.Workflow[string, string] {
 			for {
 				_ = pause(context.WithoutCancel(ctx), lookGap) // it does not listen
 				if _, err := os.Stat(releaseFile(p.spec.Dir, p.spec.Name)); err == nil {
-					p.ledger.note("returned", task.Run.String(), task.Step)
+					p.ledger.note("done", task.Run.String(), task.Step)
 					return in, nil
 				}
 			}
@@ -75,7 +75,7 @@ func (p *podProcess) downstream() *troupe.Workflow[string, string] {
 				return "", errDownstream
 			}
 			return p.effect(ctx, in)
-		}, troupe.Retry{Attempts: 1000, First: 250 * time.Millisecond, Cap: 2 * time.Second})
+		}, troupe.Retry{Attempts: 1000, First: 250 * time.Millisecond, Cap: 2 * time.Second, Jitter: 0.5})
 	})
 }
 

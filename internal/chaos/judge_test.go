@@ -222,11 +222,13 @@ func (y *yard) warm() {
 	})
 }
 
-// databaseNow is the database's time.
-func (y *yard) databaseNow() time.Time {
+// databaseNow is the database's time. A database that is away for a moment is
+// waited for.
+func (y *yard) databaseNow() (at time.Time) {
 	y.t.Helper()
-	var at time.Time
-	require.NoError(y.t, y.pool.QueryRow(y.t.Context(), `select clock_timestamp()`).Scan(&at))
+	y.eventually("the database tells its time", func() bool {
+		return y.pool.QueryRow(y.t.Context(), `select clock_timestamp()`).Scan(&at) == nil
+	})
 	return at
 }
 

@@ -20,7 +20,7 @@ func TestLeaderKill(t *testing.T) {
 	r := begin(t, row{
 		ID: "F09", Name: "leader-kill9", Fault: "kill -9 of the leader under load",
 		Must:    "I7 I8; timers are late by no more than the failover",
-		Allowed: []figure{within("another leads after", 3500*time.Millisecond), within("timers late by at most", 5500*time.Millisecond)},
+		Allowed: []figure{within("another leads after", 3500*time.Millisecond), within("timers late by at most", 3500*time.Millisecond)},
 	})
 	y := newYard(r, brisk(), 6)
 	y.start("pod-1", "pod-2", "pod-3")

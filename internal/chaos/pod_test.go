@@ -37,6 +37,7 @@ type podSpec struct {
 	Soak    *soakSpec // nil: no soak
 	Tune    tuning
 	Fail    failSpec
+	Version int // of the program; 0: the first
 }
 
 // tuning is what tests change about the engine.
@@ -189,7 +190,8 @@ func (p *podProcess) say(format string, args ...any) {
 
 // obey does what the test says, a line at a time: "quiet" ends the load,
 // "trigger SHAPE/TENANT N" triggers runs and answers with their ids, "goroutines"
-// counts them: those after the start, and those of now; "stats" has the engine's.
+// counts them: those after the start, and those of now; "stats" has the engine's. "flood SHAPE/TENANT N" triggers
+// without telling the ids.
 func (p *podProcess) obey() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -205,6 +207,9 @@ func (p *podProcess) obey() {
 		case len(words) == 1 && words[0] == "stats":
 			text, _ := json.Marshal(p.engine.Stats()) // plain numbers
 			p.say("stats %s", text)
+		case len(words) == 3 && words[0] == "flood":
+			n, _ := strconv.Atoi(words[2]) // the test sends numbers
+			p.say("flooded %s", p.flood(words[1], n))
 		case len(words) == 3 && words[0] == "trigger":
 			n, _ := strconv.Atoi(words[2]) // the test sends numbers
 			p.say("triggered %s", strings.Join(p.triggerSome(words[1], n), " "))
@@ -228,6 +233,25 @@ func (p *podProcess) triggerSome(shape string, n int) []string {
 		ids = append(ids, run.ID().String())
 	}
 	return ids
+}
+
+// flood triggers many runs with few calls, and says how many, or why not.
+func (p *podProcess) flood(shape string, n int) string {
+	shape, tenant, _ := strings.Cut(shape, "/")
+	for left := n; left > 0; left -= troupe.RunManyMax {
+		inputs := make([]string, min(left, troupe.RunManyMax))
+		for i := range inputs {
+			inputs[i] = fmt.Sprintf("flood-%d", left-i)
+		}
+		runs, err := p.shapes.byName(shape).RunMany(context.Background(), inputs, troupe.Tenant(cmp.Or(tenant, "tenant-0")))
+		if err != nil {
+			return err.Error()
+		}
+		for _, run := range runs {
+			p.ledger.note("acked", run.ID().String(), shape)
+		}
+	}
+	return strconv.Itoa(n)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

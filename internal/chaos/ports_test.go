@@ -22,9 +22,9 @@ import (
 type failSpec struct {
 	Record string // crashBefore or crashAfter the record of a completion, once the test arms it
 	Writes int    // the process ends in the middle of the nth transaction; 0: never
-	Elect  string // electShared or electBumped: the pod leads without the lock
+	Elect  string // electShared or electBumped: the pod leads without the lock, once the test arms it; electNever
 	Expire bool   // the pod waits before it takes the tasks of dead pods until the test lets it
-	Wakes  bool   // no wake arrives from other pods
+	Wakes  string // dropNotices or dropAll: wakes from other pods that do not arrive
 	Panic  string // the actor that reaches this place panics, again and again, once the test arms it
 }
 
@@ -51,9 +51,12 @@ func (p *podProcess) newEngine(config troupe.Config) (*troupe.Engine, error) {
 	p.closeStore = store.Close
 	failing := &failingStore{Store: store, pod: p}
 	ports := actors.Ports{Store: failing, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter}
-	if p.spec.Fail.Wakes {
-		deaf := &deafEars{listener: adapter, stream: adapter}
-		ports.Listener, ports.Stream = deaf, deaf
+	deaf := &deafEars{listener: adapter, stream: adapter}
+	if p.spec.Fail.Wakes != "" {
+		ports.Listener = deaf
+	}
+	if p.spec.Fail.Wakes == dropAll {
+		ports.Stream = deaf
 	}
 	if p.spec.Fail.Elect != "" {
 		ports.Elector = &lawless{Elector: adapter, pod: p, store: store, number: number}
@@ -111,6 +114,12 @@ func (s *failingStore) ExpirePods(ctx context.Context, epoch int64, maxLost, lim
 	return s.Store.ExpirePods(ctx, epoch, maxLost, limit)
 }
 
+// The ways of failSpec.Wakes.
+const (
+	dropNotices = "notices"
+	dropAll     = "all"
+)
+
 // deafEars passes pings and loses wakes.
 type deafEars struct {
 	listener cluster.Listener
@@ -135,6 +144,7 @@ func (d *deafEars) Read(ctx context.Context, connected func(), _ func([]cluster.
 const (
 	electShared = "shared" // under the epoch of whoever leads: both pass the fence
 	electBumped = "bumped" // under a new epoch: the other one is fenced
+	electNever  = "never"
 )
 
 // lawless is an election that everybody wins.
@@ -147,7 +157,7 @@ type lawless struct {
 
 // Campaign implements cluster.Elector.
 func (l *lawless) Campaign(ctx context.Context) (cluster.Term, error) {
-	if !l.pod.armed("lawless") {
+	if l.pod.spec.Fail.Elect == electNever || !l.pod.armed("lawless") {
 		return nil, cluster.ErrNotElected
 	}
 	t := &lawlessTerm{pod: l.pod}

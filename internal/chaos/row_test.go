@@ -37,6 +37,12 @@ func atLeast(name string, least float64, unit string) figure {
 	return figure{name: name, unit: unit, least: least, most: math.Inf(1)}
 }
 
+// busy says that a figure depends on how busy the machine is.
+func (f figure) busy() figure {
+	f.timed = true
+	return f
+}
+
 func exactly(name string, n float64) figure { return figure{name: name, least: n, most: n} }
 
 func none(name string) figure { return exactly(name, 0) }
@@ -67,11 +73,11 @@ func (f figure) String() string {
 
 // allows tells whether a measured value is within the figure.
 func (f figure) allows(value float64) bool {
-	most := f.most
+	least, most := f.least, f.most
 	if f.timed && !full() {
-		most *= shared
+		least, most = least/shared, most*shared
 	}
-	return value >= f.least && value <= most
+	return value >= least && value <= most
 }
 
 // trial is one row under test. It is a testing.TB that remembers why it failed.

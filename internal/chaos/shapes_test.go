@@ -63,6 +63,9 @@ func (p *podProcess) diamond() *troupe.Workflow[string, string] {
 	return troupe.Define("diamond", func(b *troupe.Builder[string]) troupe.StepRef[string] {
 		a := troupe.Step0(b, "a", p.first)
 		left, right := troupe.Step1(b, "b", p.next, a), troupe.Step1(b, "c", p.next, a)
+		if p.spec.Version > 0 { // another graph under the same name
+			troupe.Step1(b, "audit", p.next, left)
+		}
 		return troupe.Step2(b, "d", func(ctx context.Context, _, l, r string) (string, error) {
 			if l != r {
 				return "", fmt.Errorf("%q and %q differ", l, r)

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"math"
 	"syscall"
 	"testing"
 	"time"
@@ -116,4 +117,53 @@ func TestRollingDeploy(t *testing.T) {
 	v := y.settle()
 	r.count("effects repeated", v.repeated)
 	r.count("tasks lost with a pod", v.losses)
+}
+
+// F15: the new pods run another version of a workflow. Runs of the old one end
+// on them, with the graph that they began with.
+func TestRollingDeployOfTwoVersions(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F15", Name: "rolling-two-versions", Fault: "3 pods replaced in turn under load by pods with another version of a workflow",
+		Must: "I1 to I6; no run fails",
+		Allowed: []figure{
+			none("tasks lost with a pod"), atLeast("runs of the old version", 10, ""), atLeast("runs of the new version", 10, ""),
+			atMost("p99 of a diamond, in those of before", 2, "").busy(),
+		},
+	})
+	y := newYard(r, brisk(), 6)
+	y.start("pod-1", "pod-2", "pod-3")
+	y.warm()
+	y.under(spell(time.Second, 4*time.Second))
+	began := y.databaseNow()
+	before := y.slowest(time.Time{}, began)
+	y.each = func(s *podSpec) { s.Version = 1 }
+	for n := range 3 {
+		old := y.named(fmt.Sprintf("pod-%d", n+1))
+		y.start(fmt.Sprintf("pod-%d", n+4))
+		y.under(spell(time.Second, 4*time.Second)) // both versions are at work
+		old.signal(syscall.SIGTERM)
+		y.awaitEnd(old)
+		require.Equal(r, exitClean, old.command.ProcessState.ExitCode())
+	}
+	y.resumed()
+	during := y.slowest(began, y.databaseNow())
+	v := y.settle()
+	const versions = `select count(*)::int from troupe.every_run r join troupe.workflow_definitions d using (definition)
+		where d.name = 'diamond' and d.steps = $1`
+	r.count("runs of the old version", y.number(versions, 4))
+	r.count("runs of the new version", y.number(versions, 5))
+	r.count("tasks lost with a pod", v.losses)
+	r.measure("p99 of a diamond, in those of before", math.Round(100*during.Seconds()/before.Seconds())/100)
+	r.note("p99 before %d ms, during %d ms", before.Milliseconds(), during.Milliseconds())
+}
+
+// slowest is the 99th percentile of how long diamonds took that began in a
+// window, or a tenth of a second if that is longer.
+func (y *yard) slowest(from, to time.Time) time.Duration {
+	y.t.Helper()
+	const query = `select coalesce(percentile_cont(0.99) within group (order by extract(epoch from finished_at - created_at)) * 1000, 0)::int
+		from troupe.every_run r join troupe.workflow_definitions d using (definition)
+		where d.name = 'diamond' and r.state = 10 and r.created_at >= $1 and r.created_at < $2`
+	return max(time.Duration(y.number(query, from, to))*time.Millisecond, 100*time.Millisecond)
 }

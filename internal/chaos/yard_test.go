@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second // for anything that must happen at all
+	patience = time.Minute // for anything that must happen at all
 	lookGap  = 10 * time.Millisecond
 )
 

@@ -1,0 +1,117 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+const (
+	startsSQL = `select count(*)::int from troupe.every_event e join troupe.every_run r on r.id = e.run_id
+		where e.kind = 2 and r.tenant = $1`
+	// waitSQL is the 95th percentile of what a tenant's tasks waited for a slot.
+	waitSQL = `select coalesce(percentile_cont(0.95) within group (order by extract(epoch from s.at - q.at)) * 1000, 0)::int
+		from troupe.every_event s
+		join troupe.every_event q on q.run_id = s.run_id and q.step = s.step and q.n = s.n - 1 and q.kind = 1
+		join troupe.every_run r on r.id = s.run_id
+		where s.kind = 2 and r.tenant = $1`
+)
+
+// F41: a tenant that enqueues a lot delays nobody else, and gets what they
+// leave.
+func TestNoisyNeighbour(t *testing.T) {
+	t.Parallel()
+	slots := 8
+	r := begin(t, row{
+		ID: "F41", Name: "noisy-neighbour", Fault: fmt.Sprintf("tenant A has %d tasks ready, B then brings 1, C 10 a second", spell(3000, 10_000)),
+		Must: "I9 I14", Allowed: []figure{
+			atMost("dispatches before B's", float64(2*2*slots), ""), within("B waited", time.Second), within("C's p95", time.Second),
+			atLeast("A's rate beside C", 80, "% of that before").busy(),
+		},
+	})
+	tune := brisk()
+	tune.Slots = slots
+	y := newYard(r, tune, 0)
+	pods := y.start("pod-1", "pod-2")
+	y.flood(pods[0], "tick/a", spell(3000, 10_000))
+	y.eventually("A is served", func() bool { return y.number(startsSQL, "a") >= 100 })
+	b := y.trigger(pods[1], "tick/b", 1)[0]
+	y.eventually("B is served", func() bool { return y.number(startsSQL, "b") == 1 })
+	alone, beside := 0.0, 0.0
+	for range spell(1, 5) { // in turn, because a machine is not equally fast all the time
+		alone += y.startRate("a", time.Second, func() {})
+		beside += y.startRate("a", time.Second, func() { y.trigger(pods[1], "tick/c", 1) })
+	}
+	left := y.number(`select count(*)::int from troupe.every_run where tenant = 'a' and state < 10`)
+	y.settle()
+	const passed = `select count(*)::int from troupe.every_event e,
+		(select max(at) filter (where kind = 1) as ready, max(at) filter (where kind = 2) as began from troupe.every_event where run_id = $1 and step >= 0) b
+		where e.kind = 2 and e.at > b.ready and e.at < b.began`
+	r.count("dispatches before B's", y.number(passed, b))
+	r.took("B waited", time.Duration(y.number(waitSQL, "b"))*time.Millisecond)
+	r.took("C's p95", time.Duration(y.number(waitSQL, "c"))*time.Millisecond)
+	r.measure("A's rate beside C", math.Round(100*beside/alone))
+	r.note("A: %.0f starts a second alone, %.0f beside C; %d of its tasks were left then", alone/float64(spell(1, 5)), beside/float64(spell(1, 5)), left)
+}
+
+// startRate is how many tasks of a tenant start per second, while something
+// else happens ten times a second.
+func (y *yard) startRate(tenant string, over time.Duration, beside func()) float64 {
+	y.t.Helper()
+	ticks := time.NewTicker(100 * time.Millisecond)
+	defer ticks.Stop()
+	before := y.number(startsSQL, tenant)
+	began := time.Now()
+	for ; time.Since(began) < over; <-ticks.C {
+		beside()
+	}
+	return float64(y.number(startsSQL, tenant)-before) / time.Since(began).Seconds()
+}
+
+// F42: what fails for everybody is tried again without waves, costs nobody else
+// a thing, and succeeds when it can.
+func TestRetryStorm(t *testing.T) {
+	t.Parallel()
+	n, storm := spell(300, 1000), spell(6*time.Second, 20*time.Second)
+	r := begin(t, row{
+		ID: "F42", Name: "retry-storm", Fault: fmt.Sprintf("%d steps of one tenant fail for %v, waits of 250 ms to 2 s, jitter 0.5", n, storm),
+		Must: "I1 I14; the breaker of the row is not part of this engine",
+		Allowed: []figure{
+			atMost("peak of retries a second, in means", 1.5, "").busy(), within("others' p95", time.Second), none("failed for good"),
+		},
+	})
+	tune := brisk()
+	tune.Slots = 50
+	y := newYard(r, tune, 0)
+	pods := y.start("pod-1", "pod-2", "pod-3")
+	y.arm("downstream")
+	y.flood(pods[0], "downstream/storm", n)
+	const calmAfter = 3 * time.Second // waits are at their cap
+	y.under(min(storm/2, calmAfter))
+	from := y.databaseNow()
+	ticks := time.NewTicker(100 * time.Millisecond)
+	defer ticks.Stop()
+	for began := time.Now(); time.Since(began) < storm-calmAfter/2; <-ticks.C {
+		y.trigger(pods[1], "tick/calm", 1)
+	}
+	to := y.databaseNow()
+	y.disarm("downstream")
+	y.settle()
+	const peak = `select (1000 * max(n) / avg(n))::int from (select count(*) as n from troupe.every_event e
+		where kind = 2 and attempt > 1 and at >= $1 and at < $1 + make_interval(secs => floor(extract(epoch from $2::timestamptz - $1)))
+		group by floor(extract(epoch from at - $1))) s`
+	r.measure("peak of retries a second, in means", float64(y.number(peak, from, to))/1000)
+	r.took("others' p95", time.Duration(y.number(waitSQL, "calm"))*time.Millisecond)
+	r.count("failed for good", y.number(`select count(*)::int from troupe.every_run where state = 11`))
+	r.note("%d retries", y.number(`select count(*)::int from troupe.every_event where kind = 5`))
+}
+
+// flood has a pod trigger many runs at once.
+func (y *yard) flood(p *pod, shape string, n int) {
+	y.t.Helper()
+	p.tell(fmt.Sprintf("flood %s %d", shape, n))
+	if said := y.hear(p, "flooded"); said != fmt.Sprintf("flooded %d", n) {
+		y.t.Fatalf("%d runs of %s: %s", n, shape, said)
+	}
+}
