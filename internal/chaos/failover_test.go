@@ -1,0 +1,133 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// F40: the primary is killed, and its synchronous standby promoted.
+func TestStandbyIsPromoted(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F40", Name: "promote-standby", Fault: "SIGKILL of the primary under load, its synchronous standby is promoted",
+		Must:    "I1: what was acknowledged is there; terms go on; nothing is read from a standby",
+		Allowed: []figure{within("resumed after the promotion", 10*time.Second), atLeast("terms more", 1, ""), none("sessions on the standby")},
+	})
+	server := pgtest.Server(r, nil)
+	address, err := server.CreateDatabase(r.Context(), "chaos")
+	require.NoError(r, err)
+	standby := startStandby(r, address)
+	y := newYardOn(r, bothOf(r, address, standby), brisk(), 6)
+	y.start("pod-1", "pod-2", "pod-3")
+	y.warm()
+	epoch := y.epoch()
+	r.count("sessions on the standby", ask[int](r, standby, `select count(*)::int from pg_stat_activity where application_name like 'troupe%'`))
+	require.NoError(r, server.Kill())
+	y.under(2 * time.Second) // until somebody notices
+	require.True(r, ask[bool](r, standby, "select pg_promote()"))
+	began := time.Now()
+	y.resumed()
+	r.took("resumed after the promotion", time.Since(began))
+	v := y.settle()
+	r.count("terms more", y.number(`select epoch::int from troupe.leader_epoch`)-epoch)
+	r.note("%d runs had been acknowledged", v.acked)
+}
+
+// startStandby makes a synchronous standby of a server, and returns the address
+// of the same database there.
+func startStandby(r *trial, primary string) string {
+	r.Helper()
+	bin := ask[string](r, primary, `select setting from pg_config where name = 'BINDIR'`)
+	data := filepath.Join(openToServers(r), "data")
+	backup := asServer(r, exec.Command(filepath.Join(bin, "pg_basebackup"), "-D", data, "-R", "-X", "stream", "-c", "fast",
+		"-d", primary+"&application_name=standby"))
+	backup.Dir = filepath.Dir(data)
+	out, err := backup.CombinedOutput()
+	require.NoError(r, err, "%s", out)
+	port := freePort(r)
+	auto, err := os.OpenFile(filepath.Join(data, "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(r, err)
+	_, err = fmt.Fprintf(auto, "port = %d\nunix_socket_directories = '%s'\n", port, filepath.Dir(data))
+	require.NoError(r, err)
+	require.NoError(r, auto.Close())
+	startPostgres(r, bin, data)
+	address := withHost(r, primary, "127.0.0.1:"+strconv.Itoa(port))
+	awaitAnswer(r, address)
+	for _, statement := range []string{"alter system set synchronous_standby_names = 'standby'", "select pg_reload_conf()"} {
+		ask[string](r, primary, statement)
+	}
+	began := time.Now()
+	for ask[int](r, primary, `select count(*)::int from pg_stat_replication where sync_state = 'sync'`) == 0 {
+		require.Less(r, time.Since(began), patience, "the standby is synchronous")
+		_ = pause(r.Context(), lookGap) // the loop ends by itself
+	}
+	return address
+}
+
+// startPostgres starts a server on a data folder, until the test ends.
+func startPostgres(r *trial, bin, data string) {
+	r.Helper()
+	log, err := os.Create(filepath.Join(r.dir, filepath.Base(filepath.Dir(data))+".server.log"))
+	require.NoError(r, err)
+	command := asServer(r, exec.Command(filepath.Join(bin, "postgres"), "-D", data))
+	command.Dir, command.Stdout, command.Stderr = filepath.Dir(data), log, log
+	require.NoError(r, command.Start())
+	r.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGQUIT) // at once: nobody needs its data
+		_ = command.Wait()
+		_ = log.Close()
+	})
+}
+
+// ask returns one value of a server, or the zero value of a statement without
+// rows.
+func ask[T any](r *trial, address, query string) (value T) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	require.NoError(r, err)
+	defer func() { _ = conn.Close(ctx) }() // it was only asked
+	rows, err := conn.Query(ctx, query, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(r, err)
+	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	require.NoError(r, err)
+	if len(values) > 0 {
+		value = values[0]
+	}
+	return value
+}
+
+func withHost(r *trial, address, host string) string {
+	r.Helper()
+	parsed, err := url.Parse(address)
+	require.NoError(r, err)
+	parsed.Host = host
+	return parsed.String()
+}
+
+// bothOf is an address of two servers, of which the one that takes writes is
+// meant.
+func bothOf(r *trial, first, second string) string {
+	r.Helper()
+	one, err := url.Parse(first)
+	require.NoError(r, err)
+	two, err := url.Parse(second)
+	require.NoError(r, err)
+	one.Host += "," + two.Host
+	one.RawQuery += "&target_session_attrs=read-write"
+	return one.String()
+}
