@@ -36,12 +36,14 @@ func (s *soakSpec) metrics() troupe.Metrics {
 	return s.pod.meter
 }
 
-// register makes the workflows known that only a soak has.
+// register makes the workflows known that rest, and in a soak those that only a
+// soak has.
 func (s *soakSpec) register(p *podProcess) error {
-	if s == nil {
-		return nil
+	workflows := p.restShapes()
+	if s != nil {
+		workflows = append(workflows, p.soakShapes()...)
 	}
-	for _, w := range p.soakShapes() {
+	for _, w := range workflows {
 		handle, err := troupe.Register(p.engine, w)
 		if err != nil {
 			return err
