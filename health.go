@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -59,6 +60,10 @@ func (e *Engine) Health(ctx context.Context) Health {
 		Live: true, Ready: s.Ready, Reason: s.Degraded, Degraded: s.Degraded, Wake: s.Mode, Lease: s.Lease, Pod: s.Pod,
 		Leading: s.Leading, Pods: s.Pods, Running: s.Running, Free: s.Free, Stuck: s.Stuck,
 	}
+	if s.Stuck > 0 && s.Degraded == "" {
+		h.Degraded = fmt.Sprintf("%d step functions go on after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
+		h.Reason = h.Degraded
+	}
 	switch err := backend.probe.ask(ctx); {
 	case err != nil:
 		h.Ready, h.Reason = false, "the database does not answer"
@@ -68,9 +73,17 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Reason = "the pod's lease has run out: it goes on when a renewal succeeds"
 	case !s.Ready:
 		h.Reason = "the pod stops"
+	case deafened(s):
+		h.Live, h.Ready = false, false
+		h.Reason = "every slot is held by a step function that does not return though its context has ended: restart the process"
 	}
 	return h
 }
+
+// deafened tells whether a pod executes nothing and will not, unless functions
+// return that have not listened so far: it has replaced as many of their slots
+// as it may.
+func deafened(s Stats) bool { return s.Stuck > 0 && s.Running == 0 && s.Free == 0 }
 
 const (
 	probeTimeout = time.Second

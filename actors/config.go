@@ -199,8 +199,9 @@ const (
 	// before it sends it again.
 	resendAfter = 2 * time.Second
 	// deafAfter is how long a function may ignore the end of its context
-	// before its attempt is reported without it.
-	deafAfter = 5 * time.Second
+	// before its attempt is reported without it: with what it takes to free its
+	// slot that is less than five seconds.
+	deafAfter = 4500 * time.Millisecond
 	// cancelsPendingMax bounds the cancels that wait to be recorded.
 	cancelsPendingMax = 1000
 )

@@ -1,10 +1,14 @@
 package chaos
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe"
 )
 
 // F17: step functions that do not listen to their context give up their slots,
@@ -27,7 +31,13 @@ func TestDeafStepFunctions(t *testing.T) {
 	y.eventually("every slot has a deaf function", func() bool { return count(readLedgers(r, y.dir), "begun") == 4 })
 	took := y.until("the slots are free again", patience, func() bool { return y.stats(pods[0]).Free == 4 })
 	r.took("slots free again after", took)
-	r.count("stuck shown", y.stats(pods[0]).Stuck)
+	shown := y.health(pods[0])
+	r.count("stuck shown", shown.Stuck)
+	require.True(r, shown.Live && shown.Ready, "the pod goes on: %+v", shown)
+	require.Contains(r, shown.Degraded, "4 step functions go on after the end of their contexts")
+	log, err := os.ReadFile(pods[0].log)
+	require.NoError(r, err)
+	require.Equal(r, 4, strings.Count(string(log), "workflow=deaf step=a"), "the log names them")
 	y.trigger(pods[0], "tick", 4)
 	y.eventually("others are executed", func() bool { return y.number(endedSQL) == 4 })
 	const more, replaced = 12, 10
@@ -38,8 +48,12 @@ func TestDeafStepFunctions(t *testing.T) {
 	})
 	r.count("stuck at most", y.stats(pods[0]).Stuck)
 	require.Equal(r, replaced+4, count(readLedgers(r, y.dir), "begun")-4)
+	shown = y.health(pods[0])
+	require.False(r, shown.Live, "nothing but a restart mends it")
+	require.Contains(r, shown.Reason, "every slot is held by a step function that does not return")
 	y.letGo("pod-1")
 	y.eventually("all have returned", func() bool { return y.stats(pods[0]).Stuck == 0 && y.stats(pods[0]).Free == 4 })
 	r.count("stuck after they returned", y.stats(pods[0]).Stuck)
+	require.Equal(r, troupe.Health{Live: true, Ready: true}, troupe.Health{Live: y.health(pods[0]).Live, Ready: y.health(pods[0]).Ready})
 	y.judge()
 }

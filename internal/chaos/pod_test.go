@@ -190,7 +190,7 @@ func (p *podProcess) say(format string, args ...any) {
 
 // obey does what the test says, a line at a time: "quiet" ends the load,
 // "trigger SHAPE/TENANT N" triggers runs and answers with their ids, "goroutines"
-// counts them: those after the start, and those of now; "stats" has the engine's. "flood SHAPE/TENANT N" triggers
+// counts them: those after the start, and those of now; "stats" and "health" have the engine's. "flood SHAPE/TENANT N" triggers
 // without telling the ids.
 func (p *podProcess) obey() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -207,6 +207,9 @@ func (p *podProcess) obey() {
 		case len(words) == 1 && words[0] == "stats":
 			text, _ := json.Marshal(p.engine.Stats()) // plain numbers
 			p.say("stats %s", text)
+		case len(words) == 1 && words[0] == "health":
+			text, _ := json.Marshal(p.engine.Health(context.Background())) // plain numbers and texts
+			p.say("health %s", text)
 		case len(words) == 3 && words[0] == "flood":
 			n, _ := strconv.Atoi(words[2]) // the test sends numbers
 			p.say("flooded %s", p.flood(words[1], n))

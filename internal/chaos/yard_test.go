@@ -212,12 +212,23 @@ func (y *yard) trigger(p *pod, shape string, n int) []string {
 }
 
 // stats returns what a pod counts about itself.
-func (y *yard) stats(p *pod) troupe.Stats {
+func (y *yard) stats(p *pod) (stats troupe.Stats) {
 	y.t.Helper()
-	p.tell("stats")
-	var stats troupe.Stats
-	require.NoError(y.t, json.Unmarshal([]byte(strings.TrimPrefix(y.hear(p, "stats"), "stats")), &stats))
+	y.ask(p, "stats", &stats)
 	return stats
+}
+
+// health returns how a pod says that it is.
+func (y *yard) health(p *pod) (health troupe.Health) {
+	y.t.Helper()
+	y.ask(p, "health", &health)
+	return health
+}
+
+func (y *yard) ask(p *pod, what string, answer any) {
+	y.t.Helper()
+	p.tell(what)
+	require.NoError(y.t, json.Unmarshal([]byte(strings.TrimPrefix(y.hear(p, what), what)), answer))
 }
 
 // until waits for a condition.
