@@ -32,14 +32,39 @@ func (s *session) apply(ctx context.Context) ([]string, error) {
 	return applied, nil
 }
 
-// lockTimeout bounds the wait for anybody's lock.
-const lockTimeout = "10s"
+const (
+	// queueTimeout bounds the wait for another migration.
+	queueTimeout = "10s"
+	// lockTimeout bounds the wait for a table: everybody who comes later waits
+	// behind it.
+	lockTimeout = "500ms"
+	// lockTries is how often a table is tried to be locked, with lockPause
+	// between two tries for those who waited.
+	lockTries = 20
+	lockPause = "begin; set local statement_timeout = 0; select pg_catalog.pg_sleep(1); commit"
+)
 
-// step runs one transaction under the lock that keeps two migrations apart. A
+// step runs one transaction, again while somebody holds a table that it needs.
+func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := s.stepOnce(ctx, do)
+		if !errors.Is(err, errTableHeld) || try == lockTries {
+			return err
+		}
+		if _, cause := s.conn.Exec(ctx, lockPause); cause != nil {
+			return errors.Join(err, cause)
+		}
+	}
+}
+
+// errTableHeld: somebody holds a lock on a table.
+var errTableHeld = errors.New("somebody holds a lock on a table")
+
+// stepOnce runs one transaction under the lock that keeps two migrations apart. A
 // client that is killed leaves nothing behind: the server rolls back. Read
 // committed, so that whoever waited for the lock sees what was done meanwhile.
-func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	const settings = `set local search_path = pg_catalog; set local statement_timeout = 0; set local lock_timeout = '` + lockTimeout + `'`
+func (s *session) stepOnce(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	const settings = `set local search_path = pg_catalog; set local statement_timeout = 0; set local lock_timeout = '` + queueTimeout + `'`
 	return pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, settings); err != nil {
 			return err
@@ -47,7 +72,14 @@ func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) err
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, s.lockKey()); err != nil {
 			return fmt.Errorf("wait for another migration of this schema: %w", err)
 		}
-		return do(ctx, tx)
+		if _, err := tx.Exec(ctx, `set local lock_timeout = '`+lockTimeout+`'`); err != nil {
+			return err
+		}
+		err := do(ctx, tx)
+		if hasCode(err, codeLockTimeout) {
+			return fmt.Errorf("%w: %w", errTableHeld, err)
+		}
+		return err
 	})
 }
 

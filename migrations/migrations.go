@@ -152,8 +152,8 @@ func advise(err error) error {
 		return fmt.Errorf("%w: %w: use the role that owns the schema,"+
 			" or grant this one usage on the schema and all rights on its tables and sequences", ErrRights, err)
 	case hasCode(err, codeLockTimeout):
-		return fmt.Errorf("%w: somebody holds a lock for longer than %s: try again once they are done (what was finished stays)",
-			err, lockTimeout)
+		return fmt.Errorf("%w: somebody holds a lock for longer than %s, or a table all the time: end that transaction"+
+			" (pg_stat_activity shows it) and try again; what was finished stays", err, queueTimeout)
 	}
 	return err
 }
