@@ -41,5 +41,5 @@ func writeHealth(w http.ResponseWriter, h Health, well bool) {
 	if !well {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(h) //nolint:errcheck // nobody is left to tell
+	_ = json.NewEncoder(w).Encode(h) // nobody is left to tell
 }

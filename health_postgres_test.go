@@ -36,7 +36,7 @@ func (p *probed) get(path string) (int, troupe.Health) {
 	p.t.Helper()
 	response, err := http.Get(p.server.URL + path)
 	require.NoError(p.t, err)
-	defer response.Body.Close()
+	defer func() { require.NoError(p.t, response.Body.Close()) }()
 	var h troupe.Health
 	if response.Header.Get("Content-Type") == "application/json" {
 		require.NoError(p.t, json.NewDecoder(response.Body).Decode(&h))

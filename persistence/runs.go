@@ -105,5 +105,6 @@ type Store interface {
 	History
 	Leadership
 	Runs
+	Situations
 	Registry
 }

@@ -32,11 +32,12 @@ const (
 var rooms = map[string]room{
 	"workflow":  {std: pure},
 	"lifecycle": {std: pure, ours: []string{"workflow"}},
+	"explain":   {std: pure, ours: []string{"workflow", "lifecycle"}},
 
 	"messages": {outside: []string{protobuf}},
 	"persistence": {
 		std:  append([]string{"context", "encoding/json"}, pure...),
-		ours: []string{"workflow", "lifecycle"},
+		ours: []string{"workflow", "lifecycle", "explain"},
 	},
 	"cluster": {
 		std:  append([]string{"context"}, pure...),
@@ -45,14 +46,14 @@ var rooms = map[string]room{
 
 	"persistence/snapshot": {std: pure, ours: []string{"workflow", "lifecycle", "persistence"}},
 	"persistence/memory": {
-		ours: []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock"},
+		ours: []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "internal/clock"},
 	},
 	"persistence/postgres": {
-		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot", "internal/clock", "internal/wire"},
+		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "internal/clock", "internal/wire"},
 		outside: []string{pgx},
 	},
 	"persistence/storetest": {
-		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/snapshot"},
+		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot"},
 		outside: []string{testify, goCmp},
 	},
 	"cluster/local": {ours: []string{"persistence", "cluster"}},
@@ -68,7 +69,7 @@ var rooms = map[string]room{
 
 	".": {
 		ours: []string{
-			"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/postgres",
+			"workflow", "lifecycle", "explain", "messages", "persistence", "persistence/memory", "persistence/postgres",
 			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock", "internal/host",
 		},
 		outside: []string{protoactor, protobuf, pgx},
@@ -81,7 +82,7 @@ var rooms = map[string]room{
 		},
 	},
 	"internal/sim/swarm": {
-		ours: []string{"workflow", "lifecycle", "messages", "persistence", "persistence/memory", "persistence/snapshot", "cluster", "actors", "internal/sim"},
+		ours: []string{"workflow", "lifecycle", "explain", "messages", "persistence", "persistence/memory", "persistence/snapshot", "cluster", "actors", "internal/sim"},
 	},
 	"internal/planted": {},
 	"simtest": {

@@ -12,10 +12,11 @@ import (
 )
 
 // BumpEpoch implements persistence.Leadership.
-func (s *Store) BumpEpoch(context.Context, int64) (int64, error) {
+func (s *Store) BumpEpoch(_ context.Context, holder int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch++
+	s.leader = holder
 	return s.epoch, nil
 }
 

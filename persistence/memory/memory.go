@@ -56,6 +56,7 @@ type Store struct {
 	pods        map[int64]*pod
 	podCount    int64 // numbers given out
 	epoch       int64 // of the leader
+	leader      int64 // its pod
 	watched     bool  // somebody asks for changed
 	changed     []workflow.RunID
 }

@@ -181,6 +181,7 @@ func operations() []operation {
 		{2, (*differ).register},
 		{1, (*differ).define},
 		{8, (*differ).read},
+		{6, (*differ).situation},
 	}
 }
 
@@ -250,7 +251,7 @@ func happenings() []string {
 		"timer fired", "pod expired", "task taken from a dead pod", "row parked", "row unparked", "leader deposed",
 		"run archived", "span removed", "key removed", "events rotated",
 		"workflow registered", "workflow registered again", "definition read", "definition unknown",
-		"run read", "run hidden from another tenant", "runs listed", "payload read",
+		"run read", "situation read", "run hidden from another tenant", "runs listed", "payload read",
 		"run completed", "run failed", "run canceled at its end", "failure handled by a step",
 	}
 }

@@ -85,7 +85,7 @@ func contract() [][]rule {
 		claimRules(), grantRules(), recordRules(), repeatRules(), refusalRules(), recordInTxRules(),
 		branchRules(), failureRules(), handlerRules(), inlineRules(), fairnessRules(), manyTenantsRules(),
 		tenantLimitRules(), cancelRules(), graceRules(), timerRules(), waitRules(), leaseRules(), expiryRules(),
-		suspectRules(), parkingRules(), readRules(), listRules(), isolationRules(), historyRules(), crowdRules(),
+		suspectRules(), parkingRules(), readRules(), situationRules(), listRules(), isolationRules(), historyRules(), crowdRules(),
 	}
 }
 

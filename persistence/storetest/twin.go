@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
@@ -43,6 +44,7 @@ func DifferenceOf(model, product any) string {
 		textless(func(e *lifecycle.Event) (string, *string) { return e.Class, &e.Text }),
 		textless(func(t *persistence.TaskRow) (string, *string) { return t.Class, &t.Error }),
 		textless(func(r *persistence.RunRow) (string, *string) { return r.Class, &r.Error }),
+		textless(func(t *explain.Task) (string, *string) { return t.Class, &t.Error }),
 		textless(func(t *snapshot.Task) (string, *string) { return t.Class, &t.Error }),
 	)
 }
@@ -272,6 +274,13 @@ func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]pe
 func (t *Twin) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
 	return twice(ctx, t, "Payload", task, func(ctx context.Context, s persistence.Store) ([]byte, error) {
 		return s.Payload(ctx, task)
+	})
+}
+
+// Situation implements persistence.Situations.
+func (t *Twin) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
+	return twice(ctx, t, "Situation", run, func(ctx context.Context, s persistence.Store) (explain.Situation, error) {
+		return s.Situation(ctx, tenant, run)
 	})
 }
 

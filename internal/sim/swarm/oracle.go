@@ -65,6 +65,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 		w.Fail("I10", "%s has %d events and had %d", o.seed.nameOf(run.ID), len(run.Events), was.events)
 		return
 	}
+	o.explains(run)
 	for i := was.events; i < len(run.Events); i++ {
 		o.event(run, was, &run.Events[i])
 	}

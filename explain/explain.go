@@ -1,0 +1,249 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+)
+
+// Explain returns one reason for each task of the situation, by step, or one for
+// the run if it has no task to explain.
+func Explain(s Situation) []Reason {
+	e := explainer{s: &s, open: map[int32][]int32{}}
+	if r, whole := e.run(); whole {
+		return []Reason{r}
+	}
+	for i := range s.Tasks {
+		for _, child := range s.Tasks[i].Children {
+			e.open[child.Step] = append(e.open[child.Step], int32(i))
+		}
+	}
+	reasons := make([]Reason, len(s.Tasks))
+	for i := range s.Tasks {
+		reasons[i] = e.task(&s.Tasks[i])
+		reasons[i].Step = s.Tasks[i].Name
+	}
+	return reasons
+}
+
+type explainer struct {
+	s    *Situation
+	open map[int32][]int32 // places in Tasks of the parents that have not ended, by step
+}
+
+// run explains what is not about a single step.
+func (e *explainer) run() (reason Reason, whole bool) {
+	s := e.s
+	switch {
+	case s.Unreadable:
+		return e.locked(), true
+	case s.State.Terminal():
+		return Reason{Cause: CauseEnded, Text: "the run has ended: it is " + s.State.String()}, true
+	case s.Submitted:
+		return e.submitted(), true
+	case s.State == lifecycle.Pending:
+		return e.scheduled(), true
+	case len(s.Tasks) == 0:
+		return nothing("no step is open and the run has not ended"), true
+	}
+	return Reason{}, false
+}
+
+// submitted explains a run that a transaction stored.
+func (e *explainer) submitted() Reason {
+	switch {
+	case len(e.s.Locks) > 0:
+		return e.locked()
+	case len(e.living()) == 0:
+		return e.noPod()
+	}
+	return Reason{
+		Cause: CauseIntake, Text: "it was stored with a transaction and waits in the intake",
+		Remedy: "pods take it up within seconds; if it stays, look at /readyz of the pods",
+	}
+}
+
+// scheduled explains a run that has not begun.
+func (e *explainer) scheduled() Reason {
+	at := e.s.StartsAt
+	if at.IsZero() {
+		return nothing("the run has not begun and no timer will start it")
+	}
+	if at.After(e.s.Now) {
+		return Reason{Cause: CauseScheduled, Text: "starts in " + Span(at.Sub(e.s.Now)), Until: at}
+	}
+	return e.late("its start", at)
+}
+
+func (e *explainer) task(t *Task) Reason {
+	switch t.State { //nolint:exhaustive // others are nobody's here
+	case lifecycle.Pending:
+		return e.pending(t)
+	case lifecycle.Queued:
+		return e.queued(t)
+	case lifecycle.Running:
+		return e.running(t)
+	case lifecycle.Backoff:
+		return e.timed(t, CauseBackoff, fmt.Sprintf("tried %s, again", times(int(t.Attempt))))
+	case lifecycle.Sleeping:
+		return e.timed(t, CauseSleeping, "sleeps, fires")
+	}
+	return nothing("it is " + t.State.String())
+}
+
+// pending explains a step by those it waits for, and these by the first that
+// does something.
+func (e *explainer) pending(t *Task) Reason {
+	parents := e.open[t.Step]
+	if len(parents) == 0 || t.Pending == 0 {
+		return nothing("its parents have ended and it was not begun")
+	}
+	r := Reason{Cause: CauseParents}
+	for _, p := range parents {
+		r.On = append(r.On, e.s.Tasks[p].Name)
+	}
+	r.Text = "waits for " + list(r.On, parentsShown)
+	root := &e.s.Tasks[parents[0]]
+	for range e.s.Tasks { // a graph has no cycle; a situation might
+		above := e.open[root.Step]
+		if root.State != lifecycle.Pending || len(above) == 0 {
+			break
+		}
+		root = &e.s.Tasks[above[0]]
+	}
+	if root.State == lifecycle.Pending {
+		return r
+	}
+	why := e.task(root)
+	r.Until, r.Remedy, r.Pod = why.Until, why.Remedy, why.Pod
+	if root.Name == r.On[0] && len(r.On) == 1 {
+		r.Text += ", which " + told(why)
+	} else {
+		r.Text += "; " + root.Name + " " + told(why)
+	}
+	return r
+}
+
+// parentsShown bounds how many parents a line names.
+const parentsShown = 3
+
+// told is a text as it follows the name of a step in a sentence.
+func told(r Reason) string {
+	switch r.Cause { //nolint:exhaustive // the others begin with a verb
+	case CauseInLine:
+		return "is " + r.Text
+	case CauseLocked:
+		return "is " + r.Text
+	case CauseRunning, CauseReady:
+		return "is " + r.Text
+	case CauseBackoff:
+		return "was " + r.Text
+	case CauseUnregistered, CauseNoPod, CauseUnserved, CausePodLate, CausePodLost, CauseDeaf, CauseTenantLimit, CauseStopping, CauseSuspect, CauseLate:
+		return "does not go on: " + r.Text
+	}
+	return r.Text
+}
+
+// timed explains a task that waits for its timer.
+func (e *explainer) timed(t *Task, cause Cause, text string) Reason {
+	switch {
+	case t.Timer.IsZero():
+		return nothing("it is " + t.State.String() + " and has no timer")
+	case !t.Timer.After(e.s.Now):
+		return e.late("its timer", t.Timer)
+	}
+	r := Reason{Cause: cause, Text: text + " in " + Span(t.Timer.Sub(e.s.Now)), Until: t.Timer}
+	if cause == CauseBackoff && t.Error != "" {
+		r.Text += ": " + Short(t.Error)
+	}
+	return r
+}
+
+// late explains a timer that is due.
+func (e *explainer) late(what string, at time.Time) Reason {
+	over := e.s.Now.Sub(at)
+	r := Reason{Cause: CauseLate, Text: what + " was due " + Span(over) + " ago", Since: at}
+	switch leader, leads := e.leader(); {
+	case len(e.s.Locks) > 0:
+		return e.locked()
+	case len(e.living()) == 0:
+		return e.noPod()
+	case leads && over < lateAfter:
+		r.Text += ", the leader is about to fire it"
+	case leads:
+		r.Text += " and the leader, " + leader + ", has not fired it"
+		r.Pod, r.Remedy = leader, "look at the log of that pod, and at troupe doctor; a new leader is found when it is stopped"
+	default:
+		r.Text += " and nobody leads"
+		r.Remedy = "pods elect a leader within seconds; if none does, look for errors of the election in their logs (DirectURL, behind a proxy)"
+	}
+	return r
+}
+
+// lateAfter is how late a timer may be before somebody should look.
+const lateAfter = 5 * time.Second
+
+// leader returns the name of the pod that leads, if it lives.
+func (e *explainer) leader() (name string, lives bool) {
+	for i := range e.s.Pods {
+		if p := &e.s.Pods[i]; p.ID == e.s.Leader && e.lives(p) {
+			return p.label(), true
+		}
+	}
+	return "", false
+}
+
+func (e *explainer) lives(p *Pod) bool { return !p.Dead && p.Expires.After(e.s.Now) }
+
+// living returns the pods whose lease holds.
+func (e *explainer) living() []*Pod {
+	var pods []*Pod
+	for i := range e.s.Pods {
+		if p := &e.s.Pods[i]; e.lives(p) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+func (e *explainer) noPod() Reason {
+	return Reason{Cause: CauseNoPod, Text: "no pod is alive", Remedy: "start one, or look why it does not start"}
+}
+
+// locked explains by the lock that most wait for.
+func (e *explainer) locked() Reason {
+	if len(e.s.Locks) == 0 {
+		return Reason{
+			Cause: CauseLocked, Text: "held by a lock that was gone when it was looked for",
+			Remedy: "ask again",
+		}
+	}
+	worst := &e.s.Locks[0]
+	for i := range e.s.Locks {
+		if e.s.Locks[i].Waiting > worst.Waiting {
+			worst = &e.s.Locks[i]
+		}
+	}
+	text := fmt.Sprintf("held by a lock of pid %d", worst.PID)
+	if worst.Query != "" {
+		text += ": " + Short(worst.Query)
+	}
+	remedy := "let it finish"
+	if worst.Idle {
+		text += " (its transaction is idle since then)"
+		remedy = "have it commit or roll back"
+	}
+	return Reason{
+		Cause: CauseLocked, Text: text, Since: e.s.Now.Add(-worst.Age),
+		Remedy: fmt.Sprintf("%s, or end it with select pg_terminate_backend(%d)", remedy, worst.PID),
+	}
+}
+
+// nothing is the reason of what must not happen.
+func nothing(text string) Reason {
+	return Reason{
+		Cause: CauseNone, Text: "nothing was found that it waits for: " + text,
+		Remedy: "run troupe doctor --deep and report what it says; canceling the run ends it",
+	}
+}

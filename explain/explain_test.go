@@ -1,0 +1,262 @@
+package explain_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+func now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+func in(d time.Duration) time.Time { return now().Add(d) }
+
+const handler = 7
+
+// ready is a task that waits for its turn, third of its tenant and fifth of all.
+func ready() explain.Task {
+	return explain.Task{
+		Name: "charge", State: lifecycle.Queued, Queue: "default", Handler: handler, QueuedAt: in(-time.Second),
+		Ready: true, Place: 1, Nth: 1,
+	}
+}
+
+func pod(id int64) explain.Pod {
+	return explain.Pod{ID: id, Name: "pod", Slots: 10, Expires: in(10 * time.Second), Queues: []string{"default"}, Handlers: []int32{handler}}
+}
+
+// usual is a run with the given tasks, and a pod that leads.
+func usual(tasks ...explain.Task) explain.Situation {
+	return explain.Situation{
+		Now: now(), State: lifecycle.Running, Tasks: tasks, Pods: []explain.Pod{pod(1)}, Leader: 1,
+		Queues: []explain.Queue{{Name: "default", Length: 1}}, Handlers: []explain.Handler{{Number: handler}},
+	}
+}
+
+type row struct {
+	name  string
+	alter func(s *explain.Situation)
+	cause explain.Cause
+	line  string // of the last task, or of the run
+}
+
+func queuedRows() []row {
+	first := func(change func(t *explain.Task)) func(*explain.Situation) {
+		return func(s *explain.Situation) { change(&s.Tasks[0]) }
+	}
+	return []row{
+		{"ready", nil, explain.CauseReady, "charge: ready, the next claim takes it"},
+		{"ready for long", first(func(t *explain.Task) { t.QueuedAt = in(-time.Minute) }), explain.CauseReady, "charge: ready for 1 m although 10 of 10 slots are free (look at "},
+		{"all slots busy", func(s *explain.Situation) {
+			s.Tasks[0].Place, s.Tasks[0].Nth = 3, 7
+			s.Pods = append(s.Pods, pod(2))
+			s.Pods[0].Held, s.Pods[1].Held = 10, 10
+		}, explain.CauseInLine, "charge: 7th in tenant line, 2 ahead; all 20 slots busy (more pods"},
+		{"others before it", first(func(t *explain.Task) { t.Place, t.Nth = 12, 2 }), explain.CauseInLine, "charge: 2nd in tenant line, 11 ahead, 10 of 10 slots free"},
+		{"far behind", func(s *explain.Situation) {
+			s.Tasks[0].Ready, s.Queues[0].Length = false, explain.LineMax
+		}, explain.CauseInLine, "charge: behind more than 20000 others in queue default, 10 of 10 slots free"},
+		{"its wait ends", first(func(t *explain.Task) { t.Expires = in(90 * time.Second) }), explain.CauseReady, "charge: ready, the next claim takes it, fails in 1 m 30 s unless it starts"},
+		{"nowhere", first(func(t *explain.Task) { t.Ready = false }), explain.CauseNone, "charge: nothing was found that it waits for: it is ready and stands in no queue (run troupe doctor"},
+		{"no pod", func(s *explain.Situation) { s.Pods = nil }, explain.CauseNoPod, "charge: no pod is alive (start one"},
+		{"only dead pods", func(s *explain.Situation) { s.Pods[0].Expires = now() }, explain.CauseNoPod, "charge: no pod is alive"},
+		{"unregistered", func(s *explain.Situation) {
+			s.Pods[0].Handlers, s.Handlers[0].LastSeen = nil, in(-6*time.Minute)
+		}, explain.CauseUnregistered, "charge: no live pod registers it, last seen 6 m ago (start a pod of a version"},
+		{"never registered", func(s *explain.Situation) { s.Pods[0].Handlers = nil }, explain.CauseUnregistered, "charge: no live pod registers it (start"},
+		{"unserved", func(s *explain.Situation) { s.Pods[0].Queues = []string{"gpu"} }, explain.CauseUnserved, `charge: no pod that registers it serves the queue "default" (add the queue`},
+		{"parked", first(func(t *explain.Task) { t.Ready, t.Parked = false, true }), explain.CauseReturning, "charge: was parked while no live pod registered it; pod (1) does now, so it is put back"},
+		{"tenant limit", func(s *explain.Situation) { s.TenantLimit, s.TenantBusy = 3, 3 }, explain.CauseTenantLimit, "charge: its tenant runs 3 tasks and may run 3 (wait"},
+		{"suspect", func(s *explain.Situation) {
+			s.Tasks[0].Suspect, s.Tasks[0].Lost, s.Pods[0].Suspects = true, 2, 1
+		}, explain.CauseSuspect, "charge: lost twice with its pod; such tasks run one at a time on a pod, and each of 1 pod runs one (look why"},
+		{"suspect and free", first(func(t *explain.Task) { t.Suspect, t.Lost = true, 1 }), explain.CauseReady, "charge: ready"},
+		{"deaf", func(s *explain.Situation) { s.Pods[0].Held, s.Pods[0].Stuck = 8, 2 }, explain.CauseDeaf, "charge: 1st in tenant line, 0 ahead; all 10 slots busy, 2 of them by functions that ignore their context (end such"},
+		{"locked", func(s *explain.Situation) {
+			s.Locks = []explain.Lock{{PID: 4711, Query: "ALTER TABLE\n troupe.tasks ADD x int", Age: time.Minute, Waiting: 2}, {PID: 1}}
+		}, explain.CauseLocked, "charge: held by a lock of pid 4711: ALTER TABLE troupe.tasks ADD x int (let it finish, or end it with select pg_terminate_backend(4711))"},
+		{"locked by an idle one", func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }, explain.CauseLocked, "charge: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
+	}
+}
+
+func runningRows() []row {
+	with := func(change func(s *explain.Situation)) func(*explain.Situation) {
+		return func(s *explain.Situation) {
+			s.Tasks[0].State, s.Tasks[0].Pod, s.Tasks[0].StartedAt = lifecycle.Running, 1, in(-72*time.Second)
+			change(s)
+		}
+	}
+	return []row{
+		{"running", with(func(*explain.Situation) {}), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s"},
+		{"again", with(func(s *explain.Situation) { s.Tasks[0].Attempt, s.Tasks[0].Lost = 2, 1 }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s, attempt 3, lost once before"},
+		{"pod silent", with(func(s *explain.Situation) {
+			s.Lease, s.Pulse, s.Pods[0].Expires = 15*time.Second, 5*time.Second, in(3*time.Second)
+		}), explain.CausePodLate, "charge: its pod pod (1) has not renewed for 12 s and may be dead: its lease ends in 3 s (others"},
+		{"pod late by a little", with(func(s *explain.Situation) {
+			s.Lease, s.Pulse, s.Pods[0].Expires = 15*time.Second, 5*time.Second, in(6*time.Second)
+		}), explain.CauseRunning, "charge: running"},
+		{"lease over", with(func(s *explain.Situation) { s.Pods[0].Expires = in(-2 * time.Second) }), explain.CausePodLost, "charge: its pod pod (1) is dead, its lease ended 2 s ago; its tasks are taken over (no other pod is alive"},
+		{"declared dead", with(func(s *explain.Situation) {
+			s.Pods[0].Dead = true
+			s.Pods, s.Leader = append(s.Pods, pod(2)), 2
+		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over"},
+		{"nobody leads", with(func(s *explain.Situation) {
+			s.Pods[0].Dead = true
+			s.Pods = append(s.Pods, pod(2))
+		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over (nobody leads"},
+		{"pod gone", with(func(s *explain.Situation) { s.Pods[0].ID = 2 }), explain.CauseNone, "charge: nothing was found"},
+		{"stopping", with(func(s *explain.Situation) { s.Canceling, s.Fenced = true, in(18*time.Second) }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; it is recorded as canceled in 18 s (a function that ignores"},
+	}
+}
+
+func timerRows() []row {
+	state := func(state lifecycle.State, timer time.Time) func(*explain.Situation) {
+		return func(s *explain.Situation) {
+			t := &s.Tasks[0]
+			t.State, t.Timer, t.Attempt, t.Error = state, timer, 2, "card declined"
+		}
+	}
+	late := func(d time.Duration, change func(s *explain.Situation)) func(*explain.Situation) {
+		return func(s *explain.Situation) {
+			state(lifecycle.Sleeping, in(-d))(s)
+			change(s)
+		}
+	}
+	return []row{
+		{"sleeps", state(lifecycle.Sleeping, in(3*time.Hour+12*time.Minute)), explain.CauseSleeping, "charge: sleeps, fires in 3 h 12 m"},
+		{"backs off", state(lifecycle.Backoff, in(4*time.Second)), explain.CauseBackoff, "charge: tried twice, again in 4 s: card declined"},
+		{"due", late(time.Second, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 s ago, the leader is about to fire it"},
+		{"late", late(time.Minute, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 m ago and the leader, pod (1), has not fired it (look at"},
+		{"late without leader", late(time.Minute, func(s *explain.Situation) { s.Leader = 0 }), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads (pods elect"},
+		{"late without pods", late(time.Minute, func(s *explain.Situation) { s.Pods = nil }), explain.CauseNoPod, "charge: no pod is alive"},
+		{"late by a lock", late(time.Minute, func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 4}} }), explain.CauseLocked, "charge: held by a lock of pid 4"},
+		{"no timer", state(lifecycle.Sleeping, time.Time{}), explain.CauseNone, "charge: nothing was found"},
+		{"reserved", state(lifecycle.Waiting, time.Time{}), explain.CauseNone, "charge: nothing was found that it waits for: it is waiting"},
+	}
+}
+
+func runRows() []row {
+	return []row{
+		{"ended", func(s *explain.Situation) { s.State = lifecycle.Failed }, explain.CauseEnded, "the run has ended: it is failed"},
+		{"unreadable", func(s *explain.Situation) {
+			*s = explain.Situation{Now: now(), Unreadable: true, Locks: []explain.Lock{{PID: 9, Query: "VACUUM FULL troupe.tasks"}}}
+		}, explain.CauseLocked, "held by a lock of pid 9: VACUUM FULL troupe.tasks (let it"},
+		{"unreadable for a moment", func(s *explain.Situation) { *s = explain.Situation{Unreadable: true} }, explain.CauseLocked, "held by a lock that was gone when it was looked for (ask again)"},
+		{"intake", func(s *explain.Situation) { s.Submitted, s.State, s.Tasks = true, lifecycle.Pending, nil }, explain.CauseIntake, "it was stored with a transaction and waits in the intake (pods take"},
+		{"intake without pods", func(s *explain.Situation) { s.Submitted, s.Pods = true, nil }, explain.CauseNoPod, "no pod is alive"},
+		{"scheduled", func(s *explain.Situation) { s.State, s.StartsAt = lifecycle.Pending, in(26*time.Hour) }, explain.CauseScheduled, "starts in 1 d 2 h"},
+		{"scheduled and late", func(s *explain.Situation) { s.State, s.StartsAt = lifecycle.Pending, in(-time.Minute) }, explain.CauseLate, "its start was due 1 m ago and"},
+		{"never scheduled", func(s *explain.Situation) { s.State = lifecycle.Pending }, explain.CauseNone, "nothing was found"},
+		{"no open step", func(s *explain.Situation) { s.Tasks = nil }, explain.CauseNone, "nothing was found"},
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for _, r := range slices.Concat(queuedRows(), runningRows(), timerRows(), runRows()) {
+		s := usual(ready())
+		if r.alter != nil {
+			r.alter(&s)
+		}
+		reasons := explain.Explain(s)
+		require.Len(t, reasons, 1, r.name)
+		require.Equal(t, r.cause, reasons[0].Cause, "%s: %v", r.name, reasons[0])
+		require.True(t, strings.HasPrefix(reasons[0].String(), r.line), "%s:\n%s\n%s", r.name, reasons[0], r.line)
+	}
+}
+
+// A step that waits is explained by those it waits for, and these by the first
+// that does something.
+func TestExplainPending(t *testing.T) {
+	t.Parallel()
+	step := func(n int32, name string, children ...int32) explain.Task {
+		task := explain.Task{Step: n, Name: name, State: lifecycle.Pending, Pending: 1}
+		for _, child := range children {
+			task.Children = append(task.Children, workflow.Child{Step: child})
+		}
+		return task
+	}
+	window := step(0, "fraud-window", 1)
+	window.State, window.Timer = lifecycle.Sleeping, in(3*time.Hour+12*time.Minute)
+	line := func(s explain.Situation) []string {
+		var lines []string
+		for _, r := range explain.Explain(s) {
+			lines = append(lines, r.String())
+		}
+		return lines
+	}
+	require.Equal(t, []string{
+		"fraud-window: sleeps, fires in 3 h 12 m",
+		"ship: waits for fraud-window, which sleeps, fires in 3 h 12 m",
+		"tell: waits for ship; fraud-window sleeps, fires in 3 h 12 m",
+	}, line(usual(window, step(1, "ship", 2), step(2, "tell"))))
+
+	var fan []explain.Task
+	for i := range int32(5) {
+		task := ready()
+		task.Step, task.Name, task.Children = i, fmt.Sprintf("part%d", i), []workflow.Child{{Step: 5}}
+		fan = append(fan, task)
+	}
+	s := usual(append(fan, step(5, "join"))...)
+	s.Pods[0].Handlers = nil
+	require.Equal(t, "join: waits for part0, part1, part2 and 2 more; part0 does not go on: no live pod registers it"+
+		" (start a pod of a version that has this step as it was when the run began, or cancel the run)", line(s)[5])
+	require.Equal(t, explain.CauseNone, explain.Explain(usual(step(0, "orphan")))[0].Cause)
+	circle := usual(step(0, "a", 1), step(1, "b", 0))
+	require.Equal(t, explain.CauseParents, explain.Explain(circle)[0].Cause, "not a graph, and still an answer")
+}
+
+// FuzzExplain: whatever a situation holds, every task gets its reason.
+func FuzzExplain(f *testing.F) {
+	f.Add(uint64(0), uint64(0), int64(0), "")
+	f.Add(uint64(0x0301_0206), uint64(0xffff), int64(time.Hour), "x")
+	f.Fuzz(func(t *testing.T, shape, flags uint64, offset int64, text string) {
+		s := usual()
+		s.State = lifecycle.State(shape % 16)
+		s.Unreadable, s.Submitted, s.Canceling = flags&1 > 0, flags&2 > 0, flags&4 > 0
+		if flags&8 > 0 {
+			s.Pods = nil
+		}
+		s.Lease, s.Pulse = time.Duration(offset), time.Second
+		for i := range int32(shape >> 4 % 7) {
+			task := ready()
+			task.Step, task.Name, task.Error = i, text, text
+			task.State = lifecycle.State(shape >> (8 + 4*i) % 16)
+			task.Ready, task.Parked, task.Suspect = flags>>(8+i)&1 > 0, flags>>(16+i)&1 > 0, flags>>(24+i)&1 > 0
+			task.Timer, task.Pod = now().Add(time.Duration(offset)), int64(flags>>32%3)
+			task.Children = []workflow.Child{{Step: int32(flags >> (40 + i) % 9)}}
+			s.Tasks = append(s.Tasks, task)
+		}
+		reasons := explain.Explain(s)
+		require.NotEmpty(t, reasons)
+		for _, r := range reasons {
+			require.NotEmpty(t, r.Cause)
+			require.NotEmpty(t, r.Text)
+			require.NotContains(t, r.Text, "\n")
+		}
+	})
+}
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0 s", -time.Hour: "0 s", 12 * time.Millisecond: "12 ms", 999 * time.Microsecond: "0 s", 4 * time.Second: "4 s", 4*time.Second + 5*time.Millisecond: "4 s",
+		61 * time.Second: "1 m 1 s", time.Hour: "1 h", 3*time.Hour + 12*time.Minute + time.Second: "3 h 12 m", 50 * time.Hour: "2 d 2 h",
+	} {
+		require.Equal(t, want, explain.Span(d), d.String())
+	}
+}
+
+func TestShort(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a b", explain.Short(" a\n\tb "))
+	long := explain.Short(strings.Repeat("ü", 200))
+	require.Equal(t, strings.Repeat("ü", 60)+"…", long)
+}

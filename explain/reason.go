@@ -1,0 +1,57 @@
+package explain
+
+import "time"
+
+// Cause is a kind of reason.
+type Cause string
+
+// The causes. Those up to CauseLate pass by themselves.
+const (
+	CauseEnded     Cause = "ended"     // the run has ended
+	CauseScheduled Cause = "scheduled" // it starts later
+	CauseParents   Cause = "parents"   // it waits for other steps
+	CauseSleeping  Cause = "sleeping"  // its timer fires later
+	CauseBackoff   Cause = "backoff"   // it is tried again later
+	CauseRunning   Cause = "running"   // a pod executes it
+	CauseReady     Cause = "ready"     // the next claim takes it
+	CauseInLine    Cause = "in_line"   // others are before it, or no slot is free
+	CauseSuspect   Cause = "suspect"   // it was lost before, and such tasks run one at a time
+	CauseStopping  Cause = "stopping"  // its run is canceled and its function has not returned
+	CauseReturning Cause = "returning" // it was parked, and will be put back
+	CausePodLate   Cause = "pod_late"  // its pod does not renew its lease
+	CausePodLost   Cause = "pod_lost"  // its pod is dead: others take over
+
+	CauseTenantLimit  Cause = "tenant_limit" // its tenant runs as much as it may
+	CauseLate         Cause = "late"         // its timer is due and was not fired
+	CauseDeaf         Cause = "deaf"         // functions that ignore their context take the slots
+	CauseIntake       Cause = "intake"       // no pod has taken up what a transaction stored
+	CauseNoPod        Cause = "no_pod"       // nobody is there
+	CauseUnregistered Cause = "unregistered" // no living pod has its code
+	CauseUnserved     Cause = "unserved"     // those that have it do not serve its queue
+	CauseLocked       Cause = "locked"       // somebody holds a lock
+	CauseNone         Cause = "none"         // nothing was found that it waits for: a mistake of the engine
+)
+
+// Reason is why a step, or the run as a whole, does not move.
+type Reason struct {
+	Step   string    `json:"step,omitempty"` // "": the run
+	Cause  Cause     `json:"cause"`
+	Text   string    `json:"text"`             // a clause, to follow the step's name
+	Remedy string    `json:"remedy,omitempty"` // what to do; "": nothing, it passes by itself
+	Until  time.Time `json:"until,omitzero"`   // when it passes by itself; zero: not known
+	Since  time.Time `json:"since,omitzero"`   // since when it is so; zero: not known
+	On     []string  `json:"on,omitempty"`     // steps that it waits for
+	Pod    string    `json:"pod,omitempty"`    // pod that it is about
+}
+
+// String is the line that is shown for a reason.
+func (r Reason) String() string {
+	line := r.Text
+	if r.Step != "" {
+		line = r.Step + ": " + line
+	}
+	if r.Remedy != "" {
+		line += " (" + r.Remedy + ")"
+	}
+	return line
+}

@@ -1,0 +1,105 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Limits on how much a store looks at for one situation.
+const (
+	// LineMax bounds how many rows of a queue are counted.
+	LineMax = 20_000
+	// StartsMax bounds how many of the youngest tasks are looked at for when a
+	// handler was last seen.
+	StartsMax = 20_000
+)
+
+// Situation is a run and what may keep it from moving.
+type Situation struct {
+	Now          time.Time // the database's
+	Run          workflow.RunID
+	State        lifecycle.State
+	Canceling    bool
+	CancelReason string
+	Submitted    bool      // stored with somebody's transaction, without tasks yet
+	StartsAt     time.Time // zero: it has no such timer
+	Fenced       time.Time // when running tasks of the canceled run are fenced; zero: it has no such timer
+	Tasks        []Task    // those that have not ended, by step
+	Pods         []Pod     // not declared dead or still holding tasks, by number
+	Queues       []Queue   // in which tasks of the run are ready, by name
+	Handlers     []Handler // of tasks that are ready, by number
+	Leader       int64     // pod that led last; 0: none did
+	TenantBusy   int       // running tasks of the run's tenant
+	Locks        []Lock    // on the tables, or on rows of the run
+	Unreadable   bool      // Locks kept the tables from being read: the rest is empty
+
+	// What the tables do not hold; whoever asks fills it in. Zero: not known.
+	TenantLimit int
+	Pulse       time.Duration // between two renewals
+	Lease       time.Duration
+}
+
+// Task is a step of the run that has not ended.
+type Task struct {
+	Step     int32
+	Name     string
+	State    lifecycle.State
+	Pending  int32            // parents that have not ended
+	Children []workflow.Child // that wait for it, among others
+	Attempt  int32            // used up by errors
+	Lost     int32
+	Class    string // of its last error
+	Error    string
+	Pod      int64
+	Queue    string
+	Handler  int32
+
+	QueuedAt  time.Time // zero: never
+	StartedAt time.Time // zero: never
+	Timer     time.Time // ends its sleep or its backoff; zero: none
+	Expires   time.Time // ends its wait in the queue; zero: none
+
+	Ready   bool // it has a row in its queue among the first LineMax
+	Parked  bool // it has one aside: no living pod registered its handler
+	Suspect bool // Ready: its row says that it has losses
+	Place   int  // Ready: in the queue, from 1
+	Nth     int  // Ready: in its tenant's line, from 1
+}
+
+// Queue is a queue that tasks wait in.
+type Queue struct {
+	Name   string
+	Length int // rows, at most LineMax
+}
+
+// Handler is the code of a step, as pods register it.
+type Handler struct {
+	Number   int32
+	LastSeen time.Time // when a pod last registered or started it, as far as is known; zero: never
+}
+
+// Pod is a pod that has not left.
+type Pod struct {
+	ID       int64
+	Name     string
+	Slots    int
+	Held     int  // tasks that it holds
+	Suspects int  // of them, that have losses
+	Stuck    int  // slots taken by functions that ignore their context, as far as is known
+	Dead     bool // declared so
+	Expires  time.Time
+	Queues   []string
+	Handlers []int32 // of those of the situation
+}
+
+// Lock is a lock that statements of the engine wait for, or will.
+type Lock struct {
+	PID     int           // of the session that holds it
+	Name    string        // what that session calls itself
+	Query   string        // its latest
+	Age     time.Duration // of its transaction
+	Idle    bool          // it does nothing meanwhile
+	Waiting int           // sessions that wait for it
+}

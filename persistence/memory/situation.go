@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Situation implements persistence.Situations. Nobody holds a lock.
+func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (explain.Situation, error) {
+	b := s.begin()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return explain.Situation{}, err
+	}
+	out := explain.Situation{Now: b.clock, Run: id, State: r.core.State}
+	if out.State.Terminal() {
+		return out, nil
+	}
+	out.Canceling, out.CancelReason, out.Submitted = r.core.Canceling, r.cancelReason, !r.expanded
+	out.StartsAt = s.timers.at[timerKey{id, lifecycle.RunStep, lifecycle.StartTimer}]
+	out.Fenced = s.timers.at[timerKey{id, lifecycle.RunStep, lifecycle.CancelGraceTimer}]
+	out.Leader = s.leader
+	if t := s.tenants[r.trigger.Tenant]; t != nil && r.expanded {
+		out.TenantBusy = t.running
+	}
+	for i := range r.tasks {
+		if !r.tasks[i].State.Terminal() {
+			out.Tasks = append(out.Tasks, s.explained(r, int32(i)))
+		}
+	}
+	s.lines(&out)
+	out.Handlers = s.seen(&out, b.now)
+	for _, pod := range s.podIDs() {
+		out.Pods = append(out.Pods, s.explainedPod(s.pods[pod], out.Handlers))
+	}
+	return out, nil
+}
+
+// explained is a task that has not ended.
+func (s *Store) explained(r *run, step int32) explain.Task {
+	t, d := r.task(step), &r.details[step]
+	e := explain.Task{
+		Step: step, Name: r.definition.node(step).Name, State: t.State, Pending: t.Pending, Children: slices.Clone(t.Children),
+		Attempt: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error, Pod: t.Pod,
+		Queue: r.queueOf(step), Handler: r.definition.handlers[step],
+		QueuedAt: d.queuedAt, StartedAt: d.startedAt, Timer: s.timers.of(r.id(), step),
+	}
+	if t.State == lifecycle.Queued {
+		e.Expires = s.timers.at[timerKey{r.id(), step, lifecycle.QueueTimer}]
+	}
+	return e
+}
+
+// lines finds the ready tasks of a situation in their queues.
+func (s *Store) lines(out *explain.Situation) {
+	looked := map[string]bool{}
+	for i := range out.Tasks {
+		t := &out.Tasks[i]
+		if t.State != lifecycle.Queued {
+			continue
+		}
+		q := s.queue(t.Queue)
+		if !looked[t.Queue] {
+			looked[t.Queue] = true
+			out.Queues = append(out.Queues, explain.Queue{Name: t.Queue, Length: min(len(q.rows), explain.LineMax)})
+		}
+		task := workflow.TaskID{Run: out.Run, Step: t.Step}
+		is := func(row queueRow) bool { return row.task == task }
+		t.Parked = slices.ContainsFunc(q.parked, is)
+		at := slices.IndexFunc(q.rows[:min(len(q.rows), explain.LineMax)], is)
+		if at < 0 {
+			continue
+		}
+		group, _, _ := lifecycle.SplitFairID(q.rows[at].fairID)
+		t.Ready, t.Suspect, t.Place = true, q.rows[at].suspect, at+1
+		for _, row := range q.rows[:at+1] {
+			if g, _, _ := lifecycle.SplitFairID(row.fairID); g == group {
+				t.Nth++
+			}
+		}
+	}
+	slices.SortFunc(out.Queues, func(a, b explain.Queue) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// seen returns the handlers of the ready tasks, and when each was last seen.
+func (s *Store) seen(out *explain.Situation, now time.Time) []explain.Handler {
+	var handlers []explain.Handler
+	for i := range out.Tasks {
+		number := out.Tasks[i].Handler
+		known := slices.ContainsFunc(handlers, func(h explain.Handler) bool { return h.Number == number })
+		if out.Tasks[i].State == lifecycle.Queued && !known {
+			handlers = append(handlers, explain.Handler{Number: number, LastSeen: s.lastSeen(number, now)})
+		}
+	}
+	slices.SortFunc(handlers, func(a, b explain.Handler) int { return int(a.Number) - int(b.Number) })
+	return handlers
+}
+
+func (s *Store) lastSeen(handler int32, now time.Time) time.Time {
+	var last time.Time
+	later := func(at time.Time) {
+		if at.After(last) {
+			last = at
+		}
+	}
+	for _, p := range s.pods {
+		if slices.Contains(p.info.Handlers, handler) {
+			at := p.expires
+			if at.After(now) {
+				at = now
+			}
+			later(at)
+		}
+	}
+	looked := 0
+	for i := len(s.order) - 1; i >= 0 && looked < explain.StartsMax; i-- {
+		r := s.runs[s.order[i]]
+		if r.archived {
+			continue
+		}
+		looked += len(r.tasks)
+		for step := range r.tasks {
+			if r.definition.handlers[step] == handler {
+				later(r.details[step].startedAt)
+			}
+		}
+	}
+	return last
+}
+
+func (s *Store) explainedPod(p *pod, handlers []explain.Handler) explain.Pod {
+	e := explain.Pod{
+		ID: p.id, Name: p.info.Name, Slots: p.info.Slots, Dead: p.dead, Expires: p.expires, Queues: slices.Clone(p.info.Queues),
+	}
+	for _, c := range s.heldBy(p) {
+		e.Held++
+		if s.runs[c.task.Run].task(c.task.Step).Lost > 0 {
+			e.Suspects++
+		}
+	}
+	for _, h := range handlers {
+		if slices.Contains(p.info.Handlers, h.Number) {
+			e.Handlers = append(e.Handlers, h.Number)
+		}
+	}
+	return e
+}

@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Inspector reads why runs do not move, on a pool of the caller's. It is for
+// programs that look at a schema and are no pod. It is safe for concurrent use.
+type Inspector struct {
+	pool       beginner
+	schema     string
+	statements statements
+}
+
+// beginner is a pool.
+type beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+var _ persistence.Situations = (*Inspector)(nil)
+
+// NewInspector returns an inspector of a schema ("": troupe). It connects to
+// nothing yet.
+func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
+	if schema == "" {
+		schema = "troupe"
+	}
+	statements, err := loadStatements(schema)
+	if err != nil {
+		return nil, err
+	}
+	return &Inspector{pool: pool, schema: schema, statements: statements}, nil
+}
+
+// Situation implements persistence.Situations.
+func (s *Store) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
+	i := Inspector{pool: s.pool, schema: s.schema, statements: s.statements}
+	return i.Situation(ctx, tenant, run)
+}
+
+// How long a situation may wait for a lock, and a statement of it may take.
+const (
+	situationPatience = "500ms"
+	situationTimeout  = "10s"
+)
+
+// Situation implements persistence.Situations. Locks are read first, from the
+// catalog: they may be why nothing else can be read.
+func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
+	if !storable(tenant) {
+		return explain.Situation{}, persistence.ErrRunNotFound
+	}
+	out := explain.Situation{Run: run}
+	err := i.read(ctx, func(r *situationReader) error {
+		return errors.Join(r.scan("read_clock", named{}, &out.Now), r.locks(&out, nil))
+	})
+	if err != nil {
+		return explain.Situation{}, err
+	}
+	locks, now := out.Locks, out.Now
+	err = i.read(ctx, func(r *situationReader) error {
+		out = explain.Situation{Run: run, Locks: locks}
+		return r.situation(&out, tenant)
+	})
+	switch {
+	case errors.Is(err, errLockTimeout):
+		return explain.Situation{Run: run, Now: now, Locks: locks, Unreadable: true}, nil
+	case err != nil:
+		return explain.Situation{}, err
+	case out.State.Terminal():
+		out.Locks = nil
+	}
+	return out, nil
+}
+
+// read runs use in a transaction that sees one instant and changes nothing.
+func (i *Inspector) read(ctx context.Context, use func(*situationReader) error) error {
+	return translate(pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "set transaction isolation level repeatable read, read only"); err != nil {
+			return err
+		}
+		settings := statementSettings()
+		settings["lock_timeout"], settings["statement_timeout"] = situationPatience, situationTimeout
+		names := slices.Sorted(maps.Keys(settings))
+		values := make([]string, len(names))
+		for n, name := range names {
+			values[n] = settings[name]
+		}
+		r := &situationReader{ctx: ctx, i: i, tx: tx}
+		if err := r.each("set_local", named{"names": names, "values": values}, []any{nil}, func() {}); err != nil {
+			return err
+		}
+		return use(r)
+	}))
+}
+
+// situationReader reads one situation in a transaction.
+type situationReader struct {
+	ctx context.Context //nolint:containedctx // a reader does not outlive the call
+	i   *Inspector
+	tx  pgx.Tx
+}
+
+// each calls use for every row, scanned into the targets.
+func (r *situationReader) each(name string, args named, targets []any, use func()) error {
+	text, values := r.i.statements.bind(name, args)
+	rows, err := r.tx.Query(r.ctx, text, values...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, targets, func() error { use(); return nil })
+	return err
+}
+
+// scan reads the only row.
+func (r *situationReader) scan(name string, args named, targets ...any) error {
+	text, values := r.i.statements.bind(name, args)
+	return r.tx.QueryRow(r.ctx, text, values...).Scan(targets...)
+}
+
+func (r *situationReader) situation(out *explain.Situation, tenant string) error {
+	var state int16
+	var group int32
+	var starts, fenced *time.Time
+	var leader *int64
+	err := r.scan("explain_run", named{"run": [16]byte(out.Run), "tenant": tenant},
+		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &starts, &fenced, &leader)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return persistence.ErrRunNotFound
+	}
+	if err != nil {
+		return err
+	}
+	if out.State = lifecycle.State(state); out.State.Terminal() {
+		out.Canceling, out.CancelReason = false, ""
+		return nil
+	}
+	out.Submitted, out.StartsAt, out.Fenced, out.Leader = group == 0, orZero(starts), orZero(fenced), orZero(leader)
+	queues, handlers, err := r.tasks(out)
+	if err != nil {
+		return err
+	}
+	if err := r.lines(out, queues); err != nil {
+		return err
+	}
+	if err := r.handlers(out, handlers); err != nil {
+		return err
+	}
+	if err := r.pods(out, handlers); err != nil {
+		return err
+	}
+	if group != 0 {
+		var of int32
+		args := named{"groups": []int32{group}, "runs": orEmpty(uuids(nil)), "steps": []int32{}}
+		if err := r.each("count_running", args, []any{&of, &out.TenantBusy}, func() {}); err != nil {
+			return err
+		}
+	}
+	return r.rowLocks(out)
+}
+
+// rowLocks adds those who have locked rows of the run.
+func (r *situationReader) rowLocks(out *explain.Situation) error {
+	var pid int32
+	var pids []int32
+	if err := r.each("explain_lockers", named{"run": [16]byte(out.Run)}, []any{&pid}, func() { pids = append(pids, pid) }); err != nil {
+		return err
+	}
+	if len(pids) == 0 {
+		return nil
+	}
+	out.Locks = nil
+	return r.locks(out, pids)
+}
+
+// locks reads who holds tables of the schema, and the given sessions.
+func (r *situationReader) locks(out *explain.Situation, pids []int32) error {
+	var l explain.Lock
+	var age float64
+	targets := []any{&l.PID, &l.Name, &l.Query, &age, &l.Idle, &l.Waiting}
+	return r.each("explain_locks", named{"schema": r.i.schema, "pids": orEmpty(pids)}, targets, func() {
+		l.Age = time.Duration(age * float64(time.Second))
+		out.Locks = append(out.Locks, l)
+	})
+}

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/lifecycle"
+)
+
+// queueNumber is a queue by its number and its name.
+type queueNumber struct {
+	number int16
+	name   string
+}
+
+// tasks reads the tasks that have not ended, and returns the queues and the
+// handlers of those that are ready.
+func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, handlers []int32, err error) {
+	var (
+		t                              explain.Task
+		state                          int16
+		queue                          queueNumber
+		children                       []int32
+		class, text                    *string
+		queued, started, timer, expiry *time.Time
+	)
+	targets := []any{
+		&t.Step, &t.Name, &state, &t.Pending, &children, &t.Attempt, &t.Lost, &class, &text, &t.Pod, &queue.number, &queue.name,
+		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked,
+	}
+	err = r.each("explain_tasks", named{"run": [16]byte(out.Run)}, targets, func() {
+		t.State, t.Children, t.Queue = lifecycle.State(state), unpackChildren(children), queue.name
+		t.Class, t.Error = orZero(class), orZero(text)
+		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = orZero(queued), orZero(started), orZero(timer), orZero(expiry)
+		out.Tasks = append(out.Tasks, t)
+		if t.State != lifecycle.Queued {
+			return
+		}
+		if !slices.Contains(queues, queue) {
+			queues = append(queues, queue)
+		}
+		if !slices.Contains(handlers, t.Handler) {
+			handlers = append(handlers, t.Handler)
+		}
+	})
+	slices.SortFunc(queues, func(a, b queueNumber) int { return cmp.Compare(a.name, b.name) })
+	slices.Sort(handlers)
+	return queues, handlers, err
+}
+
+// lines finds the ready tasks in their queues.
+func (r *situationReader) lines(out *explain.Situation, queues []queueNumber) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	numbers := make([]int16, len(queues))
+	for i, q := range queues {
+		numbers[i] = q.number
+		out.Queues = append(out.Queues, explain.Queue{Name: q.name})
+	}
+	var number int16
+	var length int
+	var step, place, nth *int32
+	var suspect *bool
+	args := named{"queues": numbers, "most": explain.LineMax, "run": [16]byte(out.Run)}
+	return r.each("explain_lines", args, []any{&number, &length, &step, &place, &nth, &suspect}, func() {
+		at := slices.Index(numbers, number)
+		if step == nil {
+			out.Queues[at].Length = length
+			return
+		}
+		for i := range out.Tasks {
+			t := &out.Tasks[i]
+			first := !t.Ready || int(*place) < t.Place
+			if t.Step == *step && t.State == lifecycle.Queued && t.Queue == queues[at].name && first {
+				t.Ready, t.Suspect, t.Place, t.Nth = true, *suspect, int(*place), int(*nth)
+			}
+		}
+	})
+}
+
+// handlers reads when the handlers of ready tasks were last seen.
+func (r *situationReader) handlers(out *explain.Situation, numbers []int32) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	var number int32
+	var last *time.Time
+	args := named{"handlers": numbers, "most": explain.StartsMax, "now": out.Now}
+	return r.each("explain_seen", args, []any{&number, &last}, func() {
+		out.Handlers = append(out.Handlers, explain.Handler{Number: number, LastSeen: orZero(last)})
+	})
+}
+
+func (r *situationReader) pods(out *explain.Situation, numbers []int32) error {
+	var p explain.Pod
+	var queues []string
+	var handlers []int32
+	targets := []any{&p.ID, &p.Name, &p.Slots, &p.Dead, &p.Expires, &queues, &handlers, &p.Held, &p.Suspects}
+	return r.each("explain_pods", named{"handlers": orEmpty(numbers)}, targets, func() {
+		p.Queues, p.Handlers = slices.Clone(queues), slices.Clone(handlers)
+		out.Pods = append(out.Pods, p)
+	})
+}

@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// why explains a run of one open step.
+func (k *kit) why(run workflow.RunID) explain.Reason {
+	k.t.Helper()
+	s, err := k.store.Situation(k.ctx, "a", run)
+	require.NoError(k.t, err)
+	reasons := explain.Explain(s)
+	require.Len(k.t, reasons, 1)
+	return reasons[0]
+}
+
+// TestSituationNamesWhoHoldsALock: a migration of somebody else's, one that
+// keeps even readers out, and a transaction that was left open on the run.
+func TestSituationNamesWhoHoldsALock(t *testing.T) {
+	t.Parallel()
+	open := schemas(t)
+	for name, c := range map[string]struct {
+		hold string
+		held bool
+	}{
+		"writers wait":   {`lock table {schema}.tasks in share mode`, true},
+		"readers, too":   {`alter table {schema}.tasks add column extra int`, true},
+		"a row":          {`update {schema}.tasks set class = 'mine'`, true},
+		"the run's row":  {`select * from {schema}.workflow_runs for update`, true},
+		"something else": {`create table {schema}.unrelated as select 1`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(open(t), storetest.Single())
+			run := k.start(storetest.Single(), "a", 1)[0]
+			k.join(time.Hour)
+			require.Equal(t, explain.CauseReady, k.why(run).Cause)
+			release := k.hold(c.hold)
+			if !c.held {
+				require.Equal(t, explain.CauseReady, k.why(run).Cause, "a new table keeps nobody from anything")
+				release()
+				return
+			}
+			var r explain.Reason
+			require.Eventually(t, func() bool { // a lock is told of once it is a second old
+				r = k.why(run)
+				return r.Cause == explain.CauseLocked && r.Text != "" && r.Remedy != "ask again"
+			}, 10*time.Second, 100*time.Millisecond)
+			pid := value[int](k.database, `select pid from pg_stat_activity where query = $1 and state = 'idle in transaction'`, strings.ReplaceAll(c.hold, "{schema}", k.schema))
+			require.Contains(t, r.Text, fmt.Sprintf("held by a lock of pid %d: %s", pid, explain.Short(strings.ReplaceAll(c.hold, "{schema}", k.schema))))
+			require.Contains(t, r.Text, "its transaction is idle")
+			require.Contains(t, r.Remedy, fmt.Sprintf("pg_terminate_backend(%d)", pid))
+			release()
+			require.Equal(t, explain.CauseReady, k.why(run).Cause)
+		})
+	}
+}
+
+// TestSituationTellsWhoWaits counts the sessions behind a lock.
+func TestSituationTellsWhoWaits(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	run := k.start(storetest.Single(), "a", 1)[0]
+	release := k.hold(`select * from {schema}.workflow_runs for update`)
+	done := make(chan error, 1)
+	go func() {
+		_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: run, Tenant: "a", Grace: time.Minute})
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		s, err := k.store.Situation(k.ctx, "a", run)
+		require.NoError(t, err)
+		return len(s.Locks) == 1 && s.Locks[0].Waiting == 1
+	}, 10*time.Second, 20*time.Millisecond)
+	release()
+	require.NoError(t, <-done)
+}
+
+// TestInspector reads on somebody's own pool, without a store.
+func TestInspector(t *testing.T) {
+	t.Parallel()
+	d := schemas(t)(t)
+	k := newKit(d, storetest.Nap(time.Hour))
+	run := k.start(storetest.Nap(time.Hour), "a", 1)[0]
+	i, err := NewInspector(d.user, d.store.schema)
+	require.NoError(t, err)
+	found, err := i.Situation(t.Context(), "", run)
+	require.NoError(t, err)
+	own, err := k.store.Situation(t.Context(), "", run)
+	require.NoError(t, err)
+	found.Now = own.Now
+	require.Equal(t, own, found)
+	_, err = i.Situation(t.Context(), "b", run)
+	require.ErrorIs(t, err, persistence.ErrRunNotFound)
+}
