@@ -67,6 +67,8 @@ func (e *Engine) Health(ctx context.Context) Health {
 	switch err := backend.probe.ask(ctx); {
 	case err != nil:
 		h.Ready, h.Reason = false, "the database does not answer"
+	case s.DiskFull:
+		h.Reason = "the database's disk is full: make room; what is refused is tried again until then"
 	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
 		h.Reason = "others took the pod for dead and have taken over its tasks"
 	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():

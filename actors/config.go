@@ -202,6 +202,9 @@ const (
 	// before its attempt is reported without it: with what it takes to free its
 	// slot that is less than five seconds.
 	deafAfter = 4500 * time.Millisecond
+	// fullFor is how long a pod is not ready after a store call found the
+	// database's disk full. Whatever is refused is tried again sooner than that.
+	fullFor = 3 * time.Second
 	// cancelsPendingMax bounds the cancels that wait to be recorded.
 	cancelsPendingMax = 1000
 )

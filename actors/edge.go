@@ -24,6 +24,7 @@ type edge struct {
 	number     int64         // of the pod
 	offset     time.Duration // database's clock minus ours, as last seen
 	connected  time.Time     // since when no store call found the database away
+	noRoom     time.Time     // when a store call last found the database's disk full
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
 	epoch      int64 // of the term of this pod; 0: it does not lead
@@ -110,6 +111,13 @@ func (e *edge) here(now time.Time) {
 	if e.connected.IsZero() {
 		e.connected = now
 	}
+}
+
+// full notes that the database had no room for what a store call wrote.
+func (e *edge) full(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.noRoom = now
 }
 
 // connectedSince is since when the database answers this pod.

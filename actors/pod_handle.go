@@ -182,6 +182,7 @@ func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
 // Stats is what a pod counts about itself, since its start where it is a sum.
 type Stats struct {
 	Ready     bool   // claims tasks and takes triggers
+	DiskFull  bool   // the database has had no room for what the pod wrote, within the last seconds
 	Degraded  string // what does not work as well as it could; "": nothing
 	Pod       int64  // number of this start
 	Lease     string // live, late, lost or dead
@@ -209,10 +210,12 @@ func (p *Pod) Stats() Stats {
 	e, m := p.rt.edge, p.rt.meter
 	e.mu.Lock()
 	s := Stats{
-		Ready: !e.stopping && !e.ended && (e.lease == lifecycle.LeaseLive || e.lease == lifecycle.LeaseLate),
-		Pod:   e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
+		Ready:    !e.stopping && !e.ended && (e.lease == lifecycle.LeaseLive || e.lease == lifecycle.LeaseLate),
+		DiskFull: !e.noRoom.IsZero() && p.rt.now().Sub(e.noRoom) < fullFor,
+		Pod:      e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
 	}
 	e.mu.Unlock()
+	s.Ready = s.Ready && !s.DiskFull
 	count := func(metric Metric) int64 { return int64(m.value(metric)) }
 	s.Pods, s.Running, s.Free = int(count(MetricPods)), int(count(MetricRunning)), int(count(MetricFree))
 	s.Stuck, s.Pending, s.Journal = int(count(MetricStuck)), int(count(MetricTriggerPending)), int(count(MetricJournalDepth))

@@ -118,6 +118,9 @@ func (rt *runtime) storeFailed(name string, err error) {
 	if errors.Is(err, persistence.ErrUnavailable) {
 		rt.edge.away()
 	}
+	if errors.Is(err, persistence.ErrDiskFull) {
+		rt.edge.full(rt.now())
+	}
 	level := slog.LevelError
 	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrPodDead) {
 		level = slog.LevelWarn

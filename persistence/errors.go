@@ -1,6 +1,9 @@
 package persistence
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What a caller of a port can act on. Adapters translate their driver's errors
 // into these in one place, by code and never by text.
@@ -9,6 +12,9 @@ var (
 	// is read-only right now. Whether the transaction was committed is
 	// unknown. Ask again, with backoff.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrDiskFull is an ErrUnavailable: the database has no room to write.
+	// Nothing was written.
+	ErrDiskFull = fmt.Errorf("%w: its disk is full", ErrUnavailable)
 	// ErrConflict: the transaction was rolled back by the database (a
 	// serialization failure, a deadlock, a lock that was not granted in time).
 	// Nothing was written. Ask again.

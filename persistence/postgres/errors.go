@@ -22,6 +22,7 @@ var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistenc
 const (
 	codeLockNotAvailable = "55P03"
 	codeQueryCanceled    = "57014"
+	codeDiskFull         = "53100"
 	codeReadOnly         = "25006"
 	codeIdleInTx         = "25P03"
 	codeUniqueViolation  = "23505"
@@ -58,6 +59,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", errLockTimeout, err)
 	case codeQueryCanceled, codeUniqueViolation, codePlanChanged, codeNoStatement:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
+	case codeDiskFull:
+		return fmt.Errorf("%w: %w", persistence.ErrDiskFull, err)
 	case codeReadOnly, codeIdleInTx:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
