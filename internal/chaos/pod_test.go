@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -88,8 +87,9 @@ type podProcess struct {
 
 	closeStore func()       // of failing ports; may be nil
 	writes     atomic.Int64 // to the server, where they are counted
-	base       int          // goroutines after the start, before there was work
-	mu         sync.Mutex   // of standard output
+	hoarded    []*os.File
+	base       int        // goroutines after the start, before there was work
+	mu         sync.Mutex // of standard output
 	quiet      chan struct{}
 	callers    sync.WaitGroup
 }
@@ -186,40 +186,6 @@ func (p *podProcess) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, _ = fmt.Fprintf(os.Stdout, format+"\n", args...) // a test that is gone does not listen
-}
-
-// obey does what the test says, a line at a time: "quiet" ends the load,
-// "trigger SHAPE/TENANT N" triggers runs and answers with their ids, "goroutines"
-// counts them: those after the start, and those of now; "stats" and "health" have the engine's. "flood SHAPE/TENANT N" triggers
-// without telling the ids.
-func (p *podProcess) obey() {
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		words := strings.Fields(lines.Text())
-		switch {
-		case len(words) == 1 && words[0] == "quiet":
-			close(p.quiet)
-			go func() {
-				p.callers.Wait()
-				p.say("quiet")
-			}()
-		case len(words) == 1 && words[0] == "goroutines":
-			p.say("goroutines %d %d", p.base, runtime.NumGoroutine())
-		case len(words) == 1 && words[0] == "stats":
-			text, _ := json.Marshal(p.engine.Stats()) // plain numbers
-			p.say("stats %s", text)
-		case len(words) == 1 && words[0] == "health":
-			text, _ := json.Marshal(p.engine.Health(context.Background())) // plain numbers and texts
-			p.say("health %s", text)
-		case len(words) == 3 && words[0] == "flood":
-			n, _ := strconv.Atoi(words[2]) // the test sends numbers
-			p.say("flooded %s", p.flood(words[1], n))
-		case len(words) == 3 && words[0] == "trigger":
-			n, _ := strconv.Atoi(words[2]) // the test sends numbers
-			p.say("triggered %s", strings.Join(p.triggerSome(words[1], n), " "))
-		default:
-			p.spec.Soak.obey(words)
-		}
-	}
 }
 
 func (p *podProcess) triggerSome(shape string, n int) []string {
