@@ -20,10 +20,10 @@ type history struct {
 	moved     int            // by this walk
 }
 
-// newHistory begins at once with what new events need, and with the rest when
-// the pods had time to come up.
+// newHistory begins at once with what new events need, and with the rest soon:
+// pods come up first, but terms that are short must not keep it from being done.
 func newHistory(now time.Time) history {
-	return history{rotateAt: now, archiveAt: now.Add(archiveIdle), dropAt: now.Add(dropEvery)}
+	return history{rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery)}
 }
 
 func (h *history) next() time.Time {
