@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,9 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		store.Close()
 		return nil, err
 	}
+	config.Logger.LogAttrs(ctx, slog.LevelInfo, "connection budget",
+		slog.Int("engine_max", config.Connections()), slog.Int("of_them_pool", config.PoolSize), slog.Int("of_them_dedicated", dedicated),
+		slog.Bool("pool_behind_proxy", options.Proxied), slog.Int("embedder_pool_max", int(pool.Config().MaxConns)))
 	return &backend{
 		store: store, pod: pod,
 		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Lending: lending(pool)},

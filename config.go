@@ -62,6 +62,15 @@ type Config struct {
 	System  *actor.ActorSystem // to live in; nil: one of its own
 }
 
+// dedicated is how many connections an engine has besides its pool: of the lease,
+// the listener, the stream and, if it leads or tries to, the leader.
+const dedicated = 4
+
+// Connections returns how many connections an engine opens at most, besides
+// those of the pool that it is given: PoolSize and 4. With a DirectURL the 4 are
+// the direct ones.
+func (c Config) Connections() int { return c.withDefaults().PoolSize + dedicated }
+
 // Retention is how long runs are kept once they have ended, by the class that
 // [Retain] gives their workflow; zero keeps them for ever. Runs are removed by
 // the day in which they ended, or by a seventh of the retention if that is
