@@ -34,14 +34,20 @@ type member struct {
 // housekeeper × leader = (5 + 1) × (5 + 1) = 36 starts at most, in not less
 // than 9 s, before the pod gives up. A run actor is never restarted, so its
 // failures spend nothing but losses of its task (MaxLost).
+//
+// While the pulse waits for its restart nobody renews the lease or notices that
+// it ends, so its pauses are 0, 10, 20, 40 and 80 ms: a pod whose pulse cannot
+// be mended has handed its tasks back long before its lease ends.
 func tree() []member {
 	leaf := lifecycle.RestartIntensity{Max: 5, Period: 30 * time.Second, First: 100 * time.Millisecond, Cap: 5 * time.Second}
+	vital := leaf
+	vital.First = 10 * time.Millisecond
 	return []member{
 		{name: podName, restart: neverRestart},
 		{name: "journal", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnJournal},
 		{name: "runs", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnRuns},
 		{name: runName, parent: "runs", many: true, restart: stopOnFailure},
-		{name: "pulse", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnPulse},
+		{name: "pulse", parent: podName, restart: restartAlways, intensity: vital, spawn: spawnPulse},
 		{name: "claimer", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnClaimer},
 		{name: "intake", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnIntake},
 		{name: "leader", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnLeader},

@@ -167,6 +167,23 @@ func TestSupervisionGivesUp(t *testing.T) {
 	}
 }
 
+// A pod whose pulse fails whenever it runs renews nothing and does not notice
+// that its lease ends: it gives up, and hands back what it holds, long before.
+func TestAPulseThatCannotBeMendedEndsThePodInTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p := w.start(Config{})
+		pass(3 * time.Second)
+		began := time.Now()
+		for range 6 {
+			kill(p, "pulse")
+		}
+		<-p.Done()
+		require.ErrorIs(t, p.Err(), ErrSupervision)
+		require.Less(t, time.Since(began), DefaultConfig().LeaseMargin/8)
+	})
+}
+
 // stopMessages is the conversation of a stop, in the order of its stages.
 func stopMessages() []string {
 	return []string{
