@@ -141,9 +141,16 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	}
 	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Load: a.load()}
 	a.sent = a.rt.now()
-	a.number = ask(a.rt, a.self, "renew_pod", a.rt.config.Pulse, func(ctx context.Context) (persistence.Renewed, error) {
+	a.number = ask(a.rt, a.self, "renew_pod", a.renewTimeout(), func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
 	})
+}
+
+// renewTimeout leaves time for a second renewal before the lease ends. It is no
+// shorter than that: a renewal that is given up costs its connection, and where
+// the network is slow a new one takes longer than the renewal had.
+func (a *pulse) renewTimeout() time.Duration {
+	return max(a.rt.config.Pulse, a.rt.config.LeaseTTL*2/5)
 }
 
 // firstPulse is the part of a period after which the first renewal is made: it

@@ -20,20 +20,21 @@ import (
 func TestSlowNetwork(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
-		ID: "F28", Name: "slow-net", Fault: "answers take 100 ± 40 ms, then come in pieces of 64 bytes, then with 64 KB/s for each connection",
+		ID: "F28", Name: "slow-net", Fault: "answers take 200 ± 80 ms, then come in pieces of 64 bytes, then with 64 KB/s for each connection",
 		Must:    "I1 to I8; leases are kept",
 		Allowed: []figure{none("leases lost"), none("leases late"), atLeast("runs ended while slow", 20, "")},
 	})
 	direct := pgtest.Database(r)
 	road := openRoad(r, direct)
-	tune := brisk() // a round trip is less than a fifth of the lease
+	tune := brisk()
+	tune.Pulse, tune.Lease = 500*time.Millisecond, 2500*time.Millisecond // a round trip takes less than a fifth of the lease
 	y := newYardOn(r, direct, tune, 4)
 	y.url = road.url
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	before := y.number(endedSQL)
 	for _, pace := range []pace{
-		{delay: 100 * time.Millisecond, jitter: 40 * time.Millisecond},
+		{delay: 200 * time.Millisecond, jitter: 80 * time.Millisecond},
 		{piece: 64, delay: 50 * time.Microsecond},
 		{rate: 64 << 10},
 	} {
