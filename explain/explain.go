@@ -227,7 +227,7 @@ func (e *explainer) locked() Reason {
 	}
 	text := fmt.Sprintf("held by a lock of pid %d", worst.PID)
 	if worst.Query != "" {
-		text += ": " + Short(worst.Query)
+		text += ": " + Statement(worst.Query)
 	}
 	remedy := "let it finish"
 	if worst.Idle {

@@ -260,3 +260,9 @@ func TestShort(t *testing.T) {
 	long := explain.Short(strings.Repeat("ü", 200))
 	require.Equal(t, strings.Repeat("ü", 60)+"…", long)
 }
+
+func TestStatementShowsNoPassword(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "alter role r with password …", explain.Statement("alter role r\nwith PASSWORD 'geheim'"))
+	require.Equal(t, "select 1", explain.Statement(" select  1"))
+}

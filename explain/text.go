@@ -47,6 +47,15 @@ func Short(text string) string {
 	return text[:cut] + "…"
 }
 
+// Statement is the beginning of a statement of somebody else's, without what
+// follows the word password.
+func Statement(sql string) string {
+	if at := strings.Index(strings.ToLower(sql), "password"); at >= 0 && at <= len(sql) {
+		return Short(sql[:at]) + " password …"
+	}
+	return Short(sql)
+}
+
 // list names things, at most shown of them.
 func list(names []string, shown int) string {
 	if rest := len(names) - shown; rest > 0 {

@@ -27,8 +27,7 @@ func migrateCommand(w world) *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&flags.url, "database-url", "", "the database (default: "+environment.DatabaseURL+")")
-	c.PersistentFlags().StringVar(&flags.schema, "schema", "", "schema of the tables (default: TROUPE_SCHEMA, else "+migrations.DefaultSchema+")")
+	flags.add(c)
 	c.AddCommand(
 		migration(w, &flags, "up", "Bring the schema to this program's version; twice is safe", migrations.Migrate),
 		migration(w, &flags, "status", "Show how the schema stands; changes nothing", migrations.Status),
@@ -64,6 +63,12 @@ func migration(w world, flags *target, name, short string, do migrate) *cobra.Co
 type target struct {
 	url, schema string
 	connections int32 // of the pool, at most; 0: as the address or pgx says
+}
+
+// add gives a command, and those below it, the flags of a target.
+func (t *target) add(c *cobra.Command) {
+	c.PersistentFlags().StringVar(&t.url, "database-url", "", "the database (default: "+environment.DatabaseURL+")")
+	c.PersistentFlags().StringVar(&t.schema, "schema", "", "schema of the tables (default: TROUPE_SCHEMA, else "+migrations.DefaultSchema+")")
 }
 
 // complete fills in from the environment what the flags left open. Both is an

@@ -52,6 +52,7 @@ var rooms = map[string]room{
 		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "internal/clock", "internal/wire"},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/audit": {ours: []string{"lifecycle"}, outside: []string{pgx}},
 	"persistence/storetest": {
 		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot"},
 		outside: []string{testify, goCmp},

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
+)
+
+// asleep is a database with a run that sleeps, of a tenant, and nobody at work.
+func asleep(t *testing.T) (url string, run troupe.RunID) {
+	t.Helper()
+	url = pgtest.Database(t)
+	pool, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = migrations.Migrate(t.Context(), pool, migrations.DefaultSchema)
+	require.NoError(t, err)
+	engine, err := troupe.New(pool, troupe.Config{})
+	require.NoError(t, err)
+	handle, err := troupe.Register(engine, troupe.Define("orders", func(b *troupe.Builder[string]) troupe.StepRef[string] {
+		window := troupe.Sleep(b, "fraud-window", 4*time.Hour)
+		return troupe.Step0(b, "ship", func(_ context.Context, in string) (string, error) { return in, nil }, troupe.After(window))
+	}))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context()))
+	started, err := handle.RunNoWait(t.Context(), "x", troupe.Tenant("acme"))
+	require.NoError(t, err)
+	require.NoError(t, engine.Stop(t.Context()))
+	return url, started.ID()
+}
+
+func TestExplainPrintsALineForEachStep(t *testing.T) {
+	t.Parallel()
+	url, run := asleep(t)
+	environ := []string{"TROUPE_DATABASE_URL=" + url}
+	code, out, problem := call(environ, "explain", run.String())
+	require.Zero(t, code, problem)
+	require.Regexp(t, `^fraud-window: sleeps, fires in 3 h 59 m\nship: waits for fraud-window, which sleeps, fires in 3 h 59 m\n$`, out)
+
+	code, out, problem = call(environ, "explain", "--json", "--tenant", "acme", run.String())
+	require.Zero(t, code, problem)
+	var reasons []explain.Reason
+	require.NoError(t, json.Unmarshal([]byte(out), &reasons))
+	require.Len(t, reasons, 2)
+	require.Equal(t, explain.CauseSleeping, reasons[0].Cause)
+	require.Equal(t, []string{"fraud-window"}, reasons[1].On)
+
+	code, _, problem = call(environ, "explain", "--tenant", "other", run.String())
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, problem, "it may be another tenant's")
+	for _, args := range [][]string{{"explain"}, {"explain", "x"}, {"explain", run.String(), run.String()}} {
+		code, _, problem = call(environ, args...)
+		require.Equal(t, exitUsage, code, problem)
+		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+	}
+}
+
+// B23: names and errors of others move no cursor.
+func TestB23NothingThatIsPrintedIsObeyed(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	nasty := explain.Reason{Step: "a\x1b[2J", Cause: explain.CauseBackoff, Text: "x\r\ny\u009b31m\u202e"}
+	require.NoError(t, printReasons(&out, []explain.Reason{nasty}, false))
+	require.Equal(t, `a\u001b[2J: x\u000d\u000ay\u009b31m\u202e`+"\n", out.String())
+	out.Reset()
+	require.NoError(t, printReasons(&out, []explain.Reason{nasty}, true))
+	require.NotContains(t, out.String(), "\x1b")
+	require.NotContains(t, out.String(), "\u009b")
+	var back []explain.Reason
+	require.NoError(t, json.Unmarshal([]byte(out.String()), &back))
+	require.Equal(t, nasty, back[0])
+}

@@ -1,0 +1,25 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/persistence/postgres/audit"
+)
+
+// promises looks through the tables for what must not be, one query at a time.
+func promises(p *patient) error {
+	patience := p.options.Patience
+	if patience == 0 {
+		patience = time.Minute
+	}
+	for _, finding := range audit.Run(p.ctx, p.conn, p.options.Schema, patience) {
+		switch {
+		case finding.Err != nil:
+			p.warn("%s (%s) was not finished: %v", "ask again when there is less to do, or with a longer --deep-timeout", finding.Promise, finding.Name, finding.Err)
+		case finding.Count > 0:
+			p.problem("%s is broken %d times (%s), for instance %s", "a mistake of the engine, or of somebody who wrote to its tables: report it with this line",
+				finding.Promise, finding.Count, finding.Name, finding.Example)
+		}
+	}
+	return nil
+}

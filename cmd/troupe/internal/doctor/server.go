@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"errors"
+	"time"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/migrations"
+)
+
+// server looks at what the database is.
+func server(p *patient) error {
+	const query = `select current_setting('server_version'), current_setting('server_encoding'), current_database(), current_user::text`
+	var version, encoding, database, role string
+	if err := p.row(query, nil, &version, &encoding, &database, &role); err != nil {
+		return err
+	}
+	p.report.Server = "PostgreSQL " + version
+	p.fact("PostgreSQL %s, database %s (%s), role %s", version, database, encoding, role)
+	return nil
+}
+
+// schema looks at the server, the encoding, whether it can be written to and
+// the version of the tables, as an engine does when it starts.
+func schema(p *patient) error {
+	err := migrations.Check(p.ctx, p.pool, p.options.Schema)
+	remedy := "the text says it"
+	switch {
+	case err == nil:
+	case errors.Is(err, migrations.ErrBehind):
+		remedy = "run troupe migrate up"
+	case errors.Is(err, migrations.ErrNewer):
+		remedy = "upgrade this program"
+	case errors.Is(err, migrations.ErrRights):
+		remedy = "use the role that owns the schema, or grant its rights to this one"
+	}
+	if err != nil {
+		p.empty = true
+		p.problem("%v", remedy, err)
+		return nil
+	}
+	report, err := migrations.Status(p.ctx, p.pool, p.options.Schema)
+	if err != nil {
+		return err
+	}
+	p.fact("schema %s is at version %d", report.Schema, report.Version)
+	return nil
+}
+
+// durability looks at settings under which an acknowledged run can be lost.
+func durability(p *patient) error {
+	var name string
+	return p.each(`select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off' order by 1`, nil, []any{&name}, func() {
+		p.problem("%s is off: a crash of the machine loses or damages acknowledged runs", "set "+name+" = on in postgresql.conf and reload", name)
+	})
+}
+
+// clocks compares the local clock with the server's: the middle of a round trip
+// is when the server answered.
+func clocks(p *patient) error {
+	best := time.Hour
+	var skew time.Duration
+	for range 3 {
+		var theirs time.Time
+		begun := p.options.Now()
+		if err := p.row(`select clock_timestamp()`, nil, &theirs); err != nil {
+			return err
+		}
+		if took := p.options.Now().Sub(begun); took < best {
+			best, skew = took, theirs.Sub(begun.Add(took/2))
+		}
+	}
+	if skew.Abs() > p.options.limits.skew {
+		p.warn("this machine's clock and the server's are %s apart",
+			"have both follow a time server; leases and timers go by the server's alone, but a clock that is set while runs are under way moves their timers",
+			explain.Span(skew.Abs()))
+	}
+	return nil
+}
+
+// connections compares those in use with those allowed, and with what a pod
+// takes.
+func connections(p *patient) error {
+	const query = `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+			- coalesce(current_setting('reserved_connections', true)::int, 0),
+		count(*) filter (where backend_type = 'client backend'), count(*) filter (where application_name like 'troupe%' and datname = current_database())
+		from pg_stat_activity`
+	var allowed, used, ours int
+	if err := p.row(query, nil, &allowed, &used, &ours); err != nil {
+		return err
+	}
+	budget := p.options.PoolSize + 2
+	p.fact("%d of %d connections are in use, %d by engines; a pod takes up to %d, and the leader 2 more", used, allowed, ours, budget)
+	remedy := "raise max_connections, lower PoolSize, or put a proxy before the other clients"
+	switch free := allowed - used; {
+	case free < budget+2:
+		p.problem("%d connections are free and a pod needs up to %d: one that starts now may not get what it needs", remedy, free, budget+2)
+	case float64(used) > p.options.limits.used*float64(allowed):
+		p.warn("%d of %d connections are in use", remedy, used, allowed)
+	}
+	return nil
+}
+
+// rights looks at what the role may do with the tables.
+func rights(p *patient) error {
+	const query = `select coalesce(string_agg(c.relname, ', ' order by c.relname), ''), n.nspowner::regrole::text,
+			has_schema_privilege(n.oid, 'create') and pg_has_role(n.nspowner, 'member')
+		from pg_namespace n left join pg_class c on c.relnamespace = n.oid and c.relkind in ('r', 'p') and c.relname <> 'schema_version'
+			and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
+				and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
+		where n.nspname = $1 group by n.oid, n.nspowner`
+	var without, owner string
+	var owns bool
+	if err := p.row(query, []any{p.options.Schema}, &without, &owner, &owns); err != nil {
+		return err
+	}
+	if without != "" {
+		p.problem("the role may not read and write %s", "grant all on all tables and all sequences in schema "+p.options.Schema+" to it, or use the role "+owner, without)
+	}
+	if !owns {
+		p.warn("the role does not own the schema: as a leader it can neither make nor drop the tables of the history", "use the role "+owner+", or grant that one to it")
+	}
+	return nil
+}

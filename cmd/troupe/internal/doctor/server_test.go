@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
+)
+
+// TestFindingsOfSettings examines a server on which everything is set wrong.
+func TestFindingsOfSettings(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, map[string]string{
+		"wal_level": "replica", "max_slot_wal_keep_size": "-1", "max_replication_slots": "1", "max_wal_senders": "0", "fsync": "off",
+		"full_page_writes": "off", "max_connections": "12", "superuser_reserved_connections": "3", "autovacuum": "off",
+	})
+	address, err := server.CreateDatabase(t.Context(), "wrong")
+	require.NoError(t, err)
+	c := open(t, address)
+	c.exec("select pg_create_physical_replication_slot('abandoned', true)")
+	c.exec("create table filler as select repeat('x', 1000) from generate_series(1, 3000)")
+	limits := usual()
+	limits.retained = 1 << 20
+	report := c.examine(Options{limits: limits})
+	finds(t, report, "durability", Problem, "fsync is off", "crash")
+	finds(t, report, "durability", Problem, "full_page_writes is off")
+	finds(t, report, "wake", Warning, "wal_level is replica", "set wal_level = logical")
+	finds(t, report, "slots", Warning, "all 1 replication slots are in use", "raise max_replication_slots")
+	finds(t, report, "slots", Warning, "all 0 WAL senders are in use")
+	finds(t, report, "slots", Warning, "max_slot_wal_keep_size is -1", "fills the disk")
+	finds(t, report, "slots", Problem, "slot abandoned keeps", "MB of WAL and nobody reads it", "pg_drop_replication_slot('abandoned')")
+	finds(t, report, "connections", Problem, "a pod needs up to 10", "raise max_connections")
+	finds(t, report, "dead rows", Problem, "autovacuum is off", "track_counts")
+}
+
+// A role that may do less than an engine needs, and one that may not see.
+func TestFindingsOfRights(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, map[string]string{"wal_level": "logical"})
+	address, err := server.CreateDatabase(t.Context(), "rights")
+	require.NoError(t, err)
+	owner := open(t, address)
+	owner.exec("create role poor login password 'poor'; grant usage on schema troupe to poor; grant select on all tables in schema troupe to poor")
+	poor, err := url.Parse(address)
+	require.NoError(t, err)
+	poor.User = url.UserPassword("poor", "poor")
+	pool, err := pgxpool.New(t.Context(), poor.String())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	report := (&clinic{t, pool, poor.String()}).examine(Options{})
+	finds(t, report, "wake", Warning, "the role lacks REPLICATION", "alter role")
+	finds(t, report, "rights", Problem, "may not read and write", "tasks", "grant all on all tables")
+	finds(t, report, "rights", Warning, "does not own the schema", "grant that one to it")
+
+	owner.exec("revoke usage on schema troupe from poor")
+	report = (&clinic{t, pool, poor.String()}).examine(Options{})
+	finds(t, report, "schema", Problem, "lacks a right", "use the role that owns the schema")
+}
+
+// Databases that cannot hold the tables are said to be so, and the rest is
+// examined.
+func TestFindingsOfUnsuitableDatabases(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	main, err := pgx.Connect(t.Context(), server.URL(""))
+	require.NoError(t, err)
+	defer func() { _ = main.Close(context.Background()) }()
+	for name, test := range map[string]struct {
+		make string
+		part string
+	}{
+		"ascii":    {`create database ascii encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0`, "SQL_ASCII"},
+		"readonly": {`create database readonly`, "read-only"},
+	} {
+		_, err := main.Exec(t.Context(), test.make)
+		require.NoError(t, err)
+		if name == "readonly" {
+			_, err = main.Exec(t.Context(), `alter database readonly set default_transaction_read_only = on`)
+			require.NoError(t, err)
+		}
+		pool, err := pgxpool.New(t.Context(), server.URL(name))
+		require.NoError(t, err)
+		report, err := Examine(t.Context(), pool, Options{Schema: migrations.DefaultSchema, Now: time.Now})
+		require.NoError(t, err)
+		finds(t, report, "schema", Problem, test.part)
+		require.Contains(t, report.Checks, "slots")
+		require.NotContains(t, report.Checks, "pods", "there are no tables to look at")
+		pool.Close()
+	}
+}
+
+// Nothing of an examination writes: it does its work where nothing can be
+// written, and a lock keeps it for no longer than half a second a check.
+func TestAnExaminationWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	c.hold("lock table troupe.pods, troupe.parked_tasks in access exclusive mode")
+	begun := time.Now()
+	report, err := Examine(t.Context(), c.pool, Options{Schema: migrations.DefaultSchema, Now: time.Now, Deep: true})
+	require.NoError(t, err)
+	require.Less(t, time.Since(begun), 30*time.Second)
+	finds(t, report, "pods", Warning, "it could not be looked at", "lock timeout")
+	finds(t, report, "promises", Warning, "was not finished", "ask again")
+}

@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/explain"
+)
+
+// hot are the tables that change all the time.
+func hot() []string {
+	return []string{"workflow_runs", "tasks", "ready_queue", "tenant_groups", "claims", "durable_timers", "pods", "frontiers", "task_progress"}
+}
+
+// deadRows looks at what vacuum leaves in the hot tables.
+func deadRows(p *patient) error {
+	var off bool
+	if err := p.row(`select current_setting('autovacuum') = 'off' or current_setting('track_counts') = 'off'`, nil, &off); err != nil {
+		return err
+	}
+	if off {
+		p.problem("autovacuum is off: tables that change all the time grow without end", "set autovacuum = on and track_counts = on, and reload")
+	}
+	const query = `select s.relname, s.n_dead_tup, s.n_live_tup, coalesce(to_char(greatest(s.last_autovacuum, s.last_vacuum), 'YYYY-MM-DD HH24:MI'), 'never'),
+			coalesce(c.reloptions @> array['autovacuum_enabled=false'] or c.reloptions @> array['autovacuum_enabled=off'], false), age(c.relfrozenxid)::bigint,
+			current_setting('autovacuum_freeze_max_age')::bigint
+		from pg_stat_all_tables s join pg_class c on c.oid = s.relid where s.schemaname = $1 and s.relname = any($2) order by 1`
+	var table, last string
+	var dead, live, age, most int64
+	var disabled bool
+	targets := []any{&table, &dead, &live, &last, &disabled, &age, &most}
+	return p.each(query, []any{p.options.Schema, hot()}, targets, func() {
+		if disabled {
+			p.problem("autovacuum is off for %s", "alter table "+p.options.Schema+"."+table+" reset (autovacuum_enabled)", table)
+		}
+		if dead > p.options.limits.dead && dead > live {
+			p.warn("%s has %d dead rows beside %d living ones; its last vacuum was %s", "see what holds vacuum back (check vacuum), then vacuum "+p.options.Schema+"."+table, table, dead, live, last)
+		}
+		if age > 2*most {
+			p.problem("%s is not frozen for %d transactions: at two thousand million the server stops", "vacuum (freeze) it, and see what holds vacuum back", table, age)
+		}
+	})
+}
+
+// pods looks at who is there and who leads.
+func pods(p *patient) error {
+	const query = `select count(*) filter (where not dead and expires_at > clock_timestamp()), count(*) filter (where dead or expires_at <= clock_timestamp()),
+		coalesce(sum(slots) filter (where not dead and expires_at > clock_timestamp()), 0),
+		exists (select from {schema}.leader_epoch l join {schema}.pods h on h.id = l.holder where not h.dead and h.expires_at > clock_timestamp()),
+		(select count(*) from {schema}.workflow_runs where state < 10)
+		from {schema}.pods`
+	var living, dead, slots int
+	var led bool
+	var open int64
+	if err := p.row(query, nil, &living, &dead, &slots, &led, &open); err != nil {
+		return err
+	}
+	p.fact("%d living pods with %d slots; %d runs have not ended", living, slots, open)
+	if living == 0 {
+		level := p.warn
+		if open > 0 {
+			level = p.problem
+		}
+		level("no pod is alive and %d runs have not ended", "start a pod, or look why it does not start", open)
+		return nil
+	}
+	if dead > 0 {
+		p.warn("%d pods are dead and still hold tasks or rows", "the leader takes them over within seconds; if they stay, look at its log", dead)
+	}
+	if !led {
+		p.problem("no living pod leads: timers do not fire and dead pods are not taken over",
+			"pods elect a leader within seconds; if none does, look for errors of the election in their logs (DirectURL, behind a proxy)")
+	}
+	return nil
+}
+
+// timers looks for timers that are due and were not fired.
+func timers(p *patient) error {
+	var late int
+	var longest float64
+	err := p.row(`select count(*), coalesce(extract(epoch from clock_timestamp() - min(wake_at)), 0)::float8 from (
+		select wake_at from {schema}.durable_timers where wake_at < clock_timestamp() - $1::interval order by wake_at limit 10000) t`,
+		[]any{p.options.limits.late}, &late, &longest)
+	if err == nil && late > 0 {
+		p.problem("%d timers are due and were not fired, the first for %s", "the leader fires them: see the check pods, and its log",
+			late, explain.Span(time.Duration(longest*float64(time.Second))))
+	}
+	return err
+}
+
+// intake looks for runs that no pod takes up.
+func intake(p *patient) error {
+	var waiting int
+	err := p.row(`select count(*) from {schema}.intake i join {schema}.workflow_runs r on r.id = i.run_id
+		where r.created_at < clock_timestamp() - $1::interval`, []any{p.options.limits.late}, &waiting)
+	if err == nil && waiting > 0 {
+		p.problem("%d runs that were stored with a transaction wait in the intake", "pods take them up: see the check pods, and /readyz of each", waiting)
+	}
+	return err
+}
+
+// parked looks for tasks that were set aside because no living pod registers
+// them.
+func parked(p *patient) error {
+	const query = `select h.workflow, h.step, k.count, exists (select from {schema}.pods p where not p.dead and h.handler = any(p.handlers))
+		from (select handler, count(*) from {schema}.parked_tasks group by 1) k join {schema}.handlers h using (handler) order by k.count desc, 1, 2 limit 10`
+	var workflow, step string
+	var count int
+	var registered bool
+	return p.each(query, nil, []any{&workflow, &step, &count, &registered}, func() {
+		if registered {
+			p.warn("%d tasks of step %q of %q are parked although a living pod registers them", "the leader puts them back within a minute; if they stay, look at its log", count, step, workflow)
+			return
+		}
+		p.warn("%d tasks of step %q of %q are parked: no living pod registers this version of the step", "start a pod that does, or cancel the runs", count, step, workflow)
+	})
+}
+
+// orphans looks for runs under way of which no living pod registers any step,
+// and for ready tasks nobody can take.
+func orphans(p *patient) error {
+	const query = `with registered as materialized (
+			select distinct h as handler from {schema}.pods p, unnest(p.handlers) h where not p.dead and p.expires_at > clock_timestamp()
+		), open as materialized (
+			select r.definition, count(*) from {schema}.workflow_runs r where r.state < 10 group by 1
+		)
+		select d.name, encode(substr(d.hash, 1, 4), 'hex'), o.count,
+			(select count(*) from {schema}.definition_steps s where s.definition = o.definition and s.kind = 1),
+			(select count(*) from {schema}.definition_steps s where s.definition = o.definition and s.kind = 1 and s.handler in (select handler from registered))
+		from open o join {schema}.workflow_definitions d using (definition) order by 3 desc`
+	var name, hash string
+	var runs, steps, known int
+	return p.each(query, nil, []any{&name, &hash, &runs, &steps, &known}, func() {
+		if known < steps {
+			p.warn("%d runs of %q (definition %s…) are under way, and living pods register %d of its %d steps",
+				"keep a pod of that version until they have ended, or cancel them", runs, name, hash, known, steps)
+		}
+	})
+}
+
+// ids looks at how much is left of what is numbered.
+func ids(p *patient) error {
+	const query = `select (select coalesce(max(group_id), 0) from {schema}.tenants)::bigint, (select coalesce(max(queue), 0) from {schema}.queues)::bigint,
+		(select coalesce(max(span), 0) from {schema}.spans)::bigint, (select coalesce(max(handler), 0) from {schema}.handlers)::bigint`
+	var groups, queues, spans, handlers int64
+	if err := p.row(query, nil, &groups, &queues, &spans, &handlers); err != nil {
+		return err
+	}
+	p.fact("%d tenants, %d queues, %d registered steps", groups, queues, handlers)
+	for _, id := range []struct {
+		what       string
+		used, most int64
+	}{{"tenants", groups, p.options.limits.groups}, {"queues", queues, 1<<15 - 1}, {"spans of history", spans, 1<<31 - 1}, {"registered steps", handlers, 1<<31 - 1}} {
+		if float64(id.used) > p.options.limits.used*float64(id.most) {
+			p.warn("%d of %d numbers of %s are used; beyond it new ones are refused", "use another schema for new ones", id.used, id.most, id.what)
+		}
+	}
+	return nil
+}
+
+// history looks at the spans that events are written into.
+func history(p *patient) error {
+	const query = `select exists (select from {schema}.spans where class is null and not closed and since <= clock_timestamp() and until > clock_timestamp()),
+		(select count(*) from (select from {schema}.task_events_default limit 100000) e),
+		exists (select from {schema}.pods where not dead and expires_at > clock_timestamp())`
+	var covered, alive bool
+	var stray int
+	if err := p.row(query, nil, &covered, &stray, &alive); err != nil {
+		return err
+	}
+	if !covered && alive {
+		p.warn("no table for the events of now was made: they go to task_events_default", "the leader makes it ahead of time: see the check pods, and the rights of its role")
+	}
+	if stray > 0 {
+		p.warn("%d rows are in task_events_default", "the leader made a table too late, or could not: it sorts them out when it can; see the check pods, and the rights of its role", stray)
+	}
+	return nil
+}
