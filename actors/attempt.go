@@ -43,6 +43,19 @@ func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptE
 	return &attemptEnded{output: output}
 }
 
+// keptAttempt completes a step with the output that an earlier run has of it:
+// only what hangs on the output is decided anew.
+func keptAttempt(f *StepFunction, payload []byte) *attemptEnded {
+	if f.Replay == nil {
+		return &attemptEnded{output: Output{Payload: payload}}
+	}
+	output, err := f.Replay(payload)
+	if err != nil {
+		return &attemptEnded{failed: failureOf(err, f.RetryIf)}
+	}
+	return &attemptEnded{output: output}
+}
+
 // txAttempt executes a step inside the transaction that records it.
 func txAttempt(
 	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,

@@ -46,6 +46,8 @@ type Config struct {
 
 	// Retention is how long ended runs are kept, by class; zero: for ever.
 	Retention persistence.Retention
+	// DeadLetterRetention is how long dead letters are kept; zero: for ever.
+	DeadLetterRetention time.Duration
 
 	DefaultTenant string
 	PodName       string // for people

@@ -86,12 +86,20 @@ func startTasks(grants []persistence.Grant, queue func(handler int32) string) []
 			Handler: g.Handler, Attempt: g.Attempt, Lost: g.Lost,
 			Workflow: g.Workflow, StepName: g.Step, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
 			Input: g.Input, LargeInput: g.LargeInput,
-			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress,
+			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress, Kept: g.Kept,
+			KeyRun:    keyRunOf(g),
 			Canceling: g.Canceling, TriggeredAt: nanos(g.TriggeredAt), QueuedAt: nanos(g.QueuedAt), StartedAt: nanos(g.StartedAt),
 			Queue: queue(g.Handler),
 		}
 	}
 	return tasks
+}
+
+func keyRunOf(g *persistence.Grant) []byte {
+	if g.KeyRun.IsZero() {
+		return nil
+	}
+	return g.KeyRun[:]
 }
 
 func stepOutcomes(outcomes []persistence.Outcome) []*messages.StepOutcome {
@@ -128,7 +136,7 @@ func reportOf(t *persistence.Transition, pool string) *messages.ReportOutcome {
 		Task:   taskKey{task: t.Task, epoch: t.Epoch}.message(),
 		Kind:   messages.OutcomeKind(t.Report),
 		Output: t.Output, Class: t.Class, Error: t.Error, TimedOut: t.TimedOut,
-		Retry: t.Retry, RetryIn: int64(t.RetryIn), Progress: t.Progress, Pool: pool,
+		Retry: t.Retry, RetryIn: int64(t.RetryIn), Progress: t.Progress, Pool: pool, Exhausted: t.Exhausted,
 	}
 	for _, e := range t.Edges {
 		report.Edges = append(report.Edges, &messages.EdgeOutcome{
@@ -143,7 +151,7 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 	t := persistence.Transition{
 		Task: key.task, Epoch: key.epoch, Report: lifecycle.ReportKind(r.GetKind()),
 		Output: r.GetOutput(), Class: r.GetClass(), Error: r.GetError(), TimedOut: r.GetTimedOut(),
-		Retry: r.GetRetry(), RetryIn: time.Duration(r.GetRetryIn()), Progress: r.GetProgress(),
+		Retry: r.GetRetry(), RetryIn: time.Duration(r.GetRetryIn()), Progress: r.GetProgress(), Exhausted: r.GetExhausted(),
 	}
 	for _, e := range r.GetEdges() {
 		t.Edges = append(t.Edges, persistence.EdgeResult{

@@ -59,6 +59,8 @@ func (a *housekeeper) Receive(ctx actorContext) {
 		a.onArchived(msg)
 	case *answered[persistence.Dropped]:
 		a.onDropped(msg)
+	case *answered[purged]:
+		a.onPurged(msg)
 	case *restarting, *stopping, *stopped:
 	default:
 		a.rt.unknown("housekeeper", msg)

@@ -16,6 +16,7 @@ type history struct {
 	rotateAt  time.Time
 	archiveAt time.Time
 	dropAt    time.Time
+	purgeAt   time.Time
 	after     workflow.RunID // how far the walk through the runs has come
 	moved     int            // by this walk
 }
@@ -23,12 +24,12 @@ type history struct {
 // newHistory begins at once with what new events need, and with the rest soon:
 // pods come up first, but terms that are short must not keep it from being done.
 func newHistory(now time.Time) history {
-	return history{rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery)}
+	return history{rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery)}
 }
 
 func (h *history) next() time.Time {
 	next := h.rotateAt
-	for _, at := range []time.Time{h.archiveAt, h.dropAt} {
+	for _, at := range []time.Time{h.archiveAt, h.dropAt, h.purgeAt} {
 		if at.Before(next) {
 			next = at
 		}
@@ -56,10 +57,39 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 		a.number = ask(a.rt, self, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
 			return store.DropHistory(ctx, epoch, retention)
 		})
+	case !a.history.purgeAt.After(now):
+		return a.purge(now)
 	default:
 		return false
 	}
 	return true
+}
+
+// purged is how many dead letters a call removed.
+type purged struct{ count int }
+
+// purge removes dead letters that are old enough, if there is an age.
+func (a *housekeeper) purge(now time.Time) bool {
+	store, filter := a.rt.ports.Store, persistence.DeadFilter{OlderThan: a.rt.config.DeadLetterRetention}
+	a.history.purgeAt = now.Add(dropEvery)
+	if filter.OlderThan <= 0 {
+		return false
+	}
+	a.number = ask(a.rt, a.rt.team.housekeeper, "purge_dead_letters", storeTimeout, func(ctx context.Context) (purged, error) {
+		count, err := store.PurgeDeadLetters(ctx, filter)
+		return purged{count}, err
+	})
+	return true
+}
+
+func (a *housekeeper) onPurged(m *answered[purged]) {
+	if m.number != a.number || a.failedLater("purge_dead_letters", m.err) {
+		return
+	}
+	if m.value.count == persistence.PurgeMax {
+		a.history.purgeAt = a.rt.now().Add(historyPause)
+	}
+	a.next()
 }
 
 func (a *housekeeper) onRotated(m *answered[persistence.Rotated]) {

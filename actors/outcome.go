@@ -55,6 +55,7 @@ func (a *run) errored(failed *failure, cause error, timedOut string) *messages.R
 	default:
 		outcome.Class, outcome.Error = failed.class, failed.text
 		outcome.Retry = lifecycle.MayRetry(policy, attempt) && failed.retry
+		outcome.Exhausted = failed.retry && !outcome.GetRetry()
 	}
 	outcome.Error = lifecycle.CleanText(outcome.GetError())
 	if outcome.GetRetry() {

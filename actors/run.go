@@ -111,7 +111,7 @@ func (a *run) onStarted() {
 	if triggered := instant(a.task.GetTriggeredAt()); !triggered.IsZero() && len(a.task.GetParents()) == 0 {
 		a.rt.meter.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(triggered).Seconds())
 	}
-	if needsLoading(a.task) {
+	if needsLoading(a.task) && !a.task.GetKept() {
 		task := a.task
 		ask(a.rt, a.self, "payload", storeTimeout, func(ctx context.Context) (Inputs, error) {
 			return loadInputs(ctx, a.rt.ports.Store, task)
@@ -161,6 +161,12 @@ func (a *run) execute(inputs Inputs) {
 		attempt, key := a.attempt, a.key
 		body = func(deliver func(any)) {
 			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })
+		}
+	}
+	if a.task.GetKept() {
+		output := a.task.GetLastProgress()
+		body = func(deliver func(any)) {
+			deliverOnce(deliver, func() *attemptEnded { return keptAttempt(&f, output) })
 		}
 	}
 	a.began = rt.now()
@@ -361,10 +367,14 @@ func (a *run) close(cause error) {
 func (a *run) about() TaskInfo {
 	t := a.task
 	key := a.key.task.Run.String() + "/" + t.GetStepName()
+	idempotent := key
+	if first := runOf(t.GetKeyRun()); !first.IsZero() {
+		idempotent = first.String() + "/" + t.GetStepName()
+	}
 	return TaskInfo{
 		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
 		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
-		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: key,
+		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
 		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
 	}
 }

@@ -25,6 +25,11 @@ type StepFunction struct {
 	// failed attempt. A returned error is the attempt's.
 	Call func(ctx context.Context, in Inputs) (Output, error)
 
+	// Replay makes of a result that is encoded already what Call would, without
+	// calling the embedder's function: its conditions are evaluated again. It
+	// may panic as Call may. Nil: nothing hangs on the result.
+	Replay func(payload []byte) (Output, error)
+
 	// Result is the type of what the embedder's function returns, and Finish
 	// makes of a value of it what Call would: for simulations, which put other
 	// functions in its place. A failure handler has none.
@@ -62,7 +67,7 @@ type TaskInfo struct {
 	Attempt        int    // counted from 1
 	MaxAttempts    int    // 1: never retried
 	AttemptID      string // unique to this attempt
-	IdempotencyKey string // the same for every attempt of this task
+	IdempotencyKey string // the same for every attempt of this task, also after a requeue
 	Labels         map[string]string
 	TraceContext   string // W3C, of the trigger; "": none
 	LastProgress   []byte // encoded; what the previous attempt reported last, or nil

@@ -94,9 +94,9 @@ func (d *decider) errored(t *Task, r TaskReported) {
 		d.setTimer(Timer{Step: t.Step, Kind: BackoffTimer, At: event.WakeAt, Epoch: t.Epoch})
 	case r.TimedOut != "":
 		event.Kind, event.By = EventTimedOut, r.TimedOut
-		d.fail(t, event)
+		d.fail(t, event, reasonOf(r))
 	default:
-		d.fail(t, event)
+		d.fail(t, event, reasonOf(r))
 	}
 }
 
@@ -111,7 +111,7 @@ func (d *decider) lost(t *Task, r TaskReported) {
 		d.fail(t, Event{
 			Kind: EventFailed, Pod: t.Pod, Class: "lost",
 			Text: fmt.Sprintf("lost %d times with its pod: taken for a poison pill", t.Lost),
-		})
+		}, PoisonPill)
 	default:
 		d.enqueue(t, Event{Kind: EventLost, Pod: t.Pod})
 	}
@@ -149,12 +149,23 @@ func (d *decider) fire(f TimerFired) Answer {
 	case f.Timer == BackoffTimer && t.State == Backoff:
 		d.enqueue(t, Event{Kind: EventQueued})
 	case f.Timer == QueueTimer && t.State == Queued:
-		d.fail(t, Event{
-			Kind: EventTimedOut, By: "schedule_to_start", Class: "timed_out",
-			Text: fmt.Sprintf("waited in the queue for more than %v", t.StartTimeout),
-		})
+		d.overdue(t, f.Parked)
 	default:
 		return Illegal
 	}
 	return Moved
+}
+
+// overdue ends a task that waited in the queue for too long.
+func (d *decider) overdue(t *Task, parked bool) {
+	event := Event{
+		Kind: EventTimedOut, By: "schedule_to_start", Class: "timed_out",
+		Text: fmt.Sprintf("waited in the queue for more than %v", t.StartTimeout),
+	}
+	reason := TimedOut
+	if parked {
+		event.Text += ": no living pod registers its step"
+		reason = Unregistered
+	}
+	d.fail(t, event, reason)
 }

@@ -27,7 +27,7 @@ func (d *decider) settle(t *Task, last ending) {
 	case VerdictCancel:
 		d.stop(t, Canceled, Event{Kind: EventCanceled, By: d.blame(t, last, FlagCancel)})
 	case VerdictFail:
-		d.fail(t, Event{Kind: EventFailed, Class: "condition", Text: t.Error})
+		d.fail(t, Event{Kind: EventFailed, Class: "condition", Text: t.Error}, NonRetryable)
 	case VerdictSkip:
 		d.stop(t, Skipped, Event{Kind: EventSkipped, By: d.blame(t, last, FlagSkip)})
 	case VerdictRun:
@@ -39,11 +39,13 @@ func (d *decider) settle(t *Task, last ending) {
 // timer.
 func (d *decider) ready(t *Task) {
 	switch {
+	case t.Flags&FlagKept != 0 && t.Traits&(workflow.TraitSleep|workflow.TraitSleepUntil) != 0:
+		d.sleep(t, d.now)
 	case t.Traits.Has(workflow.TraitSleep):
 		d.sleep(t, d.now.Add(t.Sleep))
 	case t.Traits.Has(workflow.TraitSleepUntil):
 		if t.WakeAt.IsZero() {
-			d.fail(t, Event{Kind: EventFailed, Class: "condition", Text: "sleep until: no instant was given"})
+			d.fail(t, Event{Kind: EventFailed, Class: "condition", Text: "sleep until: no instant was given"}, NonRetryable)
 			return
 		}
 		d.sleep(t, t.WakeAt)
@@ -81,7 +83,8 @@ func (d *decider) cut(t *Task, event Event) {
 }
 
 // fail ends a task as failed and applies the failure policy of the run.
-func (d *decider) fail(t *Task, event Event) {
+func (d *decider) fail(t *Task, event Event, reason DeadReason) {
+	d.out.Dead = append(d.out.Dead, Death{t.Step, reason})
 	t.Class, t.Error = event.Class, event.Text
 	d.run.Slow = true
 	d.move(t, Failed, event)

@@ -60,6 +60,7 @@ type Decision struct {
 	Timers     []Timer   // at most one per step
 	DropTimers []int32   // steps whose timers are deleted before Timers are set, ascending, RunStep among them
 	Events     []Event   // per step in the order of N
+	Dead       []Death   // tasks that failed for good, in the order in which they did
 	Ended      bool      // the run reached a terminal state
 }
 

@@ -26,6 +26,10 @@ type TaskReported struct {
 	Retry    bool          // Errored: another attempt is allowed
 	RetryIn  time.Duration // Errored, Retry: the delay before it
 	MaxLost  int32         // Lost: losses after which the task fails
+
+	// Exhausted says of an Errored one that is not retried: another attempt
+	// might have helped, but those allowed are used up.
+	Exhausted bool
 }
 
 // EdgeFlag is the result of conditions, or the instant of a SleepUntil, for
@@ -58,6 +62,9 @@ type TimerFired struct {
 	Step  int32 // RunStep for timers of the run
 	Timer TimerKind
 	Epoch int64 // of the task when the timer was set
+
+	// Parked says of a QueueTimer's task: no living pod registers its step.
+	Parked bool
 }
 
 // RunStep is the step number of facts, timers and events of the run itself.

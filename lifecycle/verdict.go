@@ -8,11 +8,17 @@ type Flags uint8
 
 // The flags.
 const (
-	FlagCancel Flags = 1 << iota // a parent ended in a way that its edge cancels
-	FlagFail                     // a condition panicked
-	FlagSkip                     // a parent was skipped, or a condition says no
-	FlagLive                     // at least one parent was not skipped
+	FlagCancel    Flags = 1 << iota // a parent ended in a way that its edge cancels
+	FlagFail                        // a condition panicked
+	FlagSkip                        // a parent was skipped, or a condition says no
+	FlagLive                        // at least one parent was not skipped
+	FlagKept                        // another run has completed it: its output is taken over
+	FlagInputSkip                   // a condition on the input says no
+	FlagInputFail                   // a condition on the input panicked
 )
+
+// Has reports whether all of the given flags are set.
+func (f Flags) Has(want Flags) bool { return f&want == want }
 
 // Verdict is what a task becomes when its last parent has ended.
 type Verdict uint8

@@ -488,6 +488,8 @@ type StartTask struct {
 	QueuedAt      int64                  `protobuf:"varint,18,opt,name=queued_at,json=queuedAt,proto3" json:"queued_at,omitempty"`
 	StartedAt     int64                  `protobuf:"varint,19,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	Queue         string                 `protobuf:"bytes,20,opt,name=queue,proto3" json:"queue,omitempty"`
+	Kept          bool                   `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                  // an earlier run has completed the step: last_progress is its output
+	KeyRun        []byte                 `protobuf:"bytes,22,opt,name=key_run,json=keyRun,proto3" json:"key_run,omitempty"` // after which its idempotency key is named; none: its own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +657,20 @@ func (x *StartTask) GetQueue() string {
 	return ""
 }
 
+func (x *StartTask) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
+func (x *StartTask) GetKeyRun() []byte {
+	if x != nil {
+		return x.KeyRun
+	}
+	return nil
+}
+
 // StepOutcome is how another step of the run ended.
 type StepOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -769,7 +785,8 @@ type ReportOutcome struct {
 	Retry         bool                   `protobuf:"varint,8,opt,name=retry,proto3" json:"retry,omitempty"`
 	RetryIn       int64                  `protobuf:"varint,9,opt,name=retry_in,json=retryIn,proto3" json:"retry_in,omitempty"` // nanoseconds
 	Progress      []byte                 `protobuf:"bytes,10,opt,name=progress,proto3" json:"progress,omitempty"`
-	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"` // whose slot it holds; "": none
+	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`            // whose slot it holds; "": none
+	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // errored, not retried: the attempts allowed are used up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -879,6 +896,13 @@ func (x *ReportOutcome) GetPool() string {
 		return x.Pool
 	}
 	return ""
+}
+
+func (x *ReportOutcome) GetExhausted() bool {
+	if x != nil {
+		return x.Exhausted
+	}
+	return false
 }
 
 // EdgeOutcome is what a completion says about one child.
@@ -1178,7 +1202,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xe5\x05\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\x92\x06\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -1201,7 +1225,9 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\tqueued_at\x18\x12 \x01(\x03R\bqueuedAt\x12\x1d\n" +
 	"\n" +
 	"started_at\x18\x13 \x01(\x03R\tstartedAt\x12\x14\n" +
-	"\x05queue\x18\x14 \x01(\tR\x05queue\x1a9\n" +
+	"\x05queue\x18\x14 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04kept\x18\x15 \x01(\bR\x04kept\x12\x17\n" +
+	"\akey_run\x18\x16 \x01(\fR\x06keyRun\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x05claim\"\xc2\x01\n" +
@@ -1213,7 +1239,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05class\x18\a \x01(\tR\x05class\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\xeb\x02\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"\x89\x03\n" +
 	"\rReportOutcome\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.troupe.messages.v1.OutcomeKindR\x04kind\x12\x16\n" +
@@ -1226,7 +1252,8 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\bretry_in\x18\t \x01(\x03R\aretryIn\x12\x1a\n" +
 	"\bprogress\x18\n" +
 	" \x01(\fR\bprogress\x12\x12\n" +
-	"\x04pool\x18\v \x01(\tR\x04pool\"h\n" +
+	"\x04pool\x18\v \x01(\tR\x04pool\x12\x1c\n" +
+	"\texhausted\x18\f \x01(\bR\texhausted\"h\n" +
 	"\vEdgeOutcome\x12\x14\n" +
 	"\x05child\x18\x01 \x01(\tR\x05child\x12\x14\n" +
 	"\x05flags\x18\x02 \x01(\rR\x05flags\x12\x14\n" +

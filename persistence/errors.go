@@ -29,6 +29,8 @@ var (
 	ErrDeposed = errors.New("a newer leader exists")
 	// ErrRunNotFound: no run with this id belongs to this tenant.
 	ErrRunNotFound = errors.New("run not found")
+	// ErrDeadLetterNotFound: no dead letter of this task belongs to this tenant.
+	ErrDeadLetterNotFound = errors.New("dead letter not found")
 	// ErrTenantsFull: no group number is left for another tenant.
 	ErrTenantsFull = errors.New("too many tenants")
 )

@@ -25,6 +25,10 @@ type Transition struct {
 	Retry    bool          // Errored: another attempt is allowed
 	RetryIn  time.Duration // Errored, Retry: the delay before it
 	Progress []byte        // last progress, kept for the next attempt; may be nil
+
+	// Exhausted says of an Errored one that is not retried: another attempt
+	// might have helped, but those allowed are used up.
+	Exhausted bool
 }
 
 // Record asks for a batch of transitions.

@@ -67,10 +67,12 @@ type Grant struct {
 	Parents      []Outcome // in the order of the function's parameters
 	Failed       []Outcome // OnFailure only
 	LastProgress []byte
-	TriggeredAt  time.Time // when the run was created
-	QueuedAt     time.Time // when the task became ready
-	StartedAt    time.Time // database time of the claim
-	Canceling    bool      // the run was asked to stop
+	Kept         bool           // an earlier run has completed the step: LastProgress is its output, and the function is not called
+	KeyRun       workflow.RunID // whose idempotency keys its tasks have: of a run that goes on, the first; zero: its own
+	TriggeredAt  time.Time      // when the run was created
+	QueuedAt     time.Time      // when the task became ready
+	StartedAt    time.Time      // database time of the claim
+	Canceling    bool           // the run was asked to stop
 }
 
 // ClaimID names one call that may grant tasks. The caller makes it and uses

@@ -106,5 +106,6 @@ type Store interface {
 	Leadership
 	Runs
 	Situations
+	DeadLetters
 	Registry
 }

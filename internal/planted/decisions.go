@@ -26,6 +26,13 @@ func decisions() []Plant {
 				"\t\t\treturn AlreadyYours\n\t\t}\n\t\treturn Stale\n",
 		},
 		{
+			Name: "dead-letter-forgotten", Seeds: 1000,
+			What: "a task that its pods died with leaves no dead letter",
+			File: "lifecycle/decide_task.go",
+			Old:  "\td.out.Dead = append(d.out.Dead, Death{t.Step, reason})\n",
+			New:  "\tif reason != PoisonPill || !planted.On(\"dead-letter-forgotten\") {\n\t\td.out.Dead = append(d.out.Dead, Death{t.Step, reason})\n\t}\n",
+		},
+		{
 			Name: "cancel-misses-backoff", Seeds: 1000,
 			What: "a cancel leaves a task alone that waits for its next attempt",
 			File: "lifecycle/decide_task.go",

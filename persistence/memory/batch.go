@@ -41,6 +41,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 		r.details = append(r.details, detail{})
 	}
 	b.note(r, d.Events)
+	b.bury(r, d.Dead)
 	for _, step := range d.DropTimers {
 		b.s.timers.dropAll(r.id(), step)
 	}

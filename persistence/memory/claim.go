@@ -104,8 +104,8 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 		Attempt: t.Attempt + 1, Lost: t.Lost,
 		Workflow: r.trigger.Workflow, Step: node.Name, Tenant: r.trigger.Tenant,
 		Labels: maps.Clone(r.trigger.Labels), TraceContext: r.trigger.TraceContext,
-		LastProgress: bytes.Clone(d.progress),
-		TriggeredAt:  r.createdAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
+		LastProgress: bytes.Clone(d.progress), Kept: t.Flags.Has(lifecycle.FlagKept), KeyRun: r.keyRun,
+		TriggeredAt: r.createdAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
 	}
 	if len(r.trigger.Input) > persistence.InlinePayloadMax {
 		g.LargeInput = true

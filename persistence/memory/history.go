@@ -80,6 +80,7 @@ func (s *Store) DropHistory(
 			delete(s.keys, k)
 			out.Keys++
 		}
+		s.outlive(r)
 		delete(s.runs, id)
 		s.order = slices.DeleteFunc(s.order, func(other workflow.RunID) bool { return other == id })
 		spans[r.keptFrom] = true

@@ -37,7 +37,9 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 		if facts[t.run] == nil {
 			order = append(order, t.run)
 		}
-		facts[t.run] = append(facts[t.run], lifecycle.TimerFired{Step: t.step, Timer: t.kind, Epoch: t.epoch})
+		facts[t.run] = append(facts[t.run], lifecycle.TimerFired{
+			Step: t.step, Timer: t.kind, Epoch: t.epoch, Parked: t.kind == lifecycle.QueueTimer && s.parked(s.runs[t.run], t.step),
+		})
 		rows[t.run] = append(rows[t.run], t)
 	}
 	for _, id := range order {

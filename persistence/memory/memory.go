@@ -34,6 +34,8 @@ type Options struct {
 	Refuse func(payload []byte) error
 	// TenantsMax bounds the number of tenants; 0: lifecycle.GroupMax.
 	TenantsMax int32
+	// DeadReasons are the failures that become dead letters; none: all.
+	DeadReasons []lifecycle.DeadReason
 }
 
 // Store keeps everything in memory. It is safe for concurrent use.
@@ -56,6 +58,7 @@ type Store struct {
 	pods        map[int64]*pod
 	podCount    int64 // numbers given out
 	epoch       int64 // of the leader
+	letters     map[workflow.TaskID]*letter
 	leader      int64 // its pod
 	watched     bool  // somebody asks for changed
 	changed     []workflow.RunID
@@ -79,6 +82,7 @@ func New(options Options) *Store {
 		keyLocks:    map[key]*Tx{},
 		claims:      map[claimKey]*claim{},
 		pods:        map[int64]*pod{},
+		letters:     map[workflow.TaskID]*letter{},
 	}
 	s.queue(DefaultQueue)
 	return s

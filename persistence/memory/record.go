@@ -198,7 +198,7 @@ func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.T
 	return lifecycle.TaskReported{
 		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges),
 		Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-		Retry: t.Retry, RetryIn: t.RetryIn, MaxLost: int32(maxLost),
+		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost),
 	}
 }
 

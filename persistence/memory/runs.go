@@ -72,11 +72,19 @@ func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 		row.PodName = p.info.Name
 	}
 	if t.State == lifecycle.Queued {
-		row.Parked = slices.ContainsFunc(s.queue(r.queueOf(step)).parked, func(q queueRow) bool {
-			return q.task == workflow.TaskID{Run: r.id(), Step: step}
-		})
+		row.Parked = s.parked(r, step)
 	}
 	return row
+}
+
+// parked reports whether a task waits where no living pod registers its step.
+func (s *Store) parked(r *run, step int32) bool {
+	if r == nil || r.task(step) == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.queue(r.queueOf(step)).parked, func(q queueRow) bool {
+		return q.task == workflow.TaskID{Run: r.id(), Step: step}
+	})
 }
 
 // Events implements persistence.Runs. A position counts the events before it.

@@ -84,6 +84,12 @@ func (s *Store) Snapshot() snapshot.Tables {
 	for _, p := range s.pods {
 		t.Pods = append(t.Pods, snapshot.Pod{ID: p.id, Dead: p.dead})
 	}
+	for _, l := range s.letters {
+		t.Dead = append(t.Dead, snapshot.DeadLetter{
+			Task: l.Task, Reason: l.Reason, Class: l.Class, Error: l.Error, Attempts: l.Attempts, Lost: l.Lost,
+			Requeues: l.Requeues, RequeuedAs: l.RequeuedAs,
+		})
+	}
 	t.Sort()
 	return t
 }

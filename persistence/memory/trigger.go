@@ -223,10 +223,15 @@ func (b *batch) expand(r *run) {
 	}
 	for _, e := range r.edges(r.trigger.Edges) {
 		child := r.task(e.Child)
-		child.Flags |= e.Flags
+		child.Flags |= lifecycle.InputFlags(e.Flags)
 		child.Error = e.Error
 		child.WakeAt = lifecycle.Instant(e.WakeAt)
 	}
+	for step, output := range r.takenOver {
+		r.tasks[step].Flags |= lifecycle.FlagKept
+		r.details[step].progress = output
+	}
+	r.takenOver = nil
 	if r.trigger.At.After(b.now) {
 		b.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: r.trigger.At})
 		return

@@ -79,7 +79,7 @@ func translate(err error) error {
 func translated(err error) bool {
 	for _, known := range []error{
 		persistence.ErrUnavailable, persistence.ErrConflict, persistence.ErrBadRow, persistence.ErrPodDead,
-		persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull,
+		persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull, persistence.ErrDeadLetterNotFound,
 	} {
 		if errors.Is(err, known) {
 			return true

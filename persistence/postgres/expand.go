@@ -12,13 +12,14 @@ import (
 
 // begin adds a run that gets its tasks in this pass and starts it, unless it
 // has to wait for its instant. It reports whether the run is plain: its first
-// tasks go straight into the queue, which takes no decision.
-func (p *pass) begin(r *run, tr *persistence.Trigger) bool {
+// tasks go straight into the queue, which takes no decision. kept are the steps
+// that another run has completed.
+func (p *pass) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 	p.runs = append(p.runs, r)
 	p.byID[r.id] = r
 	at := lifecycle.Instant(tr.At)
 	waits := at.After(p.now)
-	if r.definition.plain && !waits && len(tr.Edges) == 0 {
+	if r.definition.plain && !waits && len(tr.Edges) == 0 && len(kept) == 0 {
 		for _, step := range r.definition.roots {
 			r.decision.Enqueued = append(r.decision.Enqueued, lifecycle.Enqueue{Step: step, Lane: lifecycle.LaneNew})
 		}
@@ -26,6 +27,10 @@ func (p *pass) begin(r *run, tr *persistence.Trigger) bool {
 		return true
 	}
 	p.prepare(r, tr.Edges)
+	for _, step := range kept {
+		r.tasks[step].Flags |= lifecycle.FlagKept
+		r.touched[step] = true
+	}
 	if waits {
 		p.setTimer(r, lifecycle.Timer{Step: lifecycle.RunStep, Kind: lifecycle.StartTimer, At: at})
 		return false
@@ -51,7 +56,7 @@ func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
 		if child == nil {
 			continue // the failure handler's name
 		}
-		child.Flags |= e.Flags
+		child.Flags |= lifecycle.InputFlags(e.Flags)
 		child.Error, child.WakeAt = e.Error, lifecycle.Instant(e.WakeAt)
 		r.touched[e.Child] = true
 	}
@@ -78,6 +83,7 @@ func (p *pass) queueExpansion(b *batch) {
 type submission struct {
 	id      int64
 	trigger persistence.Trigger // run, tenant, instant and conditions only
+	kept    []int32             // steps that another run has completed
 }
 
 // DrainIntake implements persistence.Intake.
@@ -148,7 +154,7 @@ func (t *triggering) take(ctx context.Context, limit int) ([]submission, error) 
 		var sub submission
 		var at *time.Time
 		var edges []byte
-		if err := row.Scan(&sub.id, (*[16]byte)(&sub.trigger.Run), &at, &edges); err != nil {
+		if err := row.Scan(&sub.id, (*[16]byte)(&sub.trigger.Run), &at, &edges, &sub.kept); err != nil {
 			return sub, err
 		}
 		sub.trigger.At = orZero(at)
@@ -180,7 +186,7 @@ func (t *triggering) expand(ctx context.Context, taken []submission) (done []int
 			if r.group == 0 {
 				continue
 			}
-			t.begin(r, &sub.trigger)
+			t.begin(r, &sub.trigger, sub.kept)
 			count++
 		}
 		done = append(done, sub.id)

@@ -67,14 +67,14 @@ func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 // attemptColumns are the targets of parts/attempt_columns.sql. They are null
 // where a left join met nothing.
 type attemptColumns struct {
-	run                            pgtype.UUID
+	run, keyRun                    pgtype.UUID
 	step, attempt, lost, handler   *int32
 	definition, size               *int32
 	epoch                          *int64
 	queuedAt, startedAt, createdAt *time.Time
 	tenant, trace                  *string
 	labels, input, progress        []byte
-	canceling                      *bool
+	canceling, kept                *bool
 	outcomes                       outcomeColumns
 }
 
@@ -84,7 +84,7 @@ func (c *attemptColumns) targets() []any {
 	o := &c.outcomes
 	return []any{
 		&c.run, &c.step, &c.epoch, &c.attempt, &c.lost, &c.handler, &c.queuedAt, &c.startedAt, &c.definition, &c.tenant,
-		&c.labels, &c.trace, &c.createdAt, &c.canceling, &c.size, &c.input, &c.progress,
+		&c.labels, &c.trace, &c.keyRun, &c.createdAt, &c.canceling, &c.kept, &c.size, &c.input, &c.progress,
 		&o.steps, &o.states, &o.sizes, &o.outputs, &o.classes, &o.errors,
 	}
 }
@@ -94,7 +94,7 @@ func (c *attemptColumns) row() grantRow {
 		grant: persistence.Grant{
 			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
 			Handler: *c.handler, QueuedAt: orZero(c.queuedAt), StartedAt: orZero(c.startedAt), TriggeredAt: orZero(c.createdAt),
-			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling,
+			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, KeyRun: c.keyRun.Bytes,
 			Input: c.input, LargeInput: *c.size > persistence.InlinePayloadMax, LastProgress: c.progress,
 		},
 		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,

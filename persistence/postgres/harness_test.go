@@ -123,6 +123,8 @@ func (d *database) advance(ctx context.Context, by time.Duration) error {
 			update {schema}.intake set at = at - $1::bigint * interval '1 microsecond'
 		), s as (
 			update {schema}.tasks set wake_at = wake_at - $1::bigint * interval '1 microsecond' where state = 1 and wake_at is not null
+		), d as (
+			update {schema}.dead_letters set died_at = died_at - $1::bigint * interval '1 microsecond'
 		), k as (
 			update {schema}.spans set kept_from = kept_from - $1::bigint * interval '1 microsecond'
 		)

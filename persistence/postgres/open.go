@@ -43,6 +43,8 @@ type Options struct {
 	Tracer pgx.QueryTracer
 	// TenantsMax bounds the number of tenants; 0: lifecycle.GroupMax.
 	TenantsMax int32
+	// DeadReasons are the failures that become dead letters; none: all.
+	DeadReasons []lifecycle.DeadReason
 }
 
 // defaultPoolSize is the size of a store's own pool, see Options.PoolSize.
@@ -58,6 +60,8 @@ type Store struct {
 	statements statements
 	catalog    *catalog
 	recent     *recent
+
+	deadReasons []lifecycle.DeadReason
 }
 
 var _ persistence.Store = (*Store)(nil)
@@ -92,7 +96,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, lease: lease, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(),
+		statements: statements, catalog: newCatalog(), recent: newRecent(), deadReasons: options.DeadReasons,
 	}
 	err = s.loadQueues(ctx)
 	if err == nil {

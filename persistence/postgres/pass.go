@@ -269,6 +269,7 @@ func (p *pass) write(ctx context.Context, b *batch) error {
 	p.queueRuns(b)
 	p.queueTaskRows(b)
 	p.queueEvents(b)
+	p.queueDead(b)
 	p.queueTimers(b)
 	p.queueReady(b)
 	return sendLast(ctx, p.tx, b)

@@ -50,7 +50,7 @@ func (c *recent) granted(g *persistence.Grant, d *definition) {
 		run = &recentRun{id: g.Task.Run, definition: d, outputs: map[int32]persistence.Outcome{}}
 		run.common = persistence.Grant{
 			Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-			Input: g.Input, LargeInput: g.LargeInput, TriggeredAt: g.TriggeredAt,
+			Input: g.Input, LargeInput: g.LargeInput, TriggeredAt: g.TriggeredAt, KeyRun: g.KeyRun,
 		}
 		c.runs[run.id] = c.order.PushFront(run)
 		c.grow(run, recentRunBytes+len(g.Input)+len(g.Tenant)+len(g.TraceContext))

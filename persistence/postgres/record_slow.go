@@ -131,7 +131,7 @@ func (r *recording) facts(d decided, indexes []int, mode locking) map[*run][]int
 		run.facts = append(run.facts, lifecycle.TaskReported{
 			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.edges(t.Edges),
 			Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-			Retry: t.Retry, RetryIn: t.RetryIn, MaxLost: int32(r.record.MaxLost),
+			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost),
 		})
 		reported[run] = append(reported[run], i)
 	}

@@ -203,5 +203,20 @@ func (r *reader) side(t *snapshot.Tables) {
 		t.Pods = append(t.Pods, p)
 		return nil
 	})
+	var l snapshot.DeadLetter
+	var reason int16
+	var as, class, text *string
+	r.each(`select run_id, step, reason, class, error, attempts, lost, requeues, requeued_as::text from {schema}.dead_letters`,
+		[]any{(*[16]byte)(&l.Task.Run), &l.Task.Step, &reason, &class, &text, &l.Attempts, &l.Lost, &l.Requeues, &as}, func() error {
+			l.Reason, l.Class, l.Error, l.RequeuedAs = lifecycle.DeadReason(reason), orZero(class), orZero(text), workflow.RunID{}
+			if as == nil {
+				t.Dead = append(t.Dead, l)
+				return nil
+			}
+			var err error
+			l.RequeuedAs, err = workflow.ParseRunID(*as)
+			t.Dead = append(t.Dead, l)
+			return err
+		})
 	r.each(`select epoch from {schema}.leader_epoch`, []any{&t.Epoch}, func() error { return nil })
 }

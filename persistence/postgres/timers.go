@@ -62,6 +62,7 @@ type timer struct {
 	kind   lifecycle.TimerKind
 	wakeAt time.Time
 	epoch  int64
+	parked bool // its task waits where no living pod registers the step
 }
 
 func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (persistence.Fired, error) {
@@ -143,7 +144,7 @@ func (p *pass) readTimers(ctx context.Context, wants []want) ([]timer, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (timer, error) {
 		var t timer
 		var kind int16
-		err := row.Scan((*[16]byte)(&t.task.Run), &t.task.Step, &kind, &t.wakeAt, &t.epoch)
+		err := row.Scan((*[16]byte)(&t.task.Run), &t.task.Step, &kind, &t.wakeAt, &t.epoch, &t.parked)
 		t.kind = lifecycle.TimerKind(kind)
 		return t, err
 	})
@@ -155,7 +156,9 @@ func (p *pass) firedFacts(fired []timer) map[*run][]timer {
 	at := map[*run][]timer{}
 	for _, t := range fired {
 		r := p.byID[t.task.Run]
-		r.facts = append(r.facts, lifecycle.TimerFired{Step: t.task.Step, Timer: t.kind, Epoch: t.epoch})
+		r.facts = append(r.facts, lifecycle.TimerFired{
+			Step: t.task.Step, Timer: t.kind, Epoch: t.epoch, Parked: t.parked,
+		})
 		at[r] = append(at[r], t)
 	}
 	return at

@@ -149,7 +149,7 @@ func (t *triggering) insert(ctx context.Context, fresh []int) error {
 		def := t.known.definitions[tr.Definition]
 		queue, group := t.known.queues[tr.Queue], t.found.tenants[tr.Tenant]
 		r := &run{id: tr.Run, number: def.number, group: group, queue: queue, definition: def}
-		if err := columns.add(tr, def, queue, group, t.begin(r, tr)); err != nil {
+		if err := columns.add(tr, def, queue, group, t.begin(r, tr, nil)); err != nil {
 			return err
 		}
 		if tr.Key != "" {

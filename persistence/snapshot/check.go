@@ -32,6 +32,7 @@ func Check(t Tables) []string {
 	c.timers()
 	c.claims()
 	c.names()
+	c.dead()
 	return c.wrong
 }
 

@@ -190,3 +190,22 @@ func CheckTimersNeverEarly(t Tables) []string {
 	}
 	return c.wrong
 }
+
+// dead checks that dead letters tell of tasks that failed, as they are told of.
+func (c *checker) dead() {
+	for _, l := range c.tables.Dead {
+		if (l.Requeues > 0) == l.RequeuedAs.IsZero() {
+			c.failf("letters: %v was requeued %d times, as %v", l.Task, l.Requeues, l.RequeuedAs)
+		}
+		r := c.runs[l.Task.Run]
+		if r == nil {
+			continue // gone, as runs are after a while
+		}
+		switch t := r.task(l.Task.Step); {
+		case t == nil || t.State != lifecycle.Failed:
+			c.failf("letters: %v is dead and did not fail", l.Task)
+		case t.Class != l.Class || t.Error != l.Error || t.Attempt != l.Attempts || t.Lost != l.Lost:
+			c.failf("letters: %v failed otherwise than its letter says: %s %s", l.Task, l.Class, l.Error)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type Tables struct {
 	Keys      []Key
 	Intake    []workflow.RunID // submitted, not expanded yet
 	Pods      []Pod
+	Dead      []DeadLetter
 	Epoch     int64 // of the leader
 }
 
@@ -107,6 +108,18 @@ type Pod struct {
 	Dead bool
 }
 
+// DeadLetter is a task that failed for good.
+type DeadLetter struct {
+	Task       workflow.TaskID
+	Reason     lifecycle.DeadReason
+	Class      string
+	Error      string
+	Attempts   int32
+	Lost       int32
+	Requeues   int32
+	RequeuedAs workflow.RunID
+}
+
 // Sort brings every table into its canonical order and drops rows that mean
 // the same as their absence: counters at zero.
 func (t *Tables) Sort() {
@@ -138,6 +151,7 @@ func (t *Tables) Sort() {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Key, b.Key))
 	})
 	slices.SortFunc(t.Intake, compareRuns)
+	slices.SortFunc(t.Dead, func(a, b DeadLetter) int { return compareTasks(a.Task, b.Task) })
 	slices.SortFunc(t.Pods, func(a, b Pod) int { return cmp.Compare(a.ID, b.ID) })
 }
 

@@ -182,6 +182,9 @@ func operations() []operation {
 		{1, (*differ).define},
 		{8, (*differ).read},
 		{6, (*differ).situation},
+		{4, (*differ).mourn},
+		{6, (*differ).requeue},
+		{2, (*differ).purge},
 	}
 }
 
@@ -252,6 +255,8 @@ func happenings() []string {
 		"run archived", "span removed", "key removed", "events rotated",
 		"workflow registered", "workflow registered again", "definition read", "definition unknown",
 		"run read", "situation read", "run hidden from another tenant", "runs listed", "payload read",
+		"dead letter listed", "dead letter requeued", "steps taken over", "dead letter requeued before", "requeue too early",
+		"requeue too late", "requeue refused", "dead letter purged",
 		"run completed", "run failed", "run canceled at its end", "failure handled by a step",
 	}
 }

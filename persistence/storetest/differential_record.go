@@ -65,6 +65,7 @@ func (w *differ) report(h held) sent {
 	switch n := w.IntN(spread); {
 	case n < 3, handled && n < 28:
 		r.Report, r.Class, r.Error = lifecycle.Errored, "test", anyOf(w, []string{"it broke", "no\x00 text \xff"})
+		r.Exhausted = w.chance(2)
 	case n < 7:
 		r.Report, r.Class, r.Error, r.Retry, r.RetryIn = lifecycle.Errored, "test", "it broke", true, w.span()
 	case n < 9:

@@ -97,7 +97,7 @@ func errorKind(err error) string {
 	}
 	for _, kind := range []error{
 		errGivenUp, persistence.ErrUnavailable, persistence.ErrConflict, persistence.ErrBadRow, persistence.ErrPodDead,
-		persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull,
+		persistence.ErrDeadLetterNotFound, persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull,
 	} {
 		if errors.Is(err, kind) {
 			return kind.Error()
@@ -180,6 +180,12 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 	t.Pods = slices.Clone(t.Pods)
 	for i := range t.Pods {
 		t.Pods[i].ID = s.ordinal(t.Pods[i].ID)
+	}
+	t.Dead = slices.Clone(t.Dead)
+	for i := range t.Dead {
+		if t.Dead[i].Class == persistence.ClassBadRow {
+			t.Dead[i].Error = ""
+		}
 	}
 	t.Epoch = int64(slices.Index(s.epochs, t.Epoch))
 	return t

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -157,6 +158,11 @@ func (w *differ) condition(child *workflow.Node, rarity int, until ...time.Durat
 	return edge, edge.Flags != 0 || !edge.WakeAt.IsZero() || edge.Child != child.Name
 }
 
+// kept reports whether a run is in the tables.
+func (w *differ) kept(id workflow.RunID) bool {
+	return slices.ContainsFunc(w.state.Runs, func(r snapshot.Run) bool { return r.ID == id })
+}
+
 // trigger stores a batch of runs.
 func (w *differ) trigger() {
 	batch := make([]trigger, 1+w.IntN(4))
@@ -164,7 +170,11 @@ func (w *differ) trigger() {
 	for i := range batch {
 		batch[i] = w.draft()
 		if len(w.triggers) > 0 && w.chance(25) {
-			batch[i] = anyOf(w, w.triggers)
+			// Not of a run that is gone: nobody asks again so late, and a
+			// store may keep its events for a while.
+			if t := anyOf(w, w.triggers); w.kept(t.Run) {
+				batch[i] = t
+			}
 		}
 		if w.touched(batch[i]) {
 			batch[i].Key = ""

@@ -86,6 +86,7 @@ func contract() [][]rule {
 		branchRules(), failureRules(), handlerRules(), inlineRules(), fairnessRules(), manyTenantsRules(),
 		tenantLimitRules(), cancelRules(), graceRules(), timerRules(), waitRules(), leaseRules(), expiryRules(),
 		suspectRules(), parkingRules(), readRules(), situationRules(), listRules(), isolationRules(), historyRules(), crowdRules(),
+		deadRules(), requeueRules(),
 	}
 }
 

@@ -45,6 +45,8 @@ func DifferenceOf(model, product any) string {
 		textless(func(t *persistence.TaskRow) (string, *string) { return t.Class, &t.Error }),
 		textless(func(r *persistence.RunRow) (string, *string) { return r.Class, &r.Error }),
 		textless(func(t *explain.Task) (string, *string) { return t.Class, &t.Error }),
+		textless(func(l *persistence.DeadLetter) (string, *string) { return l.Class, &l.Error }),
+		textless(func(l *snapshot.DeadLetter) (string, *string) { return l.Class, &l.Error }),
 		textless(func(t *snapshot.Task) (string, *string) { return t.Class, &t.Error }),
 	)
 }
@@ -295,5 +297,40 @@ func (t *Twin) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph
 func (t *Twin) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
 	return twice(ctx, t, "Definition", hash, func(ctx context.Context, s persistence.Store) (*workflow.Graph, error) {
 		return s.Definition(ctx, hash)
+	})
+}
+
+// ListDeadLetters implements persistence.DeadLetters.
+func (t *Twin) ListDeadLetters(ctx context.Context, filter persistence.DeadFilter) ([]persistence.DeadLetter, error) {
+	return twice(ctx, t, "ListDeadLetters", filter, func(ctx context.Context, s persistence.Store) ([]persistence.DeadLetter, error) {
+		return s.ListDeadLetters(ctx, filter)
+	})
+}
+
+// CountDeadLetters implements persistence.DeadLetters.
+func (t *Twin) CountDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
+	return twice(ctx, t, "CountDeadLetters", filter, func(ctx context.Context, s persistence.Store) (int, error) {
+		return s.CountDeadLetters(ctx, filter)
+	})
+}
+
+// DeadLetter implements persistence.DeadLetters.
+func (t *Twin) DeadLetter(ctx context.Context, tenant string, task workflow.TaskID) (persistence.DeadDetail, error) {
+	return twice(ctx, t, "DeadLetter", task, func(ctx context.Context, s persistence.Store) (persistence.DeadDetail, error) {
+		return s.DeadLetter(ctx, tenant, task)
+	})
+}
+
+// RequeueDeadLetter implements persistence.DeadLetters.
+func (t *Twin) RequeueDeadLetter(ctx context.Context, order persistence.RequeueOrder) (persistence.RequeueAnswer, error) {
+	return twice(ctx, t, "RequeueDeadLetter", order, func(ctx context.Context, s persistence.Store) (persistence.RequeueAnswer, error) {
+		return s.RequeueDeadLetter(ctx, order)
+	})
+}
+
+// PurgeDeadLetters implements persistence.DeadLetters.
+func (t *Twin) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
+	return twice(ctx, t, "PurgeDeadLetters", filter, func(ctx context.Context, s persistence.Store) (int, error) {
+		return s.PurgeDeadLetters(ctx, filter)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -18,6 +19,8 @@ type oracle struct {
 	open  int // runs that have not ended
 	book  *book
 	calls int // store calls
+
+	deaths int // tasks that failed for good
 }
 
 // seen is a run as it was after the last transaction that changed it.
@@ -138,8 +141,10 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 		}
 	case lifecycle.EventFailed:
 		s.saw(SawFailed)
+		o.dead(run, e.Step)
 	case lifecycle.EventTimedOut:
 		s.saw(SawTimedOut)
+		o.dead(run, e.Step)
 	case lifecycle.EventSkipped:
 		s.saw(SawSkipped)
 	}
@@ -155,6 +160,17 @@ func stepName(run *snapshot.Run, step int32) string {
 // handler reports whether a step is the failure handler.
 func (o *oracle) handler(run *snapshot.Run, step int32) bool {
 	return int(step) >= len(run.Graph.Nodes)
+}
+
+// dead judges that a task which failed for good has a dead letter.
+func (o *oracle) dead(run *snapshot.Run, step int32) {
+	letter, err := o.seed.world.Model().DeadLetter(o.seed.ctx, run.Tenant, workflow.TaskID{Run: run.ID, Step: step})
+	t := &run.Tasks[step]
+	if err != nil || letter.Class != t.Class || letter.Attempts != t.Attempt || letter.Lost != t.Lost {
+		o.seed.world.Fail("dead", "%s step %d failed for good and has no such letter: %+v %v", o.seed.nameOf(run.ID), step, letter.DeadLetter, err)
+		return
+	}
+	o.deaths++
 }
 
 // inputs judges what a step function is given: what its parents have stored.
@@ -192,6 +208,9 @@ func (o *oracle) end() {
 	if n := len(tables.Queue) + len(tables.Timers) + len(tables.Claims) + len(tables.Intake); n > 0 {
 		s.world.Fail("I1", "at the end %d queue rows, %d timers, %d claims, %d intake rows are left",
 			len(tables.Queue), len(tables.Timers), len(tables.Claims), len(tables.Intake))
+	}
+	if n, err := s.world.Model().CountDeadLetters(s.ctx, persistence.DeadFilter{}); err != nil || n != o.deaths {
+		s.world.Fail("dead", "%d tasks failed for good, and %d dead letters are there: %v", o.deaths, n, err)
 	}
 	for _, order := range s.client.sorted {
 		name := order.name

@@ -7,7 +7,8 @@
 -- somebody holds is left for the next time.
 -- Caller: ArchiveRuns, behind the fence; the spans exist, and hash joins are
 -- allowed. Locks workflow_runs by id, skip locked, then tasks: it may wait for a
--- claim that discards one, which waits for nothing.
+-- claim that discards one, which waits for nothing; last dead_letters, where it
+-- may wait for a requeue.
 -- Index: the primary keys, probed per run; task_events_*_by_run, per interval.
 with r as materialized (
 	select k.*, d.class
@@ -84,6 +85,31 @@ moved as (
 			group by 1
 		) s on true
 		left join events e on e.run_id = r.id and coalesce(s.slice, 0) = 0
+),
+letters as (
+	update {schema}.dead_letters l
+	set input = k.input, history = k.history
+	from (
+		select x.tid, x.run_id, x.step, r.input, h.history
+		from told
+			join r on r.id = told.id
+			join events e on e.run_id = told.id,
+			lateral (
+				select k.ctid as tid, k.run_id, k.step from {schema}.dead_letters k where k.run_id = told.id offset 0
+			) x,
+			lateral (
+				select jsonb_agg(to_jsonb(u)) as history
+				from (
+					select u.*
+					from unnest(e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts)
+						as u (step, kind, n, at, pod, delay, attempt, wake_at, "by", class, text)
+					where u.step = x.step
+					order by u.n desc
+					limit 100
+				) u
+			) h
+	) k
+	where l.ctid = k.tid and l.run_id is not distinct from k.run_id and l.step is not distinct from k.step
 ),
 tasks as (
 	delete from {schema}.tasks t

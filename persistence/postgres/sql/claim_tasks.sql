@@ -67,7 +67,7 @@ granted as (
 	from locked l, clock
 	where t.ctid = l.task and t.run_id is not distinct from l.run_id and t.step is not distinct from l.step
 		and l.state = 2 and t.state = 2
-	returning t.run_id, t.step, t.epoch, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.parents, t.traits,
+	returning t.run_id, t.step, t.epoch, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.parents, t.traits, t.flags,
 		l.fair_id, l.tid
 ),
 gone as (
@@ -99,8 +99,8 @@ attempts as materialized (
 	select g.fair_id, {attempt_columns}
 	from granted g,
 {attempt}
-	left join lateral ( -- what starts for the first time has none
-		select k.progress from {schema}.task_progress k where g.epoch > 2 and k.run_id = g.run_id and k.step = g.step offset 0
+	left join lateral ( -- what starts for the first time has none, unless its output is taken over
+		select k.progress from {schema}.task_progress k where (g.epoch > 2 or g.flags & 16 > 0) and k.run_id = g.run_id and k.step = g.step offset 0
 	) p on true
 )
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from locked),

@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// DeadReason says why a task failed for good. The codes are stored and never
+// renumbered.
+type DeadReason uint8
+
+// The reasons.
+const (
+	_                 DeadReason = iota
+	AttemptsExhausted            // its last attempt failed with an error that another might have cured
+	NonRetryable                 // its error is one that no attempt cures, or a condition on the way to it broke
+	PoisonPill                   // its pods died with it, time after time
+	Unregistered                 // it waited in vain for a pod that registers its step
+	Undecodable                  // what it takes or gives could not be decoded, encoded or stored
+	TimedOut                     // its last attempt, or its wait in the queue, took too long
+)
+
+// deadReasons is beyond the last reason.
+const deadReasons = TimedOut + 1
+
+// String returns the name used in columns, flags and answers.
+func (r DeadReason) String() string {
+	switch r {
+	case AttemptsExhausted:
+		return "attempts_exhausted"
+	case NonRetryable:
+		return "non_retryable"
+	case PoisonPill:
+		return "poison"
+	case Unregistered:
+		return "unregistered"
+	case Undecodable:
+		return "undecodable"
+	case TimedOut:
+		return "timed_out"
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
+}
+
+// DeadReasons lists every reason, in the order of their codes.
+func DeadReasons() []DeadReason {
+	list := make([]DeadReason, 0, deadReasons-1)
+	for r := AttemptsExhausted; r < deadReasons; r++ {
+		list = append(list, r)
+	}
+	return list
+}
+
+// ParseDeadReason reads the name of a reason.
+func ParseDeadReason(name string) (DeadReason, error) {
+	names := make([]string, 0, deadReasons)
+	for _, r := range DeadReasons() {
+		if r.String() == name {
+			return r, nil
+		}
+		names = append(names, r.String())
+	}
+	return 0, fmt.Errorf("there is no reason %q: use one of %s", name, strings.Join(names, ", "))
+}
+
+// Counts reports whether a failure for reason r becomes a dead letter where
+// those of counting do; none stands for all.
+func (r DeadReason) Counts(counting []DeadReason) bool {
+	return len(counting) == 0 || slices.Contains(counting, r)
+}
+
+// Death is a task that failed for good, in a decision.
+type Death struct {
+	Step   int32
+	Reason DeadReason
+}
+
+// reasonOf says why a task died of the error of an attempt.
+func reasonOf(r TaskReported) DeadReason {
+	switch {
+	case r.Class == ClassBadRow, r.Class == ClassEncoding, r.Class == ClassDecoding:
+		return Undecodable
+	case r.TimedOut != "":
+		return TimedOut
+	case r.Exhausted:
+		return AttemptsExhausted
+	}
+	return NonRetryable
+}
+
+// Classes of errors between two step functions.
+const (
+	ClassEncoding = "encoding" // a value that the codec does not take
+	ClassDecoding = "decoding" // stored bytes that the codec does not take
+)
+
+// Resume says what a run that goes on from an ended one takes over from it:
+// tasks are those of the ended run, of graph, in the order of their steps.
+//
+// Everything that did not complete gets another chance, and so does all that
+// comes after it, and after dead, which saw how it had ended. What completed
+// otherwise is kept: its output stands, its function is not called again. A
+// task that was skipped is decided upon anew, and skips nothing that is kept.
+func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept []int32) {
+	again := make([]bool, len(graph.Nodes))
+	for i := range graph.Nodes { // parents come first
+		t := &tasks[i]
+		again[i] = again[i] || t.Step == dead || t.State != Completed && t.State != Skipped
+		if !again[i] {
+			if t.State == Completed {
+				kept = append(kept, int32(i))
+			}
+			continue
+		}
+		for _, child := range graph.Nodes[i].Children {
+			again[child.Step] = true
+		}
+	}
+	return kept
+}
+
+// InputFlags returns the flags of a task of a new run of which conditions on the
+// input say so: beside what they mean, who said it, for runs that go on from
+// this one.
+func InputFlags(said Flags) Flags {
+	said &= FlagSkip | FlagFail
+	if said&FlagSkip != 0 {
+		said |= FlagInputSkip
+	}
+	if said&FlagFail != 0 {
+		said |= FlagInputFail
+	}
+	return said
+}
+
+// SaidByInput returns what conditions on the input said about a task, as it was
+// given to InputFlags.
+func SaidByInput(flags Flags) Flags {
+	var said Flags
+	if flags&FlagInputSkip != 0 {
+		said |= FlagSkip
+	}
+	if flags&FlagInputFail != 0 {
+		said |= FlagFail
+	}
+	return said
+}

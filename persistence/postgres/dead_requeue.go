@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// requeueing is one transaction that requeues a dead letter. It is used once.
+type requeueing struct {
+	s       *Store
+	tx      pgx.Tx
+	order   *persistence.RequeueOrder
+	letter  letterRow
+	again   bool            // the order was carried out before
+	gone    bool            // the ended run is no longer kept
+	state   lifecycle.State // of the ended run
+	keyRun  workflow.RunID  // whose idempotency keys the new run has; zero: its own
+	trigger persistence.Trigger
+	kept    []int32 // steps that the new run takes over
+}
+
+// letterRow is what a requeue needs to know of a letter.
+type letterRow struct {
+	step, definition, requeues int32
+	queue                      int16
+	workflow, tenant           string
+	labels, input              []byte
+	trace                      *string
+	as                         *[16]byte
+}
+
+// errRefused ends a transaction whose answer is that nothing was stored.
+var errRefused = errors.New("the requeue was refused")
+
+// RequeueDeadLetter implements persistence.DeadLetters.
+func (s *Store) RequeueDeadLetter(
+	ctx context.Context, order persistence.RequeueOrder,
+) (persistence.RequeueAnswer, error) {
+	var answer persistence.RequeueAnswer
+	if !storable(order.Tenant) {
+		return answer, persistence.ErrDeadLetterNotFound
+	}
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		r := &requeueing{s: s, tx: tx, order: &order}
+		answer, err = r.run(ctx)
+		if err == nil && answer.Result != persistence.RequeueStored {
+			return errRefused
+		}
+		return err
+	})
+	if errors.Is(err, errRefused) {
+		err = nil
+	}
+	if err != nil {
+		answer = persistence.RequeueAnswer{}
+	}
+	return answer, err
+}
+
+func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error) {
+	err := r.load(ctx)
+	switch {
+	case err != nil:
+		return persistence.RequeueAnswer{}, err
+	case r.again:
+		return persistence.RequeueAnswer{Result: persistence.RequeueStored, Run: r.order.Run}, nil
+	case r.letter.requeues > 0 && !r.order.Again:
+		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: orZero(r.letter.as)}, nil
+	case r.gone && !(r.order.Fresh && r.order.Judged):
+		return persistence.RequeueAnswer{Result: persistence.RunGone}, nil
+	case !r.gone && !r.state.Terminal():
+		return persistence.RequeueAnswer{Result: persistence.RunGoesOn}, nil
+	}
+	if err := r.choose(ctx); err != nil {
+		return persistence.RequeueAnswer{}, err
+	}
+	if known, err := r.s.definitions(ctx, []workflow.Hash{r.trigger.Definition}); err != nil ||
+		known[r.trigger.Definition] == nil || known[r.trigger.Definition].graph.Name != r.letter.workflow {
+		return persistence.RequeueAnswer{Result: persistence.RequeueRefused, Trigger: persistence.UnknownWorkflow}, err
+	}
+	examined, err := r.s.TriggerInTx(ctx, r.tx, r.trigger)
+	if err != nil || examined.Result != persistence.Triggered {
+		return persistence.RequeueAnswer{
+			Result: persistence.RequeueRefused, Trigger: examined.Result, Err: examined.Err,
+		}, err
+	}
+	letters, err := r.keep(ctx)
+	return persistence.RequeueAnswer{
+		Result: persistence.RequeueStored, Run: r.order.Run, Kept: len(r.kept), Letters: letters,
+		Wake: persistence.Wake{Submitted: true},
+	}, err
+}
+
+// load locks the letters of the run and reads what is to be known of it, and
+// whether the new run exists.
+func (r *requeueing) load(ctx context.Context) error {
+	var letters []letterRow
+	b := r.s.newBatch()
+	id := [16]byte(r.order.Letter.Run)
+	b.add("lock_dead_letters", named{"run": id}).Query(func(rows pgx.Rows) error {
+		var err error
+		letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (letterRow, error) {
+			var l letterRow
+			err := row.Scan(&l.step, &l.definition, &l.workflow, &l.tenant, &l.queue, &l.labels, &l.trace, &l.requeues, &l.as, &l.input)
+			return l, err
+		})
+		return err
+	})
+	b.add("find_runs", named{"runs": uuids{r.order.Run}}).Query(func(rows pgx.Rows) error {
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+		r.again = len(ids) > 0
+		return err
+	})
+	r.gone = true
+	var state int16
+	var input []byte
+	var first *[16]byte
+	b.add("read_dead_run", named{"run": id}).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&state, &input, &first}, func() error {
+			r.gone, r.state = false, lifecycle.State(state)
+			switch {
+			case r.order.Fresh:
+			case first != nil:
+				r.keyRun = *first
+			default:
+				r.keyRun = r.order.Letter.Run
+			}
+			return nil
+		})
+		return err
+	})
+	if err := send(ctx, r.tx, b); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(letters, func(l letterRow) bool {
+		return l.step == r.order.Letter.Step && (r.order.Tenant == "" || r.order.Tenant == l.tenant)
+	})
+	if at < 0 {
+		return persistence.ErrDeadLetterNotFound
+	}
+	r.letter = letters[at]
+	if !r.gone {
+		r.letter.input = input
+	}
+	return nil
+}
+
+// choose fills in the trigger of the new run, and what it takes over.
+func (r *requeueing) choose(ctx context.Context) error {
+	d, err := r.s.definitionOf(ctx, r.tx, r.letter.definition)
+	if err != nil {
+		return err
+	}
+	r.trigger = persistence.Trigger{
+		Run: r.order.Run, Definition: d.graph.Hash, Workflow: r.letter.workflow, Tenant: r.letter.tenant, Input: r.letter.input,
+		At: r.order.At, Queue: r.order.Queue, Labels: r.order.Labels, TraceContext: orZero(r.letter.trace),
+		Origin: persistence.OriginRequeue, Edges: r.order.Edges,
+	}
+	if r.trigger.Queue == "" {
+		if r.trigger.Queue, err = r.s.nameQueue(ctx, r.tx, r.letter.queue); err != nil {
+			return err
+		}
+	}
+	if r.trigger.Labels == nil && r.letter.labels != nil {
+		if err := json.Unmarshal(r.letter.labels, &r.trigger.Labels); err != nil {
+			return err
+		}
+	}
+	if r.order.Fresh && r.order.Definition != (workflow.Hash{}) {
+		r.trigger.Definition = r.order.Definition
+	}
+	if r.order.Fresh && r.order.Input != nil {
+		r.trigger.Input = r.order.Input
+	}
+	if r.gone {
+		return nil
+	}
+	tasks, err := r.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	if !r.order.Fresh {
+		r.kept = lifecycle.Resume(d.graph, tasks, r.order.Letter.Step)
+	}
+	if !r.order.Judged {
+		r.trigger.Edges = persistence.EdgesOnInput(d.graph, tasks, r.kept)
+	}
+	return nil
+}
+
+// tasks reads how the tasks of the ended run stand.
+func (r *requeueing) tasks(ctx context.Context) ([]lifecycle.Task, error) {
+	text, args := r.s.statements.bind("read_dead_tasks", named{"run": [16]byte(r.order.Letter.Run)})
+	rows, err := r.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (lifecycle.Task, error) {
+		var t lifecycle.Task
+		var state, flags int16
+		var wakeAt *time.Time
+		var text *string
+		err := row.Scan(&t.Step, &state, &flags, &wakeAt, &text)
+		t.State, t.Flags, t.WakeAt, t.Error = lifecycle.State(state), lifecycle.Flags(flags), orZero(wakeAt), orZero(text)
+		return t, err
+	})
+}
+
+// keep writes down what the new run takes over, and that the letters of the
+// ended one were requeued. It returns how many letters these are.
+func (r *requeueing) keep(ctx context.Context) (letters int, err error) {
+	var now time.Time
+	if err := r.s.readClock(ctx, r.tx, &now); err != nil {
+		return 0, err
+	}
+	b := r.s.newBatch()
+	if len(r.kept) > 0 {
+		b.add("keep_outputs", named{"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.kept})
+		b.add("keep_steps", named{"run": [16]byte(r.order.Run), "steps": r.kept}).QueryRow(wrote(1))
+	}
+	if !r.keyRun.IsZero() {
+		b.add("link_run", named{"run": [16]byte(r.order.Run), "origin": [16]byte(r.keyRun)}).QueryRow(wrote(1))
+	}
+	b.add("mark_requeued", named{
+		"run": [16]byte(r.order.Letter.Run), "as": [16]byte(r.order.Run), "now": instant(now),
+	}).QueryRow(func(row pgx.Row) error { return row.Scan(&letters) })
+	return letters, send(ctx, r.tx, b)
+}

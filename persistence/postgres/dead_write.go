@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+)
+
+// queueDead adds the dead letters of what failed for good.
+func (p *pass) queueDead(b *batch) {
+	var (
+		ids                   uuids
+		steps, attempts, lost []int32
+		reasons               []int16
+		classes, errors       []string
+	)
+	for _, r := range p.runs {
+		for _, death := range r.decision.Dead {
+			if !death.Reason.Counts(p.s.deadReasons) {
+				continue
+			}
+			t := r.decided(death.Step)
+			ids, steps, reasons = append(ids, r.id), append(steps, t.Step), append(reasons, int16(death.Reason))
+			attempts, lost = append(attempts, t.Attempt), append(lost, t.Lost)
+			classes, errors = append(classes, t.Class), append(errors, t.Error)
+		}
+	}
+	if len(ids) > 0 {
+		b.add("insert_dead_letters", named{
+			"runs": ids, "steps": steps, "reasons": reasons, "attempts": attempts, "lost": lost, "classes": classes,
+			"errors": errors, "now": instant(p.now),
+		})
+	}
+}
+
+// decided returns a task as the decision leaves it.
+func (r *run) decided(step int32) lifecycle.Task {
+	for _, list := range [][]lifecycle.Task{r.decision.Tasks, r.decision.Created} {
+		if i := slices.IndexFunc(list, func(t lifecycle.Task) bool { return t.Step == step }); i >= 0 {
+			return list[i]
+		}
+	}
+	return lifecycle.Task{Step: step}
+}

@@ -1,0 +1,11 @@
+-- list_dead_letters: a page of dead letters, by run and step.
+-- Caller: ListDeadLetters. Index: dead_letters_pkey, from the last page on.
+select {dead_columns}
+from (
+		select * from {schema}.dead_letters l
+		where (l.run_id, l.step) > (@after::uuid, @after_step::int) and {dead_filter}
+		order by l.run_id, l.step
+		limit @limit::int
+	) l,
+	lateral (select k.hash from {schema}.workflow_definitions k where k.definition = l.definition offset 0) d
+order by l.run_id, l.step

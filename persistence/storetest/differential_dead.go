@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// deadFilter selects some dead letters.
+func (w *differ) deadFilter() persistence.DeadFilter {
+	f := persistence.DeadFilter{Limit: w.IntN(5)}
+	if w.chance(2) {
+		f.Tenant = anyOf(w, []string{"a", "b", "c", "nobody", "nul\x00"})
+	}
+	if w.chance(3) {
+		f.Workflow = anyOf(w, w.graphs).Name
+	}
+	if w.chance(4) {
+		f.Step = anyOf(w, []string{"a", "bad", "try", "\xff"})
+	}
+	if w.chance(3) {
+		f.Reasons = []lifecycle.DeadReason{anyOf(w, lifecycle.DeadReasons()), lifecycle.AttemptsExhausted}
+	}
+	if w.chance(3) {
+		f.OlderThan = 30 * time.Minute
+	}
+	if w.chance(4) {
+		f.YoungerThan = 30 * time.Minute
+	}
+	f.Requeued = persistence.Requeued(w.IntN(3))
+	if len(w.state.Dead) > 0 && w.chance(3) {
+		f.After = anyOf(w, w.state.Dead).Task
+	}
+	return f
+}
+
+// mourn compares what readers see of dead letters.
+func (w *differ) mourn() {
+	f := w.deadFilter()
+	out := both(w, fmt.Sprintf("list dead %+v", f), func(s *side) ([]persistence.DeadLetter, error) {
+		list, err := s.Store.ListDeadLetters(w.ctx, f)
+		for i := range list {
+			list[i] = letterSeen(list[i])
+		}
+		return list, err
+	})
+	for range out.Value {
+		w.saw("dead letter listed")
+	}
+	both(w, "count dead", func(s *side) (int, error) { return s.Store.CountDeadLetters(w.ctx, f) })
+	if len(w.state.Dead) == 0 {
+		return
+	}
+	task := anyOf(w, w.state.Dead).Task
+	if w.chance(10) {
+		task.Step++
+	}
+	both(w, fmt.Sprintf("show dead %v of %q", task, f.Tenant), func(s *side) (persistence.DeadDetail, error) {
+		d, err := s.Store.DeadLetter(w.ctx, f.Tenant, task)
+		d.DeadLetter, d.Parents = letterSeen(d.DeadLetter), outcomes(d.Parents)
+		for i := range d.Events {
+			d.Events[i] = s.event(d.Events[i])
+		}
+		return d, err
+	})
+}
+
+func letterSeen(l persistence.DeadLetter) persistence.DeadLetter {
+	l.CreatedAt, l.StartedAt, l.DiedAt, l.RequeuedAt = flat(l.CreatedAt), flat(l.StartedAt), flat(l.DiedAt), flat(l.RequeuedAt)
+	if l.Class == persistence.ClassBadRow {
+		l.Error = ""
+	}
+	return l
+}
+
+// deadTask returns the task of a dead letter, rather one whose run is gone.
+func (w *differ) deadTask() workflow.TaskID {
+	for _, l := range w.state.Dead {
+		if !w.kept(l.Task.Run) && w.chance(3) {
+			return l.Task
+		}
+	}
+	return anyOf(w, w.state.Dead).Task
+}
+
+// requeue has the run of a dead letter go on, or start anew.
+func (w *differ) requeue() {
+	if len(w.state.Dead) == 0 {
+		return
+	}
+	order := persistence.RequeueOrder{
+		Letter: w.deadTask(), Run: w.runID(), Again: w.chance(2), Fresh: w.chance(4), Judged: w.chance(4),
+		Tenant: anyOf(w, []string{"", "", "", "a", "nul\x00"}),
+	}
+	if w.chance(4) {
+		order.Queue = anyOf(w, append(queueNames(), "nowhere", "nowhere"))
+	}
+	if w.chance(5) {
+		order.Labels = map[string]string{"color": "red"}
+	}
+	if order.Judged && w.chance(2) {
+		order.Edges = []persistence.EdgeResult{{Child: "a", Flags: lifecycle.FlagSkip}}
+	}
+	if order.Fresh && w.chance(2) {
+		g := anyOf(w, w.graphs)
+		order.Definition, order.Input = g.Hash, fmt.Appendf(nil, "%d", w.ids)
+	}
+	at := anyOf(w, []time.Time{{}, {}, {}, present.Add(long)})
+	what := fmt.Sprintf("requeue %+v at %v", order, at)
+	for range 1 + w.IntN(2) {
+		out := both(w, what, func(s *side) (persistence.RequeueAnswer, error) {
+			own := order
+			own.At = s.in(at)
+			answer, err := s.Store.RequeueDeadLetter(w.ctx, own)
+			answer.Err = kindOnly(answer.Err)
+			return answer, err
+		})
+		w.sawRequeue(order, out.Value)
+	}
+}
+
+func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.RequeueAnswer) {
+	switch answer.Result {
+	case persistence.RequeueStored:
+		w.saw("dead letter requeued")
+		if answer.Kept > 0 {
+			w.saw("steps taken over")
+		}
+	case persistence.RequeuedBefore:
+		w.saw("dead letter requeued before")
+	case persistence.RunGoesOn:
+		w.saw("requeue too early")
+	case persistence.RunGone:
+		w.saw("requeue too late")
+	case persistence.RequeueRefused:
+		if order.Queue == "" && order.Definition == (workflow.Hash{}) {
+			w.diverge("refused: %+v", answer)
+		}
+		w.saw("requeue refused")
+	}
+}
+
+// purge removes some dead letters.
+func (w *differ) purge() {
+	f := w.deadFilter()
+	f.Limit = 1 + w.IntN(2)
+	out := both(w, fmt.Sprintf("purge %+v", f), func(s *side) (int, error) { return s.Store.PurgeDeadLetters(w.ctx, f) })
+	for range out.Value {
+		w.saw("dead letter purged")
+	}
+}
