@@ -22,6 +22,7 @@ type backend struct {
 	// announce adds to a transaction that all pods hear of its runs when it
 	// commits.
 	announce func(ctx context.Context, tx pgx.Tx) error
+	wake     func(ctx context.Context) // tells all pods of runs that are stored; nil: there are no others
 	close    func() error
 	probe    *probe                                                                 // nil: nothing can be lost
 	launch   func(ctx context.Context, options actors.Options) (*actors.Pod, error) // nil: actors.Start
@@ -39,8 +40,8 @@ func openHost(h host.Host) func(context.Context, Config) (*backend, error) {
 }
 
 // openMemory keeps everything in this process.
-func openMemory(context.Context, Config) (*backend, error) {
-	store := memory.New(memory.Options{Now: time.Now}) //nolint:forbidigo // the store is its own database, and this its clock
+func openMemory(_ context.Context, config Config) (*backend, error) {
+	store := memory.New(memory.Options{Now: time.Now, DeadReasons: config.DeadReasons}) //nolint:forbidigo // the store is its own database, and this its clock
 	bus := local.NewBus(store)
 	pod := &atomic.Int64{}
 	return &backend{

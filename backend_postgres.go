@@ -23,6 +23,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	options := postgres.Options{
 		Pool: pool, Schema: config.Schema, PoolSize: int32(config.PoolSize), ApplicationName: "troupe " + config.PodName,
+		DeadReasons: config.DeadReasons,
 	}
 	if config.DirectURL != "" {
 		direct, err := pgx.ParseConfig(config.DirectURL)
@@ -47,7 +48,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		slog.Int("engine_max", config.Connections()), slog.Int("of_them_pool", config.PoolSize), slog.Int("of_them_dedicated", dedicated),
 		slog.Bool("pool_behind_proxy", options.Proxied), slog.Int("embedder_pool_max", int(pool.Config().MaxConns)))
 	return &backend{
-		store: store, pod: pod,
+		store: store, pod: pod, wake: waker(pool, adapter),
 		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Lending: lending(pool)},
 		announce: func(ctx context.Context, tx pgx.Tx) error {
 			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
@@ -63,5 +64,15 @@ func lending(pool *pgxpool.Pool) func() actors.Lending {
 	return func() actors.Lending {
 		stat := pool.Stat()
 		return actors.Lending{Taken: int(stat.AcquiredConns()), Size: int(stat.MaxConns()), Count: stat.AcquireCount()}
+	}
+}
+
+// waker tells all pods of runs that are stored. If that fails they find them
+// at their next sweep.
+func waker(pool *pgxpool.Pool, adapter *clusterpg.Adapter) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		_ = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
+		})
 	}
 }

@@ -86,6 +86,16 @@ func (p *plan) bindStep(s *workflow.Step, fn stepFunction, decisions []*decision
 			}
 			return actors.Output{Payload: payload, Edges: rule(decisions, value)}, nil
 		},
+		Replay: func(payload []byte) (actors.Output, error) {
+			if len(decisions) == 0 {
+				return actors.Output{Payload: payload}, nil
+			}
+			value, err := decodeResult(with.codec, payload, fn.result)
+			if err != nil {
+				return actors.Output{}, err
+			}
+			return actors.Output{Payload: payload, Edges: rule(decisions, value)}, nil
+		},
 		Call: func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			payload, value, err := fn.call(withCodec(ctx, with.codec), with.codec, in)
 			if err != nil {

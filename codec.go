@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -48,6 +49,16 @@ func decode[T any](codec Codec, payload []byte) (value T, err error) {
 	defer recovered(&err)
 	err = codec.Unmarshal(payload, &value)
 	return value, err
+}
+
+// decodeResult decodes what a step function returned once, into its type.
+func decodeResult(codec Codec, payload []byte, as reflect.Type) (value any, err error) {
+	defer recovered(&err)
+	into := reflect.New(as)
+	if err := codec.Unmarshal(payload, into.Interface()); err != nil {
+		return nil, terminal(classDecoding, fmt.Errorf("decode the output that is taken over into %v: %w", as, err))
+	}
+	return into.Elem().Interface(), nil
 }
 
 // recovered turns a panic of the embedder's code into an error.

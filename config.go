@@ -50,7 +50,11 @@ type Config struct {
 	IntakePending int // triggers waiting to be stored; beyond it messages are refused, calls wait
 
 	// For how long.
-	Retention Retention // of runs that have ended
+	Retention           Retention     // of runs that have ended
+	DeadLetterRetention time.Duration // of dead letters; 0: for ever
+
+	// Which failures.
+	DeadReasons []DeadReason // that become dead letters; none: all
 
 	// Who.
 	DefaultTenant string // of triggers that name none

@@ -65,6 +65,12 @@ func (c Config) Validate() error {
 	refuse(!plainText(d.DefaultTenant), "DefaultTenant", fmt.Sprintf("is %q", d.DefaultTenant),
 		"use 1 to 255 bytes of printable characters")
 	problems = append(problems, d.validateTimes()...)
+	refuse(d.DeadLetterRetention != 0 && (d.DeadLetterRetention < time.Minute || d.DeadLetterRetention > durationMax),
+		"DeadLetterRetention", fmt.Sprintf("is %v", d.DeadLetterRetention), "use 0 to keep dead letters for ever, or a minute to 100 years")
+	for _, r := range d.DeadReasons {
+		_, err := ParseDeadReason(r.String())
+		refuse(err != nil, "DeadReasons", fmt.Sprintf("has %v", r), "use the constants that begin with Dead, such as DeadPoison")
+	}
 	for _, f := range []struct {
 		name string
 		keep time.Duration

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // How a parent held by [Settled] ended without an output. A failed one gives a
@@ -62,8 +63,8 @@ func Class(class string, err error) error { return actors.WithClass(class, err) 
 
 // Classes of errors that come from between two step functions.
 const (
-	classEncoding = "encoding" // a value that the codec does not take
-	classDecoding = "decoding" // stored bytes that the codec does not take
+	classEncoding = lifecycle.ClassEncoding // a value that the codec does not take
+	classDecoding = lifecycle.ClassDecoding // stored bytes that the codec does not take
 )
 
 // terminal is an error of one of our classes that no attempt will cure.

@@ -37,6 +37,8 @@ func Settings() []Setting {
 		{"PayloadLimit", "TROUPE_PAYLOAD_LIMIT", "1048576", "", "bytes of one input or output"},
 		{"IntakePending", "TROUPE_INTAKE_PENDING", "10000", "", "triggers waiting to be stored; messages beyond it are refused as overloaded, calls wait"},
 		{"Retention", "", "for ever", "", "how long runs are kept once they have ended: Standard, Short and Long by the class that Retain gives a workflow; zero: for ever, as all of RetainForever. A day of runs is dropped at once (a seventh of a shorter retention)"},
+		{"DeadLetterRetention", "TROUPE_DEAD_LETTER_RETENTION", "0s (for ever)", "until purged", "how long dead letters are kept, whatever becomes of their runs"},
+		{"DeadReasons", "TROUPE_DEAD_REASONS", "all", "all; or non-retryable ones only", "failures for good that become dead letters, as in `non_retryable,poison,unregistered,undecodable`; none: all"},
 		{"DefaultTenant", "TROUPE_DEFAULT_TENANT", "default", "", "tenant of triggers that name none"},
 		{"Codec", "", "JSON", "kotlinx JSON", "how inputs, outputs and progress are encoded"},
 		{"Logger", "", "none", "", "where the engine logs; nothing is logged anywhere else"},

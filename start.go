@@ -76,7 +76,8 @@ func (e *Engine) podConfig(queues []string) actors.Config {
 		Sweep: c.Sweep, SweepDegraded: c.SweepDegraded,
 		LeaderPing: c.LeaderPing, LeaderSilence: c.LeaderSilence, LeaderTry: c.LeaderTry,
 		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, MaxLost: c.MaxLost, Retention: c.Retention.classes(),
-		PayloadLimit: c.PayloadLimit, IntakePending: c.IntakePending, DefaultTenant: c.DefaultTenant, PodName: c.PodName,
+		DeadLetterRetention: c.DeadLetterRetention,
+		PayloadLimit:        c.PayloadLimit, IntakePending: c.IntakePending, DefaultTenant: c.DefaultTenant, PodName: c.PodName,
 	}
 }
 

@@ -102,6 +102,12 @@ func set(field reflect.Value, text string) error {
 			return err
 		}
 		field.Set(reflect.ValueOf(counts))
+	case []troupe.DeadReason:
+		reasons, err := parseReasons(text)
+		if err != nil {
+			return err
+		}
+		field.Set(reflect.ValueOf(reasons))
 	default:
 		return fmt.Errorf("a %T cannot be read from the environment", current)
 	}
@@ -123,4 +129,17 @@ func parseCounts(text string) (map[string]int, error) {
 		counts[name] = n
 	}
 	return counts, nil
+}
+
+// parseReasons reads a list like poison,timed_out.
+func parseReasons(text string) ([]troupe.DeadReason, error) {
+	var reasons []troupe.DeadReason
+	for name := range strings.SplitSeq(text, ",") {
+		reason, err := troupe.ParseDeadReason(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, reason)
+	}
+	return reasons, nil
 }

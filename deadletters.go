@@ -1,0 +1,272 @@
+package troupe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// DeadReason says why a step failed for good.
+type DeadReason = lifecycle.DeadReason
+
+// The reasons. Config.DeadReasons says which become dead letters.
+const (
+	DeadAttemptsExhausted = lifecycle.AttemptsExhausted // its last attempt failed with an error worth a retry
+	DeadNonRetryable      = lifecycle.NonRetryable      // a Terminal error, one that Retry.If refuses, or a condition that panicked
+	DeadPoison            = lifecycle.PoisonPill        // its pods died with it, Config.MaxLost times
+	DeadUnregistered      = lifecycle.Unregistered      // no living pod registered it before its ScheduleToStart was over
+	DeadUndecodable       = lifecycle.Undecodable       // a value that could not be decoded, encoded or stored
+	DeadTimedOut          = lifecycle.TimedOut          // its last attempt, or its wait in the queue, took too long
+)
+
+// ParseDeadReason reads the name of a reason, such as "timed_out".
+func ParseDeadReason(name string) (DeadReason, error) { return lifecycle.ParseDeadReason(name) }
+
+// What a call about dead letters can meet. Use errors.Is.
+var (
+	// ErrDeadLetterNotFound: no dead letter with this id belongs to this tenant.
+	ErrDeadLetterNotFound = persistence.ErrDeadLetterNotFound
+	// ErrRequeuedBefore: the dead letter was requeued before; RequeueOptions.Again
+	// requeues it once more.
+	ErrRequeuedBefore = errors.New("dead letter was requeued before")
+	// ErrRunGoesOn: the run of the dead letter has not ended. Wait for its end or
+	// cancel it.
+	ErrRunGoesOn = errors.New("the run of the dead letter goes on")
+	// ErrRunGone: the run of the dead letter is no longer kept, so there is nothing
+	// to go on from. RequeueOptions.FromStart begins anew.
+	ErrRunGone = errors.New("the run of the dead letter is no longer kept")
+)
+
+// DeadLetter is a step of a run that failed for good. It outlives its run.
+type DeadLetter struct {
+	ID         string // run and step; see DeadLetters.Show
+	Run        RunID
+	Workflow   string
+	Step       string
+	Tenant     string
+	Reason     DeadReason
+	Class      string // of its last error; see [Class]
+	Error      string // its text, at most 8 KiB
+	Attempts   int    // that ended with an error
+	Losses     int    // attempts lost with their pod
+	CreatedAt  time.Time
+	StartedAt  time.Time // of the last attempt; zero: there was none
+	DiedAt     time.Time
+	Requeues   int
+	RequeuedAt time.Time // the last time; zero: never
+	RequeuedAs RunID     // the run of the last requeue
+}
+
+// DeadLetterDetail is a dead letter with all that is known of it.
+type DeadLetterDetail struct {
+	DeadLetter
+
+	RunKept bool         // its run can be read, and gone on from
+	Input   []byte       // of the run, as the codec encoded it
+	Parents []DeadParent // of the step, in the order of its parameters; none once the run is gone
+	Events  []Event      // of the step, oldest first; the last 100
+}
+
+// DeadParent is how a parent of a dead step ended.
+type DeadParent struct {
+	Step   string
+	State  State
+	Output []byte // as the codec encoded it; nil: none, or more than 64 KiB
+	Size   int    // of the output, in bytes
+}
+
+// DeadLetterFilter selects dead letters. Zero fields select all.
+type DeadLetterFilter struct {
+	Tenant       string // "": the default one; of OpenDeadLetters: all
+	Workflow     string
+	Step         string
+	Reasons      []DeadReason
+	OlderThan    time.Duration // died at least so long ago, by the database's clock
+	YoungerThan  time.Duration // died less than so long ago
+	NotRequeued  bool          // only those that were never requeued
+	RequeuedOnly bool          // only those that were
+	After        string        // id of the last letter of the page before
+	Limit        int           // of a page; 0: 100, at most 1000. RequeueAll and Purge: of all; 0: none
+}
+
+// DeadLetterPage is one page of a listing.
+type DeadLetterPage struct {
+	Letters []DeadLetter
+	Next    string // pass it as After for the next page; "": this was the last one
+}
+
+// filter turns a filter into that of the store.
+func (f *DeadLetterFilter) filter(tenant func(string) string) (persistence.DeadFilter, error) {
+	out := persistence.DeadFilter{
+		Tenant: tenant(f.Tenant), Workflow: f.Workflow, Step: f.Step, Reasons: f.Reasons,
+		OlderThan: f.OlderThan, YoungerThan: f.YoungerThan, Limit: f.Limit,
+	}
+	switch {
+	case f.NotRequeued && f.RequeuedOnly:
+		return out, errors.New("filter dead letters: NotRequeued and RequeuedOnly exclude each other: set one")
+	case f.OlderThan < 0 || f.OlderThan > durationMax:
+		return out, fmt.Errorf("filter dead letters: OlderThan is %v: use 0 to 100 years", f.OlderThan)
+	case f.YoungerThan < 0 || f.YoungerThan > durationMax:
+		return out, fmt.Errorf("filter dead letters: YoungerThan is %v: use 0 to 100 years", f.YoungerThan)
+	case f.Limit < 0:
+		return out, fmt.Errorf("filter dead letters: Limit is %d: use 0 or more", f.Limit)
+	case f.NotRequeued:
+		out.Requeued = persistence.NotRequeued
+	case f.RequeuedOnly:
+		out.Requeued = persistence.RequeuedOnce
+	}
+	if f.After == "" {
+		return out, nil
+	}
+	var err error
+	if out.After, err = parseDeadID(f.After); err != nil {
+		return out, fmt.Errorf("filter dead letters: After: %w", err)
+	}
+	return out, nil
+}
+
+func deadID(task workflow.TaskID) string {
+	return task.Run.String() + "/" + strconv.Itoa(int(task.Step))
+}
+
+// parseDeadID undoes deadID.
+func parseDeadID(text string) (workflow.TaskID, error) {
+	run, step, _ := strings.Cut(text, "/")
+	id, err := workflow.ParseRunID(run)
+	n, stepErr := strconv.ParseInt(step, 10, 32)
+	if err != nil || stepErr != nil || n < 0 {
+		return workflow.TaskID{}, fmt.Errorf("%.80q is no id of a dead letter: want one as listed, such as 0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3", text)
+	}
+	return workflow.TaskID{Run: id, Step: int32(n)}, nil
+}
+
+func deadLetter(l *persistence.DeadLetter) DeadLetter {
+	return DeadLetter{
+		ID: deadID(l.Task), Run: l.Task.Run, Workflow: l.Workflow, Step: l.Step, Tenant: l.Tenant, Reason: l.Reason,
+		Class: l.Class, Error: l.Error, Attempts: int(l.Attempts), Losses: int(l.Lost),
+		CreatedAt: l.CreatedAt, StartedAt: l.StartedAt, DiedAt: l.DiedAt,
+		Requeues: int(l.Requeues), RequeuedAt: l.RequeuedAt, RequeuedAs: l.RequeuedAs,
+	}
+}
+
+// DeadLetters reads, requeues and purges dead letters. Engine.DeadLetters gives
+// that of an engine, OpenDeadLetters one without an engine, for tools. It is
+// safe for concurrent use.
+type DeadLetters struct {
+	open func() (deadOffice, error)
+	shut func() error // nil: it has no connections of its own
+}
+
+// Close gives back what OpenDeadLetters opened.
+func (d *DeadLetters) Close() error {
+	if d.shut == nil {
+		return nil
+	}
+	return d.shut()
+}
+
+// deadOffice is where dead letters are and what helps to requeue them.
+type deadOffice struct {
+	store  persistence.DeadLetters
+	tenant func(string) string
+	newRun func() RunID
+	// judge says what conditions on an input say for a run that goes on, or
+	// begins anew if fresh; false: no code here knows.
+	judge func(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error)
+	// encode encodes a new input; nil: no codec is known here.
+	encode func(value any) ([]byte, error)
+	stored func(ctx context.Context) // tells the pods
+}
+
+// List returns one page, those of the oldest runs first.
+func (d *DeadLetters) List(ctx context.Context, filter DeadLetterFilter) (DeadLetterPage, error) {
+	office, err := d.open()
+	if err != nil {
+		return DeadLetterPage{}, err
+	}
+	selected, err := filter.filter(office.tenant)
+	if err != nil {
+		return DeadLetterPage{}, err
+	}
+	rows, err := office.store.ListDeadLetters(ctx, selected)
+	if err != nil {
+		return DeadLetterPage{}, err
+	}
+	page := DeadLetterPage{Letters: make([]DeadLetter, len(rows))}
+	for i := range rows {
+		page.Letters[i] = deadLetter(&rows[i])
+	}
+	if len(rows) == selected.Page() {
+		page.Next = page.Letters[len(rows)-1].ID
+	}
+	return page, nil
+}
+
+// Count returns how many there are.
+func (d *DeadLetters) Count(ctx context.Context, filter DeadLetterFilter) (int, error) {
+	office, err := d.open()
+	if err != nil {
+		return 0, err
+	}
+	selected, err := filter.filter(office.tenant)
+	if err != nil {
+		return 0, err
+	}
+	return office.store.CountDeadLetters(ctx, selected)
+}
+
+// Show returns one dead letter of a tenant ("": as in a filter) with its
+// details, or [ErrDeadLetterNotFound].
+func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDetail, error) {
+	office, err := d.open()
+	if err != nil {
+		return DeadLetterDetail{}, err
+	}
+	task, err := parseDeadID(id)
+	if err != nil {
+		return DeadLetterDetail{}, err
+	}
+	found, err := office.store.DeadLetter(ctx, office.tenant(tenant), task)
+	if err != nil {
+		return DeadLetterDetail{}, err
+	}
+	detail := DeadLetterDetail{DeadLetter: deadLetter(&found.DeadLetter), RunKept: found.RunKept, Input: found.Input}
+	for _, p := range found.Parents {
+		detail.Parents = append(detail.Parents, DeadParent{Step: p.Step, State: p.State, Output: p.Output, Size: p.Size})
+	}
+	for _, e := range found.Events {
+		detail.Events = append(detail.Events, publicEvent(e, found.Step))
+	}
+	return detail, nil
+}
+
+// Purge removes the selected dead letters and returns how many. Nothing else of
+// their runs is touched.
+func (d *DeadLetters) Purge(ctx context.Context, filter DeadLetterFilter) (int, error) {
+	office, err := d.open()
+	if err != nil {
+		return 0, err
+	}
+	selected, err := filter.filter(office.tenant)
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for {
+		if filter.Limit > 0 {
+			selected.Limit = min(filter.Limit-total, persistence.PurgeMax)
+		}
+		purged, err := office.store.PurgeDeadLetters(ctx, selected)
+		total += purged
+		if err != nil || purged < selected.Purge() || filter.Limit > 0 && total >= filter.Limit {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package troupe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// RequeueOptions say what is different the second time. The zero value changes
+// nothing.
+type RequeueOptions struct {
+	At     time.Time         // start no earlier, by the database's clock; zero: now
+	Queue  string            // for steps that name none; "": as before
+	Labels map[string]string // instead of those of the run; nil: as before
+
+	// FromStart executes every step again, under the workflow as the engine
+	// registers it now, with idempotency keys of its own.
+	FromStart bool
+	// Input replaces the run's input; nil: as before. It implies FromStart: what
+	// the steps returned came from the old one.
+	Input any
+	// Again requeues letters that were requeued before, too.
+	Again bool
+}
+
+// Requeued is what became of a requeue.
+type Requeued struct {
+	Run       RunID // the new run
+	TakenOver int   // steps whose outputs it takes over; they are not executed again
+	Letters   int   // dead letters of the ended run, all of which get their chance in the new one
+}
+
+// RequeueReport is what RequeueAll did.
+type RequeueReport struct {
+	Runs    []RunID // the new ones
+	Letters int     // dead letters that they give another chance
+	GoOn    int     // letters left alone: their runs have not ended yet
+	Gone    int     // letters left alone: their runs are no longer kept
+}
+
+// Requeue lets the run of a dead letter go on, as a new run. The ended run stays
+// as it is. Steps that completed are taken over with their outputs; the failed
+// ones, those canceled or never reached, and all that comes after them are
+// executed, under the same idempotency keys as before. All dead letters of the
+// run count as requeued. It returns when that is durable.
+//
+// It fails with [ErrDeadLetterNotFound], [ErrRequeuedBefore], [ErrRunGoesOn],
+// [ErrRunGone], or a [*TriggerError] if an option is refused.
+func (d *DeadLetters) Requeue(ctx context.Context, tenant, id string, options RequeueOptions) (Requeued, error) {
+	office, err := d.open()
+	if err != nil {
+		return Requeued{}, err
+	}
+	task, err := parseDeadID(id)
+	if err != nil {
+		return Requeued{}, err
+	}
+	answer, err := office.requeue(ctx, office.tenant(tenant), task, options)
+	if err != nil {
+		return Requeued{}, fmt.Errorf("requeue %s: %w", id, err)
+	}
+	office.stored(ctx)
+	return Requeued{Run: answer.Run, TakenOver: answer.Kept, Letters: answer.Letters}, nil
+}
+
+// RequeueAll requeues the selected dead letters, those of the oldest runs first,
+// each run once. Without options.Again those requeued before are left out.
+// Letters of the new runs are left out, too.
+// filter.Limit bounds the new runs. On an error the report says what was done
+// before it.
+func (d *DeadLetters) RequeueAll(
+	ctx context.Context, filter DeadLetterFilter, options RequeueOptions,
+) (report RequeueReport, err error) {
+	office, err := d.open()
+	if err != nil {
+		return report, err
+	}
+	if options.Input != nil {
+		return report, errors.New("requeue dead letters: Input is for one of them: use Requeue")
+	}
+	filter.NotRequeued = filter.NotRequeued || !options.Again && !filter.RequeuedOnly
+	limit := filter.Limit
+	filter.Limit = requeuePage
+	selected, err := filter.filter(office.tenant)
+	if err != nil {
+		return report, err
+	}
+	defer func() {
+		if len(report.Runs) > 0 {
+			office.stored(ctx)
+		}
+	}()
+	last := workflow.RunID{}
+	for {
+		page, err := office.store.ListDeadLetters(ctx, selected)
+		if err != nil {
+			return report, err
+		}
+		for i := range page {
+			selected.After = page[i].Task
+			if page[i].Task.Run == last || slices.Contains(report.Runs, page[i].Task.Run) {
+				continue
+			}
+			if limit > 0 && len(report.Runs) == limit {
+				return report, nil
+			}
+			last = page[i].Task.Run
+			if err := report.add(office.requeue(ctx, page[i].Tenant, page[i].Task, options)); err != nil {
+				return report, fmt.Errorf("requeue %s: %w", deadID(page[i].Task), err)
+			}
+		}
+		if len(page) < requeuePage {
+			return report, nil
+		}
+	}
+}
+
+// requeuePage is how many letters RequeueAll reads at once.
+const requeuePage = 200
+
+// add counts one requeue. It returns the errors that end all.
+func (r *RequeueReport) add(answer persistence.RequeueAnswer, err error) error {
+	switch {
+	case errors.Is(err, ErrRunGoesOn):
+		r.GoOn++
+	case errors.Is(err, ErrRunGone):
+		r.Gone++
+	case errors.Is(err, ErrRequeuedBefore), errors.Is(err, ErrDeadLetterNotFound): // by somebody else, just now
+	case err != nil:
+		return err
+	default:
+		r.Runs = append(r.Runs, answer.Run)
+		r.Letters += answer.Letters
+	}
+	return nil
+}
+
+// requeue carries out one requeue; what is refused is an error.
+func (o *deadOffice) requeue(
+	ctx context.Context, tenant string, task workflow.TaskID, options RequeueOptions,
+) (persistence.RequeueAnswer, error) {
+	order, err := o.order(ctx, tenant, task, options)
+	if err != nil {
+		return persistence.RequeueAnswer{}, err
+	}
+	var answer persistence.RequeueAnswer
+	for range requeueTries { // the same order is carried out once
+		answer, err = o.store.RequeueDeadLetter(ctx, order)
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, persistence.ErrConflict) {
+			break
+		}
+	}
+	if err != nil {
+		return answer, err
+	}
+	switch answer.Result {
+	case persistence.RequeueStored:
+		return answer, nil
+	case persistence.RequeuedBefore:
+		return answer, fmt.Errorf("%w, as run %v: pass Again to requeue it once more", ErrRequeuedBefore, answer.Run)
+	case persistence.RunGoesOn:
+		return answer, fmt.Errorf("%w: wait for the end of run %v, or cancel it", ErrRunGoesOn, task.Run)
+	case persistence.RunGone:
+		return answer, fmt.Errorf("%w: requeue it from the start, in a program that registers its workflow", ErrRunGone)
+	case persistence.RequeueRefused:
+	}
+	return answer, answerError(&persistence.Trigger{Queue: order.Queue}, persistence.TriggerAnswer{Result: answer.Trigger, Err: answer.Err})
+}
+
+// requeueTries bounds how often a requeue is asked for whose outcome is unknown.
+const requeueTries = 3
+
+// order turns options into an order.
+func (o *deadOffice) order(
+	ctx context.Context, tenant string, task workflow.TaskID, options RequeueOptions,
+) (persistence.RequeueOrder, error) {
+	order := persistence.RequeueOrder{
+		Letter: task, Tenant: tenant, Run: o.newRun(), Again: options.Again, At: options.At, Queue: options.Queue,
+		Labels: maps.Clone(options.Labels), Fresh: options.FromStart || options.Input != nil,
+	}
+	if options.Input != nil {
+		if o.encode == nil {
+			return order, &TriggerError{Code: BadInput, Field: "input", Remedy: "requeue it in a program that registers its workflow"}
+		}
+		payload, err := o.encode(options.Input)
+		if err != nil {
+			return order, &TriggerError{Code: BadInput, Field: "input", Remedy: "pass a value that the codec can encode", cause: err}
+		}
+		order.Input = payload
+	}
+	check := persistence.Trigger{Workflow: "w", Tenant: "t", Input: order.Input, Queue: order.Queue, Labels: order.Labels, At: order.At}
+	if refused := actors.CheckTrigger(&check, max(len(order.Input), 1)); refused != nil {
+		return order, triggerError(refused)
+	}
+	if o.judge == nil {
+		return order, nil
+	}
+	letter, err := o.store.DeadLetter(ctx, tenant, task)
+	if err != nil {
+		return order, err
+	}
+	if order.Judged, err = o.judge(&letter, &order); err != nil {
+		return order, &TriggerError{Code: BadInput, Field: "input", cause: err}
+	}
+	return order, nil
+}
+
+// DeadLetters returns the dead letters that this engine can reach, once it runs.
+func (e *Engine) DeadLetters() *DeadLetters {
+	return &DeadLetters{open: func() (deadOffice, error) {
+		pod, err := e.livePod()
+		if err != nil {
+			return deadOffice{}, err
+		}
+		return deadOffice{
+			store: e.store, tenant: e.tenant, newRun: pod.NewRunID, judge: e.judge,
+			encode: func(value any) ([]byte, error) { return encode(e.config.Codec, value) },
+			stored: func(ctx context.Context) {
+				if !pod.Streamed() && e.backend.wake != nil {
+					e.backend.wake(ctx)
+				}
+				pod.Submitted()
+			},
+		}, nil
+	}}
+}
+
+// judge evaluates conditions on the input with the code that is registered
+// here. A run that goes on is of the version that it began with.
+func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error) {
+	p := e.programs[letter.Workflow]
+	if p == nil || !order.Fresh && p.bound.graph.Hash != letter.Definition {
+		return false, nil
+	}
+	input := order.Input
+	if input == nil {
+		input = letter.Input
+	}
+	edges, err := p.bound.admit(input)
+	switch {
+	case err != nil && order.Fresh:
+		return false, err
+	case err != nil:
+		return false, nil // the steps will say so
+	}
+	order.Edges = edges
+	if order.Fresh {
+		order.Definition = p.bound.graph.Hash
+	}
+	return true, nil
+}
+
+// OpenDeadLetters returns the dead letters of a schema without an engine, for
+// tools: an empty tenant stands for all. It knows no code, so it cannot change
+// an input, and conditions on inputs stay as they were decided. The pool stays
+// the caller's; Close gives back the connections that are its own.
+func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*DeadLetters, error) {
+	if pool == nil {
+		return nil, errors.New("open dead letters: the pool is nil: pass a *pgxpool.Pool of the database to use")
+	}
+	config := Config{Schema: schema}
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("open dead letters: %w", err)
+	}
+	backend, err := openPostgres(ctx, pool, config.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("open dead letters: %w", err)
+	}
+	office := deadOffice{
+		store: backend.store, tenant: func(name string) string { return name },
+		newRun: func() RunID {
+			var random [10]byte
+			_, _ = rand.Read(random[:])                  // never fails (documented since Go 1.24)
+			return workflow.NewRunID(time.Now(), random) //nolint:forbidigo // a tool has no clock of a pod
+		},
+		stored: func(ctx context.Context) { backend.wake(ctx) },
+	}
+	return &DeadLetters{open: func() (deadOffice, error) { return office, nil }, shut: backend.close}, nil
+}
