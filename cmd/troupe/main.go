@@ -76,6 +76,6 @@ func rootCommand(w world) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "the same as the command version")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(benchCommand(w), benchPodCommand(w), demoCommand(w), demoPodCommand(w), doctorCommand(w), explainCommand(w), migrateCommand(w), ordersCommand(w), simCommand(w), versionCommand())
+	root.AddCommand(benchCommand(w), benchPodCommand(w), deadLettersCommand(w), demoCommand(w), demoPodCommand(w), doctorCommand(w), explainCommand(w), migrateCommand(w), ordersCommand(w), simCommand(w), versionCommand())
 	return root
 }

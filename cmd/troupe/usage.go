@@ -57,10 +57,11 @@ var (
 	lineBreak   = regexp.MustCompile(`\s*[\r\n]\s*`)
 )
 
-// oneLine renders an error for a terminal or a log: one line, no password.
+// oneLine renders an error for a terminal or a log: one line, no password,
+// nothing that a terminal takes for a command.
 func oneLine(text string) string {
 	text = urlPassword.ReplaceAllString(text, "${1}xxxxx@")
 	text = keyPassword.ReplaceAllString(text, "${1}xxxxx")
 	text = colonBreak.ReplaceAllString(text, ": ")
-	return lineBreak.ReplaceAllString(strings.TrimSpace(text), "; ")
+	return plain(lineBreak.ReplaceAllString(strings.TrimSpace(text), "; "))
 }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-dev/troupe"
+)
+
+// letterJSON is a dead letter as scripts get it.
+type letterJSON struct {
+	ID         string     `json:"id"`
+	Run        string     `json:"run"`
+	Workflow   string     `json:"workflow"`
+	Step       string     `json:"step"`
+	Tenant     string     `json:"tenant"`
+	Reason     string     `json:"reason"`
+	Class      string     `json:"class,omitempty"`
+	Error      string     `json:"error"`
+	Attempts   int        `json:"attempts"`
+	Losses     int        `json:"losses"`
+	CreatedAt  *time.Time `json:"created_at"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+	DiedAt     *time.Time `json:"died_at"`
+	Requeues   int        `json:"requeues"`
+	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
+	RequeuedAs string     `json:"requeued_as,omitempty"`
+}
+
+// detailJSON is one with its details.
+type detailJSON struct {
+	letterJSON
+
+	RunKept bool         `json:"run_kept"`
+	Input   any          `json:"input"`
+	Parents []parentJSON `json:"parents"`
+	Events  []eventJSON  `json:"events"`
+}
+
+type parentJSON struct {
+	Step   string `json:"step"`
+	State  string `json:"state"`
+	Output any    `json:"output"`
+	Size   int    `json:"size"`
+}
+
+type eventJSON struct {
+	At    *time.Time `json:"at"`
+	Kind  string     `json:"kind"`
+	Class string     `json:"class,omitempty"`
+	Text  string     `json:"text,omitempty"`
+}
+
+type requeuedJSON struct {
+	Runs      []string `json:"runs"`
+	TakenOver int      `json:"taken_over,omitempty"`
+	Letters   int      `json:"letters"`
+	GoOn      int      `json:"go_on"`
+	Gone      int      `json:"gone"`
+}
+
+func letterOf(l *troupe.DeadLetter) letterJSON {
+	out := letterJSON{
+		ID: l.ID, Run: l.Run.String(), Workflow: l.Workflow, Step: l.Step, Tenant: l.Tenant, Reason: l.Reason.String(),
+		Class: l.Class, Error: l.Error, Attempts: l.Attempts, Losses: l.Losses, CreatedAt: instantOf(l.CreatedAt),
+		StartedAt: instantOf(l.StartedAt), DiedAt: instantOf(l.DiedAt), Requeues: l.Requeues, RequeuedAt: instantOf(l.RequeuedAt),
+	}
+	if !l.RequeuedAs.IsZero() {
+		out.RequeuedAs = l.RequeuedAs.String()
+	}
+	return out
+}
+
+func lettersOf(letters []troupe.DeadLetter) []letterJSON {
+	list := make([]letterJSON, len(letters))
+	for i := range letters {
+		list[i] = letterOf(&letters[i])
+	}
+	return list
+}
+
+func detailOf(d *troupe.DeadLetterDetail) detailJSON {
+	out := detailJSON{letterJSON: letterOf(&d.DeadLetter), RunKept: d.RunKept, Input: payloadOf(d.Input)}
+	for _, p := range d.Parents {
+		out.Parents = append(out.Parents, parentJSON{p.Step, p.State.String(), payloadOf(p.Output), p.Size})
+	}
+	for _, e := range d.Events {
+		out.Events = append(out.Events, eventJSON{instantOf(e.At), e.Kind, e.Class, e.Text})
+	}
+	return out
+}
+
+func runsOf(runs []troupe.RunID) []string {
+	list := make([]string, len(runs))
+	for i, run := range runs {
+		list[i] = run.String()
+	}
+	return list
+}
+
+func instantOf(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
+}
+
+// payloadOf is a payload as it is if it is JSON, else its bytes in base64.
+func payloadOf(payload []byte) any {
+	switch {
+	case payload == nil:
+		return nil
+	case json.Valid(payload):
+		return json.RawMessage(payload)
+	}
+	return payload
+}

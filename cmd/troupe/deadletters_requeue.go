@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe"
+)
+
+// requeueFlags are those of requeue alone.
+type requeueFlags struct {
+	options troupe.RequeueOptions
+	all     bool
+	first   int
+	labels  map[string]string
+	at      string
+}
+
+func deadRequeue(w world, f *deadFlags) *cobra.Command {
+	var r requeueFlags
+	c := f.selecting(&cobra.Command{
+		Use: "requeue [ID]", Short: "Let the run of one dead letter, the first n or all selected ones go on",
+		Args: func(c *cobra.Command, args []string) error { return r.check(c, args) },
+		RunE: f.run(w, func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
+			if len(args) == 1 {
+				done, err := letters.Requeue(ctx, f.filter.Tenant, args[0], r.options)
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return printJSON(w.out, []requeuedJSON{{
+						Runs: runsOf([]troupe.RunID{done.Run}), TakenOver: done.TakenOver, Letters: done.Letters,
+					}})
+				}
+				_, err = fmt.Fprintf(w.out, "requeued as run %v: %d steps taken over, %d letters\n", done.Run, done.TakenOver, done.Letters)
+				return err
+			}
+			f.filter.Limit = r.first
+			report, err := letters.RequeueAll(ctx, f.filter, r.options)
+			if f.json {
+				return errors.Join(printJSON(w.out, []requeuedJSON{{
+					Runs: runsOf(report.Runs), Letters: report.Letters, GoOn: report.GoOn, Gone: report.Gone,
+				}}), err)
+			}
+			_, printed := fmt.Fprintf(w.out, "requeued %d runs with %d letters; left alone: %d whose run goes on, %d whose run is gone\n",
+				len(report.Runs), report.Letters, report.GoOn, report.Gone)
+			return errors.Join(err, printed)
+		}),
+	})
+	flags := c.Flags()
+	flags.BoolVar(&r.all, "all", false, "all selected ones")
+	flags.IntVar(&r.first, "first", 0, "the first n runs of those selected, the oldest first")
+	flags.StringVar(&r.options.Queue, "queue", "", "queue for steps that name none")
+	flags.StringToStringVar(&r.labels, "label", nil, "labels instead of those of the run, as in color=red")
+	flags.StringVar(&r.at, "at", "", "start no earlier, e.g. 2030-01-31T08:00:00Z")
+	flags.BoolVar(&r.options.FromStart, "from-start", false, "execute every step again, also those that completed")
+	flags.BoolVar(&r.options.Again, "again", false, "also if requeued before")
+	return c
+}
+
+// check says what is wrong with the call before anything is tried.
+func (r *requeueFlags) check(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return oneID(c, args)
+	case len(args) == 1 && (r.all || r.first != 0):
+		return &usageError{errors.New("an id and --all or --first are both given: keep one")}
+	case len(args) == 0 && !r.all && r.first == 0:
+		return &usageError{errors.New("requeue takes an id, --first n or --all: say what to requeue")}
+	case r.all && r.first != 0:
+		return &usageError{errors.New("--all and --first are both given: keep one")}
+	case r.first < 0:
+		return &usageError{fmt.Errorf("--first is %d: use 1 or more", r.first)}
+	}
+	if r.labels != nil {
+		r.options.Labels = r.labels
+	}
+	if r.at == "" {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, r.at)
+	if err != nil {
+		return &usageError{fmt.Errorf("--at is %q: use the form 2030-01-31T08:00:00Z", r.at)}
+	}
+	r.options.At = at
+	return nil
+}
