@@ -24,7 +24,7 @@ func TestNoisyNeighbour(t *testing.T) {
 	t.Parallel()
 	slots := 8
 	r := begin(t, row{
-		ID: "F41", Name: "noisy-neighbour", Fault: fmt.Sprintf("tenant A has %d tasks ready, B then brings 1, C 10 a second", spell(3000, 10_000)),
+		ID: "F41", Name: "noisy-neighbour", Fault: fmt.Sprintf("tenant A has %d tasks ready, B then brings 1, C 10 a second", spell(3000, 15_000)),
 		Must: "I9 I14", Allowed: []figure{
 			atMost("dispatches before B's", float64(2*2*slots), ""), within("B waited", time.Second), within("C's p95", time.Second),
 			atLeast("A's rate beside C", 80, "% of that before").busy(),
@@ -34,7 +34,7 @@ func TestNoisyNeighbour(t *testing.T) {
 	tune.Slots = slots
 	y := newYard(r, tune, 0)
 	pods := y.start("pod-1", "pod-2")
-	y.flood(pods[0], "tick/a", spell(3000, 10_000))
+	y.flood(pods[0], "tick/a", spell(3000, 15_000))
 	y.eventually("A is served", func() bool { return y.number(startsSQL, "a") >= 100 })
 	b := y.trigger(pods[1], "tick/b", 1)[0]
 	y.eventually("B is served", func() bool { return y.number(startsSQL, "b") == 1 })
