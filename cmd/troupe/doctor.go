@@ -70,7 +70,7 @@ Exit codes: 0 there is no problem, 1 there is one (with --strict: or a warning),
 
 func printExamination(out io.Writer, report doctor.Report, asJSON bool) error {
 	if asJSON {
-		return printJSON(out, report)
+		return printDocument(out, report)
 	}
 	var errs []error
 	line := func(format string, args ...any) {

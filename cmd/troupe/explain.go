@@ -81,7 +81,7 @@ func oneRun(c *cobra.Command, args []string) error {
 
 func printReasons(out io.Writer, reasons []explain.Reason, asJSON bool) error {
 	if asJSON {
-		return printJSON(out, reasons)
+		return printDocument(out, reasons)
 	}
 	for _, r := range reasons {
 		if _, err := fmt.Fprintln(out, visible(r.String())); err != nil {
@@ -91,8 +91,8 @@ func printReasons(out io.Writer, reasons []explain.Reason, asJSON bool) error {
 	return nil
 }
 
-// printJSON prints one value, with nothing in it that a terminal would obey.
-func printJSON(out io.Writer, value any) error {
+// printDocument prints one value, with nothing in it that a terminal would obey.
+func printDocument(out io.Writer, value any) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
