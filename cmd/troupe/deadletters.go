@@ -124,7 +124,7 @@ func deadList(w world, f *deadFlags) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printJSON(w.out, lettersOf(page.Letters))
+				return printObjects(w.out, lettersOf(page.Letters))
 			}
 			return printLetters(w.out, page)
 		}),
@@ -157,7 +157,7 @@ func deadShow(w world, f *deadFlags) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printJSON(w.out, []detailJSON{detailOf(&detail)})
+				return printObjects(w.out, []detailJSON{detailOf(&detail)})
 			}
 			return printDetail(w.out, &detail)
 		}),
@@ -177,7 +177,7 @@ func deadPurge(w world, f *deadFlags) *cobra.Command {
 					return err
 				}
 				if f.json {
-					return printJSON(w.out, []map[string]int{{"purged": count}})
+					return printObjects(w.out, []map[string]int{{"purged": count}})
 				}
 				_, err = fmt.Fprintf(w.out, "purged %d\n", count)
 				return err
@@ -196,8 +196,8 @@ func oneID(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// printJSON prints one object a line. JSON escapes control characters.
-func printJSON[T any](out io.Writer, list []T) error {
+// printObjects prints one object a line. JSON escapes control characters.
+func printObjects[T any](out io.Writer, list []T) error {
 	encoder := json.NewEncoder(out)
 	for i := range list {
 		if err := encoder.Encode(list[i]); err != nil {

@@ -32,7 +32,7 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 					return err
 				}
 				if f.json {
-					return printJSON(w.out, []requeuedJSON{{
+					return printObjects(w.out, []requeuedJSON{{
 						Runs: runsOf([]troupe.RunID{done.Run}), TakenOver: done.TakenOver, Letters: done.Letters,
 					}})
 				}
@@ -42,7 +42,7 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 			f.filter.Limit = r.first
 			report, err := letters.RequeueAll(ctx, f.filter, r.options)
 			if f.json {
-				return errors.Join(printJSON(w.out, []requeuedJSON{{
+				return errors.Join(printObjects(w.out, []requeuedJSON{{
 					Runs: runsOf(report.Runs), Letters: report.Letters, GoOn: report.GoOn, Gone: report.Gone,
 				}}), err)
 			}
