@@ -2,10 +2,13 @@ package troupe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -34,7 +37,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	store, err := postgres.Open(ctx, options)
 	if err != nil {
-		return nil, err
+		return nil, proxyError(err)
 	}
 	pod := &atomic.Int64{}
 	adapter, err := clusterpg.New(store.Pool(), clusterpg.Config{
@@ -56,6 +59,19 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		close: func() error { store.Close(); return nil },
 		probe: &probe{ping: store.Ping, clock: clock.System{}},
 	}, nil
+}
+
+// proxyError adds the remedy where a pooling proxy refuses what sessions need.
+func proxyError(err error) error {
+	const protocolViolation = "08P01" // of parameters of a session
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || refused.Code != protocolViolation {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &ConfigError{
+		Field: "DirectURL", Text: "is missing, and a pooling proxy seems to stand before the pool",
+		Remedy: "name the server's own address there",
+	}, err)
 }
 
 // lending tells what the embedder's pool has lent to steps with InTx, and to

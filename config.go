@@ -18,7 +18,7 @@ import (
 type Config struct {
 	// Where.
 	Schema    string // of the tables; migrations.Migrate gets the same
-	DirectURL string // for the dedicated connections, past any pooling proxy; "": as the pool
+	DirectURL string // past a pooling proxy that the pool connects to, for what needs a session of its own; "": there is none
 	PodName   string // for people; "": the host's name
 
 	// How much at once.

@@ -14,7 +14,7 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{"Schema", "TROUPE_SCHEMA", "troupe", "public", "schema of the tables; two schemas in one database never meet"},
-		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string for the leader's lock, LISTEN and the stream, when a proxy in transaction mode stands before the pool"},
+		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string past a proxy in transaction mode (PgBouncer) that the pool connects to: for the lease, the leader's lock, LISTEN and the stream; the rest goes through the proxy, without anything that a session keeps (docs/connections.md)"},
 		{"PodName", "TROUPE_POD_NAME", "host name", "worker id", "shown to people; need not be unique"},
 		{"Slots", "TROUPE_SLOTS", "100", "10 threads", "tasks that this pod executes at once"},
 		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: `default` and those that registered steps name share Slots"},

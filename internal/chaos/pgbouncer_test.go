@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"os/exec"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
@@ -36,10 +39,16 @@ func TestPgBouncer(t *testing.T) {
 	direct := pgtest.Database(r)
 	proxied := startBouncer(r, direct)
 	y := newYardOn(r, direct, brisk(), 6)
+	pool, err := pgxpool.New(r.Context(), proxied)
+	require.NoError(r, err)
+	r.Cleanup(pool.Close)
+	unaware, err := troupe.New(pool, troupe.Config{})
+	require.NoError(r, err)
+	require.ErrorContains(r, unaware.Start(r.Context()), "DirectURL", "without a direct address it says what is missing")
 	y.url, y.each = proxied, func(s *podSpec) { s.Direct = direct }
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
-	r.measure("runs per second", y.rate(spell(3*time.Second, 15*time.Second)))
+	r.measure("runs per second", math.Round(y.rate(spell(3*time.Second, 15*time.Second))))
 	r.count("sessions of the server", bouncerServers(r, proxied))
 	r.count("errors", y.logged("store call failed")+y.logged("level=ERROR"))
 	y.settle()
