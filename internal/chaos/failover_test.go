@@ -78,11 +78,12 @@ func startStandby(r *trial, primary string) string {
 }
 
 // startPostgres starts a server on a data folder, until the test ends.
-func startPostgres(r *trial, bin, data string) {
+func startPostgres(r *trial, bin, data string, environment ...string) {
 	r.Helper()
 	log, err := os.Create(filepath.Join(r.dir, filepath.Base(filepath.Dir(data))+".server.log"))
 	require.NoError(r, err)
 	command := asServer(r, exec.Command(filepath.Join(bin, "postgres"), "-D", data))
+	command.Env = append(os.Environ(), environment...)
 	command.Dir, command.Stdout, command.Stderr = filepath.Dir(data), log, log
 	require.NoError(r, command.Start())
 	r.Cleanup(func() {
