@@ -196,11 +196,15 @@ func oneID(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// printObjects prints one object a line. JSON escapes control characters.
+// printObjects prints one object a line, with nothing in it that a terminal
+// would obey.
 func printObjects[T any](out io.Writer, list []T) error {
-	encoder := json.NewEncoder(out)
 	for i := range list {
-		if err := encoder.Encode(list[i]); err != nil {
+		text, err := json.Marshal(list[i])
+		if err == nil {
+			_, err = fmt.Fprintln(out, visible(string(text)))
+		}
+		if err != nil {
 			return err
 		}
 	}
