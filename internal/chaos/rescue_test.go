@@ -25,7 +25,7 @@ func TestEverybodyLeads(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			r := begin(t, row{
-				ID: "F11", Name: way.name, Fault: way.fault, Must: "I4 I7 I8",
+				ID: "F11", Name: way.name, Fault: way.fault, Must: "I4 I7 I8", FullOnly: way.elect == electBumped,
 				Allowed: []figure{atLeast("leaders", 3, ""), atLeast("timers fired", 20, ""), none("timers fired twice")},
 			})
 			y := newYard(r, brisk(), 6)
@@ -112,7 +112,7 @@ func TestWakesAreDropped(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			r := begin(t, row{
-				ID: "F36", Name: way.name, Fault: way.fault, Must: "I1",
+				ID: "F36", Name: way.name, Fault: way.fault, Must: "I1", FullOnly: way.wakes == dropAll,
 				Allowed: []figure{within("picked up after at most", way.limit), exactly("picked up by others", 20)},
 			})
 			tune := brisk()
