@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // F02: a crash after an effect and before its completion repeats the effect
@@ -169,7 +171,7 @@ func TestPoisonPill(t *testing.T) {
 			t.Parallel()
 			r := begin(t, row{
 				ID: "F16", Name: pill.name, Fault: pill.fault, FullOnly: pill.shape == "racy",
-				Must: "I13 I14; given up as lost, others complete", Allowed: []figure{exactly("crashes", 3), none("innocent runs failed")},
+				Must: "I13 I14; given up as lost and kept as a dead letter, others complete", Allowed: []figure{exactly("crashes", 3), exactly("dead letters, for poison", 1), none("innocent runs failed")},
 			})
 			if pill.shape == "glutton" && addressSpace() == 0 {
 				r.notInjected("this system does not tell how much memory a process has mapped")
@@ -187,6 +189,8 @@ func TestPoisonPill(t *testing.T) {
 			})
 			r.count("crashes", crashes)
 			y.settle()
+			const letters = `select count(*)::int from troupe.dead_letters where run_id = $1 and reason = $2 and lost = 3`
+			r.count("dead letters, for poison", y.number(letters, poison, int(lifecycle.PoisonPill)))
 			r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where id <> $1 and state = 11`, poison))
 		})
 	}
