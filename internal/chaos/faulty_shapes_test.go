@@ -16,7 +16,7 @@ import (
 // needs in numbers.
 func (p *podProcess) faulty() []*troupe.Workflow[string, string] {
 	return []*troupe.Workflow[string, string]{
-		p.hold(), p.crash(), p.fan(), p.deaf(), p.tick(), p.downstream(), p.hog(),
+		p.hold(), p.crash(), p.fan(), p.deaf(), p.tick(), p.downstream(), p.hog(), p.bulky(),
 		p.poison("poison", func() { os.Exit(exitCrash) }), p.poison("racy", race), p.poison("glutton", gorge),
 	}
 }
