@@ -17,6 +17,7 @@ func deadRules() []rule {
 		{"dead/unregistered", "a task that waited in vain for a pod that registers its step died of that", deadUnregistered},
 		{"dead/details", "a dead letter tells what its function saw and what happened to it", deadDetails},
 		{"dead/pages", "pages of a listing show every selected letter once", deadPages},
+		{"dead/metacharacters", "what means something to a database means nothing in a filter", deadMetacharacters},
 		{"dead/outlives", "a dead letter outlives its run, with input and history", deadOutlives},
 		{"dead/tenants", "no tenant sees or requeues what is another's", deadTenants},
 		{"dead/purge", "a purge removes what is older than said, and no more than asked for", deadPurge},
@@ -247,6 +248,36 @@ func deadPurge(w *world) {
 		got, err := w.store.PurgeDeadLetters(w.ctx, old)
 		require.NoError(w.t, err)
 		require.Equal(w.t, want, got)
+	}
+	require.Len(w.t, w.letters(), 1)
+}
+
+func deadMetacharacters(w *world) {
+	d := w.draft(w.with(Single()))
+	d.Labels = map[string]string{"color": "red"}
+	w.trigger(d)
+	p := w.pod()
+	p.fail(p.claimStep("a"))
+	for _, text := range []string{"%", "_", "s%", "' or '1'='1", "single';drop table tasks;--", `$.**`, `\`, "\x00", "\xff", "{}"} {
+		for _, filter := range []persistence.DeadFilter{{Tenant: text}, {Workflow: text}, {Step: text}} {
+			letters, err := w.store.ListDeadLetters(w.ctx, filter)
+			require.NoError(w.t, err, "%+v", filter)
+			require.Empty(w.t, letters, "%+v", filter)
+			count, err := w.store.CountDeadLetters(w.ctx, filter)
+			require.NoError(w.t, err)
+			require.Zero(w.t, count)
+			purged, err := w.store.PurgeDeadLetters(w.ctx, filter)
+			require.NoError(w.t, err)
+			require.Zero(w.t, purged)
+		}
+		for _, filter := range []persistence.RunFilter{
+			{Tenant: text}, {Workflow: text}, {Labels: map[string]string{"color": text}}, {Labels: map[string]string{text: "red"}},
+		} {
+			runs, err := w.store.ListRuns(w.ctx, filter)
+			if err == nil { // a text that no database takes may be refused as well
+				require.Empty(w.t, runs, "%+v", filter)
+			}
+		}
 	}
 	require.Len(w.t, w.letters(), 1)
 }
