@@ -126,8 +126,10 @@ func TestFreezesUnderLoad(t *testing.T) {
 		Allowed: []figure{atLeast("freezes", 3, ""), atLeast("tasks lost with a pod", 1, "")},
 	})
 	y := newYard(r, brisk(), 6)
-	y.start("pod-1", "pod-2", "pod-3")
+	pods := y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
+	ids := y.trigger(pods[0], "hold", 24)
+	y.eventually("whoever is frozen holds something", func() bool { return len(y.holders(ids)) == len(pods) })
 	freezes := 0
 	for began := time.Now(); time.Since(began) < spell(6*time.Second, 12*time.Second); freezes++ {
 		p := y.named(fmt.Sprintf("pod-%d", 1+freezes%3))
@@ -135,6 +137,9 @@ func TestFreezesUnderLoad(t *testing.T) {
 		y.under(y.tune.Lease + 500*time.Millisecond)
 		p.signal(syscall.SIGCONT)
 		y.under(500 * time.Millisecond)
+	}
+	for _, p := range pods {
+		y.letGo(p.name)
 	}
 	r.count("freezes", freezes)
 	v := y.settle()
