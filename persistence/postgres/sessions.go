@@ -50,6 +50,12 @@ func (s *sessions) Begin(ctx context.Context) (pgx.Tx, error) {
 	return s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: strings.Join(s.beginning(), "; ")})
 }
 
+// BeginTx begins a transaction of another kind. Behind a proxy its settings are
+// the caller's to make.
+func (s *sessions) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
+	return s.pool.BeginTx(ctx, options)
+}
+
 // SendBatch sends a batch, which is one transaction.
 func (s *sessions) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if s.settle == "" {

@@ -26,7 +26,7 @@ type Inspector struct {
 
 // beginner is a pool.
 type beginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
 var _ persistence.Situations = (*Inspector)(nil)
@@ -87,10 +87,8 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 
 // read runs use in a transaction that sees one instant and changes nothing.
 func (i *Inspector) read(ctx context.Context, use func(*situationReader) error) error {
-	return translate(pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "set transaction isolation level repeatable read, read only"); err != nil {
-			return err
-		}
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return translate(pgx.BeginTxFunc(ctx, i.pool, options, func(tx pgx.Tx) error {
 		settings := statementSettings()
 		settings["lock_timeout"], settings["statement_timeout"] = situationPatience, situationTimeout
 		names := slices.Sorted(maps.Keys(settings))
