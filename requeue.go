@@ -251,7 +251,7 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 	case err != nil && order.Fresh:
 		return false, err
 	case err != nil:
-		return false, nil // the steps will say so
+		return false, nil //nolint:nilerr // the steps will say so
 	}
 	order.Edges = edges
 	if order.Fresh {

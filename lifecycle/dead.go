@@ -23,9 +23,6 @@ const (
 	TimedOut                     // its last attempt, or its wait in the queue, took too long
 )
 
-// deadReasons is beyond the last reason.
-const deadReasons = TimedOut + 1
-
 // String returns the name used in columns, flags and answers.
 func (r DeadReason) String() string {
 	switch r {
@@ -47,16 +44,12 @@ func (r DeadReason) String() string {
 
 // DeadReasons lists every reason, in the order of their codes.
 func DeadReasons() []DeadReason {
-	list := make([]DeadReason, 0, deadReasons-1)
-	for r := AttemptsExhausted; r < deadReasons; r++ {
-		list = append(list, r)
-	}
-	return list
+	return []DeadReason{AttemptsExhausted, NonRetryable, PoisonPill, Unregistered, Undecodable, TimedOut}
 }
 
 // ParseDeadReason reads the name of a reason.
 func ParseDeadReason(name string) (DeadReason, error) {
-	names := make([]string, 0, deadReasons)
+	var names []string
 	for _, r := range DeadReasons() {
 		if r.String() == name {
 			return r, nil

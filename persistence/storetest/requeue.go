@@ -238,7 +238,7 @@ func requeueOptions(w *world) {
 	request := p.request(10)
 	request.Queue = "other"
 	require.Len(w.t, p.ask(request).Grants, 1)
-	later := w.goOn("a", persistence.RequeueOrder{Again: true, At: time.Now().Add(24 * 365 * 100 * time.Hour)}) //nolint:forbidigo // an instant far away
+	later := w.goOn("a", persistence.RequeueOrder{Again: true, At: time.Now().Add(24 * 365 * 100 * time.Hour)})
 	w.requireRun(later.Run, lifecycle.Pending)
 	require.Empty(w.t, p.claim(10))
 }
