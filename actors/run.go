@@ -226,20 +226,20 @@ func (a *run) onDeaf() {
 		return
 	}
 	a.deaf = true
-	a.tellDeaf("step function goes on after the end of its context", slog.Any("cause", cause))
+	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function goes on after the end of its context",
+		append(a.named(), slog.Any("cause", cause))...)
 	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})
 	if !a.answered {
 		a.settle(a.judge(&attemptEnded{failed: failureOf(cause, nil)}))
 	}
 }
 
-// tellDeaf names the step that does not listen: nobody can stop it but who
-// wrote it.
-func (a *run) tellDeaf(message string, more ...slog.Attr) {
-	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, message, append([]slog.Attr{
+// named says which step function it is: nobody can stop it but who wrote it.
+func (a *run) named() []slog.Attr {
+	return []slog.Attr{
 		slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()),
 		slog.String("step", a.task.GetStepName()), slog.Duration("running_for", a.rt.now().Sub(a.began)),
-	}, more...)...)
+	}
 }
 
 func (a *run) armHeartbeat() {
@@ -267,7 +267,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	a.returned = true
 	a.stopTimers()
 	if a.deaf {
-		a.tellDeaf("step function has returned at last")
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function has returned at last", a.named()...)
 	}
 	a.rt.meter.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
 	if a.answered {

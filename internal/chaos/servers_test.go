@@ -45,7 +45,7 @@ func serverUser(r *trial) (uid, gid int) {
 // openToServers returns a new folder that such a command may use.
 func openToServers(r *trial) string {
 	r.Helper()
-	dir, err := os.MkdirTemp("/tmp", "chaos-server-") //nolint:usetesting // the folders of tests are closed to other users
+	dir, err := os.MkdirTemp("/tmp", "chaos-server-") // the folders of tests are closed to other users
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = os.RemoveAll(dir) }) // of the system's temporary folder
 	if os.Geteuid() == 0 {

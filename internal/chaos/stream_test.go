@@ -103,6 +103,7 @@ func TestNoLogicalDecoding(t *testing.T) {
 		"no-replication": {role: "noreplication in role troupe", says: "alter role"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := begin(t, row{
 				ID: "F35", Name: "no-logical-" + name, Fault: "the server gives no replication stream",
 				Must:    "starts, sweeps, says so with the remedy",
