@@ -96,7 +96,7 @@ func TestHealthHandlerNoticesSilence(t *testing.T) {
 		dial := config.ConnConfig.DialFunc
 		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
-			return &swallowing{conn, &swallows}, err
+			return &swallowing{Conn: conn, swallows: &swallows}, err
 		}
 	})
 	engine := startedOn(t, pool)
@@ -107,19 +107,30 @@ func TestHealthHandlerNoticesSilence(t *testing.T) {
 	t.Logf("/readyz is 503 %v after the network fell silent", took)
 	code, _ := p.get("/livez")
 	require.Equal(t, http.StatusOK, code)
+	for range 2 { // more than one connection is given up
+		code, _ = p.get("/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, code)
+	}
 	swallows.Store(false)
+	took = p.until(http.StatusOK, 5*time.Second)
+	t.Logf("/readyz is 200 %v after new connections got through", took)
 }
 
-// swallowing is a connection on which nothing arrives any more.
+// swallowing is a connection on which nothing arrives any more, once something
+// did not.
 type swallowing struct {
 	net.Conn
 
 	swallows *atomic.Bool
+	silent   atomic.Bool
 }
 
 // Write implements net.Conn.
 func (c *swallowing) Write(b []byte) (int, error) {
 	if c.swallows.Load() {
+		c.silent.Store(true)
+	}
+	if c.silent.Load() {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)

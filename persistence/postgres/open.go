@@ -52,8 +52,8 @@ const defaultPoolSize = 6
 
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool       *sessions     // our own
-	lease      *pgxpool.Pool // one connection: nothing that pool is busy with delays a renewal
+	pool       *sessions  // our own
+	lease      *leaseLine // apart: nothing that pool is busy with delays a renewal
 	user       *pgxpool.Pool
 	schema     string
 	tenantsMax int32
@@ -89,7 +89,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	lease, err := pgxpool.NewWithConfig(ctx, leasePool(options))
+	lease, err := openLease(ctx, options)
 	if err != nil {
 		pool.pool.Close()
 		return nil, fmt.Errorf("open store: %w", err)
@@ -100,7 +100,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	err = s.loadQueues(ctx)
 	if err == nil {
-		err = lease.Ping(ctx) // the connection is there when it is needed
+		err = s.Ping(ctx) // the connection is there when it is needed
 	}
 	if err != nil {
 		s.Close()
@@ -115,7 +115,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 // Close closes the store's own connections and waits for statements in flight.
 func (s *Store) Close() {
 	s.pool.pool.Close()
-	s.lease.Close()
+	s.lease.pool.Close()
 }
 
 // openSessions opens the store's own pool.
@@ -181,14 +181,6 @@ func (o Options) application() string {
 		return "troupe"
 	}
 	return o.ApplicationName
-}
-
-// leasePool is the same for renewals: whoever reads a lot, or cancels many runs
-// at once, would otherwise queue in front of them and cost the pod its lease.
-func leasePool(options Options) *pgxpool.Config {
-	config := ownPool(options)
-	config.MaxConns = 1
-	return config
 }
 
 // pingTimeout bounds how long a connection that was idle may take to answer

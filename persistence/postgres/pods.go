@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -44,8 +45,10 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 		var canceling, unheld [][16]byte
 		var lost, unheldSteps []int32
 		var unheldEpochs []int64
-		err := s.lease.QueryRow(ctx, text, args...).Scan(
-			&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
+		err := s.lease.use(ctx, func(on *pgxpool.Pool) error {
+			return on.QueryRow(ctx, text, args...).Scan(
+				&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
+		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return persistence.ErrPodDead
 		}
