@@ -1,16 +1,11 @@
 package chaos
 
 import (
-	"io"
+	"errors"
 	"math/rand/v2"
 	"net"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
@@ -37,72 +32,26 @@ func TestAnswersAreLost(t *testing.T) {
 	y.settle()
 }
 
-// way is a proxy between pods and their server.
+// way is a proxy that cuts connections.
 type way struct {
 	url      string
 	cutOneIn atomic.Int64 // one answer in so many is lost with its connection; 0: none
 	cuts     atomic.Int64
 }
 
+var errCut = errors.New("cut")
+
 // openWay listens for pods until the test ends.
 func openWay(t testing.TB, to string) *way {
 	t.Helper()
-	target, err := url.Parse(to)
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	w := &way{}
-	server := target.Host
-	target.Host = listener.Addr().String()
-	w.url = target.String()
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() { w.carry(client, server) })
+	w.url = openProxy(t, to, func(client net.Conn, answer []byte) error {
+		if one := w.cutOneIn.Load(); one > 0 && rand.N(one) == 0 {
+			w.cuts.Add(1)
+			return errCut
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close() // it is closed once
-		open.Wait()
+		_, err := client.Write(answer)
+		return err
 	})
 	return w
-}
-
-// carry connects a client with the server until one of them, or a cut, ends it.
-func (w *way) carry(client net.Conn, server string) {
-	upstream, err := net.DialTimeout("tcp", server, time.Second)
-	if err != nil {
-		_ = client.Close() // the client sees it
-		return
-	}
-	var both sync.WaitGroup
-	hangUp := func() {
-		_ = client.Close()   // whichever side is closed
-		_ = upstream.Close() // ends the other one
-	}
-	both.Go(func() {
-		defer hangUp()
-		_, _ = io.Copy(upstream, client) // its end is the connection's
-	})
-	both.Go(func() {
-		defer hangUp()
-		for answer := make([]byte, 64<<10); ; {
-			n, err := upstream.Read(answer)
-			if err != nil {
-				return
-			}
-			if one := w.cutOneIn.Load(); one > 0 && rand.N(one) == 0 {
-				w.cuts.Add(1)
-				return
-			}
-			if _, err := client.Write(answer[:n]); err != nil {
-				return
-			}
-		}
-	})
-	both.Wait()
 }

@@ -2,16 +2,11 @@ package chaos
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"net"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
@@ -64,59 +59,10 @@ type road struct {
 // openRoad listens for pods until the test ends.
 func openRoad(t testing.TB, to string) *road {
 	t.Helper()
-	target, err := url.Parse(to)
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	w := &road{}
 	w.pace.Store(&pace{})
-	server := target.Host
-	target.Host = listener.Addr().String()
-	w.url = target.String()
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() { w.carry(client, server) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close() // it is closed once
-		open.Wait()
-	})
+	w.url = openProxy(t, to, w.slowly)
 	return w
-}
-
-// carry connects a client with the server until one of them ends it.
-func (w *road) carry(client net.Conn, server string) {
-	upstream, err := net.DialTimeout("tcp", server, time.Second)
-	if err != nil {
-		_ = client.Close() // the client sees it
-		return
-	}
-	var both sync.WaitGroup
-	hangUp := func() {
-		_ = client.Close()   // whichever side is closed
-		_ = upstream.Close() // ends the other one
-	}
-	both.Go(func() {
-		defer hangUp()
-		_, _ = io.Copy(upstream, client) // its end is the connection's
-	})
-	both.Go(func() {
-		defer hangUp()
-		answer := make([]byte, 64<<10)
-		for {
-			n, err := upstream.Read(answer)
-			if err != nil || w.slowly(client, answer[:n]) != nil {
-				return
-			}
-		}
-	})
-	both.Wait()
 }
 
 // slowly writes an answer at the road's pace.
