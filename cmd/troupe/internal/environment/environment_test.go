@@ -38,6 +38,8 @@ func example(t *testing.T, kind reflect.Type) (text string, want any) {
 		return "1m30s", 90 * time.Second
 	case reflect.TypeFor[map[string]int]():
 		return "default=10, gpu=1", map[string]int{"default": 10, "gpu": 1}
+	case reflect.TypeFor[[]troupe.DeadReason]():
+		return "poison, timed_out", []troupe.DeadReason{troupe.DeadPoison, troupe.DeadTimedOut}
 	}
 	t.Fatalf("no example of a %v: teach set and this test about it", kind)
 	return "", nil
@@ -63,6 +65,8 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		"TROUPE_QUEUE_SLOTS=gpu":     `TROUPE_QUEUE_SLOTS is "gpu": use a list such as default=10,gpu=1`,
 		"TROUPE_QUEUE_SLOTS=a=1,=2":  `TROUPE_QUEUE_SLOTS is "a=1,=2": use a list such as default=10,gpu=1`,
 		"TROUPE_QUEUE_SLOTS=a=1,a=2": `TROUPE_QUEUE_SLOTS is "a=1,a=2": "a" is in it twice`,
+		"TROUPE_DEAD_REASONS=poison,tired": `TROUPE_DEAD_REASONS is "poison,tired": there is no reason "tired": use one of attempts_exhausted, ` +
+			"non_retryable, poison, unregistered, undecodable, timed_out",
 	} {
 		_, err := environment.Read([]string{entry})
 		require.EqualError(t, err, want, entry)
