@@ -37,7 +37,9 @@ func (c *counters) Add(metric actors.Metric, delta float64, labels ...string) {
 
 func (*counters) Set(actors.Metric, float64, ...string) {}
 
-func (c *counters) Observe(metric actors.Metric, _ float64, labels ...string) { c.Add(metric, 1, labels...) }
+func (c *counters) Observe(metric actors.Metric, _ float64, labels ...string) {
+	c.Add(metric, 1, labels...)
+}
 
 func (c *counters) sum(name string) float64 {
 	c.mu.Lock()

@@ -115,8 +115,6 @@ func (d *database) dropSpans() {
 // advance shifts every instant that the store compares with its clock, and does
 // what rotation would meanwhile: events of living runs are put aside, others go.
 func (d *database) advance(ctx context.Context, by time.Duration) error {
-	d.exec(`insert into {schema}.task_events_kept select e.* from {schema}.task_events e where e.run_id in (select id from {schema}.workflow_runs)`)
-	d.exec(`truncate {schema}.task_events`)
 	sql := strings.ReplaceAll(`with t as (
 			update {schema}.durable_timers set wake_at = wake_at - $1::bigint * interval '1 microsecond'
 		), i as (
@@ -129,6 +127,16 @@ func (d *database) advance(ctx context.Context, by time.Duration) error {
 			update {schema}.spans set kept_from = kept_from - $1::bigint * interval '1 microsecond'
 		)
 		update {schema}.pods set expires_at = expires_at - $1::bigint * interval '1 microsecond'`, "{schema}", d.schema)
-	_, err := d.user.Exec(ctx, sql, by.Microseconds())
-	return err
+	if _, err := d.user.Exec(ctx, sql, by.Microseconds()); err != nil {
+		return err
+	}
+	for _, sql := range []string{
+		`insert into {schema}.task_events_kept select e.* from {schema}.task_events e where e.run_id in (select id from {schema}.workflow_runs)`,
+		`truncate {schema}.task_events`,
+	} {
+		if _, err := d.user.Exec(ctx, strings.ReplaceAll(sql, "{schema}", d.schema)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
