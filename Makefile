@@ -95,7 +95,7 @@ bench-once: ## every benchmark once, so that none rots
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
 
 bench-growth: ## the same work with RUNS=20000 in history, BACKLOG=20000 waiting, and a transaction open, beside an empty store
-	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG)
+	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG) -growth.rounds 60 -growth.hold 400
 
 bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
 	@mkdir -p bin/stat; for room in $(or $(ROOMS),$(STAT)); do \

@@ -20,9 +20,10 @@ import (
 )
 
 var (
-	growthRuns    = flag.Int("growth.runs", 20_000, "BenchmarkGrowth: finished runs in history")
-	growthBacklog = flag.Int("growth.backlog", 20_000, "BenchmarkGrowth: runs that wait")
-	growthRounds  = flag.Int("growth.rounds", 60, "BenchmarkGrowth: rounds per measurement")
+	growthRuns    = flag.Int("growth.runs", 2_000, "BenchmarkGrowth: finished runs in history")
+	growthBacklog = flag.Int("growth.backlog", 2_000, "BenchmarkGrowth: runs that wait")
+	growthRounds  = flag.Int("growth.rounds", 10, "BenchmarkGrowth: rounds per measurement")
+	growthHold    = flag.Int("growth.hold", 10, "BenchmarkGrowth: rounds with a transaction open before anything is measured")
 	growthInline  = flag.Bool("growth.inline", true, "BenchmarkGrowth: records grant children at once")
 	growthLock    = flag.String("growth.lock", "", "BenchmarkGrowth: file to lock while it measures, where others measure too")
 )
@@ -30,7 +31,6 @@ var (
 const (
 	growthBatch   = 50  // runs of one round
 	growthTenants = 100 // that have the backlog
-	growthHold    = 400 // rounds with a transaction open before anything is measured
 )
 
 // BenchmarkGrowth measures the same rounds (trigger, claim and complete a batch
@@ -60,8 +60,7 @@ func BenchmarkGrowth(b *testing.B) {
 	require.NoError(b, err)
 	_, err = held.Exec(l.ctx, "select txid_current()")
 	require.NoError(b, err)
-	hold := growthHold
-	g.rounds(&hold)
+	g.rounds(growthHold)
 	g.measure("transaction-open", empty)
 	require.NoError(b, held.Rollback(l.ctx))
 }
