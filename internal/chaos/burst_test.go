@@ -23,7 +23,7 @@ func TestBurst(t *testing.T) {
 	waiting, large := spell(3000, 100_000), spell(60, 600)
 	r := begin(t, row{
 		ID: "BURST", Name: "burst", Fault: fmt.Sprintf("%d runs are triggered at once, and %d with outputs of 1 MiB that a child reads", waiting, large),
-		Must:    "I1 I12",
+		FullOnly: true, Must: "I1 I12",
 		Allowed: []figure{atMost("memory of a pod", 384, "MB"), atLeast("runs per second", 5, "")},
 	})
 	y := newYard(r, brisk(), 0)

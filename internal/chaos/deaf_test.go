@@ -17,7 +17,7 @@ func TestDeafStepFunctions(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
 		ID: "F17", Name: "deaf-step", Fault: "step functions ignore the end of their context, in every slot of the only pod, and then more than it replaces",
-		Must: "I12 I13; slots accounted, replaced up to the limit, stuck is shown",
+		FullOnly: true, Must: "I12 I13; slots accounted, replaced up to the limit, stuck is shown",
 		Allowed: []figure{
 			within("slots free again after", deafTimeout+5*time.Second), exactly("stuck shown", 4),
 			atMost("stuck at most", 14, ""), none("stuck after they returned"),

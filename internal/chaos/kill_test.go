@@ -122,7 +122,7 @@ func TestFreezesUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
 		ID: "F07 F08", Name: "freezes-under-load", Fault: "3 pods under load, one at a time frozen for longer than its lease, the leader among them",
-		Must:    "I1 I3 I4 I7",
+		FullOnly: true, Must: "I1 I3 I4 I7",
 		Allowed: []figure{atLeast("freezes", 3, ""), atLeast("tasks lost with a pod", 1, "")},
 	})
 	y := newYard(r, brisk(), 6)
