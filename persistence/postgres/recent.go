@@ -10,8 +10,8 @@ import (
 )
 
 // recentMax bounds what a store remembers of runs, in bytes: at two kilobytes a
-// run, eight thousand of them.
-const recentMax = 16 << 20
+// run, four thousand of them.
+const recentMax = 8 << 20
 
 // recentRunBytes is about what an entry takes beside its payloads.
 const recentRunBytes = 768
@@ -41,8 +41,12 @@ func newRecent() *recent {
 	return &recent{runs: map[workflow.RunID]*list.Element{}, order: list.New()}
 }
 
-// granted remembers the run of a grant that was read.
+// granted remembers the run of a grant that was read, unless the run takes
+// decisions: its tasks are not granted with the end of their parents.
 func (c *recent) granted(g *persistence.Grant, d *definition) {
+	if !d.plain {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run := c.use(g.Task.Run)

@@ -3,18 +3,20 @@ package postgres
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // pair is a step and its one child.
 func pair() *definition {
 	return &definition{
-		handlers: []int32{7, 8},
+		plain: true, handlers: []int32{7, 8},
 		graph: &workflow.Graph{Name: "pair", Nodes: []workflow.Node{
 			{Name: "first", Children: []workflow.Child{{Step: 1}}}, {Name: "second", Parents: []int32{0}},
 		}},
@@ -54,6 +56,14 @@ func TestRecentGrantsWhatItKnows(t *testing.T) {
 	require.Zero(t, c.bytes)
 }
 
+func TestRecentLeavesOutWhatIsDecided(t *testing.T) {
+	t.Parallel()
+	c, d := newRecent(), pair()
+	d.plain = false
+	c.granted(&persistence.Grant{Task: taskOf(1, 0), Input: []byte("in")}, d)
+	require.Empty(t, c.runs)
+}
+
 func TestRecentIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newRecent()
@@ -67,4 +77,22 @@ func TestRecentIsBounded(t *testing.T) {
 	require.NotContains(t, c.runs, taskOf(1, 0).Run)
 	require.Contains(t, c.runs, taskOf(199, 0).Run)
 	require.Equal(t, c.order.Len(), len(c.runs))
+}
+
+// A run that failed is over, as one that completed is.
+func TestRecentForgetsWhatEnded(t *testing.T) {
+	t.Parallel()
+	for _, report := range []lifecycle.ReportKind{lifecycle.Succeeded, lifecycle.Errored} {
+		k := newKit(schemas(t)(t), storetest.Chain(1))
+		k.join(time.Hour)
+		k.start(storetest.Chain(1), "a", 3)
+		grants := k.claim(1, 3)
+		require.Len(t, k.store.recent.runs, 3)
+		record := k.completion(1, grants...)
+		for i := range record.Transitions {
+			record.Transitions[i].Report = report
+		}
+		k.send(record)
+		require.Empty(t, k.store.recent.runs)
+	}
 }

@@ -35,7 +35,6 @@ type recording struct {
 	left   map[int]bool  // by the fast path
 	causes map[int]error // of transitions whose values the database refuses
 	reload bool          // the grants of the claim have to be read
-	ended  []workflow.RunID
 }
 
 func newRecording(s *Store, record persistence.Record) *recording {

@@ -216,7 +216,6 @@ func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error 
 	}
 	wake.Ready = ready
 	r.mergeWake(f.now, wake)
-	r.ended = append(r.ended, wake.Ended...)
 	if f.known || !r.grant(f) {
 		r.reload = true
 	}
@@ -254,7 +253,7 @@ func (r *recording) remember() {
 			r.s.recent.recorded(t)
 		}
 	}
-	for _, id := range r.ended {
+	for _, id := range r.out.Wake.Ended {
 		r.s.recent.ended(id)
 	}
 }
