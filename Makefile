@@ -30,6 +30,7 @@ demo: ## build troupe and run the demo on a private PostgreSQL (ARGS="--json")
 	./bin/troupe demo $(ARGS)
 
 test: ## all tests, on a real PostgreSQL that is found, started or run in a container
+	$(GO) vet ./... # compiles on all cores what the next line would on one
 	$(GO) test -p 1 ./... # one package at a time: some measure time, and all share the cores
 
 test-short: ## the tests that need no PostgreSQL
