@@ -190,9 +190,10 @@ func (y *yard) judgeTransactions() {
 		where o.run is null or r.run is null`
 	require.Zero(y.t, y.number(orphans), "rows of callers without their run, or the reverse")
 	const effects = `select count(*)::int from public.effects e
-		full join (select t.run_id::text as run from troupe.every_task t
-			join troupe.every_run r on r.id = t.run_id
-			join troupe.workflow_definitions d using (definition) where d.name = 'intx' and t.step = 0 and t.state = 10) t on t.run = e.run
+		full join (select r.id::text as run
+			from (select r.id from troupe.every_run r join troupe.workflow_definitions d using (definition) where d.name = 'intx' offset 0) r,
+				lateral (select t.state from troupe.every_task t where t.run_id = r.id and t.step = 0 offset 0) t
+			where t.state = 10) t on t.run = e.run
 		where e.run is null or t.run is null`
 	require.Zero(y.t, y.number(effects), "effects of steps with InTx without their completion, or the reverse")
 }
