@@ -19,12 +19,13 @@ type history struct {
 	purgeAt   time.Time
 	after     workflow.RunID // how far the walk through the runs has come
 	moved     int            // by this walk
+	limit     int            // of one call; smaller after one that failed
 }
 
 // newHistory begins at once with what new events need, and with the rest soon:
 // pods come up first, but terms that are short must not keep it from being done.
 func newHistory(now time.Time) history {
-	return history{rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery)}
+	return history{limit: persistence.ArchiveMax, rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery)}
 }
 
 func (h *history) next() time.Time {
@@ -48,7 +49,7 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 		})
 	case !a.history.archiveAt.After(now):
 		archive := persistence.Archive{
-			After: a.history.after, Age: archiveAge, Limit: a.rt.batch("archive one", persistence.ArchiveMax), Retention: retention,
+			After: a.history.after, Age: archiveAge, Limit: a.rt.batch("archive one", a.history.limit), Retention: retention,
 		}
 		a.number = ask(a.rt, self, "archive_runs", storeTimeout, func(ctx context.Context) (persistence.Archived, error) {
 			return store.ArchiveRuns(ctx, epoch, archive)
@@ -115,17 +116,21 @@ func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
 	}
 	now := a.rt.now()
 	a.history.archiveAt = now.Add(archiveIdle)
+	h := &a.history
+	limit := h.limit
 	if a.failedLater("archive_runs", m.err) {
+		h.limit = max(limit/2, 1) // it may have been too much for one statement
 		return
 	}
-	count, h := m.value.Count, &a.history
+	count := m.value.Count
+	h.limit = min(2*limit, persistence.ArchiveMax)
 	a.rt.meter.add(MetricArchived, float64(count))
 	h.after, h.moved = m.value.Next, h.moved+count
 	switch {
 	case h.after.IsZero() && h.moved > 0:
 		h.archiveAt, h.moved = now.Add(archiveEvery), 0
 	case h.after.IsZero():
-	case count < persistence.ArchiveMax:
+	case count < limit:
 		h.archiveAt = now.Add(historyPause)
 	default:
 		h.archiveAt = now

@@ -15,7 +15,7 @@ import (
 const (
 	classPanic    = "panic"
 	classTimedOut = "timed_out"
-	classTooLarge = "too_large"
+	classTooLarge = lifecycle.ClassTooLarge
 	classCanceled = "canceled"
 	classConflict = "conflict" // the transaction of the step was rolled back too often
 )

@@ -74,7 +74,7 @@ type Death struct {
 // reasonOf says why a task died of the error of an attempt.
 func reasonOf(r TaskReported) DeadReason {
 	switch {
-	case r.Class == ClassBadRow, r.Class == ClassEncoding, r.Class == ClassDecoding:
+	case r.Class == ClassBadRow, r.Class == ClassEncoding, r.Class == ClassDecoding, r.Class == ClassTooLarge:
 		return Undecodable
 	case r.TimedOut != "":
 		return TimedOut
@@ -86,8 +86,9 @@ func reasonOf(r TaskReported) DeadReason {
 
 // Classes of errors between two step functions.
 const (
-	ClassEncoding = "encoding" // a value that the codec does not take
-	ClassDecoding = "decoding" // stored bytes that the codec does not take
+	ClassEncoding = "encoding"  // a value that the codec does not take
+	ClassDecoding = "decoding"  // stored bytes that the codec does not take
+	ClassTooLarge = "too_large" // a value beyond the limit of payloads
 )
 
 // Resume says what a run that goes on from an ended one takes over from it:

@@ -34,7 +34,7 @@ func TestWhyAnAttemptWasTheLast(t *testing.T) {
 	t.Parallel()
 	for want, reports := range map[DeadReason][]TaskReported{
 		Undecodable: {
-			{Class: ClassBadRow}, {Class: ClassEncoding}, {Class: ClassDecoding, Exhausted: true}, {Class: ClassDecoding, TimedOut: "attempt"},
+			{Class: ClassBadRow}, {Class: ClassTooLarge}, {Class: ClassEncoding}, {Class: ClassDecoding, Exhausted: true}, {Class: ClassDecoding, TimedOut: "attempt"},
 		},
 		TimedOut:          {{TimedOut: "attempt"}, {TimedOut: "attempt", Exhausted: true}},
 		AttemptsExhausted: {{Exhausted: true, Class: "net"}},

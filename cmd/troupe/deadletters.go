@@ -64,8 +64,35 @@ func (f *deadFlags) selecting(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// open checks the flags and connects.
+// check refuses filters that are given and say nothing: an unset variable of a
+// script must not select everything.
+func (f *deadFlags) check(c *cobra.Command) error {
+	for _, name := range append(selectingFlags(), "tenant") {
+		flag := c.Flags().Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		switch text := flag.Value.String(); {
+		case text == "" || text == "[]":
+			return fmt.Errorf("--%s is empty: say which, or leave it out for all", name)
+		case name == "older-than" && f.filter.OlderThan < 0, name == "younger-than" && f.filter.YoungerThan <= 0:
+			return fmt.Errorf("--%s is %s: use a positive duration such as 72h", name, text)
+		}
+	}
+	return nil
+}
+
+// selectingFlags names the flags that select dead letters, whoever their tenant
+// is.
+func selectingFlags() []string {
+	return []string{"workflow", "step", "reason", "older-than", "younger-than", "requeued"}
+}
+
+// connect checks the flags and connects.
 func (f *deadFlags) connect(c *cobra.Command, w world) (*troupe.DeadLetters, func(), error) {
+	if err := f.check(c); err != nil {
+		return nil, nil, &usageError{err}
+	}
 	for _, name := range f.reasons {
 		reason, err := troupe.ParseDeadReason(name)
 		if err != nil {

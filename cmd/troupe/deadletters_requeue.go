@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,8 +68,10 @@ func (r *requeueFlags) check(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
 		return oneID(c, args)
-	case len(args) == 1 && (r.all || r.first != 0):
+	case len(args) == 1 && (r.all || c.Flags().Changed("first")):
 		return &usageError{errors.New("an id and --all or --first are both given: keep one")}
+	case len(args) == 1 && slices.ContainsFunc(selectingFlags(), c.Flags().Changed):
+		return &usageError{errors.New("an id and filters are both given: keep one")}
 	case len(args) == 0 && !r.all && r.first == 0:
 		return &usageError{errors.New("requeue takes an id, --first n or --all: say what to requeue")}
 	case r.all && r.first != 0:

@@ -93,6 +93,12 @@ func TestB38WrongCallsAboutDeadLetters(t *testing.T) {
 		"use 1 or more":                                           {"requeue", "--first", "-1"},
 		"use the form 2030":                                       {"requeue", "--all", "--at", "tomorrow"},
 		"purge needs --older-than":                                {"purge"},
+		"--tenant is empty":                                       {"purge", "--older-than", "0s", "--tenant", ""},
+		"--reason is empty":                                       {"requeue", "--all", "--reason", ""},
+		"--younger-than is 0s":                                    {"count", "--younger-than", "0s"},
+		"--older-than is -1h0m0s":                                 {"list", "--older-than", "-1h"},
+		"an id and filters":                                       {"requeue", "x/1", "--step", "y"},
+		"an id and --all or --first":                              {"requeue", "x/1", "--first", "0"},
 		"takes the id of one dead letter":                         {"show"},
 		"set TROUPE_DATABASE_URL or --database-url":               {"list"},
 	} {

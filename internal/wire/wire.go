@@ -22,8 +22,7 @@ const (
 // Prepare changes how config connects. Connecting ends in time. A server that
 // is only read from is refused, and the next address of config is tried: after a
 // failover some name may lead to a standby, whose answers are old. A server
-// that vanishes is noticed within about four seconds while nothing is sent, and
-// within ten if something was. The dialer and the checks of config stay.
+// that vanishes is noticed within ten seconds, also while nothing is sent. The dialer and the checks of config stay.
 func Prepare(config *pgx.ConnConfig) {
 	if config.ConnectTimeout <= 0 {
 		config.ConnectTimeout = ConnectTimeout

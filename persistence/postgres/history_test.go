@@ -155,3 +155,28 @@ func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 }
+
+// A run that may be in history, or on its way there, is looked for in both
+// places; one statement sees only one of them.
+func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Chain(1))
+	k.start(storetest.Chain(1), "a", 1) // whose tenant is known by now
+	k.store.young = youngRun
+	now := value[time.Time](k.database, "select clock_timestamp()")
+	for after, want := range map[time.Duration]bool{
+		0: true, -youngRun / 2: true, -youngRun - time.Second: false, 5 * time.Second: false,
+	} {
+		list := k.draft(storetest.Chain(1), "a", 1)
+		for i, ms := 5, now.Add(after).UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {
+			list[0].Run[i] = byte(ms)
+		}
+		known, err := k.store.knowNames(k.ctx, list)
+		require.NoError(t, err)
+		out := persistence.Triggers{Answers: make([]persistence.TriggerAnswer, 1)}
+		done, err := k.store.triggerFast(k.ctx, &out, list, known)
+		require.NoError(t, err)
+		require.Equal(t, want, done, "%v", after)
+		k.store.catalog.keepTenants(map[string]int32{"a": 1}) // it was forgotten, to be on the safe side
+	}
+}

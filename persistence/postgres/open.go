@@ -52,8 +52,9 @@ const defaultPoolSize = 6
 
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool       *sessions  // our own
-	lease      *leaseLine // apart: nothing that pool is busy with delays a renewal
+	pool       *sessions     // our own
+	young      time.Duration // of runs that a statement alone may store
+	lease      *leaseLine    // apart: nothing that pool is busy with delays a renewal
 	user       *pgxpool.Pool
 	schema     string
 	tenantsMax int32
@@ -95,7 +96,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, lease: lease, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, lease: lease, young: youngRun, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), deadReasons: options.DeadReasons,
 	}
 	err = s.loadQueues(ctx)

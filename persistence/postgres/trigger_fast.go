@@ -13,9 +13,13 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// youngRun is the age up to which a run cannot be in history, or on its way
+// there: half of what the leader leaves it in place for after its end.
+const youngRun = 30 * time.Second
+
 // triggerFast stores a batch in one statement if all of it is plain: no keys,
-// no instants, no conditions on the input, nothing to refuse, and tenants that
-// this store has met. It reports whether it did; nothing is stored otherwise.
+// no instants, no conditions on the input, nothing to refuse, run ids made just
+// now, and tenants that this store has met. It reports whether it did; nothing is stored otherwise.
 func (s *Store) triggerFast(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names,
 ) (done bool, err error) {
@@ -65,6 +69,7 @@ type fastTrigger struct {
 	columns *runColumns
 	seen    map[workflow.RunID]bool
 	oldest  workflow.RunID
+	latest  workflow.RunID
 	groups  map[string]int32 // of the tenants in it
 	members []string
 
@@ -129,6 +134,9 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 	if len(f.columns.runs) == 0 || bytes.Compare(t.Run[:], f.oldest[:]) < 0 {
 		f.oldest = t.Run
 	}
+	if bytes.Compare(t.Run[:], f.latest[:]) > 0 {
+		f.latest = t.Run
+	}
 	return f.columns.add(t, d, queue, group, true)
 }
 
@@ -161,7 +169,8 @@ func (f *fastTrigger) named() named {
 	args := f.columns.named(time.Time{})
 	delete(args, "now")
 	for name, value := range (named{
-		"oldest": [16]byte(f.oldest), "members": f.members, "member_groups": memberGroups,
+		"oldest": [16]byte(f.oldest), "oldest_at": made(f.oldest), "latest_at": made(f.latest), "young": f.s.young.Microseconds(),
+		"members": f.members, "member_groups": memberGroups,
 		"counter_queues": queues, "counter_groups": groups, "places": places,
 		"ready_queues": readyQueues, "ready_counters": readyCounters, "ready_places": readyPlaces,
 		"ready_runs": runs, "ready_steps": steps, "ready_handlers": handlers,

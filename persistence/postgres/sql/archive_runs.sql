@@ -95,7 +95,8 @@ letters as (
 			join r on r.id = told.id
 			join events e on e.run_id = told.id,
 			lateral (
-				select k.ctid as tid, k.run_id, k.step from {schema}.dead_letters k where k.run_id = told.id offset 0
+				select k.ctid as tid, k.run_id, k.step
+				from {schema}.dead_letters k where k.run_id = told.id order by k.step offset 0 for update
 			) x,
 			lateral (
 				select jsonb_agg(to_jsonb(u)) as history

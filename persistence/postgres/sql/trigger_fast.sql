@@ -2,15 +2,19 @@
 -- their first tasks into the queues, all or none: none if a tenant is not what
 -- the caller takes it for, or if a run may be in history. Says what allot_blocks,
 -- insert_runs, expand_runs and insert_ready say, in one transaction of one round
--- trip. A run that exists is a unique violation.
+-- trip. A run that exists is a unique violation. An id that is old, or of a clock
+-- that is ahead, may be that of a run that goes into history meanwhile, of which
+-- this statement's snapshot knows nothing: it is refused, too.
 -- Caller: TriggerRuns. Locks tenant_groups by (queue, group, lane), before
 -- anything is inserted. Index: tenants_pkey, tenant_groups_pkey and
 -- definition_steps_pkey, probed per tenant, counter and run.
 with clock as materialized (select clock_timestamp() as now),
 sure as materialized (
 	select 1
-	from {schema}.archived_up_to a
+	from clock, {schema}.archived_up_to a
 	where a.id < @oldest::uuid
+		and @oldest_at::timestamptz > clock.now - @young::bigint * interval '1 microsecond'
+		and @latest_at::timestamptz < clock.now + interval '1 second'
 		and cardinality(@members::text[]) = (
 			select count(*)
 			from unnest(@members::text[], @member_groups::int[]) as d (tenant, group_id),

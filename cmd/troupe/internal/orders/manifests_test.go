@@ -48,7 +48,8 @@ type template struct {
 		Labels map[string]string `yaml:"labels"`
 	} `yaml:"metadata"`
 	Spec struct {
-		Grace           int `yaml:"terminationGracePeriodSeconds"`
+		Grace           int   `yaml:"terminationGracePeriodSeconds"`
+		ServiceLinks    *bool `yaml:"enableServiceLinks"`
 		SecurityContext struct {
 			RunAsNonRoot bool `yaml:"runAsNonRoot"`
 		} `yaml:"securityContext"`
@@ -190,6 +191,17 @@ func TestTheGracePeriodCoversTheDrain(t *testing.T) {
 	require.Equal(t, 120, pod.Grace)
 	require.Positive(t, config.StopGrace, "it is said, since 30 s by default may be too short")
 	require.GreaterOrEqual(t, time.Duration(pod.Grace)*time.Second, preStop+config.StopGrace+stopRest)
+}
+
+// Kubernetes tells pods of services by variables that begin with the services'
+// names, and so with TROUPE_: the command refuses those that it does not know.
+func TestServicesAreNotTakenForSettings(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Deployment", "Job"} {
+		links := manifests(t)[kind].Spec.Template.Spec.ServiceLinks
+		require.NotNil(t, links, kind)
+		require.False(t, *links, kind)
+	}
 }
 
 // A deploy replaces one pod at a time, and a drained node takes one at a time.
