@@ -52,7 +52,7 @@ func wrongFlag(c *cobra.Command, err error) error {
 
 var (
 	urlPassword = regexp.MustCompile(`(://[^:/@\s]*:)\S*@`)
-	keyPassword = regexp.MustCompile(`(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)`)
+	keyPassword = regexp.MustCompile(`(?is)(password\s*=\s*)('(?:[^'\\]|\\.)*(?:'|$)|"[^"]*(?:"|$)|(?:\\.|[^\s&\x60])+)`)
 	colonBreak  = regexp.MustCompile(`:\s*[\r\n]\s*`)
 	lineBreak   = regexp.MustCompile(`\s*[\r\n]\s*`)
 )

@@ -31,7 +31,7 @@ func Run(ctx context.Context, conn *pgx.Conn, schema string, patience time.Durat
 	for _, q := range queries() {
 		f := Finding{Promise: q.promise, Name: q.name}
 		f.Err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, settings, strconv.FormatInt(patience.Milliseconds(), 10)); err != nil {
+			if _, err := tx.Exec(ctx, settings, strconv.FormatInt(max(patience.Milliseconds(), 1), 10)); err != nil {
 				return err
 			}
 			return look(ctx, tx, schema, q.sql, &f)

@@ -73,7 +73,7 @@ func clocks(p *patient) error {
 	if skew.Abs() > p.options.limits.skew {
 		p.warn("this machine's clock and the server's are %s apart",
 			"have both follow a time server; leases and timers go by the server's alone, but a clock that is set while runs are under way moves their timers",
-			explain.Span(skew.Abs()))
+			explain.Span(skew.Abs().Round(time.Second)))
 	}
 	return nil
 }
