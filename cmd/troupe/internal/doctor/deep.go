@@ -17,8 +17,8 @@ func promises(p *patient) error {
 		case finding.Err != nil:
 			p.warn("%s (%s) was not finished: %v", "ask again when there is less to do, or with a longer --deep-timeout", finding.Promise, finding.Name, finding.Err)
 		case finding.Count > 0:
-			p.problem("%s is broken %d times (%s), for instance %s", "a mistake of the engine, or of somebody who wrote to its tables: report it with this line",
-				finding.Promise, finding.Count, finding.Name, finding.Example)
+			p.problem("%s is broken %s (%s), for instance %s", "a mistake of the engine, or of somebody who wrote to its tables: report it with this line",
+				finding.Promise, several(finding.Count, "time", "times"), finding.Name, finding.Example)
 		}
 	}
 	return nil

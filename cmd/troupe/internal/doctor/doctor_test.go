@@ -112,7 +112,22 @@ func TestAHealthyInstallation(t *testing.T) {
 	report := c.examine(Options{Deep: true})
 	require.Empty(t, report.Findings)
 	require.Len(t, report.Checks, len(checks())+1)
-	require.Contains(t, strings.Join(report.Facts, "\n"), "slots; 1 runs have not ended")
+	require.Contains(t, strings.Join(report.Facts, "\n"), "1 living pod with 100 slots; 1 run has not ended")
+}
+
+// Nobody is missed where nothing waits.
+func TestAnInstallationWithoutPodsOrRunsHasNothingToFind(t *testing.T) {
+	c := open(t, pgtest.Database(t))
+	report := c.examine(Options{})
+	require.Empty(t, report.Findings)
+	require.Contains(t, strings.Join(report.Facts, "\n"), "0 living pods with 0 slots; 0 runs have not ended")
+}
+
+func TestOneAndMany(t *testing.T) {
+	t.Parallel()
+	for n, want := range []string{"0 runs have", "1 run has", "2 runs have"} {
+		require.Equal(t, want, several(n, "run has", "runs have"))
+	}
 }
 
 // provoked is a finding and how to come by it.
@@ -149,7 +164,6 @@ func provocations() map[string]provoked {
 			c.exec("alter table troupe.tasks set (autovacuum_enabled = false)")
 			return Options{}
 		}, "dead rows", Problem, []string{"autovacuum is off for tasks", "reset (autovacuum_enabled)"}},
-		"no pod": {func(*clinic) Options { return Options{} }, "pods", Warning, []string{"no pod is alive"}},
 		"nobody leads": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}
@@ -157,11 +171,11 @@ func provocations() map[string]provoked {
 		"a dead pod": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}'), ('b', '', 1, now(), now(), '{}', '{}')")
 			return Options{}
-		}, "pods", Warning, []string{"1 pods are dead"}},
+		}, "pods", Warning, []string{"1 pod is dead and still holds tasks or rows"}},
 		"late timers": {func(c *clinic) Options {
 			c.exec("insert into troupe.durable_timers (run_id, step, kind, wake_at, epoch) values (gen_random_uuid(), 0, 1, now() - interval '1 hour', 1)")
 			return Options{}
-		}, "timers", Problem, []string{"1 timers are due", "for 1 h"}},
+		}, "timers", Problem, []string{"1 timer is due and was not fired", "for 1 h"}},
 		"tenants used up": {func(c *clinic) Options {
 			c.exec("insert into troupe.tenants values ('x', 1000000)")
 			return Options{}
@@ -169,7 +183,7 @@ func provocations() map[string]provoked {
 		"stray events": {func(c *clinic) Options {
 			c.exec("insert into troupe.task_events (run_id, step, kind, n, at) values (gen_random_uuid(), 0, 1, 1, '2000-01-01')")
 			return Options{}
-		}, "history", Warning, []string{"1 rows are in task_events_default"}},
+		}, "history", Warning, []string{"1 row is in task_events_default"}},
 		"no publication": {func(c *clinic) Options {
 			c.exec("drop publication troupe_wake")
 			return Options{}
@@ -222,15 +236,15 @@ func TestFindingsAboutWork(t *testing.T) {
 	_ = engine.Stop(ended) // hands the task back
 	require.NoError(t, tx.Rollback(t.Context()))
 
-	finds(t, c.examine(Options{}), "pods", Problem, "no pod is alive and 1 runs have not ended")
-	finds(t, c.examine(Options{}), "orphans", Warning, `1 runs of "gone"`, "register 0 of its 1 steps")
+	finds(t, c.examine(Options{}), "pods", Problem, "no pod is alive and 1 run has not ended")
+	finds(t, c.examine(Options{}), "orphans", Warning, `"gone" (definition `, "has 1 run under way", "register 0 of its 1 step")
 	c.pod()
 	require.Eventually(t, func() bool {
 		var parked int
 		require.NoError(t, c.pool.QueryRow(t.Context(), "select count(*) from troupe.parked_tasks").Scan(&parked))
 		return parked == 1
 	}, time.Minute, 50*time.Millisecond, "the leader sets it aside")
-	finds(t, c.examine(Options{}), "parked", Warning, `1 tasks of step "resize" of "gone" are parked`, "start a pod that does")
+	finds(t, c.examine(Options{}), "parked", Warning, `step "resize" of "gone" has 1 parked task:`, "start a pod that does")
 }
 
 // An intake that nobody empties.
@@ -239,7 +253,7 @@ func TestFindingsOfTheIntake(t *testing.T) {
 	c.exec(`insert into troupe.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, tenant)
 		values (gen_random_uuid(), 1, 0, 1, 1, 1, 1, false, now() - interval '1 hour', 'a')`)
 	c.exec(`insert into troupe.intake (run_id) select id from troupe.workflow_runs`)
-	finds(t, c.examine(Options{}), "intake", Problem, "1 runs that were stored with a transaction", "/readyz")
+	finds(t, c.examine(Options{}), "intake", Problem, "1 run that was stored with a transaction waits in the intake", "/readyz")
 }
 
 // A session that others wait for.
@@ -252,7 +266,7 @@ func TestFindingsOfLocks(t *testing.T) {
 		require.NoError(t, err)
 		for _, f := range report.Findings {
 			if f.Check == "locks" && f.Level == Problem {
-				require.Contains(t, f.Text, "1 sessions wait for: begin; lock table troupe.tenants")
+				require.Contains(t, f.Text, "1 session waits for: begin; lock table troupe.tenants")
 				return true
 			}
 		}

@@ -129,7 +129,7 @@ func locks(p *patient) error {
 	var text string
 	var age float64
 	return p.each(query, nil, []any{&pid, &text, &age, &waiting}, func() {
-		p.problem("pid %d holds locks for %s that %d sessions wait for: %s", "let it finish, or end it with pg_terminate_backend",
-			pid, explain.Span(time.Duration(age*float64(time.Second))), waiting, explain.Statement(text))
+		p.problem("pid %d holds locks for %s that %s for: %s", "let it finish, or end it with pg_terminate_backend",
+			pid, explain.Span(time.Duration(age*float64(time.Second))), several(waiting, "session waits", "sessions wait"), explain.Statement(text))
 	})
 }

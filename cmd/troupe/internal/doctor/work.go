@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/explain"
@@ -41,6 +42,14 @@ func deadRows(p *patient) error {
 	})
 }
 
+// several is a number of things with what is said of them, for one and for more.
+func several[N int | int64](n N, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
 // pods looks at who is there and who leads.
 func pods(p *patient) error {
 	const query = `select count(*) filter (where not dead and expires_at > clock_timestamp()), count(*) filter (where dead or expires_at <= clock_timestamp()),
@@ -54,17 +63,16 @@ func pods(p *patient) error {
 	if err := p.row(query, nil, &living, &dead, &slots, &led, &open); err != nil {
 		return err
 	}
-	p.fact("%d living pods with %d slots; %d runs have not ended", living, slots, open)
+	p.fact("%s with %s; %s not ended", several(living, "living pod", "living pods"), several(slots, "slot", "slots"), several(open, "run has", "runs have"))
 	if living == 0 {
-		level := p.warn
-		if open > 0 {
-			level = p.problem
+		if open > 0 { // without work nobody is missed
+			p.problem("no pod is alive and %s not ended", "start a pod, or look why it does not start", several(open, "run has", "runs have"))
 		}
-		level("no pod is alive and %d runs have not ended", "start a pod, or look why it does not start", open)
 		return nil
 	}
 	if dead > 0 {
-		p.warn("%d pods are dead and still hold tasks or rows", "the leader takes them over within seconds; if they stay, look at its log", dead)
+		p.warn("%s tasks or rows", "the leader takes over within seconds; if that does not help, look at its log",
+			several(dead, "pod is dead and still holds", "pods are dead and still hold"))
 	}
 	if !led {
 		p.problem("no living pod leads: timers do not fire and dead pods are not taken over",
@@ -81,8 +89,8 @@ func timers(p *patient) error {
 		select wake_at from {schema}.durable_timers where wake_at < clock_timestamp() - $1::interval order by wake_at limit 10000) t`,
 		[]any{p.options.limits.late}, &late, &longest)
 	if err == nil && late > 0 {
-		p.problem("%d timers are due and were not fired, the first for %s", "the leader fires them: see the check pods, and its log",
-			late, explain.Span(time.Duration(longest*float64(time.Second))))
+		p.problem("%s not fired, the first for %s", "the leader fires them: see the check pods, and its log",
+			several(late, "timer is due and was", "timers are due and were"), explain.Span(time.Duration(longest*float64(time.Second))))
 	}
 	return err
 }
@@ -93,7 +101,8 @@ func intake(p *patient) error {
 	err := p.row(`select count(*) from {schema}.intake i join {schema}.workflow_runs r on r.id = i.run_id
 		where r.created_at < clock_timestamp() - $1::interval`, []any{p.options.limits.late}, &waiting)
 	if err == nil && waiting > 0 {
-		p.problem("%d runs that were stored with a transaction wait in the intake", "pods take them up: see the check pods, and /readyz of each", waiting)
+		p.problem("%s in the intake", "pods take them up: see the check pods, and /readyz of each",
+			several(waiting, "run that was stored with a transaction waits", "runs that were stored with a transaction wait"))
 	}
 	return err
 }
@@ -108,10 +117,12 @@ func parked(p *patient) error {
 	var registered bool
 	return p.each(query, nil, []any{&workflow, &step, &count, &registered}, func() {
 		if registered {
-			p.warn("%d tasks of step %q of %q are parked although a living pod registers them", "the leader puts them back within a minute; if they stay, look at its log", count, step, workflow)
+			p.warn("step %q of %q has %s although a living pod registers it", "the leader puts them back within a minute; if they stay, look at its log",
+				step, workflow, several(count, "parked task", "parked tasks"))
 			return
 		}
-		p.warn("%d tasks of step %q of %q are parked: no living pod registers this version of the step", "start a pod that does, or cancel the runs", count, step, workflow)
+		p.warn("step %q of %q has %s: no living pod registers this version of the step", "start a pod that does, or cancel the runs",
+			step, workflow, several(count, "parked task", "parked tasks"))
 	})
 }
 
@@ -131,8 +142,8 @@ func orphans(p *patient) error {
 	var runs, steps, known int
 	return p.each(query, nil, []any{&name, &hash, &runs, &steps, &known}, func() {
 		if known < steps {
-			p.warn("%d runs of %q (definition %s…) are under way, and living pods register %d of its %d steps",
-				"keep a pod of that version until they have ended, or cancel them", runs, name, hash, known, steps)
+			p.warn("%q (definition %s…) has %s under way, and living pods register %d of its %s",
+				"keep a pod of that version until they have ended, or cancel them", name, hash, several(runs, "run", "runs"), known, several(steps, "step", "steps"))
 		}
 	})
 }
@@ -145,7 +156,7 @@ func ids(p *patient) error {
 	if err := p.row(query, nil, &groups, &queues, &spans, &handlers); err != nil {
 		return err
 	}
-	p.fact("%d tenants, %d queues, %d registered steps", groups, queues, handlers)
+	p.fact("%s, %s, %s", several(groups, "tenant", "tenants"), several(queues, "queue", "queues"), several(handlers, "registered step", "registered steps"))
 	for _, id := range []struct {
 		what       string
 		used, most int64
@@ -171,7 +182,8 @@ func history(p *patient) error {
 		p.warn("no table for the events of now was made: they go to task_events_default", "the leader makes it ahead of time: see the check pods, and the rights of its role")
 	}
 	if stray > 0 {
-		p.warn("%d rows are in task_events_default", "the leader made a table too late, or could not: it sorts them out when it can; see the check pods, and the rights of its role", stray)
+		p.warn("%s in task_events_default", "the leader made a table too late, or could not: it sorts them out when it can; see the check pods, and the rights of its role",
+			several(stray, "row is", "rows are"))
 	}
 	return nil
 }
