@@ -38,30 +38,33 @@ func (h *history) next() time.Time {
 	return next
 }
 
-// nextHistory does what is due, and reports whether anything was.
+// nextHistory does what has been due for longest, so that a backlog of one kind
+// keeps no other waiting, and reports whether anything was.
 func (a *housekeeper) nextHistory(now time.Time) bool {
 	epoch, retention := a.epoch, a.rt.config.Retention
 	store, self := a.rt.ports.Store, a.rt.team.housekeeper
-	switch {
-	case !a.history.rotateAt.After(now):
+	due := a.history.next()
+	if due.After(now) {
+		return false
+	}
+	switch due {
+	case a.history.rotateAt:
 		a.number = ask(a.rt, self, "rotate_events", storeTimeout, func(ctx context.Context) (persistence.Rotated, error) {
 			return store.RotateEvents(ctx, epoch, eventSpan)
 		})
-	case !a.history.archiveAt.After(now):
+	case a.history.archiveAt:
 		archive := persistence.Archive{
 			After: a.history.after, Age: archiveAge, Limit: a.rt.batch("archive one", a.history.limit), Retention: retention,
 		}
 		a.number = ask(a.rt, self, "archive_runs", storeTimeout, func(ctx context.Context) (persistence.Archived, error) {
 			return store.ArchiveRuns(ctx, epoch, archive)
 		})
-	case !a.history.dropAt.After(now):
+	case a.history.dropAt:
 		a.number = ask(a.rt, self, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
 			return store.DropHistory(ctx, epoch, retention)
 		})
-	case !a.history.purgeAt.After(now):
-		return a.purge(now)
 	default:
-		return false
+		return a.purge(now)
 	}
 	return true
 }
@@ -69,12 +72,13 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 // purged is how many dead letters a call removed.
 type purged struct{ count int }
 
-// purge removes dead letters that are old enough, if there is an age.
+// purge removes dead letters that are old enough; without such an age it does
+// what is due next.
 func (a *housekeeper) purge(now time.Time) bool {
 	store, filter := a.rt.ports.Store, persistence.DeadFilter{OlderThan: a.rt.config.DeadLetterRetention}
 	a.history.purgeAt = now.Add(dropEvery)
 	if filter.OlderThan <= 0 {
-		return false
+		return a.nextHistory(now)
 	}
 	a.number = ask(a.rt, a.rt.team.housekeeper, "purge_dead_letters", storeTimeout, func(ctx context.Context) (purged, error) {
 		count, err := store.PurgeDeadLetters(ctx, filter)
