@@ -147,7 +147,7 @@ func (s *Store) RequeueDeadLetter(
 	old := s.runs[order.Letter.Run]
 	switch {
 	case s.runs[order.Run] != nil:
-		return persistence.RequeueAnswer{Result: persistence.RequeueStored, Run: order.Run}, nil
+		return s.repeated(&order, old), nil
 	case l.Requeues > 0 && !order.Again:
 		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: l.RequeuedAs}, nil
 	case old == nil && !(order.Fresh && order.Judged):
@@ -182,6 +182,23 @@ func (s *Store) RequeueDeadLetter(
 		Result: persistence.RequeueStored, Run: t.Run, Kept: len(kept), Letters: b.requeued(order.Letter.Run, t.Run),
 		Wake: persistence.Wake{Submitted: true},
 	}, nil
+}
+
+// repeated answers an order that was carried out before as it was answered then.
+func (s *Store) repeated(order *persistence.RequeueOrder, old *run) persistence.RequeueAnswer {
+	answer := persistence.RequeueAnswer{
+		Result: persistence.RequeueStored, Run: order.Run, Wake: persistence.Wake{Submitted: true},
+	}
+	if old != nil {
+		_, kept := old.goOn(order)
+		answer.Kept = len(kept)
+	}
+	for id, l := range s.letters {
+		if id.Run == order.Letter.Run && l.RequeuedAs == order.Run {
+			answer.Letters++
+		}
+	}
+	return answer
 }
 
 // trigger is that of the new run; old is the ended one, nil if it is gone.

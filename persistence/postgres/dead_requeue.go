@@ -21,6 +21,7 @@ type requeueing struct {
 	order   *persistence.RequeueOrder
 	letter  letterRow
 	again   bool            // the order was carried out before
+	marked  int             // letters that say so
 	gone    bool            // the ended run is no longer kept
 	state   lifecycle.State // of the ended run
 	keyRun  workflow.RunID  // whose idempotency keys the new run has; zero: its own
@@ -73,7 +74,7 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 	case err != nil:
 		return persistence.RequeueAnswer{}, err
 	case r.again:
-		return persistence.RequeueAnswer{Result: persistence.RequeueStored, Run: r.order.Run}, nil
+		return r.repeated(ctx)
 	case r.letter.requeues > 0 && !r.order.Again:
 		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: orZero(r.letter.as)}, nil
 	case r.gone && !(r.order.Fresh && r.order.Judged):
@@ -99,6 +100,19 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 		Result: persistence.RequeueStored, Run: r.order.Run, Kept: len(r.kept), Letters: letters,
 		Wake: persistence.Wake{Submitted: true},
 	}, err
+}
+
+// repeated answers an order that was carried out before as it was answered then.
+func (r *requeueing) repeated(ctx context.Context) (persistence.RequeueAnswer, error) {
+	if !r.gone {
+		if err := r.choose(ctx); err != nil {
+			return persistence.RequeueAnswer{}, err
+		}
+	}
+	return persistence.RequeueAnswer{
+		Result: persistence.RequeueStored, Run: r.order.Run, Kept: len(r.kept), Letters: r.marked,
+		Wake: persistence.Wake{Submitted: true},
+	}, nil
 }
 
 // load locks the letters of the run and reads what is to be known of it, and
@@ -141,6 +155,11 @@ func (r *requeueing) load(ctx context.Context) error {
 	})
 	if err := send(ctx, r.tx, b); err != nil {
 		return err
+	}
+	for i := range letters {
+		if orZero(letters[i].as) == [16]byte(r.order.Run) {
+			r.marked++
+		}
 	}
 	at := slices.IndexFunc(letters, func(l letterRow) bool {
 		return l.step == r.order.Letter.Step && (r.order.Tenant == "" || r.order.Tenant == l.tenant)

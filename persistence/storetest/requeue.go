@@ -25,10 +25,11 @@ func (w *world) requeue(order persistence.RequeueOrder) persistence.RequeueAnswe
 // it.
 func (w *world) goOn(step string, order persistence.RequeueOrder) persistence.RequeueAnswer {
 	w.t.Helper()
-	order.Letter = w.letters()[step].Task
+	order.Letter, order.Run = w.letters()[step].Task, w.runID()
 	answer := w.requeue(order)
 	require.Equal(w.t, persistence.RequeueStored, answer.Result)
 	require.True(w.t, answer.Wake.Submitted)
+	require.Equal(w.t, answer, w.requeue(order), "an answer that was lost is given again")
 	w.drain(10)
 	return answer
 }
@@ -87,8 +88,10 @@ func requeueOnce(w *world) {
 	p := w.pod()
 	p.fail(p.claimStep("a"))
 	order := persistence.RequeueOrder{Letter: w.letters()["a"].Task, Run: w.runID()}
-	require.Equal(w.t, persistence.RequeueStored, w.requeue(order).Result)
-	require.Equal(w.t, persistence.RequeueStored, w.requeue(order).Result, "the same order")
+	first := w.requeue(order)
+	require.Equal(w.t, persistence.RequeueStored, first.Result)
+	require.Equal(w.t, 1, first.Letters)
+	require.Equal(w.t, first, w.requeue(order), "the same order")
 	second := order
 	second.Run = w.runID()
 	require.Equal(w.t, persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: order.Run}, w.requeue(second))
