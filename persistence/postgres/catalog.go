@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -52,12 +54,15 @@ type catalog struct {
 	byHash   map[workflow.Hash]*definition
 	byNumber map[int32]*definition
 	tenants  map[string]int32
+	own      map[workflow.Hash]registered
+	queues   map[string]bool // that this store registered
 }
 
 func newCatalog() *catalog {
 	return &catalog{
 		numbers: map[string]int16{}, names: map[int16]string{},
 		byHash: map[workflow.Hash]*definition{}, byNumber: map[int32]*definition{}, tenants: map[string]int32{},
+		own: map[workflow.Hash]registered{}, queues: map[string]bool{},
 	}
 }
 
@@ -69,6 +74,43 @@ func (c *catalog) keep(d *definition) {
 		clear(c.byNumber)
 	}
 	c.byHash[d.graph.Hash], c.byNumber[d.number] = d, d
+}
+
+// register remembers what was registered, and how it was numbered first.
+func (c *catalog) register(graphs []*workflow.Graph, handlers [][]int32, queues []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range queues {
+		c.queues[name] = true
+	}
+	for i, g := range graphs {
+		if _, known := c.own[g.Hash]; !known {
+			c.own[g.Hash] = registered{g, handlers[i]}
+		}
+	}
+}
+
+// numbered reports whether a graph was numbered like this when it was first
+// registered.
+func (c *catalog) numbered(hash workflow.Hash, handlers []int32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Equal(c.own[hash].handlers, handlers)
+}
+
+// forget forgets everything but what this store registered, and returns that.
+func (c *catalog) forget() (graphs []*workflow.Graph, queues []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.numbers)
+	clear(c.names)
+	clear(c.byHash)
+	clear(c.byNumber)
+	clear(c.tenants)
+	for _, r := range c.own {
+		graphs = append(graphs, r.graph)
+	}
+	return graphs, slices.Collect(maps.Keys(c.queues))
 }
 
 func (c *catalog) queueNumber(name string) int16 {

@@ -210,11 +210,11 @@ func (g *growth) fillHistory(runs int) {
 			g.exec(`insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events,
 					queue, state, slow, canceling, failing, unhandled, cut, handler_made, created_at, started_at, tenant, origin, input,
 					states, epochs, pods, queued, started, finished, outputs)
-				select {id}, 0, 0, 0, true, x.at, 1, 1 + n % 100, 0, 3, 1, 10, false, false, false, false, false, false, x.at, x.at,
+				select {id}, 0, 0, 0, true, x.at, d.definition, 1 + n % 100, 0, 3, 1, 10, false, false, false, false, false, false, x.at, x.at,
 					'tenant-' || n % 100, 'api', '{"order":12345,"customer":"c-77"}', '{10,10,10,10}', '{3,3,3,3}', '{1,1,1,1}',
 					array[x.at, x.at, x.at, x.at], array[x.at, x.at, x.at, x.at], array[x.at, x.at, x.at, x.at],
 					array_fill('{"rows":17,"status":"ok","took":3}'::bytea, '{4}')
-				from generate_series($2::bigint, $3::bigint) n, lateral (select $1::timestamptz + n * interval '1 millisecond' as at) x`,
+				from {schema}.workflow_definitions d, generate_series($2::bigint, $3::bigint) n, lateral (select $1::timestamptz + n * interval '1 millisecond' as at) x`,
 				one.since, from, min(from+growthPart, runs/days)-1)
 		}
 	}
@@ -228,14 +228,14 @@ func (g *growth) fillBacklog(runs int) {
 	for from := 0; from < runs; from += growthPart {
 		g.exec(`with r as (
 				insert into {schema}.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, started_at, tenant, origin, input)
-				select {id}, 1, t.group_id, 1, 2, 1, 3, false, $1::timestamptz, $1::timestamptz, t.tenant, 'api', '{"order":12345,"customer":"c-77"}'
-				from generate_series($2::bigint, $3::bigint) n join {schema}.tenants t on t.group_id = 1 + n % 100
-				returning id
+				select {id}, d.definition, t.group_id, 1, 2, 1, 3, false, $1::timestamptz, $1::timestamptz, t.tenant, 'api', '{"order":12345,"customer":"c-77"}'
+				from {schema}.workflow_definitions d, generate_series($2::bigint, $3::bigint) n join {schema}.tenants t on t.group_id = 1 + n % 100
+				returning id, definition
 			), t as (
 				insert into {schema}.tasks (run_id, step, handler, epoch, pending, parents, queue, state, traits, children, queued_at)
 				select r.id, s.step, s.handler, case when s.pending = 0 then 1 else 0 end, s.pending, s.pending, 1, case when s.pending = 0 then 2 else 1 end, s.traits, s.children,
 					case when s.pending = 0 then $1::timestamptz end
-				from r, {schema}.definition_steps s where s.definition = 1
+				from r join {schema}.definition_steps s on s.definition = r.definition
 				returning run_id, step, handler, state
 			), e as (
 				insert into {schema}.task_events (run_id, step, kind, n, at)

@@ -50,6 +50,14 @@ func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigg
 	return list
 }
 
+// ask stores triggers and returns what became of each.
+func (k *kit) ask(list ...persistence.Trigger) []persistence.TriggerAnswer {
+	k.t.Helper()
+	out, err := k.store.TriggerRuns(k.ctx, list)
+	require.NoError(k.t, err)
+	return out.Answers
+}
+
 // start stores n runs of a tenant.
 func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 	k.t.Helper()

@@ -16,7 +16,7 @@ import (
 
 // JoinPod implements persistence.Lease.
 func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64, now time.Time, err error) {
-	if _, err := s.RegisterDefinitions(ctx, nil, pod.Queues); err != nil {
+	if err := s.registerAgain(ctx, pod.Queues); err != nil {
 		return 0, time.Time{}, err
 	}
 	text, args := s.statements.bind("join_pod", named{

@@ -124,6 +124,15 @@ func (c *recent) grant(
 	return g, true
 }
 
+// clear forgets everything.
+func (c *recent) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.runs)
+	c.order.Init()
+	c.bytes = 0
+}
+
 // use finds a run and makes it the latest.
 func (c *recent) use(id workflow.RunID) *recentRun {
 	e := c.runs[id]

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -35,6 +37,7 @@ func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Grap
 	if err != nil {
 		return nil, err
 	}
+	s.catalog.register(graphs, numbers, queues)
 	return numbers, s.loadQueues(ctx)
 }
 
@@ -70,6 +73,7 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 		return nil, err
 	}
 	text, args := s.statements.bind("insert_definition", named{
+		"number": definitionNumber(g.Hash), "probes": definitionProbes,
 		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
 		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
 		"class": int16(g.Retention),
@@ -82,6 +86,16 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 		return nil, err
 	}
 	return handlers, s.exec(ctx, tx, "insert_definition_steps", s.stepRows(number, nodes, handlers))
+}
+
+// definitionProbes is how many numbers are tried for a definition.
+const definitionProbes = 1000
+
+// definitionNumber returns the number that a definition gets if it is free. It
+// follows from the content, so that a database that lost a definition does not
+// give its number to another one that some store may still remember.
+func definitionNumber(hash workflow.Hash) int32 {
+	return int32(binary.BigEndian.Uint32(hash[:])%(math.MaxInt32-definitionProbes)) + 1
 }
 
 func (s *Store) numberHandlers(ctx context.Context, tx pgx.Tx, name string, nodes []*workflow.Node) ([]int32, error) {

@@ -16,6 +16,17 @@ func (s *Store) TriggerRuns(ctx context.Context, triggers []persistence.Trigger)
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
 			len(triggers), persistence.TriggerBatchMax)
 	}
+	out, err := s.triggerRuns(ctx, triggers)
+	if errors.Is(err, errRegistryLost) {
+		if err := s.registerAgain(ctx, nil); err != nil {
+			return persistence.Triggers{}, err
+		}
+		return s.triggerRuns(ctx, triggers)
+	}
+	return out, err
+}
+
+func (s *Store) triggerRuns(ctx context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
 	out := persistence.Triggers{Answers: make([]persistence.TriggerAnswer, len(triggers))}
 	known, err := s.knowNames(ctx, triggers)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -168,15 +169,14 @@ func (f *fastTrigger) named() named {
 	}
 	args := f.columns.named(time.Time{})
 	delete(args, "now")
-	for name, value := range (named{
+	maps.Copy(args, f.known.numbers())
+	maps.Copy(args, named{
 		"oldest": [16]byte(f.oldest), "oldest_at": made(f.oldest), "latest_at": made(f.latest), "young": f.s.young.Microseconds(),
 		"members": f.members, "member_groups": memberGroups,
 		"counter_queues": queues, "counter_groups": groups, "places": places,
 		"ready_queues": readyQueues, "ready_counters": readyCounters, "ready_places": readyPlaces,
 		"ready_runs": runs, "ready_steps": steps, "ready_handlers": handlers,
-	}) {
-		args[name] = value
-	}
+	})
 	return args
 }
 

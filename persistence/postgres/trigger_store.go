@@ -85,6 +85,7 @@ func (t *triggering) find(ctx context.Context, indexes []int) error {
 		return err
 	})
 	t.queueTenants(b, tenants)
+	t.s.queueMatch(b, t.known)
 	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
 	return send(ctx, t.tx, b)
 }

@@ -37,7 +37,16 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
 	var now time.Time
 	if refuseTrigger(t) == nil {
-		now, err = s.findInTx(ctx, own, &t, &f)
+		now, err = s.findInTx(ctx, own, &t, known, &f)
+		if errors.Is(err, errRegistryLost) {
+			if err := s.registerAgain(ctx, nil); err != nil {
+				return persistence.TriggerAnswer{}, err
+			}
+			if known, err = s.knowNames(ctx, []persistence.Trigger{t}); err != nil {
+				return persistence.TriggerAnswer{}, err
+			}
+			now, err = s.findInTx(ctx, own, &t, known, &f)
+		}
 		if errors.Is(err, pgx.ErrTxClosed) {
 			return persistence.TriggerAnswer{}, errTxDone
 		}
@@ -64,8 +73,11 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 
 // findInTx waits for the key, then reads whether the run and the key exist and
 // the tenant has a place, and the clock.
-func (s *Store) findInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found) (now time.Time, err error) {
+func (s *Store) findInTx(
+	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, f *found,
+) (now time.Time, err error) {
 	b := s.newBatch()
+	s.queueMatch(b, known)
 	if t.Key != "" {
 		k := keyOf(t)
 		b.add("wait_key", named{"lock": s.keyLock(k)})

@@ -1,7 +1,15 @@
--- insert_definition: stores a definition that is not known yet; no row: it is.
+-- insert_definition: stores a definition that is not known yet, under the first
+-- free one of some numbers; no row: it is known.
 -- Caller: RegisterDefinitions, under lock_catalog.
 insert into {schema}.workflow_definitions (definition, hash, name, output, policy, steps, sinks, slow, has_handler, class)
-select (select coalesce(max(definition), 0) from {schema}.workflow_definitions) + 1,
-	@hash::bytea, @name::text, @output::int, @policy::smallint, @steps::int, @sinks::int, @slow::bool, @has_handler::bool, @class::smallint
+select f.number, @hash::bytea, @name::text, @output::int, @policy::smallint, @steps::int, @sinks::int, @slow::bool, @has_handler::bool,
+	@class::smallint
+from (
+	select z.number
+	from generate_series(@number::int, @number::int + @probes::int) as z (number)
+	where not exists (select from {schema}.workflow_definitions k where k.definition = z.number)
+	order by 1
+	limit 1
+) f
 where not exists (select from {schema}.workflow_definitions d where d.hash = @hash)
 returning definition

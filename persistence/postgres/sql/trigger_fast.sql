@@ -1,13 +1,14 @@
 -- trigger_fast: stores plain runs of known tenants with their tasks and puts
--- their first tasks into the queues, all or none: none if a tenant is not what
--- the caller takes it for, or if a run may be in history. Says what allot_blocks,
+-- their first tasks into the queues, all or none: none if a tenant or a definition
+-- is not what the caller takes it for, or if a run may be in history. Says what allot_blocks,
 -- insert_runs, expand_runs and insert_ready say, in one transaction of one round
 -- trip. A run that exists is a unique violation. An id that is old, or of a clock
 -- that is ahead, may be that of a run that goes into history meanwhile, of which
 -- this statement's snapshot knows nothing: it is refused, too.
 -- Caller: TriggerRuns. Locks tenant_groups by (queue, group, lane), before
--- anything is inserted. Index: tenants_pkey, tenant_groups_pkey and
--- definition_steps_pkey, probed per tenant, counter and run.
+-- anything is inserted. Index: tenants_pkey, workflow_definitions_pkey,
+-- tenant_groups_pkey and definition_steps_pkey, probed per tenant, definition,
+-- counter and run.
 with clock as materialized (select clock_timestamp() as now),
 sure as materialized (
 	select 1
@@ -19,6 +20,11 @@ sure as materialized (
 			select count(*)
 			from unnest(@members::text[], @member_groups::int[]) as d (tenant, group_id),
 				lateral (select 1 from {schema}.tenants k where k.tenant = d.tenant and k.group_id = d.group_id offset 0) k
+		)
+		and cardinality(@known::int[]) = (
+			select count(*)
+			from unnest(@known::int[], @known_hashes::bytea[]) as d (definition, hash),
+				lateral (select 1 from {schema}.workflow_definitions k where k.definition = d.definition and k.hash = d.hash offset 0) k
 		)
 ),
 asked as materialized (

@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// errRegistryLost: the database does not know definitions that this store has
+// met there. It is another one: a standby that took over without the last
+// transactions, or what was restored from a backup.
+var errRegistryLost = fmt.Errorf("%w: the database does not know definitions that it knew: it lost transactions", persistence.ErrUnavailable)
+
+// numbers are the definitions as match_definitions takes them.
+func (n *names) numbers() named {
+	numbers, hashes := []int32{}, [][]byte{}
+	for hash, d := range n.definitions {
+		if d != nil {
+			numbers, hashes = append(numbers, d.number), append(hashes, append([]byte(nil), hash[:]...))
+		}
+	}
+	return named{"known": numbers, "known_hashes": hashes}
+}
+
+// queueMatch adds the statement that fails with errRegistryLost unless the
+// definitions are those of the database.
+func (s *Store) queueMatch(b *batch, known names) {
+	numbers := known.numbers()
+	b.add("match_definitions", numbers).QueryRow(func(row pgx.Row) error {
+		var count int
+		if err := row.Scan(&count); err != nil {
+			return err
+		}
+		if list, _ := numbers["known"].([]int32); count < len(list) {
+			return errRegistryLost
+		}
+		return nil
+	})
+}
+
+// registerAgain forgets what was learned of the database, which may be another
+// one, and registers what this store registered. A pod that joins does so, too:
+// its row is younger than its definitions, so that it goes with them, and pods
+// are fenced by it.
+func (s *Store) registerAgain(ctx context.Context, queues []string) error {
+	s.recent.clear()
+	graphs, known := s.catalog.forget()
+	numbers, err := s.RegisterDefinitions(ctx, graphs, append(known, queues...))
+	if err != nil {
+		return err
+	}
+	for i, g := range graphs {
+		if !s.catalog.numbered(g.Hash, numbers[i]) {
+			return fmt.Errorf("the database numbers the steps of workflow %s otherwise than it did: it lost transactions; restart the process", g.Name)
+		}
+	}
+	return nil
+}
+
+// registered is a graph that this store registered.
+type registered struct {
+	graph    *workflow.Graph
+	handlers []int32 // as the database first numbered them
+}

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// loseRegistrations is what a standby does that takes over without the last
+// transactions. Meanwhile another program registers a workflow of its own.
+func (k *kit) loseRegistrations() {
+	k.t.Helper()
+	for _, table := range []string{"workflow_definitions", "definition_steps", "pods"} {
+		k.exec("delete from {schema}." + table)
+	}
+	store, err := Open(k.ctx, Options{Pool: k.user})
+	require.NoError(k.t, err)
+	defer store.Close()
+	_, err = store.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Mixed(workflow.FailFast)}, nil)
+	require.NoError(k.t, err)
+}
+
+// A database that lost what was registered is told again by whoever meets it: no
+// run is stored without its tasks, or with those of another workflow.
+func TestALostRegistrationIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	triggers := map[string]func(k *kit) persistence.TriggerAnswer{
+		"by one statement": func(k *kit) persistence.TriggerAnswer {
+			return k.ask(k.draft(storetest.Diamond(), "known", 1)...)[0]
+		},
+		"by decisions": func(k *kit) persistence.TriggerAnswer {
+			one := k.draft(storetest.Diamond(), "known", 1)
+			one[0].Key = "key"
+			return k.ask(one...)[0]
+		},
+		"in a transaction": func(k *kit) (answer persistence.TriggerAnswer) {
+			require.NoError(k.t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) (err error) {
+				answer, err = k.store.TriggerInTx(k.ctx, tx, k.draft(storetest.Diamond(), "known", 1)[0])
+				return err
+			}))
+			_, err := k.store.DrainIntake(k.ctx, 10)
+			require.NoError(k.t, err)
+			return answer
+		},
+	}
+	for name, trigger := range triggers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+			old := k.join(time.Minute)
+			k.complete(old, k.claim(old, 1)...)
+			k.start(storetest.Diamond(), "known", 2) // the second by one statement
+			k.exec("truncate {schema}.workflow_runs, {schema}.tasks, {schema}.ready_queue")
+			k.loseRegistrations()
+
+			answer := trigger(k)
+			require.Equal(t, persistence.Triggered, answer.Result)
+			_, err := k.store.ClaimTasks(k.ctx, k.request(old, 10))
+			require.ErrorIs(t, err, persistence.ErrPodDead, "its row went with what it registered")
+			pod := k.join(time.Minute)
+			for range 4 {
+				k.complete(pod, k.claim(pod, 10)...)
+			}
+			row, err := k.store.Run(k.ctx, "", answer.Run)
+			require.NoError(t, err)
+			require.Equal(t, lifecycle.Completed, row.State)
+		})
+	}
+}
+
+// A pod that joins again registers what it executes before it takes anything.
+func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+	k.loseRegistrations()
+	k.join(time.Minute)
+	require.Equal(t, 2, value[int](k.database, "select count(*)::int from {schema}.workflow_definitions"))
+
+	k.exec("delete from {schema}.handlers")
+	_, err := k.store.numberOthersFirst(t, k)
+	require.ErrorContains(t, err, "restart the process")
+}
+
+// numberOthersFirst has the handlers of others take the numbers of a kit's, and
+// joins.
+func (s *Store) numberOthersFirst(t *testing.T, k *kit) (int64, error) {
+	t.Helper()
+	other, err := Open(k.ctx, Options{Pool: k.user})
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Mixed(workflow.FinishSiblings)}, nil)
+	require.NoError(t, err)
+	pod, _, err := s.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
+	return pod, err
+}
