@@ -18,6 +18,9 @@ const prefix = "TROUPE_"
 // DatabaseURL names the variable with the connection string.
 const DatabaseURL = prefix + "DATABASE_URL"
 
+// directURL names that of troupe.Config.DirectURL.
+const directURL = prefix + "DIRECT_URL"
+
 // meantMax is how many letters a name may be away from the one that was meant.
 const meantMax = 3
 
@@ -60,6 +63,13 @@ func Read(environ []string) (Values, error) {
 		}
 		if err := set(reflect.ValueOf(&values.Config).Elem().FieldByName(setting.Field), text); err != nil {
 			problems = append(problems, fmt.Errorf("%s is %q: %w", setting.Env, text, err))
+		}
+	}
+	for _, name := range []string{DatabaseURL, directURL} {
+		if text, ok := given[name]; ok {
+			if err := CheckAddress(text); err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", name, err))
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

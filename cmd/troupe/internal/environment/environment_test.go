@@ -21,6 +21,9 @@ func TestEverySettingWithAVariableIsRead(t *testing.T) {
 			continue
 		}
 		text, want := example(t, field.Type)
+		if setting.Field == "DirectURL" {
+			text, want = "host=h", "host=h"
+		}
 		values, err := environment.Read([]string{setting.Env + "=" + text})
 		require.NoError(t, err, setting.Env)
 		require.Equal(t, want, reflect.ValueOf(values.Config).FieldByName(setting.Field).Interface(), setting.Env)
@@ -75,4 +78,54 @@ func TestReadReportsEveryProblem(t *testing.T) {
 	require.ErrorContains(t, err, "TROUPE_SLOTS")
 	require.ErrorContains(t, err, "TROUPE_PULSE")
 	require.ErrorContains(t, err, "TROUPE_LEASEE")
+}
+
+// The driver takes a URL with a = in it for keywords and values.
+func TestWhatIsNoAddressOfAPostgreSQL(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"jdbc:postgresql://h:5432/d":                   "it is a JDBC URL, which only Java reads: use the form postgres://user@host:5432/database",
+		"JDBC:postgresql://h/d?user=u&password=geheim": "it is a JDBC URL",
+		"jdbc:postgresql://u:geheim@h/d":               "it is a JDBC URL",
+		"mysql://u:geheim@h/d?a=b":                     "it is a URL of mysql: use the form postgres://",
+		"postgresql+asyncpg://u:geheim@h/d?a=b":        "it is a URL of postgresql+asyncpg: use the form postgres://",
+		"Postgres://u:geheim@h/d":                      `it begins with "Postgres://": write it in small letters`,
+		" postgres://u:geheim@h/d?a=b":                 `it begins with " postgres://": write it in small letters, without space before it`,
+		"h/d":                                          "use the form postgres://",
+		"postgres://h:port/d":                          "use the form postgres://",
+	} {
+		for _, name := range []string{"TROUPE_DATABASE_URL", "TROUPE_DIRECT_URL"} {
+			_, err := environment.Read([]string{name + "=" + text})
+			require.ErrorContains(t, err, name+": ", text)
+			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "geheim")
+		}
+	}
+	for _, text := range []string{"postgres://u:p@h/d?sslmode=disable", "postgresql://h", "host=h dbname=d", "host=h password=a://b", "host=/run/postgresql"} {
+		require.NoError(t, environment.CheckAddress(text), text)
+	}
+}
+
+// What no engine could work with is told by the name of the variable.
+func TestValuesAreValidatedByTheirNames(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]string{
+		"TROUPE_SLOTS=-1":                  "TROUPE_SLOTS is -1: use 1 to 10000",
+		"TROUPE_QUEUE_SLOTS=gpu=0":         `TROUPE_QUEUE_SLOTS has 0 for queue "gpu": use 1 to 10000`,
+		"TROUPE_SCHEMA=A b":                `TROUPE_SCHEMA "A b" is no plain name: use up to 40 lower-case letters, digits and underscores`,
+		"TROUPE_POOL_SIZE=1":               "TROUPE_POOL_SIZE is 1: use 3 to 64",
+		"TROUPE_SWEEP=-1s":                 "TROUPE_SWEEP is -1s: use a positive duration below 100 years",
+		"TROUPE_PULSE=1m":                  "TROUPE_LEASE 15s is less than three times TROUPE_PULSE (1m0s): leave room for two lost renewals",
+		"TROUPE_LEADER_PING=1m":            "TROUPE_LEADER_SILENCE 2.5s is less than twice TROUPE_LEADER_PING (1m0s): leave room for a lost ping",
+		"TROUPE_DEAD_LETTER_RETENTION=-1s": "TROUPE_DEAD_LETTER_RETENTION is -1s: use 0 to keep dead letters for ever, or a minute to 100 years",
+	} {
+		values, err := environment.Read([]string{entry})
+		require.NoError(t, err, entry)
+		require.EqualError(t, values.Validate(), want, entry)
+	}
+	values, err := environment.Read([]string{"TROUPE_SLOTS=-1", "TROUPE_MAX_LOST=-1"})
+	require.NoError(t, err)
+	require.ErrorContains(t, values.Validate(), "TROUPE_SLOTS is -1")
+	require.ErrorContains(t, values.Validate(), "TROUPE_MAX_LOST is -1")
+	require.NoError(t, environment.Values{}.Validate())
 }
