@@ -42,10 +42,11 @@ type Requeued struct {
 
 // RequeueReport is what RequeueAll did.
 type RequeueReport struct {
-	Runs    []RunID // the new ones
-	Letters int     // dead letters that they give another chance
-	GoOn    int     // letters left alone: their runs have not ended yet
-	Gone    int     // letters left alone: their runs are no longer kept
+	Runs      []RunID // the new ones
+	TakenOver int     // steps whose outputs they take over
+	Letters   int     // dead letters that they give another chance
+	GoOn      int     // letters left alone: their runs have not ended yet
+	Gone      int     // letters left alone: their runs are no longer kept
 }
 
 // Requeue lets the run of a dead letter go on, as a new run. The ended run stays
@@ -140,6 +141,7 @@ func (r *RequeueReport) add(answer persistence.RequeueAnswer, err error) error {
 		return err
 	default:
 		r.Runs = append(r.Runs, answer.Run)
+		r.TakenOver += answer.Kept
 		r.Letters += answer.Letters
 	}
 	return nil
