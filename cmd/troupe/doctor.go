@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/doctor"
-	"github.com/troupe-dev/troupe/cmd/troupe/internal/environment"
 )
 
 // errUnwell is why doctor exits with 1: what is wrong was printed.
@@ -33,10 +32,6 @@ Exit codes: 0 there is no problem, 1 there is one (with --strict: or a warning),
 			if err != nil {
 				return &usageError{err}
 			}
-			values, err := environment.Read(w.environ)
-			if err != nil {
-				return &usageError{err}
-			}
 			if patience <= 0 {
 				return &usageError{fmt.Errorf("--deep-timeout is %v: use a duration above 0", patience)}
 			}
@@ -46,7 +41,7 @@ Exit codes: 0 there is no problem, 1 there is one (with --strict: or a warning),
 			}
 			defer pool.Close()
 			report, err := doctor.Examine(c.Context(), pool, doctor.Options{
-				Schema: chosen.schema, PoolSize: values.Config.PoolSize, Now: time.Now, Deep: deep, Patience: patience,
+				Schema: chosen.schema, PoolSize: chosen.config.PoolSize, Now: time.Now, Deep: deep, Patience: patience,
 			})
 			if err != nil {
 				return err

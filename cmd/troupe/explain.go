@@ -1,17 +1,18 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe"
-	"github.com/troupe-dev/troupe/cmd/troupe/internal/environment"
 	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence/postgres"
 )
 
@@ -38,29 +39,18 @@ TROUPE_TENANT_LIMIT, and TROUPE_PULSE with TROUPE_LEASE.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			values, err := environment.Read(w.environ)
-			if err != nil {
-				return &usageError{err}
-			}
 			pool, err := chosen.open(c.Context())
 			if err != nil {
 				return &usageError{err}
 			}
 			defer pool.Close()
-			inspector, err := postgres.NewInspector(pool, chosen.schema)
+			situation, err := look(c.Context(), pool, chosen.schema, tenant, run)
 			if err != nil {
 				return err
 			}
-			situation, err := inspector.Situation(c.Context(), tenant, run)
-			if errors.Is(err, troupe.ErrRunNotFound) {
-				return fmt.Errorf("no run %v in schema %s of that database: it may be another tenant's, or removed after its retention", run, chosen.schema)
-			}
-			if err != nil {
-				return err
-			}
-			situation.TenantLimit = values.Config.TenantLimit
-			if values.Config.Pulse > 0 && values.Config.Lease > 0 {
-				situation.Pulse, situation.Lease = values.Config.Pulse, values.Config.Lease
+			situation.TenantLimit = chosen.config.TenantLimit
+			if chosen.config.Pulse > 0 && chosen.config.Lease > 0 {
+				situation.Pulse, situation.Lease = chosen.config.Pulse, chosen.config.Lease
 			}
 			return printReasons(w.out, explain.Explain(situation), asJSON)
 		},
@@ -69,6 +59,46 @@ TROUPE_TENANT_LIMIT, and TROUPE_PULSE with TROUPE_LEASE.`,
 	c.Flags().StringVar(&tenant, "tenant", "", "the run's tenant (default: any)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array, an object for each line")
 	return c
+}
+
+// schemaPatience bounds the look at the version of the tables. Somebody who holds
+// a lock on them is what explain is asked about, and not to be waited for.
+const schemaPatience = 3 * time.Second
+
+// look reads the situation of a run, unless the tables are not what this program
+// knows.
+func look(ctx context.Context, pool *pgxpool.Pool, schema, tenant string, run troupe.RunID) (explain.Situation, error) {
+	var none explain.Situation
+	if err := readable(ctx, pool, schema); err != nil {
+		return none, err
+	}
+	inspector, err := postgres.NewInspector(pool, schema)
+	if err != nil {
+		return none, err
+	}
+	situation, err := inspector.Situation(ctx, tenant, run)
+	if errors.Is(err, troupe.ErrRunNotFound) {
+		return none, fmt.Errorf("no run %v in schema %s of that database: it may be another tenant's, or removed after its retention", run, schema)
+	}
+	return situation, granted(err, schema, "select")
+}
+
+// readable says why the tables cannot be read, with the remedy, as doctor and
+// migrate do. Unlike an engine, whoever only reads can do with a standby.
+func readable(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	brief, cancel := context.WithTimeout(ctx, schemaPatience)
+	defer cancel()
+	report, err := migrations.Status(brief, pool, schema)
+	switch {
+	case brief.Err() != nil && ctx.Err() == nil:
+		return nil // the locks will tell
+	case err != nil:
+		return err
+	case report.Version < report.Latest:
+		return fmt.Errorf("%w: schema %s is at version %d, this program needs %d: run troupe migrate up, or name another with --schema",
+			migrations.ErrBehind, schema, report.Version, report.Latest)
+	}
+	return nil
 }
 
 // oneRun accepts the id of a run.
@@ -89,43 +119,4 @@ func printReasons(out io.Writer, reasons []explain.Reason, asJSON bool) error {
 		}
 	}
 	return nil
-}
-
-// printDocument prints one value, with nothing in it that a terminal would obey.
-func printDocument(out io.Writer, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	for _, r := range string(text) {
-		if r != '\n' && obeyed(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	_, err = fmt.Fprintln(out, b.String())
-	return err
-}
-
-// visible replaces what a terminal would obey: names, errors and statements
-// that are shown come from anybody.
-func visible(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if obeyed(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// obeyed reports whether a rune is a control character, or changes the direction
-// of what follows.
-func obeyed(r rune) bool {
-	return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
-		r == 0x200e || r == 0x200f || r == 0x2028 || r == 0x2029
 }

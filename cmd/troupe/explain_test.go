@@ -65,6 +65,49 @@ func TestExplainPrintsALineForEachStep(t *testing.T) {
 	}
 }
 
+// What doctor and migrate say of tables that are not what the program knows is
+// what explain says.
+func TestExplainLooksAtTheSchemaFirst(t *testing.T) {
+	t.Parallel()
+	const run = "0190c2f3-7a1b-7c3d-8e4f-0123456789ab"
+	url := pgtest.Database(t)
+	explains := func(environ []string, wants ...string) {
+		t.Helper()
+		code, out, problem := call(environ, "explain", run)
+		require.Equal(t, exitFailed, code, out)
+		require.Empty(t, out)
+		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+		for _, want := range wants {
+			require.Contains(t, problem, want)
+		}
+	}
+	environ := []string{"TROUPE_DATABASE_URL=" + url}
+	explains(environ, "the schema is not up to date: schema troupe is at version 0", "run troupe migrate up")
+
+	pool, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	_, err = migrations.Migrate(t.Context(), pool, migrations.DefaultSchema)
+	require.NoError(t, err)
+	explains(environ, "no run "+run+" in schema troupe of that database")
+
+	reads, role := reader(t, pool)
+	explains(reads, "no run "+run) // to read is enough
+	exec := func(sql string) {
+		t.Helper()
+		_, err := pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	exec("revoke select on all tables in schema troupe from " + role)
+	exec("grant select on troupe.schema_version to " + role)
+	explains(reads, "the role lacks a right: ", "grant usage on schema troupe and select on all tables in schema troupe")
+	exec("revoke usage on schema troupe from " + role)
+	explains(reads, "the role lacks a right: ", "permission denied for schema troupe", "use the role that owns the schema")
+
+	exec("insert into troupe.schema_version (version, name) values (9999, 'later')")
+	explains(environ, "the schema is newer than this program", "upgrade the program")
+}
+
 // B23: names and errors of others move no cursor.
 func TestB23NothingThatIsPrintedIsObeyed(t *testing.T) {
 	t.Parallel()
@@ -79,4 +122,24 @@ func TestB23NothingThatIsPrintedIsObeyed(t *testing.T) {
 	var back []explain.Reason
 	require.NoError(t, json.Unmarshal([]byte(out.String()), &back))
 	require.Equal(t, nasty, back[0])
+
+	for unseen, want := range map[string]string{
+		"\u061c": `\u061c`, "\u200b": `\u200b`, "\u200d": `\u200d`, "\ufeff": `\ufeff`, "\u00ad": `\u00ad`, "\u2060": `\u2060`, "\u2028": `\u2028`,
+		"\u3164": `\u3164`, "\U000e0041": `\udb40\udc41`,
+	} {
+		require.Equal(t, "a"+want+"b", visible("a"+unseen+"b"))
+		require.NotContains(t, plain(unseen), unseen)
+		for _, print := range []func() error{
+			func() error { return printDocument(&out, []string{unseen}) },
+			func() error { return printObject(&out, []string{unseen}) },
+		} {
+			out.Reset()
+			require.NoError(t, print())
+			require.Contains(t, out.String(), `"`+want+`"`)
+			var same []string
+			require.NoError(t, json.Unmarshal([]byte(out.String()), &same))
+			require.Equal(t, []string{unseen}, same)
+		}
+	}
+	require.Equal(t, "ünïcode ✓ ❤️ 漢字", visible("ünïcode ✓ ❤️ 漢字"))
 }

@@ -62,7 +62,8 @@ func migration(w world, flags *target, name, short string, do migrate) *cobra.Co
 // target is the schema that a command works on.
 type target struct {
 	url, schema string
-	connections int32 // of the pool, at most; 0: as the address or pgx says
+	connections int32         // of the pool, at most; 0: as the address or pgx says
+	config      troupe.Config // what the environment says, once it is complete
 }
 
 // add gives a command, and those below it, the flags of a target.
@@ -71,8 +72,9 @@ func (t *target) add(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&t.schema, "schema", "", "schema of the tables (default: TROUPE_SCHEMA, else "+migrations.DefaultSchema+")")
 }
 
-// complete fills in from the environment what the flags left open. Both is an
-// error unless they agree: nobody should have to know which one wins.
+// complete fills in from the environment what the flags left open, and checks
+// all that can be checked without a server. Both is an error unless they agree:
+// nobody should have to know which one wins.
 func (t target) complete(environ []string) (target, error) {
 	values, err := environment.Read(environ)
 	if err != nil {
@@ -99,14 +101,25 @@ func (t target) complete(environ []string) (target, error) {
 	if t.schema == "" {
 		t.schema = migrations.DefaultSchema
 	}
-	return t, troupe.Config{Schema: t.schema}.Validate()
+	if err := environment.CheckAddress(t.url); err != nil {
+		return t, fmt.Errorf("--database-url: %w", err) // the variable was checked as it was read
+	}
+	if wrong := (&troupe.ConfigError{}); values.Config.Schema == "" && errors.As(troupe.Config{Schema: t.schema}.Validate(), &wrong) {
+		return t, fmt.Errorf("--schema %s: %s", wrong.Text, wrong.Remedy)
+	}
+	if err := values.Validate(); err != nil {
+		return t, err
+	}
+	t.config = values.Config
+	t.config.Schema = t.schema
+	return t, nil
 }
 
 // open checks the address; it connects to nothing yet.
 func (t target) open(ctx context.Context) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(t.url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: use the form postgres://user@host:5432/database", err)
+		return nil, err // of a setting of the pool
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout

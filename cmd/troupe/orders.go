@@ -25,15 +25,11 @@ func ordersCommand(w world) *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
-			values, err := environment.Read(w.environ)
-			if err != nil {
+			if err := orders.CheckListen(listen); err != nil {
 				return &usageError{err}
 			}
-			config := values.Config
-			config.Schema, config.Logger = chosen.schema, slog.New(slog.NewJSONHandler(w.err, nil))
-			if err := config.Validate(); err != nil {
-				return &usageError{err}
-			}
+			config := chosen.config
+			config.Logger = slog.New(slog.NewJSONHandler(w.err, nil))
 			pool, err := chosen.open(c.Context())
 			if err != nil {
 				return &usageError{err}

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -11,7 +15,7 @@ import (
 // move the cursor, change colors, break the line or turn the direction of
 // writing is shown as it is written in Go, and so is what is no UTF-8.
 func plain(text string) string {
-	harmless := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+	harmless := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) && !obeyed(r) }
 	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !harmless(r) }) < 0 {
 		return text
 	}
@@ -36,4 +40,41 @@ func short(text string, limit int) string {
 		return text
 	}
 	return string(runes[:limit-1]) + "…"
+}
+
+// printDocument prints one value, with nothing in it that a terminal would obey.
+func printDocument(out io.Writer, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(text), "\n")
+	for i := range lines {
+		lines[i] = visible(lines[i])
+	}
+	_, err = fmt.Fprintln(out, strings.Join(lines, "\n"))
+	return err
+}
+
+// visible replaces what a terminal would obey, or not show, the way JSON writes
+// it: names, errors and statements that are shown come from anybody.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if !obeyed(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// obeyed reports whether a rune is a control character, changes the direction or
+// the lines of what follows, or is not seen at all: of two names that look the
+// same one would be somebody else's.
+func obeyed(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }

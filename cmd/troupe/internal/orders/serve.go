@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -27,6 +29,29 @@ const (
 	headerMax    = 16 << 10
 	closeTimeout = 5 * time.Second
 )
+
+// CheckListen says why an address is none to listen on. It opens nothing.
+func CheckListen(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && port == "" {
+		err = errors.New("the port is missing")
+	}
+	if err == nil {
+		_, err = net.LookupPort("tcp", port) //nolint:noctx // of a file at most
+	}
+	if err == nil && strings.IndexFunc(host, unfit) >= 0 {
+		err = errors.New("the host is none")
+	}
+	if err != nil {
+		return fmt.Errorf("--listen is %q: use the form :8080 or 127.0.0.1:8080, with a port from 0 to 65535", address)
+	}
+	return nil
+}
+
+// unfit reports whether a rune can be neither in a name nor in an address.
+func unfit(r rune) bool {
+	return r != '.' && r != '-' && r != '_' && r != ':' && r != '%' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+}
 
 // Serve is a pod until the context ends, and then stops in good order: the
 // engine hands back what does not finish within config.StopGrace, while probes
