@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,14 +35,29 @@ func deadLettersCommand(w world) *cobra.Command {
 		Long: `Steps that failed for good: list, count, show, requeue and purge them.
 
 A requeue lets the run go on as a new run: steps that completed are taken over,
-the failed one and all that comes after it are executed. The ended run stays.`,
+the failed one and all that comes after it are executed. The ended run stays.
+
+With --json each command prints one object on one line, and every key is always
+there. An instant that never was, a run that is none and a next page that is
+none are null.
+
+  list     {"letters": [{"id", "run", "workflow", "step", "tenant", "reason",
+           "class", "error", "attempts", "losses", "created_at", "started_at",
+           "died_at", "requeues", "requeued_at", "requeued_as"}, …],
+           "next": what --after takes for the next page}
+  count    {"count"}
+  show     the keys of a letter, and "run_kept", "input", "parents": [{"step",
+           "state", "output", "size"}, …], "events": [{"at", "kind", "class",
+           "text"}, …]; a payload that is no JSON is its bytes in base64
+  requeue  {"runs": [the new ones], "taken_over", "letters", "go_on", "gone"}
+  purge    {"purged"}`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	flags := c.PersistentFlags()
 	flags.StringVar(&f.url, "database-url", "", "the database (default: "+environment.DatabaseURL+")")
 	flags.StringVar(&f.schema, "schema", "", "schema of the tables (default: TROUPE_SCHEMA, else "+migrations.DefaultSchema+")")
-	flags.BoolVar(&f.json, "json", false, "print JSON, one object a line")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object, on one line")
 	c.AddCommand(
 		deadList(w, f), deadCount(w, f), deadShow(w, f), deadRequeue(w, f), deadPurge(w, f),
 	)
@@ -64,60 +78,16 @@ func (f *deadFlags) selecting(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// check refuses filters that are given and say nothing: an unset variable of a
-// script must not select everything.
-func (f *deadFlags) check(c *cobra.Command) error {
-	for _, name := range append(selectingFlags(), "tenant") {
-		flag := c.Flags().Lookup(name)
-		if flag == nil || !flag.Changed {
-			continue
-		}
-		switch text := flag.Value.String(); {
-		case text == "" || text == "[]":
-			return fmt.Errorf("--%s is empty: say which, or leave it out for all", name)
-		case name == "older-than" && f.filter.OlderThan < 0, name == "younger-than" && f.filter.YoungerThan <= 0:
-			return fmt.Errorf("--%s is %s: use a positive duration such as 72h", name, text)
-		}
-	}
-	return nil
-}
-
-// selectingFlags names the flags that select dead letters, whoever their tenant
-// is.
-func selectingFlags() []string {
-	return []string{"workflow", "step", "reason", "older-than", "younger-than", "requeued"}
-}
-
 // connect checks the flags and connects.
 func (f *deadFlags) connect(c *cobra.Command, w world) (*troupe.DeadLetters, func(), error) {
-	if err := f.check(c); err != nil {
+	if err := f.complete(c, w); err != nil {
 		return nil, nil, &usageError{err}
 	}
-	for _, name := range f.reasons {
-		reason, err := troupe.ParseDeadReason(name)
-		if err != nil {
-			return nil, nil, &usageError{fmt.Errorf("--reason: %w", err)}
-		}
-		f.filter.Reasons = append(f.filter.Reasons, reason)
-	}
-	switch f.requeued {
-	case "":
-	case "yes":
-		f.filter.RequeuedOnly = true
-	case "no":
-		f.filter.NotRequeued = true
-	default:
-		return nil, nil, &usageError{fmt.Errorf("--requeued is %q: use yes or no", f.requeued)}
-	}
-	chosen, err := f.complete(w.environ)
+	pool, err := f.open(c.Context())
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
-	pool, err := chosen.open(c.Context())
-	if err != nil {
-		return nil, nil, &usageError{err}
-	}
-	letters, err := troupe.OpenDeadLetters(c.Context(), pool, chosen.schema)
+	letters, err := troupe.OpenDeadLetters(c.Context(), pool, f.schema)
 	if err != nil {
 		pool.Close()
 		return nil, nil, err
@@ -131,43 +101,56 @@ func (f *deadFlags) connect(c *cobra.Command, w world) (*troupe.DeadLetters, fun
 // deadRun is what a command does once it is connected.
 type deadRun func(ctx context.Context, letters *troupe.DeadLetters, args []string) error
 
-func (f *deadFlags) run(w world, do deadRun) func(*cobra.Command, []string) error {
+// run connects, once nothing is wrong with the call. The rights are those on
+// tables that the command needs.
+func (f *deadFlags) run(w world, rights string, do deadRun) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		letters, shut, err := f.connect(c, w)
 		if err != nil {
-			return err
+			return granted(err, f.schema, rights)
 		}
 		defer shut()
-		return do(c.Context(), letters, args)
+		return inFlags(granted(do(c.Context(), letters, args), f.schema, rights), args)
 	}
 }
 
 func deadList(w world, f *deadFlags) *cobra.Command {
+	limit := deadPage
 	c := f.selecting(&cobra.Command{
-		Use: "list", Short: "List dead letters, those of the oldest runs first", Args: noArguments,
-		RunE: f.run(w, func(ctx context.Context, letters *troupe.DeadLetters, _ []string) error {
+		Use: "list", Short: "List dead letters, those of the oldest runs first",
+		Args: func(c *cobra.Command, args []string) error {
+			if limit < 1 || limit > deadPageMax {
+				return &usageError{fmt.Errorf("--limit is %d: use 1 to %d, and --after for more", limit, deadPageMax)}
+			}
+			f.filter.Limit = limit
+			return noArguments(c, args)
+		},
+		RunE: f.run(w, "select", func(ctx context.Context, letters *troupe.DeadLetters, _ []string) error {
 			page, err := letters.List(ctx, f.filter)
 			if err != nil {
 				return err
 			}
 			if f.json {
-				return printObjects(w.out, lettersOf(page.Letters))
+				return printObject(w.out, pageOf(page))
 			}
 			return printLetters(w.out, page)
 		}),
 	})
-	c.Flags().IntVar(&f.filter.Limit, "limit", 0, "letters of a page; 0: 100, at most 1000")
-	c.Flags().StringVar(&f.filter.After, "after", "", "go on after this letter")
+	c.Flags().IntVar(&limit, "limit", limit, fmt.Sprintf("letters of a page, 1 to %d", deadPageMax))
+	c.Flags().StringVar(&f.filter.After, "after", "", "go on after the letter with this id")
 	return c
 }
 
 func deadCount(w world, f *deadFlags) *cobra.Command {
 	return f.selecting(&cobra.Command{
 		Use: "count", Short: "Count dead letters", Args: noArguments,
-		RunE: f.run(w, func(ctx context.Context, letters *troupe.DeadLetters, _ []string) error {
+		RunE: f.run(w, "select", func(ctx context.Context, letters *troupe.DeadLetters, _ []string) error {
 			count, err := letters.Count(ctx, f.filter)
 			if err != nil {
 				return err
+			}
+			if f.json {
+				return printObject(w.out, map[string]int{"count": count})
 			}
 			_, err = fmt.Fprintln(w.out, count)
 			return err
@@ -178,13 +161,13 @@ func deadCount(w world, f *deadFlags) *cobra.Command {
 func deadShow(w world, f *deadFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show one dead letter with its input and history", Args: oneID,
-		RunE: f.run(w, func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
+		RunE: f.run(w, "select", func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
 			detail, err := letters.Show(ctx, "", args[0])
 			if err != nil {
 				return err
 			}
 			if f.json {
-				return printObjects(w.out, []detailJSON{detailOf(&detail)})
+				return printObject(w.out, detailOf(&detail))
 			}
 			return printDetail(w.out, &detail)
 		}),
@@ -192,50 +175,33 @@ func deadShow(w world, f *deadFlags) *cobra.Command {
 }
 
 func deadPurge(w world, f *deadFlags) *cobra.Command {
+	limit := 0
 	c := f.selecting(&cobra.Command{
-		Use: "purge", Short: "Remove dead letters; their runs are not touched", Args: noArguments,
-		RunE: func(c *cobra.Command, args []string) error {
+		Use: "purge", Short: "Remove dead letters; their runs are not touched",
+		Args: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("older-than") {
 				return &usageError{errors.New("purge needs --older-than: say how old a letter must be, 0s for all")}
 			}
-			return f.run(w, func(ctx context.Context, letters *troupe.DeadLetters, _ []string) error {
-				count, err := letters.Purge(ctx, f.filter)
-				if err != nil {
-					return err
-				}
-				if f.json {
-					return printObjects(w.out, []map[string]int{{"purged": count}})
-				}
-				_, err = fmt.Fprintf(w.out, "purged %d\n", count)
-				return err
-			})(c, args)
+			if limit < 0 {
+				return &usageError{fmt.Errorf("--limit is %d: use 1 or more, or 0 for all", limit)}
+			}
+			f.filter.Limit = limit
+			return noArguments(c, args)
 		},
-	})
-	c.Flags().IntVar(&f.filter.Limit, "limit", 0, "at most so many; 0: all")
-	return c
-}
-
-// oneID accepts the id of one letter.
-func oneID(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return &usageError{fmt.Errorf("%s takes the id of one dead letter, got %d arguments: troupe dead-letters list shows ids", c.CommandPath(), len(args))}
-	}
-	return nil
-}
-
-// printObjects prints one object a line, with nothing in it that a terminal
-// would obey.
-func printObjects[T any](out io.Writer, list []T) error {
-	for i := range list {
-		text, err := json.Marshal(list[i])
-		if err == nil {
-			_, err = fmt.Fprintln(out, visible(string(text)))
-		}
-		if err != nil {
+		RunE: f.run(w, "select, update, delete", func(ctx context.Context, letters *troupe.DeadLetters, _ []string) error {
+			count, err := letters.Purge(ctx, f.filter)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printObject(w.out, map[string]int{"purged": count})
+			}
+			_, err = fmt.Fprintf(w.out, "purged %d\n", count)
 			return err
-		}
-	}
-	return nil
+		}),
+	})
+	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0: all")
+	return c
 }
 
 func printLetters(out io.Writer, page troupe.DeadLetterPage) error {

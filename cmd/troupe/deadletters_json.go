@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/troupe-dev/troupe"
@@ -15,16 +17,22 @@ type letterJSON struct {
 	Step       string     `json:"step"`
 	Tenant     string     `json:"tenant"`
 	Reason     string     `json:"reason"`
-	Class      string     `json:"class,omitempty"`
+	Class      string     `json:"class"`
 	Error      string     `json:"error"`
 	Attempts   int        `json:"attempts"`
 	Losses     int        `json:"losses"`
 	CreatedAt  *time.Time `json:"created_at"`
-	StartedAt  *time.Time `json:"started_at,omitempty"`
+	StartedAt  *time.Time `json:"started_at"`
 	DiedAt     *time.Time `json:"died_at"`
 	Requeues   int        `json:"requeues"`
-	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
-	RequeuedAs string     `json:"requeued_as,omitempty"`
+	RequeuedAt *time.Time `json:"requeued_at"`
+	RequeuedAs *string    `json:"requeued_as"`
+}
+
+// pageJSON is a page of a listing.
+type pageJSON struct {
+	Letters []letterJSON `json:"letters"`
+	Next    *string      `json:"next"`
 }
 
 // detailJSON is one with its details.
@@ -47,13 +55,13 @@ type parentJSON struct {
 type eventJSON struct {
 	At    *time.Time `json:"at"`
 	Kind  string     `json:"kind"`
-	Class string     `json:"class,omitempty"`
-	Text  string     `json:"text,omitempty"`
+	Class string     `json:"class"`
+	Text  string     `json:"text"`
 }
 
 type requeuedJSON struct {
 	Runs      []string `json:"runs"`
-	TakenOver int      `json:"taken_over,omitempty"`
+	TakenOver int      `json:"taken_over"`
 	Letters   int      `json:"letters"`
 	GoOn      int      `json:"go_on"`
 	Gone      int      `json:"gone"`
@@ -66,21 +74,28 @@ func letterOf(l *troupe.DeadLetter) letterJSON {
 		StartedAt: instantOf(l.StartedAt), DiedAt: instantOf(l.DiedAt), Requeues: l.Requeues, RequeuedAt: instantOf(l.RequeuedAt),
 	}
 	if !l.RequeuedAs.IsZero() {
-		out.RequeuedAs = l.RequeuedAs.String()
+		run := l.RequeuedAs.String()
+		out.RequeuedAs = &run
 	}
 	return out
 }
 
-func lettersOf(letters []troupe.DeadLetter) []letterJSON {
-	list := make([]letterJSON, len(letters))
-	for i := range letters {
-		list[i] = letterOf(&letters[i])
+func pageOf(page troupe.DeadLetterPage) pageJSON {
+	out := pageJSON{Letters: make([]letterJSON, len(page.Letters))}
+	for i := range page.Letters {
+		out.Letters[i] = letterOf(&page.Letters[i])
 	}
-	return list
+	if page.Next != "" {
+		out.Next = &page.Next
+	}
+	return out
 }
 
 func detailOf(d *troupe.DeadLetterDetail) detailJSON {
-	out := detailJSON{letterJSON: letterOf(&d.DeadLetter), RunKept: d.RunKept, Input: payloadOf(d.Input)}
+	out := detailJSON{
+		letterJSON: letterOf(&d.DeadLetter), RunKept: d.RunKept, Input: payloadOf(d.Input),
+		Parents: []parentJSON{}, Events: []eventJSON{}, // no null for none
+	}
 	for _, p := range d.Parents {
 		out.Parents = append(out.Parents, parentJSON{p.Step, p.State.String(), payloadOf(p.Output), p.Size})
 	}
@@ -115,4 +130,14 @@ func payloadOf(payload []byte) any {
 		return json.RawMessage(payload)
 	}
 	return payload
+}
+
+// printObject prints an object on a line, with nothing in it that a terminal
+// would obey.
+func printObject(out io.Writer, object any) error {
+	text, err := json.Marshal(object)
+	if err == nil {
+		_, err = fmt.Fprintln(out, visible(string(text)))
+	}
+	return err
 }

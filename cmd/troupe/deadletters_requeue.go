@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // requeueFlags are those of requeue alone.
@@ -26,16 +29,16 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 	c := f.selecting(&cobra.Command{
 		Use: "requeue [ID]", Short: "Let the run of one dead letter, the first n or all selected ones go on",
 		Args: func(c *cobra.Command, args []string) error { return r.check(c, args) },
-		RunE: f.run(w, func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
+		RunE: f.run(w, "select, insert, update, delete", func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
 			if len(args) == 1 {
 				done, err := letters.Requeue(ctx, f.filter.Tenant, args[0], r.options)
 				if err != nil {
 					return err
 				}
 				if f.json {
-					return printObjects(w.out, []requeuedJSON{{
+					return printObject(w.out, requeuedJSON{
 						Runs: runsOf([]troupe.RunID{done.Run}), TakenOver: done.TakenOver, Letters: done.Letters,
-					}})
+					})
 				}
 				_, err = fmt.Fprintf(w.out, "requeued as run %v: %d steps taken over, %d letters\n", done.Run, done.TakenOver, done.Letters)
 				return err
@@ -43,9 +46,9 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 			f.filter.Limit = r.first
 			report, err := letters.RequeueAll(ctx, f.filter, r.options)
 			if f.json {
-				return errors.Join(printObjects(w.out, []requeuedJSON{{
-					Runs: runsOf(report.Runs), Letters: report.Letters, GoOn: report.GoOn, Gone: report.Gone,
-				}}), err)
+				return errors.Join(printObject(w.out, requeuedJSON{
+					Runs: runsOf(report.Runs), TakenOver: report.TakenOver, Letters: report.Letters, GoOn: report.GoOn, Gone: report.Gone,
+				}), err)
 			}
 			_, printed := fmt.Fprintf(w.out, "requeued %d runs with %d letters; left alone: %d whose run goes on, %d whose run is gone\n",
 				len(report.Runs), report.Letters, report.GoOn, report.Gone)
@@ -65,30 +68,51 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 
 // check says what is wrong with the call before anything is tried.
 func (r *requeueFlags) check(c *cobra.Command, args []string) error {
+	first, queue := c.Flags().Changed("first"), c.Flags().Changed("queue")
 	switch {
 	case len(args) > 1:
 		return oneID(c, args)
-	case len(args) == 1 && (r.all || c.Flags().Changed("first")):
+	case len(args) == 1 && (r.all || first):
 		return &usageError{errors.New("an id and --all or --first are both given: keep one")}
 	case len(args) == 1 && slices.ContainsFunc(selectingFlags(), c.Flags().Changed):
 		return &usageError{errors.New("an id and filters are both given: keep one")}
-	case len(args) == 0 && !r.all && r.first == 0:
+	case len(args) == 0 && !r.all && !first:
 		return &usageError{errors.New("requeue takes an id, --first n or --all: say what to requeue")}
-	case r.all && r.first != 0:
+	case r.all && first:
 		return &usageError{errors.New("--all and --first are both given: keep one")}
-	case r.first < 0:
+	case first && r.first < 1:
 		return &usageError{fmt.Errorf("--first is %d: use 1 or more", r.first)}
+	case queue && r.options.Queue == "":
+		return &usageError{errors.New("--queue is empty: say which, or leave it out for that of before")}
+	case c.Flags().Changed("at") && r.at == "":
+		return &usageError{errors.New("--at is empty: use the form 2030-01-31T08:00:00Z, or leave it out for now")}
+	case len(args) == 1:
+		if err := oneID(c, args); err != nil {
+			return err
+		}
 	}
+	if err := r.complete(); err != nil {
+		return &usageError{err}
+	}
+	return nil
+}
+
+// complete fills in the options of the new run, and says what is wrong with
+// them.
+func (r *requeueFlags) complete() error {
 	if r.labels != nil {
 		r.options.Labels = r.labels
 	}
-	if r.at == "" {
-		return nil
+	if r.at != "" {
+		at, err := time.Parse(time.RFC3339, r.at)
+		if err != nil {
+			return fmt.Errorf("--at is %q: use the form 2030-01-31T08:00:00Z", r.at)
+		}
+		r.options.At = at
 	}
-	at, err := time.Parse(time.RFC3339, r.at)
-	if err != nil {
-		return &usageError{fmt.Errorf("--at is %q: use the form 2030-01-31T08:00:00Z", r.at)}
+	run := persistence.Trigger{Workflow: "any", Tenant: "any", Queue: r.options.Queue, Labels: r.options.Labels, At: r.options.At}
+	if refused := actors.CheckTrigger(&run, 0); refused != nil {
+		return fmt.Errorf("--%s: %s", strings.TrimSuffix(refused.Field, "s"), refused.Remedy) // labels are given one by one
 	}
-	r.options.At = at
 	return nil
 }

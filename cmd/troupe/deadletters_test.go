@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -19,10 +20,10 @@ import (
 const evil = "it \x1b[31mbroke\x1b]0;owned\x07\nnext\u202eline"
 
 // fallen makes a database with runs of which the second step failed for good.
-func fallen(t *testing.T, runs int) (url string) {
+func fallen(t *testing.T, runs int) (address string) {
 	t.Helper()
-	url = pgtest.Database(t)
-	pool, err := pgxpool.New(t.Context(), url)
+	address = pgtest.Database(t)
+	pool, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	_, err = migrations.Migrate(t.Context(), pool, migrations.DefaultSchema)
@@ -42,7 +43,7 @@ func fallen(t *testing.T, runs int) (url string) {
 		require.ErrorIs(t, err, troupe.ErrRunFailed)
 	}
 	require.NoError(t, engine.Stop(context.Background()))
-	return url
+	return address
 }
 
 func TestDeadLettersCommand(t *testing.T) {
@@ -64,10 +65,10 @@ func TestDeadLettersCommand(t *testing.T) {
 		require.NotContains(t, text, "\u202e")
 		require.Contains(t, text, `it \x1b[31mbroke`)
 	}
-	var letter letterJSON
-	lines := strings.Split(strings.TrimSpace(dead("list", "--json")), "\n")
-	require.Len(t, lines, 3)
-	require.NoError(t, json.Unmarshal([]byte(lines[0]), &letter))
+	var page pageJSON
+	require.NoError(t, json.Unmarshal([]byte(dead("list", "--json")), &page))
+	require.Len(t, page.Letters, 3)
+	letter := page.Letters[0]
 	require.Equal(t, "second", letter.Step)
 	require.Equal(t, evil, letter.Error)
 	require.Contains(t, dead("show", letter.ID, "--json"), `"input":0`)
@@ -76,6 +77,10 @@ func TestDeadLettersCommand(t *testing.T) {
 	code, _, problem := call(environ, "dead-letters", "requeue", letter.ID)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, problem, "requeued before")
+	require.Contains(t, problem, "pass --again to requeue it once more")
+	code, _, problem = call(environ, "dead-letters", "show", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, problem, "dead letter not found: 0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3 may have been purged")
 	require.Contains(t, dead("requeue", "--first", "1", "--queue", "default", "--label", "by=hand"), "requeued 1 runs with 1 letters")
 	require.Contains(t, dead("requeue", "--all", "--json"), `"letters":1`)
 	require.Equal(t, "3\n", dead("count", "--requeued", "yes"))
@@ -83,9 +88,126 @@ func TestDeadLettersCommand(t *testing.T) {
 	require.Equal(t, "purged 1\n", dead("purge", "--older-than", "0s"))
 }
 
+// Scripts rely on the keys: all of them are always there.
+func TestDeadLettersJSONKeys(t *testing.T) {
+	t.Parallel()
+	environ := []string{"TROUPE_DATABASE_URL=" + fallen(t, 3)}
+	object := func(args ...string) map[string]json.RawMessage {
+		t.Helper()
+		code, out, problem := call(environ, append([]string{"dlq", "--json"}, args...)...)
+		require.Zero(t, code, problem)
+		require.Equal(t, 1, strings.Count(out, "\n"), "one object on one line")
+		var keys map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(out), &keys), out)
+		return keys
+	}
+	require.Equal(t, map[string]json.RawMessage{"count": json.RawMessage("3")}, object("count"))
+
+	first := object("list", "--limit", "2")
+	require.Len(t, first, 2)
+	var next string
+	require.NoError(t, json.Unmarshal(first["next"], &next))
+	second := object("list", "--limit", "2", "--after", next)
+	require.Equal(t, "null", string(second["next"]))
+	var letters []json.RawMessage
+	require.NoError(t, json.Unmarshal(second["letters"], &letters))
+	require.Len(t, letters, 1)
+	const ofLetter = `["attempts","class","created_at","died_at","error","id","losses","reason","requeued_as","requeued_at","requeues","run","started_at","step","tenant","workflow"]`
+	require.JSONEq(t, ofLetter, keysOf(t, letters[0]))
+	require.Equal(t, "[]", string(object("list", "--step", "none")["letters"]))
+
+	detail := object("show", next)
+	var events []json.RawMessage
+	require.NoError(t, json.Unmarshal(detail["events"], &events))
+	require.JSONEq(t, `["at","class","kind","text"]`, keysOf(t, events[0]))
+	require.Contains(t, detail, "parents")
+	require.Contains(t, detail, "run_kept")
+
+	ofRequeue := []string{"runs", "taken_over", "letters", "go_on", "gone"}
+	for _, args := range [][]string{{"requeue", "--first", "1"}, {"requeue", "--all", "--workflow", "none"}, {"requeue", next, "--from-start"}} {
+		done := object(args...)
+		require.Len(t, done, len(ofRequeue))
+		for _, key := range ofRequeue {
+			require.Contains(t, done, key, args)
+		}
+	}
+	require.Equal(t, "1", string(object("requeue", "--all")["taken_over"]), "the outputs of the first step")
+	require.Equal(t, map[string]json.RawMessage{"purged": json.RawMessage("3")}, object("purge", "--older-than", "0s"))
+}
+
+// A role that lacks a right hears which one, and with it can do it.
+func TestDeadLettersSayWhichGrantIsNeeded(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), fallen(t, 2))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	environ, role := reader(t, pool)
+	for _, test := range []struct {
+		rights string
+		args   []string
+	}{
+		{"select, update, delete", []string{"purge", "--older-than", "0s", "--limit", "1"}},
+		{"select, insert, update, delete", []string{"requeue", "--all"}},
+	} {
+		code, _, problem := call(environ, append([]string{"dead-letters"}, test.args...)...)
+		require.Equal(t, exitFailed, code)
+		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+		require.Contains(t, problem, "permission denied")
+		grant := "grant usage on schema troupe and " + test.rights + " on all tables in schema troupe"
+		require.Contains(t, problem, grant)
+		_, err := pool.Exec(t.Context(), "grant "+test.rights+" on all tables in schema troupe to "+role)
+		require.NoError(t, err)
+		code, _, problem = call(environ, append([]string{"dead-letters"}, test.args...)...)
+		require.Zero(t, code, problem)
+	}
+}
+
+// reader makes a role that may only read the tables, and returns the environment
+// of one who uses it.
+func reader(t *testing.T, admin *pgxpool.Pool) (environ []string, role string) {
+	t.Helper()
+	require.NoError(t, admin.QueryRow(t.Context(), "select 'reader_of_' || current_database()").Scan(&role))
+	role = role[:min(len(role), 63)]
+	for _, statement := range []string{
+		"create role " + role + " login noreplication password 'reader'",
+		"grant usage on schema troupe to " + role,
+		"grant select on all tables in schema troupe to " + role,
+	} {
+		_, err := admin.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() {
+		_, err := admin.Exec(context.Background(), "drop owned by "+role+" cascade; drop role "+role)
+		require.NoError(t, err)
+	})
+	address, err := url.Parse(admin.Config().ConnString())
+	require.NoError(t, err)
+	address.User = url.UserPassword(role, "reader")
+	return []string{"TROUPE_DATABASE_URL=" + address.String()}, role
+}
+
 func TestB38WrongCallsAboutDeadLetters(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
+		"--older-than is 1000000h0m0s: use at most 876000h":       {"purge", "--older-than", "1000000h"},
+		"--younger-than is 1000000h0m0s: use at most 876000h":     {"list", "--younger-than", "1000000h"},
+		"--limit is 0: use 1 to 1000":                             {"list", "--limit", "0"},
+		"--limit is 1001: use 1 to 1000, and --after for more":    {"list", "--limit", "1001"},
+		"--limit is -1: use 1 or more, or 0 for all":              {"purge", "--older-than", "0s", "--limit", "-1"},
+		`--after: "x" is no id of a dead letter`:                  {"list", "--after", "x"},
+		"--after is empty":                                        {"list", "--after", ""},
+		`"x" is no id of a dead letter`:                           {"show", "x"},
+		`"x/1" is no id of a dead letter`:                         {"requeue", "x/1"},
+		`6789ab/01" is no id of a dead letter`:                    {"show", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/01"},
+		`6789ab/+1" is no id of a dead letter`:                    {"requeue", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/+1"},
+		`6789ab/-1" is no id of a dead letter`:                    {"show", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/-1"},
+		`--step is "\xff", which is no UTF-8`:                     {"list", "--step", "\xff"},
+		"--queue is empty":                                        {"requeue", "--all", "--queue", ""},
+		"--queue: 300 bytes; at most 255":                         {"requeue", "--all", "--queue", strings.Repeat("q", 300)},
+		"--label: a label has no name":                            {"requeue", "--all", "--label", "=red"},
+		"--at: year 1066: use one from 1970 to 9999":              {"requeue", "--all", "--at", "1066-01-01T00:00:00Z"},
+		"--at is empty":                                           {"requeue", "--all", "--at", ""},
+		"--all and --first are both":                              {"requeue", "--all", "--first", "0"},
 		`there is no reason "bad": use one of attempts_exhausted`: {"list", "--reason", "bad"},
 		"--requeued is \"maybe\": use yes or no":                  {"count", "--requeued", "maybe"},
 		"say what to requeue":                                     {"requeue"},
@@ -102,8 +224,12 @@ func TestB38WrongCallsAboutDeadLetters(t *testing.T) {
 		"takes the id of one dead letter":                         {"show"},
 		"set TROUPE_DATABASE_URL or --database-url":               {"list"},
 	} {
-		code, out, problem := call(nil, append([]string{"dead-letters"}, args...)...)
-		require.Equal(t, exitUsage, code, "%v", args)
+		environ := []string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/nobody"} // whoever connects fails with another code
+		if strings.HasPrefix(want, "set TROUPE") {
+			environ = nil
+		}
+		code, out, problem := call(environ, append([]string{"dead-letters"}, args...)...)
+		require.Equal(t, exitUsage, code, "%v: %s", args, problem)
 		require.Empty(t, out)
 		require.Contains(t, problem, want)
 		require.Equal(t, 1, strings.Count(problem, "\n"), "%q", problem)
@@ -119,6 +245,9 @@ func TestB23TextsAreEscaped(t *testing.T) {
 		"\u202eevil":      `\u202eevil`,
 		"bad\xffutf8":     `bad\xffutf8`,
 		"zero\u200bwidth": `zero\u200bwidth`,
+		"a\u061cb\ufeffc": `a\u061cb\ufeffc`,
+		"fill\u3164er":    `fill\u3164er`,
+		"tag\U000e0041":   `tag\U000e0041`,
 		"c1\u009b31m":     `c1\u009b31m`,
 	} {
 		require.Equal(t, want, plain(text))
