@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -44,7 +45,12 @@ Shapes: ` + load.Shapes + `. docs/load-testing.md explains the report.`,
 			if values.Config.Slots > 0 && !c.Flags().Changed("slots") {
 				options.Slots = values.Config.Slots
 			}
-			if err := options.Validate(); err != nil {
+			for _, name := range []string{"runs", "concurrent", "duration", "rate"} {
+				if c.Flags().Changed(name) {
+					options.Asked = append(options.Asked, "--"+name)
+				}
+			}
+			if err := errors.Join(values.Validate(), options.Validate()); err != nil {
 				return &usageError{err}
 			}
 			options.Complete()
@@ -92,7 +98,7 @@ Measurements: ` + strings.Join(bench.Names(), ", ") + `.`,
 				return &usageError{err}
 			}
 			options.Config, options.DatabaseURL = values.Config, values.DatabaseURL
-			if err := options.Validate(); err != nil {
+			if err := errors.Join(values.Validate(), options.Validate()); err != nil {
 				return &usageError{err}
 			}
 			return bench.Run(c.Context(), options)

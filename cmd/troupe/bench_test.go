@@ -187,15 +187,19 @@ func TestBenchStopsInGoodOrderOnASignal(t *testing.T) {
 func TestBenchRefusesALoadThatCannotBeMeant(t *testing.T) {
 	t.Parallel()
 	for flags, want := range map[string]string{
-		"--shape ring":                `--shape is "ring": use one of single, chain-N`,
-		"--step-latency soon":         `invalid argument "soon" for "--step-latency" flag: use a duration such as 10ms, or two as in 10ms-30ms: troupe bench --help lists the flags`,
-		"--rate 5 --concurrent 5":     "--rate and --concurrent exclude each other",
-		"--pods 0 --failure-rate 7":   "--pods is 0: use 1 or more; --failure-rate is 7: use a share between 0 and 1",
-		"--concurent 7":               "unknown flag: --concurent: troupe bench --help lists the flags",
-		"figure":                      `troupe bench has no command "figure": did you mean figures?`,
-		"figures --only dimond":       `no measurement is called "dimond": there are single, diamond`,
-		"figures --runs 0":            "--runs is 0: use 1 or more",
-		"figures --tasks -1 --runs x": `invalid argument "x"`,
+		"--shape ring":                 `--shape is "ring": use one of single, chain-N`,
+		"--step-latency soon":          `invalid argument "soon" for "--step-latency" flag: use a duration such as 10ms, or two as in 10ms-30ms: troupe bench --help lists the flags`,
+		"--rate 5 --concurrent 5":      "--rate and --concurrent exclude each other",
+		"--pods 0 --failure-rate 7":    "--pods is 0: use 1 to 64; --failure-rate is 7: use a share between 0 and 1",
+		"--concurent 7":                "unknown flag: --concurent: troupe bench --help lists the flags",
+		"figure":                       `troupe bench has no command "figure": did you mean figures?`,
+		"figures --only dimond":        `no measurement is called "dimond": there are single, diamond`,
+		"figures --runs 0":             "--runs is 0: use 1 to 1000",
+		"figures --samples 9999999":    "--samples is 9999999: use 1 to 1000000",
+		"--tenants 999999999999":       "--tenants is 999999999999: use 1 to 100000",
+		"--runs 0":                     "--runs is 0: use 1 to 1000000000",
+		"--concurrent 0 --duration 0s": "--concurrent is 0: use 1 to 1000000; --duration is 0s: use more than 0s",
+		"figures --tasks -1 --runs x":  `invalid argument "x"`,
 	} {
 		code, out, problem := call(nil, append([]string{"bench"}, strings.Fields(flags)...)...)
 		require.Equal(t, exitUsage, code, flags)

@@ -53,11 +53,12 @@ func TestSimTellsTheSameHistoryTwice(t *testing.T) {
 func TestSimWithAWrongCall(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`no class is called "pod-crush"`: {"--faults", "pod-crush"},
-		"take no negative value":         {"--seeds", "-1"},
-		"name --seeds, or --for":         {"--seeds", "0"},
-		"--workers is at least 1":        {"--workers", "0"},
-		"nothing is planted":             {"--plant", "unfenced-record"},
+		`no class is called "pod-crush"`:   {"--faults", "pod-crush"},
+		"--seeds is -1":                    {"--seeds", "-1"},
+		"name --seeds, or --for":           {"--seeds", "0"},
+		"--workers is 0: use 1 to 1024":    {"--workers", "0"},
+		"--workers is 1025: use 1 to 1024": {"--workers", "1025"},
+		"nothing is planted":               {"--plant", "unfenced-record"},
 	} {
 		code, out, problem := call(nil, append([]string{"sim"}, args...)...)
 		require.Equal(t, exitUsage, code, problem)

@@ -45,11 +45,14 @@ func Names() []string {
 func (o Options) Validate() error {
 	var problems []error
 	for _, f := range []struct {
-		name  string
-		value int
-	}{{"--runs", o.Repeats}, {"--tasks", o.Tasks}, {"--slots", o.Slots}, {"--callers", o.Callers}, {"--samples", o.Samples}} {
-		if f.value < 1 {
-			problems = append(problems, fmt.Errorf("%s is %d: use 1 or more", f.name, f.value))
+		name        string
+		value, most int
+	}{
+		{"--runs", o.Repeats, 1000}, {"--tasks", o.Tasks, 100_000_000}, {"--slots", o.Slots, 10_000}, {"--callers", o.Callers, 10_000},
+		{"--samples", o.Samples, 1_000_000},
+	} {
+		if f.value < 1 || f.value > f.most {
+			problems = append(problems, fmt.Errorf("%s is %d: use 1 to %d", f.name, f.value, f.most))
 		}
 	}
 	for _, name := range o.Only {

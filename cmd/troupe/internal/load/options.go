@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe"
@@ -20,6 +21,7 @@ type Options struct {
 	Config      troupe.Config
 	Environ     []string // of the pods
 	Program     string   // of the pods
+	Asked       []string // flags that somebody gave, as in --runs: a 0 there stands for no default
 }
 
 // Load is the load that all pods make together. What one pod gets is its share
@@ -64,8 +66,16 @@ func (o *Options) Complete() {
 
 // Most that makes sense of what is not bounded otherwise.
 const (
-	podsMax    = 64
-	payloadOwn = 1 << 10 // bytes that an input has besides the payload, generously
+	podsMax     = 64 // all are processes on this machine
+	slotsMax    = 10_000
+	tenantsMax  = 100_000 // each pod has an option for each
+	openMax     = 1_000_000
+	runsMax     = 1_000_000_000
+	rateMin     = 0.001
+	rateMax     = 1e6
+	durationMax = 30 * 24 * time.Hour
+	latencyMax  = 24 * time.Hour
+	payloadOwn  = 1 << 10 // bytes that an input has besides the payload, generously
 )
 
 // Validate returns everything that is wrong, joined.
@@ -76,19 +86,19 @@ func (o Options) Validate() error {
 		problems = append(problems, err)
 	}
 	for _, f := range []struct {
-		flag  string
-		value int64
-		least int64
+		flag        string
+		value       int64
+		least, most int64
+		unset       bool // 0 stands for a default, unless somebody asked for it
 	}{
-		{"--runs", o.Runs, 0},
-		{"--concurrent", int64(o.Concurrent), 0},
-		{"--payload", int64(o.Payload), 0},
-		{"--tenants", int64(o.Tenants), 1},
-		{"--pods", int64(o.Pods), 1},
-		{"--slots", int64(o.Slots), 1},
+		{"--runs", o.Runs, 1, runsMax, true},
+		{"--concurrent", int64(o.Concurrent), 1, openMax, true},
+		{"--tenants", int64(o.Tenants), 1, tenantsMax, false},
+		{"--pods", int64(o.Pods), 1, podsMax, false},
+		{"--slots", int64(o.Slots), 1, slotsMax, false},
 	} {
-		if f.value < f.least {
-			wrong("%s is %d: use %d or more", f.flag, f.value, f.least)
+		if (f.value < f.least || f.value > f.most) && !(f.unset && f.value == 0 && !o.asked(f.flag)) {
+			wrong("%s is %d: use %d to %d", f.flag, f.value, f.least, f.most)
 		}
 	}
 	for _, f := range []struct {
@@ -99,23 +109,22 @@ func (o Options) Validate() error {
 			wrong("%s is %v: use a share between 0 and 1, as in 0.01 for one in a hundred", f.flag, f.value)
 		}
 	}
-	if !(o.Rate >= 0 && o.Rate <= 1e6) {
-		wrong("--rate is %v: use runs a second, as in 50, or leave it out for a closed loop", o.Rate)
+	if !(o.Rate >= rateMin && o.Rate <= rateMax) && (o.Rate != 0 || o.asked("--rate")) {
+		wrong("--rate is %v: use %v to %.0f runs a second, as in 50, or leave it out for a closed loop", o.Rate, rateMin, rateMax)
 	}
-	if o.Duration < 0 {
-		wrong("--duration is %v: use a positive one, as in 30s", o.Duration)
+	if o.Duration < 0 || o.Duration > durationMax || o.Duration == 0 && o.asked("--duration") {
+		wrong("--duration is %v: use more than 0s and at most %.0fh, as in 30s", o.Duration, durationMax.Hours())
 	}
-	if o.StepLatency.Least < 0 {
-		wrong("--step-latency is %v: use a positive duration", o.StepLatency.Least)
+	if o.StepLatency.Least < 0 || o.StepLatency.Most > latencyMax {
+		wrong("--step-latency is %v: use 0s to %.0fh", &o.StepLatency, latencyMax.Hours())
 	}
 	if at, err := os.Stat(o.Profiles); o.Profiles != "" && (err != nil || !at.IsDir()) {
 		wrong("--cpuprofile is %q, which is no folder: make it first", o.Profiles)
 	}
-	if o.Pods > podsMax {
-		wrong("--pods is %d: use at most %d, all are processes on this machine", o.Pods, podsMax)
-	}
 	return errors.Join(append(problems, o.contradictions()...)...)
 }
+
+func (o Options) asked(flag string) bool { return slices.Contains(o.Asked, flag) }
 
 // contradictions are options that are wrong only together.
 func (o Options) contradictions() []error {
@@ -127,8 +136,8 @@ func (o Options) contradictions() []error {
 		problems = append(problems, fmt.Errorf("--concurrent is %d with %d pods: use at least one run for each pod", o.Concurrent, o.Pods))
 	}
 	limit := cmp.Or(o.Config.PayloadLimit, 1<<20)
-	if o.Payload > limit-payloadOwn {
-		problems = append(problems, fmt.Errorf("--payload is %d: use at most %d, or set TROUPE_PAYLOAD_LIMIT", o.Payload, limit-payloadOwn))
+	if o.Payload < 0 || o.Payload > limit-payloadOwn {
+		problems = append(problems, fmt.Errorf("--payload is %d: use 0 to %d, or set TROUPE_PAYLOAD_LIMIT", o.Payload, limit-payloadOwn))
 	}
 	return problems
 }

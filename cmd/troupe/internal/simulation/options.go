@@ -36,6 +36,9 @@ type Options struct {
 	classes []sim.Class
 }
 
+// workersMax bounds the seeds that run at the same time.
+const workersMax = 1024
+
 // Defaults returns options of a short run.
 func Defaults() Options {
 	return Options{Seed: 1, Seeds: 1000, Workers: runtime.GOMAXPROCS(0), Dir: "."}
@@ -45,11 +48,11 @@ func Defaults() Options {
 func (o *Options) Validate() error {
 	switch {
 	case o.Seeds < 0, o.For < 0:
-		return fmt.Errorf("--seeds and --for take no negative value")
+		return fmt.Errorf("--seeds is %d and --for is %v: use 0 or more", o.Seeds, o.For)
 	case o.Seeds == 0 && o.For == 0 && !o.Planted:
 		return fmt.Errorf("name --seeds, or --for")
-	case o.Workers < 1:
-		return fmt.Errorf("--workers is at least 1")
+	case o.Workers < 1 || o.Workers > workersMax:
+		return fmt.Errorf("--workers is %d: use 1 to %d", o.Workers, workersMax)
 	}
 	if err := planted.Choose(o.Plant); err != nil {
 		return fmt.Errorf("--plant %s: %w", o.Plant, err)
