@@ -35,8 +35,8 @@ the demo. Other TROUPE_ variables (docs/configuration.md) tune the pods.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			if options.Limit < 0 {
-				return &usageError{errors.New("--packages is negative: use 0 for all")}
+			if err := options.Validate(); err != nil {
+				return &usageError{err}
 			}
 			options.Config, options.DatabaseURL = values.Config, values.DatabaseURL
 			if options.Root == "" {

@@ -77,5 +77,6 @@ func rootCommand(w world) *cobra.Command {
 	root.Flags().Bool("version", false, "the same as the command version")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(benchCommand(w), benchPodCommand(w), deadLettersCommand(w), demoCommand(w), demoPodCommand(w), doctorCommand(w), explainCommand(w), migrateCommand(w), ordersCommand(w), simCommand(w), versionCommand())
+	strictHelp(root)
 	return root
 }

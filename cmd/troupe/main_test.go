@@ -34,7 +34,7 @@ func call(environ []string, args ...string) (code int, out, problem string) {
 // password is.
 func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 	t.Parallel()
-	const secret = "geheim"
+	const secret, nobody = "geheim", "TROUPE_DATABASE_URL=postgres://127.0.0.1:1/b" // whoever connects fails with another code
 	for name, c := range map[string]struct {
 		environ []string
 		args    []string
@@ -55,6 +55,18 @@ func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 		"bad port":          {nil, []string{"migrate", "up", "--database-url", "postgres://u:" + secret + "@h:port/b"}, "postgres://u:xxxxx@"},
 		"bad scheme":        {nil, []string{"migrate", "up", "--database-url", "mysql://u:" + secret + "@h/b"}, "use the form postgres://"},
 		"bad key and value": {nil, []string{"migrate", "up", "--database-url", "host=h port=x password=" + secret}, "cannot parse"},
+		"JDBC in a flag":    {nil, []string{"migrate", "up", "--database-url", "jdbc:postgresql://h/d?user=u&password=" + secret}, "--database-url: it is a JDBC URL"},
+		"JDBC of a demo":    {[]string{"TROUPE_DATABASE_URL=jdbc:postgresql://h/d?user=u&password=" + secret}, []string{"demo"}, "TROUPE_DATABASE_URL: it is a JDBC URL"},
+		"JDBC of a bench":   {[]string{"TROUPE_DATABASE_URL=jdbc:postgresql://u:" + secret + "@h/d"}, []string{"bench"}, "use the form postgres://user@host:5432/database"},
+		"bad schema there":  {[]string{"TROUPE_DATABASE_URL=postgres://h/b", "TROUPE_SCHEMA=A b"}, []string{"doctor"}, `TROUPE_SCHEMA "A b" is no plain name`},
+		"help of nothing":   {nil, []string{"help", "nosuch"}, `troupe has no command "nosuch": there are bench, dead-letters, demo, doctor, explain, migrate, orders, sim, version`},
+		"help of a mistake": {nil, []string{"help", "dmeo"}, "did you mean demo?"},
+		"help below":        {nil, []string{"help", "migrate", "down"}, `troupe migrate has no command "down": there are status, up`},
+		"address to listen": {[]string{nobody}, []string{"orders", "--listen", "8080"}, `--listen is "8080": use the form :8080 or 127.0.0.1:8080, with a port from 0 to 65535`},
+		"port to listen":    {[]string{nobody}, []string{"orders", "--listen", ":99999"}, `--listen is ":99999"`},
+		"no port to listen": {[]string{nobody}, []string{"orders", "--listen", "h:"}, `--listen is "h:"`},
+		"host to listen":    {[]string{nobody}, []string{"orders", "--listen", "a b:80"}, `--listen is "a b:80"`},
+		"bad direct URL":    {[]string{nobody, "TROUPE_DIRECT_URL=http://u:" + secret + "@h"}, []string{"orders", "--listen", "127.0.0.1:0"}, "TROUPE_DIRECT_URL: it is a URL of http"},
 		"at in password":    {nil, []string{"migrate", "up", "--database-url", "postgres://u:a@" + secret + "@h:port/b"}, "xxxxx@"},
 	} {
 		code, out, problem := call(c.environ, c.args...)
@@ -64,6 +76,39 @@ func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 		require.NotContains(t, problem, secret, name)
 		require.True(t, strings.HasPrefix(problem, "troupe: "), problem)
 		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+	}
+}
+
+// Whatever has a target checks the whole environment before it connects: a pod
+// with these values would not start.
+func TestB38ValuesOfTheEnvironmentAreChecked(t *testing.T) {
+	t.Parallel()
+	const run = "0190c2f3-7a1b-7c3d-8e4f-0123456789ab"
+	for _, args := range [][]string{
+		{"doctor"}, {"explain", run}, {"migrate", "status"}, {"migrate", "up"}, {"orders", "--listen", "127.0.0.1:0"}, {"dead-letters", "count"},
+		{"bench"}, {"bench", "figures"}, {"demo"},
+	} {
+		for entry, want := range map[string]string{
+			"TROUPE_SLOTS=-1":                   "troupe: TROUPE_SLOTS is -1: use 1 to 10000\n",
+			"TROUPE_PULSE=1m":                   "s is less than three times TROUPE_PULSE (1m0s): leave room for two lost renewals\n",
+			"TROUPE_DIRECT_URL=jdbc:postgresql": "troupe: TROUPE_DIRECT_URL: ",
+		} {
+			code, out, problem := call([]string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/b", entry}, args...)
+			require.Equal(t, exitUsage, code, "%v %s: %s", args, entry, problem)
+			require.Empty(t, out)
+			require.Contains(t, problem, want)
+			require.Equal(t, 1, strings.Count(problem, "\n"), problem)
+		}
+	}
+}
+
+func TestHelpShowsACommand(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"help", "migrate", "up"}, {"migrate", "up", "--help"}} {
+		code, out, problem := call(nil, args...)
+		require.Zero(t, code, problem)
+		require.Contains(t, out, "troupe migrate up [flags]")
+		require.Contains(t, out, "help for up")
 	}
 }
 

@@ -34,6 +34,28 @@ func noArguments(c *cobra.Command, args []string) error {
 	return &usageError{fmt.Errorf("%s", text)}
 }
 
+// strictHelp lets the command help refuse what is no command. Cobra's own says so
+// and succeeds.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.RunE = func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil {
+				return &usageError{err}
+			}
+			if err := noArguments(about, rest); err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag() // as it is shown when the flag is used
+			return about.Help()
+		}
+	}
+}
+
 // commandNames are the names that help lists.
 func commandNames(c *cobra.Command) []string {
 	var names []string

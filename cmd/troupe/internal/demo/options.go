@@ -1,11 +1,14 @@
 package demo
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/environment"
 	"github.com/troupe-dev/troupe/migrations"
 )
 
@@ -32,6 +35,18 @@ const (
 	demoLease = 3 * time.Second
 	demoSlots = 4
 )
+
+// Validate returns everything that is wrong, joined.
+func (o Options) Validate() error {
+	values, err := environment.Read(o.podEnviron("")) // as its pods will
+	if err == nil {
+		err = values.Validate()
+	}
+	if o.Limit < 0 {
+		err = errors.Join(err, fmt.Errorf("--packages is %d: use 0 for all", o.Limit))
+	}
+	return err
+}
 
 func (o Options) slots() int {
 	if o.Config.Slots > 0 {
