@@ -129,12 +129,12 @@ func TestB23NothingThatIsPrintedIsObeyed(t *testing.T) {
 	} {
 		require.Equal(t, "a"+want+"b", visible("a"+unseen+"b"))
 		require.NotContains(t, plain(unseen), unseen)
-		for _, print := range []func() error{
+		for _, show := range []func() error{
 			func() error { return printDocument(&out, []string{unseen}) },
 			func() error { return printObject(&out, []string{unseen}) },
 		} {
 			out.Reset()
-			require.NoError(t, print())
+			require.NoError(t, show())
 			require.Contains(t, out.String(), `"`+want+`"`)
 			var same []string
 			require.NoError(t, json.Unmarshal([]byte(out.String()), &same))

@@ -85,8 +85,15 @@ func TestB38ValuesOfTheEnvironmentAreChecked(t *testing.T) {
 	t.Parallel()
 	const run = "0190c2f3-7a1b-7c3d-8e4f-0123456789ab"
 	for _, args := range [][]string{
-		{"doctor"}, {"explain", run}, {"migrate", "status"}, {"migrate", "up"}, {"orders", "--listen", "127.0.0.1:0"}, {"dead-letters", "count"},
-		{"bench"}, {"bench", "figures"}, {"demo"},
+		{"doctor"},
+		{"explain", run},
+		{"migrate", "status"},
+		{"migrate", "up"},
+		{"orders", "--listen", "127.0.0.1:0"},
+		{"dead-letters", "count"},
+		{"bench"},
+		{"bench", "figures"},
+		{"demo"},
 	} {
 		for entry, want := range map[string]string{
 			"TROUPE_SLOTS=-1":                   "troupe: TROUPE_SLOTS is -1: use 1 to 10000\n",

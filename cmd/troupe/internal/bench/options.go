@@ -48,7 +48,10 @@ func (o Options) Validate() error {
 		name        string
 		value, most int
 	}{
-		{"--runs", o.Repeats, 1000}, {"--tasks", o.Tasks, 100_000_000}, {"--slots", o.Slots, 10_000}, {"--callers", o.Callers, 10_000},
+		{"--runs", o.Repeats, 1000},
+		{"--tasks", o.Tasks, 100_000_000},
+		{"--slots", o.Slots, 10_000},
+		{"--callers", o.Callers, 10_000},
 		{"--samples", o.Samples, 1_000_000},
 	} {
 		if f.value < 1 || f.value > f.most {

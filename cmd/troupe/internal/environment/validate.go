@@ -32,7 +32,7 @@ func (v Values) Validate() error {
 
 // each returns the errors that were joined.
 func each(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of this one, not of what it wraps
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	if err == nil {
