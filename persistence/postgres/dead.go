@@ -86,7 +86,20 @@ func (s *Store) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFil
 	}
 	text, values := s.statements.bind("purge_dead_letters", args)
 	var count int
-	err := retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, values...).Scan(&count) })
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var runs [][16]byte
+		if err := tx.QueryRow(ctx, text, values...).Scan(&count, &runs); err != nil || count == 0 {
+			return err
+		}
+		ids := make(uuids, len(runs))
+		for i, id := range runs {
+			ids[i] = id
+		}
+		b := s.newBatch()
+		b.add("lock_dead_inputs", named{"runs": ids})
+		b.add("purge_dead_inputs", named{"runs": ids})
+		return send(ctx, tx, b)
+	})
 	return count, err
 }
 

@@ -88,11 +88,10 @@ moved as (
 ),
 letters as (
 	update {schema}.dead_letters l
-	set input = k.input, history = k.history
+	set history = k.history
 	from (
-		select x.tid, x.run_id, x.step, r.input, h.history
+		select x.tid, x.run_id, x.step, h.history
 		from told
-			join r on r.id = told.id
 			join events e on e.run_id = told.id,
 			lateral (
 				select k.ctid as tid, k.run_id, k.step
@@ -111,6 +110,12 @@ letters as (
 			) h
 	) k
 	where l.ctid = k.tid and l.run_id is not distinct from k.run_id and l.step is not distinct from k.step
+	returning l.run_id
+),
+inputs as (
+	insert into {schema}.dead_inputs (run_id, input)
+	select r.id, r.input from r where r.id in (select l.run_id from letters l)
+	on conflict (run_id) do nothing
 ),
 tasks as (
 	delete from {schema}.tasks t

@@ -1,5 +1,5 @@
 -- purge_dead_letters: removes dead letters, by run and step; what somebody
--- requeues right now stays.
+-- requeues right now stays. Returns how many, and their runs.
 -- Caller: PurgeDeadLetters. Locks dead_letters, skip locked.
 -- Index: dead_letters_pkey, from the start.
 with l as materialized (
@@ -13,6 +13,6 @@ gone as (
 	delete from {schema}.dead_letters d
 	using l
 	where d.ctid = l.tid and d.run_id is not distinct from l.run_id and d.step is not distinct from l.step
-	returning 1
+	returning d.run_id
 )
-select count(*)::int from gone
+select count(*)::int, coalesce(array_agg(distinct g.run_id), '{}') from gone g
