@@ -63,7 +63,7 @@ func TestBenchPutsALoadOnTwoPods(t *testing.T) {
 	require.InDelta(t, 0.1, report.FailureRate, 0.075)
 	require.EqualValues(t, 800, report.Steps)
 	require.InDelta(t, 80, report.Retried, 40)
-	require.Zero(t, report.Errored+report.Lost)
+	require.Zero(t, report.Errored+report.Lost, out)
 	for name, l := range map[string]load.Latency{"acknowledged": report.Acknowledged, "started": report.Started, "ended": report.Ended} {
 		require.EqualValues(t, 200, l.Count, name)
 		require.Positive(t, l.P50, name)
