@@ -209,6 +209,27 @@ func TestDeadDuringStop(t *testing.T) {
 	})
 }
 
+// What is recorded, but not answered yet, is no loss to whoever compares what
+// is held with the table meanwhile.
+func TestAnAnswerThatIsLateIsNoLoss(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Pulse: time.Second})
+		w.faults.failAfter(func(call string) error {
+			if call == "record" {
+				pass(700 * time.Millisecond)
+			}
+			return nil
+		})
+		for range 10 {
+			w.completed(w.trigger(p, "single"))
+			pass(700 * time.Millisecond)
+		}
+		require.Empty(t, w.sent.list("TasksLost"))
+	})
+}
+
 // TestOutageDuringStop: every stage has a limit.
 func TestOutageDuringStop(t *testing.T) {
 	t.Parallel()

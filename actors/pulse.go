@@ -27,14 +27,15 @@ type pulse struct {
 	self     *PID
 	pod      int64
 	heir     *pulseHeir
-	sent     time.Time          // of the renewal under way
-	number   int64              // 0: none
-	progress map[taskKey][]byte // of held tasks, not stored yet
-	storing  map[taskKey][]byte // the same, in the renewal under way
-	suspects map[taskKey]bool   // unheld in the last renewal
-	tick     int64              // of the timer that counts
-	check    int64              // of the lease check that counts
-	soon     bool               // a renewal was asked for out of turn
+	sent     time.Time             // of the renewal under way
+	number   int64                 // 0: none
+	progress map[taskKey][]byte    // of held tasks, not stored yet
+	storing  map[taskKey][]byte    // the same, in the renewal under way
+	suspects map[taskKey]bool      // unheld in the last renewal
+	missed   map[taskKey]time.Time // held, but not by the table: since when
+	tick     int64                 // of the timer that counts
+	check    int64                 // of the lease check that counts
+	soon     bool                  // a renewal was asked for out of turn
 	failures int
 	claims   float64   // of this pod at the last renewal
 	beat     time.Time // when that was
@@ -55,7 +56,7 @@ type (
 
 func spawnPulse(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
-		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, heir: h.pulse, suspects: map[taskKey]bool{}, progress: map[taskKey][]byte{}}
+		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, heir: h.pulse, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
 	}
 }
 
@@ -234,11 +235,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 
 // compare acts on what the tables know better.
 func (a *pulse) compare(renewed *persistence.Renewed) {
-	if len(renewed.Lost) > 0 {
-		lost := &messages.TasksLost{}
-		for _, h := range renewed.Lost {
-			lost.Tasks = append(lost.Tasks, taskKey{task: h.Task, epoch: h.Epoch}.message())
-		}
+	if lost := a.lost(renewed.Lost); len(lost.GetTasks()) > 0 {
 		a.rt.send(a.rt.team.runs, lost)
 	}
 	if len(renewed.Canceling) > 0 {
@@ -261,6 +258,25 @@ func (a *pulse) compare(renewed *persistence.Renewed) {
 	if len(unheld.GetTasks()) > 0 {
 		a.rt.send(a.rt.team.runs, unheld)
 	}
+}
+
+// lost are the tasks that have been the table's no longer for a while: one that
+// ended just now is held until the answer of its record arrives.
+func (a *pulse) lost(list []persistence.Held) *messages.TasksLost {
+	missed, lost, now := make(map[taskKey]time.Time, len(list)), &messages.TasksLost{}, a.rt.now()
+	for _, h := range list {
+		key := taskKey{task: h.Task, epoch: h.Epoch}
+		since, before := a.missed[key]
+		if !before {
+			since = now
+		}
+		missed[key] = since
+		if before && now.Sub(since) >= a.rt.config.Pulse/2 {
+			lost.Tasks = append(lost.Tasks, key.message())
+		}
+	}
+	a.missed = missed
+	return lost
 }
 
 // judge decides how the lease stands now.

@@ -39,19 +39,10 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if refuseTrigger(t) == nil {
 		now, err = s.findInTx(ctx, own, &t, known, &f)
 		if errors.Is(err, errRegistryLost) {
-			if err := s.registerAgain(ctx, nil); err != nil {
-				return persistence.TriggerAnswer{}, err
-			}
-			if known, err = s.knowNames(ctx, []persistence.Trigger{t}); err != nil {
-				return persistence.TriggerAnswer{}, err
-			}
-			now, err = s.findInTx(ctx, own, &t, known, &f)
-		}
-		if errors.Is(err, pgx.ErrTxClosed) {
-			return persistence.TriggerAnswer{}, errTxDone
+			known, now, err = s.findAgain(ctx, own, &t, &f)
 		}
 		if err != nil {
-			return persistence.TriggerAnswer{}, translate(err)
+			return persistence.TriggerAnswer{}, err
 		}
 	}
 	answer := f.examine(&t, known, newDraft(), newDraft())
@@ -100,7 +91,27 @@ func (s *Store) findInTx(
 		return err
 	})
 	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	return now, send(ctx, tx, b)
+	err = send(ctx, tx, b)
+	if errors.Is(err, pgx.ErrTxClosed) {
+		err = errTxDone
+	} else {
+		err = translate(err)
+	}
+	return now, err
+}
+
+// findAgain is findInTx after definitions were registered again.
+func (s *Store) findAgain(
+	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found,
+) (known names, now time.Time, err error) {
+	if err := s.registerAgain(ctx, nil); err != nil {
+		return known, now, err
+	}
+	if known, err = s.knowNames(ctx, []persistence.Trigger{*t}); err != nil {
+		return known, now, err
+	}
+	now, err = s.findInTx(ctx, tx, t, known, f)
+	return known, now, err
 }
 
 // submit stores a run to be expanded by the pods once the caller commits.
