@@ -1,7 +1,5 @@
 package actors
 
-import "errors"
-
 // classError gives an error a class.
 type classError struct {
 	class string
@@ -27,6 +25,6 @@ func (e classError) Unwrap() error { return e.err }
 // wraps, the outermost first; "" if there is none.
 func ErrorClass(err error) string {
 	var classed classError
-	errors.As(err, &classed)
+	boundedError{err}.As(&classed)
 	return classed.class
 }

@@ -48,5 +48,5 @@ func (e terminalError) Unwrap() error { return e.err }
 // IsTerminal reports whether err, or an error it wraps, was marked by Terminal.
 func IsTerminal(err error) bool {
 	var marked terminalError
-	return errors.As(err, &marked)
+	return boundedError{err}.As(&marked)
 }

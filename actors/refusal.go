@@ -152,7 +152,7 @@ func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refu
 	case errors.Is(err, ErrUnknownWorkflow):
 		return t, refuse(UnknownWorkflow, "workflow", fmt.Sprintf("%q is not registered with this engine: register it before Start", t.Workflow))
 	case err != nil:
-		return t, refuse(BadInput, "input", err.Error())
+		return t, refuse(BadInput, "input", errorText(err))
 	}
 	t.Definition, t.Edges, t.InputHash = hash, edges, inputHash(t.Input)
 	if d := m.GetDefinition(); len(d) > 0 {

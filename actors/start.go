@@ -93,7 +93,7 @@ func newRuntime(o Options) *runtime {
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics), config: config, ports: o.Ports,
-		functions: o.Functions, evaluate: o.Evaluate, edge: newEdge(config.IntakePending, o.Joined),
+		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, o.Joined),
 	}
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send

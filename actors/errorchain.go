@@ -1,0 +1,146 @@
+package actors
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Bounds of a walk through what an error wraps. Nobody wraps as much on
+// purpose, and an error that wraps itself has no end: errors.As would turn
+// round for ever, or overflow the stack, which ends the process.
+const (
+	chainDepthMax = 100
+	chainNodesMax = 1000
+)
+
+// bounded returns an error of the embedder's as it is if a walk through what it
+// wraps comes to an end, and otherwise in a shell that ends it: whoever looks at
+// it with errors.Is or errors.As, in whatever room, is safe then.
+func bounded(err error) error {
+	w := chainWalk{left: chainNodesMax, match: func(error) bool { return false }}
+	if w.visit(err, 0); w.cut {
+		return boundedError{err}
+	}
+	return err
+}
+
+// boundedError is an error that wraps another one without showing it: what it
+// wraps is looked at within the bounds only. What lies beyond is as if it were
+// not there.
+type boundedError struct{ err error }
+
+// Error implements error.
+func (e boundedError) Error() string { return errorText(e.err) }
+
+// Is is errors.Is within the bounds.
+func (e boundedError) Is(target error) bool {
+	comparable := target == nil || reflect.TypeOf(target).Comparable()
+	return e.walk(func(err error) bool {
+		if comparable && err == target { //nolint:errorlint // this is what errors.Is does
+			return true
+		}
+		own, ok := err.(interface{ Is(target error) bool })
+		return ok && own.Is(target)
+	})
+}
+
+// As is errors.As within the bounds; target points to something.
+func (e boundedError) As(target any) bool {
+	place := reflect.ValueOf(target).Elem()
+	return e.walk(func(err error) bool {
+		if reflect.TypeOf(err).AssignableTo(place.Type()) {
+			place.Set(reflect.ValueOf(err))
+			return true
+		}
+		own, ok := err.(interface{ As(target any) bool })
+		return ok && own.As(target)
+	})
+}
+
+func (e boundedError) walk(match func(error) bool) bool {
+	w := chainWalk{left: chainNodesMax, match: match}
+	return w.visit(e.err, 0)
+}
+
+// chainWalk looks for an error that matches in what another one wraps, in the
+// order of errors.Is.
+type chainWalk struct {
+	left  int  // nodes that may still be visited
+	cut   bool // the bounds, or a panic, hid something
+	match func(error) bool
+}
+
+func (w *chainWalk) visit(err error, depth int) bool {
+	switch {
+	case err == nil:
+		return false
+	case depth == chainDepthMax || w.left == 0:
+		w.cut = true
+		return false
+	}
+	w.left--
+	return w.matches(err) || slices.ContainsFunc(w.below(err), func(err error) bool {
+		return w.visit(err, depth+1)
+	})
+}
+
+// matches asks the embedder's methods: one that panics does not match.
+func (w *chainWalk) matches(err error) (is bool) {
+	defer func() {
+		if recover() != nil {
+			is = false
+		}
+	}()
+	return w.match(err)
+}
+
+// below is what err wraps itself.
+func (w *chainWalk) below(err error) (wrapped []error) {
+	defer func() {
+		if recover() != nil {
+			w.cut = true
+		}
+	}()
+	switch err := err.(type) { //nolint:errorlint // one link of the chain
+	case interface{ Unwrap() error }:
+		return []error{err.Unwrap()}
+	case interface{ Unwrap() []error }:
+		return err.Unwrap()
+	}
+	return nil
+}
+
+// boundedFunctions are step functions that return bounded errors.
+func boundedFunctions(functions map[int32]StepFunction) map[int32]StepFunction {
+	all := make(map[int32]StepFunction, len(functions))
+	for number, f := range functions {
+		call, replay := f.Call, f.Replay
+		f.Call = func(ctx context.Context, in Inputs) (Output, error) {
+			output, err := call(ctx, in)
+			return output, bounded(err)
+		}
+		if replay != nil {
+			f.Replay = func(payload []byte) (Output, error) {
+				output, err := replay(payload)
+				return output, bounded(err)
+			}
+		}
+		all[number] = f
+	}
+	return all
+}
+
+// boundedEvaluate does the same for what the embedder's codec says of inputs.
+func boundedEvaluate(evaluate Evaluate) Evaluate {
+	if evaluate == nil {
+		return nil
+	}
+	return func(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
+		hash, edges, err := evaluate(name, input)
+		return hash, edges, bounded(err)
+	}
+}
