@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -270,11 +271,9 @@ func (s *soakPod) sample(ctx context.Context) {
 			clear(s.kept[len(s.kept)-1])
 			go func() { <-ctx.Done() }()
 		}
-		var memory runtime.MemStats
-		runtime.ReadMemStats(&memory)
 		start, claim := s.meter.take()
 		line, err := json.Marshal(podSample{
-			At: time.Now().UnixMilli(), Pod: s.pod.spec.Name, Pid: os.Getpid(), RSS: residentBytes(), Heap: memory.HeapInuse,
+			At: time.Now().UnixMilli(), Pod: s.pod.spec.Name, Pid: os.Getpid(), RSS: residentBytes(), Heap: liveBytes(),
 			Goroutines: runtime.NumGoroutine(), FDs: openFiles(), Acked: s.acked.Load(), Ended: s.ended.Load(), Start: start, Claim: claim,
 		})
 		if err == nil {
@@ -284,6 +283,13 @@ func (s *soakPod) sample(ctx context.Context) {
 			panic(err)
 		}
 	}
+}
+
+// liveBytes is what the last garbage collection found in use.
+func liveBytes() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
 }
 
 // residentBytes is how much memory this process has, by the kernel.

@@ -37,10 +37,10 @@ func (p *soakPrinter) say(format string, args ...any) {
 
 func (p *soakPrinter) begin(o soakOptions) {
 	p.line("soak", map[string]any{
-		"minutes": o.minutes, "rate": o.rate, "every_s": o.every.Seconds(), "burst": o.burst, "seed": o.seed,
+		"minutes": o.minutes, "rate": o.rate, "every_s": o.every.Seconds(), "burst": o.burst, "warm": o.warm, "seed": o.seed,
 		"sample_s": o.sampleEvery().Seconds(), "brisk": o.brisk(),
 	})
-	p.say("soak: %g min, %g runs/s on 3 pods, a fault every %v, seed %d", o.minutes, o.rate, o.every, o.seed)
+	p.say("soak: %g min, %g runs/s on 3 pods, a fault every %v, seed %d, after %d runs to warm up", o.minutes, o.rate, o.every, o.seed, o.warm)
 }
 
 // sample shows people one sample a minute.
