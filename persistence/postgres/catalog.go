@@ -98,8 +98,16 @@ func (c *catalog) numbered(hash workflow.Hash, handlers []int32) bool {
 	return slices.Equal(c.own[hash].handlers, handlers)
 }
 
-// forget forgets everything but what this store registered, and returns that.
-func (c *catalog) forget() (graphs []*workflow.Graph, queues []string) {
+// owns reports whether this store registered what a trigger names.
+func (c *catalog) owns(t *persistence.Trigger) (definition, queue bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, definition = c.own[t.Definition]
+	return definition, c.queues[queueName(t.Queue)]
+}
+
+// forget forgets everything but what this store registered.
+func (c *catalog) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.numbers)
@@ -107,6 +115,12 @@ func (c *catalog) forget() (graphs []*workflow.Graph, queues []string) {
 	clear(c.byHash)
 	clear(c.byNumber)
 	clear(c.tenants)
+}
+
+// registered returns what this store registered.
+func (c *catalog) registered() (graphs []*workflow.Graph, queues []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, r := range c.own {
 		graphs = append(graphs, r.graph)
 	}

@@ -29,6 +29,8 @@ const (
 	codePlanChanged      = "0A000"
 	codeNoStatement      = "26000"
 	codeUndefinedTable   = "42P01"
+	codeUndefinedColumn  = "42703"
+	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
 
 	classCardinality = "21"
@@ -39,6 +41,9 @@ const (
 	classConnection  = "08"
 	classResources   = "53"
 	classOperator    = "57"
+	classNotNow      = "55"
+	classLogin       = "28"
+	classNoDatabase  = "3D"
 	classSystem      = "58"
 )
 
@@ -61,6 +66,11 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case codeDiskFull:
 		return fmt.Errorf("%w: %w", persistence.ErrDiskFull, err)
+	case codeNoPrivilege:
+		return fmt.Errorf("%w: the role may not do what it has to: give it the rights on the schema's tables back, troupe doctor names them: %w",
+			persistence.ErrUnavailable, err)
+	case codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema:
+		return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
 	case codeReadOnly, codeIdleInTx:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
@@ -69,7 +79,7 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case classCardinality, classData, classIntegrity, classLimit:
 		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
-	case classConnection, classResources, classOperator, classSystem:
+	case classConnection, classResources, classOperator, classSystem, classNotNow, classLogin, classNoDatabase:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
 	return err

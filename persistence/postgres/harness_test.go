@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,14 @@ func openSchema(t testing.TB, user *pgxpool.Pool, options Options) *database {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	store.young = 200 * 365 * 24 * time.Hour // ids of tests tell no time
+	store.podID = inTurn()                   // as the model's
 	return &database{t: t, schema: pgx.Identifier{options.Schema}.Sanitize(), user: user, store: store}
+}
+
+// inTurn gives out 1, 2, 3 …
+func inTurn() func() int64 {
+	last := &atomic.Int64{}
+	return func() int64 { return last.Add(1) }
 }
 
 // exec runs a statement in which {schema} stands for the schema.

@@ -63,6 +63,7 @@ type Store struct {
 	recent     *recent
 
 	deadReasons []lifecycle.DeadReason
+	podID       func() int64 // of the next pod that joins
 }
 
 var _ persistence.Store = (*Store)(nil)
@@ -97,7 +98,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, lease: lease, young: youngRun, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), deadReasons: options.DeadReasons,
+		statements: statements, catalog: newCatalog(), recent: newRecent(), deadReasons: options.DeadReasons, podID: drawPodID,
 	}
 	err = s.loadQueues(ctx)
 	if err == nil {

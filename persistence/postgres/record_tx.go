@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -87,10 +88,24 @@ func (s *Store) recordInTx(
 		r = newRecording(s, record)
 		return r.own(ctx, tx)
 	})
-	if failed != nil {
+	switch {
+	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
+		return nil, fmt.Errorf("%w: the connection of the step's transaction broke: %s", persistence.ErrUnavailable, lifecycle.CleanText(failed.Error()))
+	case failed != nil:
 		return nil, failed
 	}
 	return r, translate(err)
+}
+
+// cut reports whether what a step function returns may come of a connection that
+// broke under it: not what the server said of a statement, and not a deadline of
+// the function's own, which closes the connection as well.
+func cut(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return errors.Is(translate(pg), persistence.ErrUnavailable)
+	}
+	return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }
 
 // borrowMax is how long a step waits for a connection of the user's pool.

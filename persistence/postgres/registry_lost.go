@@ -47,10 +47,14 @@ func (s *Store) queueMatch(b *batch, known names) {
 // its row is younger than its definitions, so that it goes with them, and pods
 // are fenced by it.
 func (s *Store) registerAgain(ctx context.Context, queues []string) error {
-	s.recent.clear()
-	graphs, known := s.catalog.forget()
+	graphs, known := s.catalog.registered()
 	numbers, err := s.RegisterDefinitions(ctx, graphs, append(known, queues...))
 	if err != nil {
+		return err
+	}
+	s.recent.clear()
+	s.catalog.forget() // not before they are there to be learned again
+	if err := s.loadQueues(ctx); err != nil {
 		return err
 	}
 	for i, g := range graphs {

@@ -35,6 +35,9 @@ func TestALostRegistrationIsMadeAgain(t *testing.T) {
 		"by one statement": func(k *kit) persistence.TriggerAnswer {
 			return k.ask(k.draft(storetest.Diamond(), "known", 1)...)[0]
 		},
+		"by what it forgot": func(k *kit) persistence.TriggerAnswer {
+			return k.ask(k.draft(storetest.Diamond(), "known", 1)...)[0]
+		},
 		"by decisions": func(k *kit) persistence.TriggerAnswer {
 			one := k.draft(storetest.Diamond(), "known", 1)
 			one[0].Key = "key"
@@ -60,6 +63,9 @@ func TestALostRegistrationIsMadeAgain(t *testing.T) {
 			k.exec("truncate {schema}.workflow_runs, {schema}.tasks, {schema}.ready_queue")
 			k.loseRegistrations()
 
+			if name == "by what it forgot" {
+				k.store.catalog.forget()
+			}
 			answer := trigger(k)
 			require.Equal(t, persistence.Triggered, answer.Result)
 			_, err := k.store.ClaimTasks(k.ctx, k.request(old, 10))
@@ -99,4 +105,17 @@ func (s *Store) numberOthersFirst(t *testing.T, k *kit) (int64, error) {
 	require.NoError(t, err)
 	pod, _, err := s.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
 	return pod, err
+}
+
+// A pod that joins a database that was set back gets no number that a living
+// pod has from before: each would take the other's tasks from it.
+func TestNumbersOfPodsAreNotGivenOutAgain(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k.store.podID = drawPodID
+	old := k.join(time.Hour)
+	k.exec("truncate {schema}.pods restart identity")
+	require.NotEqual(t, old, k.join(time.Hour))
+	_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: old, TTL: time.Hour})
+	require.ErrorIs(t, err, persistence.ErrPodDead)
 }

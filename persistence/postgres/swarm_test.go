@@ -157,7 +157,7 @@ func (d *simulatedDatabase) empty() {
 	d.exec(`insert into {schema}.queues (queue, name) values (1, 'default')`)
 	d.exec(`insert into {schema}.frontiers (queue, band, block) values (1, 0, 0)`)
 	d.exec(`update {schema}.leader_epoch set epoch = 0, holder = 0`)
-	d.store.catalog = newCatalog()
+	d.store.catalog, d.store.podID = newCatalog(), inTurn()
 	require.NoError(d.t, d.store.loadQueues(d.t.Context()))
 }
 

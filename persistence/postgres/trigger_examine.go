@@ -37,8 +37,21 @@ func (s *Store) knowNames(ctx context.Context, triggers []persistence.Trigger) (
 		}
 	}
 	var err error
-	known.definitions, err = s.definitions(ctx, list)
-	return known, err
+	if known.definitions, err = s.definitions(ctx, list); err != nil {
+		return known, err
+	}
+	for i := range triggers {
+		t := &triggers[i]
+		number, asked := known.queues[t.Queue]
+		noDefinition, noQueue := known.definitions[t.Definition] == nil, asked && number == 0
+		if !noDefinition && !noQueue {
+			continue
+		}
+		if definition, queue := s.catalog.owns(t); definition && noDefinition || queue && noQueue {
+			return known, errRegistryLost
+		}
+	}
+	return known, nil
 }
 
 // keyName is an idempotency key with its scope.

@@ -30,20 +30,15 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if !ok {
 		return persistence.TriggerAnswer{}, errForeignTx
 	}
-	known, err := s.knowNames(ctx, []persistence.Trigger{t})
+	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
+	known, now, err := s.examineInTx(ctx, own, &t, &f)
+	if errors.Is(err, errRegistryLost) {
+		if err = s.registerAgain(ctx, nil); err == nil {
+			known, now, err = s.examineInTx(ctx, own, &t, &f)
+		}
+	}
 	if err != nil {
 		return persistence.TriggerAnswer{}, err
-	}
-	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
-	var now time.Time
-	if refuseTrigger(t) == nil {
-		now, err = s.findInTx(ctx, own, &t, known, &f)
-		if errors.Is(err, errRegistryLost) {
-			known, now, err = s.findAgain(ctx, own, &t, &f)
-		}
-		if err != nil {
-			return persistence.TriggerAnswer{}, err
-		}
 	}
 	answer := f.examine(&t, known, newDraft(), newDraft())
 	if answer.Result != persistence.Triggered || f.runs[t.Run] {
@@ -60,6 +55,18 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 		return persistence.TriggerAnswer{}, err
 	}
 	return answer, nil
+}
+
+// examineInTx resolves what a trigger names, and asks the database about it
+// unless it is refused anyway.
+func (s *Store) examineInTx(
+	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found,
+) (known names, now time.Time, err error) {
+	if known, err = s.knowNames(ctx, []persistence.Trigger{*t}); err != nil || refuseTrigger(*t) != nil {
+		return known, now, err
+	}
+	now, err = s.findInTx(ctx, tx, t, known, f)
+	return known, now, err
 }
 
 // findInTx waits for the key, then reads whether the run and the key exist and
@@ -98,20 +105,6 @@ func (s *Store) findInTx(
 		err = translate(err)
 	}
 	return now, err
-}
-
-// findAgain is findInTx after definitions were registered again.
-func (s *Store) findAgain(
-	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found,
-) (known names, now time.Time, err error) {
-	if err := s.registerAgain(ctx, nil); err != nil {
-		return known, now, err
-	}
-	if known, err = s.knowNames(ctx, []persistence.Trigger{*t}); err != nil {
-		return known, now, err
-	}
-	now, err = s.findInTx(ctx, tx, t, known, f)
-	return known, now, err
 }
 
 // submit stores a run to be expanded by the pods once the caller commits.
