@@ -110,6 +110,24 @@ func TestAKilledLeader(t *testing.T) {
 	require.True(t, fencedWrite(t, w, next.Epoch()))
 }
 
+// A leader whose row somebody removed is followed by one that fences it.
+func TestARemovedEpochIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	first := campaign(t, w.adapter(t, 1))
+	for range 2 {
+		w.exec(t, "truncate {schema}.leader_epoch")
+		require.False(t, fencedWrite(t, w, first.Epoch()))
+		require.NoError(t, first.Resign(t.Context()))
+		next := campaign(t, w.adapter(t, 2))
+		require.Greater(t, next.Epoch(), first.Epoch())
+		require.False(t, fencedWrite(t, w, first.Epoch()))
+		require.True(t, fencedWrite(t, w, next.Epoch()))
+		first = next
+	}
+	require.NoError(t, first.Ping(t.Context(), cluster.Ping{Mode: cluster.ModeNone}), "it fits into a notice")
+}
+
 func TestAFrozenLeaderLosesTheLock(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,10 +60,36 @@ func (p *pass) allot(ctx context.Context) error {
 	return err
 }
 
-// allotBlocks moves counters on and returns where they stand afterwards.
+// allotBlocks moves counters on and returns where they stand afterwards. A queue
+// that has lost its frontier is given another.
 func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey]counts) (map[counterKey]counts, error) {
+	last := make(map[counterKey]counts, len(asked))
+	if err := s.moveCounters(ctx, tx, asked, last); err != nil || len(last) == len(asked) {
+		return last, err
+	}
+	rest := maps.Clone(asked)
+	maps.DeleteFunc(rest, func(k counterKey, _ counts) bool { _, moved := last[k]; return moved })
+	queues := make([]int16, 0, len(rest))
+	for k := range rest {
+		queues = append(queues, k.queue)
+	}
+	if err := s.exec(ctx, tx, "insert_frontiers", named{"queues": queues}); err != nil {
+		return nil, err
+	}
+	if err := s.moveCounters(ctx, tx, rest, last); err != nil {
+		return nil, err
+	}
+	if len(last) != len(asked) {
+		return nil, errRowsLost
+	}
+	return last, nil
+}
+
+// moveCounters moves those counters on whose queues have a frontier, and adds
+// where they stand afterwards to last.
+func (s *Store) moveCounters(ctx context.Context, tx pgx.Tx, asked, last map[counterKey]counts) error {
 	if len(asked) == 0 {
-		return nil, nil
+		return nil
 	}
 	var (
 		queues, lanes []int16
@@ -80,9 +107,8 @@ func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey
 	text, args := s.statements.bind("allot_blocks", named{"queues": queues, "groups": groups, "lanes": lanes, "places": places})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	last := make(map[counterKey]counts, len(asked))
 	var k counterKey
 	var lane int16
 	var block int64
@@ -92,10 +118,7 @@ func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey
 		last[k] = c
 		return nil
 	})
-	if err == nil && len(last) != len(asked) {
-		return nil, errRowsLost
-	}
-	return last, err
+	return err
 }
 
 // ready names the queues in which tasks became claimable.

@@ -1,3 +1,8 @@
 -- bump_epoch: a new leader. Waits for leader transactions in flight, which
--- hold the row for share. Caller: BumpEpoch.
-update {schema}.leader_epoch set epoch = epoch + 1, holder = @holder, at = clock_timestamp() returning epoch
+-- hold the row for share. A row that somebody removed is made again, from the
+-- clock: above all epochs that were counted, so that older leaders stay fenced.
+-- Caller: BumpEpoch.
+insert into {schema}.leader_epoch as l (epoch, holder, at)
+select (extract(epoch from clock_timestamp()) * 1000000)::bigint, @holder::bigint, clock_timestamp()
+on conflict (one) do update set epoch = l.epoch + 1, holder = excluded.holder, at = excluded.at
+returning epoch

@@ -1,12 +1,18 @@
 -- expire_pods: declares pods dead whose lease has run out, and returns them
 -- with those that were dead before. A pod that is renewed or records right now
--- is left for the next time.
--- Caller: ExpirePods. Locks pods (update), waits for nothing.
-with clock as materialized (select clock_timestamp() as now),
+-- is left for the next time. A pod whose row somebody removed while it held
+-- tasks is as dead: without it nothing is claimed or recorded any more.
+-- Caller: ExpirePods. Locks pods (update), waits for nothing. Index:
+-- claims_pkey, probed per pod.
+with {holders},
+clock as materialized (select clock_timestamp() as now),
 late as materialized (
 	select p.id from {schema}.pods p, clock
 	where p.dead or p.expires_at <= clock.now
 	order by p.id
 	for update of p skip locked
+),
+dead as (
+	update {schema}.pods p set dead = true from late l where p.id = l.id returning p.id
 )
-update {schema}.pods p set dead = true from late l where p.id = l.id returning p.id
+select id from dead union all select pod from missing

@@ -5,11 +5,11 @@
 with registered as materialized (
 	select distinct h as handler from {schema}.pods p, unnest(p.handlers) as h where not p.dead
 )
-select k.run_id, k.step, k.queue, k.handler, k.fair_id, k.suspect, k.fair_id / 2097152 > f.block
+select k.run_id, k.step, k.queue, k.handler, k.fair_id, k.suspect, coalesce(k.fair_id / 2097152 > f.block, false)
 from registered r,
 	lateral (
 		select * from {schema}.parked_tasks p where p.handler = r.handler order by p.fair_id limit @limit::int for update skip locked
-	) k,
-	lateral (select b.block from {schema}.frontiers b where b.queue = k.queue and b.band = 0 offset 0) f
+	) k
+	left join lateral (select b.block from {schema}.frontiers b where b.queue = k.queue and b.band = 0 offset 0) f on true
 order by k.queue, k.fair_id
 limit @limit::int

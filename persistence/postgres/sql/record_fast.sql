@@ -12,7 +12,8 @@
 -- not distinct from", which no index answers: an equality would let a planner
 -- that takes a table for empty walk its whole index instead. Handlers are
 -- looked up in a subplan, which is hashed: a workflow of many steps has as many,
--- and all of its steps may be children of one.
+-- and all of its steps may be children of one. A queue without a frontier is
+-- one that was not served: insert_frontiers is for who stores the next run.
 with clock as materialized (select clock_timestamp() as now),
 alive as materialized (
 	select 1 from {schema}.pods p, clock where p.id = @pod and not p.dead and p.expires_at > clock.now
@@ -93,14 +94,12 @@ lined as materialized (
 ),
 blocks as (
 	insert into {schema}.tenant_groups as g (queue, group_id, lane, block)
-	select c.queue, c.group_id, 0, f.block + c.of
-	from (select queue, group_id, max(of) as of from lined where not waiting and not granted group by 1, 2) c,
-		lateral (select k.block from {schema}.frontiers k where k.queue = c.queue and k.band = 0 offset 0) f
+	select c.queue, c.group_id, 0, coalesce((select k.block from {schema}.frontiers k where k.queue = c.queue and k.band = 0), 0) + c.of
+	from (select queue, group_id, max(of) as of from lined where not waiting and not granted group by 1, 2) c
 	order by 1, 2
 	on conflict (queue, group_id, lane) do update
-	set block = (
-		select greatest(g.block, f.block) + excluded.block - f.block
-		from {schema}.frontiers f where f.queue = g.queue and f.band = 0
+	set block = excluded.block + coalesce(
+		(select greatest(g.block, f.block) - f.block from {schema}.frontiers f where f.queue = g.queue and f.band = 0), g.block
 	)
 	returning g.queue, g.group_id, g.block
 ),

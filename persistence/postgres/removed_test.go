@@ -1,0 +1,295 @@
+package postgres
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// These tests remove rows as people do by mistake.
+
+// A leader whose row is gone is followed by one that fences it.
+func TestARemovedEpochIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	old, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	for range 2 {
+		k.exec("truncate {schema}.leader_epoch")
+		_, err = k.store.FireTimers(k.ctx, old, 10)
+		require.ErrorIs(t, err, persistence.ErrDeposed)
+		first, err := k.store.BumpEpoch(k.ctx, pod)
+		require.NoError(t, err)
+		require.Greater(t, first, old)
+		second, err := k.store.BumpEpoch(k.ctx, pod)
+		require.NoError(t, err)
+		require.Equal(t, first+1, second)
+		_, err = k.store.FireTimers(k.ctx, second, 10)
+		require.NoError(t, err)
+		_, err = k.store.FireTimers(k.ctx, old, 10)
+		require.ErrorIs(t, err, persistence.ErrDeposed)
+		old = second
+	}
+}
+
+// withoutFrontiers is a store at work that has lost its frontiers.
+func withoutFrontiers(t *testing.T, graphs ...*workflow.Graph) (k *kit, pod int64) {
+	t.Helper()
+	k = newKit(schemas(t)(t), graphs...)
+	pod = k.join(time.Hour)
+	k.start(graphs[0], "known", 1)
+	k.finish(pod)
+	k.exec("delete from {schema}.frontiers")
+	return k, pod
+}
+
+func (k *kit) requireFrontier() {
+	k.t.Helper()
+	require.Equal(k.t, 1, value[int](k.database, "select count(*)::int from {schema}.frontiers where queue = 1"))
+}
+
+func TestARemovedFrontierIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	t.Run("by one statement", func(t *testing.T) {
+		t.Parallel()
+		k, pod := withoutFrontiers(t, storetest.Diamond())
+		ids := k.start(storetest.Diamond(), "known", 3)
+		k.requireFrontier()
+		k.finish(pod)
+		require.Equal(t, lifecycle.Completed, k.state(ids[2]))
+	})
+	t.Run("by decisions", func(t *testing.T) {
+		t.Parallel()
+		k, pod := withoutFrontiers(t, storetest.Diamond())
+		one := k.draft(storetest.Diamond(), "new", 2)
+		one[0].Key = "key"
+		for _, answer := range k.ask(one...) {
+			require.Equal(t, persistence.Triggered, answer.Result)
+		}
+		k.requireFrontier()
+		k.finish(pod)
+		require.Equal(t, lifecycle.Completed, k.state(one[1].Run))
+	})
+	t.Run("of one of two queues", func(t *testing.T) {
+		t.Parallel()
+		k, pod := withoutFrontiers(t, storetest.Diamond())
+		k.exec("insert into {schema}.frontiers select queue, 0, 7 from {schema}.queues where name = 'other'")
+		for _, tenant := range []string{"known", "new"} {
+			list := k.draft(storetest.Diamond(), tenant, 4)
+			list[1].Queue, list[2].Queue = "other", "other"
+			for _, answer := range k.ask(list...) {
+				require.Equal(t, persistence.Triggered, answer.Result)
+			}
+		}
+		k.requireFrontier()
+		require.Equal(t, 8, value[int](k.database, "select count(distinct (queue, fair_id))::int from {schema}.ready_queue"))
+		k.finish(pod)
+		k.requireSound()
+	})
+}
+
+// So do timers, and what comes back from parking.
+func TestARemovedFrontierIsMadeAgainByTheLeader(t *testing.T) {
+	t.Parallel()
+	t.Run("by a retry", func(t *testing.T) {
+		t.Parallel()
+		k, pod := withoutFrontiers(t, storetest.Single())
+		k.start(storetest.Single(), "known", 1)
+		k.exec("delete from {schema}.frontiers")
+		record := k.completion(pod, k.claim(pod, 1)...)
+		record.Transitions[0].Report, record.Transitions[0].Retry = lifecycle.Errored, true
+		require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+		epoch, err := k.store.BumpEpoch(k.ctx, pod)
+		require.NoError(t, err)
+		require.NoError(t, k.advance(k.ctx, time.Second))
+		_, err = k.store.FireTimers(k.ctx, epoch, 10)
+		require.NoError(t, err)
+		k.requireFrontier()
+		k.finish(pod)
+		k.requireSound()
+	})
+	t.Run("by what comes back from parking", func(t *testing.T) {
+		t.Parallel()
+		k, pod := withoutFrontiers(t, storetest.Single())
+		epoch, err := k.store.BumpEpoch(k.ctx, pod)
+		require.NoError(t, err)
+		k.start(storetest.Single(), "known", 1)
+		_, err = k.store.LeavePod(k.ctx, pod)
+		require.NoError(t, err)
+		parked, err := k.store.ParkTasks(k.ctx, epoch, 10)
+		require.NoError(t, err)
+		require.Equal(t, 1, parked.Parked)
+		k.exec("delete from {schema}.frontiers")
+		pod = k.join(time.Hour)
+		parked, err = k.store.ParkTasks(k.ctx, epoch, 10)
+		require.NoError(t, err)
+		require.Equal(t, 1, parked.Unparked)
+		k.requireFrontier()
+		k.finish(pod)
+		k.requireSound()
+	})
+}
+
+// What completes without decisions does not wait for a frontier, and no result
+// is taken for a bad one.
+func TestCompletionsDoNotNeedAFrontier(t *testing.T) {
+	t.Parallel()
+	k, pod := withoutFrontiers(t, storetest.Diamond())
+	ids := k.start(storetest.Diamond(), "known", 2)
+	ids = append(ids, k.start(storetest.Diamond(), "new", 2)...)
+	roots := k.claim(pod, 10)
+	k.exec("delete from {schema}.frontiers")
+	k.complete(pod, roots...)
+	require.Equal(t, 8, value[int](k.database, "select count(distinct fair_id)::int from {schema}.ready_queue"))
+	k.finish(pod)
+	for _, id := range ids {
+		require.Equal(t, lifecycle.Completed, k.state(id))
+	}
+	k.requireSound()
+}
+
+// A frontier that was made again keeps the order of tenants: who comes late
+// waits for one round, also if it comes first after the loss, and no place is
+// given twice.
+func TestAFrontierMadeAgainIsFair(t *testing.T) {
+	t.Parallel()
+	const backlog, served = 60, 40
+	for name, lost := range map[string]string{
+		"the frontier":          "delete from {schema}.frontiers",
+		"all that gives places": "truncate {schema}.frontiers, {schema}.tenant_groups",
+		"the frontier, idle":    "delete from {schema}.frontiers",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(schemas(t)(t), storetest.Single())
+			pod := k.join(time.Hour)
+			k.start(storetest.Single(), "greedy", backlog)
+			k.complete(pod, k.claim(pod, served)...)
+			if strings.Contains(name, "idle") {
+				k.finish(pod)
+			}
+			k.exec(lost)
+			k.start(storetest.Single(), "late", 5)
+			k.start(storetest.Single(), "greedy", 5)
+			next := k.claim(pod, 10)
+			require.Len(t, next, 10)
+			late := 0
+			for _, grant := range next {
+				if grant.Tenant == "late" {
+					late++
+				}
+			}
+			if !strings.Contains(name, "all") {
+				require.Equal(t, 5, late, "it takes turns")
+			}
+			k.complete(pod, next...)
+			k.finish(pod)
+			k.requireSound()
+		})
+	}
+}
+
+// The tasks of pods whose rows were removed are taken over, in pieces if they
+// are many, and those of the living are not.
+func TestTheTasksOfRemovedPodsAreTakenOver(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	first, second, third := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
+	k.start(storetest.Single(), "a", 9)
+	grants := map[int64][]persistence.Grant{}
+	for _, pod := range []int64{first, second, third} {
+		grants[pod] = k.claim(pod, 3)
+	}
+	epoch, err := k.store.BumpEpoch(k.ctx, third)
+	require.NoError(t, err)
+	k.exec("delete from {schema}.pods where id <> $1", third)
+	_, err = k.store.RecordTransitions(k.ctx, k.completion(first, grants[first]...))
+	require.ErrorIs(t, err, persistence.ErrPodDead)
+	var tasks []int
+	for range 4 {
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		require.NoError(t, err)
+		require.Equal(t, 1, out.Live)
+		tasks = append(tasks, out.Tasks)
+	}
+	require.Equal(t, []int{4, 2, 0, 0}, tasks)
+	require.Equal(t, 1, value[int](k.database, "select count(distinct pod)::int from {schema}.claims"))
+	k.complete(third, grants[third]...)
+	k.finish(third)
+	k.requireSound()
+	require.Equal(t, 9, value[int](k.database, "select count(*)::int from {schema}.tasks where state = 10"))
+}
+
+// A claim under way has its pod's row, and waits for nobody who removes it.
+func TestRemovingAPodWaitsForItsClaim(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "a", 1)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	tx, err := k.user.Begin(k.ctx)
+	require.NoError(t, err)
+	_, err = k.store.claim(k.ctx, tx, k.request(pod, 1), 1, nil)
+	require.NoError(t, err)
+	removed := make(chan error, 1)
+	go func() {
+		_, err := k.user.Exec(k.ctx, fmt.Sprintf("delete from %s.pods", k.schema))
+		removed <- err
+	}()
+	require.Eventually(t, func() bool {
+		return value[int](k.database, `select count(*) from pg_locks where not granted`) > 0
+	}, 5*time.Second, 10*time.Millisecond, "the removal waits")
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Zero(t, out.Tasks)
+	require.NoError(t, tx.Commit(k.ctx))
+	require.NoError(t, <-removed)
+	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Tasks)
+	require.Equal(t, []int64{pod}, out.Pods)
+}
+
+// The remedy that the handbook has for tasks that nobody holds.
+func TestTasksThatNobodyHoldsAreTakenOver(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, remedy, found := strings.Cut(string(text), "```sql\ninsert into troupe.claims")
+	require.True(t, found)
+	remedy, _, _ = strings.Cut(remedy, "```")
+	remedy = strings.ReplaceAll("insert into {schema}.claims"+remedy, "troupe.", "{schema}.")
+
+	k := newKit(schemas(t)(t), storetest.Single())
+	gone, living := k.join(time.Hour), k.join(time.Hour)
+	k.start(storetest.Single(), "a", 4)
+	k.claim(gone, 2)
+	held := k.claim(living, 2)
+	k.exec("delete from {schema}.pods where id = $1", gone)
+	k.exec("delete from {schema}.claims")
+	epoch, err := k.store.BumpEpoch(k.ctx, living)
+	require.NoError(t, err)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Zero(t, out.Tasks, "they are in no claim")
+	for range 2 {
+		k.exec(remedy)
+	}
+	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, out.Tasks)
+	k.complete(living, held...)
+	k.finish(living)
+	k.requireSound()
+}
