@@ -27,8 +27,9 @@ type edge struct {
 	noRoom     time.Time     // when a store call last found the database's disk full
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
-	epoch      int64 // of the term of this pod; 0: it does not lead
-	running    bool  // up is closed
+	epoch      int64     // of the term of this pod; 0: it does not lead
+	led        time.Time // when this pod last heard of a leader, led, or joined
+	running    bool      // up is closed
 	stopping   bool
 	ended      bool
 	err        error
@@ -168,6 +169,22 @@ func (e *edge) leading(epoch int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.epoch = epoch
+}
+
+// heardLeader notes that somebody leads, or that nobody could be heard before.
+func (e *edge) heardLeader(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.led = now
+}
+
+// leaderless is for how long nobody has led as far as this pod can tell. The
+// caller holds the lock.
+func (e *edge) leaderless(now time.Time) time.Duration {
+	if e.epoch != 0 || e.led.IsZero() {
+		return 0
+	}
+	return now.Sub(e.led)
 }
 
 func (e *edge) degraded(why string) {

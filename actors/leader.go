@@ -255,6 +255,7 @@ func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
 		return
 	}
 	a.heard, a.heardAt, a.resigned = true, a.rt.now(), m.GetResigned()
+	a.rt.edge.heardLeader(a.heardAt)
 	a.tried = false
 	a.campaign()
 }
@@ -281,6 +282,7 @@ func (a *leader) endTerm(ctx actorContext) {
 func (a *leader) tellEnded() {
 	a.rt.meter.set(MetricLeading, 0)
 	a.rt.edge.leading(0)
+	a.rt.edge.heardLeader(a.rt.now())
 	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.heir.term.Epoch()})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -214,6 +215,10 @@ func (p *Pod) Stats() Stats {
 		DiskFull: !e.noRoom.IsZero() && p.rt.now().Sub(e.noRoom) < fullFor,
 		Pod:      e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
 	}
+	if quiet := e.leaderless(p.rt.now()); quiet > leaderlessFor*p.rt.config.LeaderSilence {
+		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
+			"the log says why elections fail (campaign), and troupe doctor what to mend", quiet.Truncate(time.Second))
+	}
 	e.mu.Unlock()
 	s.Ready = s.Ready && !s.DiskFull
 	count := func(metric Metric) int64 { return int64(m.value(metric)) }
@@ -224,6 +229,10 @@ func (p *Pod) Stats() Stats {
 	s.Stale, s.TimersRun = count(MetricStale), count(MetricTimersFired)
 	return s
 }
+
+// leaderlessFor is after how many times the silence that starts an election a
+// pod says that nobody leads.
+const leaderlessFor = 10
 
 func modeName(mode cluster.Mode) string {
 	if mode == 0 {

@@ -68,6 +68,7 @@ func Launch(ctx context.Context, options Options) (*Pod, error) {
 	rt.edge.sawDatabaseTime(now, local)
 	rt.edge.here(local)
 	rt.edge.joined(number)
+	rt.edge.heardLeader(local)
 	root := fmt.Sprintf("troupe-%d-%d", number, rt.random.Uint64()%1e6)
 	rt.team = newTeam(rt.system, root)
 	if _, err := rt.system.Root.SpawnNamed(newProps(newPod(rt, number), rt.mailbox), root); err != nil {
