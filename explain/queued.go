@@ -117,7 +117,9 @@ func (e *explainer) running(t *Task) Reason {
 	since := Span(max(e.s.Now.Sub(t.StartedAt), 0))
 	at := slices.IndexFunc(e.s.Pods, func(p Pod) bool { return p.ID == t.Pod })
 	if at < 0 {
-		return nothing(fmt.Sprintf("it runs on pod %d, which is not there", t.Pod))
+		r = nothing(fmt.Sprintf("it runs on pod %d, which is not there", t.Pod))
+		r.Remedy = "the leader takes it over within seconds; if it does not, run troupe doctor --deep and do what it says"
+		return r
 	}
 	p := &e.s.Pods[at]
 	r.Pod = p.label()

@@ -21,6 +21,7 @@ type Finding struct {
 	Name    string
 	Count   int    // of what is wrong, at most a thousand
 	Example string // one of them
+	Remedy  string // "": none is known
 	Err     error  // why the query did not end
 }
 
@@ -29,7 +30,7 @@ type Finding struct {
 func Run(ctx context.Context, conn *pgx.Conn, schema string, patience time.Duration) []Finding {
 	var findings []Finding
 	for _, q := range queries() {
-		f := Finding{Promise: q.promise, Name: q.name}
+		f := Finding{Promise: q.promise, Name: q.name, Remedy: q.remedy}
 		f.Err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, settings, strconv.FormatInt(max(patience.Milliseconds(), 1), 10)); err != nil {
 				return err

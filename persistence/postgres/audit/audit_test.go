@@ -101,6 +101,7 @@ func TestRunFindsEachKind(t *testing.T) {
 		"the events of a task are gapless and lead to its state": `delete from {schema}.task_events where kind = 1`,
 		"the events of a run are gapless":                        `insert into {schema}.task_events select * from {schema}.task_events where step = -1`,
 		"a run belongs to the group of its tenant":               `update {schema}.tenants set group_id = group_id + 1`,
+		"each queue has a frontier":                              `truncate {schema}.frontiers`,
 		"tasks and queue rows belong to runs":                    `delete from {schema}.workflow_runs where state = 10`,
 		"a run is either at work or in history": `create table {schema}.run_history_0_all partition of {schema}.run_history_0 default;
 			insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events, queue, state, slow, canceling,

@@ -4,7 +4,12 @@ package audit
 type query struct {
 	promise, name string
 	sql           string
+	remedy        string // "": none is known
 }
+
+// takenOver is what to do about tasks that no pod holds.
+const takenOver = "the leader takes over within seconds what is in a claim of a pod that is not there; " +
+	"if it stays, insert the claims as docs/operations.md says under \"Rows that somebody removed\""
 
 // queries are those of the runs that are not in history. $1 and $2, where they
 // are, are meanings.
@@ -20,32 +25,32 @@ func tables() []query {
 			from {schema}.tasks t left join (
 				select run_id, step from {schema}.ready_queue union all select run_id, step from {schema}.parked_tasks
 			) q on q.run_id = t.run_id and q.step = t.step
-			where t.state = 2 group by t.run_id, t.step having count(q.step) <> 1`},
+			where t.state = 2 group by t.run_id, t.step having count(q.step) <> 1`, ""},
 		{"I1", "what sleeps or backs off has its timer", `
 			select format('task %s/%s is in state %s and has no timer', t.run_id, t.step, t.state)
 			from {schema}.tasks t
 			where t.state in (4, 5) and not exists (
-				select from {schema}.durable_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`},
+				select from {schema}.durable_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`, ""},
 		{"I1", "a run that is not expanded is in the intake", `
 			select format('run %s has no tasks and is not in the intake', r.id)
 			from {schema}.workflow_runs r
-			where r.group_id = 0 and r.state < 10 and not exists (select from {schema}.intake i where i.run_id = r.id)`},
+			where r.group_id = 0 and r.state < 10 and not exists (select from {schema}.intake i where i.run_id = r.id)`, ""},
 		{"I1", "a task whose parents have ended has begun", `
 			select format('task %s/%s is pending and nothing is left to wait for', t.run_id, t.step)
 			from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id
-			where t.state = 1 and t.pending = 0 and r.state = 3`},
+			where t.state = 1 and t.pending = 0 and r.state = 3`, ""},
 		{"I3", "only what completed has an output", `
 			select format('task %s/%s is in state %s and has an output', run_id, step, state)
-			from {schema}.tasks where output is not null and state <> 10`},
+			from {schema}.tasks where output is not null and state <> 10`, ""},
 		{"I4", "what runs is held by a pod that is there, by a claim", `
 			select format('task %s/%s runs on pod %s under epoch %s, which is in no claim', t.run_id, t.step, t.pod, t.epoch)
 			from {schema}.tasks t
 			where t.state = 3 and not exists (
 				select from {schema}.claims c, unnest(c.runs, c.steps, c.epochs) g (run_id, step, epoch)
-				where c.pod = t.pod and g.run_id = t.run_id and g.step = t.step and g.epoch = t.epoch)`},
+				where c.pod = t.pod and g.run_id = t.run_id and g.step = t.step and g.epoch = t.epoch)`, takenOver},
 		{"I4", "who holds a task is a pod that has not left", `
 			select format('task %s/%s runs on pod %s, which is not there', t.run_id, t.step, t.pod)
-			from {schema}.tasks t where t.state = 3 and not exists (select from {schema}.pods p where p.id = t.pod)`},
+			from {schema}.tasks t where t.state = 3 and not exists (select from {schema}.pods p where p.id = t.pod)`, takenOver},
 		{"I5", "a task counts the parents that have not ended", `
 			select format('task %s/%s waits for %s parents; %s have not ended', t.run_id, t.step, t.pending, coalesce(o.open, 0))
 			from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id
@@ -53,26 +58,30 @@ func tables() []query {
 					select p.run_id, c >> 3 as step, count(*) as open
 					from {schema}.tasks p, unnest(p.children) c where p.state < 10 group by 1, 2
 				) o on o.run_id = t.run_id and o.step = t.step
-			where t.pending <> coalesce(o.open, 0) and not (r.state = 13 and r.started_at is null)`},
+			where t.pending <> coalesce(o.open, 0) and not (r.state = 13 and r.started_at is null)`, ""},
 		{"I6", "a run is terminal exactly when all of its tasks are", `
 			select format('run %s is in state %s and %s of its tasks are open', r.id, r.state, coalesce(o.open, 0))
 			from {schema}.workflow_runs r
 				left join (select run_id, count(*) as open from {schema}.tasks where state < 10 group by 1) o on o.run_id = r.id
-			where r.group_id <> 0 and (r.state >= 10) <> (coalesce(o.open, 0) = 0)`},
+			where r.group_id <> 0 and (r.state >= 10) <> (coalesce(o.open, 0) = 0)`, ""},
 		{"I6", "a run counts its open ends", `
 			select format('run %s counts %s open ends and has %s', r.id, r.remaining, coalesce(o.open, 0))
 			from {schema}.workflow_runs r
 				left join (select run_id, count(*) as open from {schema}.tasks where state < 10 and children = '{}' group by 1) o on o.run_id = r.id
-			where r.group_id <> 0 and r.remaining <> coalesce(o.open, 0)`},
+			where r.group_id <> 0 and r.remaining <> coalesce(o.open, 0)`, ""},
 		{"I14", "a run belongs to the group of its tenant", `
 			select format('run %s of tenant %s is in group %s', r.id, r.tenant, r.group_id)
 			from {schema}.workflow_runs r left join {schema}.tenants t on t.tenant = r.tenant
-			where r.group_id <> 0 and t.group_id is distinct from r.group_id`},
+			where r.group_id <> 0 and t.group_id is distinct from r.group_id`, ""},
 		{"-", "tasks and queue rows belong to runs", `
 			select format('task %s/%s belongs to no run', t.run_id, t.step)
-			from {schema}.tasks t where not exists (select from {schema}.workflow_runs r where r.id = t.run_id)`},
+			from {schema}.tasks t where not exists (select from {schema}.workflow_runs r where r.id = t.run_id)`, ""},
 		{"-", "a run is either at work or in history", `
-			select format('run %s is both', r.id) from {schema}.workflow_runs r where exists (select from {schema}.run_history h where h.id = r.id)`},
+			select format('run %s is both', r.id) from {schema}.workflow_runs r where exists (select from {schema}.run_history h where h.id = r.id)`, ""},
+		{"-", "each queue has a frontier", `
+			select format('queue %s has no row in frontiers', q.name)
+			from {schema}.queues q where not exists (select from {schema}.frontiers f where f.queue = q.queue and f.band = 0)`,
+			"the next task that comes to wait in the queue makes it again"},
 	}
 }
 
@@ -89,7 +98,7 @@ func events() []query {
 					where step >= 0 group by 1, 2
 				) e on e.run_id = t.run_id and e.step = t.step
 				left join unnest($1::smallint[], $2::smallint[]) m (kind, state) on m.kind = e.last
-			where t.epoch <> coalesce(e.count, 0) or e.max <> e.count or e.distincts <> e.count or t.state <> coalesce(m.state, 1)`},
+			where t.epoch <> coalesce(e.count, 0) or e.max <> e.count or e.distincts <> e.count or t.state <> coalesce(m.state, 1)`, ""},
 		{"I10", "the events of a run are gapless", `
 			select format('run %s counts %s events and has %s', r.id, r.events, coalesce(e.count, 0))
 			from {schema}.workflow_runs r
@@ -98,6 +107,6 @@ func events() []query {
 					from (select run_id, step, n from {schema}.task_events union all select run_id, step, n from {schema}.task_events_kept) e
 					where step = -1 group by 1
 				) e on e.run_id = r.id
-			where r.events <> coalesce(e.count, 0) or e.max <> e.count`},
+			where r.events <> coalesce(e.count, 0) or e.max <> e.count`, ""},
 	}
 }

@@ -17,7 +17,11 @@ func promises(p *patient) error {
 		case finding.Err != nil:
 			p.warn("%s (%s) was not finished: %v", "ask again when there is less to do, or with a longer --deep-timeout", finding.Promise, finding.Name, finding.Err)
 		case finding.Count > 0:
-			p.problem("%s is broken %s (%s), for instance %s", "a mistake of the engine, or of somebody who wrote to its tables: report it with this line",
+			remedy := "a mistake of the engine, or of somebody who wrote to its tables: report it with this line"
+			if finding.Remedy != "" {
+				remedy = finding.Remedy + "; unless somebody wrote to the tables, it is a mistake of the engine: report it with this line"
+			}
+			p.problem("%s is broken %s (%s), for instance %s", remedy,
 				finding.Promise, several(finding.Count, "time", "times"), finding.Name, finding.Example)
 		}
 	}

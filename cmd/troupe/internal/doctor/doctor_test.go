@@ -167,7 +167,7 @@ func provocations() map[string]provoked {
 		"nobody leads": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}
-		}, "pods", Problem, []string{"no living pod leads", "elect"}},
+		}, "pods", Problem, []string{"no living pod leads", "elect", "campaign", "DirectURL", "leader_epoch"}},
 		"a dead pod": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}'), ('b', '', 1, now(), now(), '{}', '{}')")
 			return Options{}
@@ -196,6 +196,14 @@ func provocations() map[string]provoked {
 			c.exec("insert into troupe.tasks (run_id, step, handler, pending, parents, queue, state, traits, children) values (gen_random_uuid(), 0, 1, 0, 0, 1, 2, 0, '{}')")
 			return Options{Deep: true}
 		}, "promises", Problem, []string{"I1 is broken", "stands in 0 places"}},
+		"a queue without a frontier": {func(c *clinic) Options {
+			c.exec("truncate troupe.frontiers")
+			return Options{Deep: true}
+		}, "promises", Problem, []string{"queue default has no row in frontiers", "makes it again"}},
+		"a task that nobody holds": {func(c *clinic) Options {
+			c.exec("insert into troupe.tasks (run_id, step, handler, pending, parents, queue, state, pod, traits, children) values (gen_random_uuid(), 0, 1, 0, 0, 1, 3, 7, 0, '{}')")
+			return Options{Deep: true}
+		}, "promises", Problem, []string{"I4 is broken", "runs on pod 7, which is not there", "docs/operations.md"}},
 	}
 }
 

@@ -76,7 +76,8 @@ func pods(p *patient) error {
 	}
 	if !led {
 		p.problem("no living pod leads: timers do not fire and dead pods are not taken over",
-			"pods elect a leader within seconds; if none does, look for errors of the election in their logs (DirectURL, behind a proxy)")
+			"pods elect a leader within seconds; if none does, the error beside campaign in their logs says why: "+
+				"no connection of their own (DirectURL, behind a proxy), no rights on leader_epoch (check rights), or a lock of somebody else on it (check locks)")
 	}
 	return nil
 }
