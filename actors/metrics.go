@@ -112,7 +112,7 @@ func MetricTable() []MetricDescription {
 		{MetricInlineGrants, "troupe_inline_grants_total", Counter, "1", nil, "children granted with their parent's completion"},
 		{MetricTimersFired, "troupe_timers_fired_total", Counter, "1", nil, "durable timers fired by this pod"},
 		{MetricTimerLateness, "troupe_timer_lateness_seconds", Distribution, "s", nil, "from due to fired"},
-		{MetricRenewals, "troupe_lease_renewals_total", Counter, "1", []string{"result"}, "renewals of the pod's lease: renewed, failed or dead"},
+		{MetricRenewals, "troupe_lease_renewals_total", Counter, "1", []string{"result"}, "renewals of the pod's lease: renewed, alone (what the pod holds was not compared: somebody holds a table), failed or dead"},
 		{MetricPods, "troupe_pods", Gauge, "1", nil, "living pods"},
 		{MetricArchived, "troupe_runs_archived_total", Counter, "1", nil, "ended runs moved into history by this pod"},
 		{MetricEventsKept, "troupe_events_kept_total", Counter, "1", nil, "events of living runs put aside before their span of time was dropped"},

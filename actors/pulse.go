@@ -208,18 +208,13 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 		return
 	case m.err != nil:
 		a.failures++
-		for key, progress := range a.storing {
-			if a.progress[key] == nil { // there is no later one
-				a.progress[key] = progress
-			}
-		}
+		a.keepProgress()
 		a.rt.meter.add(MetricRenewals, 1, "failed")
 		a.rt.storeFailed("renew_pod", m.err)
 		a.arm(min(a.rt.retryDelay(a.failures), a.rt.config.Pulse))
 		return
 	}
 	a.failures = 0
-	a.rt.meter.add(MetricRenewals, 1, "renewed")
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.rt.edge.here(a.rt.now())
 	a.heir.renewed = a.sent
@@ -230,7 +225,23 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	}
 	a.rt.send(a.rt.team.claimer, count)
 	a.rt.send(a.rt.team.feed, count)
+	if cause := m.value.Uncompared; cause != nil { // the next renewal compares, with what is known by then
+		a.keepProgress()
+		a.rt.meter.add(MetricRenewals, 1, "alone")
+		a.rt.storeFailed("renew_pod", cause)
+		return
+	}
+	a.rt.meter.add(MetricRenewals, 1, "renewed")
 	a.compare(&m.value)
+}
+
+// keepProgress takes back the progress that was not stored.
+func (a *pulse) keepProgress() {
+	for key, progress := range a.storing {
+		if a.progress[key] == nil { // there is no later one
+			a.progress[key] = progress
+		}
+	}
 }
 
 // compare acts on what the tables know better.

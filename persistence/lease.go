@@ -53,6 +53,11 @@ type Renewed struct {
 	Waiting   int              // those of them that were not busy at their last renewal
 	Idle      int              // those that were idle then
 	Place     int              // idle ones with a lower number
+
+	// Uncompared is why the lease was renewed and nothing else was done: no
+	// progress is stored, and Canceling, Lost and Unheld are not known. Nil: all
+	// was done.
+	Uncompared error
 }
 
 // Lease keeps a pod alive in the database.
@@ -64,7 +69,8 @@ type Lease interface {
 	// RenewPod extends the lease to now + TTL, stores progress, forgets the
 	// pod's claims of which it holds no task by the tables, and compares what
 	// the pod holds with the tables. A pod that is late but not marked dead
-	// goes on; a dead one gets ErrPodDead.
+	// goes on; a dead one gets ErrPodDead. Where somebody holds the tables, the
+	// lease is extended all the same: see Renewed.Uncompared.
 	RenewPod(ctx context.Context, renewal Renewal) (Renewed, error)
 
 	// LeavePod removes the pod's row. What it still holds is handed back

@@ -2,7 +2,11 @@ package postgres
 
 import (
 	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -17,34 +21,76 @@ const leaseGivenUp = 10
 type leaseLine struct {
 	pool *pgxpool.Pool
 	turn chan struct{}
+	ttl  atomic.Int64 // of the lease that was renewed last; 0: none was
 }
 
 // openLease makes the line apart from the store's own pool: whoever reads a lot,
 // or cancels many runs at once, would otherwise queue in front of a renewal and
 // cost the pod its lease.
 func openLease(ctx context.Context, options Options) (*leaseLine, error) {
+	l := &leaseLine{turn: make(chan struct{}, 1)}
 	config := ownPool(options)
 	config.MaxConns = 1 + leaseGivenUp
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := keepCommitsDurable(ctx, conn); err != nil {
+			return err
+		}
+		if ttl := l.ttl.Load(); ttl > 0 { // not in the time of a renewal
+			return l.settle(ctx, conn, time.Duration(ttl))
+		}
+		return nil
 	}
-	return &leaseLine{pool: pool, turn: make(chan struct{}, 1)}, nil
+	var err error
+	l.pool, err = pgxpool.NewWithConfig(ctx, config)
+	return l, err
 }
 
 // use waits for the line and runs do on it.
-func (l *leaseLine) use(ctx context.Context, do func(on *pgxpool.Pool) error) error {
+func (l *leaseLine) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-l.turn }()
-	return do(l.pool)
+	conn, err := l.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return do(conn.Conn())
+}
+
+// Parts of a lease: of the two fifths that a renewal has, a statement may wait
+// for a lock for a tenth, and take three in all, so that there is time left to
+// renew the lease alone. Short leases are for tests: then a machine that is busy
+// counts for more.
+const (
+	leaseLockPart, leaseLockMin, leaseLockMax                = 10, 50 * time.Millisecond, 2 * time.Second
+	leaseStatementPart, leaseStatementMin, leaseStatementMax = 10, 250 * time.Millisecond, 30 * time.Second
+)
+
+// settle has the server end the statements of a renewal while the rest of it
+// still has time. The server does, because it alone can tell a lock that is
+// waited for from a network that is slow, and the connection is kept.
+func (l *leaseLine) settle(ctx context.Context, on *pgx.Conn, ttl time.Duration) error {
+	const settled = "troupe lease"
+	l.ttl.Store(int64(ttl))
+	if on.PgConn().CustomData()[settled] == ttl {
+		return nil
+	}
+	lock := min(max(ttl/leaseLockPart, leaseLockMin), leaseLockMax)
+	statement := min(max(3*ttl/leaseStatementPart, leaseStatementMin), leaseStatementMax)
+	_, err := on.Exec(ctx, "select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false)",
+		strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(statement.Milliseconds(), 10))
+	if err == nil {
+		on.PgConn().CustomData()[settled] = ttl
+	}
+	return err
 }
 
 // Ping asks for an answer on the connection that renews the pod's lease: whoever
 // gets none cannot renew it either.
 func (s *Store) Ping(ctx context.Context) error {
-	return translate(s.lease.use(ctx, func(on *pgxpool.Pool) error { return on.Ping(ctx) }))
+	return translate(s.lease.use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
 }

@@ -91,3 +91,87 @@ func TestRenewalDoesNotWaitForClaims(t *testing.T) {
 	renew()
 	require.Zero(t, value[int](k.database, `select count(*) from {schema}.claims`))
 }
+
+// TestRenewalOutlivesLockedTables renews while somebody holds a table that the
+// comparison reads, for as long as VACUUM FULL, ALTER TABLE or an operator may:
+// the lease is extended within the two fifths of it that a pulse has, for leases
+// of any length.
+func TestRenewalOutlivesLockedTables(t *testing.T) {
+	t.Parallel()
+	open := schemas(t)
+	for _, table := range []string{"tasks", "workflow_runs", "claims", "task_progress"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			g := storetest.Single()
+			k := newKit(open(t), g)
+			k.start(g, "a", 2)
+			pod := k.join(time.Minute)
+			grants := k.claim(pod, 2)
+			renewal := persistence.Renewal{Pod: pod, Held: []persistence.Held{
+				{Task: grants[0].Task, Epoch: grants[0].Epoch, Progress: []byte("1")},
+				{Task: grants[1].Task, Epoch: grants[1].Epoch - 1},
+			}}
+			release := k.hold(`lock table {schema}.` + table + ` in access exclusive mode`)
+			for _, ttl := range []time.Duration{1250 * time.Millisecond, 5 * time.Second, 1250 * time.Millisecond, 2 * time.Second} {
+				renewal.TTL = ttl
+				ctx, cancel := context.WithTimeout(k.ctx, ttl*2/5)
+				renewed, err := k.store.RenewPod(ctx, renewal)
+				cancel()
+				require.NoError(t, err)
+				require.ErrorIs(t, renewed.Uncompared, errLockTimeout)
+				require.Equal(t, ttl, renewed.Expires.Sub(renewed.Now))
+				require.True(t, renewed.Expires.Equal(value[time.Time](k.database, `select expires_at from {schema}.pods`)))
+				require.Equal(t, 1, renewed.Pods)
+				require.Empty(t, renewed.Lost)
+				require.Empty(t, renewed.Unheld)
+			}
+			require.Equal(t, int32(1), k.store.lease.pool.Stat().TotalConns(), "no connection was given up")
+			release()
+			renewal.TTL = time.Minute
+			renewed, err := k.store.RenewPod(k.ctx, renewal)
+			require.NoError(t, err)
+			require.NoError(t, renewed.Uncompared)
+			require.Len(t, renewed.Lost, 1)
+			require.Len(t, renewed.Unheld, 1)
+			require.Equal(t, "1", string(value[[]byte](k.database, `select progress from {schema}.task_progress`)))
+		})
+	}
+}
+
+// TestRenewalAloneOfADeadPod is refused as any other.
+func TestRenewalAloneOfADeadPod(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	k.exec(`update {schema}.pods set dead = true`)
+	release := k.hold(`lock table {schema}.tasks in access exclusive mode`)
+	defer release()
+	_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: 2 * time.Second})
+	require.ErrorIs(t, err, persistence.ErrPodDead)
+}
+
+// TestRenewalThatIsCanceled keeps the lease when an administrator ends the
+// statement, and no longer waits than a lock of the pods themselves permits.
+func TestRenewalThatIsCanceled(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	release := k.hold(`lock table {schema}.tasks in access exclusive mode`)
+	defer release()
+	type answer struct {
+		renewed persistence.Renewed
+		err     error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		renewed, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
+		answers <- answer{renewed, err}
+	}()
+	require.Eventually(t, func() bool {
+		return value[int](k.database, `select count(*) from (select pg_cancel_backend(a.pid) from pg_stat_activity a
+			where a.datname = current_database() and a.query like '%troupe renew_pod %' and a.wait_event_type = 'Lock') c`) > 0
+	}, 5*time.Second, 10*time.Millisecond)
+	got := <-answers
+	require.NoError(t, got.err)
+	require.True(t, hasCode(got.renewed.Uncompared, codeQueryCanceled))
+}

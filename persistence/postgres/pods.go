@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -25,51 +24,6 @@ func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64,
 	})
 	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&id, &now) })
 	return id, now, err
-}
-
-// RenewPod implements persistence.Lease: one statement, autocommitted, on a
-// connection of its own.
-func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
-	var ids uuids
-	steps, epochs, progress := []int32{}, []int64{}, [][]byte{}
-	for _, h := range renewal.Held {
-		ids, steps, epochs = append(ids, h.Task.Run), append(steps, h.Task.Step), append(epochs, h.Epoch)
-		progress = append(progress, h.Progress)
-	}
-	text, args := s.statements.bind("renew_pod", named{
-		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": orEmpty(ids), "steps": steps, "epochs": epochs,
-		"progress": progress, "load": int16(renewal.Load),
-	})
-	var out persistence.Renewed
-	err := retry(ctx, func(ctx context.Context) error {
-		var canceling, unheld [][16]byte
-		var lost, unheldSteps []int32
-		var unheldEpochs []int64
-		err := s.lease.use(ctx, func(on *pgxpool.Pool) error {
-			return on.QueryRow(ctx, text, args...).Scan(
-				&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs)
-		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			return persistence.ErrPodDead
-		}
-		out.Canceling, out.Lost, out.Unheld = nil, nil, nil
-		for _, id := range canceling {
-			out.Canceling = append(out.Canceling, id)
-		}
-		for _, ord := range lost {
-			out.Lost = append(out.Lost, renewal.Held[ord-1])
-		}
-		for i, id := range unheld {
-			out.Unheld = append(out.Unheld, persistence.Held{
-				Task: workflow.TaskID{Run: id, Step: unheldSteps[i]}, Epoch: unheldEpochs[i],
-			})
-		}
-		return err
-	})
-	if err != nil {
-		return persistence.Renewed{}, err
-	}
-	return out, nil
 }
 
 // LeavePod implements persistence.Lease.

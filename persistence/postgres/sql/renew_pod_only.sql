@@ -1,0 +1,22 @@
+-- renew_pod_only: extends a lease and says nothing about what the pod holds. No
+-- row: dead.
+-- Caller: the pulse, where renew_pod waits for a lock or takes too long. It
+-- reads pods alone, so that whoever holds any other table costs nobody a lease.
+-- Locks pods (no key update, which does not wait for the key share of records).
+-- Index: pods_pkey.
+with clock as materialized (select clock_timestamp() as now),
+pod as (
+	update {schema}.pods p
+	set expires_at = clock.now + @ttl::bigint * interval '1 microsecond', load = @load::smallint
+	from clock
+	where p.id = @pod and not p.dead
+	returning p.id, p.expires_at
+),
+crowd as materialized (
+	select count(*)::int as pods, count(*) filter (where l.load < 2)::int as waiting,
+		count(*) filter (where l.load = 0)::int as idle, count(*) filter (where l.load = 0 and p.id < @pod)::int as place
+	from {schema}.pods p, lateral (select case when p.id = @pod then @load::smallint else p.load end as load) l
+	where not p.dead
+)
+select clock.now, pod.expires_at, crowd.pods, crowd.waiting, crowd.idle, crowd.place
+from clock, pod, crowd
