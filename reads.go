@@ -121,7 +121,9 @@ func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason st
 }
 
 // await blocks until a run has ended. The pod tells of ends it hears of, from
-// any pod, and of every sweep; each hint is answered by reading the row.
+// any pod, and of every sweep; each hint is answered by reading the row. A row
+// that cannot be read, whatever the database has against it, says nothing about
+// the run: it is read again.
 func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persistence.RunRow, error) {
 	pod, err := e.livePod()
 	if err != nil {
@@ -132,10 +134,10 @@ func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persisten
 	for {
 		row, err := e.store.Run(ctx, tenant, run)
 		switch {
-		case errors.Is(err, ErrUnavailable):
-			pod.Remind(run) // the hint that was answered by this may have been the last
-		case err != nil:
+		case errors.Is(err, ErrRunNotFound):
 			return row, err
+		case err != nil:
+			pod.Remind(run) // the hint that was answered by this may have been the last
 		case row.State.Terminal():
 			return row, nil
 		}

@@ -26,9 +26,10 @@ func (r *Run[O]) ID() RunID { return r.id }
 func (r *Run[O]) Existing() bool { return r.existing }
 
 // Await blocks until the run has ended, on whatever pod, and returns its
-// output. It is woken, it does not poll. A run that ended otherwise gives a
-// [*RunError], an unknown one [ErrRunNotFound]; the end of ctx gives its cause,
-// and the run goes on.
+// output. It is woken, it does not poll, and it waits while the database cannot
+// be read, whatever the reason. A run that ended otherwise gives a [*RunError],
+// an unknown one [ErrRunNotFound]; the end of ctx gives its cause, and the run
+// goes on.
 func (r *Run[O]) Await(ctx context.Context) (O, error) {
 	var zero O
 	row, err := r.engine.await(ctx, r.tenant, r.id)
