@@ -78,10 +78,12 @@ func tables() []query {
 			from {schema}.tasks t where not exists (select from {schema}.workflow_runs r where r.id = t.run_id)`, ""},
 		{"-", "a run is either at work or in history", `
 			select format('run %s is both', r.id) from {schema}.workflow_runs r where exists (select from {schema}.run_history h where h.id = r.id)`, ""},
-		{"-", "each queue has a frontier", `
+		{
+			"-", "each queue has a frontier", `
 			select format('queue %s has no row in frontiers', q.name)
 			from {schema}.queues q where not exists (select from {schema}.frontiers f where f.queue = q.queue and f.band = 0)`,
-			"the next task that comes to wait in the queue makes it again"},
+			"the next task that comes to wait in the queue makes it again",
+		},
 	}
 }
 
