@@ -35,6 +35,7 @@ func (f *flaky) Run(ctx context.Context, tenant string, run troupe.RunID) (persi
 // The hint that a run has ended comes once. If the row cannot be read just
 // then, because a connection broke, the next sweep is far away.
 func TestAwaitReadsAgainWhatItCouldNot(t *testing.T) {
+	t.Parallel()
 	for name, cause := range map[string]error{
 		"unavailable": persistence.ErrUnavailable, "conflict": persistence.ErrConflict, "bad row": persistence.ErrBadRow,
 		"another one": errors.New("permission denied for table workflow_runs"),

@@ -2,6 +2,8 @@ package actors
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -38,9 +40,9 @@ func (e boundedError) Error() string { return errorText(e.err) }
 
 // Is is errors.Is within the bounds.
 func (e boundedError) Is(target error) bool {
-	comparable := target == nil || reflect.TypeOf(target).Comparable()
+	same := target == nil || reflect.TypeOf(target).Comparable()
 	return e.walk(func(err error) bool {
-		if comparable && err == target { //nolint:errorlint // this is what errors.Is does
+		if same && err == target {
 			return true
 		}
 		own, ok := err.(interface{ Is(target error) bool })
@@ -67,10 +69,11 @@ func (e boundedError) walk(match func(error) bool) bool {
 }
 
 // chainWalk looks for an error that matches in what another one wraps, in the
-// order of errors.Is.
+// order of errors.Is. A panic of the embedder's methods passes through it, as it
+// does through that.
 type chainWalk struct {
 	left  int  // nodes that may still be visited
-	cut   bool // the bounds, or a panic, hid something
+	cut   bool // the bounds hid something
 	match func(error) bool
 }
 
@@ -83,28 +86,13 @@ func (w *chainWalk) visit(err error, depth int) bool {
 		return false
 	}
 	w.left--
-	return w.matches(err) || slices.ContainsFunc(w.below(err), func(err error) bool {
+	return w.match(err) || slices.ContainsFunc(below(err), func(err error) bool {
 		return w.visit(err, depth+1)
 	})
 }
 
-// matches asks the embedder's methods: one that panics does not match.
-func (w *chainWalk) matches(err error) (is bool) {
-	defer func() {
-		if recover() != nil {
-			is = false
-		}
-	}()
-	return w.match(err)
-}
-
 // below is what err wraps itself.
-func (w *chainWalk) below(err error) (wrapped []error) {
-	defer func() {
-		if recover() != nil {
-			w.cut = true
-		}
-	}()
+func below(err error) []error {
 	switch err := err.(type) { //nolint:errorlint // one link of the chain
 	case interface{ Unwrap() error }:
 		return []error{err.Unwrap()}
@@ -134,13 +122,23 @@ func boundedFunctions(functions map[int32]StepFunction) map[int32]StepFunction {
 	return all
 }
 
-// boundedEvaluate does the same for what the embedder's codec says of inputs.
+// boundedEvaluate does the same for what the embedder's codec says of inputs. It
+// is called by an actor: of an error that is not ours only the text is left, and
+// a panic is one.
 func boundedEvaluate(evaluate Evaluate) Evaluate {
 	if evaluate == nil {
 		return nil
 	}
-	return func(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
-		hash, edges, err := evaluate(name, input)
-		return hash, edges, bounded(err)
+	return func(name string, input []byte) (hash workflow.Hash, edges []persistence.EdgeResult, err error) {
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic: %v", r)
+			}
+		}()
+		hash, edges, err = evaluate(name, input)
+		if err = bounded(err); err != nil && !errors.Is(err, ErrUnknownWorkflow) {
+			err = errors.New(errorText(err))
+		}
+		return hash, edges, err
 	}
 }
