@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"math"
 	"time"
@@ -18,12 +20,27 @@ func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64,
 	if err := s.registerAgain(ctx, pod.Queues); err != nil {
 		return 0, time.Time{}, err
 	}
-	text, args := s.statements.bind("join_pod", named{
+	joining := named{
 		"name": lifecycle.CleanText(pod.Name), "version": lifecycle.CleanText(pod.Version), "slots": pod.Slots,
 		"ttl": pod.TTL.Microseconds(), "queues": orEmpty(pod.Queues), "handlers": orEmpty(pod.Handlers),
+	}
+	err = retry(ctx, func(ctx context.Context) error {
+		joining["id"] = s.podID()
+		text, args := s.statements.bind("join_pod", joining)
+		return s.pool.QueryRow(ctx, text, args...).Scan(&id, &now)
 	})
-	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&id, &now) })
 	return id, now, err
+}
+
+// podIDBits is how long ids of pods are: two that live at once never draw the
+// same, and people can still read them.
+const podIDBits = 48
+
+// drawPodID returns an id for a pod that joins.
+func drawPodID() int64 {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return int64(binary.BigEndian.Uint64(random[:])>>(64-podIDBits)) + 1
 }
 
 // LeavePod implements persistence.Lease.

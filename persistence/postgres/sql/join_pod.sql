@@ -1,7 +1,9 @@
--- join_pod: a new pod. Caller: JoinPod.
+-- join_pod: a new pod. Its id is drawn by the caller: a sequence of a database
+-- that was set back would give out again what a living pod has.
+-- Caller: JoinPod.
 with clock as materialized (select clock_timestamp() as now)
-insert into {schema}.pods (name, version, slots, started_at, expires_at, queues, handlers)
-select @name::text, @version::text, @slots::int, clock.now, clock.now + @ttl::bigint * interval '1 microsecond',
+insert into {schema}.pods (id, name, version, slots, started_at, expires_at, queues, handlers) overriding system value
+select @id::bigint, @name::text, @version::text, @slots::int, clock.now, clock.now + @ttl::bigint * interval '1 microsecond',
 	@queues::text[], @handlers::int[]
 from clock
 returning id, started_at
