@@ -17,26 +17,25 @@ import (
 // What breaks a step's transaction from outside is not the step's failure: it
 // is rolled back, and made again. What the step itself does to it is.
 func TestAStepAnswersForItsOwnTransactionOnly(t *testing.T) {
-	t.Parallel()
 	broken := errors.New("the function gave up")
 	cases := map[string]struct {
 		fn   func(k *kit, ctx context.Context, tx pgx.Tx) error
 		ours bool // it is not the step's failure
 	}{
 		"its session is ended": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
-			k.endSession(tx)
+			k.endSession(ctx, tx)
 			_, err := tx.Exec(ctx, "select 1")
 			return err
 		}, true},
 		"its session is ended, and it says so in its own words": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
-			k.endSession(tx)
+			k.endSession(ctx, tx)
 			if _, err := tx.Exec(ctx, "select 1"); err != nil {
 				return broken
 			}
 			return nil
 		}, true},
-		"it is ended before the function returns": {func(k *kit, _ context.Context, tx pgx.Tx) error {
-			k.endSession(tx)
+		"it is ended before the function returns": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
+			k.endSession(ctx, tx)
 			return nil
 		}, true},
 		"the role loses its rights": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
@@ -80,7 +79,8 @@ func TestAStepAnswersForItsOwnTransactionOnly(t *testing.T) {
 }
 
 // endSession ends the session of a transaction.
-func (k *kit) endSession(tx pgx.Tx) {
-	pid := tx.Conn().PgConn().PID()
-	require.True(k.t, value[bool](k.database, "select pg_terminate_backend($1, 5000)", int32(pid)))
+func (k *kit) endSession(ctx context.Context, tx pgx.Tx) {
+	ended := false
+	require.NoError(k.t, k.user.QueryRow(ctx, "select pg_terminate_backend($1, 5000)", int32(tx.Conn().PgConn().PID())).Scan(&ended))
+	require.True(k.t, ended)
 }
