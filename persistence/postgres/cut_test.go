@@ -177,6 +177,7 @@ func newProxy(t *testing.T, d *database) *proxy {
 	})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
+	store.podID = inTurn()
 	d.store = store
 	return p
 }
