@@ -87,7 +87,7 @@ func (p *soakPrinter) end(s *soak, v verdict) {
 		"acked": v.acked, "ended": v.ended, "runs": v.runs, "executions": v.executions, "repeated": v.repeated,
 		"losses": v.losses, "released": v.released, "faults": len(s.faults),
 	})
-	p.say("%d faults in %.0f s at %.1f runs/s; %v", len(s.faults), s.seconds(), rateOf(int64(v.acked), s.options.duration()), v)
+	p.say("%d faults in %.0f s at %.1f runs/s; %v", len(s.faults), s.seconds(), rateOf(int64(v.acked-s.options.warm), s.options.duration()), v)
 }
 
 // finite returns a trend that JSON can carry: what is not known is -1.
