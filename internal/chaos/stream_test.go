@@ -25,14 +25,14 @@ func TestSlotIsAbandoned(t *testing.T) {
 	if owner.name == y.leader() {
 		owner = pods[1]
 	}
-	const mine = `select count(*)::int from pg_replication_slots where slot_name like '%\_' || $1::int || '\_%'`
+	const mine = `select count(*)::int from pg_replication_slots where slot_name like '%\_' || $1::bigint || '\_%'`
 	number := y.stats(owner).Pod
 	require.Equal(r, 1, y.number(mine, number))
 	owner.kill()
 	r.took("slot gone after", y.until("the slot is gone", patience, func() bool { return y.number(mine, number) == 0 }))
 	y.writeLog(spell(64, 1024))
 	const retained = `select coalesce(max(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) / 1048576, 0)::int from pg_replication_slots`
-	r.count("MB retained by it", y.number(retained+` where slot_name like '%\_' || $1::int || '\_%'`, number))
+	r.count("MB retained by it", y.number(retained+` where slot_name like '%\_' || $1::bigint || '\_%'`, number))
 	_, err := y.pool.Exec(r.Context(), "checkpoint") // it lets slots move on
 	require.NoError(r, err)
 	y.until("the others have read the log", patience, func() bool { return y.number(retained) <= 64 })
