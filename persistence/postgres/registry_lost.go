@@ -42,27 +42,64 @@ func (s *Store) queueMatch(b *batch, known names) {
 	})
 }
 
-// registerAgain forgets what was learned of the database, which may be another
-// one, and registers what this store registered. A pod that joins does so, too:
-// its row is younger than its definitions, so that it goes with them, and pods
-// are fenced by it.
+// registerAgain registers what this store registered and the database does not
+// know, and forgets what was learned of the database, which may be another one.
+// A pod that joins does so, too: its row is younger than its definitions, so
+// that it goes with them, and pods are fenced by it.
 func (s *Store) registerAgain(ctx context.Context, queues []string) error {
 	graphs, known := s.catalog.registered()
-	numbers, err := s.RegisterDefinitions(ctx, graphs, append(known, queues...))
+	lost, err := s.lostOf(ctx, graphs)
 	if err != nil {
 		return err
 	}
-	s.recent.clear()
-	s.catalog.forget() // not before they are there to be learned again
-	if err := s.loadQueues(ctx); err != nil {
+	numbers, err := s.RegisterDefinitions(ctx, lost, append(known, queues...))
+	if err != nil {
 		return err
 	}
-	for i, g := range graphs {
+	for i, g := range lost {
 		if !s.catalog.numbered(g.Hash, numbers[i]) {
-			return fmt.Errorf("the database numbers the steps of workflow %s otherwise than it did: it lost transactions; restart the process", g.Name)
+			return numberedOtherwise(g)
 		}
 	}
-	return nil
+	s.recent.clear()
+	s.catalog.forget() // not before they are there to be learned again
+	return s.loadQueues(ctx)
+}
+
+// lostOf returns the graphs that the database does not know.
+func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workflow.Graph, error) {
+	if len(graphs) == 0 {
+		return nil, nil
+	}
+	hashes := make([]workflow.Hash, len(graphs))
+	for i, g := range graphs {
+		hashes[i] = g.Hash
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	loaded, err := s.loadDefinitions(ctx, s.pool, nil, hashes)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[workflow.Hash]*definition, len(loaded))
+	for _, d := range loaded {
+		found[d.graph.Hash] = d
+	}
+	var lost []*workflow.Graph
+	for _, g := range graphs {
+		switch d := found[g.Hash]; {
+		case d == nil:
+			lost = append(lost, g)
+		case !s.catalog.numbered(g.Hash, d.handlers):
+			return nil, numberedOtherwise(g)
+		}
+	}
+	return lost, nil
+}
+
+// numberedOtherwise: functions were entered under numbers that mean others now.
+func numberedOtherwise(g *workflow.Graph) error {
+	return fmt.Errorf("the database numbers the steps of workflow %s otherwise than it did: it lost transactions; restart the process", g.Name)
 }
 
 // registered is a graph that this store registered.

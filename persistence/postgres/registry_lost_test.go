@@ -81,7 +81,9 @@ func TestALostRegistrationIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A pod that joins again registers what it executes before it takes anything.
+// A pod that joins again registers what it executes before it takes anything. If
+// the database numbers its steps otherwise by now, it does not join: it would
+// call its functions for the steps of others.
 func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Diamond())
@@ -89,22 +91,20 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	k.join(time.Minute)
 	require.Equal(t, 2, value[int](k.database, "select count(*)::int from {schema}.workflow_definitions"))
 
-	k.exec("delete from {schema}.handlers")
-	_, err := k.store.numberOthersFirst(t, k)
-	require.ErrorContains(t, err, "restart the process")
-}
-
-// numberOthersFirst has the handlers of others take the numbers of a kit's, and
-// joins.
-func (s *Store) numberOthersFirst(t *testing.T, k *kit) (int64, error) {
-	t.Helper()
-	other, err := Open(k.ctx, Options{Pool: k.user})
-	require.NoError(t, err)
-	defer other.Close()
-	_, err = other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Mixed(workflow.FinishSiblings)}, nil)
-	require.NoError(t, err)
-	pod, _, err := s.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
-	return pod, err
+	others := storetest.Mixed(workflow.FinishSiblings)
+	for name, first := range map[string][]*workflow.Graph{
+		"others took its numbers":         {others},
+		"and its steps have got new ones": {others, storetest.Diamond()},
+	} {
+		k.exec("truncate {schema}.handlers, {schema}.workflow_definitions, {schema}.definition_steps")
+		other, err := Open(k.ctx, Options{Pool: k.user})
+		require.NoError(t, err)
+		_, err = other.RegisterDefinitions(k.ctx, first, nil)
+		other.Close()
+		require.NoError(t, err)
+		_, _, err = k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
+		require.ErrorContains(t, err, "restart the process", name)
+	}
 }
 
 // A pod that joins a database that was set back gets no number that a living
