@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -18,12 +19,19 @@ import (
 // the returned function is called.
 func lockTables(t *testing.T, pool *pgxpool.Pool, tables string) (release func()) {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	_, err = tx.Exec(t.Context(), "lock table "+tables+" in access exclusive mode")
-	require.NoError(t, err)
-	return func() { require.NoError(t, tx.Rollback(context.Background())) }
+	var deadlock *pgconn.PgError
+	for {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+		_, err = tx.Exec(t.Context(), "lock table "+tables+" in access exclusive mode")
+		if errors.As(err, &deadlock) && deadlock.Code == "40P01" { // with the engine, which takes them in another order
+			require.NoError(t, tx.Rollback(context.Background()))
+			continue
+		}
+		require.NoError(t, err)
+		return func() { require.NoError(t, tx.Rollback(context.Background())) }
+	}
 }
 
 // Somebody holds the tables of a database for several leases: whoever awaits a
