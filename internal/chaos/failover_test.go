@@ -82,15 +82,11 @@ func startPostgres(r *trial, bin, data string, environment ...string) {
 	r.Helper()
 	log, err := os.Create(filepath.Join(r.dir, filepath.Base(filepath.Dir(data))+".server.log"))
 	require.NoError(r, err)
-	command := asServer(r, exec.Command(filepath.Join(bin, "postgres"), "-D", data))
+	r.Cleanup(func() { _ = log.Close() }) // the server has its own
+	command := exec.Command(filepath.Join(bin, "postgres"), "-D", data)
 	command.Env = append(os.Environ(), environment...)
 	command.Dir, command.Stdout, command.Stderr = filepath.Dir(data), log, log
-	require.NoError(r, command.Start())
-	r.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGQUIT) // at once: nobody needs its data
-		_ = command.Wait()
-		_ = log.Close()
-	})
+	serve(r, command, syscall.SIGQUIT) // at once: nobody needs its data
 }
 
 // ask returns one value of a server, or the zero value of a statement without

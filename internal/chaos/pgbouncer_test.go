@@ -113,12 +113,7 @@ admin_users = %s
 logfile = %s
 `, target.Host, target.Port, target.User, target.Password, port, bouncerSessions, target.User, filepath.Join(dir, "pgbouncer.log"))
 	require.NoError(r, os.WriteFile(file, []byte(text), 0o644))
-	command := asServer(r, exec.Command(program, file))
-	require.NoError(r, command.Start())
-	r.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // it is there: nobody has waited for it
-		_ = command.Wait()
-	})
+	serve(r, exec.Command(program, file), syscall.SIGTERM)
 	address, err := url.Parse(to)
 	require.NoError(r, err)
 	address.Host = "127.0.0.1:" + strconv.Itoa(port)

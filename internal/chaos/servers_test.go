@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -18,13 +20,41 @@ import (
 // root.
 func asServer(r *trial, command *exec.Cmd) *exec.Cmd {
 	r.Helper()
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Geteuid() != 0 {
 		return command
 	}
 	uid, gid := serverUser(r)
 	command.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return command
+}
+
+// serve starts a server that ends with the row, by this signal, or with the
+// tests, whatever ends them. The kernel ties a child to the thread that started
+// it, and the runtime ends threads: this one lives as long as the child.
+func serve(r *trial, command *exec.Cmd, end syscall.Signal) {
+	r.Helper()
+	asServer(r, command).SysProcAttr.Pdeathsig = syscall.SIGKILL
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer close(ended)
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait() // how it ended is in its log
+		}
+	}()
+	require.NoError(r, <-started)
+	r.Cleanup(func() {
+		select {
+		case <-ended:
+			r.Errorf("%s ended before the row did", filepath.Base(command.Path))
+		default:
+		}
+		_ = command.Process.Signal(end) // it may have ended this moment
+		<-ended
+	})
 }
 
 // serverUser is the user of servers where the test is root.
