@@ -17,9 +17,9 @@ import (
 // Accepts: TablesChanged, PodsCounted, TermBegan, TermEnded, AwaitRun,
 // CloseFeed.
 // Sends: WorkReady, RunsSubmitted, TimerSet, RunsCanceling, CheckCancels,
-// LeaderHeard, FeedChanged, RunEnded, AwaitRefused, FeedClosed.
-// On failure: restart with backoff; it subscribes anew, and sweeps. Who waits
-// for the end of a run is carried over.
+// AskTerm, LeaderHeard, FeedChanged, RunEnded, AwaitRefused, FeedClosed.
+// On failure: restart with backoff; it subscribes anew, asks who leads, and
+// sweeps. Who waits for the end of a run is carried over.
 type feed struct {
 	rt   *runtime
 	self *PID
@@ -162,6 +162,7 @@ func (a *feed) onStarted() {
 	}
 	a.listen()
 	a.replan()
+	a.rt.send(a.rt.team.leader, &messages.AskTerm{}) // the last incarnation may have failed as it was told
 }
 
 func (a *feed) listen() {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -151,6 +152,29 @@ func TestFeedSubscribesOnce(t *testing.T) {
 		pass(15 * time.Second)
 		require.Equal(t, 2, stream.flow())
 		require.True(t, p.Stats().Leading != other.Stats().Leading)
+	})
+}
+
+// TestFeedAsksWhoLeads: a feed that failed as it was told that its pod leads
+// learns it anyway. Otherwise nobody would sweep for runs that transactions of
+// embedders stored.
+func TestFeedAsksWhoLeads(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{LeaderPing: 500 * time.Millisecond})
+		pass(5 * time.Second)
+		require.True(t, p.Stats().Leading)
+		p.rt.send(p.rt.team.feed, &messages.TermEnded{}) // it knows as little as if TermBegan were lost
+		kill(p, "feed")
+		pass(5 * time.Second)
+		trigger := w.order("single")
+		trigger.Run = workflow.NewRunID(time.Now(), [10]byte{1})
+		tx := w.store.Begin()
+		_, err := w.store.TriggerInTx(t.Context(), tx, trigger)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		w.completed(trigger.Run)
 	})
 }
 

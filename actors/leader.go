@@ -15,8 +15,8 @@ import (
 //
 // Owns: the term; what was heard of other leaders.
 // Parent: pod. Children while elected: timekeeper, housekeeper.
-// Accepts: LeaderHeard, FeedChanged, TimerSet, TermDeposed, LeaseFenced,
-// LeaseRestored, Resign.
+// Accepts: LeaderHeard, FeedChanged, AskTerm, TimerSet, TermDeposed,
+// LeaseFenced, LeaseRestored, Resign.
 // Sends: TermBegan, TermEnded, TimerSet, Resigned.
 // On failure: restart with backoff. The term is carried over and resigned;
 // then it campaigns again.
@@ -80,6 +80,8 @@ func (a *leader) Receive(ctx actorContext) {
 		a.onLeaderHeard(ctx, msg)
 	case *messages.FeedChanged:
 		a.onFeedChanged(msg)
+	case *messages.AskTerm:
+		a.onAskTerm()
 	case *messages.TimerSet:
 		if a.leading() {
 			a.rt.send(a.rt.team.timekeeper, msg)
@@ -235,6 +237,16 @@ func (a *leader) onPingDue(m *pingDue) {
 	if m.number == a.due && a.leading() && a.number == 0 {
 		a.ping()
 	}
+}
+
+// onAskTerm answers a feed that may have missed the beginning or the end of a
+// term.
+func (a *leader) onAskTerm() {
+	if a.leading() {
+		a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: a.heir.term.Epoch()})
+		return
+	}
+	a.rt.send(a.rt.team.feed, &messages.TermEnded{})
 }
 
 // onFeedChanged tells everybody of a new mode at once.

@@ -129,6 +129,43 @@ func (x *FeedChanged) GetRelayed() int64 {
 	return 0
 }
 
+// AskTerm asks whether this pod leads; TermBegan or TermEnded answers it.
+type AskTerm struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskTerm) Reset() {
+	*x = AskTerm{}
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskTerm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskTerm) ProtoMessage() {}
+
+func (x *AskTerm) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskTerm.ProtoReflect.Descriptor instead.
+func (*AskTerm) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{2}
+}
+
 // TermBegan says that this pod leads.
 type TermBegan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -139,7 +176,7 @@ type TermBegan struct {
 
 func (x *TermBegan) Reset() {
 	*x = TermBegan{}
-	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -151,7 +188,7 @@ func (x *TermBegan) String() string {
 func (*TermBegan) ProtoMessage() {}
 
 func (x *TermBegan) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[2]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -164,7 +201,7 @@ func (x *TermBegan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermBegan.ProtoReflect.Descriptor instead.
 func (*TermBegan) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{2}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TermBegan) GetEpoch() int64 {
@@ -174,17 +211,17 @@ func (x *TermBegan) GetEpoch() int64 {
 	return 0
 }
 
-// TermEnded says that this pod leads no more.
+// TermEnded says that this pod does not lead, or no more.
 type TermEnded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"` // of the term that ended; 0: there was none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TermEnded) Reset() {
 	*x = TermEnded{}
-	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -196,7 +233,7 @@ func (x *TermEnded) String() string {
 func (*TermEnded) ProtoMessage() {}
 
 func (x *TermEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[3]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -209,7 +246,7 @@ func (x *TermEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermEnded.ProtoReflect.Descriptor instead.
 func (*TermEnded) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{3}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TermEnded) GetEpoch() int64 {
@@ -229,7 +266,7 @@ type TermDeposed struct {
 
 func (x *TermDeposed) Reset() {
 	*x = TermDeposed{}
-	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -241,7 +278,7 @@ func (x *TermDeposed) String() string {
 func (*TermDeposed) ProtoMessage() {}
 
 func (x *TermDeposed) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[4]
+	mi := &file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -254,7 +291,7 @@ func (x *TermDeposed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermDeposed.ProtoReflect.Descriptor instead.
 func (*TermDeposed) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{4}
+	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TermDeposed) GetEpoch() int64 {
@@ -274,7 +311,8 @@ const file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc = "" +
 	"\bresigned\x18\x02 \x01(\bR\bresigned\";\n" +
 	"\vFeedChanged\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\rR\x04mode\x12\x18\n" +
-	"\arelayed\x18\x02 \x01(\x03R\arelayed\"!\n" +
+	"\arelayed\x18\x02 \x01(\x03R\arelayed\"\t\n" +
+	"\aAskTerm\"!\n" +
 	"\tTermBegan\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\"!\n" +
 	"\tTermEnded\x12\x14\n" +
@@ -294,13 +332,14 @@ func file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescGZIP() [
 	return file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDescData
 }
 
-var file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_github_com_troupe_dev_troupe_messages_leadership_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_github_com_troupe_dev_troupe_messages_leadership_proto_goTypes = []any{
 	(*LeaderHeard)(nil), // 0: troupe.messages.v1.LeaderHeard
 	(*FeedChanged)(nil), // 1: troupe.messages.v1.FeedChanged
-	(*TermBegan)(nil),   // 2: troupe.messages.v1.TermBegan
-	(*TermEnded)(nil),   // 3: troupe.messages.v1.TermEnded
-	(*TermDeposed)(nil), // 4: troupe.messages.v1.TermDeposed
+	(*AskTerm)(nil),     // 2: troupe.messages.v1.AskTerm
+	(*TermBegan)(nil),   // 3: troupe.messages.v1.TermBegan
+	(*TermEnded)(nil),   // 4: troupe.messages.v1.TermEnded
+	(*TermDeposed)(nil), // 5: troupe.messages.v1.TermDeposed
 }
 var file_github_com_troupe_dev_troupe_messages_leadership_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -321,7 +360,7 @@ func file_github_com_troupe_dev_troupe_messages_leadership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_leadership_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
