@@ -102,6 +102,36 @@ func TestRestartDuringUnknownOutcome(t *testing.T) {
 	}
 }
 
+// TestLateClaimOfWhatWasHandedBack: a task that was granted and did not arrive
+// is handed back. Should the claim be answered after all while that is being
+// recorded, it is not executed, whatever the renewals said meanwhile.
+func TestLateClaimOfWhatWasHandedBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		w.register(storetest.Single(), g.work(time.Second))
+		p := w.start(Config{Slots: 1, Pulse: time.Second, LeaseTTL: 5 * time.Second})
+		pass(time.Second)
+		answers := map[string]chan struct{}{"claim": make(chan struct{}), "record": make(chan struct{})}
+		w.faults.failAfter(func(call string) error {
+			if gate := answers[call]; gate != nil {
+				<-gate
+			}
+			return nil
+		})
+		run := w.trigger(p, "single")
+		pass(10 * time.Second) // renewals find it unheld, then lost
+		require.Contains(t, w.faults.made(), "record")
+		close(answers["claim"])
+		pass(5 * time.Second)
+		close(answers["record"])
+		w.completed(run)
+		for key, n := range g.executions() {
+			require.Equal(t, 1, n, "executions of %s", key)
+		}
+	})
+}
+
 // TestDeadPodJoinsAgain: a pod that was declared dead goes on under another
 // number, ends what it executes, and still answers who waits.
 func TestDeadPodJoinsAgain(t *testing.T) {

@@ -53,7 +53,10 @@ type (
 func newPod(rt *runtime, number int64) func() receiver {
 	return func() receiver {
 		a := &pod{rt: rt, number: number, heirs: newHeirs(rt)}
-		a.supervision = supervision{rt: rt, self: rt.team.pod, escalate: a.onEscalated}
+		a.supervision = supervision{
+			rt: rt, self: rt.team.pod, escalate: a.onEscalated,
+			stops: func(child string) bool { return a.dead && !survives(child) },
+		}
 		return a
 	}
 }

@@ -180,17 +180,18 @@ func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
 }
 
 // onTasksLost ends what the table has given to somebody else. Its outcome is
-// not reported. The slot is free once the function has returned.
+// not reported. The slot is free once the function has returned. What nobody
+// executes here was handed back, and is held until that is answered.
 func (a *runs) onTasksLost(m *messages.TasksLost) {
 	for _, task := range m.GetTasks() {
 		h := a.heir.ledger.find(keyOf(task))
-		if h == nil {
+		if h == nil || h.pid == nil {
 			continue
 		}
 		a.rt.meter.add(MetricLosses, 1)
 		a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
 		a.forward(h, &messages.OutcomeAnswered{Task: task, Result: "stale"})
-		a.heir.ledger.drop(h, h.pid == nil)
+		a.heir.ledger.drop(h, false)
 	}
 	a.settle()
 }

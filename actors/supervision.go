@@ -18,6 +18,9 @@ type supervision struct {
 	self     *PID
 	failures map[string][]time.Time // by child
 	off      bool                   // the parent stops: nobody is restarted
+	// stops reports whether a child was told to stop: a restart on top of that
+	// would let it live on. nil: it is only told to by off.
+	stops func(child string) bool
 	// escalate is called when a child has used up its restarts; nil: the
 	// failure becomes the parent's own.
 	escalate func(child string, reason any)
@@ -36,7 +39,7 @@ func (s *supervision) HandleFailure(
 ) {
 	name := lastName(child)
 	member := memberNamed(name)
-	if s.off || member.restart == stopOnFailure {
+	if s.ends(name) || member.restart == stopOnFailure {
 		s.note(name, lifecycle.Stop, 0, reason)
 		parent.StopChildren(child)
 		return
@@ -62,10 +65,13 @@ func (s *supervision) HandleFailure(
 }
 
 func (s *supervision) onRestartDue(due *restartDue) {
-	if !s.off {
+	if !s.ends(lastName(due.child)) {
 		due.parent.RestartChildren(due.child)
 	}
 }
+
+// ends reports whether a child is not to be restarted any more.
+func (s *supervision) ends(child string) bool { return s.off || s.stops != nil && s.stops(child) }
 
 // note writes the one record of a failure.
 func (s *supervision) note(child string, directive lifecycle.Directive, failures int, reason any) {
