@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -57,19 +56,6 @@ type openClaim struct {
 	full    bool // looked at all fair ids
 }
 
-// queueView is what the claimer knows of one queue.
-type queueView struct {
-	name, pool string
-	woken      bool
-	hint       int64     // fair ids below it were served
-	lastFull   time.Time // when all fair ids were looked at last
-	own        int       // tasks that this pod made ready and the feed has not told of yet
-	ownAt      time.Time
-	asked      time.Time // when tasks were asked for last
-	later      time.Time // when a wake for others is due, unless a claim was asked for since
-	laterFrom  time.Time // when the first such wake came
-}
-
 // Waits of the claimer.
 const (
 	// ownEcho is how long a wake that is likely an echo of this pod's own
@@ -84,6 +70,9 @@ const (
 
 // wakeDue is a wake that others were nearer to.
 type wakeDue struct{ queue *queueView }
+
+// wholeDue is the time to look at all of a queue.
+type wholeDue struct{ queue *queueView }
 
 // claimAgain is a delayed repetition of a claim.
 type claimAgain struct{ open *openClaim }
@@ -117,6 +106,8 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onWorkReady(msg)
 	case *wakeDue:
 		a.onWakeDue(msg)
+	case *wholeDue:
+		a.onWholeDue(msg)
 	case *answered[persistence.Claimed]:
 		a.onClaimed(msg)
 	case *claimAgain:
@@ -177,7 +168,7 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 	if m.GetSuspectEnded() {
 		a.suspect = false
 		for _, q := range a.queues {
-			q.hint = 0 // those that were passed over stand below it
+			q.forget() // those that were passed over stand below the hint
 		}
 	}
 	// The task that ended may have been what kept others of its tenant waiting.
@@ -292,12 +283,11 @@ func (a *claimer) claim() {
 
 func (a *claimer) open(q *queueView, limit int) {
 	now, limit := a.rt.now(), a.rt.batch("claim one", limit)
-	after := q.hint
-	if now.Sub(q.lastFull) >= fullScanEvery || a.rt.buggify("claim from the start") {
+	after := q.after(now)
+	if a.rt.buggify("claim from the start") {
 		after = 0
 	}
 	if after == 0 {
-		q.lastFull = now
 		q.later = time.Time{}
 	}
 	open := &openClaim{
@@ -366,24 +356,22 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	if i < 0 {
 		return
 	}
-	q := a.queues[i]
-	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded == 0
-	switch {
-	case open.full:
-		q.hint = 0
-		if claimed.Lowest > 0 && !short { // a short queue is looked at as a whole
-			q.hint = max(claimed.Lowest-lifecycle.FairID(0, 0, hintBlocks), 0)
-		}
-		q.woken = q.woken || !short
-	case short:
-		q.hint, q.lastFull, q.woken = 0, time.Time{}, true // look at everything next
-	default:
-		q.woken = true
+	now, q := a.rt.now(), a.queues[i]
+	if q.learn(open, claimed, now) && !q.looking {
+		q.looking = true
+		a.rt.after(q.whole.Sub(now), a.self, &wholeDue{queue: q})
 	}
 }
 
-// hintBlocks is how far below the lowest fair id granted a claim still looks.
-const hintBlocks = 2
+// onWholeDue looks at everything, unless a claim has done so since.
+func (a *claimer) onWholeDue(m *wholeDue) {
+	q := m.queue
+	q.looking = false
+	if !a.rt.now().Before(q.whole) {
+		q.woken = true
+		a.claim()
+	}
+}
 
 func (a *claimer) onClaimAgain(m *claimAgain) {
 	if a.number == 0 && a.heir.unknown == m.open {

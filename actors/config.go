@@ -167,9 +167,6 @@ const (
 	// storeTimeout ends a store call that hangs; the server ends statements
 	// after the same time.
 	storeTimeout = 30 * time.Second
-	// fullScanEvery is how often a claim that goes on looks below its hint: an
-	// enqueue that read an older frontier may have committed there.
-	fullScanEvery = 250 * time.Millisecond
 	// drainBatch bounds the runs of one drain of the intake table.
 	drainBatch = 200
 	// timerBatch bounds the timers fired in one transaction.

@@ -61,6 +61,7 @@ type Store struct {
 	statements statements
 	catalog    *catalog
 	recent     *recent
+	heads      *heads
 
 	deadReasons []lifecycle.DeadReason
 	podID       func() int64 // of the next pod that joins
@@ -98,7 +99,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, lease: lease, young: youngRun, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), deadReasons: options.DeadReasons, podID: drawPodID,
+		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID,
 	}
 	err = s.loadQueues(ctx)
 	if err == nil {

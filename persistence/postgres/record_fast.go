@@ -44,6 +44,7 @@ type fastRecord struct {
 	ended  []pgtype.UUID
 	queues []int32 // one per child that waits now
 	known  bool    // the claim had grants before
+	looked looked  // at the heads of queues
 
 	grantedRuns   []pgtype.UUID // what was granted to this pod, by column
 	grantedSteps  []int32
@@ -170,12 +171,14 @@ func (f *fastRecord) queueRecord(b *batch) {
 			queues = append(queues, number)
 		}
 	}
+	after, until := f.s.heads.known(queues)
 	b.add("record_fast", named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
-		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_queues": queues,
+		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_queues": queues, "inline_after": after, "inline_until": until,
 		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs)
+		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs,
+			&f.looked.queues, &f.looked.after, &f.looked.until)
 	})
 }
 
@@ -196,6 +199,7 @@ func (f *fastRecord) rest() []int {
 
 // merge adds what the transaction did to the answer.
 func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error {
+	r.s.heads.note(f.looked)
 	for _, ord := range f.ords {
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
 	}

@@ -14,6 +14,7 @@ func inlineRules() []rule {
 		{"inline/grants", "a child that becomes ready is granted to the pod that completed its parent", inlineGrants},
 		{"inline/limit", "at most as many children are granted as tasks were completed, and as the pod asks for", inlineLimit},
 		{"inline/not_before_others", "no child is granted while another tenant waits in its queue", inlineOthers},
+		{"inline/newcomer", "no child is granted once another tenant came, however often none waited", inlineNewcomer},
 		{"inline/own_handlers_and_queues", "only children that the pod registers and serves are granted", inlineForeign},
 		{"inline/again", "the same record again returns the same grants", inlineAgain},
 		{"inline/tenant_limit", "inline grants keep the limit of the tenant", inlineTenantLimit},
@@ -81,6 +82,26 @@ func inlineOthers(w *world) {
 	second := p.claim(1)
 	require.Len(w.t, second, 1)
 	require.ElementsMatch(w.t, []string{tenantA, tenantB}, []string{first[0].Tenant, second[0].Tenant})
+}
+
+// inlineNewcomer has the newcomer stand before what A has waiting.
+func inlineNewcomer(w *world) {
+	chain, single := w.with(Chain(30)), w.with(Single())
+	p := w.pod()
+	w.trigger(w.drafts(single, tenantB, 1)...)
+	p.complete(p.claim(1)...)
+	w.start(chain)
+	held := p.claim(1)
+	w.trigger(w.drafts(single, tenantA, 10)...)
+	for range 5 {
+		held = p.send(p.inline(1, held...)).Grants
+		require.Len(w.t, held, 1)
+	}
+	w.trigger(w.drafts(single, tenantB, 1)...)
+	require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
+	next := p.claim(1)
+	require.Len(w.t, next, 1)
+	require.Equal(w.t, tenantB, next[0].Tenant)
 }
 
 func inlineForeign(w *world) {

@@ -5,6 +5,10 @@
 -- lifecycle.Decide for these runs; the contract and the differential test hold
 -- it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
+-- inline_after: places below which nobody stands in an inline queue, as far as
+-- the caller knows, and inline_until: how long it may rely on that. Both are
+-- returned as they are now, for the queues that were looked at: a look at all of
+-- a queue takes a twentieth of the time at most.
 -- Caller: record, after check_pod and lock_runs in the same transaction.
 -- Locks tasks, tenant_groups by (queue, group, lane).
 -- Index: the primary keys, probed per row, whatever the statistics: lateral
@@ -53,16 +57,31 @@ children as materialized (
 			from {schema}.tasks k where k.run_id = told.run_id and k.step = told.step offset 0
 		) x
 ),
--- The tenants whose queue has nobody else at its head (lifecycle.InlineLook).
+-- Who stands at the head of the queues (lifecycle.InlineLook). Whoever comes
+-- takes a place behind the frontier, or is there already.
+heads as materialized (
+	select q.queue, q.until, q.since, h.places, least(h.places[1], coalesce(f.block, 0) * 2097152) as after
+	from clock
+		cross join lateral (
+			select u.queue, u.until, case when clock.now < u.until then u.after else 0 end as since
+			from unnest(@inline_queues::smallint[], @inline_after::bigint[], @inline_until::timestamptz[]) u (queue, after, until)
+		) q
+		cross join lateral (
+			select array_agg(k.fair_id order by k.fair_id) as places
+			from (
+				select k.fair_id from {schema}.ready_queue k
+				where k.queue = q.queue and k.band = 0 and k.fair_id >= q.since order by k.fair_id limit 64
+			) k
+		) h
+		left join {schema}.frontiers f on f.queue = q.queue and f.band = 0
+	where @inline_limit::int > 0 and q.queue in (select c.queue from children c where not c.waiting)
+),
+-- The tenants whose queue has nobody else there.
 calm as materialized (
 	select c.queue, c.group_id
-	from (select distinct queue, group_id from children where not waiting and queue = any(@inline_queues::smallint[])) c
-	where @inline_limit::int > 0 and not exists (
-		select from (
-			select k.fair_id from {schema}.ready_queue k where k.queue = c.queue and k.band = 0 order by k.fair_id limit 64
-		) h
-		where h.fair_id % 2097152 / 2 <> c.group_id
-	)
+	from (select distinct queue, group_id from children where not waiting) c
+		join heads h on h.queue = c.queue
+	where not exists (select from unnest(h.places) p where p % 2097152 / 2 <> c.group_id)
 ),
 judged as (
 	select c.*,
@@ -163,7 +182,13 @@ noted as (
 )
 select clock.now, exists (select from {schema}.claims c where c.pod = @pod and c.claim = @claim),
 	array(select ord::int from done), array(select id from ended where state = 10),
-	array(select queue::int from moved where state = 2), g.runs, g.steps, g.epochs
+	array(select queue::int from moved where state = 2), g.runs, g.steps, g.epochs,
+	array(select queue from heads order by queue), array(select after from heads order by queue),
+	array(
+		select case when h.since > 0 then h.until
+			else clock_timestamp() + greatest(interval '250 milliseconds', 20 * (clock_timestamp() - clock.now)) end
+		from heads h order by h.queue
+	)
 from clock, (
 	select array_agg(run_id order by run_id, step) as runs, array_agg(step order by run_id, step) as steps,
 		array_agg(epoch order by run_id, step) as epochs

@@ -1,0 +1,81 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// queueView is what the claimer knows of one queue.
+type queueView struct {
+	name, pool string
+	woken      bool
+	hint       int64     // fair ids below it were served, as far as is known; 0: nothing is
+	next       int64     // what hint becomes
+	nextAt     time.Time // when that was seen
+	whole      time.Time // when all fair ids are looked at again
+	looking    bool      // a timer wakes the queue then
+	own        int       // tasks that this pod made ready and the feed has not told of yet
+	ownAt      time.Time
+	asked      time.Time // when tasks were asked for last
+	later      time.Time // when a wake for others is due, unless a claim was asked for since
+	laterFrom  time.Time // when the first such wake came
+}
+
+const (
+	// wholeEvery is how often a queue is looked at below the hint: an enqueue
+	// that read an older frontier may have committed there.
+	wholeEvery = 250 * time.Millisecond
+	// wholeShare bounds the part of the time that such looks take. They read
+	// all rows that were ever taken, while somebody holds an old snapshot open.
+	wholeShare = 20
+	// hintBlocks is how far below the lowest fair id granted a claim still
+	// looks.
+	hintBlocks = 2
+	// hintAge is how old a hint is at least where a claim takes all that there
+	// is: what is being enqueued meanwhile, behind an older frontier, is found at
+	// once.
+	hintAge = 100 * time.Millisecond
+)
+
+// after is where the next claim begins to look.
+func (q *queueView) after(now time.Time) int64 {
+	if now.Before(q.whole) {
+		return q.hint
+	}
+	return 0
+}
+
+// forget lets the next claim look at everything.
+func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
+
+// learn notes what a claim found. It reports whether only a look at everything
+// can tell that there is nothing else.
+func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
+	request := &open.request
+	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded == 0
+	if open.full {
+		q.whole = now.Add(max(wholeEvery, wholeShare*now.Sub(open.asked)))
+	}
+	granted, below := claimed.Lowest > 0, max(claimed.Lowest-lifecycle.FairID(0, 0, hintBlocks), 0)
+	switch {
+	case !short:
+		q.woken = true
+		if open.full && granted {
+			q.hint, q.next, q.nextAt = below, below, now
+		}
+	case request.TenantLimit > 0: // those that were passed over stand below any hint
+		q.forget()
+		q.woken = q.woken || !open.full
+	default:
+		if granted {
+			if now.Sub(q.nextAt) >= hintAge {
+				q.hint, q.next, q.nextAt = q.next, below, now
+			}
+			q.hint, q.next = min(q.hint, below), min(q.next, below)
+		}
+		return !open.full
+	}
+	return false
+}

@@ -1,0 +1,82 @@
+package actors
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// granted is a claim that looked for ten tasks and found these.
+func granted(n int, block int64) *persistence.Claimed {
+	claimed := &persistence.Claimed{Grants: make([]persistence.Grant, n), Scanned: n}
+	if n > 0 {
+		claimed.Lowest = lifecycle.FairID(7, 0, block)
+	}
+	return claimed
+}
+
+func TestQueueViewKnowsWhereToLook(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	hint := func(block int64) int64 { return lifecycle.FairID(7, 0, block-hintBlocks) }
+	// claim lets a claim be answered a millisecond after it was asked.
+	claim := func(q *queueView, ms int, found *persistence.Claimed) (after int64, unsure bool) {
+		after = q.after(at(ms))
+		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: after}, asked: at(ms), full: after == 0}
+		return after, q.learn(open, found, at(ms+1))
+	}
+
+	t.Run("a backlog", func(t *testing.T) {
+		t.Parallel()
+		q := &queueView{}
+		after, unsure := claim(q, 0, granted(10, 100))
+		require.Zero(t, after)
+		require.False(t, unsure)
+		require.True(t, q.woken, "there is more")
+		after, _ = claim(q, 5, granted(10, 110))
+		require.Equal(t, hint(100), after)
+		after, _ = claim(q, 252, granted(10, 400))
+		require.Zero(t, after, "it is time to look at everything")
+		require.Equal(t, hint(400), q.after(at(260)))
+	})
+	t.Run("all that there is", func(t *testing.T) {
+		t.Parallel()
+		q := &queueView{}
+		_, unsure := claim(q, 0, granted(3, 100))
+		require.False(t, unsure, "it looked at everything")
+		require.False(t, q.woken)
+		require.Zero(t, q.hint, "what was seen just now is no hint yet")
+		_, unsure = claim(q, 102, granted(3, 200))
+		require.False(t, unsure)
+		after, unsure := claim(q, 120, granted(2, 201))
+		require.Equal(t, hint(100), after, "what was seen a while ago")
+		require.True(t, unsure, "something may have been committed below it")
+		after, unsure = claim(q, 130, granted(0, 0))
+		require.Equal(t, hint(100), after)
+		require.True(t, unsure)
+		claim(q, 210, granted(1, 300))
+		require.Equal(t, hint(200), q.after(at(220)))
+		claim(q, 360, granted(1, 50)) // looks at everything, and finds a row committed late
+		require.Equal(t, hint(50), q.after(at(370)))
+	})
+	t.Run("slow looks at everything are rare", func(t *testing.T) {
+		t.Parallel()
+		q := &queueView{}
+		q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}, granted(10, 100), at(1000))
+		require.Equal(t, hint(100), q.after(at(1000+wholeShare*1000-1)))
+		require.Zero(t, q.after(at(1000+wholeShare*1000)))
+	})
+	t.Run("a limit per tenant", func(t *testing.T) {
+		t.Parallel()
+		q := &queueView{hint: hint(100), whole: at(200)}
+		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: q.hint, TenantLimit: 2}, asked: at(0)}
+		require.False(t, q.learn(open, granted(1, 120), at(1)))
+		require.True(t, q.woken)
+		require.Zero(t, q.after(at(2)), "what was passed over stands below")
+	})
+}

@@ -1,0 +1,40 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// TestRecordsRememberWhereNobodyStands: a record does not look again at the
+// places that were served, but does look at everything now and then.
+func TestRecordsRememberWhereNobodyStands(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Chain(9))
+	k.join(time.Hour)
+	k.start(storetest.Chain(9), "a", 1)
+	held := k.claim(1, 1)
+	record := func() head {
+		r := k.completion(1, held...)
+		r.InlineLimit, r.InlineQueues, r.InlineHandlers = 1, []string{defaultQueue}, k.request(1, 1).Handlers
+		out, err := k.store.RecordTransitions(k.ctx, r)
+		require.NoError(t, err)
+		require.Len(t, out.Grants, 1)
+		held = out.Grants
+		return k.store.heads.queues[k.store.catalog.queueNumber(defaultQueue)]
+	}
+	set := func(until time.Time) {
+		number := k.store.catalog.queueNumber(defaultQueue)
+		k.store.heads.note(looked{queues: []int16{number}, after: []int64{k.store.heads.queues[number].after}, until: []time.Time{until}})
+	}
+	first := record()
+	require.Equal(t, lifecycle.FairID(0, 0, 1), first.after, "the first block is served: whoever comes stands there or behind it")
+	set(first.until.Add(time.Hour))
+	require.WithinDuration(t, first.until.Add(time.Hour), record().until, 0, "everything was looked at a moment ago")
+	set(first.until.Add(-time.Hour))
+	require.False(t, record().until.Before(first.until), "it is time for another look")
+}
