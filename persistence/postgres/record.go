@@ -124,7 +124,7 @@ type storing func(ctx context.Context, indexes []int, mode locking, ending endin
 // in transactions that only try, its transition becomes the failure of its
 // attempt, and nothing is stored yet: bad says which.
 func (r *recording) divide(ctx context.Context, indexes []int, mode locking, store storing) (bad []int, err error) {
-	err = retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
+	err = r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
 	case errors.Is(err, errLockTimeout) && mode == lockWaiting:
 		return r.divide(ctx, indexes, lockFree, store)
@@ -153,7 +153,7 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 // culprits finds the transitions whose values the database refuses, and turns
 // them into failures.
 func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, store storing) ([]int, error) {
-	err := retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, tries) })
+	err := r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, tries) })
 	switch {
 	case errors.Is(err, errTrial):
 		return nil, nil

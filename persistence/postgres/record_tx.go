@@ -94,7 +94,7 @@ func (s *Store) recordInTx(
 	case failed != nil:
 		return nil, failed
 	}
-	return r, translate(err)
+	return r, translate(s.mendCounters(ctx, err))
 }
 
 // cut reports whether what a step function returns may come of a connection that

@@ -11,14 +11,14 @@ import (
 // write runs do in a transaction of the store's own pool, again if the database
 // rolls it back.
 func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return retry(ctx, func(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
 	})
 }
 
 // writeShort is write for transactions of which do knows the last batch.
 func (s *Store) writeShort(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return retry(ctx, func(ctx context.Context) error { return inShortTx(ctx, s.pool, do) })
+	return s.retry(ctx, func(ctx context.Context) error { return inShortTx(ctx, s.pool, do) })
 }
 
 // querier is the pool, a connection or a transaction.
