@@ -15,10 +15,17 @@ import (
 // unreported, the task would be claimed and executed again without end.
 func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ statement, want string }{
-		"a failed statement is ignored": {"select 1/0", "nothing of it can be kept"},
-		"it is rolled back":             {"rollback", "ended the transaction"},
-		"it is committed":               {"commit", "ended the transaction"},
+	for name, test := range map[string]struct {
+		statement, want string
+		calls           int64
+	}{
+		"a failed statement is ignored":  {"select 1/0", "nothing of it can be kept", 1},
+		"it is rolled back":              {"rollback", "ended the transaction", 1},
+		"it is committed":                {"commit", "ended the transaction", 1},
+		"it is committed, another begun": {"commit; begin", "ended the transaction", 1},
+		"it is made to read only":        {"set transaction read only", "only reads", 1},
+		"rows are left open":             {"", "close them", 1},
+		"its session ends each time":     {"select pg_terminate_backend(pg_backend_pid())", "6 times in a row", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,6 +36,11 @@ func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 			var calls atomic.Int64
 			handle, err := troupe.Register(engine, single(func(ctx context.Context, _ string) (int, error) {
 				calls.Add(1)
+				if test.statement == "" {
+					rows, err := troupe.Tx(ctx).Query(ctx, "select generate_series(1, 100000)")
+					_ = rows.Next()
+					return 1, err
+				}
 				_, _ = troupe.Tx(ctx).Exec(ctx, test.statement)
 				return 1, nil
 			}, troupe.InTx()))
@@ -39,7 +51,7 @@ func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 			_, err = handle.Run(t.Context(), "")
 			require.ErrorIs(t, err, troupe.ErrRunFailed)
 			require.ErrorContains(t, err, test.want)
-			require.EqualValues(t, 1, calls.Load())
+			require.Equal(t, test.calls, calls.Load())
 		})
 	}
 }

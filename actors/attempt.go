@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -13,7 +14,7 @@ import (
 type attemptEnded struct {
 	output   Output
 	failed   *failure
-	handBack bool                  // the database did not let it be recorded; what became of it may be unknown
+	handBack error                 // why the database did not let it be recorded; what became of it may be unknown
 	recorded *persistence.Recorded // InTx: the transition is stored already
 }
 
@@ -61,6 +62,12 @@ func txAttempt(
 	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,
 	f *StepFunction, inputs Inputs,
 ) *attemptEnded {
+	broken := false
+	defer func() {
+		if !broken {
+			rt.broken.forget(key.task)
+		}
+	}()
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)
@@ -81,13 +88,22 @@ func txAttempt(
 		return answeredTx(&recorded)
 	case errors.As(err, &own):
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
+	case errors.Is(err, persistence.ErrTxBroken):
+		broken = true
+		if n := rt.broken.note(key.task); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
+			return &attemptEnded{failed: failureOf(WithClass(classTxBroken, fmt.Errorf("%d times in a row: %w", n, err)), nil)}
+		}
+		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):
-		return &attemptEnded{handBack: true}
+		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrConflict): // again and again: the store has retried it
 		return &attemptEnded{failed: failureOf(WithClass(classConflict, err), nil)}
 	}
 	return &attemptEnded{failed: failureOf(err, nil)} // as when the function spoils its transaction
 }
+
+// errRunBusy: somebody holds the run's lock for too long.
+var errRunBusy = errors.New("the run is locked")
 
 // stepError tells an error of the step function from one of the store.
 type stepError struct{ error }
@@ -102,7 +118,7 @@ func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 	case lifecycle.BadRow:
 		return &attemptEnded{failed: failureOf(Terminal(WithClass(persistence.ClassBadRow, answer.Err)), nil)}
 	case lifecycle.Busy:
-		return &attemptEnded{handBack: true}
+		return &attemptEnded{handBack: errRunBusy}
 	case lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale, lifecycle.Illegal:
 	}
 	return &attemptEnded{recorded: recorded}

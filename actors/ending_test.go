@@ -39,7 +39,7 @@ func TestAnswersToATransaction(t *testing.T) {
 	require.Equal(t, &failure{class: persistence.ClassBadRow, text: refused.Err.Error()}, end.failed)
 
 	end = answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}})
-	require.True(t, end.handBack)
+	require.Error(t, end.handBack)
 
 	for _, kept := range []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale} {
 		end = answeredTx(&persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: kept}}})

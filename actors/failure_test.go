@@ -110,6 +110,44 @@ func TestTransactionsThatAreNotTaken(t *testing.T) {
 	})
 }
 
+// A transaction that breaks each time costs attempts in the end; one that broke
+// because the database was away does not.
+func TestTransactionsThatBreak(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		breaks, calls int64
+		state         lifecycle.State
+	}{
+		"each time":     {1000, brokenMax + 2, lifecycle.Failed},
+		"for some time": {brokenMax, brokenMax + 1, lifecycle.Completed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				var calls atomic.Int64
+				w.faults.failBefore(func(_ context.Context, call string) error {
+					if call == "record in tx" && calls.Add(1) <= test.breaks {
+						return persistence.ErrTxBroken
+					}
+					return nil
+				})
+				w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) {
+					f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 2}
+				})
+				p := w.start(Config{})
+				row := w.ended(w.trigger(p, "single"))
+				require.Equal(t, test.state, row.State)
+				require.Equal(t, test.calls, calls.Load())
+				if test.state == lifecycle.Failed {
+					require.Equal(t, classTxBroken, row.Class)
+					return
+				}
+				require.Empty(t, p.rt.broken.times)
+			})
+		})
+	}
+}
+
 // A pod that stops does not wait for tasks that rest.
 func TestStopWhileATaskRests(t *testing.T) {
 	t.Parallel()

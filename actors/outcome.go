@@ -17,7 +17,8 @@ const (
 	classTimedOut = "timed_out"
 	classTooLarge = lifecycle.ClassTooLarge
 	classCanceled = "canceled"
-	classConflict = "conflict" // the transaction of the step was rolled back too often
+	classConflict = "conflict"    // the transaction of the step was rolled back too often
+	classTxBroken = "transaction" // its connection broke too often
 )
 
 // judge turns the end of an attempt into what is reported: a success counts
@@ -31,12 +32,12 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
 	switch {
-	case m.failed == nil && !m.handBack && timedOut == "":
+	case m.failed == nil && m.handBack == nil && timedOut == "":
 		a.rt.meter.add(MetricAttempts, 1, "succeeded", "")
 		return reportOf(&persistence.Transition{
 			Report: lifecycle.Succeeded, Output: m.output.Payload, Edges: m.output.Edges,
 		}, a.pool)
-	case m.handBack && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
+	case m.handBack != nil && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost):
 		a.rt.meter.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	}

@@ -288,7 +288,9 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 		return
 	}
 	outcome := a.judge(m)
-	if m.handBack && a.ctx.Err() == nil {
+	if m.handBack != nil && a.ctx.Err() == nil {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the transaction of a step was not kept, handing the step back",
+			append(a.named(), slog.Any("error", m.handBack))...)
 		a.rest()
 		return
 	}

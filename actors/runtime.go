@@ -31,6 +31,7 @@ type runtime struct {
 	functions map[int32]StepFunction // by handler number
 	evaluate  Evaluate
 	edge      *edge
+	broken    *brokenSteps // transactions
 	team      team
 
 	arrive   func(to *PID, message any) // send, from goroutines that are not the actors'

@@ -15,6 +15,10 @@ var (
 	// ErrDiskFull is an ErrUnavailable: the database has no room to write.
 	// Nothing was written.
 	ErrDiskFull = fmt.Errorf("%w: its disk is full", ErrUnavailable)
+	// ErrTxBroken is an ErrUnavailable: the connection of RecordInTx broke while
+	// it had the transaction of a step function: by the network, by the server, or
+	// by what the function did. Whether it was committed may be unknown.
+	ErrTxBroken = fmt.Errorf("%w: the connection of the step's transaction broke", ErrUnavailable)
 	// ErrConflict: the transaction was rolled back by the database (a
 	// serialization failure, a deadlock, a lock that was not granted in time).
 	// Nothing was written. Ask again.

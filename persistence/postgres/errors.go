@@ -77,8 +77,11 @@ func translate(err error) error {
 	switch pg.Code[:2] {
 	case classRollback:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
-	case classCardinality, classData, classIntegrity, classLimit:
+	case classCardinality, classData, classLimit:
 		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+	case classIntegrity: // no value that the engine stores breaks what the migrations made
+		return fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
+			" take it off or put it back: %w", persistence.ErrUnavailable, err)
 	case classConnection, classResources, classOperator, classSystem, classNotNow, classLogin, classNoDatabase:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}

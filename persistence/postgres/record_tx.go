@@ -23,6 +23,8 @@ var (
 	errTxNotYours = errors.New("the engine commits this transaction, with the completion of the step, or rolls it back")
 	errTxEnded    = errors.New("the step function ended the transaction that its completion belongs to")
 	errTxAborted  = errors.New("a statement of the step function failed in its transaction, so nothing of it can be kept")
+	errTxBusy     = errors.New("the step function returned before it had read all rows of a query: close them")
+	errTxReadOnly = errors.New("the step function made its transaction one that only reads, so that its completion cannot be stored in it")
 	errNotMoved   = errors.New("the transition was not recorded")
 )
 
@@ -75,27 +77,59 @@ func (s *Store) recordInTx(
 		return nil, err
 	}
 	defer conn.Release()
-	var failed error // of fn
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+	var failed, spoiled, refused error // fn, its transaction, or a statement of the engine
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: beginStep}, func(tx pgx.Tx) error {
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
 			return failed
 		}
-		if failed = usable(tx); failed != nil {
-			return failed
+		if spoiled = usable(tx); spoiled != nil {
+			return spoiled
 		}
 		record.Transitions = []persistence.Transition{transition}
 		r = newRecording(s, record)
-		return r.own(ctx, tx)
+		refused = r.own(ctx, tx)
+		return refused
 	})
 	switch {
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
-		return nil, fmt.Errorf("%w: the connection of the step's transaction broke: %s", persistence.ErrUnavailable, lifecycle.CleanText(failed.Error()))
+		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil:
 		return nil, failed
+	case spoiled != nil:
+		return nil, spoiled
 	}
-	return r, translate(s.mendCounters(ctx, err))
+	return r, stepRefused(s.mendCounters(ctx, err), refused != nil)
 }
+
+// stepRefused translates why the transaction of a step whose function has
+// returned was not kept: at a statement of the engine, or at the commit.
+func stepRefused(err error, engine bool) error {
+	var pg *pgconn.PgError
+	answered := translate(err)
+	switch {
+	case err == nil, errors.Is(err, errNotMoved), errors.Is(err, errTxEnded):
+		return err
+	case !errors.As(err, &pg):
+		if errors.Is(answered, persistence.ErrUnavailable) {
+			return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
+		}
+		return answered
+	case pg.Code == codeIdleInTx, pg.Code[:2] == classOperator && pg.Code != codeQueryCanceled:
+		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
+	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
+		return errTxReadOnly
+	case !engine && pg.Code[:2] == classIntegrity: // a constraint of the user's, looked at with the commit
+		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+	case engine && !translated(answered):
+		return fmt.Errorf("%w: a statement of the engine was refused: %w", persistence.ErrUnavailable, err)
+	}
+	return answered
+}
+
+// beginStep begins the transaction of a step, and marks it: one that the step
+// function begins after it has ended this one has no mark.
+const beginStep = "begin isolation level read committed read write; set local troupe.step = 'on'"
 
 // cut reports whether what a step function returns may come of a connection that
 // broke under it: not what the server said of a statement, and not a deadline of
@@ -128,10 +162,15 @@ func (s *Store) borrow(ctx context.Context) (*pgxpool.Conn, error) {
 
 // usable says what a step function did to its transaction.
 func usable(tx pgx.Tx) error {
-	switch status := tx.Conn().PgConn().TxStatus(); status {
-	case 'T':
+	conn := tx.Conn().PgConn()
+	switch {
+	case conn.IsClosed():
+		return persistence.ErrTxBroken
+	case conn.IsBusy():
+		return errTxBusy
+	case conn.TxStatus() == 'T':
 		return nil
-	case 'E':
+	case conn.TxStatus() == 'E':
 		return errTxAborted
 	}
 	return errTxEnded
@@ -148,9 +187,14 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 	for name, value := range statementSettings() {
 		names, values = append(names, name), append(values, value)
 	}
+	marked := false
+	b.add("check_mark", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&marked) })
 	b.add("set_local", named{"names": names, "values": values})
 	if err := send(ctx, tx, b); err != nil {
 		return err
+	}
+	if !marked {
+		return errTxEnded
 	}
 	fast, rest := r.split()
 	if len(fast) > 0 {

@@ -24,11 +24,11 @@ func TestOneBadRowOfABatch(t *testing.T) {
 		spoil  func(*persistence.Transition)
 	}{
 		"a constraint": {
-			`alter table {schema}.tasks add check (output <> 'bad')`,
+			`alter table {schema}.tasks add check (1 / (output <> 'bad')::int = 1)`,
 			func(tr *persistence.Transition) { tr.Output = []byte("bad") },
 		},
 		"too long": {
-			`alter table {schema}.tasks add check (octet_length(output) < 1000)`,
+			`alter table {schema}.tasks add check (1 / (octet_length(output) < 1000)::int = 1)`,
 			func(tr *persistence.Transition) { tr.Output = []byte(strings.Repeat("x", 1000)) },
 		},
 		"NUL in text": {
@@ -81,7 +81,7 @@ func TestOneBadRowOfABatch(t *testing.T) {
 func TestOneBadTrigger(t *testing.T) {
 	g := storetest.Single()
 	k := newKit(schemas(t)(t), g)
-	k.exec(`alter table {schema}.workflow_runs add check (input <> 'bad')`)
+	k.exec(`alter table {schema}.workflow_runs add check (1 / (input <> 'bad')::int = 1)`)
 	list := k.draft(g, "a", 500)
 	list[7].Input = []byte("bad")
 	list[8].TraceContext = "\x00"
@@ -114,7 +114,7 @@ func TestOneBadTrigger(t *testing.T) {
 func TestBadTriggerInTx(t *testing.T) {
 	g := storetest.Single()
 	k := newKit(schemas(t)(t), g)
-	k.exec(`alter table {schema}.workflow_runs add check (input <> 'bad'); create table {schema}.orders (id int)`)
+	k.exec(`alter table {schema}.workflow_runs add check (1 / (input <> 'bad')::int = 1); create table {schema}.orders (id int)`)
 	tx, err := k.user.Begin(k.ctx)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(k.ctx)) }()

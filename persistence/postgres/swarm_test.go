@@ -129,9 +129,9 @@ type simulatedDatabase struct{ *database }
 
 func newSimulatedDatabase(d *database) *simulatedDatabase {
 	d.exec(strings.ReplaceAll(`
-		alter table {schema}.tasks add check (output <> '\x{refused}'::bytea);
-		alter table {schema}.task_progress add check (progress <> '\x{refused}'::bytea);
-		alter table {schema}.workflow_runs add check (input <> '\x{refused}'::bytea);
+		alter table {schema}.tasks add check (1 / (output <> '\x{refused}'::bytea)::int = 1);
+		alter table {schema}.task_progress add check (1 / (progress <> '\x{refused}'::bytea)::int = 1);
+		alter table {schema}.workflow_runs add check (1 / (input <> '\x{refused}'::bytea)::int = 1);
 		create unlogged table {schema}.simulated_clock (now timestamptz not null);
 		insert into {schema}.simulated_clock values ('epoch');
 		create function {schema}.simulated_now() returns timestamptz volatile language sql
@@ -157,7 +157,7 @@ func (d *simulatedDatabase) empty() {
 	d.exec(`insert into {schema}.queues (queue, name) values (1, 'default')`)
 	d.exec(`insert into {schema}.frontiers (queue, band, block) values (1, 0, 0)`)
 	d.exec(`update {schema}.leader_epoch set epoch = 0, holder = 0`)
-	d.store.catalog, d.store.podID = newCatalog(), inTurn()
+	d.store.catalog, d.store.heads, d.store.podID = newCatalog(), newHeads(), inTurn()
 	require.NoError(d.t, d.store.loadQueues(d.t.Context()))
 }
 

@@ -6,9 +6,9 @@
 -- it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
 -- inline_after: places below which nobody stands in an inline queue, as far as
--- the caller knows, and inline_until: how long it may rely on that. Both are
--- returned as they are now, for the queues that were looked at: a look at all of
--- a queue takes a twentieth of the time at most.
+-- the caller knows, and inline_until: how long it may rely on that, unless the
+-- clock was set back. Both are returned as they are now, for the queues that were
+-- looked at: a look at all of a queue takes a twentieth of the time at most.
 -- Caller: record, after check_pod and lock_runs in the same transaction.
 -- Locks tasks, tenant_groups by (queue, group, lane).
 -- Index: the primary keys, probed per row, whatever the statistics: lateral
@@ -63,7 +63,8 @@ heads as materialized (
 	select q.queue, q.until, q.since, h.places, least(h.places[1], coalesce(f.block, 0) * 2097152) as after
 	from clock
 		cross join lateral (
-			select u.queue, u.until, case when clock.now < u.until then u.after else 0 end as since
+			select u.queue, u.until,
+				case when clock.now < u.until and clock.now > u.until - interval '10 minutes' then u.after else 0 end as since
 			from unnest(@inline_queues::smallint[], @inline_after::bigint[], @inline_until::timestamptz[]) u (queue, after, until)
 		) q
 		cross join lateral (

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// What somebody adds to the tables, or takes from them, is not the fault of the
+// tasks whose rows are refused: nothing fails, and all goes on once it is put
+// right.
+func TestAMeddledSchemaFailsNoTask(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ spoil, mend string }{
+		"a check on tasks": {
+			"alter table {schema}.tasks add constraint mine check (state <> 10) not valid", "alter table {schema}.tasks drop constraint mine",
+		},
+		"a check on runs": {
+			"alter table {schema}.workflow_runs add constraint mine check (state <> 10) not valid", "alter table {schema}.workflow_runs drop constraint mine",
+		},
+		"no partition for events": {
+			`create table {schema}.bounds as select i.inhrelid::regclass as part, pg_get_expr(c.relpartbound, c.oid) as bound
+				from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = '{schema}.task_events'::regclass;
+			do $$ declare b record; begin for b in select * from {schema}.bounds loop
+				execute format('alter table {schema}.task_events detach partition %s', b.part); end loop; end $$`,
+			`do $$ declare b record; begin for b in select * from {schema}.bounds loop
+				execute format('alter table {schema}.task_events attach partition %s %s', b.part, b.bound); end loop; end $$`,
+		},
+		"a trigger that raises": {
+			`create function {schema}.refuse() returns trigger language plpgsql as 'begin raise exception ''boom''; end';
+			create trigger mine before insert on {schema}.task_events for each row execute function {schema}.refuse()`,
+			"drop trigger mine on {schema}.task_events",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(schemas(t)(t), storetest.Single())
+			pod := k.join(time.Hour)
+			ids := k.start(storetest.Single(), "a", 3)
+			held := k.claim(pod, 3)
+			k.exec(c.spoil)
+			_, err := k.store.RecordTransitions(k.ctx, k.completion(pod, held[:2]...))
+			require.Error(t, err)
+			require.NotErrorIs(t, err, persistence.ErrBadRow)
+			_, err = k.inTx(k.completion(pod, held[2]), "select 1")
+			require.ErrorIs(t, err, persistence.ErrUnavailable)
+			if name != "a check on tasks" && name != "a check on runs" {
+				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1))
+				require.Error(t, err, "it is not the trigger's fault")
+			}
+			k.exec(c.mend)
+			k.complete(pod, held[:2]...)
+			out, err := k.inTx(k.completion(pod, held[2]), "select 1")
+			require.NoError(t, err)
+			require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+			k.ends(pod, ids)
+		})
+	}
+}
+
+// Rows that a policy hides from the engine's role are not taken for gone: a timer
+// would be, and with it its task.
+func TestAPolicyThatHidesRowsIsAnError(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 2)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	record.Transitions[0].Report, record.Transitions[0].Retry = lifecycle.Errored, true
+	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	require.NoError(t, k.advance(k.ctx, time.Second))
+	ordinary := k.as("role_" + k.schema)
+	k.exec("alter table {schema}.tasks enable row level security")
+	_, err = ordinary.FireTimers(k.ctx, epoch, 10)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.ErrorContains(t, err, "row-level security")
+	k.exec("alter table {schema}.tasks disable row level security")
+	_, err = ordinary.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	k.ends(pod, ids)
+}
+
+// as returns a store whose role may do what it has to, and owns nothing.
+func (k *kit) as(role string) *Store {
+	k.t.Helper()
+	quoted := pgx.Identifier{role}.Sanitize()
+	k.exec("create role " + quoted + " login password 'ordinary'; grant usage on schema {schema} to " + quoted +
+		"; grant all on all tables in schema {schema} to " + quoted + "; grant all on all sequences in schema {schema} to " + quoted)
+	config := k.user.Config()
+	config.ConnConfig.User, config.ConnConfig.Password = role, "ordinary"
+	pool, err := pgxpool.NewWithConfig(k.ctx, config)
+	require.NoError(k.t, err)
+	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
+	require.NoError(k.t, err)
+	k.t.Cleanup(func() {
+		store.Close()
+		pool.Close()
+		_, err := k.user.Exec(context.Background(), "drop owned by "+quoted+"; drop role "+quoted)
+		require.NoError(k.t, err)
+	})
+	return store
+}
+
+// A constraint of the embedder's own that is looked at with the commit is the
+// step's concern.
+func TestADeferredConstraintFailsItsStep(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "a", 1)
+	k.exec(`create table {schema}.mine (id int primary key, other int references {schema}.mine (id) deferrable initially deferred)`)
+	out, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "insert into "+k.store.schema+".mine values (1, 2)")
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.BadRow, out.Answers[0].Result)
+	require.ErrorContains(t, out.Answers[0].Err, "foreign key")
+}
