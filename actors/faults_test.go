@@ -132,6 +132,29 @@ func TestLateClaimOfWhatWasHandedBack(t *testing.T) {
 	})
 }
 
+// TestAPodThatMayNotJoinAgainEnds: whoever runs the process has to start it anew,
+// so they are told.
+func TestAPodThatMayNotJoinAgainEnds(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		pass(time.Second)
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			switch call {
+			case "renew 1":
+				return persistence.ErrPodDead
+			case "join":
+				return persistence.ErrNumbersChanged
+			}
+			return nil
+		})
+		<-p.Done()
+		require.ErrorIs(t, p.Err(), persistence.ErrNumbersChanged)
+		w.pods = nil
+	})
+}
+
 // TestDeadPodJoinsAgain: a pod that was declared dead goes on under another
 // number, ends what it executes, and still answers who waits.
 func TestDeadPodJoinsAgain(t *testing.T) {

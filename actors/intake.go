@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -51,6 +52,7 @@ type question struct {
 	deadline time.Time            // local; then it is answered Unavailable
 	busyTo   time.Time            // its key is held by another transaction until then, at least
 	busy     int                  // how often it was
+	held     atomic.Bool          // it was: the caller is told so if it gives up
 	done     bool                 // answered; taken off the list at the next flush
 	asked    bool                 // in the batch under way
 	gone     func() bool          // nobody waits any more; nil: never
@@ -221,6 +223,7 @@ func (a *intake) settle(q *question, answers []persistence.TriggerAnswer) {
 	refused := refusalOf(q.triggers, answers)
 	if refused == errKeyBusy {
 		q.busy++
+		q.held.Store(true)
 		q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.busy))
 		return
 	}

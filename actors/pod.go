@@ -22,7 +22,8 @@ import (
 // Sends: TriggerRun, CancelRun, CancelRefused, AwaitRun, AwaitRefused,
 // DrainIntake, StopClaiming, StopGranting, DrainRuns, EndAttempts, FlushJournal,
 // Resign, CloseFeed.
-// On failure: the pod ends, and Err says why.
+// On failure: the pod ends, and Err says why. So it does if it may not join
+// again.
 type pod struct {
 	supervision
 	rt       *runtime
@@ -263,6 +264,11 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 			a.number = m.value.number
 		}
 		a.leave()
+		return
+	}
+	if errors.Is(m.err, persistence.ErrNumbersChanged) { // it would execute other steps than it was given
+		a.failed = m.err
+		a.rt.send(a.rt.team.pod, &killPod{})
 		return
 	}
 	if m.err != nil {

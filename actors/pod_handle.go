@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -65,8 +66,14 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 	a, err := converse(ctx, p, p.rt.team.intake, call, func(answer func(triggerAnswers), taken func() bool) {
 		call.ask.answer, call.ask.taken = answer, taken
 	})
+	if err != nil && call.ask.held.Load() {
+		err = fmt.Errorf("%w: %w", err, errKeyHeld)
+	}
 	return a.answers, a.refused, err
 }
+
+// errKeyHeld is why a trigger waited.
+var errKeyHeld = errors.New("its key is held by a transaction that has not ended: commit or roll back what triggered with the same key")
 
 // converse sends a question to an actor and waits for the answer. An actor
 // that is stopped forgets what is in its mailbox, so the question is sent

@@ -35,6 +35,11 @@ var (
 	ErrRunNotFound = errors.New("run not found")
 	// ErrDeadLetterNotFound: no dead letter of this task belongs to this tenant.
 	ErrDeadLetterNotFound = errors.New("dead letter not found")
+	// ErrNumbersChanged: the database numbers the steps of a workflow otherwise
+	// than it did when this process registered them, because it lost those
+	// transactions. Nothing was written. Only a process that registers anew, after
+	// a restart, may execute steps.
+	ErrNumbersChanged = errors.New("the database numbers the steps of a workflow otherwise than it did: it lost transactions; restart the process")
 	// ErrTenantsFull: no group number is left for another tenant.
 	ErrTenantsFull = errors.New("too many tenants")
 )

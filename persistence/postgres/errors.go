@@ -93,6 +93,7 @@ func translated(err error) bool {
 	for _, known := range []error{
 		persistence.ErrUnavailable, persistence.ErrConflict, persistence.ErrBadRow, persistence.ErrPodDead,
 		persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull, persistence.ErrDeadLetterNotFound,
+		persistence.ErrNumbersChanged,
 	} {
 		if errors.Is(err, known) {
 			return true

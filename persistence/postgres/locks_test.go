@@ -65,6 +65,30 @@ func TestClaimOfAPodThatExpires(t *testing.T) {
 	require.Len(t, k.claim(pod, 1), 1)
 }
 
+// TestALockIsNotTheFaultOfAStepInATransaction: the step has done its part, and is
+// not executed again at once, nor charged.
+func TestALockIsNotTheFaultOfAStepInATransaction(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	release := k.hold(`select from {schema}.workflow_runs for update`)
+	calls := 0
+	step := func(context.Context, any) (persistence.Transition, error) {
+		calls++
+		return record.Transitions[0], nil
+	}
+	_, err := k.store.RecordInTx(k.ctx, record, step)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.NotErrorIs(t, err, persistence.ErrTxBroken)
+	require.Equal(t, 1, calls)
+	release()
+	_, err = k.store.RecordInTx(k.ctx, record, step)
+	require.NoError(t, err)
+	k.ends(pod, ids)
+}
+
 // TestRenewalDoesNotWaitForRecords renews while somebody keeps the pod from
 // being declared dead, as every record in flight does.
 func TestRenewalDoesNotWaitForRecords(t *testing.T) {

@@ -78,6 +78,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if options.Pool == nil {
 		return nil, errors.New("open store: the pool is nil")
 	}
+	if err := untyped(options.Pool.Config().ConnConfig.DefaultQueryExecMode); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	if options.Schema == "" {
 		options.Schema = "troupe"
 	}

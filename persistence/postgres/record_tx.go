@@ -121,6 +121,8 @@ func stepRefused(err error, engine bool) error {
 		return errTxReadOnly
 	case !engine && pg.Code[:2] == classIntegrity: // a constraint of the user's, looked at with the commit
 		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+	case engine && (pg.Code == codeLockNotAvailable || pg.Code == codeQueryCanceled): // the step has done its part
+		return fmt.Errorf("%w: somebody holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
 	case engine && !translated(answered):
 		return fmt.Errorf("%w: a statement of the engine was refused: %w", persistence.ErrUnavailable, err)
 	}

@@ -99,7 +99,7 @@ func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workfl
 
 // numberedOtherwise: functions were entered under numbers that mean others now.
 func numberedOtherwise(g *workflow.Graph) error {
-	return fmt.Errorf("the database numbers the steps of workflow %s otherwise than it did: it lost transactions; restart the process", g.Name)
+	return fmt.Errorf("workflow %s: %w", g.Name, persistence.ErrNumbersChanged)
 }
 
 // registered is a graph that this store registered.

@@ -293,3 +293,26 @@ func TestTasksThatNobodyHoldsAreTakenOver(t *testing.T) {
 	k.finish(living)
 	k.requireSound()
 }
+
+// The statement of docs/operations.md wakes up what backs off until a time that
+// the database's clock was at by mistake.
+func TestTimersCanBeMovedByHand(t *testing.T) {
+	t.Parallel()
+	docs, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	const statement = "update troupe.durable_timers set wake_at = now() where wake_at > now() + interval '1 day'"
+	require.Contains(t, string(docs), statement)
+
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(1000 * time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	record.Transitions[0].Report, record.Transitions[0].Retry, record.Transitions[0].RetryIn = lifecycle.Errored, true, 99*time.Hour
+	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	k.exec(strings.ReplaceAll(statement, "troupe.", "{schema}."))
+	_, err = k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	k.ends(pod, ids)
+}

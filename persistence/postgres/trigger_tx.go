@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +22,22 @@ var errForeignTx = errors.New("want a pgx.Tx: pass the one that pgx's Begin retu
 // errTxDone is the answer to a transaction that has ended.
 var errTxDone = errors.New("the transaction has ended: trigger before Commit")
 
+// What is wrong with a transaction that a caller passes.
+var (
+	errTxRowsOpen = errors.New("rows of a query are still open in the transaction: close them before the trigger")
+	errTxReads    = errors.New("the transaction only reads: trigger in one that may write, on the primary")
+)
+
+// untyped says that a connection does not ask the server for the types of
+// parameters, without which the store's statements cannot be sent.
+func untyped(mode pgx.QueryExecMode) error {
+	if mode != pgx.QueryExecModeSimpleProtocol && mode != pgx.QueryExecModeExec {
+		return nil
+	}
+	return fmt.Errorf("the pool has default_query_exec_mode=%s: take cache_describe, which goes through poolers, too, or cache_statement",
+		strings.ReplaceAll(mode.String(), " ", "_"))
+}
+
 // TriggerInTx implements persistence.Intake. tx is a pgx.Tx. A trigger that is
 // refused leaves the caller's transaction usable: what is stored is behind a
 // savepoint.
@@ -30,6 +48,27 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if !ok {
 		return persistence.TriggerAnswer{}, errForeignTx
 	}
+	conn := own.Conn()
+	if conn == nil {
+		return persistence.TriggerAnswer{}, errForeignTx
+	}
+	if conn.PgConn().IsBusy() {
+		return persistence.TriggerAnswer{}, errTxRowsOpen
+	}
+	answer, err := s.triggerInTx(ctx, own, t)
+	switch {
+	case err == nil:
+		return answer, nil
+	case hasCode(err, codeReadOnly):
+		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %w", errTxReads, err)
+	}
+	if cause := untyped(conn.Config().DefaultQueryExecMode); cause != nil {
+		return persistence.TriggerAnswer{}, cause
+	}
+	return persistence.TriggerAnswer{}, err
+}
+
+func (s *Store) triggerInTx(ctx context.Context, own pgx.Tx, t persistence.Trigger) (persistence.TriggerAnswer, error) {
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
 	known, now, err := s.examineInTx(ctx, own, &t, &f)
 	if errors.Is(err, errRegistryLost) {
