@@ -63,6 +63,26 @@ func TestB06NULInPayloadsIsKept(t *testing.T) {
 	})
 }
 
+func TestAnInputThatNobodyCouldReadIsRefused(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		deep := troupe.Define("deep", func(b *troupe.Builder[any]) troupe.StepRef[int] {
+			return troupe.Step0(b, "step", func(context.Context, any) (int, error) { return 1, nil })
+		})
+		engine, handle := start(t, deep)
+		nested := func(depth int) (value any) {
+			for range depth {
+				value = []any{value}
+			}
+			return value
+		}
+		_, err := handle.RunNoWait(t.Context(), nested(10_001))
+		triggerRefused(t, engine, err, troupe.BadInput, "input")
+		require.ErrorContains(t, err, "nested")
+		_, err = handle.Run(t.Context(), nested(10_000))
+		require.NoError(t, err)
+	})
+}
+
 func TestB25AKeyNamesOneRun(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		engine, handle := start(t, single(number))

@@ -27,8 +27,19 @@ type JSON struct{}
 
 var _ Codec = JSON{}
 
-// Marshal implements Codec.
-func (JSON) Marshal(value any) ([]byte, error) { return json.Marshal(value) }
+// depthMax is how deep package json reads: it writes more than that.
+const depthMax = 10_000
+
+var errTooDeep = errors.New("values are nested more than 10,000 deep: nobody could read them")
+
+// Marshal implements Codec. It refuses what Unmarshal could not read.
+func (JSON) Marshal(value any) ([]byte, error) {
+	payload, err := json.Marshal(value)
+	if err == nil && len(payload) > depthMax && !json.Valid(payload) {
+		return nil, errTooDeep
+	}
+	return payload, err
+}
 
 // Unmarshal implements Codec.
 func (JSON) Unmarshal(data []byte, target any) error { return json.Unmarshal(data, target) }
