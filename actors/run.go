@@ -56,6 +56,10 @@ type (
 // same, and the task would go round as fast as the database allows.
 const restFor = time.Second
 
+// txMargin is how much longer than its attempt the transaction of a step may be
+// idle.
+const txMargin = time.Second
+
 func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
 		a := &run{rt: rt, task: task, key: h.key, pool: h.pool}
@@ -158,6 +162,9 @@ func (a *run) execute(inputs Inputs) {
 	if a.function.Options.InTx {
 		record := a.rt.recordOf(0)
 		record.Pod = a.rt.edge.podNumber()
+		if limit := a.timeout(); limit > 0 {
+			record.TxLimit = limit + txMargin // its own timeout comes first
+		}
 		attempt, key := a.attempt, a.key
 		body = func(deliver func(any)) {
 			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })

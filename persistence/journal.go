@@ -39,6 +39,10 @@ type Record struct {
 	MaxLost     int // losses after which a task fails as a poison pill
 	CancelGrace time.Duration
 	TenantLimit int
+	// TxLimit is how long the transaction of RecordInTx may be idle: as long as
+	// its attempt may take. The one of a pod that froze ends then, and with it the
+	// locks that the next attempt waits for. 0: as the server says.
+	TxLimit time.Duration
 
 	// InlineLimit is how many children that become ready may be granted to
 	// this pod at once; 0: none. InlineHandlers and InlineQueues are what the

@@ -119,8 +119,35 @@ func TestADeferredConstraintFailsItsStep(t *testing.T) {
 	pod := k.join(time.Hour)
 	k.start(storetest.Single(), "a", 1)
 	k.exec(`create table {schema}.mine (id int primary key, other int references {schema}.mine (id) deferrable initially deferred)`)
-	out, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "insert into "+k.store.schema+".mine values (1, 2)")
+	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "insert into "+k.store.schema+".mine values (1, 2)")
+	require.ErrorContains(t, err, "foreign key")
+	for _, other := range []error{persistence.ErrUnavailable, persistence.ErrBadRow, persistence.ErrConflict} {
+		require.NotErrorIs(t, err, other, "it is charged like any other error of the step")
+	}
+}
+
+// The transaction of a step whose pod froze ends, and with it its locks: the next
+// attempt waits for them.
+func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	record.TxLimit = 500 * time.Millisecond
+	k.exec("create table {schema}.mine (id int primary key)")
+	insert := "insert into " + k.store.schema + ".mine values (1)"
+	_, err := k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		own, ok := tx.(pgx.Tx)
+		require.True(t, ok)
+		_, err := own.Exec(ctx, insert)
+		require.NoError(t, err)
+		k.exec("insert into {schema}.mine values (1)") // waits for the row
+		return record.Transitions[0], nil
+	})
+	require.ErrorIs(t, err, persistence.ErrTxBroken)
+	k.exec("truncate {schema}.mine")
+	_, err = k.inTx(record, insert)
 	require.NoError(t, err)
-	require.Equal(t, lifecycle.BadRow, out.Answers[0].Result)
-	require.ErrorContains(t, out.Answers[0].Err, "foreign key")
+	k.ends(pod, ids)
 }

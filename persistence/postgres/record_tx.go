@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,7 +79,7 @@ func (s *Store) recordInTx(
 	}
 	defer conn.Release()
 	var failed, spoiled, refused error // fn, its transaction, or a statement of the engine
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: beginStep}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: beginStep(record.TxLimit)}, func(tx pgx.Tx) error {
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
 			return failed
@@ -120,7 +121,7 @@ func stepRefused(err error, engine bool) error {
 	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
 		return errTxReadOnly
 	case !engine && pg.Code[:2] == classIntegrity: // a constraint of the user's, looked at with the commit
-		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+		return fmt.Errorf("commit the step's transaction: %w", err)
 	case engine && (pg.Code == codeLockNotAvailable || pg.Code == codeQueryCanceled): // the step has done its part
 		return fmt.Errorf("%w: somebody holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
 	case engine && !translated(answered):
@@ -129,9 +130,15 @@ func stepRefused(err error, engine bool) error {
 	return answered
 }
 
-// beginStep begins the transaction of a step, and marks it: one that the step
-// function begins after it has ended this one has no mark.
-const beginStep = "begin isolation level read committed read write; set local troupe.step = 'on'"
+// beginStep is the statement that begins the transaction of a step, and marks
+// it: one that the step function begins after it has ended this one has no mark.
+func beginStep(limit time.Duration) string {
+	text := "begin isolation level read committed read write; set local troupe.step = 'on'"
+	if limit > 0 {
+		text += "; set local idle_in_transaction_session_timeout = " + strconv.FormatInt(limit.Milliseconds(), 10)
+	}
+	return text
+}
 
 // cut reports whether what a step function returns may come of a connection that
 // broke under it: not what the server said of a statement, and not a deadline of
