@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -56,6 +57,10 @@ func keptAttempt(f *StepFunction, payload []byte) *attemptEnded {
 	}
 	return &attemptEnded{output: output}
 }
+
+// txMargin is how much longer than its attempt the transaction of a step may be
+// idle: the attempt's own timeout comes first.
+const txMargin = time.Second
 
 // txAttempt executes a step inside the transaction that records it.
 func txAttempt(

@@ -56,10 +56,6 @@ type (
 // same, and the task would go round as fast as the database allows.
 const restFor = time.Second
 
-// txMargin is how much longer than its attempt the transaction of a step may be
-// idle.
-const txMargin = time.Second
-
 func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
 		a := &run{rt: rt, task: task, key: h.key, pool: h.pool}
@@ -160,10 +156,9 @@ func (a *run) execute(inputs Inputs) {
 		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, &f, inputs) })
 	}
 	if a.function.Options.InTx {
-		record := a.rt.recordOf(0)
-		record.Pod = a.rt.edge.podNumber()
+		record := a.rt.recordOf(a.rt.edge.podNumber())
 		if limit := a.timeout(); limit > 0 {
-			record.TxLimit = limit + txMargin // its own timeout comes first
+			record.TxLimit = limit + txMargin
 		}
 		attempt, key := a.attempt, a.key
 		body = func(deliver func(any)) {

@@ -142,8 +142,8 @@ func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
 		require.True(t, ok)
 		_, err := own.Exec(ctx, insert)
 		require.NoError(t, err)
-		k.exec("insert into {schema}.mine values (1)") // waits for the row
-		return record.Transitions[0], nil
+		_, err = k.user.Exec(ctx, insert) // waits for the row
+		return record.Transitions[0], err
 	})
 	require.ErrorIs(t, err, persistence.ErrTxBroken)
 	k.exec("truncate {schema}.mine")
