@@ -18,6 +18,13 @@ var errRowsLost = fmt.Errorf("%w: a row changed under its lock", persistence.Err
 // errLockTimeout: somebody holds a lock for longer than lock_timeout.
 var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistence.ErrConflict)
 
+// errSchemaRefuses: what refuses a row is not the row's fault.
+var errSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
+	" take it off or put it back", persistence.ErrUnavailable)
+
+// refusesAnything is the error of a row that was refused with other values, too.
+func refusesAnything(err error) error { return fmt.Errorf("%w: %s", errSchemaRefuses, err) }
+
 // SQLSTATE codes and classes that decide what a caller can do.
 const (
 	codeLockNotAvailable = "55P03"
@@ -80,8 +87,7 @@ func translate(err error) error {
 	case classCardinality, classData, classLimit:
 		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
 	case classIntegrity: // no value that the engine stores breaks what the migrations made
-		return fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
-			" take it off or put it back: %w", persistence.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", errSchemaRefuses, err)
 	case classConnection, classResources, classOperator, classSystem, classNotNow, classLogin, classNoDatabase:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}

@@ -160,8 +160,8 @@ func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, s
 	case !errors.Is(err, persistence.ErrBadRow):
 		return nil, err
 	case len(indexes) == 1:
-		if r.causes[indexes[0]] != nil {
-			return nil, err // it refuses the failure too
+		if r.causes[indexes[0]] != nil || r.blameless(ctx, indexes[0], mode, store) { // it refuses the failure too
+			return nil, refusesAnything(err)
 		}
 		r.fail(indexes[0], err)
 		return indexes, nil
@@ -173,6 +173,17 @@ func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, s
 	}
 	second, err := r.culprits(ctx, indexes[half:], mode, store)
 	return slices.Concat(first, second), err
+}
+
+// blameless reports whether the database refuses a transition whatever its values
+// are.
+func (r *recording) blameless(ctx context.Context, i int, mode locking, store storing) bool {
+	t := &r.record.Transitions[i]
+	whole := *t
+	defer func() { *t = whole }()
+	t.Output, t.Progress, t.Class, t.Error = []byte{}, nil, "", ""
+	err := r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, mode, tries) })
+	return errors.Is(err, persistence.ErrBadRow)
 }
 
 // fail turns a transition into the failure of its attempt.

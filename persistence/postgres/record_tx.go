@@ -243,6 +243,13 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 // step function wrote was rolled back.
 func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
 	again := newRecording(s, r.record)
+	store := again.slow
+	if fast, _ := again.split(); len(fast) > 0 {
+		store = again.fast
+	}
+	if again.refuseInstants(0) == nil && again.blameless(ctx, 0, lockWaiting, store) {
+		return persistence.Recorded{}, refusesAnything(cause)
+	}
 	again.fail(0, cause)
 	if err := again.all(ctx); err != nil {
 		return persistence.Recorded{}, fmt.Errorf("record a refused attempt: %w", err)

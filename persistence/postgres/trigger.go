@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -101,19 +102,14 @@ var errTrial = errors.New("only a trial")
 func (s *Store) blame(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, unit []int,
 ) error {
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		t := newTriggering(s, tx, triggers, known)
-		if err := t.store(ctx, [][]int{unit}); err != nil {
-			return err
-		}
-		out.Now = t.now
-		return errTrial
-	})
+	err := s.tryUnit(ctx, out, triggers, known, unit)
 	switch {
 	case errors.Is(err, errTrial):
 		return nil
 	case !errors.Is(err, persistence.ErrBadRow):
 		return err
+	case len(unit) == 1 && errors.Is(s.tryUnit(ctx, out, bare(triggers, unit[0]), known, unit), persistence.ErrBadRow):
+		return refusesAnything(err)
 	case len(unit) == 1:
 		out.Answers[unit[0]] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
 		return s.readClock(ctx, s.pool, &out.Now)
@@ -123,6 +119,28 @@ func (s *Store) blame(
 		return err
 	}
 	return s.blame(ctx, out, triggers, known, unit[half:])
+}
+
+// tryUnit stores triggers in a transaction that is rolled back: errTrial.
+func (s *Store) tryUnit(
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, unit []int,
+) error {
+	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		t := newTriggering(s, tx, triggers, known)
+		if err := t.store(ctx, [][]int{unit}); err != nil {
+			return err
+		}
+		out.Now = t.now
+		return errTrial
+	})
+}
+
+// bare returns the triggers with one of them without the values that a database
+// may refuse.
+func bare(triggers []persistence.Trigger, i int) []persistence.Trigger {
+	out := slices.Clone(triggers)
+	out[i].Input, out[i].Labels, out[i].TraceContext = []byte{}, nil, ""
+	return out
 }
 
 // sumReady adds up the parts of a batch that was divided.
