@@ -95,7 +95,7 @@ func txAttempt(
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):
 		broken = true
-		if n := rt.broken.note(key.task); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
+		if n := rt.broken.note(key.task, rt.now(), rt.edge.lastAway()); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
 			return &attemptEnded{failed: failureOf(WithClass(classTxBroken, fmt.Errorf("%d times in a row: %w", n, err)), nil)}
 		}
 		return &attemptEnded{handBack: err}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -19,20 +20,33 @@ const (
 // pod. It is safe for concurrent use.
 type brokenSteps struct {
 	mu    sync.Mutex
-	times map[workflow.TaskID]int
+	times map[workflow.TaskID]streak
 }
 
-func newBrokenSteps() *brokenSteps { return &brokenSteps{times: map[workflow.TaskID]int{}} }
+// streak is how often in a row, and when last.
+type streak struct {
+	times int
+	at    time.Time
+}
 
-// note counts one more, and returns how many there were.
-func (b *brokenSteps) note(task workflow.TaskID) int {
+func newBrokenSteps() *brokenSteps { return &brokenSteps{times: map[workflow.TaskID]streak{}} }
+
+// note counts one more, and returns how many there were. What broke when the pod
+// found the database away, too, was not the step's doing: the count begins anew.
+func (b *brokenSteps) note(task workflow.TaskID, now, away time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.times) >= brokenTasks { // the server broke most of them
 		clear(b.times)
 	}
-	b.times[task]++
-	return b.times[task]
+	s := b.times[task]
+	if !away.Before(s.at) {
+		s.times = 0
+	}
+	s.times++
+	s.at = now
+	b.times[task] = s
+	return s.times
 }
 
 func (b *brokenSteps) forget(task workflow.TaskID) {

@@ -24,6 +24,7 @@ type edge struct {
 	number     int64         // of the pod
 	offset     time.Duration // database's clock minus ours, as last seen
 	connected  time.Time     // since when no store call found the database away
+	missed     time.Time     // when a store call last found the database away
 	noRoom     time.Time     // when a store call last found the database's disk full
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
@@ -100,10 +101,17 @@ func (e *edge) databaseTime(local time.Time) time.Time {
 
 // away notes that a store call has found the database away; here, that one has
 // succeeded.
-func (e *edge) away() {
+func (e *edge) away(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.connected = time.Time{}
+	e.connected, e.missed = time.Time{}, now
+}
+
+// lastAway is when a store call last found the database away; zero: never.
+func (e *edge) lastAway() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.missed
 }
 
 func (e *edge) here(now time.Time) {

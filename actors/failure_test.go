@@ -120,6 +120,7 @@ func TestTransactionsThatBreak(t *testing.T) {
 	}{
 		"each time":     {1000, brokenMax + 2, lifecycle.Failed},
 		"for some time": {brokenMax, brokenMax + 1, lifecycle.Completed},
+		"server away":   {3 * brokenMax, 3*brokenMax + 1, lifecycle.Completed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +128,9 @@ func TestTransactionsThatBreak(t *testing.T) {
 				var calls atomic.Int64
 				w.faults.failBefore(func(_ context.Context, call string) error {
 					if call == "record in tx" && calls.Add(1) <= test.breaks {
+						if name == "server away" { // as the listener's session notices
+							w.pods[0].rt.edge.away(time.Now())
+						}
 						return persistence.ErrTxBroken
 					}
 					return nil

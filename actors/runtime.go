@@ -117,7 +117,7 @@ func (rt *runtime) retryDelay(n int) time.Duration {
 func (rt *runtime) storeFailed(name string, err error) {
 	rt.meter.add(MetricStoreErrors, 1, name)
 	if errors.Is(err, persistence.ErrUnavailable) {
-		rt.edge.away()
+		rt.edge.away(rt.now())
 	}
 	if errors.Is(err, persistence.ErrDiskFull) {
 		rt.edge.full(rt.now())

@@ -23,7 +23,7 @@ var errSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint
 	" take it off or put it back", persistence.ErrUnavailable)
 
 // refusesAnything is the error of a row that was refused with other values, too.
-func refusesAnything(err error) error { return fmt.Errorf("%w: %s", errSchemaRefuses, err) }
+func refusesAnything(err error) error { return fmt.Errorf("%w: %s", errSchemaRefuses, err.Error()) }
 
 // SQLSTATE codes and classes that decide what a caller can do.
 const (

@@ -26,6 +26,7 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil {
 		return persistence.Expired{}, err
 	}
+	_ = s.endSteps(ctx, out.Pods) // without it their locks stay for longer; the next call tries again
 	return out, nil
 }
 

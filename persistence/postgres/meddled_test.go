@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,73 @@ func TestADeferredConstraintFailsItsStep(t *testing.T) {
 	}
 }
 
+// What the function defers to the end of its transaction happens under its own
+// settings, not the engine's.
+func TestDeferredTriggersHaveTheSettingsOfTheStep(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	k.exec(`create table {schema}.mine (id int); create table {schema}.other (id int);
+		create function {schema}.copy() returns trigger language plpgsql as 'begin insert into other values (new.id); return null; end';
+		create constraint trigger copies after insert on {schema}.mine deferrable initially deferred for each row execute function {schema}.copy()`)
+	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "set local search_path = "+k.store.schema+"; insert into mine values (1)")
+	require.NoError(t, err)
+	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.other"))
+	k.ends(pod, ids)
+}
+
+// A role that loses its rights under a step is not the step's fault.
+func TestARoleThatLosesItsRights(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record, role := k.completion(pod, k.claim(pod, 1)...), "role_"+k.store.schema
+	ordinary := k.as(role)
+	step := func(sql string) error {
+		_, err := ordinary.RecordInTx(k.ctx, record, func(ctx context.Context, _ any) (persistence.Transition, error) {
+			_, err := k.user.Exec(ctx, sql)
+			return record.Transitions[0], err
+		})
+		return err
+	}
+	tasks := k.store.schema + ".tasks"
+	err := step("revoke update on " + tasks + " from " + role)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.NotErrorIs(t, err, persistence.ErrTxBroken)
+	require.NoError(t, step("grant update on "+tasks+" to "+role))
+	k.ends(pod, ids)
+}
+
+// The leader ends the sessions of the steps of dead pods, whatever the server is
+// waiting for in them.
+func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod, leader := k.join(time.Hour), k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, leader)
+	require.NoError(t, err)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	_, err = k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		_, err := k.user.Exec(ctx, "update "+k.store.schema+".pods set expires_at = now() - interval '1 second' where id = $1", pod)
+		require.NoError(t, err)
+		_, err = k.store.ExpirePods(ctx, epoch, 3, 10)
+		require.NoError(t, err)
+		own, ok := tx.(pgx.Tx)
+		require.True(t, ok)
+		require.Eventually(t, func() bool {
+			_, err := own.Exec(ctx, "select 1")
+			return err != nil
+		}, 5*time.Second, 10*time.Millisecond)
+		return record.Transitions[0], nil
+	})
+	require.ErrorIs(t, err, persistence.ErrTxBroken)
+	k.complete(leader, k.claim(leader, 1)...)
+	k.ends(leader, ids)
+}
+
 // The transaction of a step whose pod froze ends, and with it its locks: the next
 // attempt waits for them.
 func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
@@ -158,6 +226,7 @@ func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
 	})
 	require.ErrorIs(t, err, persistence.ErrTxBroken)
 	k.exec("truncate {schema}.mine")
+	record.TxLimit = math.MaxInt64 // longer than the server can count
 	_, err = k.inTx(record, insert)
 	require.NoError(t, err)
 	k.ends(pod, ids)

@@ -35,6 +35,8 @@ type recording struct {
 	left   map[int]bool  // by the fast path
 	causes map[int]error // of transitions whose values the database refuses
 	reload bool          // the grants of the claim have to be read
+
+	otherRole bool // the step whose transaction it is has changed its role
 }
 
 func newRecording(s *Store, record persistence.Record) *recording {

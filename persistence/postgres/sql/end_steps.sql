@@ -1,0 +1,8 @@
+-- end_steps: ends the sessions that hold the locks of steps of dead pods.
+-- Caller: ExpirePods, after its transaction. Index: none, the locks of the server
+-- are in its memory.
+select count(pg_catalog.pg_terminate_backend(l.pid))
+from pg_catalog.pg_locks l
+where l.locktype = 'advisory' and l.objsubid = 1 and l.granted and l.pid <> pg_catalog.pg_backend_pid()
+	and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = pg_catalog.current_database())
+	and (l.classid::bigint << 32 | l.objid::bigint) = any(@keys::bigint[])

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Errors of what a step function does to its transaction.
+var (
+	errTxNotYours = errors.New("the engine commits this transaction, with the completion of the step, or rolls it back")
+	errTxEnded    = errors.New("the step function ended the transaction that its completion belongs to")
+	errTxAborted  = errors.New("a statement of the step function failed in its transaction, so nothing of it can be kept")
+	errTxBusy     = errors.New("the step function returned before it had read all rows of a query: close them")
+	errTxRole     = errors.New("the step function changed its role to one that may not write the engine's tables: set it back before the function returns")
+	errTxReadOnly = errors.New("the step function made its transaction one that only reads, so that its completion cannot be stored in it")
+	errNotMoved   = errors.New("the transition was not recorded")
+)
+
+// ownedTx is a transaction that a step function may use but not end.
+// Savepoints are its own.
+type ownedTx struct{ pgx.Tx }
+
+// Commit refuses.
+func (ownedTx) Commit(context.Context) error { return errTxNotYours }
+
+// Rollback refuses.
+func (ownedTx) Rollback(context.Context) error { return errTxNotYours }
+
+// beginStep is the statement that begins the transaction of a step. It marks it
+// with the role: one that the step function begins after it has ended this one
+// has no mark. It bounds how long the session may be idle, and holds a lock that
+// tells the leader which pod it belongs to.
+func (s *Store) beginStep(record *persistence.Record) string {
+	text := "begin isolation level read committed read write; select pg_catalog.set_config('troupe.step', current_user::text, true)," +
+		" pg_catalog.pg_advisory_xact_lock_shared(" + strconv.FormatInt(s.stepKey(record.Pod), 10) + ")"
+	if limit := min(record.TxLimit.Milliseconds(), math.MaxInt32); limit > 0 {
+		text += "; set local idle_in_transaction_session_timeout = " + strconv.FormatInt(limit, 10)
+	}
+	return text
+}
+
+// stepKey is the key of the lock that transactions of the steps of a pod hold.
+func (s *Store) stepKey(pod int64) int64 { return s.lockKey("step", strconv.FormatInt(pod, 10)) }
+
+// endSteps ends the sessions in which steps of dead pods have transactions open:
+// a pod that froze, or that the network cut off, leaves its locks behind, and the
+// next attempts wait for them. Nothing of theirs could be recorded any more.
+func (s *Store) endSteps(ctx context.Context, pods []int64) error {
+	if len(pods) == 0 {
+		return nil
+	}
+	keys := make([]int64, len(pods))
+	for i, pod := range pods {
+		keys[i] = s.stepKey(pod)
+	}
+	return s.exec(ctx, s.pool, "end_steps", named{"keys": keys})
+}
+
+// usable says what a step function did to its transaction.
+func usable(tx pgx.Tx) error {
+	conn := tx.Conn().PgConn()
+	switch {
+	case conn.IsClosed():
+		return persistence.ErrTxBroken
+	case conn.IsBusy():
+		return errTxBusy
+	case conn.TxStatus() == 'T':
+		return nil
+	case conn.TxStatus() == 'E':
+		return errTxAborted
+	}
+	return errTxEnded
+}
+
+// settle looks at what the step has deferred to the end of its transaction, under
+// its own settings; then come those of the engine.
+func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
+	names, values := []string{}, []string{}
+	for name, value := range statementSettings() {
+		names, values = append(names, name), append(values, value)
+	}
+	var mark, role string
+	b := r.s.newBatch()
+	b.add("check_mark", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&mark, &role) })
+	b.Queue("set constraints all immediate")
+	b.add("set_local", named{"names": names, "values": values})
+	if err := send(ctx, tx, b); err != nil {
+		return err
+	}
+	if mark == "" {
+		return errTxEnded
+	}
+	r.otherRole = mark != role
+	return nil
+}
+
+// notBegun translates why the transaction of a step could not be begun: never by
+// the fault of the step.
+func notBegun(err error) error {
+	if answered := translate(err); errors.Is(answered, persistence.ErrConflict) || errors.Is(answered, persistence.ErrUnavailable) {
+		return answered
+	}
+	return fmt.Errorf("%w: begin the step's transaction: %s", persistence.ErrUnavailable, err.Error())
+}
+
+// ownRefused translates why a statement of the engine was refused in the
+// transaction of a step, which has done its part.
+func (r *recording) ownRefused(err error) error {
+	var pg *pgconn.PgError
+	answered := translate(err)
+	switch {
+	case errors.Is(err, errNotMoved):
+		return err
+	case !errors.As(err, &pg), broke(pg):
+		return txBroken(answered, err)
+	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
+		return errTxReadOnly
+	case pg.Code == codeNoPrivilege && r.otherRole:
+		return errTxRole
+	case pg.Code == codeLockNotAvailable || pg.Code == codeQueryCanceled:
+		return fmt.Errorf("%w: somebody holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
+	case !translated(answered):
+		return fmt.Errorf("%w: a statement of the engine was refused: %w", persistence.ErrUnavailable, err)
+	}
+	return answered
+}
+
+// stepRefused translates why the transaction of a step whose function has
+// returned was refused, by what the function left to its end. Unless that is the
+// server's state it is charged like any other error of the step.
+func stepRefused(err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case err == nil, errors.Is(err, errTxEnded):
+		return err
+	case !errors.As(err, &pg), broke(pg):
+		return txBroken(translate(err), err)
+	case pg.Code == codeReadOnly:
+		return errTxReadOnly
+	}
+	switch pg.Code[:2] {
+	case classRollback, classConnection, classResources, classSystem:
+		return translate(err)
+	}
+	return fmt.Errorf("at the end of the step's transaction: %w", err)
+}
+
+// broke reports whether the server has ended the session.
+func broke(pg *pgconn.PgError) bool {
+	return pg.Code == codeIdleInTx || pg.Code[:2] == classOperator && pg.Code != codeQueryCanceled
+}
+
+func txBroken(answered, err error) error {
+	if errors.Is(answered, persistence.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
+	}
+	return answered
+}
+
+// cut reports whether what a step function returns may come of a connection that
+// broke under it: not what the server said of a statement, and not a deadline of
+// the function's own, which closes the connection as well.
+func cut(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return errors.Is(translate(pg), persistence.ErrUnavailable)
+	}
+	return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+}
