@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -127,4 +129,32 @@ func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 	case lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale, lifecycle.Illegal:
 	}
 	return &attemptEnded{recorded: recorded}
+}
+
+func (a *run) about() TaskInfo {
+	t := a.task
+	key := a.key.task.Run.String() + "/" + t.GetStepName()
+	idempotent := key
+	if first := runOf(t.GetKeyRun()); !first.IsZero() {
+		idempotent = first.String() + "/" + t.GetStepName()
+	}
+	return TaskInfo{
+		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
+		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
+		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
+		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
+	}
+}
+
+func causeOf(c messages.EndCause) error {
+	switch c {
+	case messages.EndCause_END_CAUSE_CANCELED:
+		return ErrCanceled
+	case messages.EndCause_END_CAUSE_LEASE_LOST:
+		return ErrLeaseLost
+	case messages.EndCause_END_CAUSE_STOPPING:
+		return ErrStopping
+	case messages.EndCause_END_CAUSE_UNSPECIFIED:
+	}
+	return nil
 }

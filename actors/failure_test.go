@@ -152,6 +152,23 @@ func TestTransactionsThatBreak(t *testing.T) {
 	}
 }
 
+// A function is executed for its own step only, whatever the numbers say.
+func TestNoFunctionIsExecutedForAnotherStep(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		w.register(storetest.Single(), g.work(time.Millisecond), func(f *StepFunction) { f.Step = "another" })
+		p := w.start(Config{})
+		run := w.trigger(p, "single")
+		pass(time.Minute)
+		require.Empty(t, g.executions())
+		row, err := w.store.Run(t.Context(), "", run)
+		require.NoError(t, err)
+		require.False(t, row.State.Terminal(), "it waits for a process that knows it")
+		require.Less(t, len(w.faults.made()), 1000, "at a pace")
+	})
+}
+
 // A pod that stops does not wait for tasks that rest.
 func TestStopWhileATaskRests(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -28,6 +27,7 @@ type run struct {
 	pool     string
 	function StepFunction
 	known    bool            // function is registered here
+	foreign  bool            // it is of another step: somebody changed the numbers
 	ctx      context.Context //nolint:containedctx // the attempt's, ended by messages
 	cancel   context.CancelCauseFunc
 	attempt  *attemptState
@@ -60,6 +60,7 @@ func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
 		a := &run{rt: rt, task: task, key: h.key, pool: h.pool}
 		a.function, a.known = rt.functions[task.GetHandler()]
+		a.foreign = a.known && (a.function.Workflow != task.GetWorkflow() || a.function.Step != task.GetStepName())
 		return a
 	}
 }
@@ -103,6 +104,13 @@ func (a *run) onStarted() {
 	if !a.known {
 		a.returned = true
 		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+		return
+	}
+	if a.foreign {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelError,
+			"the database numbers this step as another one of this process, which is not executed for it: restart the process",
+			slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()), slog.String("step", a.task.GetStepName()))
+		a.rest()
 		return
 	}
 	if a.task.GetCanceling() {
@@ -366,32 +374,4 @@ func (a *run) close(cause error) {
 	if a.cancel != nil {
 		a.cancel(cause)
 	}
-}
-
-func (a *run) about() TaskInfo {
-	t := a.task
-	key := a.key.task.Run.String() + "/" + t.GetStepName()
-	idempotent := key
-	if first := runOf(t.GetKeyRun()); !first.IsZero() {
-		idempotent = first.String() + "/" + t.GetStepName()
-	}
-	return TaskInfo{
-		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
-		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
-		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
-		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
-	}
-}
-
-func causeOf(c messages.EndCause) error {
-	switch c {
-	case messages.EndCause_END_CAUSE_CANCELED:
-		return ErrCanceled
-	case messages.EndCause_END_CAUSE_LEASE_LOST:
-		return ErrLeaseLost
-	case messages.EndCause_END_CAUSE_STOPPING:
-		return ErrStopping
-	case messages.EndCause_END_CAUSE_UNSPECIFIED:
-	}
-	return nil
 }

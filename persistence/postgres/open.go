@@ -196,13 +196,17 @@ const pingTimeout = 2 * time.Second
 // statementsMax holds every statement of the store prepared in a session.
 const statementsMax = 256
 
+// idleInTx is how long, in milliseconds, a session that holds locks of the engine's
+// may be idle.
+const idleInTx = "2000"
+
 // sessionSettings are those of every connection of the store's own pool,
 // whatever the server, the database or the role say.
 func sessionSettings() map[string]string {
 	settings := statementSettings()
 	maps.Copy(settings, map[string]string{
 		// A frozen process keeps no locks.
-		"idle_in_transaction_session_timeout": "2000",
+		"idle_in_transaction_session_timeout": idleInTx,
 		// Statements mean the same everywhere.
 		"timezone": "UTC", "datestyle": "ISO", "intervalstyle": "postgres",
 		"default_transaction_isolation": "read committed", "standard_conforming_strings": "on",

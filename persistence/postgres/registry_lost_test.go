@@ -107,6 +107,30 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	}
 }
 
+// Numbers that a living pod or a definition has are not given to others, also if
+// somebody removed the rows that say whose they are.
+func TestNumbersOfHandlersAreNotGivenOutAgain(t *testing.T) {
+	t.Parallel()
+	for _, kept := range []string{"pods", "definition_steps"} {
+		k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+		k.join(time.Hour)
+		k.exec("truncate {schema}.handlers")
+		for _, other := range []string{"pods", "definition_steps"} {
+			if other != kept {
+				k.exec("truncate {schema}." + other)
+			}
+		}
+		other, err := Open(k.ctx, Options{Pool: k.user})
+		require.NoError(t, err)
+		numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Mixed(workflow.FinishSiblings)}, nil)
+		other.Close()
+		require.NoError(t, err)
+		for _, number := range numbers[0] {
+			require.NotContains(t, k.handlers, number, kept)
+		}
+	}
+}
+
 // A pod that joins a database that was set back gets no number that a living
 // pod has from before: each would take the other's tasks from it.
 func TestNumbersOfPodsAreNotGivenOutAgain(t *testing.T) {

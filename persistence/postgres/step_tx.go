@@ -83,7 +83,8 @@ func usable(tx pgx.Tx) error {
 // settle looks at what the step has deferred to the end of its transaction, under
 // its own settings; then come those of the engine.
 func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
-	names, values := []string{}, []string{}
+	// Only the commit follows: a frozen process keeps no locks of the engine's.
+	names, values := []string{"idle_in_transaction_session_timeout"}, []string{idleInTx}
 	for name, value := range statementSettings() {
 		names, values = append(names, name), append(values, value)
 	}
