@@ -162,7 +162,7 @@ func argument[T any](args *arguments, i int, parent Parent[T]) T {
 	switch {
 	case args.err != nil:
 	case i >= len(args.outcomes):
-		args.err = fmt.Errorf("parameter %d: the task has %d parents only", i, len(args.outcomes))
+		args.err = fmt.Errorf("parameter %d of %d: %w", i, len(args.outcomes), actors.ErrInputsMissing)
 	default:
 		value, args.err = parent.read(args.codec, args.outcomes[i])
 	}

@@ -41,11 +41,19 @@ func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptE
 		return &attemptEnded{failed: failureOf(cause, nil)}
 	}
 	output, err := f.Call(ctx, inputs)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrInputsMissing):
+		return &attemptEnded{handBack: err}
+	case err != nil:
 		return &attemptEnded{failed: failureOf(err, f.RetryIf)}
 	}
 	return &attemptEnded{output: output}
 }
+
+// ErrInputsMissing is returned by a StepFunction that was given fewer inputs than
+// its step has: the database has lost the definition for now. The task is handed
+// back.
+var ErrInputsMissing = errors.New("the database knows fewer parents of this step than it has: it lost the definition, which is registered again with the next trigger or start")
 
 // keptAttempt completes a step with the output that an earlier run has of it:
 // only what hangs on the output is decided anew.
@@ -93,6 +101,8 @@ func txAttempt(
 	switch {
 	case err == nil:
 		return answeredTx(&recorded)
+	case errors.Is(err, ErrInputsMissing):
+		return &attemptEnded{handBack: err}
 	case errors.As(err, &own):
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):

@@ -299,7 +299,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	}
 	outcome := a.judge(m)
 	if m.handBack != nil && a.ctx.Err() == nil {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the transaction of a step was not kept, handing the step back",
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the step was not executed, or its transaction not kept: handing it back",
 			append(a.named(), slog.Any("error", m.handBack))...)
 		a.rest()
 		return

@@ -177,6 +177,19 @@ func TestARoleThatLosesItsRights(t *testing.T) {
 	k.ends(pod, ids)
 }
 
+// A statement of the step that the server had no room for is not its fault.
+func TestAServerWithoutRoomIsNotTheStepsFault(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	_, err := k.inTx(record, "do $$ begin raise exception 'no space' using errcode = '53100'; end $$")
+	require.ErrorIs(t, err, persistence.ErrTxBroken)
+	_, err = k.inTx(record, "do $$ begin raise exception 'mine' using errcode = '22000'; end $$")
+	require.NotErrorIs(t, err, persistence.ErrUnavailable)
+}
+
 // The leader ends the sessions of the steps of dead pods, whatever the server is
 // waiting for in them.
 func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {

@@ -85,6 +85,8 @@ func (s *Store) recordInTx(
 		return nil, notBegun(err)
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
 		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
+	case failed != nil && exhausted(failed):
+		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil:
 		return nil, failed
 	case spoiled != nil:

@@ -78,14 +78,11 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
 		"class": int16(g.Retention),
 	})
-	var number int32
-	switch err := tx.QueryRow(ctx, text, args...).Scan(&number); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return handlers, nil // known already
-	case err != nil:
+	var number int32 // no rows: it is known already
+	if err := tx.QueryRow(ctx, text, args...).Scan(&number); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, err
 	}
-	return handlers, s.exec(ctx, tx, "insert_definition_steps", s.stepRows(number, nodes, handlers))
+	return handlers, s.exec(ctx, tx, "insert_definition_steps", s.stepRows(g.Hash, nodes, handlers))
 }
 
 // definitionProbes is how many numbers are tried for a definition.
@@ -116,7 +113,7 @@ func (s *Store) numberHandlers(ctx context.Context, tx pgx.Tx, name string, node
 	return pgx.CollectRows(rows, pgx.RowTo[int32])
 }
 
-func (s *Store) stepRows(definition int32, nodes []*workflow.Node, handlers []int32) named {
+func (s *Store) stepRows(hash workflow.Hash, nodes []*workflow.Node, handlers []int32) named {
 	var (
 		names, children, parents []string
 		kinds, traits, queues    []int16
@@ -136,7 +133,7 @@ func (s *Store) stepRows(definition int32, nodes []*workflow.Node, handlers []in
 		fingerprints = append(fingerprints, n.Fingerprint[:])
 	}
 	return named{
-		"definition": definition, "names": names, "kinds": kinds, "traits": traits, "pending": pending, "children": children,
+		"hash": hash[:], "names": names, "kinds": kinds, "traits": traits, "pending": pending, "children": children,
 		"parents": parents, "queues": queues, "handlers": handlers, "sleeps": sleeps, "start_timeouts": timeouts,
 		"fingerprints": fingerprints,
 	}

@@ -88,7 +88,7 @@ func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workfl
 	var lost []*workflow.Graph
 	for _, g := range graphs {
 		switch d := found[g.Hash]; {
-		case d == nil:
+		case d == nil || len(d.handlers) < len(g.Nodes):
 			lost = append(lost, g)
 		case !s.catalog.numbered(g.Hash, d.handlers):
 			return nil, numberedOtherwise(g)

@@ -107,6 +107,33 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	}
 }
 
+// Steps and queues that somebody removed are registered again with the next
+// trigger, or by the next process.
+func TestRemovedStepsAndQueuesAreRegisteredAgain(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]string{
+		"steps": "truncate {schema}.definition_steps", "queues": "truncate {schema}.queues",
+		"all": "truncate {schema}.definition_steps, {schema}.queues, {schema}.workflow_definitions",
+	} {
+		for _, by := range []string{"trigger", "process"} {
+			k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+			k.start(storetest.Diamond(), "known", 1)
+			k.finish(k.join(time.Hour))
+			k.exec(remove)
+			if by == "process" {
+				other, err := Open(k.ctx, Options{Pool: k.user})
+				require.NoError(t, err)
+				_, err = other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{defaultQueue})
+				other.Close()
+				require.NoError(t, err, name)
+			}
+			ids := k.start(storetest.Diamond(), "known", 2)
+			k.finish(k.join(time.Hour))
+			require.Equal(t, lifecycle.Completed, k.state(ids[1]), "%s, by a %s", name, by)
+		}
+	}
+}
+
 // Numbers that a living pod or a definition has are not given to others, also if
 // somebody removed the rows that say whose they are.
 func TestNumbersOfHandlersAreNotGivenOutAgain(t *testing.T) {

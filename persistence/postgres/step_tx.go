@@ -159,6 +159,13 @@ func broke(pg *pgconn.PgError) bool {
 	return pg.Code == codeIdleInTx || pg.Code[:2] == classOperator && pg.Code != codeQueryCanceled
 }
 
+// exhausted reports whether a statement of the step was refused by the state of
+// the server: it has no room, or fails.
+func exhausted(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code[:2] == classResources || pg.Code[:2] == classSystem)
+}
+
 func txBroken(answered, err error) error {
 	if errors.Is(answered, persistence.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
