@@ -162,8 +162,11 @@ func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, s
 	case !errors.Is(err, persistence.ErrBadRow):
 		return nil, err
 	case len(indexes) == 1:
-		if r.causes[indexes[0]] != nil || r.blameless(ctx, indexes[0], mode, store) { // it refuses the failure too
+		if r.causes[indexes[0]] != nil { // it refuses the failure too
 			return nil, refusesAnything(err)
+		}
+		if other := r.blame(ctx, indexes[0], mode, store, err); other != nil {
+			return nil, other
 		}
 		r.fail(indexes[0], err)
 		return indexes, nil
@@ -177,15 +180,37 @@ func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, s
 	return slices.Concat(first, second), err
 }
 
-// blameless reports whether the database refuses a transition whatever its values
-// are.
-func (r *recording) blameless(ctx context.Context, i int, mode locking, store storing) bool {
+// blame returns nil if the values of a transition are why the database refuses
+// it, and otherwise what to do about it.
+func (r *recording) blame(ctx context.Context, i int, mode locking, store storing, cause error) error {
 	t := &r.record.Transitions[i]
 	whole := *t
-	defer func() { *t = whole }()
+	trial := func() error {
+		return r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, mode, tries) })
+	}
 	t.Output, t.Progress, t.Class, t.Error = []byte{}, nil, "", ""
-	err := r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, mode, tries) })
-	return errors.Is(err, persistence.ErrBadRow)
+	bare := trial()
+	*t = whole
+	return blamed(cause, bare, trial)
+}
+
+// blamed judges a value that was refused by trials without it, and with it again:
+// what refused it may be the schema, or gone by now.
+func blamed(cause, bare error, again func() error) error {
+	if errors.Is(bare, persistence.ErrBadRow) {
+		return refusesAnything(cause)
+	}
+	if !errors.Is(bare, errTrial) {
+		return bare
+	}
+	switch err := again(); {
+	case errors.Is(err, persistence.ErrBadRow):
+		return nil
+	case errors.Is(err, errTrial):
+		return fmt.Errorf("%w: what refused a row does not refuse it any more: %s", persistence.ErrUnavailable, cause.Error())
+	default:
+		return err
+	}
 }
 
 // fail turns a transition into the failure of its attempt.

@@ -164,8 +164,10 @@ func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (p
 	if fast, _ := again.split(); len(fast) > 0 {
 		store = again.fast
 	}
-	if again.refuseInstants(0) == nil && again.blameless(ctx, 0, lockWaiting, store) {
-		return persistence.Recorded{}, refusesAnything(cause)
+	if again.refuseInstants(0) == nil {
+		if other := again.blame(ctx, 0, lockWaiting, store, cause); other != nil {
+			return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrUnavailable, other.Error())
+		}
 	}
 	again.fail(0, cause)
 	if err := again.all(ctx); err != nil {

@@ -108,9 +108,11 @@ func (s *Store) blame(
 		return nil
 	case !errors.Is(err, persistence.ErrBadRow):
 		return err
-	case len(unit) == 1 && errors.Is(s.tryUnit(ctx, out, bare(triggers, unit[0]), known, unit), persistence.ErrBadRow):
-		return refusesAnything(err)
 	case len(unit) == 1:
+		again := func() error { return s.tryUnit(ctx, out, triggers, known, unit) }
+		if other := blamed(err, s.tryUnit(ctx, out, bare(triggers, unit[0]), known, unit), again); other != nil {
+			return other
+		}
 		out.Answers[unit[0]] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
 		return s.readClock(ctx, s.pool, &out.Now)
 	}
