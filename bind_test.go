@@ -176,7 +176,7 @@ func TestParents(t *testing.T) {
 		require.Equal(t, c.want, string(out.Payload), "%s %v", c.step, c.parent.State)
 	}
 	_, err := steps["plain"].Call(t.Context(), actors.Inputs{Input: []byte(`""`)})
-	require.ErrorContains(t, err, "parameter 0: the task has 0 parents only")
+	require.ErrorIs(t, err, actors.ErrInputsMissing)
 	_, err = steps["plain"].Call(t.Context(), actors.Inputs{Input: []byte(`1`), Parents: []persistence.Outcome{completed("7")}})
 	require.ErrorContains(t, err, "decode the run's input into string")
 	require.Equal(t, "decoding", actors.ErrorClass(err))

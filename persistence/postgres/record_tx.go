@@ -160,12 +160,8 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 // step function wrote was rolled back.
 func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
 	again := newRecording(s, r.record)
-	store := again.slow
-	if fast, _ := again.split(); len(fast) > 0 {
-		store = again.fast
-	}
 	if again.refuseInstants(0) == nil {
-		if other := again.blame(ctx, 0, lockWaiting, store, cause); other != nil {
+		if other := again.blame(ctx, 0, lockWaiting, again.slow, cause); other != nil {
 			return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrUnavailable, other.Error())
 		}
 	}

@@ -51,8 +51,8 @@ func (s *Store) triggerFast(
 		return err
 	})
 	switch {
-	case errors.Is(err, persistence.ErrBadRow):
-		return false, nil // to be blamed on one of them
+	case errors.Is(err, persistence.ErrBadRow), errors.Is(err, errSchemaRefuses):
+		return false, nil // to be blamed on one of them, or a queue has lost its frontier
 	case err != nil:
 		return false, err
 	case count == 0:

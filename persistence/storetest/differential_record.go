@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -251,7 +252,7 @@ func (w *differ) recordInTx() {
 	record := w.newRecord()
 	out := both(w, "record in tx: "+transitions([]sent{r}), func(s *side) (persistence.Recorded, error) {
 		own := record
-		own.Pod = s.pod(int(r.pod) - 1)
+		own.Pod, own.TxLimit = s.pod(int(r.pod)-1), time.Minute
 		out, err := s.Store.RecordInTx(w.ctx, own, func(ctx context.Context, tx any) (persistence.Transition, error) {
 			if inner != nil {
 				if _, err := s.Store.TriggerInTx(ctx, tx, s.trigger(*inner)); err != nil {
