@@ -152,6 +152,27 @@ func TestTransactionsThatBreak(t *testing.T) {
 	}
 }
 
+// A step that is given fewer inputs than it has waits for its definition to come
+// back: that costs no attempt.
+func TestAStepWithoutItsInputsIsHandedBack(t *testing.T) {
+	t.Parallel()
+	for _, inTx := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			var calls atomic.Int64
+			w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) {
+				if calls.Add(1) <= 3 {
+					return Output{}, WithClass("decoding", ErrInputsMissing)
+				}
+				return Output{}, nil
+			}, func(f *StepFunction) { f.Options.InTx = inTx })
+			begun := time.Now()
+			w.completed(w.trigger(w.start(Config{}), "single"))
+			require.EqualValues(t, 4, calls.Load())
+			require.GreaterOrEqual(t, time.Since(begun), 3*restFor)
+		})
+	}
+}
+
 // A function is executed for its own step only, whatever the numbers say.
 func TestNoFunctionIsExecutedForAnotherStep(t *testing.T) {
 	t.Parallel()
