@@ -70,8 +70,8 @@ func through[T any](w *wire, call func() (T, error)) (T, error) {
 	return call()
 }
 
-func (w *wire) TriggerRuns(ctx context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
-	return through(w, func() (persistence.Triggers, error) { return w.Store.TriggerRuns(ctx, triggers) })
+func (w *wire) TriggerRuns(ctx context.Context, triggers []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+	return through(w, func() (persistence.Triggers, error) { return w.Store.TriggerRuns(ctx, triggers, take) })
 }
 
 func (w *wire) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {

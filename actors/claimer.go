@@ -14,12 +14,12 @@ import (
 // claimer claims ready tasks when it is woken, never more than there are free
 // slots. One claim is under way at a time; queues take turns.
 //
-// Owns: the slots that runs has offered; what is known of each queue; the
-// claim under way.
+// Owns: the slots that runs has offered, and the loan of some to the intake; what
+// is known of each queue; the claim under way.
 // Parent: pod.
-// Accepts: WorkReady, SlotsOffered, SlotsFreed, PodsCounted, LeaseFenced,
-// LeaseRestored, StopClaiming.
-// Sends: OfferSlots, StartTasks, ClaimingStopped, CheckCancels.
+// Accepts: WorkReady, SlotsOffered, SlotsFreed, LendSlots, SlotsReturned,
+// PodsCounted, LeaseFenced, LeaseRestored, StopClaiming.
+// Sends: OfferSlots, SlotsLent, StartTasks, ClaimingStopped, CheckCancels.
 // On failure: restart with backoff. A claim whose outcome is unknown is asked
 // for again under its claim id, before anything else is claimed.
 type claimer struct {
@@ -43,6 +43,7 @@ type claimer struct {
 // claimerHeir is what the next incarnation of claimer goes on with.
 type claimerHeir struct {
 	unknown  *openClaim // asked for, and not answered yet
+	loan     *loan      // not returned yet
 	fenced   bool       // the lease may have run out
 	stopping bool
 	told     bool // ClaimingStopped was sent
@@ -98,10 +99,15 @@ func (a *claimer) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
 		a.askForSlots()
+		a.askForLoan()
 	case *messages.SlotsOffered:
 		a.onSlotsOffered(msg)
 	case *messages.SlotsFreed:
 		a.onSlotsFreed(msg)
+	case *messages.LendSlots:
+		a.onLendSlots(msg)
+	case *messages.SlotsReturned:
+		a.onSlotsReturned(msg)
 	case *messages.WorkReady:
 		a.onWorkReady(msg)
 	case *wakeDue:
@@ -151,6 +157,9 @@ func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 	a.offered, a.suspect = true, m.GetSuspectHeld()
 	for _, p := range m.GetPools() {
 		a.free[p.GetPool()] = int(p.GetFree())
+	}
+	if l := a.heir.loan; l != nil {
+		a.free[l.pool] -= l.slots
 	}
 	if open := a.heir.unknown; open != nil {
 		a.free[open.pool] -= open.request.Limit
@@ -380,7 +389,7 @@ func (a *claimer) onClaimAgain(m *claimAgain) {
 }
 
 func (a *claimer) tellStopped() {
-	if !a.heir.told {
+	if !a.heir.told && a.heir.loan == nil {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.ClaimingStopped{})
 	}

@@ -2,8 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,30 +11,36 @@ import (
 
 // intake stores triggers, all that came during the last commit in one
 // transaction, and starts the runs that the embedder stored in transactions of
-// its own.
+// its own. While the pod has slots to spare, it borrows some for the first tasks
+// of the runs: they are granted in the transaction that stores them.
 //
 // Owns: the messages whose inputs are looked at; the triggers that wait to be
 // stored; the one trigger batch and the one drain of the intake table that are
 // under way.
 // Parent: pod.
-// Accepts: TriggerRun, RunsSubmitted, DrainIntake.
-// Sends: RunTriggered, TriggerRefused, IntakeDrained, WorkReady, TablesChanged.
+// Accepts: TriggerRun, SlotsLent, RunsSubmitted, DrainIntake.
+// Sends: RunTriggered, TriggerRefused, LendSlots, SlotsReturned, IntakeDrained,
+// WorkReady, TablesChanged.
 // On failure: restart with backoff. What waits is carried over and stored
-// under the same run ids.
+// under the same run ids; a batch with borrowed slots whose outcome is unknown is
+// stored again as it was.
 type intake struct {
-	rt       *runtime
-	self     *PID
-	heir     *intakeHeir
-	batch    []*question
-	number   int64 // of the trigger call under way; 0: none
-	failures int   // trigger calls failed in a row
-	pause    int64 // of the wait before the next trigger call; 0: none
-	drain    drain
+	rt        *runtime
+	self      *PID
+	heir      *intakeHeir
+	handlers  []int32
+	number    int64  // of the trigger call under way; 0: none
+	failures  int    // trigger calls failed in a row
+	pause     int64  // of the wait before the next trigger call; 0: none
+	lending   int64  // of the question for slots; 0: none
+	impatient func() // stops the timer of that
+	drain     drain
 }
 
 // intakeHeir is what the next incarnation of intake goes on with.
 type intakeHeir struct {
 	waiting   []*question    // in the order of their arrival
+	open      *openTrigger   // under way, or its outcome is unknown
 	rows      int            // triggers in them
 	judging   []*judging     // messages whose inputs are looked at first
 	abandoned map[int64]bool // looks that were given up and have not ended
@@ -84,7 +88,9 @@ type intakePause struct{ number int64 }
 type drainAgain struct{}
 
 func spawnIntake(rt *runtime, _ int64, h *heirs) func() receiver {
-	return func() receiver { return &intake{rt: rt, self: rt.team.intake, heir: h.intake} }
+	return func() receiver {
+		return &intake{rt: rt, self: rt.team.intake, heir: h.intake, handlers: rt.handlerNumbers()}
+	}
 }
 
 // Receive implements protoactor's Actor.
@@ -104,6 +110,10 @@ func (a *intake) Receive(ctx actorContext) {
 		a.onTriggered(msg)
 	case *intakePause:
 		a.onPause(msg)
+	case *messages.SlotsLent:
+		a.onSlotsLent(msg)
+	case *lendingLate:
+		a.onLendingLate(msg)
 	case *messages.RunsSubmitted:
 		a.onRunsSubmitted()
 	case *drainAgain:
@@ -120,11 +130,10 @@ func (a *intake) Receive(ctx actorContext) {
 }
 
 // onStarted looks into the intake table once: nobody wakes a pod for what was
-// submitted while none lived.
+// submitted while none lived. Under the same run ids it is safe to ask again for
+// what the last incarnation asked for.
 func (a *intake) onStarted() {
-	for _, q := range a.heir.waiting {
-		q.asked = false // of the last incarnation: under the same run ids it is safe to ask again
-	}
+	a.heir.giveUp()
 	a.onRunsSubmitted()
 	a.judgeAgain()
 	a.flush()
@@ -147,124 +156,6 @@ func (a *intake) accept(q *question) {
 		}
 		a.heir.waiting = append(a.heir.waiting, q)
 		a.heir.rows += len(q.triggers)
-		a.flush()
-	}
-}
-
-// flush stores the next batch unless one is under way.
-func (a *intake) flush() {
-	a.rt.meter.set(MetricTriggerPending, float64(a.heir.rows))
-	if a.number != 0 || a.pause != 0 {
-		return
-	}
-	a.dropLate()
-	batch, wait := nextBatch(a.heir.waiting, a.rt.now())
-	if len(batch) == 0 {
-		if wait > 0 {
-			a.wait(wait)
-		}
-		a.tellDrained()
-		return
-	}
-	a.batch = batch
-	var rows []persistence.Trigger
-	for i, q := range batch {
-		q.asked = true
-		for _, t := range q.triggers {
-			if len(q.triggers) > 1 {
-				t.Group = i + 1
-			}
-			rows = append(rows, t)
-		}
-	}
-	a.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))
-	a.number = ask(a.rt, a.self, "trigger_runs", storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
-		return a.rt.ports.Store.TriggerRuns(ctx, rows)
-	})
-}
-
-// onTriggered answers a batch, or keeps all of it to be stored again: the run
-// ids stay the same, so a batch that was stored after all is answered as such.
-func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
-	if m.number != a.number {
-		return
-	}
-	batch := a.batch
-	a.number, a.batch = 0, nil
-	for _, q := range batch {
-		q.asked = false
-	}
-	if m.err != nil {
-		a.failures++
-		a.rt.storeFailed("trigger_runs", m.err)
-		if errors.Is(m.err, persistence.ErrBadRow) && len(batch) == 1 {
-			a.finish(batch[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
-		}
-		a.wait(a.rt.retryDelay(a.failures))
-		return
-	}
-	a.failures = 0
-	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
-	answers := m.value.Answers
-	for _, q := range batch {
-		n := len(q.triggers)
-		if len(answers) < n {
-			break // a store that answers too few: the rest is asked again
-		}
-		a.settle(q, answers[:n:n])
-		answers = answers[n:]
-	}
-	a.rt.spread(m.value.Wake)
-	a.flush()
-}
-
-// settle answers one question, or sets it aside while its key is busy.
-func (a *intake) settle(q *question, answers []persistence.TriggerAnswer) {
-	refused := refusalOf(q.triggers, answers)
-	if refused == errKeyBusy {
-		q.busy++
-		q.held.Store(true)
-		q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.busy))
-		return
-	}
-	a.finish(q, triggerAnswers{answers: answers, refused: refused})
-}
-
-func (a *intake) finish(q *question, answer triggerAnswers) {
-	result := "triggered"
-	if answer.refused != nil {
-		result = string(answer.refused.Code)
-	}
-	a.rt.meter.add(MetricTriggers, float64(len(q.triggers)), result)
-	q.done = true
-	a.heir.rows -= len(q.triggers)
-	q.answer(answer)
-}
-
-// dropLate answers what has waited for too long, and takes off what is answered.
-func (a *intake) dropLate() {
-	now := a.rt.now()
-	for _, q := range a.heir.waiting {
-		switch {
-		case q.done, q.asked:
-		case q.gone != nil && q.gone():
-			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "the caller has gone")})
-		case !q.deadline.IsZero() && now.After(q.deadline):
-			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "not stored in time: trigger again with the same key")})
-		}
-	}
-	a.heir.waiting = slices.DeleteFunc(a.heir.waiting, func(q *question) bool { return q.done })
-}
-
-// wait puts off the next trigger call.
-func (a *intake) wait(d time.Duration) {
-	a.pause = a.rt.numbers.next()
-	a.rt.after(d, a.self, &intakePause{number: a.pause})
-}
-
-func (a *intake) onPause(m *intakePause) {
-	if m.number == a.pause {
-		a.pause = 0
 		a.flush()
 	}
 }
@@ -307,7 +198,7 @@ func (a *intake) onDrainIntake() {
 }
 
 func (a *intake) tellDrained() {
-	if a.heir.stopping && !a.heir.told && len(a.heir.waiting)+len(a.heir.judging) == 0 {
+	if a.heir.stopping && !a.heir.told && len(a.heir.waiting)+len(a.heir.judging) == 0 && a.heir.open == nil {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.IntakeDrained{})
 	}

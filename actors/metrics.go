@@ -52,6 +52,7 @@ const (
 	MetricJournalDepth
 	MetricStale
 	MetricInlineGrants
+	MetricFirstGrants
 	MetricTimersFired
 	MetricTimerLateness
 	MetricRenewals
@@ -110,6 +111,7 @@ func MetricTable() []MetricDescription {
 		{MetricJournalDepth, "troupe_journal_depth", Gauge, "1", nil, "outcomes that wait to be recorded"},
 		{MetricStale, "troupe_outcomes_stale_total", Counter, "1", nil, "outcomes refused because the task has moved on"},
 		{MetricInlineGrants, "troupe_inline_grants_total", Counter, "1", nil, "children granted with their parent's completion"},
+		{MetricFirstGrants, "troupe_first_grants_total", Counter, "1", nil, "first tasks granted with the storing of their runs"},
 		{MetricTimersFired, "troupe_timers_fired_total", Counter, "1", nil, "durable timers fired by this pod"},
 		{MetricTimerLateness, "troupe_timer_lateness_seconds", Distribution, "s", nil, "from due to fired"},
 		{MetricRenewals, "troupe_lease_renewals_total", Counter, "1", []string{"result"}, "renewals of the pod's lease: renewed, alone (what the pod holds was not compared: somebody holds a table), failed or dead"},

@@ -207,6 +207,7 @@ type Stats struct {
 	Retries   int64  // attempts that will be tried again
 	Losses    int64  // attempts lost on this pod
 	Inline    int64  // children granted with their parent's completion
+	First     int64  // first tasks granted with the storing of their runs
 	Restarts  int64  // of actors
 	Errors    int64  // of store calls, which are made again
 	Stale     int64  // outcomes refused because the task had moved on
@@ -233,6 +234,7 @@ func (p *Pod) Stats() Stats {
 	s.Stuck, s.Pending, s.Journal = int(count(MetricStuck)), int(count(MetricTriggerPending)), int(count(MetricJournalDepth))
 	s.Triggers, s.Attempts, s.Retries, s.Losses = count(MetricTriggers), count(MetricAttempts), count(MetricRetries), count(MetricLosses)
 	s.Inline, s.Restarts, s.Errors = count(MetricInlineGrants), count(MetricRestarts), count(MetricStoreErrors)
+	s.First = count(MetricFirstGrants)
 	s.Stale, s.TimersRun = count(MetricStale), count(MetricTimersFired)
 	return s
 }

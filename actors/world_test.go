@@ -198,8 +198,8 @@ func through[T any](ctx context.Context, f *faulty, call string, do func() (T, e
 	return value, err
 }
 
-func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
-	return through(ctx, f, "trigger", func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch) })
+func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+	return through(ctx, f, "trigger", func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch, take) })
 }
 
 func (f *faulty) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {

@@ -46,6 +46,17 @@ func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
 // are placed right behind what was served last.
 const InlineLook = 64
 
+// Take returns how many of the first tasks of new runs are granted at once to
+// the pod that stores the runs and has room for so many: none if anybody waits in
+// their queues, be it their own tenants. As with MayInline they take no place
+// there; those beyond the room do.
+func Take(first, room int, waiting bool) int {
+	if waiting {
+		return 0
+	}
+	return max(min(first, room), 0)
+}
+
 // MayInline reports whether a child that just became ready may be granted at
 // once to the pod that completed its parent, without going through the queue:
 // only while the batch has granted fewer children than it completed tasks, and

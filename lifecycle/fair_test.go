@@ -75,6 +75,24 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 }
 
+func TestTake(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		first, room int
+		waiting     bool
+		want        int
+		name        string
+	}{
+		{2, 3, false, 2, "room for all, nobody waits"},
+		{3, 2, false, 2, "room for two of three"},
+		{1, 1, true, 0, "somebody waits"},
+		{0, 1, false, 0, "nothing to grant"},
+		{1, -1, false, 0, "less than no room"},
+	} {
+		require.Equal(t, c.want, Take(c.first, c.room, c.waiting), c.name)
+	}
+}
+
 func TestMayInline(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

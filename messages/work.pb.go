@@ -421,6 +421,183 @@ func (x *SlotsFreed) GetSuspectEnded() bool {
 	return false
 }
 
+// LendSlots asks for slots of the pool that a queue takes its slots from: runs
+// are about to be stored, whose first tasks may be granted to this pod at once.
+type LendSlots struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // given back
+	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LendSlots) Reset() {
+	*x = LendSlots{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LendSlots) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LendSlots) ProtoMessage() {}
+
+func (x *LendSlots) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LendSlots.ProtoReflect.Descriptor instead.
+func (*LendSlots) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LendSlots) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LendSlots) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+// SlotsLent lends slots, until SlotsReturned. Who does not know of the number
+// returns them at once.
+type SlotsLent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the LendSlots that it answers
+	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`   // 0: none, and there is nothing to return
+	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`       // that the slots are of
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotsLent) Reset() {
+	*x = SlotsLent{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotsLent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotsLent) ProtoMessage() {}
+
+func (x *SlotsLent) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotsLent.ProtoReflect.Descriptor instead.
+func (*SlotsLent) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SlotsLent) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SlotsLent) GetSlots() int32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *SlotsLent) GetPod() int64 {
+	if x != nil {
+		return x.Pod
+	}
+	return 0
+}
+
+// SlotsReturned ends a loan. Tasks take some of its slots.
+type SlotsReturned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Tasks         []*StartTask           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"` // that they were granted to
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotsReturned) Reset() {
+	*x = SlotsReturned{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotsReturned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotsReturned) ProtoMessage() {}
+
+func (x *SlotsReturned) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotsReturned.ProtoReflect.Descriptor instead.
+func (*SlotsReturned) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SlotsReturned) GetNumber() int64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SlotsReturned) GetTasks() []*StartTask {
+	if x != nil {
+		return x.Tasks
+	}
+	return nil
+}
+
+func (x *SlotsReturned) GetPod() int64 {
+	if x != nil {
+		return x.Pod
+	}
+	return 0
+}
+
 // StartTasks hands granted tasks over. Their slots were offered before.
 type StartTasks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -431,7 +608,7 @@ type StartTasks struct {
 
 func (x *StartTasks) Reset() {
 	*x = StartTasks{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +620,7 @@ func (x *StartTasks) String() string {
 func (*StartTasks) ProtoMessage() {}
 
 func (x *StartTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +633,7 @@ func (x *StartTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTasks.ProtoReflect.Descriptor instead.
 func (*StartTasks) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{6}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StartTasks) GetTasks() []*StartTask {
@@ -496,7 +673,7 @@ type StartTask struct {
 
 func (x *StartTask) Reset() {
 	*x = StartTask{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +685,7 @@ func (x *StartTask) String() string {
 func (*StartTask) ProtoMessage() {}
 
 func (x *StartTask) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +698,7 @@ func (x *StartTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTask.ProtoReflect.Descriptor instead.
 func (*StartTask) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{7}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StartTask) GetTask() *Task {
@@ -688,7 +865,7 @@ type StepOutcome struct {
 
 func (x *StepOutcome) Reset() {
 	*x = StepOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +877,7 @@ func (x *StepOutcome) String() string {
 func (*StepOutcome) ProtoMessage() {}
 
 func (x *StepOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +890,7 @@ func (x *StepOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcome.ProtoReflect.Descriptor instead.
 func (*StepOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{8}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StepOutcome) GetStepName() string {
@@ -793,7 +970,7 @@ type ReportOutcome struct {
 
 func (x *ReportOutcome) Reset() {
 	*x = ReportOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[9]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +982,7 @@ func (x *ReportOutcome) String() string {
 func (*ReportOutcome) ProtoMessage() {}
 
 func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[9]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +995,7 @@ func (x *ReportOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportOutcome.ProtoReflect.Descriptor instead.
 func (*ReportOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{9}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportOutcome) GetTask() *Task {
@@ -918,7 +1095,7 @@ type EdgeOutcome struct {
 
 func (x *EdgeOutcome) Reset() {
 	*x = EdgeOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[10]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +1107,7 @@ func (x *EdgeOutcome) String() string {
 func (*EdgeOutcome) ProtoMessage() {}
 
 func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[10]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1120,7 @@ func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeOutcome.ProtoReflect.Descriptor instead.
 func (*EdgeOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{10}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EdgeOutcome) GetChild() string {
@@ -986,7 +1163,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1175,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[11]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1188,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{11}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1040,7 +1217,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1229,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[12]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1242,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{12}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1098,7 +1275,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1287,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1300,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1137,7 +1314,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1326,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1339,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -1199,7 +1376,18 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\n" +
 	"SlotsFreed\x123\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1d.troupe.messages.v1.PoolSlotsR\x05pools\x12#\n" +
-	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"A\n" +
+	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"9\n" +
+	"\tLendSlots\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\"K\n" +
+	"\tSlotsLent\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
+	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\x03R\x03pod\"n\n" +
+	"\rSlotsReturned\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x03R\x06number\x123\n" +
+	"\x05tasks\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\x03R\x03pod\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\x92\x06\n" +
@@ -1289,7 +1477,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte 
 }
 
 var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
@@ -1298,37 +1486,41 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*SlotsOffered)(nil),     // 4: troupe.messages.v1.SlotsOffered
 	(*PoolSlots)(nil),        // 5: troupe.messages.v1.PoolSlots
 	(*SlotsFreed)(nil),       // 6: troupe.messages.v1.SlotsFreed
-	(*StartTasks)(nil),       // 7: troupe.messages.v1.StartTasks
-	(*StartTask)(nil),        // 8: troupe.messages.v1.StartTask
-	(*StepOutcome)(nil),      // 9: troupe.messages.v1.StepOutcome
-	(*ReportOutcome)(nil),    // 10: troupe.messages.v1.ReportOutcome
-	(*EdgeOutcome)(nil),      // 11: troupe.messages.v1.EdgeOutcome
-	(*OutcomesAnswered)(nil), // 12: troupe.messages.v1.OutcomesAnswered
-	(*OutcomeAnswered)(nil),  // 13: troupe.messages.v1.OutcomeAnswered
-	(*RepeatOutcomes)(nil),   // 14: troupe.messages.v1.RepeatOutcomes
-	(*AttemptAbandoned)(nil), // 15: troupe.messages.v1.AttemptAbandoned
-	nil,                      // 16: troupe.messages.v1.StartTask.LabelsEntry
+	(*LendSlots)(nil),        // 7: troupe.messages.v1.LendSlots
+	(*SlotsLent)(nil),        // 8: troupe.messages.v1.SlotsLent
+	(*SlotsReturned)(nil),    // 9: troupe.messages.v1.SlotsReturned
+	(*StartTasks)(nil),       // 10: troupe.messages.v1.StartTasks
+	(*StartTask)(nil),        // 11: troupe.messages.v1.StartTask
+	(*StepOutcome)(nil),      // 12: troupe.messages.v1.StepOutcome
+	(*ReportOutcome)(nil),    // 13: troupe.messages.v1.ReportOutcome
+	(*EdgeOutcome)(nil),      // 14: troupe.messages.v1.EdgeOutcome
+	(*OutcomesAnswered)(nil), // 15: troupe.messages.v1.OutcomesAnswered
+	(*OutcomeAnswered)(nil),  // 16: troupe.messages.v1.OutcomeAnswered
+	(*RepeatOutcomes)(nil),   // 17: troupe.messages.v1.RepeatOutcomes
+	(*AttemptAbandoned)(nil), // 18: troupe.messages.v1.AttemptAbandoned
+	nil,                      // 19: troupe.messages.v1.StartTask.LabelsEntry
 }
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
 	5,  // 1: troupe.messages.v1.SlotsFreed.pools:type_name -> troupe.messages.v1.PoolSlots
-	8,  // 2: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
-	1,  // 3: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
-	16, // 4: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
-	9,  // 5: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
-	9,  // 6: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
-	1,  // 7: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
-	0,  // 8: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
-	11, // 9: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	13, // 10: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
-	8,  // 11: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 12: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 13: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	11, // 2: troupe.messages.v1.SlotsReturned.tasks:type_name -> troupe.messages.v1.StartTask
+	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
+	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
+	19, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
+	12, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
+	12, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
+	1,  // 8: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
+	0,  // 9: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
+	14, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	16, // 11: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
+	11, // 12: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
+	1,  // 13: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 14: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
@@ -1342,7 +1534,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -49,10 +49,21 @@ type TriggerAnswer struct {
 	Err    error          // TriggerBadRow, TenantLimit
 }
 
+// Taking lets the pod that stores runs have their first tasks at once: nobody
+// has to claim them. The zero value takes nothing.
+type Taking struct {
+	Pod      int64
+	Claim    ClaimID  // of the grants
+	Limit    int      // how many tasks the pod has room for; 0: none
+	Handlers []int32  // that the pod registers
+	Queues   []string // that the pod serves
+}
+
 // Triggers answers a batch.
 type Triggers struct {
 	Now     time.Time
 	Answers []TriggerAnswer // in the order of the batch
+	Grants  []Grant         // first tasks that were granted at once
 	Wake    Wake
 }
 
@@ -63,7 +74,16 @@ type Intake interface {
 	// trigger whose run id exists already answers Triggered again. It never
 	// waits for a key that another transaction holds (KeyBusy). A value that
 	// the database refuses fails its own trigger (or group) only.
-	TriggerRuns(ctx context.Context, batch []Trigger) (Triggers, error)
+	//
+	// The first tasks of the batch are granted to the pod of take, up to its
+	// limit in the order in which they would queue up (lifecycle.Take): if it
+	// lives, registers all their handlers and serves all their queues, nobody waits
+	// in these, and nothing about the batch takes a decision: every run is new, of a
+	// tenant that has triggered before, without key, instant or condition, and its
+	// first steps are functions that may wait for ever. Whatever keeps them from
+	// being granted does not keep the runs from being stored. The same batch again
+	// under the same claim id returns the same grants, as far as they are still held.
+	TriggerRuns(ctx context.Context, batch []Trigger, take Taking) (Triggers, error)
 
 	// TriggerInTx stores one trigger in the caller's transaction (of the
 	// adapter's own type) without taking any lock that others wait for, except

@@ -38,12 +38,12 @@ func actors() []Plant {
 		{
 			Name: "ack-before-commit", Seeds: 1000,
 			What: "a trigger is acknowledged when it is sent to the database",
-			File: "actors/intake.go",
-			Old:  "\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
+			File: "actors/intake_batch.go",
+			Old:  "\ta.rt.meter.observe(MetricTriggerBatch, float64(len(open.rows)))\n",
 			New: "\tif planted.On(\"ack-before-commit\") {\n\t\tfor _, q := range batch {\n\t\t\tvar answers []persistence.TriggerAnswer\n\t\t\tfor _, t := range q.triggers {\n" +
 				"\t\t\t\tanswers = append(answers, persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run})\n\t\t\t}\n" +
 				"\t\t\tq.answer(triggerAnswers{answers: answers})\n\t\t}\n\t}\n" +
-				"\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
+				"\ta.rt.meter.observe(MetricTriggerBatch, float64(len(open.rows)))\n",
 		},
 		{
 			Name: "deaf-slot-freed-twice", Seeds: 1000,
@@ -55,10 +55,17 @@ func actors() []Plant {
 		{
 			Name: "trigger-renamed", Seeds: 1000,
 			What: "triggers whose outcome is unknown are stored again under new run ids",
-			File: "actors/intake.go",
+			File: "actors/intake_batch.go",
 			Old:  "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n",
-			New: "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\tfor _, q := range batch {\n" +
+			New: "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.loan = nil\n\t\t\tfor _, q := range open.questions {\n" +
 				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
+		},
+		{
+			Name: "slots-lent-twice", Seeds: 1000,
+			What: "the claimer goes on spending the slots that it has lent",
+			File: "actors/claimer_loan.go",
+			Old:  "\t\ta.free[pool] -= slots\n",
+			New:  "\t\tif !planted.On(\"slots-lent-twice\") {\n\t\t\ta.free[pool] -= slots\n\t\t}\n",
 		},
 	}
 }

@@ -67,8 +67,10 @@ func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) 
 }
 
 // TriggerRuns implements persistence.Intake.
-func (s *store) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
-	return meet(s, "trigger_runs", func() (persistence.Triggers, error) { return s.Store.TriggerRuns(ctx, batch) },
+func (s *store) TriggerRuns(
+	ctx context.Context, batch []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
+	return meet(s, "trigger_runs", func() (persistence.Triggers, error) { return s.Store.TriggerRuns(ctx, batch, take) },
 		func(t *persistence.Triggers) *persistence.Wake { return &t.Wake })
 }
 

@@ -88,7 +88,7 @@ func goodTables(t *testing.T) snapshot.Tables {
 	require.NoError(t, err)
 	first := trigger(diamond, "a", 1)
 	first.Key = "key"
-	_, err = h.Store.TriggerRuns(t.Context(), []persistence.Trigger{first, trigger(nap, "a", 2)})
+	_, err = h.Store.TriggerRuns(t.Context(), []persistence.Trigger{first, trigger(nap, "a", 2)}, persistence.Taking{})
 	require.NoError(t, err)
 	for claim, limit := range []int{2, 1} {
 		claimed, err := h.Store.ClaimTasks(t.Context(), persistence.ClaimRequest{

@@ -34,13 +34,13 @@ type planted struct {
 	expire  int
 }
 
-func (p planted) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
+func (p planted) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
 	for i := range batch {
 		if p.trigger != nil {
 			p.trigger(&batch[i])
 		}
 	}
-	return p.Store.TriggerRuns(ctx, batch)
+	return p.Store.TriggerRuns(ctx, batch, take)
 }
 
 func (p planted) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {

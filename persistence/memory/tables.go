@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -76,11 +77,11 @@ func (r *run) task(step int32) *lifecycle.Task {
 }
 
 // queueOf returns the name of the queue that a step waits in.
-func (r *run) queueOf(step int32) string {
-	if name := r.definition.node(step).Queue; name != "" {
-		return name
-	}
-	return r.trigger.Queue
+func (r *run) queueOf(step int32) string { return r.definition.queueOf(step, r.trigger.Queue) }
+
+// queueOf returns the queue that a step of a run waits in.
+func (d *definition) queueOf(step int32, run string) string {
+	return cmp.Or(d.node(step).Queue, run, DefaultQueue)
 }
 
 // edges resolves the names of children. A child that this version of the

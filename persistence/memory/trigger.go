@@ -16,19 +16,38 @@ import (
 )
 
 // TriggerRuns implements persistence.Intake.
-func (s *Store) TriggerRuns(_ context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
+func (s *Store) TriggerRuns(
+	_ context.Context, triggers []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
 	if len(triggers) > persistence.TriggerBatchMax {
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
 			len(triggers), persistence.TriggerBatchMax)
 	}
 	b := s.begin()
 	defer s.mu.Unlock()
-	answers := make([]persistence.TriggerAnswer, len(triggers))
+	taker, count := b.taker(triggers, take)
+	again := s.anyStored(triggers)
+	out := persistence.Triggers{Now: b.clock, Answers: make([]persistence.TriggerAnswer, len(triggers))}
 	for _, unit := range units(triggers) {
-		b.triggerUnit(triggers, unit, answers)
+		b.triggerUnit(triggers, unit, out.Answers)
 	}
-	b.enqueue(nil)
-	return persistence.Triggers{Now: b.clock, Answers: answers, Wake: b.wake}, nil
+	if taker == nil {
+		b.enqueue(nil)
+	} else {
+		b.enqueue(func(e enqueued) bool {
+			if count == 0 {
+				return true
+			}
+			count--
+			b.grant(taker, take.Claim, workflow.TaskID{Run: e.run.id(), Step: e.step})
+			return false
+		})
+	}
+	if taker != nil || again {
+		out.Grants = s.grants(claimKey{take.Pod, take.Claim})
+	}
+	out.Wake = b.wake
+	return out, nil
 }
 
 // units returns the indexes of the triggers that are stored all or none, in

@@ -135,7 +135,7 @@ func serverCPU(b *testing.B, s *Store) time.Duration {
 func (l *load) intake(runs int) {
 	for runs > 0 {
 		n := min(runs, persistence.TriggerBatchMax)
-		_, err := l.store.TriggerRuns(l.ctx, l.draft(n))
+		_, err := l.store.TriggerRuns(l.ctx, l.draft(n), persistence.Taking{})
 		l.check(err)
 		runs -= n
 	}
@@ -229,7 +229,7 @@ func (l *load) naive(runs int) {
 	for range workers {
 		group.Go(func() {
 			for left.Add(-1) >= 0 {
-				_, err := l.store.TriggerRuns(l.ctx, l.draft(1))
+				_, err := l.store.TriggerRuns(l.ctx, l.draft(1), persistence.Taking{})
 				l.check(err)
 			}
 			for int(l.ended.Load()) < runs {

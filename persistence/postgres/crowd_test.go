@@ -121,7 +121,7 @@ func (p *crowdPod) trigger(ctx context.Context) {
 			p.submit(ctx, list)
 			continue
 		}
-		out, err := p.store.TriggerRuns(ctx, list)
+		out, err := p.store.TriggerRuns(ctx, list, persistence.Taking{})
 		if !p.ok(ctx, "trigger", err) {
 			continue
 		}

@@ -89,9 +89,9 @@ func (k *kit) triggerer(key string) func(*testing.T, *kit, bool) error {
 	list := k.draft(storetest.Chain(2), "a", 10)
 	list[3].Key = key
 	return func(t *testing.T, k *kit, again bool) error {
-		out, err := k.store.TriggerRuns(k.ctx, list)
+		out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
 		for again && err == nil && out.Answers[3].Result == persistence.KeyBusy {
-			out, err = k.store.TriggerRuns(k.ctx, list) // the cut transaction still holds the key
+			out, err = k.store.TriggerRuns(k.ctx, list, persistence.Taking{}) // the cut transaction still holds the key
 		}
 		for _, answer := range out.Answers {
 			require.Equal(t, persistence.Triggered, answer.Result)

@@ -155,7 +155,7 @@ func (g *growth) rounds(count *int) {
 // what becomes ready with them.
 func (g *growth) round() {
 	start := time.Now()
-	_, err := g.store.TriggerRuns(g.ctx, g.draft(growthBatch))
+	_, err := g.store.TriggerRuns(g.ctx, g.draft(growthBatch), persistence.Taking{})
 	g.check(err)
 	g.took.trigger = append(g.took.trigger, time.Since(start))
 	after := g.hint

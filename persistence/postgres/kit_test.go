@@ -53,7 +53,7 @@ func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigg
 // ask stores triggers and returns what became of each.
 func (k *kit) ask(list ...persistence.Trigger) []persistence.TriggerAnswer {
 	k.t.Helper()
-	out, err := k.store.TriggerRuns(k.ctx, list)
+	out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
 	require.NoError(k.t, err)
 	return out.Answers
 }
@@ -63,7 +63,7 @@ func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 	k.t.Helper()
 	var ids []workflow.RunID
 	for part := range slices.Chunk(k.draft(g, tenant, n), persistence.TriggerBatchMax) {
-		out, err := k.store.TriggerRuns(k.ctx, part)
+		out, err := k.store.TriggerRuns(k.ctx, part, persistence.Taking{})
 		require.NoError(k.t, err)
 		for i, answer := range out.Answers {
 			require.Equal(k.t, persistence.Triggered, answer.Result, "%v", answer.Err)

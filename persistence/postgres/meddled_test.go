@@ -65,7 +65,7 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			_, err = k.inTx(k.completion(pod, held[2]), "select 1")
 			require.ErrorIs(t, err, persistence.ErrUnavailable)
 			if !strings.Contains(name, "check") {
-				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1))
+				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
 				require.Error(t, err, "it is not the trigger's fault")
 			}
 			k.exec(c.mend)

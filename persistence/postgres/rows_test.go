@@ -92,7 +92,7 @@ func TestOneBadTrigger(t *testing.T) {
 		list[i].Group = 1
 	}
 	list[25].Input = []byte("bad")
-	out, err := k.store.TriggerRuns(k.ctx, list)
+	out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
 	require.NoError(t, err)
 	for i, answer := range out.Answers {
 		switch {

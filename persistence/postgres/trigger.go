@@ -12,39 +12,52 @@ import (
 )
 
 // TriggerRuns implements persistence.Intake.
-func (s *Store) TriggerRuns(ctx context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
+func (s *Store) TriggerRuns(
+	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
 	if len(triggers) > persistence.TriggerBatchMax {
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
 			len(triggers), persistence.TriggerBatchMax)
 	}
-	out, err := s.triggerRuns(ctx, triggers)
+	out, err := s.triggerRuns(ctx, triggers, take)
 	if errors.Is(err, errRegistryLost) {
 		if err := s.registerAgain(ctx, nil); err != nil {
 			return persistence.Triggers{}, err
 		}
-		return s.triggerRuns(ctx, triggers)
+		return s.triggerRuns(ctx, triggers, take)
 	}
 	return out, err
 }
 
-func (s *Store) triggerRuns(ctx context.Context, triggers []persistence.Trigger) (persistence.Triggers, error) {
-	out := persistence.Triggers{Answers: make([]persistence.TriggerAnswer, len(triggers))}
+func (s *Store) triggerRuns(
+	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
+	out := triggered{Triggers: persistence.Triggers{Answers: make([]persistence.TriggerAnswer, len(triggers))}}
 	known, err := s.knowNames(ctx, triggers)
 	if err != nil {
 		return persistence.Triggers{}, err
 	}
-	done, err := s.triggerFast(ctx, &out, triggers, known)
+	done, err := s.triggerFast(ctx, &out.Triggers, triggers, known, take)
 	if err != nil {
 		return persistence.Triggers{}, err
 	}
 	if done {
-		return out, nil
+		return out.Triggers, nil
 	}
 	if err := s.triggerUnits(ctx, &out, triggers, known, units(triggers)); err != nil {
 		return persistence.Triggers{}, err
 	}
 	out.Wake.Ready = sumReady(out.Wake.Ready)
-	return out, nil
+	if out.again && take.Limit > 0 {
+		out.Grants, err = s.loadGrants(ctx, s.pool, take.Pod, take.Claim)
+	}
+	return out.Triggers, err
+}
+
+// triggered is the answer to a batch.
+type triggered struct {
+	persistence.Triggers
+	again bool // some of its runs were stored before
 }
 
 // units returns the indexes of the triggers that are stored all or none, in
@@ -67,7 +80,7 @@ func units(triggers []persistence.Trigger) [][]int {
 // triggerUnits stores units in one transaction. If the database refuses a
 // value, it does so in halves until the culprit is alone.
 func (s *Store) triggerUnits(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, parts [][]int,
+	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, parts [][]int,
 ) error {
 	var t *triggering
 	err := s.writeShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -100,7 +113,7 @@ var errTrial = errors.New("only a trial")
 // blame finds which triggers of a refused unit hold the values that the
 // database refuses.
 func (s *Store) blame(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, unit []int,
+	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, unit []int,
 ) error {
 	err := s.tryUnit(ctx, out, triggers, known, unit)
 	switch {
@@ -125,7 +138,7 @@ func (s *Store) blame(
 
 // tryUnit stores triggers in a transaction that is rolled back: errTrial.
 func (s *Store) tryUnit(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, unit []int,
+	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, unit []int,
 ) error {
 	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t := newTriggering(s, tx, triggers, known)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -20,9 +22,9 @@ const youngRun = 30 * time.Second
 
 // triggerFast stores a batch in one statement if all of it is plain: no keys,
 // no instants, no conditions on the input, nothing to refuse, run ids made just
-// now, and tenants that this store has met. It reports whether it did; nothing is stored otherwise.
+// now, and tenants that have triggered before. It reports whether it did; nothing is stored otherwise.
 func (s *Store) triggerFast(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names,
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, take persistence.Taking,
 ) (done bool, err error) {
 	f := newFastTrigger(s, known, len(triggers))
 	for i := range triggers {
@@ -33,17 +35,21 @@ func (s *Store) triggerFast(
 	if len(triggers) == 0 {
 		return false, nil
 	}
-	for i := range triggers {
+	if known, err := f.meetTenants(ctx, triggers); err != nil || !known {
+		return false, err
+	}
+	for _, i := range slices.Concat(units(triggers)...) {
 		if err := f.add(&triggers[i]); err != nil {
 			return false, err
 		}
 	}
-	args := f.named()
+	args := f.named(take)
 	var now time.Time
-	var count int
+	var count, taken int
+	var heads looked
 	err = retry(ctx, func(ctx context.Context) error {
 		text, values := s.statements.bind("trigger_fast", args)
-		err := s.pool.QueryRow(ctx, text, values...).Scan(&now, &count)
+		err := s.pool.QueryRow(ctx, text, values...).Scan(&now, &count, &taken, &heads.queues, &heads.after, &heads.until)
 		if hasCode(err, codeUniqueViolation) {
 			count = 0 // some exist: a batch that is repeated
 			return nil
@@ -58,6 +64,11 @@ func (s *Store) triggerFast(
 	case count == 0:
 		s.catalog.forgetTenants(f.members)
 		return false, nil
+	}
+	s.heads.note(heads)
+	if taken > 0 {
+		out.Grants = f.grants(triggers, f.roots[:taken], take.Claim, now)
+		f.roots = f.roots[taken:] // nobody else can claim those
 	}
 	return true, f.answer(ctx, out, triggers, now)
 }
@@ -90,6 +101,7 @@ type fastRoot struct {
 	run     workflow.RunID
 	step    int32
 	handler int32
+	queue   string
 	counter *fastCounter
 	nth     int64 // of the counter's places, from 1
 }
@@ -109,15 +121,35 @@ func (f *fastTrigger) takes(t *persistence.Trigger) bool {
 		return false
 	}
 	f.seen[t.Run] = true
-	if f.groups[t.Tenant] == 0 {
-		group := f.s.catalog.tenantGroup(t.Tenant)
-		if group == 0 {
-			return false
-		}
-		f.groups[t.Tenant] = group
-		f.members = append(f.members, t.Tenant)
-	}
 	return true
+}
+
+// meetTenants finds the groups of the tenants, and reports whether all have one.
+func (f *fastTrigger) meetTenants(ctx context.Context, triggers []persistence.Trigger) (all bool, err error) {
+	var strangers []string
+	for i := range triggers {
+		tenant := triggers[i].Tenant
+		if _, seen := f.groups[tenant]; seen {
+			continue
+		}
+		f.groups[tenant] = f.s.catalog.tenantGroup(tenant)
+		f.members = append(f.members, tenant)
+		if f.groups[tenant] == 0 {
+			strangers = append(strangers, tenant)
+		}
+	}
+	if len(strangers) == 0 {
+		return true, nil
+	}
+	found := map[string]int32{}
+	b := f.s.newBatch()
+	b.add("find_tenants", named{"tenants": strangers}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
+	if err := send(ctx, f.s.pool, b); err != nil {
+		return false, err
+	}
+	maps.Copy(f.groups, found)
+	f.s.catalog.keepTenants(found)
+	return len(found) == len(strangers), nil
 }
 
 func (f *fastTrigger) add(t *persistence.Trigger) error {
@@ -130,7 +162,7 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 			f.counters[k] = c
 		}
 		c.places++
-		f.roots = append(f.roots, fastRoot{run: t.Run, step: step, handler: d.handlers[step], counter: c, nth: c.places})
+		f.roots = append(f.roots, fastRoot{run: t.Run, step: step, handler: d.handlers[step], queue: queueName(cmp.Or(d.node(step).Queue, t.Queue)), counter: c, nth: c.places})
 	}
 	if len(f.columns.runs) == 0 || bytes.Compare(t.Run[:], f.oldest[:]) < 0 {
 		f.oldest = t.Run
@@ -142,7 +174,7 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 }
 
 // named returns the arguments. Counters are in the order of their locks.
-func (f *fastTrigger) named() named {
+func (f *fastTrigger) named(take persistence.Taking) named {
 	counters := make([]*fastCounter, 0, len(f.counters))
 	for _, c := range f.counters {
 		counters = append(counters, c)
@@ -170,6 +202,7 @@ func (f *fastTrigger) named() named {
 	args := f.columns.named(time.Time{})
 	delete(args, "now")
 	maps.Copy(args, f.known.numbers())
+	maps.Copy(args, f.taking(take, counters, queues))
 	maps.Copy(args, named{
 		"oldest": [16]byte(f.oldest), "oldest_at": made(f.oldest), "latest_at": made(f.latest), "young": f.s.young.Microseconds(),
 		"members": f.members, "member_groups": memberGroups,

@@ -169,8 +169,9 @@ func (t *triggering) insert(ctx context.Context, fresh []int) error {
 	return t.write(ctx, b)
 }
 
-func (t *triggering) answer(out *persistence.Triggers, parts [][]int) {
+func (t *triggering) answer(out *triggered, parts [][]int) {
 	out.Now = t.now
+	out.again = out.again || len(t.found.runs) > 0
 	for _, part := range parts {
 		for _, i := range part {
 			out.Answers[i] = t.answers[i]

@@ -39,7 +39,7 @@ func TestAFanOutToManyHandlersIsRecordedInTime(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.store.TriggerRuns(ctx, []persistence.Trigger{{
 		Run: workflow.RunID{1}, Definition: graph.Hash, Workflow: "wide", Tenant: "t", Input: []byte("1"),
-	}})
+	}}, persistence.Taking{})
 	require.NoError(t, err)
 	claimed, err := d.store.ClaimTasks(ctx, persistence.ClaimRequest{
 		Pod: pod, Claim: persistence.ClaimID{1}, Queue: "default", Limit: 1, Handlers: numbers[0],

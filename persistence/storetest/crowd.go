@@ -301,7 +301,7 @@ func crowdKeys(w *world) {
 		for {
 			var out persistence.Triggers
 			err := again(ctx, func() (err error) {
-				out, err = w.store.TriggerRuns(ctx, list[i:i+1])
+				out, err = w.store.TriggerRuns(ctx, list[i:i+1], persistence.Taking{})
 				return err
 			})
 			if err != nil {

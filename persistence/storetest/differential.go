@@ -246,7 +246,7 @@ func happenings() []string {
 		"task claimed", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
 		"task completed", "condition on a completion", "attempt failed", "retry", "timeout", "loss", "release",
 		"task repeated in one batch", "transition already recorded", "transition stale", "bad row", "inline grant",
-		"record repeated", "completed in a transaction", "bad row in a transaction",
+		"record repeated", "first task granted", "batch repeated", "completed in a transaction", "bad row in a transaction",
 		"transaction given up",
 		"run canceled", "cancel repeated", "cancel too late", "submission canceled", "cancel by another tenant",
 		"lease renewed", "task found unheld", "task found lost", "cancel seen by a pod",

@@ -184,24 +184,62 @@ func (w *differ) trigger() {
 			batch[i].Group = w.IntN(3)
 		}
 	}
-	out := both(w, fmt.Sprintf("trigger %+v", batch), func(s *side) (persistence.Triggers, error) {
+	take := w.taking()
+	for i, answer := range w.store(batch, take).Answers {
+		w.sawTrigger(batch[i], answer, "run triggered")
+	}
+	if take.Limit > 0 && w.chance(6) && !slices.ContainsFunc(batch, func(t trigger) bool { return t.Key != "" }) {
+		w.store(batch, take)
+		w.saw("batch repeated")
+	}
+}
+
+// taking makes up a pod that would have the first tasks of a batch at once.
+func (w *differ) taking() taking {
+	if w.chance(3) {
+		return taking{}
+	}
+	graphs := w.allGraphs()
+	if w.chance(4) {
+		graphs = graphs[:1+w.IntN(len(graphs))]
+	}
+	return taking{Taking: persistence.Taking{
+		Pod: w.busy(), Claim: w.id(), Limit: 1 + w.IntN(8), Queues: queueNames()[:1+w.IntN(3)],
+	}, graphs: graphs}
+}
+
+// taking is a Taking as both stores get it; its pod is an ordinal.
+type taking struct {
+	persistence.Taking
+	graphs []int
+}
+
+// store stores a batch in both stores.
+func (w *differ) store(batch []trigger, take taking) persistence.Triggers {
+	what := fmt.Sprintf("trigger %+v, taking %+v", batch, take)
+	out := both(w, what, func(s *side) (persistence.Triggers, error) {
 		list := make([]persistence.Trigger, len(batch))
 		for i := range batch {
 			list[i] = s.trigger(batch[i])
 		}
-		out, err := s.Store.TriggerRuns(w.ctx, list)
+		own := take.Taking
+		if own.Limit > 0 {
+			own.Pod, own.Handlers = s.pod(int(take.Pod)-1), s.handlers(take.graphs)
+		}
+		out, err := s.Store.TriggerRuns(w.ctx, list, own)
 		if err == nil {
 			s.now = out.Now
 		}
-		out.Now, out.Wake = flat(out.Now), sameWake(out.Wake)
+		out.Now, out.Wake, out.Grants = flat(out.Now), sameWake(out.Wake), s.grants(out.Grants)
 		for i := range out.Answers {
 			out.Answers[i].Err = kindOnly(out.Answers[i].Err)
 		}
 		return out, err
 	})
-	for i, answer := range out.Value.Answers {
-		w.sawTrigger(batch[i], answer, "run triggered")
+	for range out.Value.Grants {
+		w.saw("first task granted")
 	}
+	return out.Value
 }
 
 // kindOnly keeps of an error what a caller may act on.

@@ -83,7 +83,7 @@ func contract() [][]rule {
 	return [][]rule{
 		registryRules(), triggerRules(), triggerTimeRules(), keyRules(), inTxRules(), drainRules(),
 		claimRules(), grantRules(), recordRules(), repeatRules(), refusalRules(), recordInTxRules(),
-		branchRules(), failureRules(), handlerRules(), inlineRules(), fairnessRules(), manyTenantsRules(),
+		branchRules(), failureRules(), handlerRules(), inlineRules(), takeRules(), fairnessRules(), manyTenantsRules(),
 		tenantLimitRules(), cancelRules(), graceRules(), timerRules(), waitRules(), leaseRules(), expiryRules(),
 		suspectRules(), parkingRules(), readRules(), situationRules(), listRules(), isolationRules(), historyRules(), crowdRules(),
 		deadRules(), requeueRules(),

@@ -67,7 +67,7 @@ func triggerNothing(w *world) {
 
 func triggerTooMany(w *world) {
 	g := w.with(Single())
-	_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1))
+	_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1), persistence.Taking{})
 	require.Error(w.t, err)
 	require.Empty(w.t, w.snapshot().Runs)
 }

@@ -97,9 +97,11 @@ func twice[T any](
 }
 
 // TriggerRuns implements persistence.Intake.
-func (t *Twin) TriggerRuns(ctx context.Context, batch []persistence.Trigger) (persistence.Triggers, error) {
+func (t *Twin) TriggerRuns(
+	ctx context.Context, batch []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
 	return twice(ctx, t, "TriggerRuns", batch, func(ctx context.Context, s persistence.Store) (persistence.Triggers, error) {
-		return s.TriggerRuns(ctx, batch)
+		return s.TriggerRuns(ctx, batch, take)
 	})
 }
 

@@ -31,7 +31,7 @@ func (p *product) trigger(ctx context.Context, shape peer.Shape, runs []workflow
 			Tenant: "default", Input: inputs[i], Origin: "api",
 		}
 	}
-	out, err := p.store.TriggerRuns(ctx, batch)
+	out, err := p.store.TriggerRuns(ctx, batch, persistence.Taking{})
 	if err != nil {
 		return err
 	}

@@ -150,8 +150,12 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	if a.losses > 0 {
 		s.saw(SawSuspect)
 	}
-	if o.book.call == "record_transitions" && !s.healed {
+	switch {
+	case s.healed:
+	case o.book.call == "record_transitions":
 		s.saw(SawInline)
+	case o.book.call == "trigger_runs":
+		s.saw(SawFirst)
 	}
 	if o.handler(run, e.Step) {
 		s.saw(SawHandler)

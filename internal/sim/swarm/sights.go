@@ -37,6 +37,7 @@ const (
 	SawPoison          Sight = "a task was taken for a poison pill"
 	SawSuspect         Sight = "a task with losses was claimed"
 	SawInline          Sight = "a child was granted at once, among faults"
+	SawFirst           Sight = "a first task was granted with the storing of its run, among faults"
 	SawCrossedCrash    Sight = "a child became ready after the pod of its parent had gone"
 	SawParked          Sight = "tasks were parked"
 	SawUnparked        Sight = "parked tasks were put back"
@@ -67,7 +68,7 @@ func Sights() []Sight {
 	return []Sight{
 		SawLeaseLost, SawHandedBack, SawCanceled, SawFailed, SawTimedOut, SawSkipped, SawRetried, SawExecutedAgain,
 		SawEffectRepeated, SawRestart, SawStop, SawStopOverrun, SawDeploy, SawDeaf, SawLateOutput, SawDeclaredDead,
-		SawDeadActs, SawTwoLeaders, SawPoison, SawSuspect, SawInline, SawCrossedCrash, SawParked, SawUnparked,
+		SawDeadActs, SawTwoLeaders, SawPoison, SawSuspect, SawInline, SawFirst, SawCrossedCrash, SawParked, SawUnparked,
 		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
 		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
 		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawSpared,

@@ -2,11 +2,13 @@
 -- their first tasks into the queues, all or none: none if a tenant or a definition
 -- is not what the caller takes it for, or if a run may be in history. Says what allot_blocks,
 -- insert_runs, expand_runs and insert_ready say, in one transaction of one round
--- trip. A run that exists is a unique violation. An id that is old, or of a clock
+-- trip. If the caller takes so many of them, its pod lives and nobody waits in their
+-- queues, those are granted to it instead, and take no places there
+-- (lifecycle.Take); take_after and take_until are as in record_fast. A run that exists is a unique violation. An id that is old, or of a clock
 -- that is ahead, may be that of a run that goes into history meanwhile, of which
 -- this statement's snapshot knows nothing: it is refused, too.
--- Caller: TriggerRuns. Locks tenant_groups by (queue, group, lane), before
--- anything is inserted. Index: tenants_pkey, workflow_definitions_pkey,
+-- Caller: TriggerRuns. Locks pods (key share, skip locked) or tenant_groups by
+-- (queue, group, lane), before anything is inserted. Index: tenants_pkey, workflow_definitions_pkey,
 -- tenant_groups_pkey and definition_steps_pkey, probed per tenant, definition,
 -- counter and run.
 with clock as materialized (select clock_timestamp() as now),
@@ -28,10 +30,42 @@ sure as materialized (
 				lateral (select 1 from {schema}.definition_steps s where s.definition = d.definition and s.step = 0 offset 0) s
 		)
 ),
+heads as materialized (
+	select q.queue, q.until, q.since, h.place, least(h.place, coalesce(f.block, 0) * 2097152) as after
+	from sure, clock
+		cross join lateral (
+			select u.queue, u.until,
+				case when clock.now < u.until and clock.now > u.until - interval '10 minutes' then u.after else 0 end as since
+			from unnest(@take_queues::smallint[], @take_after::bigint[], @take_until::timestamptz[]) u (queue, after, until)
+		) q
+		left join lateral (
+			select k.fair_id as place
+			from {schema}.ready_queue k
+			where k.queue = q.queue and k.band = 0 and k.fair_id >= q.since order by k.fair_id limit 1
+		) h on true
+		left join {schema}.frontiers f on f.queue = q.queue and f.band = 0
+),
+taker as materialized (
+	select 1
+	from {schema}.pods p, clock
+	where p.id = @pod and not p.dead and p.expires_at > clock.now
+		and exists (select from heads) and not exists (select from heads where place is not null)
+		and not exists (select from {schema}.claims c where c.pod = @pod and c.claim = @claim)
+	for key share of p skip locked
+),
+granted as materialized (
+	select d.run_id, d.step, d.ord
+	from taker, unnest(@ready_runs::uuid[], @ready_steps::int[]) with ordinality as d (run_id, step, ord)
+	where d.ord <= @take::bigint
+),
+begun as materialized (select count(*) as taken from granted),
 asked as materialized (
-	select d.queue, d.group_id, f.block + d.places as block
-	from sure, unnest(@counter_queues::smallint[], @counter_groups::int[], @places::bigint[]) as d (queue, group_id, places),
+	select d.queue, d.group_id, f.block + d.places - case when begun.taken > 0 then d.taken else 0 end as block
+	from sure, begun,
+		unnest(@counter_queues::smallint[], @counter_groups::int[], @places::bigint[], @taken_places::bigint[])
+			as d (queue, group_id, places, taken),
 		lateral (select k.block from {schema}.frontiers k where k.queue = d.queue and k.band = 0 offset 0) f
+	where begun.taken = 0 or d.taken < d.places
 	order by 1, 2
 ),
 allotted as (
@@ -45,7 +79,9 @@ allotted as (
 	returning g.queue, g.group_id, g.block
 ),
 counters as materialized ( -- in the order of the arguments
-	select array_agg(a.block order by a.queue, a.group_id) as blocks from allotted a
+	select array_agg(a.block order by d.ord) as blocks
+	from unnest(@counter_queues::smallint[], @counter_groups::int[]) with ordinality as d (queue, group_id, ord)
+		left join allotted a on a.queue = d.queue and a.group_id = d.group_id
 ),
 r as (
 	insert into {schema}.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, started_at,
@@ -57,34 +93,50 @@ r as (
 			@states::smallint[], @slow::bool[], @tenants::text[], @keys::text[], @origins::text[], @traces::text[], @labels::text[],
 			@inputs::bytea[])
 			as d (id, definition, group_id, remaining, events, queue, state, slow, tenant, key, origin, trace_context, labels, input)
-	where c.blocks is not null
+	where c.blocks is not null and exists (select from sure)
 	returning id, definition, queue, origin
 ),
 t as (
 	insert into {schema}.tasks (run_id, step, handler, epoch, pending, parents, queue, state, traits, children, sleep, start_timeout,
-		queued_at)
-	select r.id, s.step, s.handler, case when s.pending = 0 then 1 else 0 end, s.pending, s.pending, coalesce(s.queue, r.queue),
-		case when s.pending = 0 then 2 else 1 end, s.traits, s.children, nullif(s.sleep, 0), nullif(s.start_timeout, 0),
-		case when s.pending = 0 then clock.now end
+		queued_at, pod, started_at)
+	select r.id, s.step, s.handler, case when s.pending > 0 then 0 when s.taken then 2 else 1 end, s.pending, s.pending,
+		coalesce(s.queue, r.queue), case when s.pending > 0 then 1 when s.taken then 3 else 2 end, s.traits, s.children,
+		nullif(s.sleep, 0), nullif(s.start_timeout, 0), case when s.pending = 0 then clock.now end,
+		case when s.taken then @pod else 0 end, case when s.taken then clock.now end
 	from clock, r,
 		lateral (
-			select * from {schema}.definition_steps k where k.definition = r.definition and k.traits & 16 = 0 offset 0
+			select k.*, k.pending = 0 and (r.id, k.step) in (select g.run_id, g.step from granted g) as taken
+			from {schema}.definition_steps k where k.definition = r.definition and k.traits & 16 = 0 offset 0
 		) s
 	returning run_id, step, epoch
 ),
 waits as (
 	insert into {schema}.ready_queue (queue, band, fair_id, run_id, step, handler, suspect)
 	select d.queue, 0, d.place + 2097152 * c.blocks[d.counter], d.run_id, d.step, d.handler, false
-	from counters c,
+	from counters c, begun,
 		unnest(@ready_queues::smallint[], @ready_counters::int[], @ready_places::bigint[], @ready_runs::uuid[], @ready_steps::int[],
-			@ready_handlers::int[]) as d (queue, counter, place, run_id, step, handler)
-	where c.blocks is not null
+			@ready_handlers::int[]) with ordinality as d (queue, counter, place, run_id, step, handler, ord)
+	where exists (select from sure) and d.ord > begun.taken
+),
+claimed as (
+	insert into {schema}.claims (pod, claim, runs, steps, epochs)
+	select @pod, @claim, array_agg(run_id order by ord), array_agg(step order by ord), array_agg(2::bigint) from granted
+	having count(*) > 0
 ),
 noted as (
-	insert into {schema}.task_events (run_id, step, n, kind, at, "by")
-	select r.id, -1, e.n, e.kind, clock.now, e.by
+	insert into {schema}.task_events (run_id, step, n, kind, at, "by", pod, attempt)
+	select r.id, -1, e.n, e.kind, clock.now, e.by, null::bigint, null::int
 	from clock, r, lateral (values (1, 32, nullif(r.origin, '')), (2, 33, null)) as e (n, kind, by)
 	union all
-	select t.run_id, t.step, 1, 1, clock.now, null from clock, t where t.epoch = 1
+	select t.run_id, t.step, 1, 1, clock.now, null, null, null from clock, t where t.epoch > 0
+	union all
+	select t.run_id, t.step, 2, 2, clock.now, null, @pod, 1 from clock, t where t.epoch = 2
 )
-select clock.now, (select count(*)::int from r) from clock
+select clock.now, (select count(*)::int from r), begun.taken::int,
+	array(select queue from heads order by queue), array(select after from heads order by queue),
+	array(
+		select case when h.since > 0 then h.until
+			else clock_timestamp() + greatest(interval '250 milliseconds', 20 * (clock_timestamp() - clock.now)) end
+		from heads h order by h.queue
+	)
+from clock, begun

@@ -1,0 +1,183 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// openTrigger is one batch until it is answered.
+type openTrigger struct {
+	questions []*question
+	rows      []persistence.Trigger
+	loan      *messages.SlotsLent // of slots for the first tasks; nil: none
+	take      persistence.Taking
+}
+
+// giveUp takes a batch for one that was not asked for, unless tasks may have
+// been granted with it: it alone can tell.
+func (h *intakeHeir) giveUp() {
+	if h.open == nil {
+		return
+	}
+	for _, q := range h.open.questions {
+		q.asked = false
+	}
+	if h.open.loan == nil {
+		h.open = nil
+	}
+}
+
+// flush stores the next batch unless one is under way, and borrows slots for it
+// first.
+func (a *intake) flush() {
+	a.rt.meter.set(MetricTriggerPending, float64(a.heir.rows))
+	if a.number != 0 || a.pause != 0 || a.lending != 0 {
+		return
+	}
+	if a.heir.open != nil {
+		a.dropLate()
+		a.send()
+		return
+	}
+	if batch := a.next(); len(batch) > 0 && !a.borrow(batch[0].triggers[0].Queue) {
+		a.store(batch, nil)
+	}
+}
+
+// next returns the questions of the next batch. If there are none yet, it waits
+// for those whose keys are busy.
+func (a *intake) next() []*question {
+	a.dropLate()
+	batch, wait := nextBatch(a.heir.waiting, a.rt.now())
+	if len(batch) == 0 {
+		if wait > 0 {
+			a.wait(wait)
+		}
+		a.tellDrained()
+	}
+	return batch
+}
+
+// store begins a batch.
+func (a *intake) store(batch []*question, loan *messages.SlotsLent) {
+	open := &openTrigger{questions: batch, loan: loan}
+	for i, q := range batch {
+		for _, t := range q.triggers {
+			if len(q.triggers) > 1 {
+				t.Group = i + 1
+			}
+			open.rows = append(open.rows, t)
+		}
+	}
+	if loan != nil {
+		open.take = a.taking(loan, batch[0].triggers[0].Queue)
+	}
+	a.rt.meter.observe(MetricTriggerBatch, float64(len(open.rows)))
+	a.heir.open = open
+	a.send()
+}
+
+func (a *intake) send() {
+	open := a.heir.open
+	for _, q := range open.questions {
+		q.asked = true
+	}
+	a.number = ask(a.rt, a.self, "trigger_runs", storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
+		return a.rt.ports.Store.TriggerRuns(ctx, open.rows, open.take)
+	})
+}
+
+// onTriggered answers a batch, or keeps all of it to be stored again: the run
+// ids stay the same, so a batch that was stored after all is answered as such.
+func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
+	open := a.heir.open
+	if m.number != a.number || open == nil {
+		return
+	}
+	a.number = 0
+	if m.err != nil {
+		a.failures++
+		a.rt.storeFailed("trigger_runs", m.err)
+		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
+			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
+			a.giveBack(nil)
+		}
+		a.heir.giveUp()
+		a.wait(a.rt.retryDelay(a.failures))
+		return
+	}
+	a.failures = 0
+	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
+	a.giveBack(m.value.Grants)
+	a.heir.open = nil // not before the tasks are handed over
+	answers := m.value.Answers
+	for _, q := range open.questions {
+		q.asked = false
+		n := len(q.triggers)
+		if len(answers) < n {
+			break // a store that answers too few: the rest is asked again
+		}
+		if !q.done {
+			a.settle(q, answers[:n:n])
+		}
+		answers = answers[n:]
+	}
+	a.rt.spread(m.value.Wake)
+	a.flush()
+}
+
+// settle answers one question, or sets it aside while its key is busy.
+func (a *intake) settle(q *question, answers []persistence.TriggerAnswer) {
+	refused := refusalOf(q.triggers, answers)
+	if refused == errKeyBusy {
+		q.busy++
+		q.held.Store(true)
+		q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.busy))
+		return
+	}
+	a.finish(q, triggerAnswers{answers: answers, refused: refused})
+}
+
+func (a *intake) finish(q *question, answer triggerAnswers) {
+	result := "triggered"
+	if answer.refused != nil {
+		result = string(answer.refused.Code)
+	}
+	a.rt.meter.add(MetricTriggers, float64(len(q.triggers)), result)
+	q.done = true
+	a.heir.rows -= len(q.triggers)
+	q.answer(answer)
+}
+
+// dropLate answers what has waited for too long, and takes off what is answered.
+func (a *intake) dropLate() {
+	now := a.rt.now()
+	for _, q := range a.heir.waiting {
+		switch {
+		case q.done, q.asked:
+		case q.gone != nil && q.gone():
+			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "the caller has gone")})
+		case !q.deadline.IsZero() && now.After(q.deadline):
+			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "not stored in time: trigger again with the same key")})
+		}
+	}
+	a.heir.waiting = slices.DeleteFunc(a.heir.waiting, func(q *question) bool { return q.done })
+}
+
+// wait puts off the next trigger call.
+func (a *intake) wait(d time.Duration) {
+	a.pause = a.rt.numbers.next()
+	a.rt.after(d, a.self, &intakePause{number: a.pause})
+}
+
+func (a *intake) onPause(m *intakePause) {
+	if m.number == a.pause {
+		a.pause = 0
+		a.flush()
+	}
+}

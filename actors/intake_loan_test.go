@@ -1,0 +1,210 @@
+package actors
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// acquainted starts a pod that has met its tenant: only then are first tasks
+// granted with the storing of their runs.
+func (w *world) acquainted(config Config, g *gauge, d time.Duration) *Pod {
+	w.t.Helper()
+	w.register(storetest.Single(), g.work(d))
+	p := w.start(config)
+	w.completed(w.trigger(p, "single"))
+	pass(time.Second)
+	return p
+}
+
+// once requires that each task was executed once, and that all slots are free
+// again.
+func (w *world) once(p *Pod, g *gauge, slots int) {
+	w.t.Helper()
+	for key, n := range g.executions() {
+		require.Equal(w.t, 1, n, "executions of %s", key)
+	}
+	require.LessOrEqual(w.t, g.most(), slots)
+	pass(time.Second)
+	require.Equal(w.t, slots, p.Stats().Free)
+	before := len(w.faults.made())
+	var runs []workflow.RunID
+	for range 3 * slots {
+		runs = append(runs, w.trigger(p, "single"))
+	}
+	w.completed(runs...)
+	require.Greater(w.t, len(w.faults.made()), before)
+	require.Equal(w.t, slots, g.most(), "all of them can be used")
+}
+
+func TestFirstTasksNeedNoClaim(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		p := w.acquainted(Config{Slots: 4}, g, 100*time.Millisecond)
+		before := len(w.faults.made())
+		w.completed(w.trigger(p, "single"))
+		require.NotContains(t, w.faults.made()[before:], "claim")
+		require.Equal(t, int64(1), p.Stats().First)
+		w.once(p, g, 4)
+	})
+}
+
+// TestFirstTasksBeyondTheSlotsQueueUp: a batch with more of them than there are
+// slots.
+func TestFirstTasksBeyondTheSlotsQueueUp(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		p := w.acquainted(Config{Slots: 4}, g, 10*time.Second)
+		var batch []persistence.Trigger
+		for range 20 {
+			batch = append(batch, w.order("single"))
+		}
+		answers, refused, err := p.Trigger(t.Context(), batch)
+		require.NoError(t, err)
+		require.Nil(t, refused)
+		require.Equal(t, int64(2), p.Stats().First, "half of what is free")
+		for _, answer := range answers {
+			w.completed(answer.Run)
+		}
+		w.once(p, g, 4)
+	})
+}
+
+// TestLimitedTenantsTakeTheirTurn: how many tasks a tenant runs is counted when
+// they are claimed.
+func TestLimitedTenantsTakeTheirTurn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		p := w.acquainted(Config{Slots: 4, TenantLimit: 1}, g, time.Second)
+		w.completed(w.trigger(p, "single"), w.trigger(p, "single"))
+		require.Equal(t, 1, g.most())
+		require.Zero(t, p.Stats().First)
+	})
+}
+
+// TestLoanOverRestarts: whoever lends or borrows fails while first tasks are
+// being granted, before or after the database has done so.
+func TestLoanOverRestarts(t *testing.T) {
+	t.Parallel()
+	for _, actor := range []string{"intake", "claimer", "runs"} {
+		for _, answer := range []struct {
+			name string
+			err  error
+		}{{"heard", nil}, {"unheard", persistence.ErrUnavailable}} {
+			t.Run(actor+" "+answer.name, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, func(t *testing.T, w *world) {
+					g := newGauge()
+					p := w.acquainted(Config{Slots: 4}, g, 50*time.Millisecond)
+					var struck atomic.Bool
+					w.faults.failAfter(func(call string) error {
+						if call != "trigger" || struck.Swap(true) {
+							return nil
+						}
+						kill(p, actor)
+						pass(10 * time.Millisecond)
+						return answer.err
+					})
+					w.completed(w.trigger(p, "single"))
+					require.True(t, struck.Load())
+					w.once(p, g, 4)
+				})
+			})
+		}
+	}
+}
+
+// TestLoanOfNobody: a batch does not wait for a claimer that is not there.
+func TestLoanOfNobody(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		p := w.acquainted(Config{Slots: 4}, g, 50*time.Millisecond)
+		for range 4 {
+			kill(p, "claimer") // each restart takes longer than the one before
+			pass(time.Millisecond)
+		}
+		begun := time.Now()
+		run := w.trigger(p, "single")
+		require.Less(t, time.Since(begun), 50*time.Millisecond)
+		w.completed(run)
+		w.once(p, g, 4)
+	})
+}
+
+// TestLoanThatNobodyKnowsOf: a claimer that failed on the return of its loan has
+// lent slots that the intake knows nothing of any more. They are returned again.
+func TestLoanThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
+		pass(time.Second)
+		heir := &claimerHeir{loan: &loan{number: -1, pool: sharedPool, slots: 2}, fenced: true} // it claims nothing
+		next, is := spawnClaimer(p.rt, p.Stats().Pod, &heirs{claimer: heir})().(*claimer)
+		require.True(t, is)
+		before := w.returns()
+		next.askForLoan()
+		pass(time.Millisecond)
+		require.Equal(t, before+1, w.returns())
+		next.onSlotsReturned(&messages.SlotsReturned{Number: -1, Pod: p.Stats().Pod})
+		require.Equal(t, 2, next.free[sharedPool])
+		require.Nil(t, heir.loan)
+	})
+}
+
+// returns counts the loans that were returned.
+func (w *world) returns() (n int) {
+	w.sent.mu.Lock()
+	defer w.sent.mu.Unlock()
+	for _, name := range w.sent.names {
+		if name == "SlotsReturned" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLoanOfAPodThatJoinsAgain: what was granted to a pod that was declared dead
+// meanwhile is executed under the next grant only.
+func TestLoanOfAPodThatJoinsAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		p := w.acquainted(Config{Slots: 4, Pulse: time.Second, LeaseTTL: 5 * time.Second}, g, 50*time.Millisecond)
+		granted, gate := make(chan struct{}), make(chan struct{})
+		var struck atomic.Bool
+		w.faults.failAfter(func(call string) error {
+			if call == "trigger" && !struck.Swap(true) {
+				close(granted)
+				<-gate
+			}
+			return nil
+		})
+		done := make(chan workflow.RunID)
+		go func() { done <- w.trigger(p, "single") }()
+		<-granted
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "renew 1" {
+				return persistence.ErrPodDead
+			}
+			return nil
+		})
+		for p.Stats().Pod != 2 {
+			pass(time.Second)
+		}
+		close(gate)
+		w.completed(<-done)
+		w.once(p, g, 4)
+	})
+}

@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// taking returns the arguments that grant first tasks to a pod at once. No queue
+// is looked at if it takes none.
+func (f *fastTrigger) taking(take persistence.Taking, counters []*fastCounter, queues []int16) named {
+	look, count := []int16{}, 0
+	if f.serves(take) {
+		count = lifecycle.Take(len(f.roots), take.Limit, false)
+	}
+	if count > 0 {
+		look = slices.Compact(slices.Clone(queues)) // they are sorted
+	}
+	places := make([]int64, len(counters))
+	for i := range f.roots[:count] {
+		places[f.roots[i].counter.index-1]++
+	}
+	after, until := f.s.heads.known(look)
+	return named{
+		"pod": take.Pod, "claim": [16]byte(take.Claim), "take": count, "taken_places": places,
+		"take_queues": look, "take_after": after, "take_until": until,
+	}
+}
+
+// serves reports whether a pod registers all first tasks and serves their queues.
+func (f *fastTrigger) serves(take persistence.Taking) bool {
+	if take.Limit <= 0 {
+		return false
+	}
+	served := make(map[string]bool, len(take.Queues))
+	for _, name := range take.Queues {
+		served[queueName(name)] = true
+	}
+	handlers := make(map[int32]bool, len(take.Handlers))
+	for _, number := range take.Handlers {
+		handlers[number] = true
+	}
+	return !slices.ContainsFunc(f.roots, func(e fastRoot) bool { return !handlers[e.handler] || !served[e.queue] })
+}
+
+// grants describes first tasks that were granted. All that they need was in the
+// batch.
+func (f *fastTrigger) grants(
+	triggers []persistence.Trigger, roots []fastRoot, claim persistence.ClaimID, now time.Time,
+) []persistence.Grant {
+	asked := make(map[workflow.RunID]*persistence.Trigger, len(triggers))
+	for i := range triggers {
+		asked[triggers[i].Run] = &triggers[i]
+	}
+	grants := make([]persistence.Grant, len(roots))
+	for i := range roots {
+		e := &roots[i]
+		t := asked[e.run]
+		d := f.known.definitions[t.Definition]
+		g := &grants[i]
+		*g = persistence.Grant{
+			Task: workflow.TaskID{Run: e.run, Step: e.step}, Epoch: grantedFirst, Claim: claim, Handler: e.handler, Attempt: 1,
+			Workflow: d.graph.Name, Step: d.node(e.step).Name, Tenant: t.Tenant, Labels: t.Labels, TraceContext: t.TraceContext,
+			LargeInput: len(t.Input) > persistence.InlinePayloadMax, TriggeredAt: now, QueuedAt: now, StartedAt: now,
+		}
+		if !g.LargeInput {
+			g.Input = t.Input
+		}
+		f.s.recent.granted(g, d)
+	}
+	return grants
+}
+
+// grantedFirst is the epoch of a task that was never granted before.
+const grantedFirst = 2
