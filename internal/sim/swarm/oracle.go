@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"time"
 
@@ -96,16 +97,17 @@ func (o *oracle) judge(run *snapshot.Run) {
 // name remembers what the load calls the run.
 func (o *oracle) name(run *snapshot.Run) {
 	row, err := o.seed.world.Model().Run(o.seed.ctx, "", run.ID)
-	if err != nil || o.seed.client.orders[row.Key] == nil {
+	order := o.seed.client.orders[cmp.Or(row.Key, row.Labels[orderLabel])]
+	if err != nil || order == nil {
 		o.seed.world.Fail("I2", "run %v belongs to no trigger", run.ID)
 		return
 	}
 	for other, name := range o.seed.names {
-		if name == row.Key {
+		if name == order.name && !order.keyless {
 			o.seed.world.Fail("I8", "%s is run %v and run %v", name, other, run.ID)
 		}
 	}
-	o.seed.names[run.ID] = row.Key
+	o.seed.names[run.ID] = order.name
 }
 
 // event judges one new event.

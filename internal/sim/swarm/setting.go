@@ -87,6 +87,7 @@ func (s *seed) load() []*order {
 		if i < t.runs/2 {
 			o.after /= 20
 		}
+		o.keyless = i%3 == 0 && !o.doubled && !o.inTx
 		if r.IntN(8) == 0 {
 			o.at = o.after + time.Duration(r.IntN(20))*time.Second
 		}
