@@ -46,6 +46,7 @@ func (c Config) Validate() error {
 	}
 	refuse(!schemaName.MatchString(d.Schema), "Schema", fmt.Sprintf("%q is no plain name", d.Schema),
 		"use up to 40 lower-case letters, digits and underscores")
+	refuse(strings.HasPrefix(d.Schema, "pg_"), "Schema", fmt.Sprintf("is %q", d.Schema), "use a name that does not begin with pg_: PostgreSQL keeps those")
 	refuse(!plainText(d.PodName), "PodName", fmt.Sprintf("is %.300q", d.PodName), "use 1 to 255 bytes of printable characters")
 	refuse(d.Slots < 1 || d.Slots > persistence.ClaimMax*10, "Slots", fmt.Sprintf("is %d", d.Slots), "use 1 to 10000")
 	for queue, slots := range d.QueueSlots {

@@ -84,6 +84,7 @@ func txAttempt(
 		}
 	}()
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		attempt.begun()
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)
 		output, err := f.Call(WithAttempt(ctx, attempt), inputs)

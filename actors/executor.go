@@ -167,6 +167,7 @@ type attemptState struct {
 	about TaskInfo
 	cause func() error // why the context has ended; nil: it has not
 	beat  func()       // tells the run actor to take
+	begun func()       // tells it that the transaction of the step is open; InTx only
 	limit int          // bytes of progress
 
 	mu       sync.Mutex

@@ -36,6 +36,7 @@ type run struct {
 	quiet    func() // stops the heartbeat timer
 	outcome  *messages.ReportOutcome
 	began    time.Time // when the step function was called
+	timed    bool      // the attempt's timeouts run
 	returned bool      // it has returned, or was never called
 	answered bool
 	deaf     bool // it was told so
@@ -44,11 +45,13 @@ type run struct {
 
 // Timers of a run actor.
 type (
-	attemptBeat    struct{}
-	attemptTimeout struct{ cause error }
-	attemptDeaf    struct{}
-	outcomeUnheard struct{}
-	attemptRested  struct{}
+	attemptBegun    struct{} // the transaction of an InTx step is open
+	attemptNotBegun struct{} // it should be by now
+	attemptBeat     struct{}
+	attemptTimeout  struct{ cause error }
+	attemptDeaf     struct{}
+	outcomeUnheard  struct{}
+	attemptRested   struct{}
 )
 
 // restFor is how long a run actor keeps a task that the database would not let
@@ -73,6 +76,10 @@ func (a *run) Receive(ctx actorContext) {
 		a.onStarted()
 	case *answered[Inputs]:
 		a.onLoaded(msg)
+	case *attemptBegun:
+		a.onBegun()
+	case *attemptNotBegun:
+		a.onNotBegun()
 	case *attemptBeat:
 		a.onBeat()
 	case *attemptTimeout:
@@ -155,29 +162,21 @@ func (a *run) execute(inputs Inputs) {
 		cause: func() error { return context.Cause(ctx) },
 		beat:  func() { rt.arrive(self, &attemptBeat{}) },
 	}
-	if limit := a.timeout(); limit > 0 {
-		a.timers = append(a.timers, rt.after(limit, self, &attemptTimeout{ErrAttemptTimeout}))
-	}
-	a.armHeartbeat()
 	ctx = WithAttempt(ctx, a.attempt)
 	body := func(deliver func(any)) {
 		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, &f, inputs) })
 	}
-	if a.function.Options.InTx {
-		record := a.rt.recordOf(a.rt.edge.podNumber())
-		if limit := a.timeout(); limit > 0 {
-			record.TxLimit = limit + txMargin
-		}
-		attempt, key := a.attempt, a.key
-		body = func(deliver func(any)) {
-			deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })
-		}
-	}
-	if a.task.GetKept() {
+	switch {
+	case a.task.GetKept():
 		output := a.task.GetLastProgress()
 		body = func(deliver func(any)) {
 			deliverOnce(deliver, func() *attemptEnded { return keptAttempt(&f, output) })
 		}
+	case a.function.Options.InTx:
+		body = a.inTx(ctx, inputs)
+	}
+	if a.attempt.begun == nil {
+		a.onBegun()
 	}
 	a.began = rt.now()
 	rt.executor.Execute(self, a.key.task, body)

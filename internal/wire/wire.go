@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"time"
 
@@ -34,15 +35,19 @@ func Prepare(config *pgx.ConnConfig) {
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {
-			watch(conn)
+			Watch(conn)
 		}
 		return conn, err
 	}
 }
 
-// watch sets what the kernel may do; a connection of another kind stays as it
-// is.
-func watch(conn net.Conn) {
+// Watch has the kernel notice when the other side of an open connection, also
+// under TLS, vanishes without a word: nothing else about it changes. A connection
+// of another kind stays as it is. It may be called again.
+func Watch(conn net.Conn) {
+	if wrapped, ok := conn.(*tls.Conn); ok {
+		conn = wrapped.NetConn()
+	}
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return

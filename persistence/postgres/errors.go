@@ -39,6 +39,7 @@ const (
 	codeUndefinedColumn  = "42703"
 	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
+	codeLimit            = "54000"
 
 	classCardinality = "21"
 	classData        = "22"
@@ -80,6 +81,10 @@ func translate(err error) error {
 		return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
 	case codeReadOnly, codeIdleInTx:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
+	}
+	if idsSpent(pg) {
+		return fmt.Errorf("%w: the server takes no writes until VACUUM has freed transaction ids: end what holds it back,"+
+			" open and prepared transactions and replication slots, which troupe doctor names: %w", persistence.ErrUnavailable, err)
 	}
 	switch pg.Code[:2] {
 	case classRollback:
@@ -137,6 +142,12 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 		}
 	}
 	return err
+}
+
+// idsSpent reports whether the server refuses to write because its transaction
+// ids have run out. The code is that of values that are too large, too.
+func idsSpent(pg *pgconn.PgError) bool {
+	return pg.Code == codeLimit && (pg.Routine == "GetNewTransactionId" || pg.Routine == "GetNewMultiXactId")
 }
 
 func hasCode(err error, code string) bool {

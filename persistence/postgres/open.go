@@ -54,6 +54,8 @@ const defaultPoolSize = 6
 type Store struct {
 	pool       *sessions     // our own
 	young      time.Duration // of runs that a statement alone may store
+	patience   time.Duration // with the pool of the user
+	direct     bool          // it has another address than the lease's connection
 	lease      *leaseLine    // apart: nothing that pool is busy with delays a renewal
 	user       *pgxpool.Pool
 	schema     string
@@ -101,7 +103,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, lease: lease, young: youngRun, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID,
 	}
 	err = s.loadQueues(ctx)

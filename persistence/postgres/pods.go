@@ -29,7 +29,36 @@ func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64,
 		text, args := s.statements.bind("join_pod", joining)
 		return s.pool.QueryRow(ctx, text, args...).Scan(&id, &now)
 	})
+	if err == nil && s.elsewhere(ctx, id) {
+		_, _ = s.LeavePod(ctx, id) // else its lease ends by itself
+		return 0, time.Time{}, errElsewhere
+	}
 	return id, now, err
+}
+
+// errElsewhere: renewals would find that the pod is dead, or steps would.
+var errElsewhere = errors.New("the direct connection (Config.DirectURL) reaches another database than the pool that was given" +
+	" to the engine, or a server that is behind it: have both name the same database")
+
+// elsewhere reports whether the pod that has just joined is not found on the
+// connection that renews its lease, or by the pool of the user, where they go
+// somewhere else by their addresses. One that gives no answer says nothing.
+func (s *Store) elsewhere(ctx context.Context, pod int64) bool {
+	if !s.direct {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	renewing, executing := true, true
+	text, args := s.statements.bind("read_pod", named{"pod": pod})
+	err := s.lease.use(ctx, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, args...).Scan(&renewing) })
+	if err != nil {
+		renewing = true
+	}
+	if err := s.user.QueryRow(ctx, text, args...).Scan(&executing); err != nil {
+		executing = true
+	}
+	return !renewing || !executing
 }
 
 // podIDBits is how long ids of pods are: two that live at once never draw the

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -31,6 +33,8 @@ func (s *Store) RecordInTx(
 		}
 	}
 	switch {
+	case stalePlan(err): // on each connection that came
+		return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrTxBroken, err.Error())
 	case err == nil:
 		r.remember()
 		return r.out, nil
@@ -43,8 +47,18 @@ func (s *Store) RecordInTx(
 }
 
 // rolledBack reports whether an error of a step function is the database's
-// wish that its transaction be made again.
-func rolledBack(err error) bool { return hasCode(err, "40001") || hasCode(err, "40P01") }
+// wish that its transaction be made again, or of a statement that was prepared
+// before somebody changed its table or reset the session.
+func rolledBack(err error) bool {
+	return hasCode(err, "40001") || hasCode(err, "40P01") || hasCode(err, codeNoStatement) || stalePlan(err)
+}
+
+// stalePlan reports whether a statement of a step was prepared before its table
+// was changed. The code is that of anything that the server cannot do.
+func stalePlan(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codePlanChanged && pg.Routine == "RevalidateCachedQuery"
+}
 
 // recordInTx makes the transaction once. An error of fn is returned as it is,
 // without a recording.
@@ -59,7 +73,7 @@ func (s *Store) recordInTx(
 	began, own := false, false // the transaction, and the engine's part of it
 	var failed, spoiled error  // fn, or its transaction
 	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
-	err = pgx.BeginTxFunc(ctx, conn, begin, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, beginning{conn, begin, s.patience}, func(tx pgx.Tx) error {
 		began = true
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
@@ -98,22 +112,53 @@ func (s *Store) recordInTx(
 	return r, stepRefused(err)
 }
 
-// borrowMax is how long a step waits for a connection of the user's pool.
+// borrowMax is how long a step waits for a connection of the user's pool, and
+// then for its transaction to begin.
 const borrowMax = 10 * time.Second
 
-// errPoolEmpty: it is not the step's fault that others hold every connection.
-var errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
-	" give back what step functions and others take from it, or make it larger", persistence.ErrUnavailable, borrowMax)
+// It is not the step's fault that others hold every connection, or that nobody
+// answers on one.
+var (
+	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
+		" give back what step functions and others take from it, or make it larger", persistence.ErrUnavailable, borrowMax)
+	errPoolSilent = fmt.Errorf("%w: nobody answered on a connection of the pool that was given to the engine within %v",
+		persistence.ErrUnavailable, borrowMax)
+)
 
-// borrow takes a connection of the user's pool.
+// borrow takes a connection of the user's pool, which is watched from now on.
 func (s *Store) borrow(ctx context.Context) (*pgxpool.Conn, error) {
-	limited, cancel := context.WithTimeout(ctx, borrowMax)
+	limited, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	conn, err := s.user.Acquire(limited)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, errPoolEmpty
+	switch {
+	case err == nil:
+		wire.Watch(conn.Conn().PgConn().Conn())
+		return conn, nil
+	case limited.Err() == nil, ctx.Err() != nil:
+		return nil, translate(err)
 	}
-	return conn, translate(err)
+	if stat := s.user.Stat(); stat.AcquiredConns() < stat.MaxConns() {
+		return nil, errPoolSilent
+	}
+	return nil, errPoolEmpty
+}
+
+// beginning begins transactions of steps, in time.
+type beginning struct {
+	conn     *pgxpool.Conn
+	options  pgx.TxOptions
+	patience time.Duration
+}
+
+// Begin is what pgx.BeginFunc calls.
+func (b beginning) Begin(ctx context.Context) (pgx.Tx, error) {
+	limited, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	tx, err := b.conn.BeginTx(limited, b.options)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, errPoolSilent
+	}
+	return tx, err
 }
 
 // own adds the engine's statements to the user's transaction. What is not

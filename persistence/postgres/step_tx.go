@@ -151,6 +151,9 @@ func stepRefused(err error) error {
 	case classRollback, classConnection, classResources, classSystem:
 		return translate(err)
 	}
+	if idsSpent(pg) {
+		return translate(err)
+	}
 	return fmt.Errorf("at the end of the step's transaction: %w", err)
 }
 
@@ -163,7 +166,7 @@ func broke(pg *pgconn.PgError) bool {
 // the server: it has no room, or fails.
 func exhausted(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code[:2] == classResources || pg.Code[:2] == classSystem)
+	return errors.As(err, &pg) && (pg.Code[:2] == classResources || pg.Code[:2] == classSystem || idsSpent(pg))
 }
 
 func txBroken(answered, err error) error {

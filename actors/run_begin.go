@@ -1,0 +1,48 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// beginMax is how long a run actor waits for the transaction of a step to begin.
+// An adapter gives up before that.
+const beginMax = 45 * time.Second
+
+// errNotBegun ends the context of an attempt whose transaction did not begin. The
+// task is handed back.
+var errNotBegun = errors.New("the step's transaction did not begin")
+
+// inTx is the body of an attempt that is recorded in its own transaction.
+func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
+	rt, self, f, attempt, key := a.rt, a.self, a.function, a.attempt, a.key
+	record := rt.recordOf(rt.edge.podNumber())
+	if limit := a.timeout(); limit > 0 {
+		record.TxLimit = limit + txMargin
+	}
+	attempt.begun = func() { rt.arrive(self, &attemptBegun{}) }
+	a.timers = append(a.timers, rt.after(beginMax, self, &attemptNotBegun{}))
+	return func(deliver func(any)) {
+		deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })
+	}
+}
+
+// onBegun starts the clock of the attempt. What it takes to begin the
+// transaction of a step is none of its time: the database is what it takes.
+func (a *run) onBegun() {
+	if a.timed || a.returned {
+		return
+	}
+	a.timed = true
+	if limit := a.timeout(); limit > 0 {
+		a.timers = append(a.timers, a.rt.after(limit, a.self, &attemptTimeout{ErrAttemptTimeout}))
+	}
+	a.armHeartbeat()
+}
+
+func (a *run) onNotBegun() {
+	if !a.timed {
+		a.end(errNotBegun)
+	}
+}

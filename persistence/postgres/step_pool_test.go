@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// step executes one step in its transaction.
+func (k *kit) step(pod int64, fn func(ctx context.Context, tx pgx.Tx) error) (persistence.Recorded, error) {
+	k.t.Helper()
+	k.start(storetest.Single(), "tenant", 1)
+	grants := k.claim(pod, 1)
+	require.Len(k.t, grants, 1)
+	record := k.completion(pod, grants...)
+	transition := record.Transitions[0]
+	record.Transitions = nil
+	return k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		return transition, fn(ctx, stepTx(tx))
+	})
+}
+
+// A table that is altered under a step that has prepared its statements on each
+// connection of the pool.
+func TestAStatementOfAStepWhoseTableWasAltered(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	_, err := k.user.Exec(k.ctx, "create table mine (id int)")
+	require.NoError(t, err)
+	read := func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, "select * from mine")
+		if err != nil {
+			return err
+		}
+		rows.Close()
+		return rows.Err()
+	}
+	for round := range 3 {
+		for range 4 {
+			recorded, err := k.step(pod, read)
+			require.NoError(t, err)
+			require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
+		}
+		_, err := k.user.Exec(k.ctx, fmt.Sprintf("alter table mine add column c%d int", round))
+		require.NoError(t, err)
+	}
+}
+
+// The state of the server, by the code of a value that is too large.
+func TestAServerWithoutTransactionIdsIsNobodysFault(t *testing.T) {
+	t.Parallel()
+	for routine, away := range map[string]bool{"GetNewTransactionId": true, "GetNewMultiXactId": true, "index_form_tuple": false} {
+		refused := &pgconn.PgError{Code: "54000", Message: "database is not accepting commands", Routine: routine}
+		require.Equal(t, away, errors.Is(translate(refused), persistence.ErrUnavailable), routine)
+		require.Equal(t, !away, errors.Is(translate(refused), persistence.ErrBadRow), routine)
+		require.Equal(t, away, exhausted(refused), routine)
+		require.Equal(t, away, errors.Is(stepRefused(refused), persistence.ErrUnavailable), routine)
+	}
+}
+
+// silent is a connection on which nothing arrives any more.
+type silent struct {
+	net.Conn
+
+	off *atomic.Bool
+}
+
+// Write implements net.Conn.
+func (c silent) Write(b []byte) (int, error) {
+	if c.off.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// What comes before its function is not a step's fault: a pool that nobody
+// answers on, or whose connections others have.
+func TestAPoolThatGivesAStepNothing(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	direct := config.ConnConfig.Copy()
+	config.MaxConns = 1
+	off, dial := &atomic.Bool{}, config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return silent{conn, off}, err
+	}
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	k := newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	k.store.patience = 200 * time.Millisecond
+	pod := k.join(time.Hour)
+	called := false
+	call := func(context.Context, pgx.Tx) error {
+		called = true
+		return nil
+	}
+	conn, err := user.Acquire(k.ctx)
+	require.NoError(t, err)
+	_, err = k.step(pod, call)
+	require.ErrorIs(t, err, errPoolEmpty)
+	conn.Release()
+	off.Store(true)
+	_, err = k.step(pod, call)
+	require.ErrorIs(t, err, errPoolSilent)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.False(t, called)
+}
+
+// tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h.
+const tcpUserTimeout = 18
+
+// A server that vanished without a word under a step is noticed, though the
+// connection is none of the engine's.
+func TestTheConnectionOfAStepIsWatched(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	limit := 0
+	_, err := k.step(k.join(time.Hour), func(_ context.Context, tx pgx.Tx) error {
+		conn, is := tx.Conn().PgConn().Conn().(syscall.Conn)
+		require.True(t, is)
+		raw, err := conn.SyscallConn()
+		require.NoError(t, err)
+		var refused error
+		err = raw.Control(func(fd uintptr) {
+			limit, refused = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+		})
+		return errors.Join(err, refused)
+	})
+	require.NoError(t, err)
+	require.Equal(t, 10_000, limit)
+}
+
+// The lease would be renewed where the pod's row is not.
+func TestADirectConnectionToAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	other := openDatabase(t, Options{})
+	k := newKit(openDatabase(t, Options{Direct: other.user.Config().ConnConfig}), storetest.Single())
+	_, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", TTL: time.Minute})
+	require.ErrorContains(t, err, "Config.DirectURL")
+	for _, d := range []*database{other, k.database} {
+		require.Zero(t, value[int](d, "select count(*) from troupe.pods"))
+	}
+}
