@@ -14,8 +14,8 @@ import (
 // claimer claims ready tasks when it is woken, never more than there are free
 // slots. One claim is under way at a time; queues take turns.
 //
-// Owns: the slots that runs has offered, and the loan of some to the intake; what
-// is known of each queue; the claim under way.
+// Owns: the slots that runs has offered, and loans of some to the intake and the
+// journal; what is known of each queue; the claim under way.
 // Parent: pod.
 // Accepts: WorkReady, SlotsOffered, SlotsFreed, LendSlots, SlotsReturned,
 // PodsCounted, LeaseFenced, LeaseRestored, StopClaiming.
@@ -42,9 +42,9 @@ type claimer struct {
 
 // claimerHeir is what the next incarnation of claimer goes on with.
 type claimerHeir struct {
-	unknown  *openClaim // asked for, and not answered yet
-	loan     *loan      // not returned yet
-	fenced   bool       // the lease may have run out
+	unknown  *openClaim     // asked for, and not answered yet
+	loans    map[bool]*loan // not returned yet: to the intake, and to the journal (true)
+	fenced   bool           // the lease may have run out
 	stopping bool
 	told     bool // ClaimingStopped was sent
 }
@@ -99,7 +99,7 @@ func (a *claimer) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
 		a.askForSlots()
-		a.askForLoan()
+		a.askForLoans()
 	case *messages.SlotsOffered:
 		a.onSlotsOffered(msg)
 	case *messages.SlotsFreed:
@@ -158,7 +158,7 @@ func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 	for _, p := range m.GetPools() {
 		a.free[p.GetPool()] = int(p.GetFree())
 	}
-	if l := a.heir.loan; l != nil {
+	for _, l := range a.heir.loans {
 		a.free[l.pool] -= l.slots
 	}
 	if open := a.heir.unknown; open != nil {
@@ -389,7 +389,7 @@ func (a *claimer) onClaimAgain(m *claimAgain) {
 }
 
 func (a *claimer) tellStopped() {
-	if !a.heir.told && a.heir.loan == nil {
+	if !a.heir.told && len(a.heir.loans) == 0 {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.ClaimingStopped{})
 	}

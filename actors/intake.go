@@ -25,16 +25,15 @@ import (
 // under the same run ids; a batch with borrowed slots whose outcome is unknown is
 // stored again as it was.
 type intake struct {
-	rt        *runtime
-	self      *PID
-	heir      *intakeHeir
-	handlers  []int32
-	number    int64  // of the trigger call under way; 0: none
-	failures  int    // trigger calls failed in a row
-	pause     int64  // of the wait before the next trigger call; 0: none
-	lending   int64  // of the question for slots; 0: none
-	impatient func() // stops the timer of that
-	drain     drain
+	rt       *runtime
+	self     *PID
+	heir     *intakeHeir
+	handlers []int32
+	number   int64 // of the trigger call under way; 0: none
+	failures int   // trigger calls failed in a row
+	pause    int64 // of the wait before the next trigger call; 0: none
+	borrower borrower
+	drain    drain
 }
 
 // intakeHeir is what the next incarnation of intake goes on with.

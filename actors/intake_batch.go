@@ -36,7 +36,7 @@ func (h *intakeHeir) giveUp() {
 // first.
 func (a *intake) flush() {
 	a.rt.meter.set(MetricTriggerPending, float64(a.heir.rows))
-	if a.number != 0 || a.pause != 0 || a.lending != 0 {
+	if a.number != 0 || a.pause != 0 || a.borrower.waits() {
 		return
 	}
 	if a.heir.open != nil {
@@ -105,7 +105,8 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		a.rt.storeFailed("trigger_runs", m.err)
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
 			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
-			a.giveBack(nil)
+			a.rt.returnSlots(open.loan, nil)
+			open.loan = nil
 		}
 		a.heir.giveUp()
 		a.wait(a.rt.retryDelay(a.failures))
@@ -113,7 +114,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	}
 	a.failures = 0
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
-	a.giveBack(m.value.Grants)
+	a.handOver(open, m.value.Grants)
 	a.heir.open = nil // not before the tasks are handed over
 	answers := m.value.Answers
 	for _, q := range open.questions {

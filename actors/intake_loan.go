@@ -1,18 +1,9 @@
 package actors
 
 import (
-	"time"
-
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
-
-// lendingPatience is how long a batch waits for the claimer's answer, which takes
-// microseconds unless the claimer is being restarted.
-const lendingPatience = 10 * time.Millisecond
-
-// lendingLate stores a batch without borrowed slots.
-type lendingLate struct{ number int64 }
 
 // borrow asks the claimer for slots, and reports whether its answer is worth
 // waiting for. Tenants with a limit wait for their turn in the queue, where it
@@ -21,38 +12,33 @@ func (a *intake) borrow(queue string) bool {
 	if a.heir.stopping || a.rt.config.TenantLimit > 0 || len(a.handlers) == 0 || a.rt.buggify("borrow nothing") {
 		return false
 	}
-	a.lending = a.rt.numbers.next()
-	a.rt.send(a.rt.team.claimer, &messages.LendSlots{Number: a.lending, Queue: queueOr(queue)})
-	a.impatient = a.rt.after(lendingPatience, a.self, &lendingLate{number: a.lending})
+	a.borrower.ask(a.rt, a.self, &messages.LendSlots{Queue: queueOr(queue)})
 	return true
 }
 
 // onSlotsLent stores the next batch, all that has come meanwhile in it. A loan
 // that nobody waits for any more is returned at once; one that is in use will be.
 func (a *intake) onSlotsLent(m *messages.SlotsLent) {
-	if m.GetNumber() != a.lending {
+	if !a.borrower.heard(m.GetNumber()) {
 		if open := a.heir.open; open == nil || open.loan.GetNumber() != m.GetNumber() {
-			a.rt.send(a.rt.team.claimer, &messages.SlotsReturned{Number: m.GetNumber(), Pod: m.GetPod()})
+			a.rt.returnSlots(m, nil)
 		}
 		return
 	}
-	a.lending = 0
-	a.impatient()
 	if m.GetSlots() == 0 {
 		m = nil
 	}
 	if batch := a.next(); len(batch) > 0 {
 		a.store(batch, m)
-	} else if m != nil {
-		a.rt.send(a.rt.team.claimer, &messages.SlotsReturned{Number: m.GetNumber(), Pod: m.GetPod()})
+	} else {
+		a.rt.returnSlots(m, nil)
 	}
 }
 
 func (a *intake) onLendingLate(m *lendingLate) {
-	if m.number != a.lending {
+	if !a.borrower.heard(m.number) {
 		return
 	}
-	a.lending = 0
 	if batch := a.next(); len(batch) > 0 {
 		a.store(batch, nil)
 	}
@@ -71,19 +57,15 @@ func (a *intake) taking(loan *messages.SlotsLent, queue string) persistence.Taki
 	return take
 }
 
-// giveBack ends the loan of the open batch. The tasks that were granted take
-// their slots of it.
-func (a *intake) giveBack(grants []persistence.Grant) {
-	open := a.heir.open
+// handOver ends the loan of a batch. The tasks that were granted take their slots
+// of it.
+func (a *intake) handOver(open *openTrigger, grants []persistence.Grant) {
 	if open.loan == nil {
 		return
 	}
 	a.rt.meter.add(MetricFirstGrants, float64(len(grants)))
 	queue := func(int32) string { return append(open.take.Queues, DefaultQueue)[0] }
-	a.rt.send(a.rt.team.claimer, &messages.SlotsReturned{
-		Number: open.loan.GetNumber(), Pod: open.loan.GetPod(), Tasks: startTasks(grants, queue),
-	})
-	open.loan = nil
+	a.rt.returnSlots(open.loan, startTasks(grants, queue))
 }
 
 func queueOr(queue string) string {

@@ -150,16 +150,16 @@ func TestLoanThatNobodyKnowsOf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		pass(time.Second)
-		heir := &claimerHeir{loan: &loan{number: -1, pool: sharedPool, slots: 2}, fenced: true} // it claims nothing
+		heir := &claimerHeir{loans: map[bool]*loan{true: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
 		next, is := spawnClaimer(p.rt, p.Stats().Pod, &heirs{claimer: heir})().(*claimer)
 		require.True(t, is)
 		before := w.returns()
-		next.askForLoan()
+		next.askForLoans()
 		pass(time.Millisecond)
 		require.Equal(t, before+1, w.returns())
 		next.onSlotsReturned(&messages.SlotsReturned{Number: -1, Pod: p.Stats().Pod})
 		require.Equal(t, 2, next.free[sharedPool])
-		require.Nil(t, heir.loan)
+		require.Empty(t, heir.loans)
 	})
 }
 

@@ -15,10 +15,11 @@ import (
 //
 // Owns: the reports that wait; the one batch under way; the cancels under way.
 // Parent: pod.
-// Accepts: ReportOutcome, CancelRun, LeaseFenced, LeaseRestored, StopGranting,
-// FlushJournal.
-// Sends: OutcomesAnswered, CancelRecorded, CancelRefused, JournalFlushed,
-// CheckCancels, RepeatOutcomes, WorkReady, TablesChanged.
+// Accepts: ReportOutcome, SlotsLent, CancelRun, LeaseFenced, LeaseRestored,
+// StopGranting, FlushJournal.
+// Sends: OutcomesAnswered, LendSlots, SlotsReturned, CancelRecorded,
+// CancelRefused, JournalFlushed, CheckCancels, RepeatOutcomes, WorkReady,
+// TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
 // carried over and recorded again under the same claim id, and cancels are
 // asked for again; the run actors send the rest again.
@@ -34,6 +35,8 @@ type journal struct {
 	number   int64                 // of the call under way; 0: none
 	failures int
 	paused   bool // a timer will flush
+	borrower borrower
+	lent     string // queue whose pool was asked for slots
 }
 
 // journalHeir is what the next incarnation of journal goes on with.
@@ -50,6 +53,8 @@ type journalHeir struct {
 type openRecord struct {
 	record  persistence.Record
 	reports []*messages.ReportOutcome
+	freed   int                 // slots of the reports' tasks that their children may take
+	loan    *messages.SlotsLent // of slots for more of them; nil: none
 }
 
 // cancelQuestion is one cancel until it is answered.
@@ -90,6 +95,10 @@ func (a *journal) Receive(ctx actorContext) {
 		a.onRecorded(msg)
 	case *recordAgain:
 		a.onRecordAgain()
+	case *messages.SlotsLent:
+		a.onSlotsLent(msg)
+	case *lendingLate:
+		a.onLendingLate(msg)
 	case *messages.CancelRun:
 		a.onCancelRun(ctx.Sender(), msg)
 	case *cancelCall:
@@ -146,17 +155,23 @@ func (a *journal) onReport(m *messages.ReportOutcome) {
 	a.flush()
 }
 
-// flush records the next batch unless one is under way.
+// flush records the next batch unless one is under way, and borrows slots for
+// the children first: all that is reported meanwhile is in the batch.
 func (a *journal) flush() {
-	if a.heir.current != nil {
+	if a.heir.current != nil || a.borrower.waits() {
 		return
 	}
 	a.tellFlushed()
-	if a.heir.fenced {
-		return
+	if !a.heir.fenced && !a.borrow() {
+		a.record(nil)
 	}
+}
+
+// record begins a batch, if there is anything to record.
+func (a *journal) record(loan *messages.SlotsLent) {
 	batch, rest := a.next()
 	if len(batch) == 0 {
+		a.rt.returnSlots(loan, nil)
 		if len(rest) > 0 && !a.paused {
 			a.paused = true
 			a.rt.after(a.rt.retryDelay(1), a.self, &recordAgain{})
@@ -170,9 +185,15 @@ func (a *journal) flush() {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
 	if a.heir.granting && !a.rt.buggify("grant nothing") {
-		open.record.InlineLimit, open.record.InlineQueues = a.room(batch)
+		open.freed, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.handlers
 	}
+	if open.freed > 0 && loan != nil && a.lends(open.record.InlineQueues) {
+		open.loan, open.record.InlineSpare = loan, int(loan.GetSlots())
+	} else {
+		a.rt.returnSlots(loan, nil)
+	}
+	open.record.InlineLimit = open.freed + open.record.InlineSpare
 	a.heir.current = open
 	a.rt.meter.observe(MetricRecordBatch, float64(len(batch)))
 	a.send()
@@ -264,13 +285,16 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	a.failures = 0
 	// The children take slots of the pool whose queues were named.
 	queue := func(int32) string { return append(open.record.InlineQueues, DefaultQueue)[0] }
-	answers := &messages.OutcomesAnswered{Granted: startTasks(m.value.Grants, queue)}
+	granted := startTasks(m.value.Grants, queue)
+	own := min(len(granted), open.freed)
+	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
 	for i, r := range open.reports {
 		a.answer(answers, r, m.value.Answers[i])
 	}
 	a.rt.meter.add(MetricInlineGrants, float64(len(m.value.Grants)))
 	a.rt.meter.set(MetricJournalDepth, float64(len(a.waiting)))
 	a.rt.send(a.rt.team.runs, answers)
+	a.rt.returnSlots(open.loan, granted[own:])
 	a.heir.current = nil // not before the answers are handed over
 	a.rt.spread(m.value.Wake)
 	a.flush()

@@ -59,11 +59,12 @@ func Take(first, room int, waiting bool) int {
 
 // MayInline reports whether a child that just became ready may be granted at
 // once to the pod that completed its parent, without going through the queue:
-// only while the batch has granted fewer children than it completed tasks, and
+// only while the batch has granted fewer children than there is room for, which is
+// the slots of the tasks it completed and those that the pod has to spare, and
 // only if no other tenant stands at the head of that queue. It takes no place
 // there. Nobody else waited, so nobody's turn was used: charging its tenant for
 // it would make that tenant wait later, and moving the frontier would put
 // whoever comes next behind all that the tenant has queued.
-func MayInline(granted, completed int, othersWait bool) bool {
-	return granted < completed && !othersWait
+func MayInline(granted, room int, othersWait bool) bool {
+	return granted < room && !othersWait
 }

@@ -96,16 +96,16 @@ func TestTake(t *testing.T) {
 func TestMayInline(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		granted, completed int
-		others, want       bool
-		name               string
+		granted, room int
+		others, want  bool
+		name          string
 	}{
 		{0, 1, false, true, "nobody else waits"},
 		{0, 1, true, false, "another tenant waits"},
-		{1, 1, false, false, "as many as it completed, no more"},
-		{1, 2, false, true, "one more than it has"},
-		{0, 0, false, false, "nothing completed"},
+		{1, 1, false, false, "as many as there is room for, no more"},
+		{1, 2, false, true, "one less than there is room for"},
+		{0, 0, false, false, "no room"},
 	} {
-		require.Equal(t, c.want, MayInline(c.granted, c.completed, c.others), c.name)
+		require.Equal(t, c.want, MayInline(c.granted, c.room, c.others), c.name)
 	}
 }

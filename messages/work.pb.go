@@ -421,12 +421,13 @@ func (x *SlotsFreed) GetSuspectEnded() bool {
 	return false
 }
 
-// LendSlots asks for slots of the pool that a queue takes its slots from: runs
-// are about to be stored, whose first tasks may be granted to this pod at once.
+// LendSlots asks for slots of the pool that a queue takes its slots from: tasks of
+// that queue may be granted to this pod with what is about to be stored.
 type LendSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // given back
 	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Journal       bool                   `protobuf:"varint,3,opt,name=journal,proto3" json:"journal,omitempty"` // asks, for children of what it records; else the intake, for first tasks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -473,6 +474,13 @@ func (x *LendSlots) GetQueue() string {
 		return x.Queue
 	}
 	return ""
+}
+
+func (x *LendSlots) GetJournal() bool {
+	if x != nil {
+		return x.Journal
+	}
+	return false
 }
 
 // SlotsLent lends slots, until SlotsReturned. Who does not know of the number
@@ -1376,10 +1384,11 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\n" +
 	"SlotsFreed\x123\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1d.troupe.messages.v1.PoolSlotsR\x05pools\x12#\n" +
-	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"9\n" +
+	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"S\n" +
 	"\tLendSlots\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
-	"\x05queue\x18\x02 \x01(\tR\x05queue\"K\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
+	"\ajournal\x18\x03 \x01(\bR\ajournal\"K\n" +
 	"\tSlotsLent\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x10\n" +

@@ -45,12 +45,14 @@ type Record struct {
 	TxLimit time.Duration
 
 	// InlineLimit is how many children that become ready may be granted to
-	// this pod at once; 0: none. InlineHandlers and InlineQueues are what the
+	// this pod at once; 0: none. InlineSpare of them may be more than the tasks that
+	// the record completes. InlineHandlers and InlineQueues are what the
 	// pod registers and serves. Only runs that are not slow and of which the
 	// record reports nothing but plain completions have children granted so, and
 	// only while no other tenant waits in that queue (lifecycle.MayInline): it
 	// takes no place there.
 	InlineLimit    int
+	InlineSpare    int
 	InlineHandlers []int32
 	InlineQueues   []string
 }

@@ -105,8 +105,8 @@ func counters() []Plant {
 			Name: "inline-without-fairness", Seeds: 1000,
 			What: "a child is granted at once although another tenant is before it",
 			File: "lifecycle/fair.go",
-			Old:  "\treturn granted < completed &&",
-			New:  "\tif planted.On(\"inline-without-fairness\") {\n\t\treturn granted < completed\n\t}\n\treturn granted < completed &&",
+			Old:  "\treturn granted < room &&",
+			New:  "\tif planted.On(\"inline-without-fairness\") {\n\t\treturn granted < room\n\t}\n\treturn granted < room &&",
 		},
 	}
 }

@@ -228,7 +228,7 @@ func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e 
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
 		if granted >= record.InlineLimit || !queues[at.queue] ||
 			!handlers[e.run.definition.handlers[e.step]] || b.s.full(at.tenant, record.TenantLimit) ||
-			!lifecycle.MayInline(granted, completed, crowded[at]) {
+			!lifecycle.MayInline(granted, completed+record.InlineSpare, crowded[at]) {
 			return true
 		}
 		granted++

@@ -174,7 +174,7 @@ func (f *fastRecord) queueRecord(b *batch) {
 	after, until := f.s.heads.known(queues)
 	b.add("record_fast", named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
-		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_queues": queues, "inline_after": after, "inline_until": until,
+		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_spare": f.record.InlineSpare, "inline_queues": queues, "inline_after": after, "inline_until": until,
 		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs,

@@ -123,6 +123,7 @@ func (w *differ) record() {
 	record := w.newRecord()
 	if !w.chance(4) {
 		record.InlineLimit, record.InlineQueues = 1+w.IntN(5), queueNames()[:1+w.IntN(3)]
+		record.InlineSpare = int(w.ids % 4)
 	}
 	w.send(pod, record, batch)
 	if w.chance(12) {
@@ -153,7 +154,7 @@ func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
 	if w.chance(4) {
 		graphs = graphs[:1+w.IntN(len(graphs))]
 	}
-	what := fmt.Sprintf("record of pod %d, inline %d: %s", pod, record.InlineLimit, transitions(batch))
+	what := fmt.Sprintf("record of pod %d, inline %d+%d: %s", pod, record.InlineLimit, record.InlineSpare, transitions(batch))
 	out := both(w, what, func(s *side) (persistence.Recorded, error) {
 		own := record
 		own.Pod, own.InlineHandlers = s.pod(int(pod)-1), s.handlers(graphs)

@@ -13,6 +13,7 @@ func inlineRules() []rule {
 	return []rule{
 		{"inline/grants", "a child that becomes ready is granted to the pod that completed its parent", inlineGrants},
 		{"inline/limit", "at most as many children are granted as tasks were completed, and as the pod asks for", inlineLimit},
+		{"inline/spare", "children beyond the completed tasks are granted in slots to spare", inlineSpare},
 		{"inline/not_before_others", "no child is granted while another tenant waits in its queue", inlineOthers},
 		{"inline/newcomer", "no child is granted once another tenant came, however often none waited", inlineNewcomer},
 		{"inline/own_handlers_and_queues", "only children that the pod registers and serves are granted", inlineForeign},
@@ -68,6 +69,22 @@ func inlineLimit(w *world) {
 	require.Len(w.t, out.Grants, 1, "the pod asked for one")
 	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 9}}, out.Wake.Ready)
 	require.Empty(w.t, p.send(p.inline(0, p.claim(1)...)).Grants)
+}
+
+func inlineSpare(w *world) {
+	g := w.with(Fan(5))
+	w.trigger(w.drafts(g, tenantA, 2)...)
+	p := w.pod()
+	roots := p.claim(2)
+	record := p.inline(4, roots[0])
+	record.InlineSpare = 2
+	out := p.send(record)
+	require.Len(w.t, out.Grants, 3, "one was completed, and there are two slots more")
+	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 2}}, out.Wake.Ready)
+	p.finish()
+	record = p.inline(2, roots[1])
+	record.InlineSpare = 7
+	require.Len(w.t, p.send(record).Grants, 2, "the pod asked for two")
 }
 
 func inlineOthers(w *world) {

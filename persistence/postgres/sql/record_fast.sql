@@ -100,7 +100,7 @@ allowed as (
 ),
 ranked as (
 	select a.*, a.allowed and row_number() over (partition by a.allowed order by a.run_id, a.step)
-		<= least(@inline_limit::int, (select count(*) from done)) as granted
+		<= least(@inline_limit::int, (select count(*) from done) + @inline_spare::int) as granted
 	from allowed a
 ),
 -- What does not queue up sorts last, so that counter is the rank of (queue,

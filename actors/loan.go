@@ -1,0 +1,112 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// lendingPatience is how long a batch waits for the claimer's answer, which takes
+// microseconds unless the claimer is being restarted.
+const lendingPatience = 10 * time.Millisecond
+
+// lendingLate ends the wait for it.
+type lendingLate struct{ number int64 }
+
+// borrower is an actor's question for slots: for tasks that may be granted with
+// what it is about to store.
+type borrower struct {
+	number    int64 // of the question under way; 0: none
+	impatient func()
+}
+
+// ask asks the claimer for slots of the pool of a queue. Its answer, or
+// lendingLate, comes to the actor.
+func (b *borrower) ask(rt *runtime, self *PID, question *messages.LendSlots) {
+	b.number = rt.numbers.next()
+	question.Number = b.number
+	rt.send(rt.team.claimer, question)
+	b.impatient = rt.after(lendingPatience, self, &lendingLate{number: b.number})
+}
+
+func (b *borrower) waits() bool { return b.number != 0 }
+
+// heard ends the question, and reports whether it was that one.
+func (b *borrower) heard(number int64) bool {
+	if b.number == 0 || number != b.number {
+		return false
+	}
+	b.number = 0
+	b.impatient()
+	return true
+}
+
+// returnSlots ends a loan. Tasks take some of its slots.
+func (rt *runtime) returnSlots(loan *messages.SlotsLent, tasks []*messages.StartTask) {
+	if loan.GetSlots() > 0 {
+		rt.send(rt.team.claimer, &messages.SlotsReturned{Number: loan.GetNumber(), Pod: loan.GetPod(), Tasks: tasks})
+	}
+}
+
+// onLendSlots lends half of what is free: what comes from elsewhere meanwhile
+// finds slots, too, and other pods are told of what one alone cannot take. Each of
+// the borrowers has one loan at a time.
+func (a *claimer) onLendSlots(m *messages.LendSlots) {
+	pool, slots := a.rt.config.poolOf(m.GetQueue()), 0
+	if a.offered && !a.heir.fenced && !a.heir.stopping && a.heir.loans[m.GetJournal()] == nil {
+		slots = min((max(a.free[pool], 0)+1)/2, persistence.ClaimMax)
+	}
+	if slots > 0 {
+		a.free[pool] -= slots
+		a.heir.loans[m.GetJournal()] = &loan{number: m.GetNumber(), pool: pool, slots: slots}
+	}
+	a.lend(m.GetJournal(), m.GetNumber(), slots)
+}
+
+// loan is slots that somebody has for tasks that may be granted to this pod.
+type loan struct {
+	number int64
+	pool   string
+	slots  int
+}
+
+func (a *claimer) lend(journal bool, number int64, slots int) {
+	to := a.rt.team.intake
+	if journal {
+		to = a.rt.team.journal
+	}
+	a.rt.send(to, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod})
+}
+
+// askForLoans asks for the slots that a former incarnation lent: they may have
+// been returned while nobody was here.
+func (a *claimer) askForLoans() {
+	for _, journal := range []bool{false, true} {
+		if l := a.heir.loans[journal]; l != nil {
+			a.lend(journal, l.number, l.slots)
+		}
+	}
+}
+
+// onSlotsReturned hands the tasks over that were granted in slots of a loan. What
+// was granted to a pod that this one was before is not its own any more.
+func (a *claimer) onSlotsReturned(m *messages.SlotsReturned) {
+	tasks := m.GetTasks()
+	if m.GetPod() != a.pod {
+		return
+	}
+	if len(tasks) > 0 {
+		a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: tasks})
+		if a.question != 0 {
+			a.askForSlots() // the answer under way does not count these
+		}
+	}
+	for _, journal := range []bool{false, true} {
+		if l := a.heir.loans[journal]; l != nil && l.number == m.GetNumber() {
+			a.free[l.pool] += l.slots - len(tasks)
+			delete(a.heir.loans, journal) // not before the tasks are handed over
+		}
+	}
+	a.claim()
+}
