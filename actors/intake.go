@@ -132,7 +132,9 @@ func (a *intake) Receive(ctx actorContext) {
 // submitted while none lived. Under the same run ids it is safe to ask again for
 // what the last incarnation asked for.
 func (a *intake) onStarted() {
-	a.heir.giveUp()
+	if a.heir.giveUp(); a.heir.open == nil {
+		a.rt.holdsNone(false)
+	}
 	a.onRunsSubmitted()
 	a.judgeAgain()
 	a.flush()

@@ -2,10 +2,13 @@ package actors
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -141,6 +144,52 @@ func TestLoanOfNobody(t *testing.T) {
 		w.completed(run)
 		w.once(p, g, 4)
 	})
+}
+
+// loses reports whether a message is the one that does not arrive.
+func (s *sent) loses(message any) bool {
+	if e, ok := message.(*actor.MessageEnvelope); ok {
+		message = e.Message
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lose == "" || !strings.HasSuffix(fmt.Sprintf("%T", message), s.lose) {
+		return false
+	}
+	s.lose = ""
+	return true
+}
+
+// TestLoanThatIsLostWithItsBorrower: an actor that fails on the answer of the
+// claimer never learns what was lent to it.
+func TestLoanThatIsLostWithItsBorrower(t *testing.T) {
+	t.Parallel()
+	for _, borrower := range []string{"intake", "journal"} {
+		t.Run(borrower, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				g := newGauge()
+				p := w.acquainted(Config{Slots: 2}, g, 50*time.Millisecond)
+				lose := func() {
+					w.sent.mu.Lock()
+					defer w.sent.mu.Unlock()
+					w.sent.lose = ".SlotsLent"
+				}
+				if borrower == "intake" {
+					lose()
+				}
+				run := w.trigger(p, "single")
+				if borrower == "journal" {
+					lose()
+				}
+				pass(time.Second)
+				kill(p, borrower)
+				w.completed(run)
+				pass(time.Second)
+				w.once(p, g, 2)
+			})
+		})
+	}
 }
 
 // TestLoanThatNobodyKnowsOf: a claimer that failed on the return of its loan has

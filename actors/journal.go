@@ -136,6 +136,9 @@ func (a *journal) onStarted() {
 		}
 		a.send()
 	}
+	if a.heir.current == nil || a.heir.current.loan == nil {
+		a.rt.holdsNone(true)
+	}
 	a.rt.send(a.rt.team.runs, &messages.RepeatOutcomes{})
 	for _, q := range a.heir.cancels { // answers may have come while nobody was here
 		q.number = 0

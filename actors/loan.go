@@ -49,12 +49,19 @@ func (rt *runtime) returnSlots(loan *messages.SlotsLent, tasks []*messages.Start
 	}
 }
 
+// holdsNone says that an actor which has started has no loan. The answer to a
+// question may have been lost with its former incarnation.
+func (rt *runtime) holdsNone(journal bool) {
+	rt.send(rt.team.claimer, &messages.SlotsReturned{Journal: journal})
+}
+
 // onLendSlots lends half of what is free: what comes from elsewhere meanwhile
 // finds slots, too, and other pods are told of what one alone cannot take. Each of
-// the borrowers has one loan at a time.
+// the borrowers has one loan at a time: who asks has none any more.
 func (a *claimer) onLendSlots(m *messages.LendSlots) {
+	a.takeBack(m.GetJournal())
 	pool, slots := a.rt.config.poolOf(m.GetQueue()), 0
-	if a.offered && !a.heir.fenced && !a.heir.stopping && a.heir.loans[m.GetJournal()] == nil {
+	if a.offered && !a.heir.fenced && !a.heir.stopping {
 		slots = min((max(a.free[pool], 0)+1)/2, persistence.ClaimMax)
 	}
 	if slots > 0 {
@@ -93,7 +100,12 @@ func (a *claimer) askForLoans() {
 // was granted to a pod that this one was before is not its own any more.
 func (a *claimer) onSlotsReturned(m *messages.SlotsReturned) {
 	tasks := m.GetTasks()
-	if m.GetPod() != a.pod {
+	switch {
+	case m.GetNumber() == 0:
+		a.takeBack(m.GetJournal())
+		a.claim()
+		return
+	case m.GetPod() != a.pod:
 		return
 	}
 	if len(tasks) > 0 {
@@ -109,4 +121,12 @@ func (a *claimer) onSlotsReturned(m *messages.SlotsReturned) {
 		}
 	}
 	a.claim()
+}
+
+// takeBack ends a loan of which nothing was used.
+func (a *claimer) takeBack(journal bool) {
+	if l := a.heir.loans[journal]; l != nil {
+		a.free[l.pool] += l.slots
+		delete(a.heir.loans, journal)
+	}
 }

@@ -274,6 +274,7 @@ func (w *world) hang(kind string) (heal func()) {
 type sent struct {
 	mu    sync.Mutex
 	names []string
+	lose  string // the next of this type does not arrive
 }
 
 func (s *sent) note(message any) {
@@ -311,7 +312,9 @@ type tapped struct {
 }
 
 func (m *tapped) PostUserMessage(message any) {
-	m.sent.note(message)
+	if m.sent.note(message); m.sent.loses(message) {
+		return
+	}
 	m.Mailbox.PostUserMessage(message)
 }
 

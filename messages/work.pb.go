@@ -548,9 +548,10 @@ func (x *SlotsLent) GetPod() int64 {
 // SlotsReturned ends a loan. Tasks take some of its slots.
 type SlotsReturned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: whoever asks holds none, whatever was lent to a former incarnation
 	Tasks         []*StartTask           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"` // that they were granted to
+	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`         // that they were granted to
+	Journal       bool                   `protobuf:"varint,4,opt,name=journal,proto3" json:"journal,omitempty"` // says so, with number 0; else the intake
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -604,6 +605,13 @@ func (x *SlotsReturned) GetPod() int64 {
 		return x.Pod
 	}
 	return 0
+}
+
+func (x *SlotsReturned) GetJournal() bool {
+	if x != nil {
+		return x.Journal
+	}
+	return false
 }
 
 // StartTasks hands granted tasks over. Their slots were offered before.
@@ -1392,11 +1400,12 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\tSlotsLent\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x10\n" +
-	"\x03pod\x18\x03 \x01(\x03R\x03pod\"n\n" +
+	"\x03pod\x18\x03 \x01(\x03R\x03pod\"\x88\x01\n" +
 	"\rSlotsReturned\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x123\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\x12\x10\n" +
-	"\x03pod\x18\x03 \x01(\x03R\x03pod\"A\n" +
+	"\x03pod\x18\x03 \x01(\x03R\x03pod\x12\x18\n" +
+	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\x92\x06\n" +

@@ -21,7 +21,8 @@ type order struct {
 	cancel   time.Duration // when it is canceled; 0: never
 	doubled  bool          // triggered on two pods at once
 	inTx     bool          // triggered in a transaction of the embedder's
-	keyless  bool          // triggered without its name as a key: again whenever nobody says that it is durable
+	keyless  bool          // triggered without its name as a key at first, so that there may be two runs
+	tried    bool
 	queue    string
 	run      workflow.RunID
 	acked    bool
@@ -77,9 +78,10 @@ func (c *client) trigger(o *order) {
 		m := &messages.TriggerRun{
 			RequestId: o.name, Workflow: o.shape.graph.Name, Tenant: o.tenant, Key: o.name, Input: o.input, Queue: o.queue,
 		}
-		if o.keyless {
+		if o.keyless && !o.tried {
 			m.Key, m.Labels = "", map[string]string{orderLabel: o.name}
 		}
+		o.tried = true
 		if o.at > 0 {
 			m.At = c.seed.start.Add(o.at).UnixNano()
 		}
