@@ -3,6 +3,7 @@ package persistence
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // What a caller of a port can act on. Adapters translate their driver's errors
@@ -43,3 +44,23 @@ var (
 	// ErrTenantsFull: no group number is left for another tenant.
 	ErrTenantsFull = errors.New("too many tenants")
 )
+
+// Answered reports whether the database itself answered the call that returned
+// err: it carried the call out or refused it. It did not if it could not be
+// reached or fell silent, if it was not there for anybody, or if what is between
+// answered in its place.
+func Answered(err error) bool {
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrDiskFull) {
+		return true
+	}
+	var refusal interface{ SQLState() string } // of a server
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	const (
+		classConnection = "08"   // of proxies, too
+		classGone       = "57P0" // it ends, or begins
+	)
+	state := refusal.SQLState()
+	return !strings.HasPrefix(state, classConnection) && !strings.HasPrefix(state, classGone)
+}
