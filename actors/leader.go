@@ -11,7 +11,8 @@ import (
 )
 
 // leader campaigns, and while it is elected keeps the term and the two actors
-// that only a leader has.
+// that only a leader has. It gives the lead away when these are not answered
+// while others live, and campaigns again once anything is.
 //
 // Owns: the term; what was heard of other leaders.
 // Parent: pod. Children while elected: timekeeper, housekeeper.
@@ -30,6 +31,7 @@ type leader struct {
 	resigned  bool // the last ping heard was that leader's last
 	tried     bool // a try failed since
 	number    int64
+	probing   int64 // number of the probe under way; 0: none
 	due       int64 // number of the timer that counts
 	mode      cluster.Mode
 	relayed   int64
@@ -71,11 +73,13 @@ func (a *leader) Receive(ctx actorContext) {
 	case *answered[cluster.Term]:
 		a.onElected(ctx, msg)
 	case *pingDue:
-		a.onPingDue(msg)
+		a.onPingDue(ctx, msg)
 	case *answered[pinged]:
 		a.onPinged(ctx, msg)
 	case *answered[quit]:
 		a.onQuit(msg)
+	case *answered[probed]:
+		a.onProbed(msg)
 	case *messages.LeaderHeard:
 		a.onLeaderHeard(ctx, msg)
 	case *messages.FeedChanged:
@@ -154,7 +158,10 @@ func (a *leader) onCampaignDue(m *campaignDue) {
 		a.campaign()
 		return
 	}
-	a.number = ask(a.rt, a.self, "campaign", storeTimeout, func(ctx context.Context) (cluster.Term, error) {
+	if a.cutOff() {
+		return
+	}
+	a.number = askApart(a.rt, a.self, "campaign", storeTimeout, func(ctx context.Context) (cluster.Term, error) {
 		return a.rt.ports.Elector.Campaign(ctx)
 	})
 }
@@ -211,7 +218,7 @@ func (a *leader) ping() {
 	ping := cluster.Ping{
 		Epoch: term.Epoch(), Mode: a.mode, Pods: int(a.rt.meter.value(MetricPods)), Relayed: a.relayed,
 	}
-	a.number = ask(a.rt, a.self, "ping", storeTimeout, func(ctx context.Context) (pinged, error) {
+	a.number = askApart(a.rt, a.self, "ping", storeTimeout, func(ctx context.Context) (pinged, error) {
 		return pinged{}, term.Ping(ctx, ping)
 	})
 }
@@ -233,8 +240,8 @@ func (a *leader) onPinged(ctx actorContext, m *answered[pinged]) {
 	}
 }
 
-func (a *leader) onPingDue(m *pingDue) {
-	if m.number == a.due && a.leading() && a.number == 0 {
+func (a *leader) onPingDue(ctx actorContext, m *pingDue) {
+	if m.number == a.due && a.leading() && a.number == 0 && !a.yields(ctx) {
 		a.ping()
 	}
 }
@@ -301,14 +308,14 @@ func (a *leader) tellEnded() {
 func (a *leader) quit() {
 	a.resigning = true
 	term := a.heir.term
-	a.number = ask(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
+	a.number = askApart(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
 		return quit{}, term.Resign(ctx)
 	})
 }
 
 // giveBack resigns a term that nobody waits for.
 func (a *leader) giveBack(term cluster.Term) {
-	ask(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
+	askApart(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
 		return quit{}, term.Resign(ctx)
 	})
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestOwnActorSystem(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(10*time.Second))
-		w.system = newSystem(discard())
+		w.system = newSystem(slog.New(slog.DiscardHandler))
 		p := w.start(Config{})
 		require.Same(t, w.system, p.System())
 		probe := newProbe(w, w.system)

@@ -228,6 +228,10 @@ func (p *Pod) Stats() Stats {
 			"the log says why elections fail (campaign), and troupe doctor what to mend", quiet.Truncate(time.Second))
 	}
 	e.mu.Unlock()
+	if silence := p.rt.reach.silence(p.rt.now()); silence >= leadAwayMax {
+		s.Degraded = fmt.Sprintf("the database has answered nothing for %v that the pod asked through its pool: it claims nothing, "+
+			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))
+	}
 	s.Ready = s.Ready && !s.DiskFull
 	count := func(metric Metric) int64 { return int64(m.value(metric)) }
 	s.Pods, s.Running, s.Free = int(count(MetricPods)), int(count(MetricRunning)), int(count(MetricFree))
@@ -238,6 +242,10 @@ func (p *Pod) Stats() Stats {
 	s.Stale, s.TimersRun = count(MetricStale), count(MetricTimersFired)
 	return s
 }
+
+// Heard reports whether the database has answered a call of the pod's through
+// its pool within the given time.
+func (p *Pod) Heard(within time.Duration) bool { return p.rt.now().Sub(p.rt.reach.answered()) < within }
 
 // leaderlessFor is after how many times the silence that starts an election a
 // pod says that nobody leads.

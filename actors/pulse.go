@@ -142,7 +142,7 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	}
 	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Load: a.load()}
 	a.sent = a.rt.now()
-	a.number = ask(a.rt, a.self, "renew_pod", a.renewTimeout(), func(ctx context.Context) (persistence.Renewed, error) {
+	a.number = askApart(a.rt, a.self, "renew_pod", a.renewTimeout(), func(ctx context.Context) (persistence.Renewed, error) {
 		return a.rt.ports.Store.RenewPod(ctx, renewal)
 	})
 }

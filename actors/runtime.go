@@ -31,6 +31,7 @@ type runtime struct {
 	functions map[int32]StepFunction // by handler number
 	evaluate  Evaluate
 	edge      *edge
+	reach     *reach
 	broken    *brokenSteps // transactions
 	team      team
 
@@ -144,16 +145,32 @@ type answered[T any] struct {
 	err    error
 }
 
-// ask makes a store call whose result comes back to the actor as *answered[T].
-// A panic of an adapter is an error of the call.
+// ask makes a store call, through the pool, whose result comes back to the actor
+// as *answered[T]. A panic of an adapter is an error of the call.
 func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
 	number := rt.numbers.next()
+	rt.reach.asked(number, rt.now())
+	carry(rt, to, name, timeout, number, call, func(err error) { rt.reach.ended(number, rt.now(), err) })
+	return number
+}
+
+// askApart is ask for calls on connections of their own: what becomes of them
+// says nothing about the pool.
+func askApart[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
+	number := rt.numbers.next()
+	carry(rt, to, name, timeout, number, call, func(error) {})
+	return number
+}
+
+func carry[T any](
+	rt *runtime, to *PID, name string, timeout time.Duration, number int64, call func(ctx context.Context) (T, error), ended func(error),
+) {
 	rt.executor.Call(to, name, timeout, func(ctx context.Context) any {
 		answer := &answered[T]{number: number}
 		answer.value, answer.err = contained(func() (T, error) { return call(ctx) })
+		ended(answer.err)
 		return answer
 	})
-	return number
 }
 
 // contained calls f and turns its panic into an error.

@@ -96,6 +96,7 @@ func newRuntime(o Options) *runtime {
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics), config: config, ports: o.Ports,
 		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, o.Joined), broken: newBrokenSteps(),
 	}
+	rt.reach = newReach(rt.now())
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send
 	}

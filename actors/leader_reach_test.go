@@ -1,0 +1,182 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// proxied is a store whose pool goes through a proxy; the lease and the
+// election do not.
+type proxied struct {
+	persistence.Store
+
+	state atomic.Int32
+}
+
+// States of what is between a pool and its server.
+const (
+	proxyWorks int32 = iota
+	proxyRefuses
+	proxyHangs
+	proxyLocked // it works, and a table is locked
+)
+
+func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
+	var none T
+	switch s.state.Load() {
+	case proxyRefuses:
+		return none, fmt.Errorf("%w: connection refused", persistence.ErrUnavailable)
+	case proxyLocked:
+		pass(2 * time.Second)
+		return none, fmt.Errorf("%w: lock timeout", persistence.ErrConflict)
+	case proxyHangs:
+		<-ctx.Done()
+		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
+	}
+	return do()
+}
+
+func (s *proxied) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
+	return pooled(ctx, s, func() (persistence.Claimed, error) { return s.Store.ClaimTasks(ctx, r) })
+}
+
+func (s *proxied) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
+	return pooled(ctx, s, func() (persistence.Drained, error) { return s.Store.DrainIntake(ctx, limit) })
+}
+
+func (s *proxied) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	return pooled(ctx, s, func() (persistence.Fired, error) { return s.Store.FireTimers(ctx, epoch, limit) })
+}
+
+func (s *proxied) ExpirePods(ctx context.Context, epoch int64, lost, limit int) (persistence.Expired, error) {
+	return pooled(ctx, s, func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, lost, limit) })
+}
+
+func (s *proxied) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	return pooled(ctx, s, func() (persistence.Parked, error) { return s.Store.ParkTasks(ctx, epoch, limit) })
+}
+
+func (s *proxied) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
+	return pooled(ctx, s, func() (persistence.Rotated, error) { return s.Store.RotateEvents(ctx, epoch, span) })
+}
+
+func (s *proxied) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	return pooled(ctx, s, func() (persistence.Archived, error) { return s.Store.ArchiveRuns(ctx, epoch, archive) })
+}
+
+func (s *proxied) DropHistory(ctx context.Context, epoch int64, r persistence.Retention) (persistence.Dropped, error) {
+	return pooled(ctx, s, func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, r) })
+}
+
+// proxiedPods starts pods that each have a proxy of their own. The first leads.
+func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
+	w.t.Helper()
+	w.register(storetest.Single(), newGauge().work(time.Millisecond))
+	for range n {
+		store := &proxied{Store: w.store}
+		w.pool = store
+		pods, proxies = append(pods, w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})), append(proxies, store)
+		pass(time.Second)
+	}
+	pass(3 * time.Second) // everybody has heard of everybody
+	require.True(w.t, pods[0].Stats().Leading)
+	return pods, proxies
+}
+
+// leads waits for one of the pods to lead, and returns how long that took.
+func (w *world) leads(within time.Duration, pods ...*Pod) time.Duration {
+	w.t.Helper()
+	begun := time.Now()
+	for {
+		for _, p := range pods {
+			if p.Stats().Leading {
+				return time.Since(begun)
+			}
+		}
+		require.Less(w.t, time.Since(begun), within, "nobody leads")
+		pass(100 * time.Millisecond)
+	}
+}
+
+// H-4: a leader whose pool is away while its term lives on a connection of its
+// own gives the lead away, and does not take it again before the pool answers.
+func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				pods, proxies := w.proxiedPods(2)
+				pass(time.Minute)
+				require.True(t, pods[0].Stats().Leading, "there is no reason to give it away")
+				proxies[0].state.Store(state)
+				w.leads(25*time.Second, pods[1]) // it asks at least every 15 s
+				require.False(t, pods[0].Stats().Leading)
+				for range 60 {
+					pass(time.Second)
+					require.True(t, pods[1].Stats().Leading)
+				}
+				require.Contains(t, pods[0].Stats().Degraded, "through its pool")
+				require.Empty(t, pods[1].Stats().Degraded)
+
+				require.NoError(t, pods[1].Stop(t.Context()))
+				w.leads(10*time.Second, pods[0]) // nobody could do better
+				pass(time.Minute)
+				require.True(t, pods[0].Stats().Leading)
+				proxies[0].state.Store(proxyWorks)
+				pass(40 * time.Second)
+				require.NotContains(t, pods[0].Stats().Degraded, "pool")
+			})
+		})
+	}
+}
+
+// Where the pools of all pods are away nobody leads, and somebody does soon
+// after one is back.
+func TestNobodyLeadsWhoCannot(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				pods, proxies := w.proxiedPods(3)
+				for _, p := range proxies {
+					p.state.Store(state)
+				}
+				pass(time.Minute)
+				for range 60 {
+					pass(time.Second)
+					for _, p := range pods {
+						require.False(t, p.Stats().Leading)
+					}
+				}
+				proxies[2].state.Store(proxyWorks)
+				w.leads(7*time.Second, pods[2])
+			})
+		})
+	}
+}
+
+// A lock that somebody holds for long makes every call fail, everywhere: the
+// leader is as good as any other.
+func TestALockDoesNotMoveTheLead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		for _, p := range proxies {
+			p.state.Store(proxyLocked)
+		}
+		for range 60 {
+			pass(time.Second)
+			require.True(t, pods[0].Stats().Leading)
+		}
+	})
+}

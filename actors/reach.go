@@ -1,0 +1,66 @@
+package actors
+
+import (
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// reach is whether the database answers what a pod asks it through its pool:
+// claims, records, triggers, and all the work of a leader. The lease and the
+// leader's session have connections of their own, which may go another way and
+// say nothing about it. It is safe for concurrent use.
+type reach struct {
+	mu    sync.Mutex
+	open  map[int64]struct{} // calls under way, by number
+	since time.Time          // since when nothing was answered that was asked; zero: nothing waits for an answer
+	last  time.Time          // when something was last answered
+}
+
+func newReach(now time.Time) *reach { return &reach{open: map[int64]struct{}{}, last: now} }
+
+// asked notes the beginning of a call.
+func (r *reach) asked(number int64, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open[number] = struct{}{}
+	if r.since.IsZero() {
+		r.since = now
+	}
+}
+
+// ended notes the end of a call, once. One that failed without an answer of the
+// database's is made again, so the silence goes on.
+func (r *reach) ended(number int64, now time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, is := r.open[number]; !is {
+		return
+	}
+	delete(r.open, number)
+	if !persistence.Answered(err) {
+		return
+	}
+	r.last, r.since = now, time.Time{}
+	if len(r.open) > 0 {
+		r.since = now
+	}
+}
+
+// silence is for how long nothing has been answered that was asked.
+func (r *reach) silence(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.since.IsZero() {
+		return 0
+	}
+	return now.Sub(r.since)
+}
+
+// answered is when something was last answered.
+func (r *reach) answered() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
