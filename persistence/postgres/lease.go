@@ -10,27 +10,37 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// leaseGivenUp is how many connections of the lease may be on their way out at
-// once. One that was given up, because nothing came back on it, keeps its place
-// in the pool for up to 15 s, and a ping gives up after 1.5 s.
-const leaseGivenUp = 10
+// givenUp is how many connections of a line may be on their way out at once. One
+// that was given up, because nothing came back on it, keeps its place in the
+// pool for up to 15 s, and a ping gives up after 1.5 s.
+const givenUp = 10
 
-// leaseLine is the connection that renews the lease. Its users take turns, so
-// that there is one at a time, besides those that were given up. It is safe for
-// concurrent use.
-type leaseLine struct {
+// line is a connection whose users take turns, so that there is one at a time,
+// besides those that were given up. It is safe for concurrent use.
+type line struct {
 	pool *pgxpool.Pool
 	turn chan struct{}
-	ttl  atomic.Int64 // of the lease that was renewed last; 0: none was
+}
+
+func openLine(ctx context.Context, config *pgxpool.Config) (line, error) {
+	config.MaxConns = 1 + givenUp
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return line{pool: pool, turn: make(chan struct{}, 1)}, err
+}
+
+// leaseLine is the connection that renews the lease.
+type leaseLine struct {
+	line
+
+	ttl atomic.Int64 // of the lease that was renewed last; 0: none was
 }
 
 // openLease makes the line apart from the store's own pool: whoever reads a lot,
 // or cancels many runs at once, would otherwise queue in front of a renewal and
 // cost the pod its lease.
 func openLease(ctx context.Context, options Options) (*leaseLine, error) {
-	l := &leaseLine{turn: make(chan struct{}, 1)}
+	l := &leaseLine{}
 	config := ownPool(options)
-	config.MaxConns = 1 + leaseGivenUp
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if err := keepCommitsDurable(ctx, conn); err != nil {
 			return err
@@ -41,12 +51,12 @@ func openLease(ctx context.Context, options Options) (*leaseLine, error) {
 		return nil
 	}
 	var err error
-	l.pool, err = pgxpool.NewWithConfig(ctx, config)
+	l.line, err = openLine(ctx, config)
 	return l, err
 }
 
 // use waits for the line and runs do on it.
-func (l *leaseLine) use(ctx context.Context, do func(on *pgx.Conn) error) error {
+func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -93,4 +103,14 @@ func (l *leaseLine) settle(ctx context.Context, on *pgx.Conn, ttl time.Duration)
 // gets none cannot renew it either.
 func (s *Store) Ping(ctx context.Context) error {
 	return translate(s.lease.use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
+}
+
+// PingPool asks for an answer the way that the store's own pool connects, which
+// may be another than Ping's: through a proxy. It does not queue for the pool's
+// connections.
+func (s *Store) PingPool(ctx context.Context) error {
+	if s.proxied == nil {
+		return s.Ping(ctx)
+	}
+	return translate(s.proxied.use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
 }

@@ -30,6 +30,25 @@ func TestRenewalsDoNotQueueForConnections(t *testing.T) {
 	require.Equal(t, 1, renewed.Pods)
 }
 
+// A pool that is busy answers, and one behind a proxy is asked the way that it
+// goes.
+func TestAPoolThatIsBusyAnswers(t *testing.T) {
+	t.Parallel()
+	d := openDatabase(t, Options{PoolSize: 3, Proxied: true})
+	for range 3 {
+		conn, err := d.store.Pool().Acquire(t.Context())
+		require.NoError(t, err)
+		defer conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.NoError(t, d.store.PingPool(ctx))
+	require.Equal(t, int32(1), d.store.proxied.pool.Stat().TotalConns())
+	d = openDatabase(t, Options{})
+	require.NoError(t, d.store.PingPool(ctx), "on the connection of the lease")
+	require.Equal(t, int32(0), d.store.Pool().Stat().AcquiredConns())
+}
+
 // TestRenewalKeepsAClaimThatGrows sends a record again, with more to report,
 // while a renewal is under way that has found nothing held of its claim: the
 // child that is granted under the claim must be found again.

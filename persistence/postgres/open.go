@@ -34,7 +34,8 @@ type Options struct {
 	Schema string
 	// PoolSize is how many connections the store's own pool has at most; 0: 6.
 	// The claimer, the journal, the intake and the leader use one each at a
-	// time. One more is kept for the renewals of the pod's lease.
+	// time. One more is kept for the renewals of the pod's lease, and if Proxied
+	// another for PingPool, once that was called.
 	PoolSize int32
 	// ApplicationName shows in pg_stat_activity; "": troupe.
 	ApplicationName string
@@ -57,6 +58,7 @@ type Store struct {
 	patience   time.Duration // with the pool of the user
 	direct     bool          // it has another address than the lease's connection
 	lease      *leaseLine    // apart: nothing that pool is busy with delays a renewal
+	proxied    *line         // apart, too, the way that pool goes; nil: the way of lease
 	user       *pgxpool.Pool
 	schema     string
 	tenantsMax int32
@@ -106,7 +108,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool: pool, lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID,
 	}
-	err = s.loadQueues(ctx)
+	if err = s.openProxied(ctx, options); err == nil {
+		err = s.loadQueues(ctx)
+	}
 	if err == nil {
 		err = s.Ping(ctx) // the connection is there when it is needed
 	}
@@ -124,6 +128,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 func (s *Store) Close() {
 	s.pool.pool.Close()
 	s.lease.pool.Close()
+	if s.proxied != nil {
+		s.proxied.pool.Close()
+	}
 }
 
 // openSessions opens the store's own pool.
@@ -134,6 +141,18 @@ func openSessions(ctx context.Context, options Options) (*sessions, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, proxiedPool(options))
 	return &sessions{pool: pool, settle: settling()}, err
+}
+
+// openProxied makes a line through the proxy. It connects when it is used.
+func (s *Store) openProxied(ctx context.Context, options Options) error {
+	if !options.Proxied {
+		return nil
+	}
+	l, err := openLine(ctx, proxiedPool(options))
+	if err == nil {
+		s.proxied = &l
+	}
+	return err
 }
 
 // proxiedPool derives the configuration of a pool behind a proxy: the proxy
