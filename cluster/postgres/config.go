@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,7 +26,8 @@ type Config struct {
 	Logger *slog.Logger
 
 	ConnectTimeout    time.Duration // of each dedicated connection; default 5 s
-	SessionTimeout    time.Duration // of a leader that does not ping; default 3 s
+	LeaderPing        time.Duration // between two pings of a leader, as its pod is configured; 0: less than a second
+	SessionTimeout    time.Duration // of a leader that does not ping; default 3 s, or as long as LeaderPing needs
 	PingTimeout       time.Duration // of one ping; default 1 s
 	SlotTimeout       time.Duration // of creating a replication slot; default 2 s
 	StatusInterval    time.Duration // between two confirmations to the stream's sender; default 3 s
@@ -45,7 +47,7 @@ func (c Config) Validate() error {
 		problems = append(problems, errors.New("pod: want a function that returns this pod's number"))
 	}
 	for name, d := range map[string]time.Duration{
-		"connect timeout": c.ConnectTimeout, "session timeout": c.SessionTimeout, "ping timeout": c.PingTimeout,
+		"leader ping": c.LeaderPing, "connect timeout": c.ConnectTimeout, "session timeout": c.SessionTimeout, "ping timeout": c.PingTimeout,
 		"slot timeout": c.SlotTimeout, "status interval": c.StatusInterval, "wal sender timeout": c.WALSenderTimeout,
 		"queue name deadline": c.QueueNameDeadline,
 	} {
@@ -58,7 +60,7 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	for d, value := range map[*time.Duration]time.Duration{
-		&c.ConnectTimeout: 5 * time.Second, &c.SessionTimeout: 3 * time.Second, &c.PingTimeout: time.Second,
+		&c.ConnectTimeout: 5 * time.Second, &c.SessionTimeout: sessionTimeout(c.LeaderPing), &c.PingTimeout: time.Second,
 		&c.SlotTimeout: 2 * time.Second, &c.StatusInterval: 3 * time.Second, &c.WALSenderTimeout: 10 * time.Second,
 		&c.QueueNameDeadline: time.Second,
 	} {
@@ -70,6 +72,19 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+const (
+	sessionTimeoutMin = 3 * time.Second
+	sessionTimeoutMax = math.MaxInt32 * time.Millisecond // of the server's setting
+	pingLate          = time.Second
+)
+
+// sessionTimeout is how long the session of a leader outlives its last ping: as
+// long as two pings may be apart, and a second for the latter to arrive.
+func sessionTimeout(leaderPing time.Duration) time.Duration {
+	longest := cluster.PingInterval(min(leaderPing, sessionTimeoutMax), cluster.ModeSpared, 1)
+	return min(max(longest+pingLate, sessionTimeoutMin), sessionTimeoutMax)
 }
 
 // Adapter implements the ports of the cluster room. Its methods are safe for
