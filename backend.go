@@ -24,7 +24,8 @@ type backend struct {
 	announce func(ctx context.Context, tx pgx.Tx) error
 	wake     func(ctx context.Context) // tells all pods of runs that are stored; nil: there are no others
 	close    func() error
-	probe    *probe                                                                 // nil: nothing can be lost
+	probe    *probe                                                                 // of the lease; nil: nothing can be lost
+	proxied  *probe                                                                 // of the pool; nil: it connects as the lease does
 	launch   func(ctx context.Context, options actors.Options) (*actors.Pod, error) // nil: actors.Start
 }
 

@@ -41,7 +41,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	pod := &atomic.Int64{}
 	adapter, err := clusterpg.New(store.Pool(), clusterpg.Config{
-		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger,
+		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing,
 	})
 	if err != nil {
 		store.Close()
@@ -50,7 +50,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	config.Logger.LogAttrs(ctx, slog.LevelInfo, "connection budget",
 		slog.Int("engine_max", config.Connections()), slog.Int("of_them_pool", config.PoolSize), slog.Int("of_them_dedicated", dedicated),
 		slog.Bool("pool_behind_proxy", options.Proxied), slog.Int("embedder_pool_max", int(pool.Config().MaxConns)))
-	return &backend{
+	b := &backend{
 		store: store, pod: pod, wake: waker(pool, adapter),
 		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Lending: lending(pool)},
 		announce: func(ctx context.Context, tx pgx.Tx) error {
@@ -58,7 +58,11 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		},
 		close: func() error { store.Close(); return nil },
 		probe: &probe{ping: store.Ping, clock: clock.System{}},
-	}, nil
+	}
+	if options.Proxied {
+		b.proxied = &probe{ping: store.PingPool, clock: clock.System{}}
+	}
+	return b, nil
 }
 
 // proxyError adds the remedy where a pooling proxy refuses what sessions need.

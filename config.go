@@ -72,8 +72,13 @@ const dedicated = 4
 
 // Connections returns how many connections an engine opens at most, besides
 // those of the pool that it is given: PoolSize and 4. With a DirectURL the 4 are
-// the direct ones.
-func (c Config) Connections() int { return c.withDefaults().PoolSize + dedicated }
+// the direct ones, and one more goes through the proxy, once Health was asked.
+func (c Config) Connections() int {
+	if c.DirectURL != "" {
+		return c.withDefaults().PoolSize + dedicated + 1
+	}
+	return c.withDefaults().PoolSize + dedicated
+}
 
 // Retention is how long runs are kept once they have ended, by the class that
 // [Retain] gives their workflow; zero keeps them for ever. Runs are removed by

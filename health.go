@@ -42,7 +42,8 @@ type Health struct {
 }
 
 // Health returns how the pod is. It asks the database, for at most a second,
-// unless that was asked half a second ago. A pod that is not Ready while the
+// unless that was asked half a second ago; with a DirectURL the way of the pool,
+// too, unless that was used so short ago. A pod that is not Ready while the
 // database is away becomes so again by itself.
 func (e *Engine) Health(ctx context.Context) Health {
 	e.mu.Lock()
@@ -64,9 +65,13 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Degraded = fmt.Sprintf("%d step functions go on after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
 		h.Reason = h.Degraded
 	}
-	switch err := backend.probe.ask(ctx); {
-	case err != nil:
+	switch {
+	case backend.probe.ask(ctx) != nil:
 		h.Ready, h.Reason = false, "the database does not answer"
+	case backend.silent(ctx, pod):
+		h.Ready = false
+		h.Reason = "the pool does not answer, though the database does on the connection of the lease (DirectURL): " +
+			"look at the proxy that the pool connects to, and whether it has connections to the server to give"
 	case s.DiskFull:
 		h.Reason = "the database's disk is full: make room; what is refused is tried again until then"
 	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
@@ -80,6 +85,16 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Reason = "every slot is held by a step function that does not return though its context has ended: restart the process"
 	}
 	return h
+}
+
+// silent asks whether the pool answers where it connects to a proxy. A proxy all
+// of whose sessions are at work answers late: what the pod was answered meanwhile
+// counts as well.
+func (b *backend) silent(ctx context.Context, pod *actors.Pod) bool {
+	if b.proxied == nil || pod.Heard(probeFresh) {
+		return false
+	}
+	return b.proxied.ask(ctx) != nil && !pod.Heard(probeTimeout)
 }
 
 // deafened tells whether a pod executes nothing and will not, unless functions
