@@ -25,6 +25,7 @@ const (
 	StoreFrozen   = Fault(sim.StoreFrozen)   // no answer until the timeout
 	StoreDown     = Fault(sim.StoreDown)     // no connection to the database for a while
 	StorePool     = Fault(sim.StorePool)     // the connections of a pod are all in use for a while
+	StoreAway     = Fault(sim.StoreAway)     // the proxy that a pod's connections go through is gone for a while; its lease goes past it
 	WakeLost      = Fault(sim.WakeLost)      // a pod is not told that there is work
 	WakeDoubled   = Fault(sim.WakeDoubled)   // or told twice
 	WakeLate      = Fault(sim.WakeLate)      // or seconds later
@@ -62,7 +63,7 @@ func Except(faults ...Fault) Faults {
 func AllFaults() []Fault {
 	return []Fault{
 		PodCrash, PodPause, PodSlow, PodStop, ClockSkew, ClockDrift, StoreLost, StoreUnsure, StoreLate, StoreConflict,
-		StoreSlow, StoreFrozen, StoreDown, StorePool, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
+		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
 		RelaySilent, LeaderLost, ServiceFails, ServiceUnsure, StepTwice,
 	}
 }

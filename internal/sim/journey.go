@@ -47,11 +47,15 @@ func (s *store) journey(name string, timeout time.Duration) journey {
 		lostWithPod: h>>60&1 == 0,
 	}
 	s.delay(&j, place, timeout)
+	away := s.away(name)
+	if away && s.awayMute {
+		j.out = timeout
+	}
 	if draw, ok := w.Happens(StoreDown, "database"); ok {
 		d.outage(draw.Between(100*time.Millisecond, 40*time.Second))
 	}
 	switch {
-	case w.Visit(StoreLost, place):
+	case away && !s.awayMute, w.Visit(StoreLost, place):
 		j.fate = fateLost
 	case w.Visit(StoreConflict, place):
 		j.fate = fateConflict
@@ -88,6 +92,17 @@ func (s *store) delay(j *journey, place string, timeout time.Duration) {
 	if w.Visit(StoreFrozen, place) {
 		j.out = timeout
 	}
+}
+
+// away draws whether the proxy of the pod's pool is gone, and reports whether a
+// call goes there.
+func (s *store) away(name string) bool {
+	w := s.database.world
+	if draw, ok := w.Happens(StoreAway, s.pod.Name); ok {
+		s.awayUntil, s.awayMute = w.Now().Add(draw.Between(100*time.Millisecond, 40*time.Second)), draw.Chance(0.5)
+	}
+	past := name == "renew_pod" || sessionCall(name) && name != "notify"
+	return !past && s.awayUntil.After(w.Now())
 }
 
 // outage drops all connections, and lets none be made for a while.

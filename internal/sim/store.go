@@ -25,6 +25,8 @@ type store struct {
 	pod       *Pod
 	fate      fate
 	busyUntil time.Time         // the pod's pool is exhausted
+	awayUntil time.Time         // what the pod's pool connects to is gone
+	awayMute  bool              // and nothing says so
 	calls     map[string]uint64 // journeys so far; drawn one by one, so that the others stay as they are without one
 }
 

@@ -217,7 +217,7 @@ func (s *seed) excuses() (panics, calls bool) {
 		switch f.Class { //nolint:exhaustive // the others are no excuse
 		case sim.ActorPanic:
 			panics = true
-		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.StoreDown, sim.PodPause, sim.PodSlow:
+		case sim.StoreLate, sim.StoreSlow, sim.StoreFrozen, sim.StorePool, sim.StoreAway, sim.StoreDown, sim.PodPause, sim.PodSlow:
 			calls = true
 		case sim.StoreLost, sim.StoreAnswer, sim.StoreConflict: // of renewals: the lease may have run out meanwhile
 			calls = calls || strings.HasSuffix(f.Place, " renew_pod")
