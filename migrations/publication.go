@@ -19,7 +19,7 @@ const publicationTables = `
 	{schema}.task_events (run_id, kind) where (kind in (34, 35, 36, 37))`
 
 const publicationCarries = `select count(*) from pg_publication p join pg_publication_tables t using (pubname)
-	where p.pubname = $1 and p.pubviaroot and t.schemaname = $2
+	where p.pubname = $1 and p.pubinsert and p.pubviaroot and t.schemaname = $2
 		and t.tablename in ('ready_queue', 'intake', 'durable_timers', 'task_events')`
 
 const publicationTablesCount = 4
@@ -47,7 +47,7 @@ func (s *session) publish(ctx context.Context) string {
 		}
 		name := pgx.Identifier{Publication(s.schema)}.Sanitize()
 		if exists {
-			if _, err = tx.Exec(ctx, `alter publication `+name+` set (publish_via_partition_root = true)`); err != nil {
+			if _, err = tx.Exec(ctx, `alter publication `+name+` set (publish = 'insert', publish_via_partition_root = true)`); err != nil {
 				return err
 			}
 			_, err = tx.Exec(ctx, `alter publication `+name+` set table `+s.fill(publicationTables))

@@ -12,8 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-//go:embed sql/stream_settings.sql
-var streamSettingsSQL string
+var (
+	//go:embed sql/stream_settings.sql
+	streamSettingsSQL string
+	//go:embed sql/published.sql
+	publishedSQL string
+)
 
 // openStream returns a connection on which the stream flows. The caller hangs
 // it up, and the slot goes with it.
@@ -60,9 +64,10 @@ func (a *Adapter) startStream(ctx context.Context, conn *pgconn.PgConn) error {
 }
 
 // checkSettings finds out what the creation of a slot would not say, or not
-// clearly: a missing publication only shows at the first change.
+// clearly: a missing publication only shows at the first change, and one that
+// leaves something out never does.
 func (a *Adapter) checkSettings(ctx context.Context, conn *pgconn.PgConn) error {
-	query := strings.ReplaceAll(streamSettingsSQL, "{publication}", literal(Publication(a.config.Schema)))
+	query := strings.ReplaceAll(streamSettingsSQL, "{published}", a.publishedSQL())
 	results, err := conn.Exec(ctx, query).ReadAll()
 	if err != nil {
 		return classify(fmt.Errorf("read the stream's settings: %w", err))
@@ -74,11 +79,42 @@ func (a *Adapter) checkSettings(ctx context.Context, conn *pgconn.PgConn) error 
 	if level := string(row[0]); level != "logical" {
 		return withoutLogical(level)
 	}
-	if string(row[2]) != "t" {
-		return a.unpublished(nil)
+	if err := a.published(string(row[2])); err != nil {
+		return err
 	}
 	a.warned.unboundedSlots(string(row[1]))
 	return nil
+}
+
+func (a *Adapter) publishedSQL() string {
+	return strings.NewReplacer(
+		"{publication}", literal(Publication(a.config.Schema)), "{schema_name}", literal(a.config.Schema),
+	).Replace(publishedSQL)
+}
+
+// published returns why the publication is of no use; state is what publishedSQL
+// says.
+func (a *Adapter) published(state string) error {
+	switch state {
+	case "whole":
+		return nil
+	case "missing":
+		return a.unpublished(nil)
+	}
+	return unavailable(fmt.Sprintf("publication %q leaves out what pods wait for, somebody has changed it; run the migrations",
+		Publication(a.config.Schema)), nil)
+}
+
+// stillPublished looks again while the stream is read. If it cannot, it does the
+// next time.
+func (a *Adapter) stillPublished(ctx context.Context) error {
+	look, cancel := context.WithTimeout(ctx, a.config.QueueNameDeadline)
+	defer cancel()
+	var state string
+	if err := a.pool.QueryRow(look, a.publishedSQL()).Scan(&state); err != nil {
+		return nil // the stream flows all the same
+	}
+	return a.published(state)
 }
 
 // createSlot gives up soon: the server first waits for every transaction that

@@ -20,6 +20,9 @@ const (
 	// silentIntervalsMax is how many status intervals may pass without a
 	// word from the server, which is asked for one in each.
 	silentIntervalsMax = 4
+	// publishedIntervals is after how many status intervals the publication is
+	// looked at again.
+	publishedIntervals = 10
 )
 
 var errStreamSilent = errors.New("the stream's server does not answer")
@@ -60,7 +63,7 @@ type reader struct {
 
 func (r *reader) run(ctx context.Context) error {
 	silent := 0
-	for {
+	for n := 1; ; n++ {
 		r.heard = false
 		if err := r.interval(ctx); err != nil {
 			return fmt.Errorf("read the stream: %w", err)
@@ -74,6 +77,11 @@ func (r *reader) run(ctx context.Context) error {
 		}
 		if err := r.confirm(ctx, true); err != nil {
 			return err
+		}
+		if n%publishedIntervals == 0 {
+			if err := r.adapter.stillPublished(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }

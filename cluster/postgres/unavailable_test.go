@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/migrations"
 )
 
 // refused reads a stream that is expected not to start.
@@ -53,6 +54,36 @@ func TestAMissingPublication(t *testing.T) {
 	w.exec(t, "drop publication "+pgx.Identifier{postgres.Publication(w.schema)}.Sanitize())
 	refused(t, w.adapter(t, 1), `publication "troupe_wake" is missing; run the migrations`)
 	require.Zero(t, w.slots(t))
+}
+
+// H-2: a publication that somebody has changed is as good as none, when the
+// stream is opened and while it is read.
+func TestAPublicationThatLeavesSomethingOut(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"inserts": "set (publish = 'truncate')",
+		"a table": "drop table {schema}.ready_queue",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := freshWorld(t)
+			s := stream(t, w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = 50 * time.Millisecond }))
+			w.exec(t, "alter publication "+pgx.Identifier{postgres.Publication(w.schema)}.Sanitize()+" "+change)
+			err := s.end(t)
+			require.ErrorIs(t, err, cluster.ErrStreamUnavailable)
+			require.ErrorContains(t, err, "leaves out what pods wait for")
+			refused(t, w.adapter(t, 2), "run the migrations")
+
+			report, err := migrations.Status(t.Context(), w.pool, w.schema)
+			require.NoError(t, err)
+			require.Contains(t, report.Publication, "incomplete")
+			_, err = migrations.Migrate(t.Context(), w.pool, w.schema)
+			require.NoError(t, err)
+			again := stream(t, w.adapter(t, 3))
+			w.exec(t, enqueue, 100, 1)
+			require.Len(t, again.next(t), 1)
+		})
+	}
 }
 
 func TestWithoutLogicalDecoding(t *testing.T) {

@@ -3,4 +3,4 @@
 select
 	current_setting('wal_level') as wal_level,
 	current_setting('max_slot_wal_keep_size') as max_slot_wal_keep_size,
-	exists (select from pg_catalog.pg_publication where pubname = {publication}) as published
+	({published}) as published
