@@ -27,7 +27,7 @@ func Settings() []Setting {
 		{"CancelGrace", "TROUPE_CANCEL_GRACE", "30s", "", "how long running tasks of a canceled run may go on"},
 		{"Sweep", "TROUPE_SWEEP", "30s", "200ms poll", "between two looks at the tables while wakes arrive"},
 		{"SweepDegraded", "TROUPE_SWEEP_DEGRADED", "1s", "200ms poll", "the same while they do not"},
-		{"LeaderPing", "TROUPE_LEADER_PING", "1s", "", "between two pings of the leader"},
+		{"LeaderPing", "TROUPE_LEADER_PING", "1s", "", "between two pings of the leader; its session ends when it was silent for two of them and a second, and not before 3 s"},
 		{"LeaderSilence", "TROUPE_LEADER_SILENCE", "2.5s", "", "silence of the leader after which others try to lead"},
 		{"LeaderTry", "TROUPE_LEADER_TRY", "500ms", "60s", "between two tries to lead"},
 		{"AttemptTimeout", "TROUPE_ATTEMPT_TIMEOUT", "0 (none)", "none", "longest attempt of steps that name none"},
