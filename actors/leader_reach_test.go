@@ -118,11 +118,16 @@ func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
 				pass(time.Minute)
 				require.True(t, pods[0].Stats().Leading, "there is no reason to give it away")
 				proxies[0].state.Store(state)
+				dead, _, err := w.store.JoinPod(t.Context(), persistence.PodInfo{Name: "dead", TTL: 5 * time.Second})
+				require.NoError(t, err)
 				w.leads(25*time.Second, pods[1]) // it asks at least every 15 s
 				require.False(t, pods[0].Stats().Leading)
 				for range 60 {
 					pass(time.Second)
 					require.True(t, pods[1].Stats().Leading)
+				}
+				for _, pod := range w.store.Snapshot().Pods {
+					require.NotEqual(t, dead, pod.ID, "it is taken over")
 				}
 				require.Contains(t, pods[0].Stats().Degraded, "through its pool")
 				require.Empty(t, pods[1].Stats().Degraded)
