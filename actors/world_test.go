@@ -313,10 +313,9 @@ type tapped struct {
 }
 
 func (m *tapped) PostUserMessage(message any) {
-	if m.sent.note(message); m.sent.loses(message) {
-		return
+	if m.sent.note(message); !m.sent.loses(message) {
+		m.Mailbox.PostUserMessage(message)
 	}
-	m.Mailbox.PostUserMessage(message)
 }
 
 // children asks a supervisor for the names of its children.
