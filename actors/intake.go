@@ -33,6 +33,7 @@ type intake struct {
 	failures int   // trigger calls failed in a row
 	pause    int64 // of the wait before the next trigger call; 0: none
 	borrower borrower
+	lentOf   string // queue of whose pool slots were asked for
 	drain    drain
 }
 

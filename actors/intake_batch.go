@@ -13,7 +13,6 @@ import (
 // openTrigger is one batch until it is answered.
 type openTrigger struct {
 	questions []*question
-	rows      []persistence.Trigger
 	loan      *messages.SlotsLent // of slots for the first tasks; nil: none
 	take      persistence.Taking
 }
@@ -39,9 +38,7 @@ func (a *intake) flush() {
 	if a.number != 0 || a.pause != 0 || a.borrower.waits() {
 		return
 	}
-	if a.heir.open != nil {
-		a.dropLate()
-		a.send()
+	if a.heir.open != nil && a.again() {
 		return
 	}
 	if batch := a.next(); len(batch) > 0 && !a.borrow(batch[0].triggers[0].Queue) {
@@ -66,29 +63,44 @@ func (a *intake) next() []*question {
 // store begins a batch.
 func (a *intake) store(batch []*question, loan *messages.SlotsLent) {
 	open := &openTrigger{questions: batch, loan: loan}
-	for i, q := range batch {
-		for _, t := range q.triggers {
-			if len(q.triggers) > 1 {
-				t.Group = i + 1
-			}
-			open.rows = append(open.rows, t)
-		}
-	}
 	if loan != nil {
-		open.take = a.taking(loan, batch[0].triggers[0].Queue)
+		open.take = a.taking(loan)
 	}
-	a.rt.meter.observe(MetricTriggerBatch, float64(len(open.rows)))
 	a.heir.open = open
 	a.send()
 }
 
+// again makes the call again whose outcome is unknown, without what nobody waits
+// for any more, and reports whether anything is left. If nothing is, tasks that
+// were granted after all are found unheld.
+func (a *intake) again() bool {
+	a.dropLate()
+	open := a.heir.open
+	if open.questions = slices.DeleteFunc(open.questions, func(q *question) bool { return q.done }); len(open.questions) > 0 {
+		a.send()
+		return true
+	}
+	a.rt.returnSlots(open.loan, nil)
+	a.heir.open = nil
+	return false
+}
+
 func (a *intake) send() {
 	open := a.heir.open
-	for _, q := range open.questions {
+	var rows []persistence.Trigger
+	for i, q := range open.questions {
 		q.asked = true
+		for _, t := range q.triggers {
+			if len(q.triggers) > 1 {
+				t.Group = i + 1
+			}
+			rows = append(rows, t)
+		}
 	}
+	a.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))
+	take := open.take
 	a.number = ask(a.rt, a.self, "trigger_runs", storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
-		return a.rt.ports.Store.TriggerRuns(ctx, open.rows, open.take)
+		return a.rt.ports.Store.TriggerRuns(ctx, rows, take)
 	})
 }
 
@@ -123,9 +135,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		if len(answers) < n {
 			break // a store that answers too few: the rest is asked again
 		}
-		if !q.done {
-			a.settle(q, answers[:n:n])
-		}
+		a.settle(q, answers[:n:n])
 		answers = answers[n:]
 	}
 	a.rt.spread(m.value.Wake)

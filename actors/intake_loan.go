@@ -12,7 +12,8 @@ func (a *intake) borrow(queue string) bool {
 	if a.heir.stopping || a.rt.config.TenantLimit > 0 || len(a.handlers) == 0 || a.rt.buggify("borrow nothing") {
 		return false
 	}
-	a.borrower.ask(a.rt, a.self, &messages.LendSlots{Queue: queueOr(queue)})
+	a.lentOf = queueOr(queue)
+	a.borrower.ask(a.rt, a.self, &messages.LendSlots{Queue: a.lentOf})
 	return true
 }
 
@@ -44,13 +45,14 @@ func (a *intake) onLendingLate(m *lendingLate) {
 	}
 }
 
-// taking is what the pod that lent slots can take.
-func (a *intake) taking(loan *messages.SlotsLent, queue string) persistence.Taking {
+// taking is what the pod that lent slots can take: of the pool that they are of,
+// whatever the batch is of by now.
+func (a *intake) taking(loan *messages.SlotsLent) persistence.Taking {
 	take := persistence.Taking{
 		Pod: loan.GetPod(), Claim: a.rt.newClaimID(), Limit: int(loan.GetSlots()), Handlers: a.handlers,
 	}
 	for _, p := range a.rt.config.pools() {
-		if p.name == a.rt.config.poolOf(queueOr(queue)) {
+		if p.name == a.rt.config.poolOf(a.lentOf) {
 			take.Queues = p.queues
 		}
 	}
@@ -64,8 +66,15 @@ func (a *intake) handOver(open *openTrigger, grants []persistence.Grant) {
 		return
 	}
 	a.rt.meter.add(MetricFirstGrants, float64(len(grants)))
-	queue := func(int32) string { return append(open.take.Queues, DefaultQueue)[0] }
-	a.rt.returnSlots(open.loan, startTasks(grants, queue))
+	a.rt.returnSlots(open.loan, startTasks(grants, func(int32) string { return firstOf(open.take.Queues) }))
+}
+
+// firstOf returns a queue of the pool that serves these: by it the slot is found.
+func firstOf(queues []string) string {
+	if len(queues) == 0 {
+		return DefaultQueue
+	}
+	return queues[0]
 }
 
 func queueOr(queue string) string {

@@ -146,14 +146,27 @@ func TestLoanOfNobody(t *testing.T) {
 	})
 }
 
-// loses reports whether a message is the one that does not arrive.
+// hooks are what happens to messages, by the ends of their types' names.
+type hooks struct {
+	lose  string // the next of these does not arrive
+	heard string // then is called with the next of these
+	then  func()
+}
+
+// loses reports whether a message is the one that does not arrive, and does what
+// is to be done when one is heard of.
 func (s *sent) loses(message any) bool {
 	if e, ok := message.(*actor.MessageEnvelope); ok {
 		message = e.Message
 	}
+	name := fmt.Sprintf("%T", message)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lose == "" || !strings.HasSuffix(fmt.Sprintf("%T", message), s.lose) {
+	if s.heard != "" && strings.HasSuffix(name, s.heard) {
+		s.heard = ""
+		s.then()
+	}
+	if s.lose == "" || !strings.HasSuffix(name, s.lose) {
 		return false
 	}
 	s.lose = ""
@@ -190,6 +203,62 @@ func TestLoanThatIsLostWithItsBorrower(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLoanOfAnotherPool: while the claimer answers, the question that the slots
+// were asked for is given up, and the batch is of another queue.
+func TestLoanOfAnotherPool(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		w.register(storetest.Single(), g.work(10*time.Second))
+		_, err := w.store.RegisterDefinitions(t.Context(), nil, []string{"bulk"})
+		require.NoError(t, err)
+		p := w.start(Config{QueueSlots: map[string]int{"bulk": 8, DefaultQueue: 1}})
+		w.completed(w.trigger(p, "single"))
+		pass(time.Second)
+		heal := w.hang("trigger")
+		ask := func(ctx context.Context, queue string) {
+			order := w.order("single")
+			order.Queue = queue
+			go func() { _, _, _ = p.Trigger(ctx, []persistence.Trigger{order}) }()
+			pass(time.Millisecond)
+		}
+		ask(t.Context(), "")
+		ctx, cancel := context.WithCancel(t.Context())
+		ask(ctx, "bulk")
+		for range 4 {
+			ask(t.Context(), "")
+		}
+		w.sent.mu.Lock()
+		w.sent.heard, w.sent.then = ".LendSlots", cancel // of the next batch, for the bulk queue
+		w.sent.mu.Unlock()
+		heal()
+		pass(2 * time.Minute)
+		require.Equal(t, 1, g.most())
+		require.Equal(t, 9, p.Stats().Free)
+	})
+}
+
+// TestLoanOfCallersThatHaveGone: a batch whose outcome is unknown is not stored
+// long after everybody has given up.
+func TestLoanOfCallersThatHaveGone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		p := w.acquainted(Config{Slots: 4, LeaseTTL: 10 * time.Hour, Pulse: time.Hour}, g, 50*time.Millisecond)
+		before := len(w.store.Snapshot().Runs)
+		heal := w.outage()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _, err := p.Trigger(ctx, []persistence.Trigger{w.order("single")})
+		require.Error(t, err)
+		pass(time.Minute)
+		heal()
+		pass(time.Minute)
+		require.Len(t, w.store.Snapshot().Runs, before)
+		w.once(p, g, 4)
+	})
 }
 
 // TestLoanThatNobodyKnowsOf: a claimer that failed on the return of its loan has

@@ -36,7 +36,7 @@ type journal struct {
 	failures int
 	paused   bool // a timer will flush
 	borrower borrower
-	lent     string // queue whose pool was asked for slots
+	lentOf   string // queue of whose pool slots were asked for
 }
 
 // journalHeir is what the next incarnation of journal goes on with.
@@ -53,7 +53,8 @@ type journalHeir struct {
 type openRecord struct {
 	record  persistence.Record
 	reports []*messages.ReportOutcome
-	freed   int                 // slots of the reports' tasks that their children may take
+	pool    string              // whose slots children may take
+	freed   int                 // slots of it that the reports' tasks leave
 	loan    *messages.SlotsLent // of slots for more of them; nil: none
 }
 
@@ -188,7 +189,7 @@ func (a *journal) record(loan *messages.SlotsLent) {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
 	if a.heir.granting && !a.rt.buggify("grant nothing") {
-		open.freed, open.record.InlineQueues = a.room(batch)
+		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.handlers
 	}
 	if open.freed > 0 && loan != nil && a.lends(open.record.InlineQueues) {
@@ -204,9 +205,8 @@ func (a *journal) record(loan *messages.SlotsLent) {
 
 // room returns how many children may take the slots of their parents, and of
 // which queues: those of the pool that the batch frees most slots of.
-func (a *journal) room(batch []*messages.ReportOutcome) (limit int, queues []string) {
+func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int, queues []string) {
 	freed := map[string]int{}
-	var best string
 	for _, r := range batch {
 		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED {
 			continue
@@ -217,14 +217,14 @@ func (a *journal) room(batch []*messages.ReportOutcome) (limit int, queues []str
 		}
 	}
 	if limit == 0 {
-		return 0, nil
+		return "", 0, nil
 	}
 	for _, p := range a.rt.config.pools() {
 		if p.name == best {
 			queues = p.queues
 		}
 	}
-	return limit, queues
+	return best, limit, queues
 }
 
 // next takes what fits into one transaction, in order, passing over reports
@@ -287,9 +287,8 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	}
 	a.failures = 0
 	// The children take slots of the pool whose queues were named.
-	queue := func(int32) string { return append(open.record.InlineQueues, DefaultQueue)[0] }
-	granted := startTasks(m.value.Grants, queue)
-	own := min(len(granted), open.freed)
+	granted := startTasks(m.value.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
+	own := open.own(len(granted), m.value.Answers)
 	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
 	for i, r := range open.reports {
 		a.answer(answers, r, m.value.Answers[i])

@@ -3,7 +3,9 @@ package actors
 import (
 	"slices"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // borrow asks the claimer for slots, and reports whether its answer is worth
@@ -13,18 +15,31 @@ func (a *journal) borrow() bool {
 		return false
 	}
 	batch, _ := a.next()
-	freed, queues := a.room(batch)
+	_, freed, queues := a.room(batch)
 	if freed == 0 {
 		return false
 	}
-	a.lent = queues[0]
-	a.borrower.ask(a.rt, a.self, &messages.LendSlots{Queue: a.lent, Journal: true})
+	a.lentOf = queues[0]
+	a.borrower.ask(a.rt, a.self, &messages.LendSlots{Queue: a.lentOf, Journal: true})
 	return true
 }
 
 // lends reports whether the loan is of the pool that serves these queues: of what
 // is recorded now, another one may leave most slots.
-func (a *journal) lends(queues []string) bool { return slices.Contains(queues, a.lent) }
+func (a *journal) lends(queues []string) bool { return slices.Contains(queues, a.lentOf) }
+
+// own is how many of the granted children take slots that the reported tasks left:
+// of those that were not recorded none is free. The others take slots of the
+// loan.
+func (o *openRecord) own(granted int, answers []persistence.RecordAnswer) int {
+	left := 0
+	for i, r := range o.reports {
+		if r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED && r.GetPool() == o.pool && answers[i].Result == lifecycle.Moved {
+			left++
+		}
+	}
+	return max(min(granted, left), granted-int(o.loan.GetSlots()))
+}
 
 // onSlotsLent records the next batch. A loan that nobody waits for any more is
 // returned at once; one that is in use will be.

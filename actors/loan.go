@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -57,11 +58,12 @@ func (rt *runtime) holdsNone(journal bool) {
 
 // onLendSlots lends half of what is free: what comes from elsewhere meanwhile
 // finds slots, too, and other pods are told of what one alone cannot take. Each of
-// the borrowers has one loan at a time: who asks has none any more.
+// the borrowers has one loan at a time: who asks has none any more. Nothing is lent
+// while there may be work in the queues of the pool.
 func (a *claimer) onLendSlots(m *messages.LendSlots) {
 	a.takeBack(m.GetJournal())
 	pool, slots := a.rt.config.poolOf(m.GetQueue()), 0
-	if a.offered && !a.heir.fenced && !a.heir.stopping {
+	if a.offered && !a.heir.fenced && !a.heir.stopping && !a.waits(pool) {
 		slots = min((max(a.free[pool], 0)+1)/2, persistence.ClaimMax)
 	}
 	if slots > 0 {
@@ -129,4 +131,9 @@ func (a *claimer) takeBack(journal bool) {
 		a.free[l.pool] += l.slots
 		delete(a.heir.loans, journal)
 	}
+}
+
+// waits reports whether a queue of the pool was woken and not claimed from since.
+func (a *claimer) waits(pool string) bool {
+	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.woken })
 }

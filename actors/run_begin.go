@@ -34,7 +34,7 @@ func (a *run) onBegun() {
 	if a.timed || a.returned {
 		return
 	}
-	a.timed = true
+	a.timed, a.began = true, a.rt.now()
 	if limit := a.timeout(); limit > 0 {
 		a.timers = append(a.timers, a.rt.after(limit, a.self, &attemptTimeout{ErrAttemptTimeout}))
 	}

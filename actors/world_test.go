@@ -275,7 +275,7 @@ func (w *world) hang(kind string) (heal func()) {
 type sent struct {
 	mu    sync.Mutex
 	names []string
-	lose  string // the next of this type does not arrive
+	hooks
 }
 
 func (s *sent) note(message any) {

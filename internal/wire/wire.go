@@ -35,24 +35,44 @@ func Prepare(config *pgx.ConnConfig) {
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err == nil {
-			Watch(conn)
+			watch(conn)
 		}
 		return conn, err
 	}
 }
 
-// Watch has the kernel notice when the other side of an open connection, also
-// under TLS, vanishes without a word: nothing else about it changes. A connection
-// of another kind stays as it is. It may be called again.
-func Watch(conn net.Conn) {
-	if wrapped, ok := conn.(*tls.Conn); ok {
-		conn = wrapped.NetConn()
-	}
+// watch sets what the kernel may do; a connection of another kind stays as it
+// is.
+func watch(conn net.Conn) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return
 	}
 	// An error means that the connection is gone, which its user will find out.
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 2})
-	limitUnacknowledged(tcp, unacknowledged)
+	_ = limitUnacknowledged(tcp, unacknowledged)
+}
+
+// probes is how many of a limit's parts the kernel's questions are apart.
+const probes = 4
+
+// Borrow has the kernel end a connection that is somebody else's, also under TLS,
+// when the other side has vanished without a word for about so long, or has taken
+// nothing for so long of what was sent. The returned function sets that back to
+// what it was, except that keepalives are then those of package net. A connection
+// of another kind stays as it is.
+func Borrow(conn net.Conn, limit time.Duration) (giveBack func()) {
+	if wrapped, ok := conn.(*tls.Conn); ok {
+		conn = wrapped.NetConn()
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok || limit <= 0 {
+		return func() {}
+	}
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: limit / probes, Interval: limit / probes, Count: probes - 1})
+	before := limitUnacknowledged(tcp, limit)
+	return func() {
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true})
+		_ = limitUnacknowledged(tcp, before)
+	}
 }

@@ -11,13 +11,16 @@ const tcpUserTimeout = 18
 
 // limitUnacknowledged ends the connection when the other side has not
 // acknowledged what was sent for so long. Retransmission goes on for a quarter
-// of an hour otherwise.
-func limitUnacknowledged(conn *net.TCPConn, limit time.Duration) {
+// of an hour otherwise. It returns the limit before; 0 is none.
+func limitUnacknowledged(conn *net.TCPConn, limit time.Duration) (before time.Duration) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return
+		return 0
 	}
 	_ = raw.Control(func(fd uintptr) { // without it the connection is noticed later
+		was, _ := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+		before = time.Duration(was) * time.Millisecond
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(limit.Milliseconds()))
 	})
+	return before
 }

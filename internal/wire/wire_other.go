@@ -9,4 +9,4 @@ import (
 
 // limitUnacknowledged is left to the deadlines of calls where the kernel has no
 // such limit.
-func limitUnacknowledged(*net.TCPConn, time.Duration) {}
+func limitUnacknowledged(*net.TCPConn, time.Duration) time.Duration { return 0 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// heads knows below which place nobody stands in the queues that children are
-// granted past (lifecycle.MayInline). Rows that were taken lie there, and while
+// heads knows below which place nobody stands in the queues that children and
+// first tasks are granted past (lifecycle.MayInline, lifecycle.Take). Rows that were taken lie there, and while
 // somebody holds an old snapshot open they are not removed: a look from the
 // start of the queue reads all of them. Who takes a place takes one behind the
 // frontier; what was committed late may stand before it, and is seen by the next

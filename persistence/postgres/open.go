@@ -56,7 +56,7 @@ type Store struct {
 	pool       *sessions     // our own
 	young      time.Duration // of runs that a statement alone may store
 	patience   time.Duration // with the pool of the user
-	direct     bool          // it has another address than the lease's connection
+	direct     bool          // the pool of the user has another address than the lease's connection
 	lease      *leaseLine    // apart: nothing that pool is busy with delays a renewal
 	proxied    *line         // apart, too, the way that pool goes; nil: the way of lease
 	user       *pgxpool.Pool

@@ -47,19 +47,20 @@ func (s *Store) elsewhere(ctx context.Context, pod int64) bool {
 	if !s.direct {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	renewing, executing := true, true
-	text, args := s.statements.bind("read_pod", named{"pod": pod})
-	err := s.lease.use(ctx, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, args...).Scan(&renewing) })
-	if err != nil {
-		renewing = true
+	text, args := s.statements.bind("find_pod", named{"pod": pod})
+	missed := func(ask func(ctx context.Context) error) bool {
+		ctx, cancel := context.WithTimeout(ctx, elsewhereMax)
+		defer cancel()
+		return errors.Is(ask(ctx), pgx.ErrNoRows)
 	}
-	if err := s.user.QueryRow(ctx, text, args...).Scan(&executing); err != nil {
-		executing = true
-	}
-	return !renewing || !executing
+	var id int64
+	return missed(func(ctx context.Context) error {
+		return s.lease.use(ctx, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, args...).Scan(&id) })
+	}) || missed(func(ctx context.Context) error { return s.user.QueryRow(ctx, text, args...).Scan(&id) })
 }
+
+// elsewhereMax is how long each of the two has for its answer.
+const elsewhereMax = 2 * time.Second
 
 // podIDBits is how long ids of pods are: two that live at once never draw the
 // same, and people can still read them.

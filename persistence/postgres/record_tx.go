@@ -70,6 +70,7 @@ func (s *Store) recordInTx(
 		return nil, err
 	}
 	defer conn.Release()
+	defer wire.Borrow(conn.Conn().PgConn().Conn(), vanished(record.TxLimit))()
 	began, own := false, false // the transaction, and the engine's part of it
 	var failed, spoiled error  // fn, or its transaction
 	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
@@ -125,17 +126,29 @@ var (
 		persistence.ErrUnavailable, borrowMax)
 )
 
-// borrow takes a connection of the user's pool, which is watched from now on.
+// vanishedMin is how long the server may say nothing under a step, at least.
+const vanishedMin = 10 * time.Second
+
+// vanished is after how long a server that says nothing under a step is taken for
+// gone: so early that the step's time is not over, and so late that a lock which
+// it waits for, with something sent that nobody takes, is not taken for that.
+func vanished(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	return max(limit*2/3, vanishedMin)
+}
+
+// borrow takes a connection of the user's pool.
 func (s *Store) borrow(ctx context.Context) (*pgxpool.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	conn, err := s.user.Acquire(limited)
 	switch {
 	case err == nil:
-		wire.Watch(conn.Conn().PgConn().Conn())
 		return conn, nil
 	case limited.Err() == nil, ctx.Err() != nil:
-		return nil, translate(err)
+		return nil, notBegun(err)
 	}
 	if stat := s.user.Stat(); stat.AcquiredConns() < stat.MaxConns() {
 		return nil, errPoolSilent

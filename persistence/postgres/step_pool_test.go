@@ -29,7 +29,7 @@ func (k *kit) step(pod int64, fn func(ctx context.Context, tx pgx.Tx) error) (pe
 	require.Len(k.t, grants, 1)
 	record := k.completion(pod, grants...)
 	transition := record.Transitions[0]
-	record.Transitions = nil
+	record.Transitions, record.TxLimit = nil, time.Minute
 	return k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		return transition, fn(ctx, stepTx(tx))
 	})
@@ -133,20 +133,89 @@ const tcpUserTimeout = 18
 func TestTheConnectionOfAStepIsWatched(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	limit := 0
+	var lent *pgx.Conn
 	_, err := k.step(k.join(time.Hour), func(_ context.Context, tx pgx.Tx) error {
-		conn, is := tx.Conn().PgConn().Conn().(syscall.Conn)
-		require.True(t, is)
-		raw, err := conn.SyscallConn()
-		require.NoError(t, err)
-		var refused error
-		err = raw.Control(func(fd uintptr) {
-			limit, refused = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
-		})
-		return errors.Join(err, refused)
+		lent = tx.Conn()
+		require.Equal(t, 40*time.Second, userTimeout(t, lent), "of a minute")
+		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, 10_000, limit)
+	require.Zero(t, userTimeout(t, lent), "it is the embedder's again")
+	require.Equal(t, vanishedMin, vanished(time.Second))
+	require.Zero(t, vanished(0), "a step without a limit waits for as long as the kernel does")
+}
+
+// userTimeout reads for how long the other side of a connection may take nothing.
+func userTimeout(t *testing.T, conn *pgx.Conn) time.Duration {
+	t.Helper()
+	tcp, is := conn.PgConn().Conn().(syscall.Conn)
+	require.True(t, is)
+	raw, err := tcp.SyscallConn()
+	require.NoError(t, err)
+	limit := 0
+	var refused error
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		limit, refused = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
+	}))
+	require.NoError(t, refused)
+	return time.Duration(limit) * time.Millisecond
+}
+
+// What a pool meets while it connects for a step is not the step's doing.
+func TestAPoolThatCannotConnectForAStep(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	var refuses atomic.Pointer[error]
+	config.AfterConnect = func(context.Context, *pgx.Conn) error {
+		if cause := refuses.Load(); cause != nil {
+			return *cause
+		}
+		return nil
+	}
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	k := newKit(openSchema(t, user, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	for _, cause := range []error{
+		errors.New("vault: no password now"), &pgconn.PgError{Code: "28P01"}, &pgconn.PgError{Code: "53300"},
+		&pgconn.PgError{Code: "42704", Message: "role does not exist"}, &pgconn.PgError{Code: "57014"},
+	} {
+		refuses.Store(nil)
+		k.start(storetest.Single(), "tenant", 1)
+		grants := k.claim(pod, 1)
+		user.Reset()
+		refuses.Store(&cause)
+		record := k.completion(pod, grants...)
+		record.Transitions = nil
+		_, err := k.store.RecordInTx(k.ctx, record, func(context.Context, any) (persistence.Transition, error) {
+			require.Fail(t, "it is called")
+			return persistence.Transition{}, nil
+		})
+		require.ErrorIs(t, err, persistence.ErrUnavailable, "%v", cause)
+	}
+}
+
+// A join that takes longer than the lease it asks for is no sign of another
+// database.
+func TestAShortLeaseAndASlowPool(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	direct := config.ConnConfig.Copy()
+	config.MaxConns = 1
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	k := newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	_, _, err = k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", TTL: time.Microsecond})
+	require.NoError(t, err)
+	conn, err := user.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	_, _, err = k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", TTL: time.Minute})
+	require.NoError(t, err, "one that gives no answer says nothing")
 }
 
 // The lease would be renewed where the pod's row is not.

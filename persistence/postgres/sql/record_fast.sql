@@ -98,10 +98,13 @@ allowed as (
 	) as allowed
 	from judged j
 ),
+before as materialized ( -- by this claim: a batch may be recorded in parts
+	select cardinality(c.epochs) as granted from {schema}.claims c where c.pod = @pod and c.claim = @claim
+),
 ranked as (
 	select a.*, a.allowed and row_number() over (partition by a.allowed order by a.run_id, a.step)
-		<= least(@inline_limit::int, (select count(*) from done) + @inline_spare::int) as granted
-	from allowed a
+		<= least(@inline_limit::int - coalesce(b.granted, 0), (select count(*) from done) + @inline_spare::int) as granted
+	from allowed a left join before b on true
 ),
 -- What does not queue up sorts last, so that counter is the rank of (queue,
 -- group) among those that do.

@@ -7,7 +7,7 @@
 -- (lifecycle.Take); take_after and take_until are as in record_fast. A run that exists is a unique violation. An id that is old, or of a clock
 -- that is ahead, may be that of a run that goes into history meanwhile, of which
 -- this statement's snapshot knows nothing: it is refused, too.
--- Caller: TriggerRuns. Locks pods (key share, skip locked) or tenant_groups by
+-- Caller: TriggerRuns. Locks pods (key share, skip locked), then tenant_groups by
 -- (queue, group, lane), before anything is inserted. Index: tenants_pkey, workflow_definitions_pkey,
 -- tenant_groups_pkey and definition_steps_pkey, probed per tenant, definition,
 -- counter and run.
