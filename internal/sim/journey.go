@@ -48,14 +48,14 @@ func (s *store) journey(name string, timeout time.Duration) journey {
 	}
 	s.delay(&j, place, timeout)
 	away := s.away(name)
-	if away && s.awayMute {
-		j.out = timeout
+	if away && s.awayMute { // a proxy that comes back resets what it finds
+		j.out = min(timeout, s.awayUntil.Sub(w.Now()))
 	}
 	if draw, ok := w.Happens(StoreDown, "database"); ok {
 		d.outage(draw.Between(100*time.Millisecond, 40*time.Second))
 	}
 	switch {
-	case away && !s.awayMute, w.Visit(StoreLost, place):
+	case away && (!s.awayMute || j.out < timeout), w.Visit(StoreLost, place):
 		j.fate = fateLost
 	case w.Visit(StoreConflict, place):
 		j.fate = fateConflict
@@ -102,7 +102,7 @@ func (s *store) away(name string) bool {
 		s.awayUntil, s.awayMute = w.Now().Add(draw.Between(100*time.Millisecond, 40*time.Second)), draw.Chance(0.5)
 	}
 	past := name == "renew_pod" || sessionCall(name) && name != "notify"
-	return !past && s.awayUntil.After(w.Now())
+	return !past && !w.Healed() && s.awayUntil.After(w.Now())
 }
 
 // outage drops all connections, and lets none be made for a while.
