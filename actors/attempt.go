@@ -79,7 +79,7 @@ func txAttempt(
 ) *attemptEnded {
 	broken := false
 	defer func() {
-		if !broken {
+		if !broken && !errors.Is(context.Cause(ctx), ErrAttemptTimeout) { // the latter is judged
 			rt.broken.forget(key.task)
 		}
 	}()

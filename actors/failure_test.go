@@ -219,3 +219,41 @@ func TestStopWhileATaskRests(t *testing.T) {
 		require.Zero(t, tasks[0].Lost)
 	})
 }
+
+// An attempt of a step with InTx that ran out of time while the pod missed the
+// database waited for that: it is made again, up to a point.
+func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		away, calls int64
+		inTx        bool
+		state       lifecycle.State
+	}{
+		"once":            {1, 2, true, lifecycle.Completed},
+		"each time":       {1000, brokenMax + 1, true, lifecycle.Failed},
+		"not at all":      {0, 1, true, lifecycle.Failed},
+		"a step as usual": {1, 1, false, lifecycle.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				var calls atomic.Int64
+				w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+					n := calls.Add(1)
+					if n > test.away && test.away > 0 {
+						return Output{Payload: []byte("1")}, nil
+					}
+					pass(time.Millisecond)
+					if test.away > 0 {
+						w.pods[0].rt.edge.away(time.Now())
+					}
+					<-ctx.Done()
+					return Output{}, ctx.Err()
+				}, func(f *StepFunction) { f.Options.InTx, f.Options.AttemptTimeout = test.inTx, time.Second })
+				row := w.ended(w.trigger(w.start(Config{}), "single"))
+				require.Equal(t, test.state, row.State)
+				require.Equal(t, test.calls, calls.Load())
+			})
+		})
+	}
+}

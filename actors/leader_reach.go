@@ -32,8 +32,13 @@ func (a *leader) probe() {
 	if a.probing != 0 {
 		return
 	}
-	store := a.rt.ports.Store
-	a.probing = ask(a.rt, a.self, "probe", leadProbeTimeout, func(ctx context.Context) (probed, error) {
+	a.probing = askProbe(a.rt, a.self)
+}
+
+// askProbe asks for nothing but an answer.
+func askProbe(rt *runtime, to *PID) int64 {
+	store := rt.ports.Store
+	return ask(rt, to, "probe", leadProbeTimeout, func(ctx context.Context) (probed, error) {
 		_, err := store.FireTimers(ctx, noEpoch, 1)
 		return probed{}, err
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
@@ -19,6 +20,24 @@ type proxied struct {
 	persistence.Store
 
 	state atomic.Int32
+}
+
+// pooling is what the pods to come reach through their pools; nil: as the others.
+type pooling struct {
+	pool     persistence.Store
+	notifier cluster.Notifier
+}
+
+// proxiedNotices is the way of notices, which is that of the pool.
+type proxiedNotices struct {
+	cluster.Notifier
+
+	store *proxied
+}
+
+func (n proxiedNotices) Notify(ctx context.Context, notice cluster.Notice) error {
+	_, err := pooled(ctx, n.store, func() (struct{}, error) { return struct{}{}, n.Notifier.Notify(ctx, notice) })
+	return err
 }
 
 // States of what is between a pool and its server.
@@ -46,6 +65,22 @@ func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, er
 
 func (s *proxied) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
 	return pooled(ctx, s, func() (persistence.Claimed, error) { return s.Store.ClaimTasks(ctx, r) })
+}
+
+func (s *proxied) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, time.Time, error) {
+	type joined struct {
+		id  int64
+		now time.Time
+	}
+	out, err := pooled(ctx, s, func() (out joined, err error) {
+		out.id, out.now, err = s.Store.JoinPod(ctx, info)
+		return out, err
+	})
+	return out.id, out.now, err
+}
+
+func (s *proxied) RecordTransitions(ctx context.Context, r persistence.Record) (persistence.Recorded, error) {
+	return pooled(ctx, s, func() (persistence.Recorded, error) { return s.Store.RecordTransitions(ctx, r) })
 }
 
 func (s *proxied) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
@@ -82,7 +117,7 @@ func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
 	w.register(storetest.Single(), newGauge().work(time.Millisecond))
 	for range n {
 		store := &proxied{Store: w.store}
-		w.pool = store
+		w.pooling = pooling{store, proxiedNotices{w.bus, store}}
 		pods, proxies = append(pods, w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})), append(proxies, store)
 		pass(time.Second)
 	}
@@ -133,11 +168,11 @@ func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
 				require.Empty(t, pods[1].Stats().Degraded)
 
 				require.NoError(t, pods[1].Stop(t.Context()))
-				w.leads(10*time.Second, pods[0]) // nobody could do better
 				pass(time.Minute)
-				require.True(t, pods[0].Stats().Leading)
+				require.False(t, pods[0].Stats().Leading, "it could do nothing")
 				proxies[0].state.Store(proxyWorks)
-				pass(40 * time.Second)
+				w.leads(40*time.Second, pods[0])
+				pass(5 * time.Second)
 				require.NotContains(t, pods[0].Stats().Degraded, "pool")
 			})
 		})
@@ -184,4 +219,28 @@ func TestALockDoesNotMoveTheLead(t *testing.T) {
 			require.True(t, pods[0].Stats().Leading)
 		}
 	})
+}
+
+// I-1: a pod that cannot record what it holds does not keep it, though it could
+// renew its lease: another one takes it over.
+func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				pods, proxies := w.proxiedPods(2)
+				run := w.trigger(pods[1], "single")
+				proxies[1].state.Store(state) // before it is recorded
+				begun := time.Now()
+				w.completed(run)
+				require.Less(t, time.Since(begun), 40*time.Second)
+				require.Equal(t, "lost", pods[1].Stats().Lease)
+				proxies[1].state.Store(proxyWorks)
+				pass(40 * time.Second)
+				require.Equal(t, "live", pods[1].Stats().Lease)
+				w.completed(w.trigger(pods[1], "single"))
+			})
+		})
+	}
 }

@@ -23,8 +23,9 @@ const (
 
 // judge turns the end of an attempt into what is reported: a success counts
 // whatever happened meanwhile; an error after the pod let go of the task is
-// not the step's. A timeout is charged even if the database was what took so
-// long: if the attempt was recorded after all, the report is stale.
+// not the step's. A timeout is charged, but that of a step with InTx during
+// which the database was away: its statements waited for that. If the attempt was
+// recorded after all, the report is stale.
 func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	if m.failed == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
 		m.failed = failureOf(tooLarge("output", len(m.output.Payload), a.rt.config.PayloadLimit), nil)
@@ -37,6 +38,9 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 		return reportOf(&persistence.Transition{
 			Report: lifecycle.Succeeded, Output: m.output.Payload, Edges: m.output.Edges,
 		}, a.pool)
+	case timedOut == "attempt" && a.databaseWasAway():
+		a.rt.meter.add(MetricAttempts, 1, "released", "")
+		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	case m.handBack != nil && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost), errors.Is(cause, errNotBegun):
 		a.rt.meter.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}

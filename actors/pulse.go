@@ -40,6 +40,8 @@ type pulse struct {
 	claims   float64   // of this pod at the last renewal
 	beat     time.Time // when that was
 	waited   time.Time // when the pod was last seen to wait for wakes
+	probing  int64     // number of the probe under way; 0: none
+	letGo    bool      // the lease is not renewed on purpose
 }
 
 // pulseHeir is what the next incarnation of pulse goes on with.
@@ -73,6 +75,8 @@ func (a *pulse) Receive(ctx actorContext) {
 		a.onHeldListed(msg)
 	case *answered[persistence.Renewed]:
 		a.onRenewed(msg)
+	case *answered[probed]:
+		a.onProbed(msg)
 	case *leaseCheck:
 		if msg.tick == a.check {
 			a.judge()
@@ -137,7 +141,7 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 		}
 	}
 	a.progress = progress
-	if a.number != 0 {
+	if a.number != 0 || a.cutOff() {
 		return
 	}
 	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Load: a.load()}

@@ -16,6 +16,7 @@ type reach struct {
 	open  map[int64]struct{} // calls under way, by number
 	since time.Time          // since when nothing was answered that was asked; zero: nothing waits for an answer
 	last  time.Time          // when something was last answered
+	quiet time.Time          // when the last silence ended that was long enough to doubt; zero: there was none
 }
 
 func newReach(now time.Time) *reach { return &reach{open: map[int64]struct{}{}, last: now} }
@@ -42,6 +43,9 @@ func (r *reach) ended(number int64, now time.Time, err error) {
 	if !persistence.Answered(err) {
 		return
 	}
+	if !r.since.IsZero() && now.Sub(r.since) >= leadDoubt {
+		r.quiet = now
+	}
 	r.last, r.since = now, time.Time{}
 	if len(r.open) > 0 {
 		r.since = now
@@ -56,6 +60,17 @@ func (r *reach) silence(now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(r.since)
+}
+
+// wasSilent reports whether the database was silent, for long enough to doubt that
+// it is there, at some time since then.
+func (r *reach) wasSilent(since, now time.Time) bool {
+	if r.silence(now) >= leadDoubt {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.quiet.After(since)
 }
 
 // answered is when something was last answered.

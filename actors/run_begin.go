@@ -41,6 +41,20 @@ func (a *run) onBegun() {
 	a.armHeartbeat()
 }
 
+// databaseWasAway reports whether the pod missed the database during an attempt
+// that has a transaction open in it. From the sixth time in a row on that is no
+// excuse.
+func (a *run) databaseWasAway() bool {
+	if !a.function.Options.InTx {
+		return false
+	}
+	now, away := a.rt.now(), a.rt.edge.lastAway()
+	if away.Before(a.began) && !a.rt.reach.wasSilent(a.began, now) {
+		return false
+	}
+	return a.rt.broken.note(a.key.task, now, time.Time{}) <= brokenMax
+}
+
 func (a *run) onNotBegun() {
 	if !a.timed {
 		a.end(errNotBegun)

@@ -39,13 +39,13 @@ type world struct {
 	graphs    map[string]*workflow.Graph
 	pods      []*Pod
 
-	look   Evaluate          // of the pods to come; nil: evaluate
-	faults faulty            // in front of the store
-	pool   persistence.Store // of the pods to come; nil: faults
-	stream cluster.Stream    // of the pods to come
-	sent   sent              // what was sent to actors, in order
-	system *System           // of the pods to come; nil: one each
-	done   chan struct{}     // closed at the end: deaf functions return then
+	look   Evaluate // of the pods to come; nil: evaluate
+	faults faulty   // in front of the store
+	pooling
+	stream cluster.Stream // of the pods to come
+	sent   sent           // what was sent to actors, in order
+	system *System        // of the pods to come; nil: one each
+	done   chan struct{}  // closed at the end: deaf functions return then
 }
 
 // inBubble runs a test in a world of its own.
@@ -111,7 +111,7 @@ func (w *world) start(config Config) *Pod {
 	p, err := Start(w.t.Context(), Options{
 		System: w.system,
 		Ports: Ports{
-			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: w.bus, Stream: w.stream, Notifier: w.bus, Elector: w.bus.Elector(number.Load),
+			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: w.bus, Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load),
 		},
 		Functions: w.functions, Evaluate: look, Config: config, Joined: number.Store,
 		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: newMailbox(), sent: &w.sent} },

@@ -127,7 +127,7 @@ var (
 )
 
 // vanishedMin is how long the server may say nothing under a step, at least.
-const vanishedMin = 10 * time.Second
+const vanishedMin = 3 * time.Second
 
 // vanished is after how long a server that says nothing under a step is taken for
 // gone: so early that the step's time is not over, and so late that a lock which

@@ -141,6 +141,7 @@ func TestTheConnectionOfAStepIsWatched(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Zero(t, userTimeout(t, lent), "it is the embedder's again")
+	require.Equal(t, 4*time.Second, vanished(6*time.Second))
 	require.Equal(t, vanishedMin, vanished(time.Second))
 	require.Zero(t, vanished(0), "a step without a limit waits for as long as the kernel does")
 }
