@@ -78,6 +78,8 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Reason = "others took the pod for dead and have taken over its tasks"
 	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():
 		h.Reason = "the pod's lease has run out: it goes on when a renewal succeeds"
+	case !s.Ready && s.Lease == lifecycle.LeaseLive.String() && s.Degraded != "":
+		h.Reason = s.Degraded
 	case !s.Ready:
 		h.Reason = "the pod stops"
 	case deafened(s):

@@ -329,6 +329,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.number = 0
 	if m.err != nil {
 		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
+			a.rt.edge.toldDead(a.rt.now())
 			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
 		}
 		a.failures++
@@ -337,6 +338,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.failures = 0
+	a.rt.edge.toldAlive()
 	a.note(open, &m.value)
 	a.free[open.pool] += open.request.Limit - len(m.value.Grants)
 	if len(m.value.Grants) > 0 {

@@ -25,6 +25,7 @@ type edge struct {
 	offset     time.Duration // database's clock minus ours, as last seen
 	connected  time.Time     // since when no store call found the database away
 	missed     time.Time     // when a store call last found the database away
+	strange    time.Time     // since when the database says through the pool that the pod is dead; zero: it does not
 	noRoom     time.Time     // when a store call last found the database's disk full
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
@@ -127,6 +128,22 @@ func (e *edge) full(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.noRoom = now
+}
+
+// toldDead notes that a call through the pool was answered with the pod's death;
+// toldAlive, that one was not.
+func (e *edge) toldDead(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.strange.IsZero() {
+		e.strange = now
+	}
+}
+
+func (e *edge) toldAlive() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.strange = time.Time{}
 }
 
 // connectedSince is since when the database answers this pod.

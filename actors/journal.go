@@ -275,6 +275,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	a.number = 0
 	if m.err != nil {
 		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
+			a.rt.edge.toldDead(a.rt.now())
 			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
 		}
 		a.failures++
@@ -286,6 +287,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		return
 	}
 	a.failures = 0
+	a.rt.edge.toldAlive()
 	// The children take slots of the pool whose queues were named.
 	granted := startTasks(m.value.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
 	own := open.own(len(granted), m.value.Answers)

@@ -52,6 +52,7 @@ type held struct {
 type deafAttempt struct {
 	pool     string
 	keepSlot bool
+	young    bool // it has had no time to react to the end of its context
 }
 
 func newLedger(pools []pool, stuckMax int) *ledger {
@@ -178,6 +179,32 @@ func (l *ledger) undeafen(name string) {
 			l.pool(d.pool).free++
 		}
 	}
+}
+
+// orphan enters a function that a former incarnation called and that has not
+// returned. It keeps its slot.
+func (l *ledger) orphan(name, pool string) {
+	l.deaf[name] = &deafAttempt{pool: pool, keepSlot: true, young: true}
+	l.pool(pool).free--
+}
+
+// deafen lets an orphan give up its slot if it has not returned, up to the limit.
+func (l *ledger) deafen(name string) {
+	if d := l.deaf[name]; d != nil {
+		d.young = false
+		l.abandon(name)
+	}
+}
+
+// stuck is how many functions go on that should have returned.
+func (l *ledger) stuck() int {
+	n := 0
+	for _, d := range l.deaf {
+		if !d.young {
+			n++
+		}
+	}
+	return n
 }
 
 // forgetDeaf gives up on functions whose actors are gone.

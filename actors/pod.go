@@ -279,6 +279,7 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	}
 	a.failures, a.dead, a.number = 0, false, m.value.number
 	a.rt.edge.joined(a.number)
+	a.rt.edge.toldAlive()
 	kept := a.heirs
 	a.heirs = newHeirs(a.rt)
 	a.heirs.intake, a.heirs.feed = kept.intake, kept.feed

@@ -24,6 +24,7 @@ type run struct {
 	self     *PID
 	task     *messages.StartTask
 	key      taskKey
+	name     string // of the actor
 	pool     string
 	function StepFunction
 	known    bool            // function is registered here
@@ -48,10 +49,13 @@ type (
 	attemptBegun    struct{} // the transaction of an InTx step is open
 	attemptNotBegun struct{} // it should be by now
 	attemptBeat     struct{}
-	attemptTimeout  struct{ cause error }
-	attemptDeaf     struct{}
-	outcomeUnheard  struct{}
-	attemptRested   struct{}
+	attemptTimeout  struct {
+		cause error
+		due   time.Time
+	}
+	attemptDeaf    struct{}
+	outcomeUnheard struct{}
+	attemptRested  struct{}
 )
 
 // restFor is how long a run actor keeps a task that the database would not let
@@ -61,7 +65,7 @@ const restFor = time.Second
 
 func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
-		a := &run{rt: rt, task: task, key: h.key, pool: h.pool}
+		a := &run{rt: rt, task: task, key: h.key, name: h.name, pool: h.pool}
 		a.function, a.known = rt.functions[task.GetHandler()]
 		a.foreign = a.known && (a.function.Workflow != task.GetWorkflow() || a.function.Step != task.GetStepName())
 		return a
@@ -83,7 +87,7 @@ func (a *run) Receive(ctx actorContext) {
 	case *attemptBeat:
 		a.onBeat()
 	case *attemptTimeout:
-		a.end(msg.cause)
+		a.onTimeout(msg)
 	case *attemptDeaf:
 		a.onDeaf()
 	case *attemptRested:
@@ -179,7 +183,7 @@ func (a *run) execute(inputs Inputs) {
 		a.onBegun()
 	}
 	a.began = rt.now()
-	rt.executor.Execute(self, a.key.task, body)
+	rt.executor.Execute(self, a.key.task, rt.watched(a.name, a.pool, body))
 }
 
 // timeout limits the attempt; 0: nothing does.
@@ -251,22 +255,11 @@ func (a *run) named() []slog.Attr {
 	}
 }
 
-func (a *run) armHeartbeat() {
-	limit := a.function.Options.HeartbeatLimit
-	if limit <= 0 {
-		return
-	}
-	if a.quiet != nil {
-		a.quiet()
-	}
-	a.quiet = a.rt.after(limit, a.self, &attemptTimeout{ErrHeartbeatTimeout})
-}
-
 func (a *run) onBeat() {
 	if a.attempt == nil || a.returned {
 		return
 	}
-	a.armHeartbeat()
+	a.armHeartbeat(a.function.Options.HeartbeatLimit)
 	if progress := a.attempt.take(); progress != nil {
 		a.rt.send(a.rt.team.runs, &messages.ProgressMade{Task: a.key.message(), Progress: progress})
 	}

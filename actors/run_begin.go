@@ -35,10 +35,43 @@ func (a *run) onBegun() {
 		return
 	}
 	a.timed, a.began = true, a.rt.now()
-	if limit := a.timeout(); limit > 0 {
-		a.timers = append(a.timers, a.rt.after(limit, a.self, &attemptTimeout{ErrAttemptTimeout}))
+	a.armTimeout(a.timeout())
+	a.armHeartbeat(a.function.Options.HeartbeatLimit)
+}
+
+// frozenMin is how late a timer tells that the process was frozen: by whoever
+// moves, debugs or starves it.
+const frozenMin = 500 * time.Millisecond
+
+func (a *run) armTimeout(limit time.Duration) {
+	if limit > 0 {
+		due := a.rt.now().Add(limit)
+		a.timers = append(a.timers, a.rt.after(limit, a.self, &attemptTimeout{ErrAttemptTimeout, due}))
 	}
-	a.armHeartbeat()
+}
+
+func (a *run) armHeartbeat(limit time.Duration) {
+	if limit <= 0 {
+		return
+	}
+	if a.quiet != nil {
+		a.quiet()
+	}
+	a.quiet = a.rt.after(limit, a.self, &attemptTimeout{ErrHeartbeatTimeout, a.rt.now().Add(limit)})
+}
+
+// onTimeout ends the attempt, unless the process was frozen when its time was up:
+// then it gets as much again as it was frozen since.
+func (a *run) onTimeout(m *attemptTimeout) {
+	late := a.rt.now().Sub(m.due)
+	switch {
+	case late < frozenMin:
+		a.end(m.cause)
+	case errors.Is(m.cause, ErrHeartbeatTimeout):
+		a.armHeartbeat(late)
+	default:
+		a.armTimeout(late)
+	}
 }
 
 // databaseWasAway reports whether the pod missed the database during an attempt

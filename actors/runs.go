@@ -67,6 +67,11 @@ func (a *runs) Receive(ctx actorContext) {
 		a.onRepeatOutcomes(msg)
 	case *repeatLosses:
 		a.onRepeatLosses()
+	case *functionReturned:
+		a.heir.ledger.undeafen(msg.name)
+		a.settle()
+	case *orphansDeaf:
+		a.onOrphansDeaf(msg)
 	case *messages.ListHeld:
 		a.rt.send(a.rt.team.pulse, a.heir.ledger.list())
 		a.watchLending()
@@ -110,6 +115,7 @@ func (a *runs) onStarted() {
 		a.lose(h)
 	}
 	a.heir.ledger.forgetDeaf()
+	a.adoptOrphans()
 	a.rt.send(a.rt.team.claimer, &messages.SlotsOffered{})
 }
 
@@ -297,7 +303,7 @@ func (a *runs) settle() {
 	}
 	a.rt.meter.set(MetricRunning, float64(len(l.held)))
 	a.rt.meter.set(MetricFree, float64(l.free()))
-	a.rt.meter.set(MetricStuck, float64(len(l.deaf)))
+	a.rt.meter.set(MetricStuck, float64(l.stuck()))
 	if a.heir.draining && !a.heir.told && len(l.held) == 0 {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.RunsDrained{})

@@ -33,6 +33,7 @@ type runtime struct {
 	edge      *edge
 	reach     *reach
 	broken    *brokenSteps // transactions
+	working   *working
 	team      team
 
 	arrive   func(to *PID, message any) // send, from goroutines that are not the actors'

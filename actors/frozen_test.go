@@ -1,0 +1,72 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// I-4: a process that was frozen finds the timers of its attempts late. They get
+// the time that they have lost.
+func TestAFrozenProcessDoesNotChargeTheTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		late  time.Duration
+		cause error
+		state lifecycle.State
+	}{
+		"frozen":                     {8 * time.Second, ErrAttemptTimeout, lifecycle.Completed},
+		"frozen between heartbeats":  {8 * time.Second, ErrHeartbeatTimeout, lifecycle.Completed},
+		"a timer that is as it were": {0, ErrAttemptTimeout, lifecycle.Failed},
+		"a little late":              {frozenMin / 2, ErrHeartbeatTimeout, lifecycle.Failed},
+		"frozen, and not done then":  {time.Second, ErrAttemptTimeout, lifecycle.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(4*time.Second), func(f *StepFunction) {
+					f.Options.AttemptTimeout, f.Options.HeartbeatLimit = time.Hour, time.Hour
+				})
+				p := w.start(Config{})
+				run := w.trigger(p, "single")
+				pass(2 * time.Second)
+				name := taskName(taskKey{task: workflow.TaskID{Run: run}, epoch: 2})
+				due := time.Now().Add(-c.late)
+				p.rt.send(p.System().NewLocalPID(p.rt.team.runs.GetId()+"/"+name), &attemptTimeout{c.cause, due})
+				row := w.ended(run)
+				require.Equal(t, c.state, row.State)
+			})
+		})
+	}
+}
+
+// I-5: the pool and the direct connection part while the pod lives.
+func TestAPodThatIsDeadByOneDatabaseAndLivesByAnother(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
+		w.completed(w.trigger(p, "single"))
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "claim" || call == "record" {
+				return persistence.ErrPodDead
+			}
+			return nil
+		})
+		run := w.trigger(p, "single")
+		pass(20 * time.Second)
+		require.False(t, p.Stats().Ready)
+		require.Contains(t, p.Stats().Degraded, "DirectURL")
+		w.faults.failBefore(nil)
+		w.completed(run)
+		require.True(t, p.Stats().Ready)
+		require.Empty(t, p.Stats().Degraded)
+	})
+}
