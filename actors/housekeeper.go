@@ -42,6 +42,7 @@ func (a *housekeeper) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
 		now := a.rt.now()
+		a.rt.house.reset()
 		a.expireAt, a.parkAt = now, now
 		a.history = newHistory(now)
 		a.next()
@@ -81,6 +82,9 @@ func (a *housekeeper) next() {
 	}
 	if safe := since.Add(a.rt.config.LeaseTTL); a.expireAt.Before(safe) {
 		a.expireAt = safe
+	}
+	if !a.expireAt.After(now) || !a.parkAt.After(now) {
+		a.rt.house.asked(now)
 	}
 	switch {
 	case !a.expireAt.After(now):
@@ -148,6 +152,7 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 // failed ends a call, and reports whether it failed.
 func (a *housekeeper) failed(name string, err error) bool {
 	a.number = 0
+	a.rt.house.ended(err)
 	switch {
 	case errors.Is(err, persistence.ErrDeposed):
 		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})

@@ -31,8 +31,9 @@ type leader struct {
 	resigned  bool // the last ping heard was that leader's last
 	tried     bool // a try failed since
 	number    int64
-	probing   int64 // number of the probe under way; 0: none
-	due       int64 // number of the timer that counts
+	probing   int64     // number of the probe under way; 0: none
+	unfit     time.Time // until then others go first
+	due       int64     // number of the timer that counts
 	mode      cluster.Mode
 	relayed   int64
 	resigning bool
@@ -94,6 +95,9 @@ func (a *leader) Receive(ctx actorContext) {
 		a.onTermDeposed(ctx, msg)
 	case *messages.LeaseFenced:
 		a.heir.fenced = true
+		if a.others() { // whatever keeps it from renewing its lease may keep it from leading
+			a.endTerm(ctx)
+		}
 	case *messages.LeaseRestored:
 		if a.heir.fenced {
 			a.heir.fenced = false

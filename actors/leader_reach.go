@@ -19,6 +19,8 @@ const (
 	// leadProbeTimeout ends that question. Each that is given up costs a
 	// connection of the pool for a while.
 	leadProbeTimeout = 5 * time.Second
+	// leadUnfit is how long a pod that gave the lead away lets others go first.
+	leadUnfit = 30 * time.Second
 	// noEpoch is the epoch of no leader.
 	noEpoch = -1
 )
@@ -65,7 +67,8 @@ func (a *leader) others() bool { return a.rt.meter.value(MetricPods) > 1 }
 // campaigns once anything was answered. A pod without others leads all the
 // same.
 func (a *leader) cutOff() bool {
-	if !a.others() || a.rt.reach.silence(a.rt.now()) < leadDoubt {
+	now := a.rt.now()
+	if !a.others() || a.rt.reach.silence(now) < leadDoubt && !now.Before(a.unfit) {
 		return false
 	}
 	a.probe()
@@ -77,16 +80,18 @@ func (a *leader) cutOff() bool {
 // own, so nobody else would find out. A statement that is slow is no reason: the
 // probe is answered meanwhile.
 func (a *leader) yields(ctx actorContext) bool {
-	silence := a.rt.reach.silence(a.rt.now())
-	if silence < leadDoubt {
-		return false
+	now := a.rt.now()
+	silence := a.rt.reach.silence(now)
+	if silence >= leadDoubt {
+		a.probe()
 	}
-	a.probe()
+	silence = max(silence, a.rt.timers.silence(now), a.rt.house.silence(now))
 	if silence < leadAwayMax || !a.others() {
 		return false
 	}
+	a.unfit = now.Add(leadUnfit)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn,
-		"gives the lead away: the database answers nothing that this pod asks through its pool; look at what is between them",
+		"gives the lead away: the database does not answer what a leader asks through the pool of this pod; look at what is between them",
 		slog.Int64("pod_id", a.pod), slog.Int64("epoch", a.heir.term.Epoch()), slog.Duration("silence", silence))
 	a.endTerm(ctx)
 	return true

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,14 @@ type proxied struct {
 	persistence.Store
 
 	state atomic.Int32
+	lease atomic.Pointer[error] // why it is not renewed; nil: it is
+}
+
+func (s *proxied) RenewPod(ctx context.Context, r persistence.Renewal) (persistence.Renewed, error) {
+	if refused := s.lease.Load(); refused != nil {
+		return persistence.Renewed{}, *refused
+	}
+	return s.Store.RenewPod(ctx, r)
 }
 
 // pooling is what the pods to come reach through their pools; nil: as the others.
@@ -46,6 +55,7 @@ const (
 	proxyRefuses
 	proxyHangs
 	proxyLocked // it works, and a table is locked
+	proxyLarge  // it swallows large answers
 )
 
 func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
@@ -88,6 +98,9 @@ func (s *proxied) DrainIntake(ctx context.Context, limit int) (persistence.Drain
 }
 
 func (s *proxied) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	if s.state.Load() == proxyLarge && epoch != noEpoch {
+		return persistence.Fired{}, fmt.Errorf("%w: unexpected EOF", persistence.ErrUnavailable)
+	}
 	return pooled(ctx, s, func() (persistence.Fired, error) { return s.Store.FireTimers(ctx, epoch, limit) })
 }
 
@@ -244,4 +257,31 @@ func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// I-6: what a leader asks is not answered, though shorter questions of its pod are.
+func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		proxies[0].state.Store(proxyLarge)
+		w.leads(50*time.Second, pods[1]) // it asks at the sweep at the latest
+		for range 20 {
+			pass(time.Second)
+			require.True(t, pods[1].Stats().Leading)
+		}
+	})
+}
+
+// I-7: a leader that cannot renew its lease, whatever the reason, leads no longer
+// than that lasts, though its session does.
+func TestALeaderWithoutALeaseGivesTheLeadAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		refused := errors.New("permission denied")
+		proxies[0].lease.Store(&refused)
+		w.leads(15*time.Second, pods[1])
+		require.False(t, pods[0].Stats().Leading)
+	})
 }

@@ -43,7 +43,7 @@ func (r *reach) ended(number int64, now time.Time, err error) {
 	if !persistence.Answered(err) {
 		return
 	}
-	if !r.since.IsZero() && now.Sub(r.since) >= leadDoubt {
+	if !r.since.IsZero() && now.Sub(r.since) >= excuse {
 		r.quiet = now
 	}
 	r.last, r.since = now, time.Time{}
@@ -62,10 +62,14 @@ func (r *reach) silence(now time.Time) time.Duration {
 	return now.Sub(r.since)
 }
 
-// wasSilent reports whether the database was silent, for long enough to doubt that
-// it is there, at some time since then.
+// excuse is how long the database must have been silent for a step that waited for
+// it to be excused.
+const excuse = time.Second
+
+// wasSilent reports whether the database was silent for a while at some time since
+// then.
 func (r *reach) wasSilent(since, now time.Time) bool {
-	if r.silence(now) >= leadDoubt {
+	if r.silence(now) >= excuse {
 		return true
 	}
 	r.mu.Lock()
@@ -78,4 +82,43 @@ func (r *reach) answered() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last
+}
+
+// stall is for how long the work of one of the leader's actors has not been
+// answered: others of the pod may be, whose answers are shorter. It is safe for
+// concurrent use.
+type stall struct {
+	mu    sync.Mutex
+	since time.Time // zero: nothing waits for an answer
+}
+
+func (s *stall) asked(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		s.since = now
+	}
+}
+
+// ended notes the end of a call; any answer will do, since others would be told
+// the same.
+func (s *stall) ended(err error) {
+	if persistence.Answered(err) {
+		s.reset()
+	}
+}
+
+func (s *stall) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = time.Time{}
+}
+
+func (s *stall) silence(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		return 0
+	}
+	return now.Sub(s.since)
 }

@@ -41,6 +41,7 @@ func newTimekeeper(rt *runtime, epoch int64) func() receiver {
 func (a *timekeeper) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
+		a.rt.timers.reset()
 		a.fire()
 	case *fireDue:
 		if msg.number == a.due {
@@ -61,6 +62,7 @@ func (a *timekeeper) fire() {
 		return
 	}
 	a.told = false
+	a.rt.timers.asked(a.rt.now())
 	epoch, limit := a.epoch, a.rt.batch("fire one", timerBatch)
 	a.number = ask(a.rt, a.rt.team.timekeeper, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
 		return a.rt.ports.Store.FireTimers(ctx, epoch, limit)
@@ -72,6 +74,7 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 		return
 	}
 	a.number = 0
+	a.rt.timers.ended(m.err)
 	switch {
 	case errors.Is(m.err, persistence.ErrDeposed):
 		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
