@@ -314,6 +314,7 @@ func (a *claimer) open(q *queueView, limit int) {
 
 func (a *claimer) send(open *openClaim) {
 	request := open.request
+	open.asked = a.rt.now()
 	a.number = ask(a.rt, a.self, "claim_tasks", storeTimeout, func(ctx context.Context) (persistence.Claimed, error) {
 		return a.rt.ports.Store.ClaimTasks(ctx, request)
 	})

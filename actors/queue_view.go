@@ -30,6 +30,9 @@ const (
 	// wholeShare bounds the part of the time that such looks take. They read
 	// all rows that were ever taken, while somebody holds an old snapshot open.
 	wholeShare = 20
+	// wholeMax is how long such a look may be put off, whatever the last one took:
+	// it may have waited for something else.
+	wholeMax = 10 * time.Second
 	// hintBlocks is how far below the lowest fair id granted a claim still
 	// looks.
 	hintBlocks = 2
@@ -56,7 +59,7 @@ func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now tim
 	request := &open.request
 	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded == 0
 	if open.full {
-		q.whole = now.Add(max(wholeEvery, wholeShare*now.Sub(open.asked)))
+		q.whole = now.Add(min(max(wholeEvery, wholeShare*now.Sub(open.asked)), wholeMax))
 	}
 	granted, below := claimed.Lowest > 0, max(claimed.Lowest-lifecycle.FairID(0, 0, hintBlocks), 0)
 	switch {

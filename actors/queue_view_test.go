@@ -67,9 +67,15 @@ func TestQueueViewKnowsWhereToLook(t *testing.T) {
 	t.Run("slow looks at everything are rare", func(t *testing.T) {
 		t.Parallel()
 		q := &queueView{}
-		q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}, granted(10, 100), at(1000))
-		require.Equal(t, hint(100), q.after(at(1000+wholeShare*1000-1)))
-		require.Zero(t, q.after(at(1000+wholeShare*1000)))
+		q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}, granted(10, 100), at(100))
+		require.Equal(t, hint(100), q.after(at(100+wholeShare*100-1)))
+		require.Zero(t, q.after(at(100+wholeShare*100)))
+	})
+	t.Run("a look that waited for something else puts the next off for a while only", func(t *testing.T) {
+		t.Parallel()
+		q := &queueView{}
+		q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}, granted(10, 100), at(30_000))
+		require.Zero(t, q.after(at(30_000).Add(wholeMax)))
 	})
 	t.Run("a limit per tenant", func(t *testing.T) {
 		t.Parallel()

@@ -32,8 +32,8 @@ type runtime struct {
 	evaluate  Evaluate
 	edge      *edge
 	reach     *reach
-	timers    stall // of the timekeeper
-	house     stall // of the housekeeper
+	timers    stall        // of the timekeeper
+	house     stall        // of the housekeeper
 	broken    *brokenSteps // transactions
 	working   *working
 	team      team

@@ -136,7 +136,7 @@ select clock.now, (select count(*)::int from r), begun.taken::int,
 	array(select queue from heads order by queue), array(select after from heads order by queue),
 	array(
 		select case when h.since > 0 then h.until
-			else clock_timestamp() + greatest(interval '250 milliseconds', 20 * (clock_timestamp() - clock.now)) end
+			else clock_timestamp() + least(interval '10 seconds', greatest(interval '250 milliseconds', 20 * (clock_timestamp() - clock.now))) end
 		from heads h order by h.queue
 	)
 from clock, begun
