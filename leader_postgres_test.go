@@ -58,7 +58,7 @@ func (c *refusing) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// H-4: the proxy of the leader's pool goes away, and its own session, which
+// The proxy of the leader's pool goes away, and its own session, which
 // does not use it, lives on. Another pod must lead, and /readyz must say so.
 func TestALeaderBehindADeadProxyIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestALeaderBehindADeadProxyIsReplaced(t *testing.T) {
 	}
 }
 
-// H-7: however rarely a leader pings, its session lasts from one to the next.
+// However rarely a leader pings, its session lasts from one to the next.
 func TestALeaderThatPingsRarelyKeepsItsTerm(t *testing.T) {
 	t.Parallel()
 	pool := migratedPool(t, pgtest.Database(t), nil)

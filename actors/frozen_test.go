@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// I-4: a process that was frozen finds the timers of its attempts late. They get
+// A process that was frozen finds the timers of its attempts late. They get
 // the time that they have lost.
 func TestAFrozenProcessDoesNotChargeTheTime(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ func TestAFrozenProcessDoesNotChargeTheTime(t *testing.T) {
 	}
 }
 
-// I-5: the pool and the direct connection part while the pod lives.
+// The pool and the direct connection part while the pod lives.
 func TestAPodThatIsDeadByOneDatabaseAndLivesByAnother(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {

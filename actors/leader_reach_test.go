@@ -154,7 +154,7 @@ func (w *world) leads(within time.Duration, pods ...*Pod) time.Duration {
 	}
 }
 
-// H-4: a leader whose pool is away while its term lives on a connection of its
+// A leader whose pool is away while its term lives on a connection of its
 // own gives the lead away, and does not take it again before the pool answers.
 func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
 	t.Parallel()
@@ -234,7 +234,7 @@ func TestALockDoesNotMoveTheLead(t *testing.T) {
 	})
 }
 
-// I-1: a pod that cannot record what it holds does not keep it, though it could
+// A pod that cannot record what it holds does not keep it, though it could
 // renew its lease: another one takes it over.
 func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
 	}
 }
 
-// I-6: what a leader asks is not answered, though shorter questions of its pod are.
+// What a leader asks is not answered, though shorter questions of its pod are.
 func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -273,7 +273,7 @@ func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
 	})
 }
 
-// I-7: a leader that cannot renew its lease, whatever the reason, leads no longer
+// A leader that cannot renew its lease, whatever the reason, leads no longer
 // than that lasts, though its session does.
 func TestALeaderWithoutALeaseGivesTheLeadAway(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// I-2: a function that goes on after the pod has lost its lease, or runs has
+// A function that goes on after the pod has lost its lease, or runs has
 // failed, keeps its slot until it returns.
 func TestFunctionsThatOutliveTheirActors(t *testing.T) {
 	t.Parallel()

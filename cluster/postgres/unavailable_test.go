@@ -56,7 +56,7 @@ func TestAMissingPublication(t *testing.T) {
 	require.Zero(t, w.slots(t))
 }
 
-// H-2: a publication that somebody has changed is as good as none, when the
+// A publication that somebody has changed is as good as none, when the
 // stream is opened and while it is read.
 func TestAPublicationThatLeavesSomethingOut(t *testing.T) {
 	t.Parallel()
