@@ -19,7 +19,7 @@ func (a *journal) borrow() bool {
 	if freed == 0 {
 		return false
 	}
-	a.lentOf = queues[0]
+	a.lentOf = firstOf(queues)
 	a.borrower.ask(a.rt, a.self, &messages.LendSlots{Queue: a.lentOf, Journal: true})
 	return true
 }
