@@ -52,7 +52,9 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		slog.Bool("pool_behind_proxy", options.Proxied), slog.Int("embedder_pool_max", int(pool.Config().MaxConns)))
 	b := &backend{
 		store: store, pod: pod, wake: waker(pool, adapter),
-		ports: actors.Ports{Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Lending: lending(pool)},
+		ports: actors.Ports{
+			Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Ping: store.PingPool, Lending: lending(pool),
+		},
 		announce: func(ctx context.Context, tx pgx.Tx) error {
 			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
 		},

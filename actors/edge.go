@@ -26,6 +26,7 @@ type edge struct {
 	connected  time.Time     // since when no store call found the database away
 	missed     time.Time     // when a store call last found the database away
 	strange    time.Time     // since when the database says through the pool that the pod is dead; zero: it does not
+	stranger   time.Time     // when it said so last
 	noRoom     time.Time     // when a store call last found the database's disk full
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
@@ -138,12 +139,19 @@ func (e *edge) toldDead(now time.Time) {
 	if e.strange.IsZero() {
 		e.strange = now
 	}
+	e.stranger = now
+}
+
+// parted reports whether the database has gone on to say so while the lease was
+// renewed. What was said before the pod had its lease back is over.
+func (e *edge) parted() bool {
+	return e.lease == lifecycle.LeaseLive && e.stranger.Sub(e.strange) >= leadAwayMax
 }
 
 func (e *edge) toldAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.strange = time.Time{}
+	e.strange, e.stranger = time.Time{}, time.Time{}
 }
 
 // connectedSince is since when the database answers this pod.
@@ -181,6 +189,9 @@ func (e *edge) begin() {
 func (e *edge) leaseState(state lifecycle.LeaseState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.lease != lifecycle.LeaseLive {
+		e.strange, e.stranger = time.Time{}, time.Time{}
+	}
 	e.lease = state
 }
 

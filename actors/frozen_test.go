@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +69,30 @@ func TestAPodThatIsDeadByOneDatabaseAndLivesByAnother(t *testing.T) {
 		w.completed(run)
 		require.True(t, p.Stats().Ready)
 		require.Empty(t, p.Stats().Degraded)
+	})
+}
+
+// One refusal, of a call that was made when the lease was lost, says nothing once
+// the pod has it back.
+func TestARefusalFromBeforeSaysNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
+		p.rt.edge.toldDead(time.Now().Add(-leadAwayMax))
+		require.Empty(t, p.Stats().Degraded, "it was said once")
+		p.rt.edge.toldDead(time.Now())
+		require.Contains(t, p.Stats().Degraded, "different databases", "it is said still")
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if strings.HasPrefix(call, "renew") {
+				return persistence.ErrUnavailable
+			}
+			return nil
+		})
+		pass(10 * time.Second)
+		w.faults.failBefore(nil)
+		pass(10 * time.Second)
+		require.Equal(t, "live", p.Stats().Lease)
+		require.Empty(t, p.Stats().Degraded, "the lease was renewed since")
 	})
 }

@@ -35,6 +35,7 @@ func (s *proxied) RenewPod(ctx context.Context, r persistence.Renewal) (persiste
 type pooling struct {
 	pool     persistence.Store
 	notifier cluster.Notifier
+	ping     func(ctx context.Context) error
 }
 
 // proxiedNotices is the way of notices, which is that of the pool.
@@ -56,6 +57,7 @@ const (
 	proxyHangs
 	proxyLocked // it works, and a table is locked
 	proxyLarge  // it swallows large answers
+	proxyBusy   // it works, and all connections of the pool are taken
 )
 
 func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
@@ -66,11 +68,20 @@ func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, er
 	case proxyLocked:
 		pass(2 * time.Second)
 		return none, fmt.Errorf("%w: lock timeout", persistence.ErrConflict)
-	case proxyHangs:
+	case proxyHangs, proxyBusy:
 		<-ctx.Done()
 		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
 	}
 	return do()
+}
+
+// ping is asked on a connection of its own.
+func (s *proxied) ping(ctx context.Context) error {
+	if s.state.Load() == proxyBusy {
+		return nil
+	}
+	_, err := pooled(ctx, s, func() (struct{}, error) { return struct{}{}, nil })
+	return err
 }
 
 func (s *proxied) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
@@ -130,7 +141,7 @@ func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
 	w.register(storetest.Single(), newGauge().work(time.Millisecond))
 	for range n {
 		store := &proxied{Store: w.store}
-		w.pooling = pooling{store, proxiedNotices{w.bus, store}}
+		w.pooling = pooling{store, proxiedNotices{w.bus, store}, store.ping}
 		pods, proxies = append(pods, w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})), append(proxies, store)
 		pass(time.Second)
 	}
@@ -257,6 +268,26 @@ func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A pool whose connections are all taken is no reason to let others take over:
+// they have the same database. One that stays so for a minute is.
+func TestAPodWhosePoolIsBusyKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		run := w.trigger(pods[1], "single")
+		proxies[1].state.Store(proxyBusy) // before it is recorded: its first task was granted with the storing
+		for range 50 {
+			pass(time.Second)
+			require.Equal(t, "live", pods[1].Stats().Lease)
+		}
+		proxies[1].state.Store(proxyWorks)
+		w.completed(run)
+		proxies[1].state.Store(proxyBusy)
+		pass(poolDeadMax + 10*time.Second)
+		require.Equal(t, "lost", pods[1].Stats().Lease)
+	})
 }
 
 // What a leader asks is not answered, though shorter questions of its pod are.

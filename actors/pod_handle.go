@@ -227,10 +227,10 @@ func (p *Pod) Stats() Stats {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
 			"the log says why elections fail (campaign), and troupe doctor what to mend", quiet.Truncate(time.Second))
 	}
-	if parted := !e.strange.IsZero() && p.rt.now().Sub(e.strange) >= leadAwayMax && e.lease == lifecycle.LeaseLive; parted {
+	if e.parted() {
 		s.Ready = false
-		s.Degraded = "the lease is renewed, and the database says through the pool that the pod is dead: the direct connection (Config.DirectURL)" +
-			" and the pool reach different databases; have both name the same one"
+		s.Degraded = "the lease is renewed, and the database says through the pool that the pod is dead: the connection that renews it" +
+			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
 	e.mu.Unlock()
 	if silence := p.rt.reach.silence(p.rt.now()); silence >= leadAwayMax {

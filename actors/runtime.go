@@ -50,7 +50,10 @@ type Ports struct {
 	Stream   cluster.Stream // nil: there is none, wakes are notified
 	Notifier cluster.Notifier
 	Elector  cluster.Elector
-	Lending  func() Lending // of the embedder's pool; nil: there is none
+	// Ping asks for an answer the way that Store's calls go, without queueing up
+	// behind them; nil: nothing does.
+	Ping    func(ctx context.Context) error
+	Lending func() Lending // of the embedder's pool; nil: there is none
 }
 
 // Evaluate returns the definition to run for a trigger that came as a message,

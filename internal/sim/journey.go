@@ -46,7 +46,7 @@ func (s *store) journey(name string, timeout time.Duration) journey {
 		back:        50*time.Microsecond + time.Duration(h>>32%200)*time.Microsecond,
 		lostWithPod: h>>60&1 == 0,
 	}
-	s.delay(&j, place, timeout)
+	s.delay(&j, name, timeout)
 	away := s.away(name)
 	if away && s.awayMute { // a proxy that comes back resets what it finds
 		j.out = min(timeout, s.awayUntil.Sub(w.Now()))
@@ -75,12 +75,14 @@ func (s *store) journey(name string, timeout time.Duration) journey {
 }
 
 // delay draws how slow a journey is.
-func (s *store) delay(j *journey, place string, timeout time.Duration) {
-	w := s.database.world
+func (s *store) delay(j *journey, name string, timeout time.Duration) {
+	w, place := s.database.world, s.pod.Name+" "+name
 	if draw, ok := w.Happens(StorePool, s.pod.Name); ok {
 		s.busyUntil = w.Now().Add(draw.Between(100*time.Millisecond, 20*time.Second))
 	}
-	j.out += max(s.busyUntil.Sub(w.Now()), 0)
+	if name != pingCall {
+		j.out += max(s.busyUntil.Sub(w.Now()), 0)
+	}
 	if draw, ok := w.Happens(StoreSlow, place); ok {
 		slow := draw.Between(10*time.Millisecond, 20*time.Second)
 		if draw.Chance(0.5) { // committed at once, and heard of late

@@ -13,7 +13,12 @@ import (
 // CancelRun implements persistence.Journal.
 func (s *Store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
 	var out persistence.Canceled
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		out, err = s.cancel(ctx, tx, cancel)
 		return err

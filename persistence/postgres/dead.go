@@ -33,6 +33,11 @@ func pageArgs(f *persistence.DeadFilter, limit int) (named, bool) {
 
 // ListDeadLetters implements persistence.DeadLetters.
 func (s *Store) ListDeadLetters(ctx context.Context, filter persistence.DeadFilter) ([]persistence.DeadLetter, error) {
+	ctx, leave, err := s.largeGuest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	args, ok := pageArgs(&filter, filter.Page())
 	if !ok {
 		return nil, nil
@@ -68,25 +73,35 @@ func scanDead(row pgx.CollectableRow, more ...any) (persistence.DeadLetter, erro
 
 // CountDeadLetters implements persistence.DeadLetters.
 func (s *Store) CountDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
+	ctx, leave, err := s.largeGuest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	args, ok := deadArgs(&filter)
 	if !ok {
 		return 0, nil
 	}
 	text, values := s.statements.bind("count_dead_letters", args)
 	var count int
-	err := s.pool.QueryRow(ctx, text, values...).Scan(&count)
+	err = s.pool.QueryRow(ctx, text, values...).Scan(&count)
 	return count, translate(err)
 }
 
 // PurgeDeadLetters implements persistence.DeadLetters.
 func (s *Store) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
+	ctx, leave, err := s.largeGuest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	args, ok := pageArgs(&filter, filter.Purge())
 	if !ok {
 		return 0, nil
 	}
 	text, values := s.statements.bind("purge_dead_letters", args)
 	var count int
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var runs [][16]byte
 		if err := tx.QueryRow(ctx, text, values...).Scan(&count, &runs); err != nil || count == 0 {
 			return err
@@ -105,6 +120,11 @@ func (s *Store) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFil
 
 // DeadLetter implements persistence.DeadLetters.
 func (s *Store) DeadLetter(ctx context.Context, tenant string, task workflow.TaskID) (persistence.DeadDetail, error) {
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return persistence.DeadDetail{}, err
+	}
+	defer leave()
 	var out persistence.DeadDetail
 	if !storable(tenant) {
 		return out, persistence.ErrDeadLetterNotFound
@@ -126,7 +146,7 @@ func (s *Store) DeadLetter(ctx context.Context, tenant string, task workflow.Tas
 	var parents outcomeColumns
 	b.add("read_dead_parents", named{"run": name["run"], "step": task.Step, "inline_max": persistence.InlinePayloadMax}).Query(
 		func(rows pgx.Rows) error { return parents.collect(rows) })
-	err := send(ctx, s.pool, b)
+	err = send(ctx, s.pool, b)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return persistence.DeadDetail{}, persistence.ErrDeadLetterNotFound
 	}

@@ -50,7 +50,12 @@ func (s *Store) RequeueDeadLetter(
 	if !storable(order.Tenant) {
 		return answer, persistence.ErrDeadLetterNotFound
 	}
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return answer, err
+	}
+	defer leave()
+	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		r := &requeueing{s: s, tx: tx, order: &order}
 		answer, err = r.run(ctx)

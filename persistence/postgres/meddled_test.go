@@ -244,3 +244,29 @@ func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
 	require.NoError(t, err)
 	k.ends(pod, ids)
 }
+
+// Somebody cancels a statement of a step, of its function or of what it left to
+// the end: the step is handed back. A limit of the step's own is its own fault.
+func TestACanceledStatementIsNotTheFaultOfAStep(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	cancels := "select pg_cancel_backend(pg_backend_pid()), pg_sleep(10)"
+	_, err := k.inTx(record, cancels)
+	require.ErrorIs(t, err, persistence.ErrTxBroken)
+	_, err = k.inTx(record, "set local statement_timeout = 1; select pg_sleep(10)")
+	require.ErrorContains(t, err, "statement timeout")
+	require.NotErrorIs(t, err, persistence.ErrTxBroken)
+
+	k.exec(`create table {schema}.mine (id int)`)
+	k.exec(`create function {schema}.late() returns trigger language plpgsql as $$ begin perform ` + cancels[len("select "):] + `; return null; end $$`)
+	k.exec(`create constraint trigger late after insert on {schema}.mine initially deferred for each row execute function {schema}.late()`)
+	_, err = k.inTx(record, "insert into "+k.store.schema+".mine values (1)")
+	require.ErrorIs(t, err, persistence.ErrTxBroken, "at the end")
+	k.exec(`drop trigger late on {schema}.mine`)
+	_, err = k.inTx(record, "select 1")
+	require.NoError(t, err)
+	k.ends(pod, ids)
+}

@@ -54,6 +54,7 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool       *sessions     // our own
+	guests     guests        // of pool
 	young      time.Duration // of runs that a statement alone may store
 	patience   time.Duration // with the pool of the user
 	direct     bool          // the pool of the user has another address than the lease's connection
@@ -105,7 +106,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID,
 	}
 	if err = s.openProxied(ctx, options); err == nil {

@@ -19,8 +19,11 @@ const pageDefault = 100
 
 // Run implements persistence.Runs.
 func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (persistence.RunRow, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return persistence.RunRow{}, err
+	}
+	defer leave()
 	rows, err := s.readRuns(ctx, tenant, uuids{id})
 	if err != nil {
 		return persistence.RunRow{}, err
@@ -33,8 +36,11 @@ func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (pers
 
 // ListRuns implements persistence.Runs.
 func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
+	ctx, leave, err := s.largeGuest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	ids, err := s.listRuns(ctx, filter)
 	if err != nil || len(ids) == 0 {
 		return nil, translate(err)
@@ -118,9 +124,12 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 
 // Tasks implements persistence.Runs.
 func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	if err := s.exists(ctx, tenant, id); err != nil {
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err = s.exists(ctx, tenant, id); err != nil {
 		return nil, err
 	}
 	text, args := s.statements.bind("read_tasks", named{"run": [16]byte(id), "tenant": tenant})
@@ -156,9 +165,12 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 func (s *Store) Events(
 	ctx context.Context, tenant string, id workflow.RunID, after int64, limit int,
 ) ([]lifecycle.Event, int64, error) {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	if err := s.exists(ctx, tenant, id); err != nil {
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if err = s.exists(ctx, tenant, id); err != nil {
 		return nil, 0, err
 	}
 	if limit <= 0 || limit > persistence.PageMax {

@@ -46,6 +46,11 @@ func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
 
 // Situation implements persistence.Situations.
 func (s *Store) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
+	ctx, leave, err := s.largeGuest(ctx)
+	if err != nil {
+		return explain.Situation{}, err
+	}
+	defer leave()
 	i := Inspector{pool: s.pool, schema: s.schema, statements: s.statements}
 	return i.Situation(ctx, tenant, run)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -146,6 +147,8 @@ func stepRefused(err error) error {
 		return txBroken(translate(err), err)
 	case pg.Code == codeReadOnly:
 		return errTxReadOnly
+	case canceled(pg):
+		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
 	}
 	switch pg.Code[:2] {
 	case classRollback, classConnection, classResources, classSystem:
@@ -163,10 +166,18 @@ func broke(pg *pgconn.PgError) bool {
 }
 
 // exhausted reports whether a statement of the step was refused by the state of
-// the server: it has no room, or fails.
+// the server, or by whoever runs it: it has no room, or fails, or somebody
+// canceled the statement.
 func exhausted(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code[:2] == classResources || pg.Code[:2] == classSystem || idsSpent(pg))
+	return errors.As(err, &pg) && (pg.Code[:2] == classResources || pg.Code[:2] == classSystem || idsSpent(pg) || canceled(pg))
+}
+
+// canceled reports whether somebody canceled a statement (pg_cancel_backend). A
+// timeout that the step or the role has set has the same code, and is the step's
+// own: only the text tells, in a server that speaks English.
+func canceled(pg *pgconn.PgError) bool {
+	return pg.Code == codeQueryCanceled && strings.Contains(pg.Message, "user request")
 }
 
 func txBroken(answered, err error) error {
