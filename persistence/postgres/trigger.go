@@ -48,11 +48,18 @@ func (s *Store) triggerRuns(
 		return persistence.Triggers{}, err
 	}
 	out.Wake.Ready = sumReady(out.Wake.Ready)
+	if out.again || slices.ContainsFunc(out.Answers, existing) {
+		if err := s.exec(ctx, s.pool, "confirm_visible", named{}); err != nil {
+			return persistence.Triggers{}, translate(err)
+		}
+	}
 	if out.again && take.Limit > 0 {
 		out.Grants, err = s.loadGrants(ctx, s.pool, take.Pod, take.Claim)
 	}
 	return out.Triggers, err
 }
+
+func existing(a persistence.TriggerAnswer) bool { return a.Result == persistence.Existing }
 
 // triggered is the answer to a batch.
 type triggered struct {

@@ -80,7 +80,10 @@ func (s *Store) triggerInTx(ctx context.Context, own pgx.Tx, t persistence.Trigg
 		return persistence.TriggerAnswer{}, err
 	}
 	answer := f.examine(&t, known, newDraft(), newDraft())
-	if answer.Result != persistence.Triggered || f.runs[t.Run] {
+	if existing(answer) || f.runs[t.Run] {
+		return answer, translate(s.exec(ctx, own, "confirm_visible", named{}))
+	}
+	if answer.Result != persistence.Triggered {
 		return answer, nil
 	}
 	err = translate(s.submit(ctx, own, &t, known, now))

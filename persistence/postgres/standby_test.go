@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// Nothing is acknowledged that a synchronous standby does not have: not when the
+// call is made again whose commit the server was made to give up waiting for, so
+// that what it wrote is visible, nor to somebody else who has the same key.
+func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	url, err := server.CreateDatabase(t.Context(), "standby")
+	require.NoError(t, err)
+	user, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	g := storetest.Chain(2)
+	k := newKit(openSchema(t, user, Options{}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "a", 2)
+	grants := k.claim(pod, 2)
+	standbys := func(names string) {
+		t.Helper()
+		_, err := user.Exec(t.Context(), "alter system set synchronous_standby_names = '"+names+"'")
+		require.NoError(t, err)
+		_, err = user.Exec(t.Context(), "select pg_reload_conf()")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			return value[string](k.database, "select current_setting('synchronous_standby_names')") == names
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+
+	plain, keyed := k.draft(g, "a", 1), k.draft(g, "a", 1)
+	keyed[0].Key = "key"
+	another := k.draft(g, "a", 1)
+	another[0].Key = "key"
+	record, cancel := k.completion(pod, grants[0]), persistence.Cancel{Run: grants[1].Task.Run, Tenant: "a", By: "test"}
+	claim := k.request(pod, 1)
+	trigger := func(list []persistence.Trigger) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := k.store.TriggerRuns(ctx, list, persistence.Taking{})
+			return err
+		}
+	}
+	calls := map[string]func(ctx context.Context) error{
+		"plain": trigger(plain), "keyed": trigger(keyed),
+		"record": func(ctx context.Context) error { _, err := k.store.RecordTransitions(ctx, record); return err },
+		"cancel": func(ctx context.Context) error { _, err := k.store.CancelRun(ctx, cancel); return err },
+		"claim":  func(ctx context.Context) error { _, err := k.store.ClaimTasks(ctx, claim); return err },
+	}
+	order := []string{"plain", "keyed", "record", "cancel", "claim"}
+	standbys("nobody")
+	unanswered := func(name string, call func(ctx context.Context) error) {
+		t.Helper()
+		ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer stop()
+		require.ErrorIs(t, call(ctx), persistence.ErrUnavailable, name)
+	}
+	for _, name := range order {
+		unanswered(name, calls[name])
+	}
+	require.Eventually(t, func() bool {
+		return value[int](k.database, `select count(*) from {schema}.workflow_runs where id = any($1)`, []any{plain[0].Run, keyed[0].Run}) == 2
+	}, 10*time.Second, 10*time.Millisecond, "the server gave up waiting")
+	for _, name := range order {
+		unanswered(name+" again", calls[name])
+	}
+	unanswered("the same key", trigger(another))
+	unanswered("the same key in a transaction", func(ctx context.Context) error {
+		return translate(pgx.BeginFunc(ctx, user, func(tx pgx.Tx) error {
+			_, err := k.store.TriggerInTx(ctx, tx, another[0])
+			return err
+		}))
+	})
+
+	standbys("")
+	for _, name := range order {
+		require.NoError(t, calls[name](t.Context()), name)
+	}
+	require.Equal(t, persistence.Existing, k.ask(another...)[0].Result)
+}
