@@ -30,16 +30,6 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	pod := k.join(time.Hour)
 	k.start(g, "a", 2)
 	grants := k.claim(pod, 2)
-	standbys := func(names string) {
-		t.Helper()
-		_, err := user.Exec(t.Context(), "alter system set synchronous_standby_names = '"+names+"'")
-		require.NoError(t, err)
-		_, err = user.Exec(t.Context(), "select pg_reload_conf()")
-		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			return value[string](k.database, "select current_setting('synchronous_standby_names')") == names
-		}, 10*time.Second, 10*time.Millisecond)
-	}
 
 	plain, keyed := k.draft(g, "a", 1), k.draft(g, "a", 1)
 	keyed[0].Key = "key"
@@ -60,7 +50,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 		"claim":  func(ctx context.Context) error { _, err := k.store.ClaimTasks(ctx, claim); return err },
 	}
 	order := []string{"plain", "keyed", "record", "cancel", "claim"}
-	standbys("nobody")
+	k.standbys("nobody")
 	unanswered := func(name string, call func(ctx context.Context) error) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -84,9 +74,21 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 		}))
 	})
 
-	standbys("")
+	k.standbys("")
 	for _, name := range order {
 		require.NoError(t, calls[name](t.Context()), name)
 	}
 	require.Equal(t, persistence.Existing, k.ask(another...)[0].Result)
+}
+
+// standbys names those that commits wait for.
+func (k *kit) standbys(names string) {
+	k.t.Helper()
+	for _, sql := range []string{"alter system set synchronous_standby_names = '" + names + "'", "select pg_reload_conf()"} {
+		_, err := k.user.Exec(k.ctx, sql)
+		require.NoError(k.t, err)
+	}
+	require.Eventually(k.t, func() bool {
+		return value[string](k.database, "select current_setting('synchronous_standby_names')") == names
+	}, 10*time.Second, 10*time.Millisecond)
 }
