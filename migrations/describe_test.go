@@ -18,12 +18,13 @@ var update = flag.Bool("update", false, "rewrite testdata/schema.txt")
 // of NOT NULL have rows of their own from PostgreSQL 18 on; the columns say it.
 const describeQuery = `
 with tables as (
-	select c.oid, c.relname, c.reloptions, c.relkind, c.relispartition, c.relpartbound from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+	select c.oid, c.relname, c.reloptions, c.relkind, c.relispartition, c.relpartbound, c.relreplident from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 	where n.nspname = $1 and c.relkind in ('r', 'p', 'v')
 ), lines (table_name, kind, place, line) as (
 	select relname, 0, 0, case relkind when 'v' then 'view ' else 'table ' end || relname
 		|| case when relispartition then ' partition ' || regexp_replace(pg_get_expr(relpartbound, oid), '''[^'']*:[^'']*''', 'an instant', 'g') else '' end
-		|| case when relkind = 'p' then ' partition by ' || pg_get_partkeydef(oid) else '' end || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') from tables
+		|| case when relkind = 'p' then ' partition by ' || pg_get_partkeydef(oid) else '' end || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '')
+		|| case when relreplident = 'f' then ' replica identity full' when relreplident = 'd' or relkind = 'v' then '' else ' replica identity ' || relreplident::text end from tables
 	union all
 	select relname, 1, a.attnum, '  ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
 		|| case when a.attcollation not in (0, 100) then ' collate ' || co.collname else '' end

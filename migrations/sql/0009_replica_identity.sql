@@ -1,0 +1,21 @@
+-- Tables without a primary key say by what a row of theirs is known to those who
+-- read the log: by all of it. Without that, a publication of somebody else's for
+-- all tables has every delete refused. Only deletes write more to the log for it,
+-- and there are few: events and history are appended, and go with their tables.
+-- Takes events and history exclusively for an instant.
+
+do $identity$
+declare
+	part regclass;
+begin
+	for part in
+		select relid from pg_partition_tree($name${schema}.task_events$name$::regclass)
+		union all
+		select relid from pg_partition_tree($name${schema}.run_history$name$::regclass)
+		union all
+		select $name${schema}.task_events_kept$name$::regclass
+	loop
+		execute format('alter table %s replica identity full', part);
+	end loop;
+end
+$identity$;
