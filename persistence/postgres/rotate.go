@@ -68,10 +68,11 @@ func (s *spans) next(length time.Duration) (next span, due bool) {
 
 // closeSpan makes sure that nobody writes into a span any more: whoever began
 // to before it ended is waited for, with little patience; whoever would with a
-// clock that stood still since is refused.
+// clock that stood still since is refused. A pod of an earlier version may have
+// made the table: rows leave it from now on, as makeSpan provides for.
 func (s *Store) closeSpan(ctx context.Context, epoch int64, one *span) (persistence.Rotated, error) {
 	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.define(ctx, tx, `alter table {table} add constraint closed check (false) not valid`, one); err != nil {
+		if err := s.define(ctx, tx, `alter table {table} replica identity full, add constraint closed check (false) not valid`, one); err != nil {
 			return err
 		}
 		return s.exec(ctx, tx, "mark_span", named{"span": one.number, "cursor": [16]byte{}})
@@ -101,6 +102,12 @@ func (s *Store) emptySpan(ctx context.Context, epoch int64, one *span) (persiste
 		runs := make(uuids, len(list))
 		for i, id := range list {
 			runs[i] = workflow.RunID(id)
+		}
+		// A plan for any span would have each of them refused for one that lacks
+		// a replica identity.
+		err = s.exec(ctx, tx, "set_local", named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}})
+		if err != nil {
+			return err
 		}
 		los, his := intervals(runs)
 		text, args = s.statements.bind("keep_events", named{

@@ -136,7 +136,8 @@ func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
 	if one.class == eventClass {
 		sql = events
 	}
-	return s.define(ctx, tx, sql+`alter table {whole} attach partition {table} for values from ('{since}') to ('{until}')`, one)
+	const identity = `alter table {table} replica identity full;` // it is not that of the whole
+	return s.define(ctx, tx, sql+identity+`alter table {whole} attach partition {table} for values from ('{since}') to ('{until}')`, one)
 }
 
 // dropSpan removes a span and all that is in it.
