@@ -103,6 +103,7 @@ func checks() []check {
 		{"schema", false, schema},
 		{"rights", true, rights},
 		{"wake", false, wake},
+		{"publications", true, publications},
 		{"slots", false, slots},
 		{"vacuum", false, holders},
 		{"dead rows", true, deadRows},

@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// Who publishes all tables has every delete from one without a replica identity
+// refused; the remedy is a statement that mends it.
+func TestFindingsOfPublications(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	found := func() (texts, remedies []string) {
+		t.Helper()
+		for _, f := range c.examine(Options{}).Findings {
+			if f.Check == "publications" {
+				require.Equal(t, Problem, f.Level)
+				texts, remedies = append(texts, f.Text), append(remedies, f.Remedy)
+			}
+		}
+		return texts, remedies
+	}
+	const change = `alter table troupe.task_events_kept replica identity default; alter table troupe.task_events_1 replica identity nothing;
+		alter table troupe.tasks replica identity nothing; create unique index mine on troupe.queues (name);
+		alter table troupe.queues replica identity using index mine; drop index troupe.mine;
+		create unlogged table troupe.notes (id int)`
+	for publication, want := range map[string][]string{
+		"for all tables":              {"queues", "task_events_1", "task_events_kept", "tasks"},
+		"for tables in schema troupe": {"queues", "task_events_1", "task_events_kept", "tasks"},
+		"for all tables with (publish_via_partition_root = true)":                                                         {"queues", "task_events_1", "task_events_kept", "tasks"},
+		"for table troupe.task_events with (publish = 'delete')":                                                          {"task_events_1"},
+		"for table troupe.task_events, troupe.tasks with (publish = 'insert, update', publish_via_partition_root = true)": {"task_events_1", "tasks"},
+		"for table troupe.queues":                            {"queues"},
+		"for all tables with (publish = 'insert, truncate')": nil,
+	} {
+		c.exec("create publication everything " + publication)
+		texts, _ := found()
+		require.Empty(t, texts, "as it was made: %s", publication)
+		c.exec(change)
+		texts, remedies := found()
+		require.Len(t, texts, len(want), "%s: %q", publication, texts)
+		for i, table := range want {
+			require.Contains(t, texts[i], table+" has no replica identity, and the publication everything carries")
+			c.exec(remedies[i])
+		}
+		texts, _ = found()
+		require.Empty(t, texts, "mended: %s", publication)
+		for _, table := range []string{"task_events_kept", "task_events_1"} {
+			c.exec("alter table troupe." + table + " replica identity full")
+		}
+		c.exec(`drop publication everything; drop table troupe.notes;
+			alter table troupe.tasks replica identity default; alter table troupe.queues replica identity default`)
+	}
+}
