@@ -14,6 +14,7 @@ var starters = []string{
 	"actors/executor.go",          // blocking calls and user functions, for all actors
 	"cluster/postgres/",           // listeners on connections
 	"internal/clock/",             // local timers
+	"internal/logqueue/queue.go",  // calls the embedder's log handler
 	"internal/sim/swarm/batch.go", // seeds side by side, each in a world of its own
 	"internal/pgdev/",             // waits for the server's process
 	"persistence/storetest/",      // drives a store from many goroutines, as pods would

@@ -72,6 +72,7 @@ var rooms = map[string]room{
 		ours: []string{
 			"workflow", "lifecycle", "explain", "messages", "persistence", "persistence/memory", "persistence/postgres",
 			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock", "internal/host",
+			"internal/logqueue",
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
@@ -110,6 +111,7 @@ var rooms = map[string]room{
 	"internal/chaos":        {},
 	"internal/clock":        {},
 	"internal/host":         {ours: []string{"persistence", "actors"}},
+	"internal/logqueue":     {ours: []string{"internal/clock"}},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
 	"internal/wire":         {outside: []string{pgx}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
