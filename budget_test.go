@@ -43,7 +43,9 @@ func TestTheConnectionBudgetIsKept(t *testing.T) {
 	config := troupe.Config{PoolSize: 3, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	engine, handle := starting(t, pool, config)
 	require.NoError(t, engine.Start(t.Context()))
-	require.Contains(t, log.String(), "engine_max=7 of_them_pool=3 of_them_dedicated=4")
+	require.Eventually(t, func() bool {
+		return strings.Contains(log.String(), "engine_max=7 of_them_pool=3 of_them_dedicated=4")
+	}, 5*time.Second, time.Millisecond)
 	var callers sync.WaitGroup
 	for range 32 {
 		callers.Go(func() {

@@ -60,10 +60,18 @@ type Config struct {
 	DefaultTenant string // of triggers that name none
 
 	// With what.
-	Codec   Codec              // of inputs, outputs and progress; nil: JSON
-	Logger  *slog.Logger       // nil: logs nothing
+	Codec Codec // of inputs, outputs and progress; nil: JSON
+
+	// Logger is where the engine logs; nil: nowhere. An engine of New hands
+	// records to its handler one after the other, on a goroutine that nothing
+	// waits for: a handler that blocks or panics holds up no work. While 1,024
+	// records wait more are dropped, and a warning with records_dropped says how
+	// many once the handler goes on. Its Enabled is called at once, by whoever
+	// logs, and must not block. Engines of NewInMemory log at once.
+	Logger *slog.Logger
+
 	Metrics Metrics            // nil: none
-	System  *actor.ActorSystem // to live in; nil: one of its own
+	System  *actor.ActorSystem // to live in; nil: one of its own, which logs to Logger
 }
 
 // dedicated is how many connections an engine has besides its pool: of the lease,
@@ -97,6 +105,8 @@ func (r Retention) classes() persistence.Retention {
 
 // Metrics receives what the engine measures. actors.MetricTable describes every
 // metric for those who make instruments from it; docs/metrics.md shows the table.
+// Actors call it and wait for it, so it must not block: a pod whose Metrics hangs
+// does no work and keeps its lease.
 type Metrics = actors.Metrics
 
 // withDefaults returns c with every zero field replaced.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/host"
+	"github.com/troupe-dev/troupe/internal/logqueue"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -20,6 +21,7 @@ import (
 type Engine struct {
 	config  Config
 	connect func(context.Context, Config) (*backend, error)
+	logs    *logqueue.Queue // before Config.Logger; nil: there is none
 
 	mu       sync.Mutex
 	phase    phase
@@ -62,9 +64,13 @@ func New(pool *pgxpool.Pool, config Config) (*Engine, error) {
 	if pool == nil {
 		return nil, errors.New("new engine: the pool is nil: pass a *pgxpool.Pool of the database to use")
 	}
-	return newEngine(config, func(ctx context.Context, config Config) (*backend, error) {
+	engine, err := newEngine(config, func(ctx context.Context, config Config) (*backend, error) {
 		return openPostgres(ctx, pool, config)
 	})
+	if err == nil {
+		engine.queueLogs()
+	}
+	return engine, err
 }
 
 // NewInMemory returns an engine that keeps everything in the memory of this
@@ -126,6 +132,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		err = errors.Join(errStopped, err)
 	}
 	if err != nil {
+		e.flushLogs(ctx)
 		return fmt.Errorf("start engine: %w", err)
 	}
 	return nil
@@ -149,9 +156,11 @@ func (e *Engine) open(ctx context.Context) (*backend, *actors.Pod, error) {
 // Config.StopGrace to finish, the rest is handed back uncharged, and other pods
 // take over at once. When ctx ends first the pod stops at once, and what it
 // held is handed back or, without a database, taken over when its lease ends.
-// A Start under way ends with an error. Stop may be called again, also while
+// A Start under way ends with an error. What is logged until Stop returns has
+// been written then, unless Config.Logger is stuck. Stop may be called again, also while
 // the first call waits: with a context that has ended it stops the pod at once.
 func (e *Engine) Stop(ctx context.Context) error {
+	defer e.flushLogs(ctx)
 	e.mu.Lock()
 	e.phase = phaseStopped
 	starting, abort, pod, backend := e.starting, e.abort, e.pod, e.backend

@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +64,10 @@ func (e *Engine) Health(ctx context.Context) Health {
 	}
 	if s.Stuck > 0 && s.Degraded == "" {
 		h.Degraded = fmt.Sprintf("%d step functions go on after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
+		h.Reason = h.Degraded
+	}
+	if trouble := e.logsTrouble(); trouble != "" {
+		h.Degraded = strings.TrimPrefix(h.Degraded+"; "+trouble, "; ")
 		h.Reason = h.Degraded
 	}
 	switch {

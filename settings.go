@@ -41,7 +41,7 @@ func Settings() []Setting {
 		{"DeadReasons", "TROUPE_DEAD_REASONS", "all", "all; or non-retryable ones only", "failures for good that become dead letters, as in `non_retryable,poison,unregistered,undecodable`; none: all"},
 		{"DefaultTenant", "TROUPE_DEFAULT_TENANT", "default", "", "tenant of triggers that name none"},
 		{"Codec", "", "JSON", "kotlinx JSON", "how inputs, outputs and progress are encoded"},
-		{"Logger", "", "none", "", "where the engine logs; nothing is logged anywhere else"},
+		{"Logger", "", "none", "", "where the engine logs; nothing is logged anywhere else. A handler that blocks holds up no work: 1,024 records wait for it, more are dropped and counted"},
 		{"Metrics", "", "none", "", "where the engine counts; docs/metrics.md has the names"},
 		{"System", "", "its own", "", "actor system to live in"},
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Executor carries out what must not happen on the goroutine of an actor, and
-// brings the result back as a message. It is the only place of the engine that
+// brings the result back as a message. It is the only place of the actors that
 // starts goroutines; a simulation puts a single-threaded one in its place.
 // Implementations are safe for concurrent use.
 type Executor interface {

@@ -65,6 +65,7 @@ const (
 	MetricMode
 	MetricStoreErrors
 	MetricUnknownMessages
+	MetricLogDropped
 	metricEnd
 )
 
@@ -124,5 +125,6 @@ func MetricTable() []MetricDescription {
 		{MetricMode, "troupe_feed_mode", Gauge, "1", nil, "how wakes arrive: 1 stream, 2 relay, 3 none (notifications and sweeps), 4 spared (the same, because nobody needs a stream)"},
 		{MetricStoreErrors, "troupe_store_errors_total", Counter, "1", []string{"call"}, "store calls that failed and are made again"},
 		{MetricUnknownMessages, "troupe_unknown_messages_total", Counter, "1", []string{"actor"}, "messages that an actor does not accept"},
+		{MetricLogDropped, "troupe_log_records_dropped_total", Counter, "1", nil, "log records that Config.Logger was too slow for, or panicked over"},
 	}
 }
