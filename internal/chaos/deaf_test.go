@@ -1,8 +1,6 @@
 package chaos
 
 import (
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,9 +33,7 @@ func TestDeafStepFunctions(t *testing.T) {
 	r.count("stuck shown", shown.Stuck)
 	require.True(r, shown.Live && shown.Ready, "the pod goes on: %+v", shown)
 	require.Contains(r, shown.Degraded, "4 step functions go on after the end of their contexts")
-	log, err := os.ReadFile(pods[0].log)
-	require.NoError(r, err)
-	require.Equal(r, 4, strings.Count(string(log), "workflow=deaf step=a"), "the log names them")
+	y.eventually("the log names them", func() bool { return y.logged("workflow=deaf step=a") == 4 })
 	y.trigger(pods[0], "tick", 4)
 	y.eventually("others are executed", func() bool { return y.number(endedSQL) == 4 })
 	const more, replaced = 12, 10
