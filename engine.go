@@ -156,8 +156,8 @@ func (e *Engine) open(ctx context.Context) (*backend, *actors.Pod, error) {
 // Config.StopGrace to finish, the rest is handed back uncharged, and other pods
 // take over at once. When ctx ends first the pod stops at once, and what it
 // held is handed back or, without a database, taken over when its lease ends.
-// A Start under way ends with an error. What is logged until Stop returns has
-// been written then, unless Config.Logger is stuck. Stop may be called again, also while
+// A Start under way ends with an error. What was logged is written when Stop
+// returns, unless Config.Logger is stuck. Stop may be called again, also while
 // the first call waits: with a context that has ended it stops the pod at once.
 func (e *Engine) Stop(ctx context.Context) error {
 	defer e.flushLogs(ctx)
@@ -181,7 +181,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 }
 
 // Done is closed when the pod has ended, by Stop or by a failure that its
-// supervision could not mend. Err tells which. Before Start it is nil.
+// supervision could not mend. Err tells which. After a failure call Stop, too:
+// it closes connections and waits for the last of the log. Before Start Done is
+// nil.
 func (e *Engine) Done() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()

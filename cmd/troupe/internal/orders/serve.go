@@ -91,7 +91,7 @@ func work(ctx context.Context, engine *troupe.Engine, served <-chan error) error
 	case <-ctx.Done():
 		return engine.Stop(context.WithoutCancel(ctx))
 	case <-engine.Done():
-		return engine.Err()
+		return errors.Join(engine.Err(), engine.Stop(context.WithoutCancel(ctx)))
 	case err := <-served:
 		return errors.Join(fmt.Errorf("the HTTP port was closed: %w", err), engine.Stop(context.WithoutCancel(ctx)))
 	}
