@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	scheduler "runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,9 @@ type Executor interface {
 	// Follow runs a subscription until stop is called or the executor is
 	// closed. What loop returns is sent to the actor.
 	Follow(to *PID, name string, loop func(ctx context.Context) any) (stop func())
+	// Yield sends a message to an actor after what is ready to run at this
+	// moment has run.
+	Yield(to *PID, message any)
 	// Close ends the contexts of calls and subscriptions, and waits until
 	// these have returned. It does not wait for attempts: a step function may
 	// be deaf.
@@ -76,6 +80,14 @@ func (g *goroutines) Execute(to *PID, _ workflow.TaskID, run func(deliver func(a
 	go func() {
 		widen()
 		run(func(message any) { g.deliver(to, message) })
+	}()
+}
+
+// Yield implements Executor.
+func (g *goroutines) Yield(to *PID, message any) {
+	go func() {
+		scheduler.Gosched()
+		g.deliver(to, message)
 	}()
 }
 

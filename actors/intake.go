@@ -25,16 +25,18 @@ import (
 // under the same run ids; a batch with borrowed slots whose outcome is unknown is
 // stored again as it was.
 type intake struct {
-	rt       *runtime
-	self     *PID
-	heir     *intakeHeir
-	handlers []int32
-	number   int64 // of the trigger call under way; 0: none
-	failures int   // trigger calls failed in a row
-	pause    int64 // of the wait before the next trigger call; 0: none
-	borrower borrower
-	lentOf   string // queue of whose pool slots were asked for
-	drain    drain
+	rt        *runtime
+	self      *PID
+	heir      *intakeHeir
+	handlers  []int32
+	number    int64 // of the trigger call under way; 0: none
+	failures  int   // trigger calls failed in a row
+	pause     int64 // of the wait before the next trigger call; 0: none
+	gathering gathering
+	crowd     int // questions in the last batch
+	borrower  borrower
+	lentOf    string // queue of whose pool slots were asked for
+	drain     drain
 }
 
 // intakeHeir is what the next incarnation of intake goes on with.
@@ -110,6 +112,10 @@ func (a *intake) Receive(ctx actorContext) {
 		a.onTriggered(msg)
 	case *intakePause:
 		a.onPause(msg)
+	case *gathered:
+		if a.gathering.ended(msg) {
+			a.begin()
+		}
 	case *messages.SlotsLent:
 		a.onSlotsLent(msg)
 	case *lendingLate:

@@ -31,10 +31,20 @@ func (h *intakeHeir) giveUp() {
 	}
 }
 
-// flush stores the next batch unless one is under way, and borrows slots for it
-// first.
+// flush stores the next batch unless one is under way.
 func (a *intake) flush() {
 	a.rt.meter.set(MetricTriggerPending, float64(a.heir.rows))
+	if a.number != 0 || a.pause != 0 || a.borrower.waits() {
+		return
+	}
+	if a.heir.open != nil || a.heir.rows == 0 || !a.gathering.begin(a.rt, a.self, a.heir.rows, a.crowd > 1) {
+		a.begin()
+	}
+}
+
+// begin begins the next batch unless one is under way, and borrows slots for it
+// first.
+func (a *intake) begin() {
 	if a.number != 0 || a.pause != 0 || a.borrower.waits() {
 		return
 	}
@@ -66,7 +76,7 @@ func (a *intake) store(batch []*question, loan *messages.SlotsLent) {
 	if loan != nil {
 		open.take = a.taking(loan)
 	}
-	a.heir.open = open
+	a.heir.open, a.crowd = open, len(batch)
 	a.send()
 }
 

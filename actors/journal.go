@@ -24,19 +24,20 @@ import (
 // carried over and recorded again under the same claim id, and cancels are
 // asked for again; the run actors send the rest again.
 type journal struct {
-	rt       *runtime
-	self     *PID
-	pod      int64
-	heir     *journalHeir
-	handlers []int32
-	waiting  []*messages.ReportOutcome
-	queued   map[taskKey]bool
-	held     map[taskKey]time.Time // reports of runs that are locked: not before
-	number   int64                 // of the call under way; 0: none
-	failures int
-	paused   bool // a timer will flush
-	borrower borrower
-	lentOf   string // queue of whose pool slots were asked for
+	rt        *runtime
+	self      *PID
+	pod       int64
+	heir      *journalHeir
+	handlers  []int32
+	waiting   []*messages.ReportOutcome
+	queued    map[taskKey]bool
+	held      map[taskKey]time.Time // reports of runs that are locked: not before
+	number    int64                 // of the call under way; 0: none
+	failures  int
+	paused    bool // a timer will flush
+	gathering gathering
+	borrower  borrower
+	lentOf    string // queue of whose pool slots were asked for
 }
 
 // journalHeir is what the next incarnation of journal goes on with.
@@ -96,6 +97,10 @@ func (a *journal) Receive(ctx actorContext) {
 		a.onRecorded(msg)
 	case *recordAgain:
 		a.onRecordAgain()
+	case *gathered:
+		if a.gathering.ended(msg) {
+			a.begin()
+		}
 	case *messages.SlotsLent:
 		a.onSlotsLent(msg)
 	case *lendingLate:
@@ -159,14 +164,21 @@ func (a *journal) onReport(m *messages.ReportOutcome) {
 	a.flush()
 }
 
-// flush records the next batch unless one is under way, and borrows slots for
-// the children first: all that is reported meanwhile is in the batch.
+// flush records the next batch unless one is under way.
 func (a *journal) flush() {
 	if a.heir.current != nil || a.borrower.waits() {
 		return
 	}
 	a.tellFlushed()
-	if !a.heir.fenced && !a.borrow() {
+	if len(a.waiting) > 0 && !a.heir.fenced && !a.gathering.begin(a.rt, a.self, len(a.waiting), a.rt.meter.value(MetricRunning) > 1) {
+		a.begin()
+	}
+}
+
+// begin begins the next batch unless one is under way, and borrows slots for
+// the children first: all that is reported meanwhile is in the batch.
+func (a *journal) begin() {
+	if a.heir.current == nil && !a.borrower.waits() && !a.heir.fenced && !a.borrow() {
 		a.record(nil)
 	}
 }

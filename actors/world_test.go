@@ -42,10 +42,11 @@ type world struct {
 	look   Evaluate // of the pods to come; nil: evaluate
 	faults faulty   // in front of the store
 	pooling
-	stream cluster.Stream // of the pods to come
-	sent   sent           // what was sent to actors, in order
-	system *System        // of the pods to come; nil: one each
-	done   chan struct{}  // closed at the end: deaf functions return then
+	stream   cluster.Stream // of the pods to come
+	sent     sent           // what was sent to actors, in order
+	system   *System        // of the pods to come; nil: one each
+	executor Executor       // of the pods to come; nil: that of production
+	done     chan struct{}  // closed at the end: deaf functions return then
 }
 
 // inBubble runs a test in a world of its own.
@@ -109,7 +110,7 @@ func (w *world) start(config Config) *Pod {
 		look = w.look
 	}
 	p, err := Start(w.t.Context(), Options{
-		System: w.system,
+		System: w.system, Executor: w.executor,
 		Ports: Ports{
 			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: w.bus, Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load), Ping: w.ping,
 		},
@@ -246,6 +247,16 @@ func (f *faulty) made() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.calls)
+}
+
+// count is how many store calls of a kind were made.
+func (w *world) count(call string) (n int) {
+	for _, c := range w.faults.made() {
+		if c == call {
+			n++
+		}
+	}
+	return n
 }
 
 // outage makes every store call fail until the returned function is called.

@@ -71,6 +71,15 @@ func (e *executor) Follow(to *actors.PID, _ string, loop func(ctx context.Contex
 	}
 }
 
+// Yield implements actors.Executor.
+func (e *executor) Yield(to *actors.PID, message any) {
+	e.pod.world.After(0, func() {
+		if !e.pod.dead {
+			e.pod.world.system.Root.Send(to, message)
+		}
+	})
+}
+
 // Close implements actors.Executor.
 func (e *executor) Close() { e.pod.closed = true }
 
