@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -240,23 +239,6 @@ func (f *faulty) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, 
 
 func (f *faulty) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
 	return through(ctx, f, "leave", func() (persistence.Wake, error) { return f.Store.LeavePod(ctx, pod) })
-}
-
-// made returns the calls in the order of their beginning.
-func (f *faulty) made() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.calls)
-}
-
-// count is how many store calls of a kind were made.
-func (w *world) count(call string) (n int) {
-	for _, c := range w.faults.made() {
-		if c == call {
-			n++
-		}
-	}
-	return n
 }
 
 // outage makes every store call fail until the returned function is called.
