@@ -46,7 +46,7 @@ func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
 
 // Situation implements persistence.Situations.
 func (s *Store) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
-	ctx, leave, err := s.largeGuest(ctx)
+	ctx, leave, err := seated(ctx, s.guests.explain)
 	if err != nil {
 		return explain.Situation{}, err
 	}
