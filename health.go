@@ -77,8 +77,8 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Ready = false
 		h.Reason = "the pool does not answer, though the database does on the connection of the lease (DirectURL): " +
 			"look at the proxy that the pool connects to, and whether it has connections to the server to give"
-	case s.DiskFull:
-		h.Reason = "the database's disk is full: make room; what is refused is tried again until then"
+	case s.NoWrites != "":
+		h.Reason = s.NoWrites
 	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
 		h.Reason = "others took the pod for dead and have taken over its tasks"
 	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():

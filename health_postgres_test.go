@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -87,6 +88,36 @@ func TestHealthHandlerLosesAndFindsTheDatabase(t *testing.T) {
 	require.NoError(t, server.Restart(t.Context()))
 	took = p.until(http.StatusOK, 15*time.Second)
 	t.Logf("/readyz is 200 %v after the server answered again", took)
+}
+
+// A server that only reads, as providers have it when its disk is nearly full,
+// answers every question, and nothing gets on.
+func TestHealthHandlerNoticesAServerThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	url, err := server.CreateDatabase(t.Context(), "readonly")
+	require.NoError(t, err)
+	pool := migratedPool(t, url, nil)
+	p := probe(t, startedOn(t, pool))
+	p.until(http.StatusOK, time.Second)
+	admin, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = admin.Close(context.WithoutCancel(t.Context())) }()
+	turn := func(sql string) {
+		t.Helper()
+		for _, statement := range []string{"set session characteristics as transaction read write", sql, "select pg_reload_conf()"} {
+			_, err := admin.Exec(t.Context(), statement)
+			require.NoError(t, err)
+		}
+	}
+	turn("alter system set default_transaction_read_only = on")
+	took := p.until(http.StatusServiceUnavailable, 7*time.Second)
+	t.Logf("/readyz is 503 %v after the server took no writes", took)
+	_, h := p.get("/readyz")
+	require.Contains(t, h.Reason, "takes no writes")
+	require.Equal(t, "live", h.Lease)
+	turn("alter system reset default_transaction_read_only")
+	p.until(http.StatusOK, 15*time.Second)
 }
 
 // A network that swallows everything ends no connection: only time tells.

@@ -201,8 +201,8 @@ const (
 	// before its attempt is reported without it: with what it takes to free its
 	// slot that is less than five seconds.
 	deafAfter = 4500 * time.Millisecond
-	// fullFor is how long a pod is not ready after a store call found the
-	// database's disk full. Whatever is refused is tried again sooner than that.
+	// fullFor is how long a pod is not ready after a store call was told that
+	// nothing can be written: the disk is full, the server only reads. Whatever is refused is tried again sooner than that.
 	fullFor = 3 * time.Second
 	// cancelsPendingMax bounds the cancels that wait to be recorded.
 	cancelsPendingMax = 1000

@@ -27,7 +27,8 @@ type edge struct {
 	missed     time.Time     // when a store call last found the database away
 	strange    time.Time     // since when the database says through the pool that the pod is dead; zero: it does not
 	stranger   time.Time     // when it said so last
-	noRoom     time.Time     // when a store call last found the database's disk full
+	refuses    string        // why a store call was last told that nothing can be written
+	refused    time.Time     // when
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
 	epoch      int64     // of the term of this pod; 0: it does not lead
@@ -124,11 +125,18 @@ func (e *edge) here(now time.Time) {
 	}
 }
 
-// full notes that the database had no room for what a store call wrote.
-func (e *edge) full(now time.Time) {
+// Why a database takes no writes, with the remedy.
+const (
+	diskFull = "the database's disk is full: make room; what is refused is tried again until then"
+	readOnly = "the database takes no writes (default_transaction_read_only, which providers turn on when a disk is nearly full, or a standby):" +
+		" make it writable; what is refused is tried again until then"
+)
+
+// noWrites notes that nothing can be written, whatever it is.
+func (e *edge) noWrites(why string, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.noRoom = now
+	e.refuses, e.refused = why, now
 }
 
 // toldDead notes that a call through the pool was answered with the pod's death;

@@ -43,6 +43,13 @@ func (p *patient) pass() int {
 	return n
 }
 
+// hosting is what the pods to come are on; nil: what production has, and nothing.
+type hosting struct {
+	executor Executor
+	metrics  Metrics
+	log      *slog.Logger
+}
+
 // patientPod starts a pod whose executor yields when it is told to.
 func (w *world) patientPod(do body) (*Pod, *patient) {
 	w.t.Helper()

@@ -1,27 +1,59 @@
 package actors
 
-import "sync"
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
 
 // meter passes measures on to the embedder's Metrics and keeps the sums that
-// Stats shows.
+// Stats shows. A Metrics that panics costs its measures and nothing else: actors
+// and their supervision measure where nothing may fail.
 type meter struct {
 	metrics Metrics
+	log     *slog.Logger
+	now     func() time.Time
 
 	mu   sync.Mutex
 	sums map[Metric]float64
+	told time.Time // when a panic was last logged
 }
 
-func newMeter(metrics Metrics) *meter {
+func newMeter(metrics Metrics, log *slog.Logger, now func() time.Time) *meter {
 	if metrics == nil {
 		metrics = NoMetrics{}
 	}
-	return &meter{metrics: metrics, sums: map[Metric]float64{}}
+	return &meter{metrics: metrics, log: log, now: now, sums: map[Metric]float64{}}
+}
+
+// metricsPause is the time between two lines about a Metrics that panics.
+const metricsPause = time.Minute
+
+// contain ends a panic of the embedder's. It is deferred.
+func (m *meter) contain(metric Metric) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	now := m.now()
+	m.mu.Lock()
+	tell := m.told.IsZero() || now.Sub(m.told) >= metricsPause
+	if tell {
+		m.told = now
+	}
+	m.mu.Unlock()
+	if tell {
+		m.log.LogAttrs(context.Background(), slog.LevelError, "Config.Metrics panicked, the measure is lost",
+			slog.String("metric", MetricTable()[metric-1].Name), slog.Any("reason", reason))
+	}
 }
 
 func (m *meter) add(metric Metric, delta float64, labels ...string) {
 	m.mu.Lock()
 	m.sums[metric] += delta
 	m.mu.Unlock()
+	defer m.contain(metric)
 	m.metrics.Add(metric, delta, labels...)
 }
 
@@ -29,10 +61,12 @@ func (m *meter) set(metric Metric, value float64) {
 	m.mu.Lock()
 	m.sums[metric] = value
 	m.mu.Unlock()
+	defer m.contain(metric)
 	m.metrics.Set(metric, value)
 }
 
 func (m *meter) observe(metric Metric, value float64, labels ...string) {
+	defer m.contain(metric)
 	m.metrics.Observe(metric, value, labels...)
 }
 

@@ -174,11 +174,20 @@ func (p *Pod) Stop(ctx context.Context) error {
 
 // Kill ends the pod at once: what it holds is handed back if the database
 // answers within a few seconds, and taken over when its lease ends otherwise.
+// Actors that do not answer are not waited for.
 func (p *Pod) Kill() {
 	p.rt.arrive(p.rt.team.pod, &killPod{})
+	stop := p.rt.clock.After(p.rt.config.EndGrace+killMax, func() { p.rt.edge.end(errDeafActors) })
 	<-p.Done()
+	stop()
 	p.rt.executor.Close()
 }
+
+// killMax bounds the end of a pod that is killed, besides EndGrace: it is more
+// than the stages of its stop may take.
+const killMax = 6 * stopStageLimit
+
+var errDeafActors = errors.New("the pod's actors do not answer")
 
 // Abandon tells whoever waits for the pod that it has ended, and nobody else:
 // for simulations of a crash.
@@ -190,7 +199,7 @@ func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
 // Stats is what a pod counts about itself, since its start where it is a sum.
 type Stats struct {
 	Ready     bool   // claims tasks and takes triggers
-	DiskFull  bool   // the database has had no room for what the pod wrote, within the last seconds
+	NoWrites  string // why the database has refused to write anything within the last seconds; "": it has not
 	Degraded  string // what does not work as well as it could; "": nothing
 	Pod       int64  // number of this start
 	Lease     string // live, late, lost or dead
@@ -219,9 +228,11 @@ func (p *Pod) Stats() Stats {
 	e, m := p.rt.edge, p.rt.meter
 	e.mu.Lock()
 	s := Stats{
-		Ready:    !e.stopping && !e.ended && (e.lease == lifecycle.LeaseLive || e.lease == lifecycle.LeaseLate),
-		DiskFull: !e.noRoom.IsZero() && p.rt.now().Sub(e.noRoom) < fullFor,
-		Pod:      e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
+		Ready: !e.stopping && !e.ended && (e.lease == lifecycle.LeaseLive || e.lease == lifecycle.LeaseLate),
+		Pod:   e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
+	}
+	if !e.refused.IsZero() && p.rt.now().Sub(e.refused) < fullFor {
+		s.NoWrites, s.Ready = e.refuses, false
 	}
 	if quiet := e.leaderless(p.rt.now()); quiet > leaderlessFor*p.rt.config.LeaderSilence {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
@@ -237,7 +248,6 @@ func (p *Pod) Stats() Stats {
 		s.Degraded = fmt.Sprintf("the database has answered nothing for %v that the pod asked through its pool: it claims nothing, "+
 			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))
 	}
-	s.Ready = s.Ready && !s.DiskFull
 	count := func(metric Metric) int64 { return int64(m.value(metric)) }
 	s.Pods, s.Running, s.Free = int(count(MetricPods)), int(count(MetricRunning)), int(count(MetricFree))
 	s.Stuck, s.Pending, s.Journal = int(count(MetricStuck)), int(count(MetricTriggerPending)), int(count(MetricJournalDepth))

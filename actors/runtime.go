@@ -126,8 +126,11 @@ func (rt *runtime) storeFailed(name string, err error) {
 	if errors.Is(err, persistence.ErrUnavailable) {
 		rt.edge.away(rt.now())
 	}
-	if errors.Is(err, persistence.ErrDiskFull) {
-		rt.edge.full(rt.now())
+	switch {
+	case errors.Is(err, persistence.ErrDiskFull):
+		rt.edge.noWrites(diskFull, rt.now())
+	case errors.Is(err, persistence.ErrReadOnly):
+		rt.edge.noWrites(readOnly, rt.now())
 	}
 	level := slog.LevelError
 	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrPodDead) {

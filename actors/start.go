@@ -93,7 +93,7 @@ func newRuntime(o Options) *runtime {
 	config := o.Config.withDefaults()
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
-		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics), config: config, ports: o.Ports,
+		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics, o.Log, o.Clock.Now), config: config, ports: o.Ports,
 		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
 	rt.reach = newReach(rt.now())

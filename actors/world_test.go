@@ -41,11 +41,11 @@ type world struct {
 	look   Evaluate // of the pods to come; nil: evaluate
 	faults faulty   // in front of the store
 	pooling
-	stream   cluster.Stream // of the pods to come
-	sent     sent           // what was sent to actors, in order
-	system   *System        // of the pods to come; nil: one each
-	executor Executor       // of the pods to come; nil: that of production
-	done     chan struct{}  // closed at the end: deaf functions return then
+	stream cluster.Stream // of the pods to come
+	sent   sent           // what was sent to actors, in order
+	system *System        // of the pods to come; nil: one each
+	hosting
+	done chan struct{} // closed at the end: deaf functions return then
 }
 
 // inBubble runs a test in a world of its own.
@@ -109,7 +109,7 @@ func (w *world) start(config Config) *Pod {
 		look = w.look
 	}
 	p, err := Start(w.t.Context(), Options{
-		System: w.system, Executor: w.executor,
+		System: w.system, Executor: w.executor, Metrics: w.metrics, Log: w.log,
 		Ports: Ports{
 			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: w.bus, Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load), Ping: w.ping,
 		},

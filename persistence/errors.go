@@ -16,6 +16,9 @@ var (
 	// ErrDiskFull is an ErrUnavailable: the database has no room to write.
 	// Nothing was written.
 	ErrDiskFull = fmt.Errorf("%w: its disk is full", ErrUnavailable)
+	// ErrReadOnly is an ErrUnavailable: the database takes no writes. Nothing was
+	// written.
+	ErrReadOnly = fmt.Errorf("%w: it takes no writes", ErrUnavailable)
 	// ErrTxBroken is an ErrUnavailable: the connection of RecordInTx broke while
 	// it had the transaction of a step function: by the network, by the server, or
 	// by what the function did. Whether it was committed may be unknown.

@@ -68,7 +68,8 @@ type Runs interface {
 	// Events returns at most limit events of a run after the given position,
 	// oldest first, with the position to continue from.
 	Events(ctx context.Context, tenant string, run workflow.RunID, after int64, limit int) ([]lifecycle.Event, int64, error)
-	// ListRuns returns a page, newest first.
+	// ListRuns returns a page, newest first. Its rows carry no outputs, which may
+	// be large; they say whether there is one.
 	ListRuns(ctx context.Context, filter RunFilter) ([]RunRow, error)
 	// Payload returns the output of a task, or the input for step -1.
 	Payload(ctx context.Context, task workflow.TaskID) ([]byte, error)

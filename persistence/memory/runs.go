@@ -121,7 +121,9 @@ func (s *Store) ListRuns(_ context.Context, filter persistence.RunFilter) ([]per
 	var rows []persistence.RunRow
 	for i := end - 1; i >= 0 && len(rows) < limit; i-- {
 		if r := s.runs[s.order[i]]; matches(r, filter) {
-			rows = append(rows, r.row())
+			row := r.row()
+			row.Output = nil
+			rows = append(rows, row)
 		}
 	}
 	return rows, nil

@@ -88,20 +88,16 @@ func (s *Store) CountDeadLetters(ctx context.Context, filter persistence.DeadFil
 	return count, translate(err)
 }
 
-// PurgeDeadLetters implements persistence.DeadLetters.
+// PurgeDeadLetters implements persistence.DeadLetters. It is no guest: the
+// housekeeper calls it, who has pods to look after.
 func (s *Store) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
-	ctx, leave, err := s.largeGuest(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
 	args, ok := pageArgs(&filter, filter.Purge())
 	if !ok {
 		return 0, nil
 	}
 	text, values := s.statements.bind("purge_dead_letters", args)
 	var count int
-	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var runs [][16]byte
 		if err := tx.QueryRow(ctx, text, values...).Scan(&count, &runs); err != nil || count == 0 {
 			return err

@@ -79,7 +79,9 @@ func translate(err error) error {
 			persistence.ErrUnavailable, err)
 	case codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema:
 		return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
-	case codeReadOnly, codeIdleInTx:
+	case codeReadOnly:
+		return fmt.Errorf("%w: %w", persistence.ErrReadOnly, err)
+	case codeIdleInTx:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
 	if idsSpent(pg) {

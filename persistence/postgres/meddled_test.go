@@ -123,6 +123,23 @@ func (k *kit) as(role string) *Store {
 	return store
 }
 
+// Pods whose roles come and go, all of them members of the owner's, leave each
+// other tables that each can close and drop.
+func TestTheTablesThatALeaderMakesAreTheOwners(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	const role = "passing_through"
+	passing := k.as(role)
+	k.exec("do $$ begin execute format('grant %I to " + role + "', current_user); end $$")
+	epoch, err := passing.BumpEpoch(k.ctx, 1)
+	require.NoError(t, err)
+	spans := value[int](k.database, `select count(*) from {schema}.spans`)
+	_, err = passing.RotateEvents(k.ctx, epoch, time.Hour)
+	require.NoError(t, err)
+	require.Greater(t, value[int](k.database, `select count(*) from {schema}.spans`), spans)
+	require.Zero(t, value[int](k.database, `select count(*) from pg_class where relowner = $1::regrole and relkind = 'r'`, role))
+}
+
 // A constraint of the embedder's own that is looked at with the commit is the
 // step's concern.
 func TestADeferredConstraintFailsItsStep(t *testing.T) {

@@ -24,7 +24,7 @@ func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (pers
 		return persistence.RunRow{}, err
 	}
 	defer leave()
-	rows, err := s.readRuns(ctx, tenant, uuids{id})
+	rows, err := s.readRuns(ctx, named{"runs": uuids{id}, "outputs": true}, tenant)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
@@ -45,7 +45,7 @@ func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]p
 	if err != nil || len(ids) == 0 {
 		return nil, translate(err)
 	}
-	return s.readRuns(ctx, filter.Tenant, ids)
+	return s.readRuns(ctx, named{"runs": ids, "outputs": false}, filter.Tenant)
 }
 
 func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, error) {
@@ -86,11 +86,12 @@ func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, e
 	})
 }
 
-func (s *Store) readRuns(ctx context.Context, tenant string, ids uuids) ([]persistence.RunRow, error) {
+func (s *Store) readRuns(ctx context.Context, of named, tenant string) ([]persistence.RunRow, error) {
 	if !storable(tenant) {
 		return nil, nil
 	}
-	text, args := s.statements.bind("read_runs", named{"runs": ids, "tenant": textOrNull(tenant)})
+	of["tenant"] = textOrNull(tenant)
+	text, args := s.statements.bind("read_runs", of)
 	rows, err := s.pool.Query(ctx, text, args...)
 	if err != nil {
 		return nil, translate(err)

@@ -137,7 +137,24 @@ func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
 		sql = events
 	}
 	const identity = `alter table {table} replica identity full;` // it is not that of the whole
-	return s.define(ctx, tx, sql+identity+`alter table {whole} attach partition {table} for values from ('{since}') to ('{until}')`, one)
+	err := s.define(ctx, tx, sql+identity+`alter table {whole} attach partition {table} for values from ('{since}') to ('{until}')`, one)
+	if err != nil {
+		return err
+	}
+	return s.handOver(ctx, tx, one)
+}
+
+// handOver gives the table of a span to the owner of the whole: roles of pods may
+// come and go, each a member of that one, and what one of them made could be
+// closed and dropped by no other.
+func (s *Store) handOver(ctx context.Context, tx pgx.Tx, one *span) error {
+	_, whole := one.table()
+	text, args := s.statements.bind("find_owner", named{"schema": s.schema, "whole": whole})
+	var owner *string
+	if err := tx.QueryRow(ctx, text, args...).Scan(&owner); err != nil || owner == nil {
+		return err
+	}
+	return s.define(ctx, tx, `alter table {table} owner to `+pgx.Identifier{*owner}.Sanitize(), one)
 }
 
 // dropSpan removes a span and all that is in it.

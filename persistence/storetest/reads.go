@@ -25,6 +25,7 @@ func listRules() []rule {
 	return []rule{
 		{"list/pages", "runs come newest first, in pages that neither repeat nor leave out", listPages},
 		{"list/filters", "a filter selects by tenant, workflow, state and labels", listFilters},
+		{"list/outputs", "a page says which runs have an output, and carries none", listOutputs},
 		{"list/empty", "nothing that matches is an empty page", listEmpty},
 	}
 }
@@ -165,6 +166,27 @@ func (w *world) list(filter persistence.RunFilter) []workflow.RunID {
 		ids = append(ids, row.ID)
 	}
 	return ids
+}
+
+func listOutputs(w *world) {
+	g := w.with(Single())
+	p := w.pod()
+	for range 2 {
+		w.start(g)
+		p.complete(p.claimStep("a"))
+	}
+	w.archive(0)
+	w.start(g)
+	p.complete(p.claimStep("a"))
+	w.start(g)
+	rows, err := w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})
+	require.NoError(w.t, err)
+	require.Len(w.t, rows, 4)
+	for i, row := range rows {
+		require.Equal(w.t, i > 0, row.HasOutput)
+		require.Empty(w.t, row.Output)
+		require.Equal(w.t, i > 0, len(w.run(row.ID).Output) > 0, "which is there")
+	}
 }
 
 func listPages(w *world) {

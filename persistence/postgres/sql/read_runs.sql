@@ -1,7 +1,8 @@
 -- read_runs: runs as readers see them, newest first.
 -- Caller: Run, ListRuns. Index: the primary keys, probed per run.
 select r.id, d.name, d.hash, r.tenant, r.key, r.state, r.canceling, r.cancel_reason, r.origin, r.labels, r.created_at, r.started_at,
-	r.finished_at, o.state is not distinct from 10, o.output, f.name, t.class, t.error
+	r.finished_at, o.state is not distinct from 10,
+	case when @outputs::bool then o.output end, f.name, t.class, t.error
 from unnest(@runs::uuid[]) as i (id),
 	lateral (select * from {schema}.every_run k where k.id = i.id offset 0) r,
 	lateral (select * from {schema}.workflow_definitions k where k.definition = r.definition offset 0) d

@@ -120,5 +120,24 @@ func rights(p *patient) error {
 	if !owns {
 		p.warn("the role does not own the schema: as a leader it can neither make nor drop the tables of the history", "use the role "+owner+", or grant that one to it")
 	}
+	return p.foreignSpans()
+}
+
+// foreignSpans looks for tables of events and history that their whole's owner does
+// not own: one role of a pod made them, and no other can close or drop them.
+func (p *patient) foreignSpans() error {
+	const query = `select coalesce(string_agg(c.relname, ', ' order by c.relname), ''),
+			coalesce(string_agg(format('alter table %s owner to %s', c.oid::regclass, w.relowner::regrole), '; ' order by c.relname), ''),
+			coalesce(string_agg(distinct c.relowner::regrole::text, ', '), '')
+		from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class w on w.oid = i.inhparent
+			join pg_namespace n on n.oid = w.relnamespace
+		where n.nspname = $1 and c.relkind = 'r' and c.relowner <> w.relowner`
+	var tables, remedy, owners string
+	if err := p.row(query, []any{p.options.Schema}, &tables, &remedy, &owners); err != nil {
+		return err
+	}
+	if tables != "" {
+		p.problem("%s: not of the owner of the tables that they are parts of, so that other pods can neither close nor drop them", "as "+owners+": "+remedy, tables)
+	}
 	return nil
 }

@@ -59,6 +59,12 @@ func TestFindingsOfRights(t *testing.T) {
 	finds(t, report, "rights", Problem, "may not read and write", "tasks", "grant all on all tables")
 	finds(t, report, "rights", Warning, "does not own the schema", "grant that one to it")
 
+	owner.exec("create table troupe.task_events_99 (like troupe.task_events including constraints)")
+	owner.exec("alter table troupe.task_events attach partition troupe.task_events_99 for values from ('2000-01-01') to ('2000-01-02')")
+	owner.exec("alter table troupe.task_events_99 owner to poor")
+	finds(t, owner.examine(Options{}), "rights", Problem, "task_events_99: not of the owner", "as poor: alter table troupe.task_events_99 owner to")
+	owner.exec("drop table troupe.task_events_99")
+
 	owner.exec("revoke usage on schema troupe from poor")
 	report = (&clinic{t, pool, poor.String()}).examine(Options{})
 	finds(t, report, "schema", Problem, "lacks a right", "use the role that owns the schema")

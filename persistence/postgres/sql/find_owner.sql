@@ -1,0 +1,9 @@
+-- find_owner: who owns a table that is made of spans, if that is somebody else than
+-- who asks, and one that a new table can be given to; null: nobody.
+-- Caller: whoever makes a span. Locks nothing.
+select (
+	select pg_catalog.pg_get_userbyid(c.relowner)
+	from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+	where n.nspname = @schema::text and c.relname = @whole::text and c.relowner <> current_user::regrole
+		and pg_catalog.pg_has_role(c.relowner, 'member') and pg_catalog.has_schema_privilege(c.relowner, n.oid, 'create')
+)
