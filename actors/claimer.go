@@ -42,9 +42,9 @@ type claimer struct {
 
 // claimerHeir is what the next incarnation of claimer goes on with.
 type claimerHeir struct {
-	unknown  *openClaim     // asked for, and not answered yet
-	loans    map[bool]*loan // not returned yet: to the intake, and to the journal (true)
-	fenced   bool           // the lease may have run out
+	unknown  *openClaim       // asked for, and not answered yet
+	loans    map[lendee]*loan // not returned yet
+	fenced   bool             // the lease may have run out
 	stopping bool
 	told     bool // ClaimingStopped was sent
 }

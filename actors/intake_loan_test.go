@@ -268,7 +268,7 @@ func TestLoanThatNobodyKnowsOf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		pass(time.Second)
-		heir := &claimerHeir{loans: map[bool]*loan{true: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
+		heir := &claimerHeir{loans: map[lendee]*loan{theJournal: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
 		next, is := spawnClaimer(p.rt, p.Stats().Pod, &heirs{claimer: heir})().(*claimer)
 		require.True(t, is)
 		before := w.returns()

@@ -61,17 +61,27 @@ func (rt *runtime) holdsNone(journal bool) {
 // the borrowers has one loan at a time: who asks has none any more. Nothing is lent
 // while there may be work in the queues of the pool.
 func (a *claimer) onLendSlots(m *messages.LendSlots) {
-	a.takeBack(m.GetJournal())
+	to := lendee(m.GetJournal())
+	a.takeBack(to)
 	pool, slots := a.rt.config.poolOf(m.GetQueue()), 0
 	if a.offered && !a.heir.fenced && !a.heir.stopping && !a.waits(pool) {
 		slots = min((max(a.free[pool], 0)+1)/2, persistence.ClaimMax)
 	}
 	if slots > 0 {
 		a.free[pool] -= slots
-		a.heir.loans[m.GetJournal()] = &loan{number: m.GetNumber(), pool: pool, slots: slots}
+		a.heir.loans[to] = &loan{number: m.GetNumber(), pool: pool, slots: slots}
 	}
-	a.lend(m.GetJournal(), m.GetNumber(), slots)
+	a.lend(to, m.GetNumber(), slots)
 }
+
+// lendee is who has a loan.
+type lendee bool
+
+// Those who borrow.
+const (
+	theIntake  lendee = false
+	theJournal lendee = true
+)
 
 // loan is slots that somebody has for tasks that may be granted to this pod.
 type loan struct {
@@ -80,20 +90,20 @@ type loan struct {
 	slots  int
 }
 
-func (a *claimer) lend(journal bool, number int64, slots int) {
-	to := a.rt.team.intake
-	if journal {
-		to = a.rt.team.journal
+func (a *claimer) lend(to lendee, number int64, slots int) {
+	pid := a.rt.team.intake
+	if to == theJournal {
+		pid = a.rt.team.journal
 	}
-	a.rt.send(to, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod})
+	a.rt.send(pid, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod})
 }
 
 // askForLoans asks for the slots that a former incarnation lent: they may have
 // been returned while nobody was here.
 func (a *claimer) askForLoans() {
-	for _, journal := range []bool{false, true} {
-		if l := a.heir.loans[journal]; l != nil {
-			a.lend(journal, l.number, l.slots)
+	for _, to := range []lendee{theIntake, theJournal} {
+		if l := a.heir.loans[to]; l != nil {
+			a.lend(to, l.number, l.slots)
 		}
 	}
 }
@@ -104,7 +114,7 @@ func (a *claimer) onSlotsReturned(m *messages.SlotsReturned) {
 	tasks := m.GetTasks()
 	switch {
 	case m.GetNumber() == 0:
-		a.takeBack(m.GetJournal())
+		a.takeBack(lendee(m.GetJournal()))
 		a.claim()
 		return
 	case m.GetPod() != a.pod:
@@ -116,20 +126,20 @@ func (a *claimer) onSlotsReturned(m *messages.SlotsReturned) {
 			a.askForSlots() // the answer under way does not count these
 		}
 	}
-	for _, journal := range []bool{false, true} {
-		if l := a.heir.loans[journal]; l != nil && l.number == m.GetNumber() {
+	for _, to := range []lendee{theIntake, theJournal} {
+		if l := a.heir.loans[to]; l != nil && l.number == m.GetNumber() {
 			a.free[l.pool] += l.slots - len(tasks)
-			delete(a.heir.loans, journal) // not before the tasks are handed over
+			delete(a.heir.loans, to) // not before the tasks are handed over
 		}
 	}
 	a.claim()
 }
 
 // takeBack ends a loan of which nothing was used.
-func (a *claimer) takeBack(journal bool) {
-	if l := a.heir.loans[journal]; l != nil {
+func (a *claimer) takeBack(from lendee) {
+	if l := a.heir.loans[from]; l != nil {
 		a.free[l.pool] += l.slots
-		delete(a.heir.loans, journal)
+		delete(a.heir.loans, from)
 	}
 }
 
