@@ -158,6 +158,46 @@ func TestTransactionsThatBreak(t *testing.T) {
 	}
 }
 
+// deadLine is a store whose connections for steps are dead on their way.
+type deadLine struct {
+	persistence.Store
+
+	dead bool
+}
+
+func (s deadLine) RecordInTx(
+	ctx context.Context, r persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	recorded, err := s.Store.RecordInTx(ctx, r, fn)
+	if err != nil && s.dead {
+		err = persistence.ErrTxBroken
+	}
+	return recorded, err
+}
+
+// A step whose time was up while its connection was dead is handed back; one whose
+// statements took too long is not.
+func TestTimeSpentOnADeadConnectionIsNotCharged(t *testing.T) {
+	t.Parallel()
+	for dead, state := range map[bool]lifecycle.State{true: lifecycle.Completed, false: lifecycle.Failed} {
+		inBubble(t, func(t *testing.T, w *world) {
+			var calls atomic.Int64
+			w.pool = deadLine{w.store, dead}
+			w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+				if calls.Add(1) <= 2 {
+					<-ctx.Done()
+					return Output{}, context.Cause(ctx)
+				}
+				return Output{Payload: []byte("1")}, nil
+			}, func(f *StepFunction) {
+				f.Options.InTx, f.Options.AttemptTimeout, f.Options.Retry = true, time.Second, workflow.RetryPolicy{Attempts: 1}
+			})
+			row := w.ended(w.trigger(w.start(Config{}), "single"))
+			require.Equal(t, state, row.State, row.Error)
+		})
+	}
+}
+
 // A step that is given fewer inputs than it has waits for its definition to come
 // back: that costs no attempt.
 func TestAStepWithoutItsInputsIsHandedBack(t *testing.T) {

@@ -38,7 +38,7 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 		return reportOf(&persistence.Transition{
 			Report: lifecycle.Succeeded, Output: m.output.Payload, Edges: m.output.Edges,
 		}, a.pool)
-	case timedOut == "attempt" && a.databaseWasAway():
+	case timedOut == "attempt" && (errors.Is(m.handBack, persistence.ErrTxBroken) || a.databaseWasAway()):
 		a.rt.meter.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	case m.handBack != nil && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost), errors.Is(cause, errNotBegun):

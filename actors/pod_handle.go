@@ -244,6 +244,10 @@ func (p *Pod) Stats() Stats {
 			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
 	e.mu.Unlock()
+	if oldest := p.rt.reach.oldest(p.rt.now()); oldest >= leadAwayMax {
+		s.Degraded = fmt.Sprintf("the database has not answered a call for %v, though it may answer others; what waits for it goes on when it is given up,"+
+			" after 30 s at most: look for locks, and for connections that are dead on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))
+	}
 	if silence := p.rt.reach.silence(p.rt.now()); silence >= leadAwayMax {
 		s.Degraded = fmt.Sprintf("the database has answered nothing for %v that the pod asked through its pool: it claims nothing, "+
 			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))

@@ -13,19 +13,19 @@ import (
 // say nothing about it. It is safe for concurrent use.
 type reach struct {
 	mu    sync.Mutex
-	open  map[int64]struct{} // calls under way, by number
-	since time.Time          // since when nothing was answered that was asked; zero: nothing waits for an answer
-	last  time.Time          // when something was last answered
-	quiet time.Time          // when the last silence ended that was long enough to doubt; zero: there was none
+	open  map[int64]time.Time // calls under way, by number, with their beginning
+	since time.Time           // since when nothing was answered that was asked; zero: nothing waits for an answer
+	last  time.Time           // when something was last answered
+	quiet time.Time           // when the last silence ended that was long enough to doubt; zero: there was none
 }
 
-func newReach(now time.Time) *reach { return &reach{open: map[int64]struct{}{}, last: now} }
+func newReach(now time.Time) *reach { return &reach{open: map[int64]time.Time{}, last: now} }
 
 // asked notes the beginning of a call.
 func (r *reach) asked(number int64, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.open[number] = struct{}{}
+	r.open[number] = now
 	if r.since.IsZero() {
 		r.since = now
 	}
@@ -60,6 +60,16 @@ func (r *reach) silence(now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(r.since)
+}
+
+// oldest is for how long the oldest call has not been answered; 0: there is none.
+func (r *reach) oldest(now time.Time) (longest time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, begun := range r.open {
+		longest = max(longest, now.Sub(begun))
+	}
+	return longest
 }
 
 // excuse is how long the database must have been silent for a step that waited for

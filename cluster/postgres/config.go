@@ -25,7 +25,7 @@ type Config struct {
 	// Logger gets what an operator should know. Nil: nothing is logged.
 	Logger *slog.Logger
 
-	ConnectTimeout    time.Duration // of each dedicated connection; default 5 s
+	ConnectTimeout    time.Duration // of each address of a dedicated connection, unless it says less; default 5 s
 	LeaderPing        time.Duration // between two pings of a leader, as its pod is configured; 0: less than a second
 	SessionTimeout    time.Duration // of a leader that does not ping; default 3 s, or as long as LeaderPing needs
 	PingTimeout       time.Duration // of one ping; default 1 s

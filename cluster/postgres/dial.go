@@ -34,7 +34,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 	if settings["replication"] != "" {
 		target.AfterConnect = nil // a replication connection takes no ordinary queries
 	}
-	target.ConnectTimeout = a.config.ConnectTimeout
+	share(target, a.config.ConnectTimeout)
 	wire.Prepare(target)
 	if target.RuntimeParams == nil {
 		target.RuntimeParams = map[string]string{}
@@ -44,6 +44,19 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		target.RuntimeParams[name] = value
 	}
 	return target, nil
+}
+
+// connectMax bounds the time that all addresses together have.
+const connectMax = 20 * time.Second
+
+// share gives each address its part of connectMax: one that is gone, as the first
+// is after a failover, takes nothing from the others. usual is for addresses that
+// say nothing about it (connect_timeout).
+func share(target *pgx.ConnConfig, usual time.Duration) {
+	if target.ConnectTimeout <= 0 {
+		target.ConnectTimeout = usual
+	}
+	target.ConnectTimeout = min(target.ConnectTimeout, connectMax/time.Duration(1+len(target.Fallbacks)))
 }
 
 func (a *Adapter) connect(ctx context.Context, role string, settings map[string]string) (*pgx.Conn, error) {

@@ -26,8 +26,6 @@ var (
 // Campaign implements cluster.Elector: the leader is whose session holds an
 // advisory lock.
 func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
-	defer cancel()
 	conn, err := a.connect(ctx, "leader", map[string]string{
 		"idle_session_timeout":                milliseconds(a.config.SessionTimeout),
 		"idle_in_transaction_session_timeout": "2000",
@@ -40,6 +38,8 @@ func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to campaign: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
+	defer cancel()
 	t := &term{conn: conn, adapter: a, key: leaderKey(a.config.Schema), pod: a.config.Pod()}
 	if err := t.win(ctx); err != nil {
 		hangUp(ctx, conn) // the lock goes with the session

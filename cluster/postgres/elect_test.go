@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"testing"
 	"time"
 
@@ -181,6 +182,24 @@ func TestALeaderWhoseNetworkIsGone(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(start), 3*time.Second)
 	require.False(t, fencedWrite(t, w, leader.Epoch()))
+}
+
+// The first of two addresses is gone, as it is after a failover: it accepts, or the
+// kernel does, and says nothing.
+func TestACampaignWhoseFirstAddressIsGone(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	path := newPath(t, w.url)
+	path.drop()
+	to, err := url.Parse(w.url)
+	require.NoError(t, err)
+	gone, err := url.Parse(path.url)
+	require.NoError(t, err)
+	to.Host = gone.Host + "," + to.Host
+	leader := campaign(t, w.adapter(t, 1, func(c *postgres.Config) {
+		c.DirectURL, c.ConnectTimeout = to.String(), 500*time.Millisecond
+	}))
+	require.NoError(t, leader.Ping(t.Context(), cluster.Ping{}))
 }
 
 func TestALeaderWhoseSessionIsCut(t *testing.T) {

@@ -100,6 +100,8 @@ func (s *Store) recordInTx(
 		return nil, notBegun(err)
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
 		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
+	case failed != nil && ctx.Err() != nil && conn.Conn().IsClosed() && s.unheard(ctx, conn.Conn().PgConn().PID()):
+		return nil, fmt.Errorf("%w: the server waited for a statement, and the step for its answer", persistence.ErrTxBroken)
 	case failed != nil && exhausted(failed):
 		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil:
@@ -154,6 +156,23 @@ func (s *Store) borrow(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, errPoolSilent
 	}
 	return nil, errPoolEmpty
+}
+
+// unheardMax bounds the question what became of a connection.
+const unheardMax = 2 * time.Second
+
+// unheard reports whether a step whose time was up in the middle of a statement
+// waited for a server that waits for the step: nothing passes between them, though
+// something there may acknowledge all that is sent. Whoever cannot ask has lost
+// the server, too. A statement that is at work, or was until it was canceled just
+// now, is the step's own; so it is if the session has gone.
+func (s *Store) unheard(ctx context.Context, pid uint32) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unheardMax)
+	defer cancel()
+	text, args := s.statements.bind("find_idle", named{"pid": int64(pid)})
+	var idle bool
+	err := s.pool.QueryRow(ctx, text, args...).Scan(&idle)
+	return err != nil || idle
 }
 
 // beginning begins transactions of steps, in time.

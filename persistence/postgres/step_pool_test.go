@@ -89,6 +89,47 @@ func (c silent) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// A connection that is dead on its way, while something there acknowledges what is
+// sent, is not the fault of the step that waits on it. A statement that takes too
+// long is.
+func TestAStepThatTheServerNeverHeard(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	direct := config.ConnConfig.Copy()
+	off, dial := &atomic.Bool{}, config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return silent{conn, off}, err
+	}
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	k := newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "tenant", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	attempt := func(statement string, dead bool) error {
+		ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
+		defer cancel()
+		_, err := k.store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+			own, ok := tx.(pgx.Tx)
+			require.True(t, ok)
+			off.Store(dead)
+			_, err := own.Exec(ctx, statement)
+			return record.Transitions[0], err
+		})
+		off.Store(false)
+		return err
+	}
+	err = attempt("select 1", true)
+	require.ErrorIs(t, err, persistence.ErrTxBroken)
+	err = attempt("select pg_sleep(10)", false)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, persistence.ErrTxBroken)
+	require.NoError(t, attempt("select 1", false))
+}
+
 // What comes before its function is not a step's fault: a pool that nobody
 // answers on, or whose connections others have.
 func TestAPoolThatGivesAStepNothing(t *testing.T) {

@@ -55,12 +55,13 @@ func pods(p *patient) error {
 	const query = `select count(*) filter (where not dead and expires_at > clock_timestamp()), count(*) filter (where dead or expires_at <= clock_timestamp()),
 		coalesce(sum(slots) filter (where not dead and expires_at > clock_timestamp()), 0),
 		exists (select from {schema}.leader_epoch l join {schema}.pods h on h.id = l.holder where not h.dead and h.expires_at > clock_timestamp()),
-		(select count(*) from {schema}.workflow_runs where state < 10)
+		(select count(*) from {schema}.workflow_runs where state < 10),
+		count(*) filter (where not dead and expires_at > clock_timestamp() + interval '10 minutes')
 		from {schema}.pods`
-	var living, dead, slots int
+	var living, dead, slots, ahead int
 	var led bool
 	var open int64
-	if err := p.row(query, nil, &living, &dead, &slots, &led, &open); err != nil {
+	if err := p.row(query, nil, &living, &dead, &slots, &led, &open, &ahead); err != nil {
 		return err
 	}
 	p.fact("%s with %s; %s not ended", several(living, "living pod", "living pods"), several(slots, "slot", "slots"), several(open, "run has", "runs have"))
@@ -73,6 +74,11 @@ func pods(p *patient) error {
 	if dead > 0 {
 		p.warn("%s tasks or rows", "the leader takes over within seconds; if that does not help, look at its log",
 			several(dead, "pod is dead and still holds", "pods are dead and still hold"))
+	}
+	if ahead > 0 {
+		p.warn("%s more than ten minutes from now: as of a clock that was ahead, if no pod has such a Lease, and if it is of a pod that has died its tasks wait for that",
+			"update "+p.options.Schema+".pods set expires_at = now() + interval '1 minute' where expires_at > now() + interval '10 minutes'; living pods renew theirs",
+			several(ahead, "lease ends", "leases end"))
 	}
 	if !led {
 		p.problem("no living pod leads: timers do not fire and dead pods are not taken over",
