@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	gort "runtime"
 	"sync/atomic"
 	"testing"
@@ -154,6 +155,29 @@ func TestTransactionsThatBreak(t *testing.T) {
 				}
 				require.Equal(t, 1, p.rt.broken.note(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
 			})
+		})
+	}
+}
+
+// A database that refuses everything, whatever the reason, is not one to be ready
+// on.
+func TestAPodThatCannotWriteIsNotReady(t *testing.T) {
+	t.Parallel()
+	for text, cause := range map[string]error{
+		"disk is full": persistence.ErrDiskFull, "takes no writes": persistence.ErrReadOnly, "lacks memory": persistence.ErrNoResources,
+	} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.register(storetest.Single(), newGauge().work(time.Millisecond))
+			p := w.start(Config{})
+			require.True(t, p.Stats().Ready)
+			w.faults.failBefore(func(context.Context, string) error { return fmt.Errorf("call: %w", cause) })
+			pass(6 * time.Second) // a renewal
+			require.False(t, p.Stats().Ready)
+			require.Contains(t, p.Stats().NoWrites, text)
+			w.faults.failBefore(nil)
+			pass(10 * time.Second)
+			require.True(t, p.Stats().Ready)
+			require.Empty(t, p.Stats().NoWrites)
 		})
 	}
 }

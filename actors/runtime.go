@@ -131,6 +131,8 @@ func (rt *runtime) storeFailed(name string, err error) {
 		rt.edge.noWrites(diskFull, rt.now())
 	case errors.Is(err, persistence.ErrReadOnly):
 		rt.edge.noWrites(readOnly, rt.now())
+	case errors.Is(err, persistence.ErrNoResources):
+		rt.edge.noWrites(noResources, rt.now())
 	}
 	level := slog.LevelError
 	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrPodDead) {

@@ -19,6 +19,9 @@ var (
 	// ErrReadOnly is an ErrUnavailable: the database takes no writes. Nothing was
 	// written.
 	ErrReadOnly = fmt.Errorf("%w: it takes no writes", ErrUnavailable)
+	// ErrNoResources is an ErrUnavailable: the server has no memory, no locks or
+	// no connections for what is asked. Nothing was written.
+	ErrNoResources = fmt.Errorf("%w: it lacks resources", ErrUnavailable)
 	// ErrTxBroken is an ErrUnavailable: the connection of RecordInTx broke while
 	// it had the transaction of a step function: by the network, by the server, or
 	// by what the function did. Whether it was committed may be unknown.

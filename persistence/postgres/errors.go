@@ -95,7 +95,9 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
 	case classIntegrity: // no value that the engine stores breaks what the migrations made
 		return fmt.Errorf("%w: %w", errSchemaRefuses, err)
-	case classConnection, classResources, classOperator, classSystem, classNotNow, classLogin, classNoDatabase:
+	case classResources:
+		return fmt.Errorf("%w: %w", persistence.ErrNoResources, err)
+	case classConnection, classOperator, classSystem, classNotNow, classLogin, classNoDatabase:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
 	return err
