@@ -34,7 +34,7 @@ func (h *intakeHeir) giveUp() {
 // flush stores the next batch unless one is under way.
 func (a *intake) flush() {
 	a.rt.meter.set(MetricTriggerPending, float64(a.heir.rows))
-	if a.number != 0 || a.pause != 0 || a.borrower.waits() {
+	if a.busy() {
 		return
 	}
 	if a.heir.open != nil || a.heir.rows == 0 || !a.gathering.begin(a.rt, a.self, a.heir.rows, a.crowd > 1) {
@@ -42,10 +42,13 @@ func (a *intake) flush() {
 	}
 }
 
+// busy reports whether something is waited for that goes on with the next batch.
+func (a *intake) busy() bool { return a.number != 0 || a.pause != 0 || a.borrower.waits() }
+
 // begin begins the next batch unless one is under way, and borrows slots for it
 // first.
 func (a *intake) begin() {
-	if a.number != 0 || a.pause != 0 || a.borrower.waits() {
+	if a.busy() {
 		return
 	}
 	if a.heir.open != nil && a.again() {

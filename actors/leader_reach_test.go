@@ -290,6 +290,24 @@ func TestAPodWhosePoolIsBusyKeepsItsLease(t *testing.T) {
 	})
 }
 
+// One connection is dead while others live: the call on it is named.
+func TestACallThatIsNotAnsweredIsNamed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		heal := w.hang("record")
+		run := w.trigger(p, "single")
+		pass(leadAwayMax / 2)
+		require.Empty(t, p.Stats().Degraded)
+		pass(leadAwayMax)
+		require.Contains(t, p.Stats().Degraded, "has not answered")
+		heal()
+		w.completed(run)
+		require.Empty(t, p.Stats().Degraded)
+	})
+}
+
 // What a leader asks is not answered, though shorter questions of its pod are.
 func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
 	t.Parallel()

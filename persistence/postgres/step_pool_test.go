@@ -89,15 +89,16 @@ func (c silent) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A connection that is dead on its way, while something there acknowledges what is
-// sent, is not the fault of the step that waits on it. A statement that takes too
-// long is.
-func TestAStepThatTheServerNeverHeard(t *testing.T) {
-	t.Parallel()
+// newSilencedKit is a kit whose user's pool, unlike the store's own, falls silent
+// when off is set.
+func newSilencedKit(t *testing.T, maxConns int32) (k *kit, off *atomic.Bool) {
+	t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.Database(t))
 	require.NoError(t, err)
 	direct := config.ConnConfig.Copy()
-	off, dial := &atomic.Bool{}, config.ConnConfig.DialFunc
+	config.MaxConns = maxConns
+	off = &atomic.Bool{}
+	dial := config.ConnConfig.DialFunc
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		return silent{conn, off}, err
@@ -105,7 +106,16 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	k = newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	return k, off
+}
+
+// A connection that is dead on its way, while something there acknowledges what is
+// sent, is not the fault of the step that waits on it. A statement that takes too
+// long is.
+func TestAStepThatTheServerNeverHeard(t *testing.T) {
+	t.Parallel()
+	k, off := newSilencedKit(t, 2)
 	pod := k.join(time.Hour)
 	k.start(storetest.Single(), "tenant", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
@@ -122,7 +132,7 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 		off.Store(false)
 		return err
 	}
-	err = attempt("select 1", true)
+	err := attempt("select 1", true)
 	require.ErrorIs(t, err, persistence.ErrTxBroken)
 	err = attempt("select pg_sleep(10)", false)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -134,19 +144,7 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 // answers on, or whose connections others have.
 func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	t.Parallel()
-	config, err := pgxpool.ParseConfig(pgtest.Database(t))
-	require.NoError(t, err)
-	direct := config.ConnConfig.Copy()
-	config.MaxConns = 1
-	off, dial := &atomic.Bool{}, config.ConnConfig.DialFunc
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		return silent{conn, off}, err
-	}
-	user, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	k, off := newSilencedKit(t, 1)
 	k.store.patience = 200 * time.Millisecond
 	pod := k.join(time.Hour)
 	called := false
@@ -154,7 +152,7 @@ func TestAPoolThatGivesAStepNothing(t *testing.T) {
 		called = true
 		return nil
 	}
-	conn, err := user.Acquire(k.ctx)
+	conn, err := k.user.Acquire(k.ctx)
 	require.NoError(t, err)
 	_, err = k.step(pod, call)
 	require.ErrorIs(t, err, errPoolEmpty)
