@@ -87,7 +87,7 @@ func (o outcome) writeTimes(text *strings.Builder, in ink) {
 	fmt.Fprintf(text, "\n  %s\n", in.strong("times"))
 	fmt.Fprintf(text, "  %-13s%s on the pods, the wait for the dead one's lease included\n", "all runs", duration(o.tasks))
 	fmt.Fprintf(text, "  %-13s%s for the same counting, nothing else\n", "the loop", duration(o.loop))
-	fmt.Fprintf(text, "  %-13sstored to started (0: by the same pod): p50 %s, p99 %s (%d probes)\n",
+	fmt.Fprintf(text, "  %-13sstored to start (0: same pod): p50 %s, p99 %s (%d probes)\n",
 		"wake", duration(a.probes.at(0.5)), duration(a.probes.at(0.99)), len(a.probes))
 	fmt.Fprintf(text, "  %-13s%s durable ones of %v, woken late by p50 %s, p99 %s\n",
 		"sleeps", grouped(a.account.Sleeps), settleTime, duration(a.lateness.at(0.5)), duration(a.lateness.at(0.99)))

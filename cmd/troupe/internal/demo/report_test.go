@@ -62,7 +62,7 @@ func TestReport(t *testing.T) {
   times
   all runs     9.00 s on the pods, the wait for the dead one's lease included
   the loop     4.00 s for the same counting, nothing else
-  wake         stored to started (0: by the same pod): p50 2.1 ms, p99 4.2 ms (2 probes)
+  wake         stored to start (0: same pod): p50 2.1 ms, p99 4.2 ms (2 probes)
   sleeps       757 durable ones of 1s, woken late by p50 3.0 ms, p99 3.0 ms
   retries      108, of steps whose first attempt failed on purpose
 
