@@ -123,7 +123,7 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	a.expireAt = now.Add(a.rt.config.LeaseTTL)
 	if !expired.NextExpiry.IsZero() {
 		in := expired.NextExpiry.Sub(expired.Now) + expiryMargin
-		a.expireAt = now.Add(max(in, expiryMargin))
+		a.expireAt = now.Add(min(max(in, expiryMargin), a.rt.config.LeaseTTL+expiryMargin)) // the clock may go back
 	}
 	if expired.Live != a.live {
 		a.live, a.parkAt = expired.Live, now // handlers come and go with pods

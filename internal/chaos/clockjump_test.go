@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,41 @@ func TestDatabaseClockJumps(t *testing.T) {
 	r.took("resumed after 3 s back", y.resumed())
 	y.under(spell(time.Second, 5*time.Second))
 	y.settle()
+}
+
+// CLOCK: a pod dies while the database's clock is an hour ahead. Its lease ends
+// once the clock is right again, not an hour later.
+func TestAPodDiesWhileTheClockIsAhead(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "CLOCK", Name: "pod-dies-while-clock-ahead", Fault: "the server's clock is an hour ahead, a pod that holds tasks is killed, the clock is put right (libfaketime)",
+		FullOnly: true, Must: "I1 I3 I4 I5",
+		Allowed: []figure{within("taken over after", 3*brisk().Lease), exactly("re-executed beyond what it held", 0)},
+	})
+	jump, url := startFakedServer(r)
+	y := newYardOn(r, url, brisk(), 0)
+	before := y.databaseNow()
+	jump(time.Hour)
+	y.until("the clock is ahead", patience, func() bool { return y.databaseNow().Sub(before) > 59*time.Minute })
+	pods := y.start("pod-1", "pod-2", "pod-3")
+	y.until("a pod leads", patience, func() bool { return y.leader() != "" })
+	follower := pods[slices.IndexFunc(pods, func(p *pod) bool { return p.name != y.leader() })]
+	slots := len(pods) * y.tune.Slots
+	ids := y.trigger(pods[0], "hold", slots)
+	y.until("every slot holds a task", patience, func() bool { return count(readLedgers(r, y.dir), "begun") == slots })
+	held := len(y.holders(ids)[follower.name])
+	require.Positive(r, held)
+	follower.kill()
+	jump(0)
+	y.until("the clock is right", patience, func() bool { return y.databaseNow().Sub(before) < 59*time.Minute })
+	r.took("taken over after", y.until("every task of the dead pod is taken from it", patience, func() bool {
+		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == held
+	}))
+	for _, p := range pods {
+		y.letGo(p.name)
+	}
+	v := y.judge()
+	r.count("re-executed beyond what it held", v.executions-slots-held)
 }
 
 // startFakedServer starts a server, with an empty database, whose clock differs

@@ -125,6 +125,39 @@ func TestASpanOfEventsWaitsForWhoWritesIntoIt(t *testing.T) {
 	a.requireSound()
 }
 
+// A clock that is set back into a span that is closed stops nobody: what happens
+// then is kept by itself.
+func TestTheClockIsSetBackIntoAClosedSpan(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	a.rotate()
+	a.pass(3 * time.Second)
+	pod := a.join(100 * time.Hour)
+	a.start(g, "a", 2)
+	a.complete(pod, a.claim(pod, 1)...)
+	a.pass(50 * time.Minute)
+	a.rotate()
+	a.pass(15 * time.Minute)
+	out, err := a.store.RotateEvents(a.ctx, a.epoch, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, persistence.Rotated{More: true}, out)
+	require.Equal(t, 1, value[int](a.database, `select count(*) from {schema}.spans where closed`))
+
+	a.pass(-30 * time.Minute)
+	a.start(g, "b", 2)
+	a.finish(pod)
+	a.requireSound()
+	late := value[int](a.database, `select count(*) from {schema}.task_events_kept`)
+	require.Positive(t, late)
+	a.pass(time.Hour)
+	require.Equal(t, 1, a.rotate().Spans)
+	require.Greater(t, value[int](a.database, `select count(*) from {schema}.task_events_kept`), late)
+	a.requireSound()
+	require.Equal(t, 4, a.archive())
+	a.requireSound()
+	require.Zero(t, value[int](a.database, `select count(*) from {schema}.task_events_kept`))
+}
+
 // A run with much output becomes several rows, none of which is too large.
 func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 	t.Parallel()

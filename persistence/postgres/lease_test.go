@@ -194,3 +194,31 @@ func TestRenewalThatIsCanceled(t *testing.T) {
 	require.NoError(t, got.err)
 	require.True(t, hasCode(got.renewed.Uncompared, codeQueryCanceled))
 }
+
+// A lease that was renewed while the clock was ahead ends within two of its
+// length once the clock is right, if nobody renews it, and is taken as it is
+// where nobody knows how long it is.
+func TestALeaseOfAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	const ttl = 200 * time.Millisecond
+	leader, old, gone := k.join(time.Hour), k.join(ttl), k.join(ttl)
+	k.start(storetest.Single(), "a", 1)
+	k.claim(gone, 1)
+	k.exec(`update {schema}.pods set expires_at = expires_at + interval '1 hour' where id <> $1`, leader)
+	k.exec(`update {schema}.pods set ttl = null where id = $1`, old)
+	epoch, err := k.store.BumpEpoch(k.ctx, leader)
+	require.NoError(t, err)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Empty(t, out.Pods, "it may live, and has the time to renew")
+	require.Equal(t, 3, out.Live)
+	require.LessOrEqual(t, out.NextExpiry.Sub(value[time.Time](k.database, "select clock_timestamp()")), ttl)
+	require.Eventually(t, func() bool {
+		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		return err == nil && len(out.Pods) > 0
+	}, 10*time.Second, ttl/4)
+	require.Equal(t, []int64{gone}, out.Pods)
+	require.Equal(t, 1, out.Tasks)
+	require.Equal(t, 2, out.Live)
+}

@@ -67,12 +67,16 @@ func (s *spans) next(length time.Duration) (next span, due bool) {
 }
 
 // closeSpan makes sure that nobody writes into a span any more: whoever began
-// to before it ended is waited for, with little patience; whoever would with a
-// clock that stood still since is refused. A pod of an earlier version may have
-// made the table: rows leave it from now on, as makeSpan provides for.
+// to before it ended is waited for, with little patience; what is written with a
+// clock that stood still since, or was set back, is kept by itself. A pod of an
+// earlier version may have made the table: rows leave it from now on, as makeSpan
+// provides for.
 func (s *Store) closeSpan(ctx context.Context, epoch int64, one *span) (persistence.Rotated, error) {
 	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.define(ctx, tx, `alter table {table} replica identity full, add constraint closed check (false) not valid`, one); err != nil {
+		const sql = `alter table {table} replica identity full;
+			create trigger closed before insert on {table} for each row execute function {schema}.keep_event();
+			alter table {table} enable always trigger closed`
+		if err := s.define(ctx, tx, sql, one); err != nil {
 			return err
 		}
 		return s.exec(ctx, tx, "mark_span", named{"span": one.number, "cursor": [16]byte{}})

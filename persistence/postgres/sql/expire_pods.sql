@@ -2,6 +2,8 @@
 -- with those that were dead before. A pod that is renewed or records right now
 -- is left for the next time. A pod whose row somebody removed while it held
 -- tasks is as dead: without it nothing is claimed or recorded any more.
+-- A lease that ends further away than it is long was renewed while the clock was
+-- ahead: it is taken as renewed now, so that it runs out unless its pod lives.
 -- Caller: ExpirePods. Locks pods (update), waits for nothing. Index:
 -- claims_pkey, probed per pod.
 with {holders},
@@ -11,6 +13,15 @@ late as materialized (
 	where p.dead or p.expires_at <= clock.now
 	order by p.id
 	for update of p skip locked
+),
+ahead as materialized (
+	select p.id from {schema}.pods p, clock
+	where not p.dead and p.expires_at > clock.now + p.ttl + interval '1 second'
+	order by p.id
+	for update of p skip locked
+),
+shortened as (
+	update {schema}.pods p set expires_at = clock.now + p.ttl from clock, ahead a where p.id = a.id
 ),
 dead as (
 	update {schema}.pods p set dead = true from late l where p.id = l.id returning p.id

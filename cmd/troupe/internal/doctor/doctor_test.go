@@ -175,7 +175,7 @@ func provocations() map[string]provoked {
 		"a lease of a clock that was ahead": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}
-		}, "pods", Warning, []string{"1 lease ends more than ten minutes from now", "update troupe.pods set expires_at"}},
+		}, "pods", Warning, []string{"1 lease ends later than it can", "the leader shortens", "update troupe.pods set expires_at"}},
 		"late timers": {func(c *clinic) Options {
 			c.exec("insert into troupe.durable_timers (run_id, step, kind, wake_at, epoch) values (gen_random_uuid(), 0, 1, now() - interval '1 hour', 1)")
 			return Options{}

@@ -56,7 +56,7 @@ func pods(p *patient) error {
 		coalesce(sum(slots) filter (where not dead and expires_at > clock_timestamp()), 0),
 		exists (select from {schema}.leader_epoch l join {schema}.pods h on h.id = l.holder where not h.dead and h.expires_at > clock_timestamp()),
 		(select count(*) from {schema}.workflow_runs where state < 10),
-		count(*) filter (where not dead and expires_at > clock_timestamp() + interval '10 minutes')
+		count(*) filter (where not dead and expires_at > clock_timestamp() + coalesce(ttl, '9 minutes') + interval '1 minute')
 		from {schema}.pods`
 	var living, dead, slots, ahead int
 	var led bool
@@ -76,8 +76,9 @@ func pods(p *patient) error {
 			several(dead, "pod is dead and still holds", "pods are dead and still hold"))
 	}
 	if ahead > 0 {
-		p.warn("%s more than ten minutes from now: as of a clock that was ahead, if no pod has such a Lease, and if it is of a pod that has died its tasks wait for that",
-			"update "+p.options.Schema+".pods set expires_at = now() + interval '1 minute' where expires_at > now() + interval '10 minutes'; living pods renew theirs",
+		p.warn("%s later than it can, as of a clock that was ahead: if its pod has died its tasks wait for that",
+			"the leader shortens such a lease within the length of its own, unless its pod is of an older version; "+
+				"update "+p.options.Schema+".pods set expires_at = now() + interval '1 minute' where expires_at > now() + interval '10 minutes' does so now, and living pods renew theirs",
 			several(ahead, "lease ends", "leases end"))
 	}
 	if !led {
