@@ -182,6 +182,50 @@ func TestAPodThatCannotWriteIsNotReady(t *testing.T) {
 	}
 }
 
+// A database that answers everybody, and refuses what a pod cannot do without, is
+// not one to be ready on; one that refuses something else is worth a word.
+func TestAPodWhoseCallsAreRefusedSaysSo(t *testing.T) {
+	t.Parallel()
+	damaged := errors.New("invalid page in block 17")
+	for name, test := range map[string]struct {
+		call  string
+		err   error
+		ready bool
+	}{
+		"claims":                  {call: "claim", err: damaged},
+		"records":                 {call: "record", err: damaged},
+		"claims that wait a lock": {call: "claim", err: persistence.ErrConflict, ready: true},
+		"archiving":               {call: "archive", err: damaged, ready: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(time.Millisecond))
+				p := w.start(Config{})
+				pass(time.Second)
+				w.faults.failBefore(func(_ context.Context, call string) error {
+					if call == test.call {
+						return test.err
+					}
+					return nil
+				})
+				run := w.trigger(p, "single")
+				pass(5 * time.Second)
+				require.Empty(t, p.Stats().Degraded)
+				require.True(t, p.Stats().Ready)
+				pass(2 * time.Minute)
+				require.Contains(t, p.Stats().Degraded, test.err.Error())
+				require.Equal(t, test.ready, p.Stats().Ready)
+				w.faults.failBefore(nil)
+				pass(2 * time.Minute)
+				require.Empty(t, p.Stats().Degraded)
+				require.True(t, p.Stats().Ready)
+				w.completed(run)
+			})
+		})
+	}
+}
+
 // deadLine is a store whose connections for steps are dead on their way.
 type deadLine struct {
 	persistence.Store

@@ -244,6 +244,9 @@ func (p *Pod) Stats() Stats {
 			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
 	e.mu.Unlock()
+	if refused, idle := p.rt.refusals.worst(p.rt.now()); refused != "" {
+		s.Degraded, s.Ready = refused, s.Ready && !idle
+	}
 	if oldest := p.rt.reach.oldest(p.rt.now()); oldest >= leadAwayMax {
 		s.Degraded = fmt.Sprintf("the database has not answered a call for %v, though it may answer others; what waits for it goes on when it is given up,"+
 			" after 30 s at most: look for locks, and for connections that are dead on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))

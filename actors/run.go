@@ -146,6 +146,8 @@ func (a *run) onLoaded(m *answered[Inputs]) {
 	}
 	if m.err != nil { // hand it back: whoever claims it next loads again
 		a.rt.storeFailed("payload", m.err)
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
+			slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
 		a.rest()
 		return
 	}

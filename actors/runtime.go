@@ -32,6 +32,7 @@ type runtime struct {
 	evaluate  Evaluate
 	edge      *edge
 	reach     *reach
+	refusals  *refusals
 	timers    stall        // of the timekeeper
 	house     stall        // of the housekeeper
 	broken    *brokenSteps // transactions
@@ -161,7 +162,11 @@ type answered[T any] struct {
 func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
 	number := rt.numbers.next()
 	rt.reach.asked(number, rt.now())
-	carry(rt, to, name, timeout, number, call, func(err error) { rt.reach.ended(number, rt.now(), err) })
+	carry(rt, to, name, timeout, number, call, func(err error) {
+		now := rt.now()
+		rt.reach.ended(number, now, err)
+		rt.refusals.note(name, now, err)
+	})
 	return number
 }
 

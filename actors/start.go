@@ -97,6 +97,7 @@ func newRuntime(o Options) *runtime {
 		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
 	rt.reach = newReach(rt.now())
+	rt.refusals = newRefusals()
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send
 	}

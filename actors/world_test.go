@@ -217,6 +217,10 @@ func (f *faulty) RecordInTx(
 	return through(ctx, f, "record in tx", func() (persistence.Recorded, error) { return f.Store.RecordInTx(ctx, r, do) })
 }
 
+func (f *faulty) ArchiveRuns(ctx context.Context, epoch int64, a persistence.Archive) (persistence.Archived, error) {
+	return through(ctx, f, "archive", func() (persistence.Archived, error) { return f.Store.ArchiveRuns(ctx, epoch, a) })
+}
+
 func (f *faulty) CancelRun(ctx context.Context, c persistence.Cancel) (persistence.Canceled, error) {
 	return through(ctx, f, "cancel", func() (persistence.Canceled, error) { return f.Store.CancelRun(ctx, c) })
 }

@@ -40,6 +40,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		target.RuntimeParams = map[string]string{}
 	}
 	target.RuntimeParams["application_name"] = fmt.Sprintf("troupe %s %s %d", role, a.config.Schema, a.config.Pod())
+	target.RuntimeParams["client_encoding"] = "UTF8" // names in notifications are, whatever the role is set to
 	for name, value := range settings {
 		target.RuntimeParams[name] = value
 	}

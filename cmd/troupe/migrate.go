@@ -124,6 +124,7 @@ func (t target) open(ctx context.Context) (*pgxpool.Pool, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the role is set to
 	if t.connections > 0 {
 		config.MaxConns = t.connections
 	}

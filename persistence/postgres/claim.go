@@ -17,13 +17,15 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
 	err = retry(ctx, func(ctx context.Context) error {
-		var err error
-		if request.TenantLimit > 0 {
-			out, err = s.claimWithin(ctx, request, queue)
-		} else {
-			out, err = s.claim(ctx, s.pool, request, queue, nil)
-		}
-		return err
+		return inlining(func(limit int) error {
+			var err error
+			if request.TenantLimit > 0 {
+				out, err = s.claimWithin(ctx, request, queue, limit)
+			} else {
+				out, err = s.claim(ctx, s.pool, request, queue, nil, limit)
+			}
+			return err
+		})
 	})
 	if err != nil {
 		return persistence.Claimed{}, err
@@ -31,23 +33,37 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	return out, nil
 }
 
+// inlineNothing is the limit of payloads where each attempt reads its own.
+const inlineNothing = -1
+
+// inlining reads grants with their payloads, up to a limit in bytes, or with none
+// if one cannot be read: damage to one run's payloads is then the concern of that
+// run, not of everybody whose turn it is beside it.
+func inlining(read func(limit int) error) error {
+	err := read(persistence.InlinePayloadMax)
+	if unreadable(err) {
+		err = read(inlineNothing)
+	}
+	return err
+}
+
 // claim grants what is ready, or only the places given, and loads what the
-// attempts need.
+// attempts need, payloads up to a limit in bytes.
 func (s *Store) claim(
-	ctx context.Context, on querier, request persistence.ClaimRequest, queue int16, only []int64,
+	ctx context.Context, on querier, request persistence.ClaimRequest, queue int16, only []int64, inline int,
 ) (persistence.Claimed, error) {
 	var out persistence.Claimed
 	var alive, known bool
 	text, args := s.statements.bind("claim_tasks", named{
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
 		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "only": only,
-		"inline_max": persistence.InlinePayloadMax,
+		"inline_max": inline,
 	})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return out, err
 	}
-	g := &grantRows{s: s, claim: request.Claim}
+	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline)}
 	var place *int64
 	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest, &place)
 	switch {
@@ -57,17 +73,19 @@ func (s *Store) claim(
 		return out, s.notAlive(ctx, on, request.Pod)
 	case known:
 		out.Scanned = request.Limit // there may be more
-		out.Grants, err = s.loadGrants(ctx, on, request.Pod, request.Claim)
+		out.Grants, err = s.loadGrants(ctx, on, request.Pod, request.Claim, inline)
 		return out, err
 	}
 	out.Grants, err = g.grants(ctx, on)
 	return out, err
 }
 
-// loadGrants reads what a claim still holds.
-func (s *Store) loadGrants(ctx context.Context, on querier, pod int64, claim persistence.ClaimID) ([]persistence.Grant, error) {
+// loadGrants reads what a claim still holds, payloads up to a limit in bytes.
+func (s *Store) loadGrants(
+	ctx context.Context, on querier, pod int64, claim persistence.ClaimID, inline int,
+) ([]persistence.Grant, error) {
 	b := s.newBatch()
-	g := s.queueGrants(b, pod, claim)
+	g := s.queueGrants(b, pod, claim, inline)
 	if err := send(ctx, on, b); err != nil {
 		return nil, err
 	}

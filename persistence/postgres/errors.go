@@ -53,6 +53,7 @@ const (
 	classLogin       = "28"
 	classNoDatabase  = "3D"
 	classSystem      = "58"
+	classInternal    = "XX"
 )
 
 // translate turns what pgx returns into what a caller of the ports can act on.
@@ -152,6 +153,13 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 // ids have run out. The code is that of values that are too large, too.
 func idsSpent(pg *pgconn.PgError) bool {
 	return pg.Code == codeLimit && (pg.Routine == "GetNewTransactionId" || pg.Routine == "GetNewMultiXactId")
+}
+
+// unreadable reports whether the server cannot read what it has stored, as of a
+// page that its disk has lost.
+func unreadable(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code[:2] == classInternal
 }
 
 func hasCode(err error, code string) bool {

@@ -15,9 +15,10 @@ import (
 
 // grantRows are the rows of load_grants, before names are put to numbers.
 type grantRows struct {
-	s     *Store
-	claim persistence.ClaimID
-	rows  []grantRow
+	s      *Store
+	claim  persistence.ClaimID
+	inline int32 // the largest payload that is read with them
+	rows   []grantRow
 }
 
 type grantRow struct {
@@ -36,9 +37,9 @@ type outcomeColumns struct {
 }
 
 // queueGrants adds the statement that loads what a claim still holds.
-func (s *Store) queueGrants(b *batch, pod int64, claim persistence.ClaimID) *grantRows {
-	g := &grantRows{s: s, claim: claim}
-	args := named{"pod": pod, "claim": [16]byte(claim), "inline_max": persistence.InlinePayloadMax}
+func (s *Store) queueGrants(b *batch, pod int64, claim persistence.ClaimID, inline int) *grantRows {
+	g := &grantRows{s: s, claim: claim, inline: int32(inline)}
+	args := named{"pod": pod, "claim": [16]byte(claim), "inline_max": inline}
 	b.add("load_grants", args).Query(func(rows pgx.Rows) error { return g.collect(rows) })
 	return g
 }
@@ -58,7 +59,7 @@ func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 		}
 		clear(targets[:len(lead)])
 		if c.step != nil {
-			g.rows = append(g.rows, c.row())
+			g.rows = append(g.rows, c.row(g.inline))
 		}
 	}
 	return rows.Err()
@@ -89,13 +90,13 @@ func (c *attemptColumns) targets() []any {
 	}
 }
 
-func (c *attemptColumns) row() grantRow {
+func (c *attemptColumns) row(inline int32) grantRow {
 	return grantRow{
 		grant: persistence.Grant{
 			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
 			Handler: *c.handler, QueuedAt: orZero(c.queuedAt), StartedAt: orZero(c.startedAt), TriggeredAt: orZero(c.createdAt),
 			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, KeyRun: c.keyRun.Bytes,
-			Input: c.input, LargeInput: *c.size > persistence.InlinePayloadMax, LastProgress: c.progress,
+			Input: c.input, LargeInput: *c.size > inline, LastProgress: c.progress,
 		},
 		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,
 	}
@@ -121,7 +122,7 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 				return nil, err
 			}
 		}
-		if outcomes := row.outcomes.list(d); int(grant.Task.Step) == len(d.graph.Nodes) {
+		if outcomes := row.outcomes.list(d, g.inline); int(grant.Task.Step) == len(d.graph.Nodes) {
 			grant.Failed = outcomes
 		} else {
 			grant.Parents = outcomes
@@ -132,7 +133,7 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 }
 
 // list puts the columns together.
-func (c *outcomeColumns) list(d *definition) []persistence.Outcome {
+func (c *outcomeColumns) list(d *definition, inline int32) []persistence.Outcome {
 	if len(c.steps) == 0 {
 		return nil
 	}
@@ -140,7 +141,7 @@ func (c *outcomeColumns) list(d *definition) []persistence.Outcome {
 	for i, step := range c.steps {
 		o := &list[i]
 		o.Index, o.Step, o.State = step, d.node(step).Name, lifecycle.State(c.states[i])
-		o.Size, o.Large = int(max(c.sizes[i], 0)), c.sizes[i] > persistence.InlinePayloadMax
+		o.Size, o.Large = int(max(c.sizes[i], 0)), c.sizes[i] > inline
 		o.Output = c.outputs[i]
 		if o.State == lifecycle.Failed {
 			o.Class, o.Error = orZero(c.classes[i]), orZero(c.errors[i])

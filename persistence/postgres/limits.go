@@ -18,14 +18,14 @@ const peeksMax = 20
 // grants tasks of a tenant holds its lock; a tenant whose lock somebody else
 // holds is passed over this time.
 func (s *Store) claimWithin(
-	ctx context.Context, request persistence.ClaimRequest, queue int16,
+	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int,
 ) (out persistence.Claimed, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		picked, err := s.pick(ctx, tx, request, queue)
 		if err != nil {
 			return err
 		}
-		out, err = s.claim(ctx, tx, request, queue, picked)
+		out, err = s.claim(ctx, tx, request, queue, picked, inline)
 		return err
 	})
 	return out, err

@@ -128,16 +128,59 @@ func (k *kit) as(role string) *Store {
 func TestTheTablesThatALeaderMakesAreTheOwners(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	const role = "passing_through"
+	const role = "First.Last@Corp" // no plain word
 	passing := k.as(role)
-	k.exec("do $$ begin execute format('grant %I to " + role + "', current_user); end $$")
+	k.exec("do $$ begin execute format('grant %I to \"" + role + "\"', current_user); end $$")
 	epoch, err := passing.BumpEpoch(k.ctx, 1)
 	require.NoError(t, err)
 	spans := value[int](k.database, `select count(*) from {schema}.spans`)
 	_, err = passing.RotateEvents(k.ctx, epoch, time.Hour)
 	require.NoError(t, err)
 	require.Greater(t, value[int](k.database, `select count(*) from {schema}.spans`), spans)
-	require.Zero(t, value[int](k.database, `select count(*) from pg_class where relowner = $1::regrole and relkind = 'r'`, role))
+	require.Zero(t, value[int](k.database, `select count(*) from pg_class where pg_get_userbyid(relowner) = $1 and relkind = 'r'`, role))
+}
+
+// What is stored is what was said, whatever encoding the sessions of the embedder
+// have; a transaction of theirs takes no trigger.
+func TestTheEncodingOfSessionsChangesNothing(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	config := k.user.Config()
+	config.ConnConfig.RuntimeParams["client_encoding"] = "WIN1252"
+	pool, err := pgxpool.NewWithConfig(k.ctx, config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+
+	const tenant, text = "東京", "НЕТ 🐍"
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), tenant, 2)
+	claimed, err := store.ClaimTasks(k.ctx, k.request(pod, 2))
+	require.NoError(t, err)
+	require.Len(t, claimed.Grants, 2)
+	record := k.completion(pod, claimed.Grants[0])
+	failed := &record.Transitions[0]
+	failed.Report, failed.Class, failed.Error, failed.Output = lifecycle.Errored, "error", text, nil
+	out, err := store.RecordTransitions(k.ctx, record)
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.tasks where error = $1", text))
+
+	record = k.completion(pod, claimed.Grants[1])
+	record.Transitions[0].Progress = []byte("made")
+	out, err = store.RecordInTx(k.ctx, record, func(context.Context, any) (persistence.Transition, error) {
+		return record.Transitions[0], nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+
+	tx, err := pool.Begin(k.ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = store.TriggerInTx(k.ctx, tx, k.draft(storetest.Single(), tenant, 1)[0])
+	require.ErrorContains(t, err, "client_encoding=UTF8")
 }
 
 // A constraint of the embedder's own that is looked at with the commit is the

@@ -249,6 +249,8 @@ func statementSettings() map[string]string {
 		// Nobody waits for a lock for long.
 		"lock_timeout": "2000", "statement_timeout": "30000",
 		"search_path": "pg_catalog",
+		// What is sent and read is UTF-8, whatever a role is set to.
+		"client_encoding": "UTF8",
 		// Rows that a policy hides are not gone: an error says so.
 		"row_security": "off",
 	}

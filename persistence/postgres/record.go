@@ -231,8 +231,10 @@ func (r *recording) refuseInstants(i int) error {
 // load reads what the record's claim still holds.
 func (r *recording) load(ctx context.Context) error {
 	return retry(ctx, func(ctx context.Context) error {
-		var err error
-		r.out.Grants, err = r.s.loadGrants(ctx, r.s.pool, r.record.Pod, r.record.Claim)
-		return err
+		return inlining(func(limit int) error {
+			var err error
+			r.out.Grants, err = r.s.loadGrants(ctx, r.s.pool, r.record.Pod, r.record.Claim, limit)
+			return err
+		})
 	})
 }

@@ -222,7 +222,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 	}
 	if r.reload {
 		var err error
-		if r.out.Grants, err = r.s.loadGrants(ctx, tx, r.record.Pod, r.record.Claim); err != nil {
+		if r.out.Grants, err = r.s.loadGrants(ctx, tx, r.record.Pod, r.record.Claim, persistence.InlinePayloadMax); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,10 @@ func (s *Store) triggerRuns(
 		}
 	}
 	if out.again && take.Limit > 0 {
-		out.Grants, err = s.loadGrants(ctx, s.pool, take.Pod, take.Claim)
+		err = inlining(func(limit int) error {
+			out.Grants, err = s.loadGrants(ctx, s.pool, take.Pod, take.Claim, limit)
+			return err
+		})
 	}
 	return out.Triggers, err
 }

@@ -38,6 +38,17 @@ func untyped(mode pgx.QueryExecMode) error {
 		strings.ReplaceAll(mode.String(), " ", "_"))
 }
 
+// recoded says that the server takes what a session sends for something else than
+// UTF-8, which Go's strings are: names of tenants would not be found again.
+func recoded(encoding string) error {
+	switch encoding {
+	case "UTF8", "SQL_ASCII", "": // nothing is changed, or a proxy does not say
+		return nil
+	}
+	return fmt.Errorf("the session has client_encoding = %s, but Go's strings are UTF-8: reset it for the role and the database,"+
+		" or give the address client_encoding=UTF8", encoding)
+}
+
 // TriggerInTx implements persistence.Intake. tx is a pgx.Tx. A trigger that is
 // refused leaves the caller's transaction usable: what is stored is behind a
 // savepoint.
@@ -54,6 +65,9 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	}
 	if conn.PgConn().IsBusy() {
 		return persistence.TriggerAnswer{}, errTxRowsOpen
+	}
+	if cause := recoded(conn.PgConn().ParameterStatus("client_encoding")); cause != nil {
+		return persistence.TriggerAnswer{}, cause
 	}
 	answer, err := s.triggerInTx(ctx, own, t)
 	switch {

@@ -4,6 +4,6 @@
 select (
 	select pg_catalog.pg_get_userbyid(c.relowner)
 	from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-	where n.nspname = @schema::text and c.relname = @whole::text and c.relowner <> current_user::regrole
+	where n.nspname = @schema::text and c.relname = @whole::text and pg_catalog.pg_get_userbyid(c.relowner) <> current_user
 		and pg_catalog.pg_has_role(c.relowner, 'member') and pg_catalog.has_schema_privilege(c.relowner, n.oid, 'create')
 )

@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+const (
+	// refusedMax is for how long the database may refuse a kind of call before the
+	// pod says so.
+	refusedMax = 10 * time.Second
+	// refusedMemory is how long a refusal counts: kinds of calls that are not made
+	// any more are forgotten.
+	refusedMemory = 2 * time.Minute
+)
+
+// vital are the calls without which a pod does no work.
+func vital() []string { return []string{"claim_tasks", "record_transitions", "trigger_runs"} }
+
+// refusals are the kinds of calls that the database answers, and refuses each
+// time. It is safe for concurrent use.
+type refusals struct {
+	mu    sync.Mutex
+	calls map[string]*refusedCall
+}
+
+type refusedCall struct {
+	since, last time.Time
+	err         error
+}
+
+func newRefusals() *refusals { return &refusals{calls: map[string]*refusedCall{}} }
+
+// note adds the end of a call. One that was not answered says nothing, and an
+// answer about what was asked for, and not about the call, is none.
+func (r *refusals) note(name string, now time.Time, err error) {
+	if name == "probe" || name == "payload" || !persistence.Answered(err) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch call := r.calls[name]; {
+	case err == nil, errors.Is(err, persistence.ErrPodDead), errors.Is(err, persistence.ErrDeposed), errors.Is(err, persistence.ErrRunNotFound):
+		delete(r.calls, name)
+	case call == nil || now.Sub(call.last) >= refusedMemory:
+		r.calls[name] = &refusedCall{since: now, last: now, err: err}
+	default:
+		call.last, call.err = now, err
+	}
+}
+
+// worst describes the call that has been refused for longest, of those without
+// which no work is done if there is one, and whether it is one of these and not
+// just a lock that it waits for; "": none has for long.
+func (r *refusals) worst(now time.Time) (why string, idle bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var worst *refusedCall
+	var name string
+	for n, call := range r.calls {
+		if now.Sub(call.since) < refusedMax || now.Sub(call.last) >= refusedMemory {
+			continue
+		}
+		stops := slices.Contains(vital(), n) && !errors.Is(call.err, persistence.ErrConflict)
+		if worst == nil || stops && !idle || stops == idle && call.since.Before(worst.since) {
+			worst, name, idle = call, n, stops
+		}
+	}
+	if worst == nil {
+		return "", false
+	}
+	return fmt.Sprintf("the database has refused each %s for %v; it is made again until that is mended, and the log has all of it: %.300s",
+		name, now.Sub(worst.since).Truncate(time.Second), worst.err.Error()), idle
+}
