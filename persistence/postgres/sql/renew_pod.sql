@@ -13,8 +13,8 @@
 with clock as materialized (select clock_timestamp() as now),
 pod as (
 	update {schema}.pods p
-	set expires_at = clock.now + @ttl::bigint * interval '1 microsecond', load = @load::smallint
-	from clock
+	set expires_at = clock.now + lease.ttl, ttl = lease.ttl, load = @load::smallint
+	from clock, (select @ttl::bigint * interval '1 microsecond') as lease (ttl)
 	where p.id = @pod and not p.dead
 	returning p.id, p.expires_at
 ),
