@@ -26,7 +26,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	options := postgres.Options{
 		Pool: pool, Schema: config.Schema, PoolSize: int32(config.PoolSize), ApplicationName: "troupe " + config.PodName,
-		DeadReasons: config.DeadReasons,
+		DeadReasons: config.DeadReasons, Logger: config.Logger,
 	}
 	if config.DirectURL != "" {
 		direct, err := pgx.ParseConfig(config.DirectURL)

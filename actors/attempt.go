@@ -84,6 +84,7 @@ func txAttempt(
 		}
 	}()
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		rt.unbegun.forget()
 		attempt.begun()
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)
@@ -111,6 +112,9 @@ func txAttempt(
 		if n := rt.broken.note(key.task, rt.now(), rt.edge.lastAway()); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
 			return &attemptEnded{failed: failureOf(WithClass(classTxBroken, fmt.Errorf("%d times in a row: %w", n, err)), nil)}
 		}
+		return &attemptEnded{handBack: err}
+	case errors.Is(err, persistence.ErrTxNotBegun):
+		rt.unbegun.note(rt.now(), rt.edge.lastAway(), err)
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):
 		return &attemptEnded{handBack: err}

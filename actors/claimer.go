@@ -27,7 +27,7 @@ type claimer struct {
 	self     *PID
 	pod      int64
 	heir     *claimerHeir
-	handlers []int32
+	short    bool // steps with a transaction are left to others
 	queues   []*queueView
 	turn     int            // of the queue that is looked at first
 	free     map[string]int // by pool; claims under way are taken off
@@ -69,22 +69,12 @@ const (
 	ownMemory = time.Second
 )
 
-// wakeDue is a wake that others were nearer to.
-type wakeDue struct{ queue *queueView }
-
-// wholeDue is the time to look at all of a queue.
-type wholeDue struct{ queue *queueView }
-
 // claimAgain is a delayed repetition of a claim.
 type claimAgain struct{ open *openClaim }
 
 func spawnClaimer(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
 		a := &claimer{rt: rt, self: rt.team.claimer, pod: pod, heir: h.claimer, free: map[string]int{}, pods: 1}
-		for number := range rt.functions {
-			a.handlers = append(a.handlers, number)
-		}
-		slices.Sort(a.handlers)
 		for _, p := range rt.config.pools() {
 			for _, name := range p.queues {
 				a.queues = append(a.queues, &queueView{name: name, pool: p.name, woken: true})
@@ -118,6 +108,8 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onClaimed(msg)
 	case *claimAgain:
 		a.onClaimAgain(msg)
+	case *shortOver:
+		a.onShortOver()
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
 		a.order = cluster.Order{Idle: int(msg.GetIdle()), Place: int(msg.GetPlace())}
@@ -188,79 +180,6 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 	a.claim()
 }
 
-// onWorkReady notes a wake. Pods that hear of the same tasks let the nearest
-// go first.
-func (a *claimer) onWorkReady(m *messages.WorkReady) {
-	for _, q := range a.queues {
-		if m.GetQueue() != "" && m.GetQueue() != q.name {
-			continue
-		}
-		if m.GetForeign() {
-			a.later(q, int(m.GetCount()), m.GetKey())
-			continue
-		}
-		q.woken = true
-		q.own += int(m.GetCount())
-		q.ownAt = a.rt.now()
-	}
-	a.claim()
-}
-
-// later puts a wake off that others are nearer to, or that this pod has acted
-// on already. Whoever claims meanwhile makes it void.
-func (a *claimer) later(q *queueView, count int, key uint64) {
-	now := a.rt.now()
-	if now.Sub(q.ownAt) > ownMemory {
-		q.own = 0
-	}
-	delay, ok := ownEcho, true
-	switch echo := a.pods <= 1 || count > 0 && q.own >= count; {
-	case echo:
-		q.own = max(q.own-count, 0)
-	case a.pods == 2: // the other one may be full, and one empty claim costs less than waiting for it
-		delay = 0
-	case a.free[q.pool] <= 0: // it looks once it is not full any more
-		delay = 0
-	default:
-		delay, ok = cluster.AnswerDelay(a.order.Rank(q.name, key), count, a.rt.config.Slots)
-		if delay > 0 {
-			delay = max(delay, standInPause-now.Sub(q.asked))
-		}
-	}
-	if !ok {
-		return
-	}
-	if delay == 0 {
-		q.woken = true
-		return
-	}
-	due := now.Add(delay)
-	if q.later.IsZero() {
-		q.laterFrom = now
-	}
-	if q.later.IsZero() || due.Before(q.later) {
-		q.later = due
-		a.rt.after(delay, a.self, &wakeDue{queue: q})
-	}
-}
-
-func (a *claimer) onWakeDue(m *wakeDue) {
-	q := m.queue
-	if q.later.IsZero() || a.rt.now().Before(q.later) {
-		return
-	}
-	q.later = time.Time{}
-	q.woken = true
-	a.claim()
-}
-
-func (a *claimer) wakeAll() {
-	for _, q := range a.queues {
-		q.woken = true
-	}
-	a.claim()
-}
-
 func (a *claimer) onLeaseRestored() {
 	if a.heir.fenced {
 		a.heir.fenced = false
@@ -277,7 +196,7 @@ func (a *claimer) claim() {
 		a.tellStopped()
 		return
 	}
-	if !a.offered || a.heir.fenced || len(a.handlers) == 0 {
+	if !a.offered || a.heir.fenced || len(a.claimable()) == 0 {
 		return
 	}
 	for i := range a.queues {
@@ -301,7 +220,7 @@ func (a *claimer) open(q *queueView, limit int) {
 	}
 	open := &openClaim{
 		request: persistence.ClaimRequest{
-			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.handlers,
+			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.claimable(),
 			Suspects: !a.suspect, After: after, TenantLimit: a.rt.config.TenantLimit,
 		},
 		pool: q.pool, asked: now, full: after == 0,
@@ -372,16 +291,6 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	if q.learn(open, claimed, now) && !q.looking {
 		q.looking = true
 		a.rt.after(q.whole.Sub(now), a.self, &wholeDue{queue: q})
-	}
-}
-
-// onWholeDue looks at everything, unless a claim has done so since.
-func (a *claimer) onWholeDue(m *wholeDue) {
-	q := m.queue
-	q.looking = false
-	if !a.rt.now().Before(q.whole) {
-		q.woken = true
-		a.claim()
 	}
 }
 

@@ -28,7 +28,6 @@ type intake struct {
 	rt        *runtime
 	self      *PID
 	heir      *intakeHeir
-	handlers  []int32
 	number    int64 // of the trigger call under way; 0: none
 	failures  int   // trigger calls failed in a row
 	pause     int64 // of the wait before the next trigger call; 0: none
@@ -91,7 +90,7 @@ type drainAgain struct{}
 
 func spawnIntake(rt *runtime, _ int64, h *heirs) func() receiver {
 	return func() receiver {
-		return &intake{rt: rt, self: rt.team.intake, heir: h.intake, handlers: rt.handlerNumbers()}
+		return &intake{rt: rt, self: rt.team.intake, heir: h.intake}
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // waiting for. Tenants with a limit wait for their turn in the queue, where it
 // is counted.
 func (a *intake) borrow(queue string) bool {
-	if a.heir.stopping || a.rt.config.TenantLimit > 0 || len(a.handlers) == 0 || a.rt.buggify("borrow nothing") {
+	if a.heir.stopping || a.rt.config.TenantLimit > 0 || len(a.rt.handlers) == 0 || a.rt.buggify("borrow nothing") {
 		return false
 	}
 	a.lentOf = queueOr(queue)
@@ -49,7 +49,7 @@ func (a *intake) onLendingLate(m *lendingLate) {
 // whatever the batch is of by now.
 func (a *intake) taking(loan *messages.SlotsLent) persistence.Taking {
 	take := persistence.Taking{
-		Pod: loan.GetPod(), Claim: a.rt.newClaimID(), Limit: int(loan.GetSlots()), Handlers: a.handlers,
+		Pod: loan.GetPod(), Claim: a.rt.newClaimID(), Limit: int(loan.GetSlots()), Handlers: a.rt.claimable(),
 	}
 	for _, p := range a.rt.config.pools() {
 		if p.name == a.rt.config.poolOf(a.lentOf) {

@@ -28,7 +28,6 @@ type journal struct {
 	self      *PID
 	pod       int64
 	heir      *journalHeir
-	handlers  []int32
 	waiting   []*messages.ReportOutcome
 	queued    map[taskKey]bool
 	held      map[taskKey]time.Time // reports of runs that are locked: not before
@@ -80,7 +79,7 @@ type (
 func spawnJournal(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
 		return &journal{
-			rt: rt, self: rt.team.journal, pod: pod, heir: h.journal, handlers: rt.handlerNumbers(),
+			rt: rt, self: rt.team.journal, pod: pod, heir: h.journal,
 			queued: map[taskKey]bool{}, held: map[taskKey]time.Time{},
 		}
 	}
@@ -202,7 +201,7 @@ func (a *journal) record(loan *messages.SlotsLent) {
 	}
 	if a.heir.granting && !a.rt.buggify("grant nothing") {
 		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
-		open.record.InlineHandlers = a.handlers
+		open.record.InlineHandlers = a.rt.claimable()
 	}
 	if open.freed > 0 && loan != nil && a.lends(open.record.InlineQueues) {
 		open.loan, open.record.InlineSpare = loan, int(loan.GetSlots())

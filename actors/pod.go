@@ -291,7 +291,7 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 // podInfo describes this pod to the database.
 func (rt *runtime) podInfo() persistence.PodInfo {
 	return persistence.PodInfo{
-		Name: rt.config.PodName, Handlers: rt.handlerNumbers(), Queues: rt.config.queues(),
+		Name: rt.config.PodName, Handlers: rt.handlers, Queues: rt.config.queues(),
 		Slots: rt.config.slots(), TTL: rt.config.LeaseTTL, Version: rt.config.Version,
 	}
 }

@@ -244,6 +244,9 @@ func (p *Pod) Stats() Stats {
 			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
 	e.mu.Unlock()
+	if trouble := p.rt.unbegun.trouble(); trouble != "" {
+		s.Degraded = trouble
+	}
 	if refused, idle := p.rt.refusals.worst(p.rt.now()); refused != "" {
 		s.Degraded, s.Ready = refused, s.Ready && !idle
 	}

@@ -33,6 +33,9 @@ type runtime struct {
 	edge      *edge
 	reach     *reach
 	refusals  *refusals
+	unbegun   *unbegun     // transactions of steps
+	handlers  []int32      // of functions, ascending
+	plain     []int32      // those without a transaction
 	timers    stall        // of the timekeeper
 	house     stall        // of the housekeeper
 	broken    *brokenSteps // transactions

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/troupe-dev/troupe/internal/clock"
 )
@@ -97,7 +96,8 @@ func newRuntime(o Options) *runtime {
 		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
 	rt.reach = newReach(rt.now())
-	rt.refusals = newRefusals()
+	rt.refusals, rt.unbegun = newRefusals(), &unbegun{}
+	rt.numberHandlers()
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send
 	}
@@ -111,16 +111,6 @@ func newRuntime(o Options) *runtime {
 		rt.executor = newExecutor(o.Clock, rt.send)
 	}
 	return rt
-}
-
-// handlerNumbers returns the numbers of all registered handlers, ascending.
-func (rt *runtime) handlerNumbers() []int32 {
-	numbers := make([]int32, 0, len(rt.functions))
-	for number := range rt.functions {
-		numbers = append(numbers, number)
-	}
-	slices.Sort(numbers)
-	return numbers
 }
 
 // ErrEnded is what calls to a pod that has ended return. Whether they took

@@ -34,6 +34,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 	if settings["replication"] != "" {
 		target.AfterConnect = nil // a replication connection takes no ordinary queries
 	}
+	target.Tracer = wire.Contain(target.Tracer, a.config.Logger)
 	share(target, a.config.ConnectTimeout)
 	wire.Prepare(target)
 	if target.RuntimeParams == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -79,6 +80,10 @@ func translate(err error) error {
 		return fmt.Errorf("%w: the role may not do what it has to: give it the rights on the schema's tables back, troupe doctor names them: %w",
 			persistence.ErrUnavailable, err)
 	case codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema:
+		if pg.Where != "" { // the engine has no functions that could miss anything
+			return fmt.Errorf("%w: a trigger that somebody put on the engine's tables does not find what it names: name the schema, too, in its function,"+
+				" or set its search_path (%s): %w", persistence.ErrUnavailable, lifecycle.CleanText(pg.Where), err)
+		}
 		return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
 	case codeReadOnly:
 		return fmt.Errorf("%w: %w", persistence.ErrReadOnly, err)

@@ -46,6 +46,11 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			create trigger mine before insert on {schema}.task_events for each row execute function {schema}.refuse()`,
 			"drop trigger mine on {schema}.task_events",
 		},
+		"a trigger that finds no table": {
+			`create function {schema}.refuse() returns trigger language plpgsql as 'begin insert into audit_log values (1); return new; end';
+			create trigger mine before insert or update on {schema}.tasks for each row execute function {schema}.refuse()`,
+			"drop trigger mine on {schema}.tasks",
+		},
 		"a trigger that fails on runs": {
 			`create function {schema}.refuse() returns trigger language plpgsql as 'begin perform 1 / 0; return new; end';
 			create trigger mine before insert or update on {schema}.workflow_runs for each row execute function {schema}.refuse()`,
@@ -67,6 +72,9 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			if !strings.Contains(name, "check") {
 				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
 				require.Error(t, err, "it is not the trigger's fault")
+			}
+			if strings.Contains(name, "finds no table") {
+				require.ErrorContains(t, err, "a trigger that somebody put on the engine's tables")
 			}
 			k.exec(c.mend)
 			k.complete(pod, held[:2]...)

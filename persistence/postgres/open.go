@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -42,6 +43,8 @@ type Options struct {
 	// Tracer sees every statement of the store's own pool; nil: the tracer of
 	// where it connects to, if any.
 	Tracer pgx.QueryTracer
+	// Logger gets what an operator should know; nil: nothing is logged.
+	Logger *slog.Logger
 	// TenantsMax bounds the number of tenants; 0: lifecycle.GroupMax.
 	TenantsMax int32
 	// DeadReasons are the failures that become dead letters; none: all.
@@ -193,6 +196,7 @@ func ownPool(options Options) *pgxpool.Config {
 	if options.Tracer != nil {
 		config.ConnConfig.Tracer = options.Tracer
 	}
+	config.ConnConfig.Tracer = wire.Contain(config.ConnConfig.Tracer, options.Logger)
 	params := maps.Clone(config.ConnConfig.RuntimeParams)
 	if params == nil {
 		params = map[string]string{}

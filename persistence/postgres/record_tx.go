@@ -123,9 +123,9 @@ const borrowMax = 10 * time.Second
 // answers on one.
 var (
 	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
-		" give back what step functions and others take from it, or make it larger", persistence.ErrUnavailable, borrowMax)
+		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun, borrowMax)
 	errPoolSilent = fmt.Errorf("%w: nobody answered on a connection of the pool that was given to the engine within %v",
-		persistence.ErrUnavailable, borrowMax)
+		persistence.ErrTxNotBegun, borrowMax)
 )
 
 // vanishedMin is how long the server may say nothing under a step, at least.

@@ -18,6 +18,9 @@
 -- looked up in a subplan, which is hashed: a workflow of many steps has as many,
 -- and all of its steps may be children of one. A queue without a frontier is
 -- one that was not served: insert_frontiers is for who stores the next run.
+-- What an update takes its rows from is one subquery (offset 0): of each part of
+-- one that is taken apart every row is copied whole, outputs included, for a
+-- recheck that the locks make needless.
 with clock as materialized (select clock_timestamp() as now),
 alive as materialized (
 	select 1 from {schema}.pods p, clock where p.id = @pod and not p.dead and p.expires_at > clock.now
@@ -33,6 +36,7 @@ done as (
 			lateral (select k.group_id from {schema}.workflow_runs k where k.id = d.run_id and not k.slow offset 0) r,
 			lateral (select k.ctid as tid from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
 		where exists (select from alive)
+		offset 0
 	) d
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
 		and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
@@ -139,9 +143,11 @@ moved as (
 		state = case when k.granted then 3 when k.waiting then t.state else 2 end,
 		epoch = t.epoch + case when k.granted then 2 when k.waiting then 0 else 1 end,
 		pod = case when k.granted then @pod else t.pod end,
-		queued_at = case when k.waiting then t.queued_at else clock.now end,
-		started_at = case when k.granted then clock.now else t.started_at end
-	from placed k, clock
+		queued_at = case when k.waiting then t.queued_at else k.now end,
+		started_at = case when k.granted then k.now else t.started_at end
+	from (
+		select k.tid, k.run_id, k.step, k.ended, k.granted, k.waiting, k.fair_id, clock.now from placed k, clock offset 0
+	) k
 	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
 	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id
 ),
@@ -167,6 +173,7 @@ ended as (
 		select s.run_id, s.sinks, x.tid, clock.now
 		from clock, (select run_id, count(*)::int as sinks from done where cardinality(children) = 0 group by 1 order by 1) s,
 			lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = s.run_id offset 0) x
+		offset 0
 	) s
 	where r.ctid = s.tid and r.id is not distinct from s.run_id
 	returning r.id, r.state, r.events

@@ -1,0 +1,122 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/messages"
+)
+
+// wakeDue is a wake that others were nearer to.
+type wakeDue struct{ queue *queueView }
+
+// wholeDue is the time to look at all of a queue.
+type wholeDue struct{ queue *queueView }
+
+// shortOver is the time to claim steps with a transaction again.
+type shortOver struct{}
+
+// onWorkReady notes a wake. Pods that hear of the same tasks let the nearest
+// go first.
+func (a *claimer) onWorkReady(m *messages.WorkReady) {
+	for _, q := range a.queues {
+		if m.GetQueue() != "" && m.GetQueue() != q.name {
+			continue
+		}
+		if m.GetForeign() {
+			a.later(q, int(m.GetCount()), m.GetKey())
+			continue
+		}
+		q.woken = true
+		q.own += int(m.GetCount())
+		q.ownAt = a.rt.now()
+	}
+	a.claim()
+}
+
+// later puts a wake off that others are nearer to, or that this pod has acted
+// on already. Whoever claims meanwhile makes it void.
+func (a *claimer) later(q *queueView, count int, key uint64) {
+	now := a.rt.now()
+	if now.Sub(q.ownAt) > ownMemory {
+		q.own = 0
+	}
+	delay, ok := ownEcho, true
+	switch echo := a.pods <= 1 || count > 0 && q.own >= count; {
+	case echo:
+		q.own = max(q.own-count, 0)
+	case a.pods == 2: // the other one may be full, and one empty claim costs less than waiting for it
+		delay = 0
+	case a.free[q.pool] <= 0: // it looks once it is not full any more
+		delay = 0
+	default:
+		delay, ok = cluster.AnswerDelay(a.order.Rank(q.name, key), count, a.rt.config.Slots)
+		if delay > 0 {
+			delay = max(delay, standInPause-now.Sub(q.asked))
+		}
+	}
+	if !ok {
+		return
+	}
+	if delay == 0 {
+		q.woken = true
+		return
+	}
+	due := now.Add(delay)
+	if q.later.IsZero() {
+		q.laterFrom = now
+	}
+	if q.later.IsZero() || due.Before(q.later) {
+		q.later = due
+		a.rt.after(delay, a.self, &wakeDue{queue: q})
+	}
+}
+
+func (a *claimer) onWakeDue(m *wakeDue) {
+	q := m.queue
+	if q.later.IsZero() || a.rt.now().Before(q.later) {
+		return
+	}
+	q.later = time.Time{}
+	q.woken = true
+	a.claim()
+}
+
+func (a *claimer) wakeAll() {
+	for _, q := range a.queues {
+		q.woken = true
+	}
+	a.claim()
+}
+
+// onWholeDue looks at everything, unless a claim has done so since.
+func (a *claimer) onWholeDue(m *wholeDue) {
+	q := m.queue
+	q.looking = false
+	if !a.rt.now().Before(q.whole) {
+		q.woken = true
+		a.claim()
+	}
+}
+
+// claimable returns the handlers to claim for, and has all of them claimed for
+// again when those that are left out now can be executed again.
+func (a *claimer) claimable() []int32 {
+	if wait := a.rt.unbegun.wait(a.rt.now()); wait > 0 && !a.short {
+		a.short = true
+		a.rt.after(wait, a.self, &shortOver{})
+	}
+	if a.short {
+		return a.rt.plain
+	}
+	return a.rt.handlers
+}
+
+// onShortOver looks at everything: what was passed over stands below the hints.
+func (a *claimer) onShortOver() {
+	a.short = false
+	for _, q := range a.queues {
+		q.forget()
+	}
+	a.wakeAll()
+}

@@ -1,0 +1,87 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// unbegunMax is how many transactions of steps in a row cannot be begun before
+	// the pod leaves such steps to others.
+	unbegunMax = 3
+	// unbegunPause is for how long it does.
+	unbegunPause = 10 * time.Second
+)
+
+// unbegun is whether transactions of steps can be begun: that is a matter of the
+// embedder's pool, which may be empty, silent or closed while the engine's own
+// connections are well. It is safe for concurrent use.
+type unbegun struct {
+	mu    sync.Mutex
+	times int // in a row
+	err   error
+	until time.Time // until when such steps are left to others
+}
+
+// note adds one that could not be begun. What the database is away for is nobody
+// else's gain either, and counts for nothing.
+func (u *unbegun) note(now, away time.Time, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.Sub(away) < unbegunPause {
+		u.times = 0
+		return
+	}
+	u.times++
+	u.err = err
+	if u.times >= unbegunMax {
+		u.until = now.Add(unbegunPause)
+	}
+}
+
+// forget notes that one has been begun.
+func (u *unbegun) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.times, u.until = 0, time.Time{}
+}
+
+// wait is for how long steps with a transaction are left to others.
+func (u *unbegun) wait(now time.Time) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return max(u.until.Sub(now), 0)
+}
+
+// trouble describes it, until one has been begun; "": there is none.
+func (u *unbegun) trouble() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.times < unbegunMax {
+		return ""
+	}
+	return fmt.Sprintf("no step with InTx can begin its transaction, and such steps are left to other pods: %v; look at the pool that was given to the engine, "+
+		"which is to be closed after Engine.Stop and not before", u.err)
+}
+
+// claimable returns the handlers whose steps the pod can execute now, ascending.
+func (rt *runtime) claimable() []int32 {
+	if rt.unbegun.wait(rt.now()) > 0 {
+		return rt.plain
+	}
+	return rt.handlers
+}
+
+// numberHandlers sorts the numbers of the functions.
+func (rt *runtime) numberHandlers() {
+	for number := range rt.functions {
+		rt.handlers = append(rt.handlers, number)
+		if !rt.functions[number].Options.InTx {
+			rt.plain = append(rt.plain, number)
+		}
+	}
+	slices.Sort(rt.handlers)
+	slices.Sort(rt.plain)
+}

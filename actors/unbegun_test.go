@@ -1,0 +1,87 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// closedPool is a store that cannot begin transactions of steps while it is
+// closed.
+type closedPool struct {
+	persistence.Store
+
+	closed atomic.Bool
+	asked  atomic.Int64
+}
+
+func (s *closedPool) RecordInTx(
+	ctx context.Context, r persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	s.asked.Add(1)
+	if s.closed.Load() {
+		return persistence.Recorded{}, fmt.Errorf("%w: closed pool", persistence.ErrTxNotBegun)
+	}
+	return s.Store.RecordInTx(ctx, r, fn)
+}
+
+// A pod whose pool cannot begin transactions leaves the steps that need one to
+// others, says so, goes on with the rest, and takes them again once it can.
+func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pool := &closedPool{Store: w.store}
+		pool.closed.Store(true)
+		w.pool = pool
+		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
+		w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		pass(time.Minute) // the start is no outage
+		var runs []workflow.RunID
+		for range 20 {
+			runs = append(runs, w.trigger(p, "single"))
+		}
+		pass(3 * time.Second)
+		require.Contains(t, p.Stats().Degraded, "closed pool")
+		require.True(t, p.Stats().Ready)
+		w.completed(w.trigger(p, "chain2"))
+		before := pool.asked.Load()
+		pass(time.Minute)
+		require.LessOrEqual(t, pool.asked.Load()-before, int64(5*6), "a handful every ten seconds")
+		require.Positive(t, pool.asked.Load()-before, "it tries again")
+		pool.closed.Store(false)
+		pass(unbegunPause + 5*time.Second)
+		w.completed(runs...)
+		require.Empty(t, p.Stats().Degraded)
+	})
+}
+
+// What cannot be begun because the database is away is tried again as soon as it
+// is back.
+func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
+	t.Parallel()
+	u, now, err := &unbegun{}, time.Unix(1000, 0), errors.New("refused")
+	for range 10 {
+		u.note(now, now.Add(-time.Second), err)
+	}
+	require.Zero(t, u.wait(now))
+	require.Empty(t, u.trouble())
+	for range unbegunMax {
+		u.note(now, time.Time{}, err)
+	}
+	require.Equal(t, unbegunPause, u.wait(now))
+	require.Zero(t, u.wait(now.Add(unbegunPause)))
+	require.Contains(t, u.trouble(), "refused")
+	u.forget()
+	require.Zero(t, u.wait(now))
+	require.Empty(t, u.trouble())
+}
