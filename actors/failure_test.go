@@ -226,6 +226,27 @@ func TestAPodWhoseCallsAreRefusedSaysSo(t *testing.T) {
 	}
 }
 
+// Refusals count only while somebody asks: whoever is sent elsewhere because the
+// pod is not ready would never find out that it could be.
+func TestRefusalsOfWhatNobodyAsksForAreForgotten(t *testing.T) {
+	t.Parallel()
+	r, now, refused := newRefusals(), time.Unix(1000, 0), errors.New("refused")
+	r.note("trigger_runs", now, refused)
+	worst := func(after time.Duration) bool {
+		why, idle := r.worst(now.Add(after))
+		require.Equal(t, idle, why != "")
+		return idle
+	}
+	require.False(t, worst(time.Minute), "one says little")
+	for at := range 12 {
+		r.note("trigger_runs", now.Add(time.Duration(at)*time.Second), refused)
+		require.Equal(t, at >= 10, worst(time.Duration(at)*time.Second))
+	}
+	require.False(t, worst(11*time.Second+vitalMemory))
+	r.note("trigger_runs", now.Add(20*time.Second), refused)
+	require.False(t, worst(20*time.Second), "it begins anew")
+}
+
 // deadLine is a store whose connections for steps are dead on their way.
 type deadLine struct {
 	persistence.Store

@@ -55,7 +55,7 @@ type question struct {
 	triggers []persistence.Trigger
 	bytes    int
 	deadline time.Time            // local; then it is answered Unavailable
-	busyTo   time.Time            // its key is held by another transaction until then, at least
+	busyTo   time.Time            // its key, or its tenant, is held by another transaction until then, at least
 	busy     int                  // how often it was
 	held     atomic.Bool          // it was: the caller is told so if it gives up
 	done     bool                 // answered; taken off the list at the next flush

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -67,13 +68,24 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 		call.ask.answer, call.ask.taken = answer, taken
 	})
 	if err != nil && call.ask.held.Load() {
-		err = fmt.Errorf("%w: %w", err, errKeyHeld)
+		err = fmt.Errorf("%w: %w", err, heldBy(triggers))
 	}
 	return a.answers, a.refused, err
 }
 
-// errKeyHeld is why a trigger waited.
-var errKeyHeld = errors.New("its key is held by a transaction that has not ended: commit or roll back what triggered with the same key")
+// Why a trigger waited.
+var (
+	errKeyHeld    = errors.New("its key is held by a transaction that has not ended: commit or roll back what triggered with the same key")
+	errTenantHeld = errors.New("a transaction that has not ended holds what gives its tenant places: troupe doctor names it (check locks)")
+)
+
+// heldBy says what kept triggers waiting that others hold up.
+func heldBy(triggers []persistence.Trigger) error {
+	if slices.ContainsFunc(triggers, func(t persistence.Trigger) bool { return t.Key != "" }) {
+		return errKeyHeld
+	}
+	return errTenantHeld
+}
 
 // converse sends a question to an actor and waits for the answer. An actor
 // that is stopped forgets what is in its mailbox, so the question is sent

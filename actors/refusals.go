@@ -15,9 +15,19 @@ const (
 	// pod says so.
 	refusedMax = 10 * time.Second
 	// refusedMemory is how long a refusal counts: kinds of calls that are not made
-	// any more are forgotten.
+	// any more are forgotten. Work of a leader's has its own times.
 	refusedMemory = 2 * time.Minute
+	// vitalMemory is the same for calls that are made again at once: when nobody
+	// asks for what was refused any more, nobody would find out that it is mended.
+	vitalMemory = 8 * time.Second
 )
+
+func memoryOf(name string) time.Duration {
+	if slices.Contains(vital(), name) {
+		return vitalMemory
+	}
+	return refusedMemory
+}
 
 // vital are the calls without which a pod does no work.
 func vital() []string { return []string{"claim_tasks", "record_transitions", "trigger_runs"} }
@@ -47,7 +57,7 @@ func (r *refusals) note(name string, now time.Time, err error) {
 	switch call := r.calls[name]; {
 	case err == nil, errors.Is(err, persistence.ErrPodDead), errors.Is(err, persistence.ErrDeposed), errors.Is(err, persistence.ErrRunNotFound):
 		delete(r.calls, name)
-	case call == nil || now.Sub(call.last) >= refusedMemory:
+	case call == nil || now.Sub(call.last) >= memoryOf(name):
 		r.calls[name] = &refusedCall{since: now, last: now, err: err}
 	default:
 		call.last, call.err = now, err
@@ -63,7 +73,7 @@ func (r *refusals) worst(now time.Time) (why string, idle bool) {
 	var worst *refusedCall
 	var name string
 	for n, call := range r.calls {
-		if now.Sub(call.since) < refusedMax || now.Sub(call.last) >= refusedMemory {
+		if call.last.Sub(call.since) < refusedMax || now.Sub(call.last) >= memoryOf(n) {
 			continue
 		}
 		stops := slices.Contains(vital(), n) && !errors.Is(call.err, persistence.ErrConflict)
@@ -75,5 +85,5 @@ func (r *refusals) worst(now time.Time) (why string, idle bool) {
 		return "", false
 	}
 	return fmt.Sprintf("the database has refused each %s for %v; it is made again until that is mended, and the log has all of it: %.300s",
-		name, now.Sub(worst.since).Truncate(time.Second), worst.err.Error()), idle
+		name, worst.last.Sub(worst.since).Truncate(time.Second), worst.err.Error()), idle
 }

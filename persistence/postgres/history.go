@@ -19,7 +19,7 @@ const historyPatience = "100ms"
 // granted is no error: done is false then.
 func (s *Store) leadHistory(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) (done bool, err error) {
 	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-		if mode == lockFree {
+		if mode != lockWaiting {
 			return errLockTimeout // it is not worth another try now
 		}
 		err := s.exec(ctx, tx, "set_local", named{

@@ -70,6 +70,7 @@ type Store struct {
 	catalog    *catalog
 	recent     *recent
 	heads      *heads
+	strained   strained
 
 	deadReasons []lifecycle.DeadReason
 	podID       func() int64 // of the next pod that joins

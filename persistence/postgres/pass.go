@@ -51,6 +51,7 @@ type locking uint8
 const (
 	lockWaiting locking = iota // wait for them, for lock_timeout
 	lockFree                   // leave them out
+	lockCalm                   // leave those of tenants out, too, whose counters somebody holds
 )
 
 func (s *Store) newPass(tx pgx.Tx) *pass { return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}} }
@@ -65,8 +66,8 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 	}
 	all := slices.Clone(ids)
 	b := p.s.newBatch()
-	if mode == lockFree {
-		free, err := p.lockFree(ctx, ids)
+	if mode != lockWaiting {
+		free, err := p.lockFree(ctx, ids, mode)
 		if err != nil {
 			return err
 		}
@@ -99,20 +100,48 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 	return p.define(ctx)
 }
 
-// lockFree locks the runs that nobody else holds and returns which those are.
-func (p *pass) lockFree(ctx context.Context, ids uuids) (map[workflow.RunID]bool, error) {
+// lockFree locks the runs that nobody else holds, as the mode says, and returns
+// which those are.
+func (p *pass) lockFree(ctx context.Context, ids uuids, mode locking) (map[workflow.RunID]bool, error) {
+	if mode == lockCalm {
+		held, err := p.heldRuns(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return held[id] })
+	}
 	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
-	free := make(map[workflow.RunID]bool, len(ids))
+	return runSet(rows)
+}
+
+// heldRuns returns the runs of tenants whose counters somebody else holds. To find
+// out it takes those that nobody holds, and gives them back at once: they have
+// their order.
+func (p *pass) heldRuns(ctx context.Context, ids uuids) (held map[workflow.RunID]bool, err error) {
+	b := p.s.newBatch()
+	b.Queue("savepoint troupe_look")
+	b.add("find_held_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
+		held, err = runSet(rows)
+		return err
+	})
+	b.Queue("rollback to savepoint troupe_look")
+	b.Queue("release savepoint troupe_look")
+	return held, send(ctx, p.tx, b)
+}
+
+// runSet reads rows of one id each.
+func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
+	set := map[workflow.RunID]bool{}
 	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-		free[id] = true
+	_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+		set[id] = true
 		return nil
 	})
-	return free, err
+	return set, err
 }
 
 // define fills in the definitions of the runs.

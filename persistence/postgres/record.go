@@ -60,7 +60,7 @@ func (r *recording) all(ctx context.Context) error {
 		if len(slow) == 0 && len(r.record.Transitions) > 0 {
 			break
 		}
-		bad, err := r.divide(ctx, slow, lockWaiting, r.slow)
+		bad, err := r.divide(ctx, slow, r.s.strained.mode(), r.slow)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (r *recording) allFast(ctx context.Context) error {
 		if len(fast) == 0 {
 			return nil
 		}
-		bad, err := r.divide(ctx, fast, lockWaiting, r.fast)
+		bad, err := r.divide(ctx, fast, r.s.strained.mode(), r.fast)
 		if err != nil || len(bad) == 0 {
 			return err
 		}
@@ -129,7 +129,8 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 	err = r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
 	case errors.Is(err, errLockTimeout) && mode == lockWaiting:
-		return r.divide(ctx, indexes, lockFree, store)
+		r.s.strained.note()
+		return r.divide(ctx, indexes, lockCalm, store)
 	case errors.Is(err, errLockTimeout) && len(indexes) == 1:
 		r.out.Answers[indexes[0]].Result = lifecycle.Busy
 		return nil, nil

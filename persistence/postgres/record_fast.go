@@ -81,8 +81,8 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
 	if !f.alive {
 		return persistence.ErrPodDead
 	}
-	if mode == lockFree {
-		free, err := p.lockFree(ctx, f.ids())
+	if mode != lockWaiting {
+		free, err := p.lockFree(ctx, f.ids(), mode)
 		if err != nil {
 			return err
 		}

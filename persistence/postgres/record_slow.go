@@ -123,7 +123,7 @@ func (r *recording) facts(d decided, indexes []int, mode locking) map[*run][]int
 		run := d.byID[t.Task.Run]
 		if run == nil {
 			d.answers[i] = lifecycle.Stale
-			if mode == lockFree {
+			if mode != lockWaiting {
 				d.answers[i] = lifecycle.Busy
 			}
 			continue

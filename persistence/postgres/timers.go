@@ -51,7 +51,7 @@ func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, 
 	}
 	err := attempt(lockWaiting)
 	if errors.Is(err, errLockTimeout) {
-		return attempt(lockFree)
+		return attempt(lockCalm)
 	}
 	return err
 }

@@ -19,6 +19,21 @@ func (s *Store) TriggerRuns(
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
 			len(triggers), persistence.TriggerBatchMax)
 	}
+	if s.strained.is() {
+		return s.triggerFree(ctx, triggers, take)
+	}
+	out, err := s.triggerKnown(ctx, triggers, take)
+	if errors.Is(err, errLockTimeout) {
+		s.strained.note()
+		return s.triggerFree(ctx, triggers, take)
+	}
+	return out, err
+}
+
+// triggerKnown registers again what the database has lost.
+func (s *Store) triggerKnown(
+	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
 	out, err := s.triggerRuns(ctx, triggers, take)
 	if errors.Is(err, errRegistryLost) {
 		if err := s.registerAgain(ctx, nil); err != nil {
