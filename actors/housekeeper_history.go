@@ -126,6 +126,10 @@ func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
 		h.limit = max(limit/2, 1) // it may have been too much for one statement
 		return
 	}
+	for _, run := range m.value.Unreadable {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "an ended run cannot be read, and is not moved into history: look at what the disk has lost",
+			slog.String("run_id", run.String()))
+	}
 	count := m.value.Count
 	h.limit = min(2*limit, persistence.ArchiveMax)
 	a.rt.meter.add(MetricArchived, float64(count))

@@ -64,6 +64,8 @@ type Archived struct {
 	Now   time.Time
 	Count int
 	Next  workflow.RunID // where to go on; zero: that was the end of the table
+
+	Unreadable []workflow.RunID // runs that the database cannot read, and that stay where they are
 }
 
 // Dropped is what DropHistory did.

@@ -52,18 +52,39 @@ func (s *Store) ArchiveRuns(ctx context.Context, epoch int64, archive persistenc
 	if err != nil || len(found.runs) == 0 {
 		return found.out, err
 	}
-	_, err = s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.makeSpans(ctx, tx, epoch, found, archive.Retention); err != nil {
-			return err
-		}
-		los, his := intervals(found.runs)
-		text, args := s.statements.bind("archive_runs", named{"runs": found.runs, "los": los, "his": his})
-		return tx.QueryRow(ctx, text, args...).Scan(&found.out.Count)
-	})
-	if err != nil {
+	if err := s.archive(ctx, epoch, &found, found.runs, archive.Retention); err != nil {
 		return persistence.Archived{}, err
 	}
 	return found.out, nil
+}
+
+// archive moves runs into history, in halves if one of them cannot be read, which
+// stays where it is.
+func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uuids, retention persistence.Retention) error {
+	count := 0
+	_, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.makeSpans(ctx, tx, epoch, *found, retention); err != nil {
+			return err
+		}
+		los, his := intervals(runs)
+		text, args := s.statements.bind("archive_runs", named{"runs": runs, "los": los, "his": his})
+		return tx.QueryRow(ctx, text, args...).Scan(&count)
+	})
+	switch {
+	case err == nil:
+		found.out.Count += count
+		return nil
+	case !unreadable(err):
+		return err
+	case len(runs) == 1:
+		found.out.Unreadable = append(found.out.Unreadable, runs[0])
+		return nil
+	}
+	half := len(runs) / 2
+	if err := s.archive(ctx, epoch, found, runs[:half], retention); err != nil {
+		return err
+	}
+	return s.archive(ctx, epoch, found, runs[half:], retention)
 }
 
 func (s *Store) lookEnded(ctx context.Context, epoch int64, archive persistence.Archive) (ended, error) {

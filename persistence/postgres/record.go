@@ -121,8 +121,8 @@ const (
 type storing func(ctx context.Context, indexes []int, mode locking, ending ending) error
 
 // divide stores transitions in one transaction. Where one of them stands in
-// the way it works around it: a run that somebody holds for too long is left
-// out and answered Busy; a value that the database refuses is found by halving
+// the way it works around it: a run that somebody holds for too long, or that the
+// database cannot read, is left out and answered Busy; a value that the database refuses is found by halving
 // in transactions that only try, its transition becomes the failure of its
 // attempt, and nothing is stored yet: bad says which.
 func (r *recording) divide(ctx context.Context, indexes []int, mode locking, store storing) (bad []int, err error) {
@@ -138,7 +138,10 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 		if bad, found := r.culprits(ctx, indexes, mode, store); found != nil || len(bad) > 0 {
 			return bad, found
 		}
-	case !errors.Is(err, errLockTimeout):
+	case unreadable(err) && len(indexes) == 1: // of its run
+		r.out.Answers[indexes[0]].Result = lifecycle.Busy
+		return nil, nil
+	case !errors.Is(err, errLockTimeout) && !unreadable(err):
 		return nil, err
 	}
 	if len(indexes) < 2 {
