@@ -84,7 +84,8 @@ func txAttempt(
 		}
 	}()
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
-		rt.unbegun.forget()
+		rt.unbegun.begun()
+		defer rt.unbegun.ended()
 		attempt.begun()
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)

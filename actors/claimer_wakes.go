@@ -102,9 +102,13 @@ func (a *claimer) onWholeDue(m *wholeDue) {
 // claimable returns the handlers to claim for, and has all of them claimed for
 // again when those that are left out now can be executed again.
 func (a *claimer) claimable() []int32 {
-	if wait := a.rt.unbegun.wait(a.rt.now()); wait > 0 && !a.short {
+	switch wait := a.rt.unbegun.wait(a.rt.now()); {
+	case wait > 0 && !a.short:
 		a.short = true
 		a.rt.after(wait, a.self, &shortOver{})
+	case wait == 0 && a.short:
+		a.short = false
+		a.lookAgain()
 	}
 	if a.short {
 		return a.rt.plain
@@ -115,8 +119,12 @@ func (a *claimer) claimable() []int32 {
 // onShortOver looks at everything: what was passed over stands below the hints.
 func (a *claimer) onShortOver() {
 	a.short = false
+	a.lookAgain()
+	a.wakeAll()
+}
+
+func (a *claimer) lookAgain() {
 	for _, q := range a.queues {
 		q.forget()
 	}
-	a.wakeAll()
 }

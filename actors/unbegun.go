@@ -16,21 +16,22 @@ const (
 )
 
 // unbegun is whether transactions of steps can be begun: that is a matter of the
-// embedder's pool, which may be empty, silent or closed while the engine's own
+// embedder's pool, which may be silent or closed while the engine's own
 // connections are well. It is safe for concurrent use.
 type unbegun struct {
 	mu    sync.Mutex
+	open  int // transactions under way
 	times int // in a row
 	err   error
 	until time.Time // until when such steps are left to others
 }
 
-// note adds one that could not be begun. What the database is away for is nobody
-// else's gain either, and counts for nothing.
+// note adds one that could not be begun. It counts for nothing while others are
+// under way, or if the database is away, which is nobody else's gain either.
 func (u *unbegun) note(now, away time.Time, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Sub(away) < unbegunPause {
+	if u.open > 0 || now.Sub(away) < unbegunPause {
 		u.times = 0
 		return
 	}
@@ -41,11 +42,18 @@ func (u *unbegun) note(now, away time.Time, err error) {
 	}
 }
 
-// forget notes that one has been begun.
-func (u *unbegun) forget() {
+// begun notes that one has been begun; ended, that it is over.
+func (u *unbegun) begun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.open++
 	u.times, u.until = 0, time.Time{}
+}
+
+func (u *unbegun) ended() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.open--
 }
 
 // wait is for how long steps with a transaction are left to others.

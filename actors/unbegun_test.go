@@ -81,7 +81,13 @@ func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
 	require.Equal(t, unbegunPause, u.wait(now))
 	require.Zero(t, u.wait(now.Add(unbegunPause)))
 	require.Contains(t, u.trouble(), "refused")
-	u.forget()
-	require.Zero(t, u.wait(now))
+	u.begun()
+	for range unbegunMax {
+		u.note(now, time.Time{}, err)
+	}
+	require.Zero(t, u.wait(now), "the pool gives something")
 	require.Empty(t, u.trouble())
+	u.ended()
+	u.note(now, time.Time{}, err)
+	require.Empty(t, u.trouble(), "it begins anew")
 }

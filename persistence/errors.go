@@ -33,9 +33,8 @@ var (
 	// ErrBadRow: the database refuses a value of this request for good.
 	// Nothing of the request was written.
 	ErrBadRow = errors.New("value refused by the database")
-	// ErrTxNotBegun: the transaction of a step could not be begun, which is
-	// nobody's fault but that of the pool it should come from. It is
-	// ErrUnavailable.
+	// ErrTxNotBegun is an ErrUnavailable: the transaction of a step could not be
+	// begun, and not because the pool that it should come from is busy.
 	ErrTxNotBegun = fmt.Errorf("%w: begin the step's transaction", ErrUnavailable)
 	// ErrPodDead: the pod's lease was taken away or has run out. Nothing was
 	// written, and nothing of this pod will be.

@@ -123,7 +123,7 @@ const borrowMax = 10 * time.Second
 // answers on one.
 var (
 	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
-		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun, borrowMax)
+		" give back what step functions and others take from it, or make it larger", persistence.ErrUnavailable, borrowMax)
 	errPoolSilent = fmt.Errorf("%w: nobody answered on a connection of the pool that was given to the engine within %v",
 		persistence.ErrTxNotBegun, borrowMax)
 )
