@@ -49,7 +49,7 @@ func newRefusals() *refusals { return &refusals{calls: map[string]*refusedCall{}
 // note adds the end of a call. One that was not answered says nothing, and an
 // answer about what was asked for, and not about the call, is none.
 func (r *refusals) note(name string, now time.Time, err error) {
-	if name == "probe" || name == "payload" || !persistence.Answered(err) {
+	if name == "probe" || name == "payload" || !persistence.Answered(err) || errors.Is(err, persistence.ErrBadRow) {
 		return
 	}
 	r.mu.Lock()
