@@ -72,6 +72,19 @@ func TestForeignSQLWakesTheStream(t *testing.T) {
 	}
 }
 
+// What happens in a time whose events are closed is told all the same.
+func TestEventsOfAClosedSpanWakeTheStream(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	s := stream(t, w.adapter(t, 1))
+	w.exec(t, "create trigger closed before insert on {schema}.task_events_1 for each row execute function {schema}.keep_event()")
+	const one = "0190c2f3-7a1b-fc3d-8e4f-fb23ff6789ab"
+	for kind, want := range map[int]cluster.WakeKind{34: cluster.WakeCanceling, 35: cluster.WakeEnded, 36: cluster.WakeEnded, 37: cluster.WakeEnded} {
+		w.exec(t, "insert into {schema}.task_events (run_id, step, kind, n, at) values ($1, 0, 2, 1, now()), ($1, -1, $2, 1, now())", one, kind)
+		require.Equal(t, []cluster.Wake{{Kind: want, Run: parseRun(t, one)}}, s.next(t))
+	}
+}
+
 func TestAWakeCarriesTheSameKeyToEveryPod(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)

@@ -9,6 +9,11 @@ alter table {schema}.pods add column ttl interval;
 create function {schema}.keep_event() returns trigger language plpgsql as $keep$
 begin
 	insert into {schema}.task_events_kept values (new.*);
+	if new.kind in (34, 35, 36, 37) then -- what the publication would have carried
+		perform pg_catalog.pg_logical_emit_message(true, tg_table_schema || '_wake',
+			'1 0 ' || case when new.kind = 34 then 'c' else 'e' end
+				|| pg_catalog.translate(pg_catalog.encode(pg_catalog.uuid_send(new.run_id), 'base64'), '+/=', '-_'));
+	end if;
 	return null;
 end
 $keep$;
