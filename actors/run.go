@@ -63,6 +63,9 @@ type (
 // same, and the task would go round as fast as the database allows.
 const restFor = time.Second
 
+// restLost is the same for a task whose inputs the database cannot read.
+const restLost = 10 * time.Second
+
 func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
 		a := &run{rt: rt, task: task, key: h.key, name: h.name, pool: h.pool}
@@ -121,7 +124,7 @@ func (a *run) onStarted() {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelError,
 			"the database numbers this step as another one of this process, which is not executed for it: restart the process",
 			slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()), slog.String("step", a.task.GetStepName()))
-		a.rest()
+		a.rest(restFor)
 		return
 	}
 	if a.task.GetCanceling() {
@@ -146,9 +149,13 @@ func (a *run) onLoaded(m *answered[Inputs]) {
 	}
 	if m.err != nil { // hand it back: whoever claims it next loads again
 		a.rt.storeFailed("payload", m.err)
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
-			slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
-		a.rest()
+		pause := restFor
+		if persistence.Answered(m.err) { // what is lost does not come back at once
+			pause = restLost
+			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
+				slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
+		}
+		a.rest(pause)
 		return
 	}
 	a.execute(m.value)
@@ -213,9 +220,9 @@ func (a *run) end(cause error) {
 }
 
 // rest hands the task back after a pause.
-func (a *run) rest() {
+func (a *run) rest(pause time.Duration) {
 	a.returned, a.resting = true, true
-	a.timers = append(a.timers, a.rt.after(restFor, a.self, &attemptRested{}))
+	a.timers = append(a.timers, a.rt.after(pause, a.self, &attemptRested{}))
 }
 
 // release hands the task back, unless it was let go of meanwhile.
@@ -295,7 +302,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	if m.handBack != nil && a.ctx.Err() == nil {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the step was not executed, or its transaction not kept: handing it back",
 			append(a.named(), slog.Any("error", m.handBack))...)
-		a.rest()
+		a.rest(restFor)
 		return
 	}
 	a.settle(outcome)
