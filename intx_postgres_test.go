@@ -2,9 +2,12 @@ package troupe_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
@@ -54,4 +57,29 @@ func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 			require.Equal(t, test.calls, calls.Load())
 		})
 	}
+}
+
+// A pod whose pool is closed leaves steps with a transaction to the pod beside it.
+func TestAClosedPoolLeavesStepsToOtherPods(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	migrate(t, poolOf(t, address))
+	start := func(pool *pgxpool.Pool) (*troupe.Engine, *troupe.Handle[string, int]) {
+		engine, err := troupe.New(pool, troupe.Config{Slots: 4})
+		require.NoError(t, err)
+		handle, err := troupe.Register(engine, single(number, troupe.InTx()))
+		require.NoError(t, err)
+		require.NoError(t, engine.Start(t.Context()))
+		t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
+		return engine, handle
+	}
+	pool := poolOf(t, address)
+	closed, handle := start(pool)
+	pool.Close()
+	run, err := handle.RunNoWait(t.Context(), "")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return strings.Contains(closed.Stats().Degraded, "closed pool") }, 20*time.Second, 10*time.Millisecond)
+	start(poolOf(t, address))
+	_, err = run.Await(t.Context())
+	require.NoError(t, err)
 }

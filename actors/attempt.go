@@ -115,7 +115,9 @@ func txAttempt(
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxNotBegun):
-		rt.unbegun.note(rt.now(), rt.edge.lastAway(), err)
+		if ctx.Err() == nil { // else the pod has let go of the task
+			rt.unbegun.note(rt.now(), rt.edge.lastAway(), err)
+		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):
 		return &attemptEnded{handBack: err}

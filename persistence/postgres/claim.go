@@ -17,7 +17,12 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
 	err = retry(ctx, func(ctx context.Context) error {
-		return inlining(func(limit int) error {
+		var err error
+		if len(s.lost.list()) > 0 && request.TenantLimit == 0 {
+			out, err = s.claimReadable(ctx, request, queue)
+			return err
+		}
+		err = inlining(func(limit int) error {
 			var err error
 			if request.TenantLimit > 0 {
 				out, err = s.claimWithin(ctx, request, queue, limit)
@@ -26,6 +31,10 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 			}
 			return err
 		})
+		if unreadable(err) && request.TenantLimit == 0 {
+			out, err = s.claimReadable(ctx, request, queue)
+		}
+		return err
 	})
 	if err != nil {
 		return persistence.Claimed{}, err

@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"crypto/rand"
+	"encoding/base64"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -27,14 +30,17 @@ func (k *kit) startNoisy(n int) []persistence.Trigger {
 
 // loseInput takes a part of the input of the first run that was stored from the
 // disk.
-func (k *kit) loseInput() {
+func (k *kit) loseInput() { k.lose("workflow_runs") }
+
+// lose takes a part of the first value from the disk that a table keeps apart.
+func (k *kit) lose(table string) {
 	k.t.Helper()
-	k.exec(`create extension pg_surgery;
+	k.exec(strings.ReplaceAll(`create extension pg_surgery;
 		do $$ declare toast regclass; place tid; begin
-			select reltoastrelid into toast from pg_class where oid = '{schema}.workflow_runs'::regclass;
+			select reltoastrelid into toast from pg_class where oid = '{schema}.{table}'::regclass;
 			execute format('select ctid from %s order by chunk_id limit 1', toast) into place;
 			perform heap_force_kill(toast, array[place]);
-		end $$`)
+		end $$`, "{table}", table))
 }
 
 // A payload that the disk has lost is the concern of its run: others are claimed,
@@ -80,4 +86,97 @@ func TestARunThatCannotBeReadIsNotArchived(t *testing.T) {
 	require.Equal(t, []workflow.RunID{list[0].Run}, out.Unreadable)
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.workflow_runs"))
 	k.exec(`delete from {schema}.tasks; delete from {schema}.workflow_runs`)
+}
+
+// noise is a text that is kept apart from its row.
+func noise() string {
+	bytes := make([]byte, 5000)
+	_, _ = rand.Read(bytes)
+	return base64.StdEncoding.EncodeToString(bytes)
+}
+
+// failNoisily fails the tasks of three runs with long errors, to be tried again.
+func (k *kit) failNoisily(pod int64) (runs []workflow.RunID) {
+	k.t.Helper()
+	for range 3 {
+		runs = append(runs, k.start(storetest.Single(), "a", 1)...)
+		record := k.completion(pod, k.claim(pod, 1)...)
+		t := &record.Transitions[0]
+		t.Report, t.Class, t.Error, t.Retry, t.RetryIn = lifecycle.Errored, "error", noise(), true, time.Microsecond
+		require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	}
+	return runs
+}
+
+// A task of which something cannot be read that is loaded with its grant is passed
+// over; others are granted beside it, at once and from then on.
+func TestAProgressThatCannotBeReadStopsNobodyElse(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	before := k.join(time.Hour)
+	k.start(storetest.Single(), "a", 3)
+	claimed := k.claim(before, 3)
+	for _, g := range claimed {
+		_, err := k.store.RenewPod(k.ctx, persistence.Renewal{
+			Pod: before, TTL: time.Hour, Held: []persistence.Held{{Task: g.Task, Epoch: g.Epoch, Progress: []byte(noise())}},
+		})
+		require.NoError(t, err)
+	}
+	_, err := k.store.LeavePod(k.ctx, before)
+	require.NoError(t, err)
+	k.lose("task_progress")
+	pod := k.join(time.Hour)
+	granted := k.claim(pod, 10)
+	require.Len(t, granted, 2)
+	for _, g := range granted {
+		require.NotEqual(t, claimed[0].Task, g.Task)
+		require.NotEmpty(t, g.LastProgress)
+	}
+	k.start(storetest.Single(), "b", 2)
+	require.Len(t, k.claim(pod, 10), 2)
+}
+
+// Timers of a run that cannot be read are passed over, and fire nobody else late.
+func TestATimerOfARunThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	runs := k.failNoisily(pod)
+	k.lose("tasks")
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	fired := 0
+	var out persistence.Fired
+	for range 3 {
+		out, err = k.store.FireTimers(k.ctx, epoch, 100)
+		require.NoError(t, err)
+		fired += out.Count
+	}
+	require.Equal(t, 2, fired)
+	require.Zero(t, out.Next, "there is nothing to hurry for")
+	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.durable_timers where run_id = $1", [16]byte(runs[0])))
+}
+
+// What a dead pod holds is taken over but for what cannot be read.
+func TestATaskThatCannotBeReadLeavesOthersToBeTakenOver(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	dead := k.join(time.Hour)
+	runs := k.failNoisily(dead)
+	epoch, err := k.store.BumpEpoch(k.ctx, dead)
+	require.NoError(t, err)
+	out, err := k.store.FireTimers(k.ctx, epoch, 100)
+	require.NoError(t, err)
+	require.Equal(t, 3, out.Count)
+	require.Len(t, k.claim(dead, 10), 3)
+	k.lose("tasks")
+	k.exec("update {schema}.pods set expires_at = now() where id = $1", dead)
+	tasks := 0
+	for range 3 {
+		expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 100)
+		require.NoError(t, err)
+		tasks += expired.Tasks
+	}
+	require.Equal(t, 2, tasks)
+	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.tasks where state = 3 and run_id = $1", [16]byte(runs[0])))
 }

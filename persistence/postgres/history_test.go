@@ -158,6 +158,28 @@ func TestTheClockIsSetBackIntoAClosedSpan(t *testing.T) {
 	require.Zero(t, value[int](a.database, `select count(*) from {schema}.task_events_kept`))
 }
 
+// Events of a clock that was ahead move into the span of their time when it is
+// made.
+func TestEventsOfAClockThatWasAheadMoveIntoTheirSpan(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	a.rotate()
+	a.pass(3 * time.Second)
+	pod := a.join(100 * time.Hour)
+	a.pass(70 * time.Minute) // into a time that no span holds
+	a.start(g, "a", 2)
+	a.complete(pod, a.claim(pod, 1)...)
+	early := value[int](a.database, `select count(*) from {schema}.task_events_default`)
+	require.Positive(t, early)
+	a.pass(-70 * time.Minute)
+	a.pass(50 * time.Minute)
+	a.rotate() // makes the next span
+	require.Zero(t, value[int](a.database, `select count(*) from {schema}.task_events_default`))
+	require.Equal(t, early, value[int](a.database, `select count(*) from {schema}.task_events`))
+	a.finish(pod)
+	a.requireSound()
+}
+
 // A run with much output becomes several rows, none of which is too large.
 func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 	t.Parallel()

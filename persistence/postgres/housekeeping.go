@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // ExpirePods implements persistence.Housekeeping. Tasks of runs that somebody
@@ -18,10 +19,13 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil || !late {
 		return out, err
 	}
-	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-		var err error
-		out, err = s.expire(ctx, tx, maxLost, limit, mode)
-		return err
+	err = s.around(limit, func(limit int) (first workflow.RunID, err error) {
+		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+			var err error
+			out, first, err = s.expire(ctx, tx, maxLost, limit, mode)
+			return err
+		})
+		return first, err
 	})
 	if err != nil {
 		return persistence.Expired{}, err
@@ -30,31 +34,47 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	return out, nil
 }
 
-func (s *Store) expire(ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking) (persistence.Expired, error) {
-	out := persistence.Expired{}
+// expire takes back what dead pods hold. first is the run of the first task of it.
+func (s *Store) expire(
+	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking,
+) (out persistence.Expired, first workflow.RunID, err error) {
 	text, args := s.statements.bind("expire_pods", named{})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
-		return out, err
+		return out, first, err
 	}
 	if out.Pods, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
-		return out, err
+		return out, first, err
 	}
 	slices.Sort(out.Pods)
-	var taken []heldTask
+	var taken, passed []heldTask
 	if len(out.Pods) > 0 {
-		if taken, err = s.heldTasks(ctx, tx, out.Pods, limit+1); err != nil {
-			return out, err
+		skip := s.lost.list()
+		if taken, err = s.heldTasks(ctx, tx, out.Pods, limit+1+len(skip)); err != nil {
+			return out, first, err
 		}
+		taken = slices.DeleteFunc(taken, func(h heldTask) bool {
+			is := slices.Contains(skip, h.task.Run)
+			if is {
+				passed = append(passed, h)
+			}
+			return is
+		})
+	}
+	if len(taken) > 0 {
+		first = taken[0].task.Run
 	}
 	more := len(taken) > limit
 	left := leftover(taken, limit)
 	taken = taken[:min(len(taken), limit)]
 	p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)}, mode)
 	if err != nil {
-		return out, err
+		return out, first, err
 	}
 	gone := slices.Clone(out.Pods)
+	for _, h := range passed {
+		gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod == h.pod })
+	}
 	if more {
 		gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod >= left })
 	}
@@ -66,7 +86,7 @@ func (s *Store) expire(ctx context.Context, tx pgx.Tx, maxLost, limit int, mode 
 		out.Tasks++
 	}
 	out.Now, out.Wake = p.now, p.wake
-	return out, s.closeExpiry(ctx, tx, gone, &out)
+	return out, first, s.closeExpiry(ctx, tx, gone, &out)
 }
 
 // leftover returns the first pod that has tasks beyond the limit. Held tasks

@@ -71,6 +71,7 @@ type Store struct {
 	recent     *recent
 	heads      *heads
 	strained   strained
+	lost       lost
 
 	deadReasons []lifecycle.DeadReason
 	podID       func() int64 // of the next pod that joins
@@ -111,7 +112,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID,
+		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{log: options.Logger},
 	}
 	if err = s.openProxied(ctx, options); err == nil {
 		err = s.loadQueues(ctx)

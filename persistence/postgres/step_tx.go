@@ -107,10 +107,7 @@ func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
 // notBegun translates why the transaction of a step could not be begun: never by
 // the fault of the step.
 func notBegun(err error) error {
-	if answered := translate(err); errors.Is(answered, persistence.ErrUnavailable) {
-		return answered
-	}
-	return fmt.Errorf("%w: begin the step's transaction: %s", persistence.ErrUnavailable, err.Error())
+	return fmt.Errorf("%w: %w", persistence.ErrTxNotBegun, translate(err))
 }
 
 // ownRefused translates why a statement of the engine was refused in the

@@ -21,10 +21,13 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 	if err != nil || !due {
 		return out, err
 	}
-	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-		var err error
-		out, err = s.fire(ctx, tx, limit, mode)
-		return err
+	err = s.around(limit, func(limit int) (first workflow.RunID, err error) {
+		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+			var err error
+			out, first, err = s.fire(ctx, tx, limit, mode)
+			return err
+		})
+		return first, err
 	})
 	if err != nil {
 		return persistence.Fired{}, err
@@ -65,26 +68,29 @@ type timer struct {
 	parked bool // its task waits where no living pod registers the step
 }
 
-func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (persistence.Fired, error) {
-	out := persistence.Fired{}
+// fire fires the earliest timers. first is the run of the first of them.
+func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (out persistence.Fired, first workflow.RunID, err error) {
 	wants, err := s.dueTimers(ctx, tx, limit)
 	if err != nil {
-		return out, err
+		return out, first, err
+	}
+	if len(wants) > 0 {
+		first = wants[0].run
 	}
 	p := s.newPass(tx)
 	if err := p.load(ctx, wants, mode); err != nil {
-		return out, err
+		return out, first, err
 	}
 	fired, err := p.readTimers(ctx, wants)
 	if err != nil {
-		return out, err
+		return out, first, err
 	}
 	fired = fired[:min(len(fired), limit)]
 	at := p.firedFacts(fired)
 	b := s.newBatch()
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
-		return out, err
+		return out, first, err
 	}
 	for run, list := range at {
 		for i, t := range list {
@@ -96,12 +102,12 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (p
 	}
 	slices.SortFunc(out.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	out.Now, out.Wake = p.now, p.wake
-	return out, s.nextTimer(ctx, tx, &out.Next)
+	return out, first, s.nextTimer(ctx, tx, &out.Next)
 }
 
 // dueTimers returns the rows that due timers need.
 func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, limit int) ([]want, error) {
-	text, args := s.statements.bind("due_timers", named{"limit": limit})
+	text, args := s.statements.bind("due_timers", named{"limit": limit, "skip": s.lost.list()})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -179,7 +185,7 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 }
 
 func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{})
+	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list()})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err

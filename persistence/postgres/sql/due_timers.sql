@@ -4,6 +4,6 @@
 -- Index: durable_timers_by_wake_at.
 select t.run_id, t.step
 from {schema}.durable_timers t
-where t.wake_at <= clock_timestamp()
+where t.wake_at <= clock_timestamp() and not t.run_id = any(@skip::uuid[])
 order by t.wake_at, t.run_id, t.step, t.kind
 limit @limit::int

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+const (
+	// lostFor is for how long a run that could not be read is passed over: somebody
+	// may have brought back what was missing.
+	lostFor = time.Minute
+	// lostMax bounds the runs that are remembered.
+	lostMax = 1000
+)
+
+// lost are runs that the server could not read. It is safe for concurrent use.
+type lost struct {
+	log *slog.Logger // nil: nothing is logged
+
+	mu   sync.Mutex
+	runs map[workflow.RunID]time.Time // when that was
+}
+
+// add remembers a run, and names it in the log.
+func (l *lost) add(run workflow.RunID, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.runs == nil || len(l.runs) >= lostMax {
+		l.runs = map[workflow.RunID]time.Time{}
+	}
+	l.runs[run] = time.Now()
+	if l.log != nil {
+		l.log.LogAttrs(context.Background(), slog.LevelError, "a run cannot be read, and is passed over for a while: look at what the disk has lost",
+			slog.String("run_id", run.String()), slog.Any("error", err))
+	}
+}
+
+// list returns the runs that are passed over.
+func (l *lost) list() uuids {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := uuids{}
+	for run, at := range l.runs {
+		if time.Since(at) >= lostFor {
+			delete(l.runs, run)
+			continue
+		}
+		list = append(list, run)
+	}
+	return list
+}
+
+// aroundTries bounds how often one call looks for what cannot be read.
+const aroundTries = 24
+
+// around makes a call, which does at most limit things, around the runs that
+// cannot be read: with ever smaller limits, until the first thing is one of those,
+// which is passed over from then on. call returns the run of the first thing.
+func (s *Store) around(limit int, call func(limit int) (first workflow.RunID, err error)) error {
+	first, err := call(limit)
+	for tries := 0; unreadable(err) && tries < aroundTries; tries++ {
+		if limit == 1 {
+			s.lost.add(first, err)
+		}
+		limit = max(limit/2, 1)
+		first, err = call(limit)
+	}
+	return err
+}
+
+// claimReadable claims around the runs that cannot be read, in a transaction that
+// tries parts of what is ready until it knows which those are.
+func (s *Store) claimReadable(ctx context.Context, request persistence.ClaimRequest, queue int16) (out persistence.Claimed, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		full := []int64{}
+		rows, err := s.peek(ctx, tx, request, queue, request.Suspects, request.After, full)
+		if err != nil {
+			return err
+		}
+		known := map[workflow.RunID]bool{}
+		for _, run := range s.lost.list() {
+			known[run] = true
+		}
+		var left []peeked
+		for _, row := range rows {
+			if !known[row.run] {
+				left = append(left, row)
+			}
+		}
+		places, err := s.readable(ctx, tx, request, queue, left)
+		if err != nil {
+			return err
+		}
+		out, err = s.claim(ctx, tx, request, queue, places, persistence.InlinePayloadMax)
+		return err
+	})
+	return out, err
+}
+
+// readable returns the places, among some, whose tasks can be claimed.
+func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16, rows []peeked) ([]int64, error) {
+	places := make([]int64, len(rows))
+	for i, row := range rows {
+		places[i] = row.place
+	}
+	if len(rows) == 0 {
+		return places, nil
+	}
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
+		_, err := s.claim(ctx, tx, request, queue, places, persistence.InlinePayloadMax)
+		if err != nil {
+			return err
+		}
+		return errTrial
+	})
+	switch {
+	case err == errTrial: //nolint:errorlint // as it was returned
+		return places, nil
+	case !unreadable(err):
+		return nil, err
+	case len(rows) == 1:
+		s.lost.add(rows[0].run, err)
+		return nil, nil
+	}
+	half := len(rows) / 2
+	first, err := s.readable(ctx, tx, request, queue, rows[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := s.readable(ctx, tx, request, queue, rows[half:])
+	return append(first, second...), err
+}
