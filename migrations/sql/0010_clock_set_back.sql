@@ -8,7 +8,7 @@ alter table {schema}.pods add column ttl interval;
 
 create function {schema}.keep_event() returns trigger language plpgsql as $keep$
 begin
-	insert into {schema}.task_events_kept values (new.*);
+	execute pg_catalog.format('insert into %I.task_events_kept select $1.*', tg_table_schema) using new;
 	if new.kind in (34, 35, 36, 37) then -- what the publication would have carried
 		perform pg_catalog.pg_logical_emit_message(true, tg_table_schema || '_wake',
 			'1 0 ' || case when new.kind = 34 then 'c' else 'e' end

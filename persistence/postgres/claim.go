@@ -31,8 +31,14 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 			}
 			return err
 		})
-		if unreadable(err) && request.TenantLimit == 0 {
+		switch {
+		case !unreadable(err):
+		case request.TenantLimit == 0:
 			out, err = s.claimReadable(ctx, request, queue)
+		default:
+			if err = s.findLost(ctx, request, queue); err == nil {
+				out, err = s.claimWithin(ctx, request, queue, persistence.InlinePayloadMax)
+			}
 		}
 		return err
 	})

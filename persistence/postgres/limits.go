@@ -83,7 +83,7 @@ func (s *Store) peek(
 ) ([]peeked, error) {
 	text, args := s.statements.bind("peek_ready", named{
 		"queue": queue, "after": after, "handlers": orEmpty(request.Handlers), "suspects": suspects, "full": full,
-		"limit": request.Limit,
+		"limit": request.Limit, "skip": s.lost.list(),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -79,22 +79,21 @@ func (s *Store) around(limit int, call func(limit int) (first workflow.RunID, er
 // tries parts of what is ready until it knows which those are.
 func (s *Store) claimReadable(ctx context.Context, request persistence.ClaimRequest, queue int16) (out persistence.Claimed, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var granted bool
+		text, args := s.statements.bind("find_claim", named{"pod": request.Pod, "claim": [16]byte(request.Claim)})
+		if err := tx.QueryRow(ctx, text, args...).Scan(&granted); err != nil {
+			return err
+		}
+		if granted { // its outcome was not known
+			out, err = s.claim(ctx, tx, request, queue, []int64{}, inlineNothing)
+			return err
+		}
 		full := []int64{}
 		rows, err := s.peek(ctx, tx, request, queue, request.Suspects, request.After, full)
 		if err != nil {
 			return err
 		}
-		known := map[workflow.RunID]bool{}
-		for _, run := range s.lost.list() {
-			known[run] = true
-		}
-		var left []peeked
-		for _, row := range rows {
-			if !known[row.run] {
-				left = append(left, row)
-			}
-		}
-		places, err := s.readable(ctx, tx, request, queue, left)
+		places, err := s.readable(ctx, tx, request, queue, rows)
 		if err != nil {
 			return err
 		}
@@ -102,6 +101,17 @@ func (s *Store) claimReadable(ctx context.Context, request persistence.ClaimRequ
 		return err
 	})
 	return out, err
+}
+
+// findLost finds what cannot be read among what is ready.
+func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, queue int16) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := s.peek(ctx, tx, request, queue, request.Suspects, request.After, []int64{})
+		if err == nil {
+			_, err = s.readable(ctx, tx, request, queue, rows)
+		}
+		return err
+	})
 }
 
 // readable returns the places, among some, whose tasks can be claimed.

@@ -212,6 +212,9 @@ func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, erro
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, persistence.ErrRunNotFound
 	}
+	if unreadable(err) {
+		s.lost.add(task.Run, err)
+	}
 	return payload, translate(err)
 }
 

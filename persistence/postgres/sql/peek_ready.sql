@@ -10,5 +10,6 @@ from {schema}.ready_queue q
 	) t on true
 where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint and q.handler = any(@handlers::int[])
 	and (@suspects::bool or not q.suspect) and not (q.fair_id % 2097152 / 2 = any(@full::bigint[]))
+	and not q.run_id = any(@skip::uuid[])
 order by q.fair_id
 limit @limit::int
