@@ -66,8 +66,12 @@ func TestAPayloadThatCannotBeReadStopsNobodyElse(t *testing.T) {
 		require.Len(t, input, 8000)
 	}
 	require.Equal(t, map[bool]int{true: 2, false: 1}, read)
+	k.exec(`update {schema}.workflow_runs set input = '{}' where id = $1`, [16]byte(list[0].Run)) // as docs/operations.md says
+	input, err := k.store.Payload(k.ctx, workflow.TaskID{Run: list[0].Run, Step: -1})
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(input))
 	k.complete(pod, claimed...)
-	k.exec(`delete from {schema}.workflow_runs where id = $1`, list[0].Run)
+	k.requireSound()
 }
 
 // A run that the disk has lost a part of stays where it is; others go into history.
@@ -149,6 +153,10 @@ func TestAProgressThatCannotBeReadStopsNobodyElse(t *testing.T) {
 		out, err := k.store.ClaimTasks(k.ctx, request)
 		return err == nil && len(out.Grants) == 2
 	}, 10*time.Second, time.Millisecond)
+	k.exec(`delete from {schema}.task_progress where run_id = $1`, [16]byte(claimed[0].Task.Run)) // as docs/operations.md says
+	k.store.lost.runs = nil
+	require.Len(t, k.claim(pod, 10), 1)
+	k.requireSound()
 }
 
 // Timers of a run that cannot be read are passed over, and fire nobody else late.
@@ -169,6 +177,8 @@ func TestATimerOfARunThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 	require.Equal(t, 2, fired)
 	require.Zero(t, out.Next, "there is nothing to hurry for")
+	k.exec(`update {schema}.tasks set error = 'lost' where run_id = $1 and state < 10`, [16]byte(runs[0])) // as docs/operations.md says
+	k.requireSound()
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.durable_timers where run_id = $1", [16]byte(runs[0])))
 }
 
