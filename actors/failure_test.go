@@ -231,7 +231,7 @@ func TestAPodWhoseCallsAreRefusedSaysSo(t *testing.T) {
 func TestRefusalsOfWhatNobodyAsksForAreForgotten(t *testing.T) {
 	t.Parallel()
 	r, now, refused := newRefusals(), time.Unix(1000, 0), errors.New("refused")
-	r.note("trigger_runs", now, refused)
+	r.note("trigger_runs", now, 0, refused)
 	worst := func(after time.Duration) bool {
 		why, idle := r.worst(now.Add(after))
 		require.Equal(t, idle, why != "")
@@ -239,12 +239,17 @@ func TestRefusalsOfWhatNobodyAsksForAreForgotten(t *testing.T) {
 	}
 	require.False(t, worst(time.Minute), "one says little")
 	for at := range 12 {
-		r.note("trigger_runs", now.Add(time.Duration(at)*time.Second), refused)
+		r.note("trigger_runs", now.Add(time.Duration(at)*time.Second), 0, refused)
 		require.Equal(t, at >= 10, worst(time.Duration(at)*time.Second))
 	}
 	require.False(t, worst(11*time.Second+vitalMemory))
-	r.note("trigger_runs", now.Add(20*time.Second), refused)
+	r.note("trigger_runs", now.Add(20*time.Second), 0, refused)
 	require.False(t, worst(20*time.Second), "it begins anew")
+	r.note("trigger_runs", now.Add(40*time.Second), 0, nil)
+	for at := 100; at <= 160; at += 30 {
+		r.note("trigger_runs", now.Add(time.Duration(at)*time.Second), 30*time.Second, refused)
+	}
+	require.True(t, worst(165*time.Second), "each takes long to be refused")
 }
 
 // deadLine is a store whose connections for steps are dead on their way.

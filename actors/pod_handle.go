@@ -256,7 +256,7 @@ func (p *Pod) Stats() Stats {
 			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
 	e.mu.Unlock()
-	if trouble := p.rt.unbegun.trouble(); trouble != "" {
+	if trouble := p.rt.unbegun.trouble(p.rt.now()); trouble != "" {
 		s.Degraded = trouble
 	}
 	if refused, idle := p.rt.refusals.worst(p.rt.now()); refused != "" {

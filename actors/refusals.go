@@ -41,6 +41,7 @@ type refusals struct {
 
 type refusedCall struct {
 	since, last time.Time
+	memory      time.Duration
 	err         error
 }
 
@@ -48,19 +49,21 @@ func newRefusals() *refusals { return &refusals{calls: map[string]*refusedCall{}
 
 // note adds the end of a call. One that was not answered says nothing, and an
 // answer about what was asked for, and not about the call, is none.
-func (r *refusals) note(name string, now time.Time, err error) {
+// took is how long the call took: the next one may take as long to be refused.
+func (r *refusals) note(name string, now time.Time, took time.Duration, err error) {
 	if name == "probe" || name == "payload" || !persistence.Answered(err) || errors.Is(err, persistence.ErrBadRow) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	memory := max(memoryOf(name), 2*took)
 	switch call := r.calls[name]; {
 	case err == nil, errors.Is(err, persistence.ErrPodDead), errors.Is(err, persistence.ErrDeposed), errors.Is(err, persistence.ErrRunNotFound):
 		delete(r.calls, name)
-	case call == nil || now.Sub(call.last) >= memoryOf(name):
-		r.calls[name] = &refusedCall{since: now, last: now, err: err}
+	case call == nil || now.Sub(call.last) >= max(call.memory, memory):
+		r.calls[name] = &refusedCall{since: now, last: now, memory: memory, err: err}
 	default:
-		call.last, call.err = now, err
+		call.last, call.memory, call.err = now, memory, err
 	}
 }
 
@@ -73,7 +76,7 @@ func (r *refusals) worst(now time.Time) (why string, idle bool) {
 	var worst *refusedCall
 	var name string
 	for n, call := range r.calls {
-		if call.last.Sub(call.since) < refusedMax || now.Sub(call.last) >= memoryOf(n) {
+		if call.last.Sub(call.since) < refusedMax || now.Sub(call.last) >= call.memory {
 			continue
 		}
 		stops := slices.Contains(vital(), n) && !errors.Is(call.err, persistence.ErrConflict)

@@ -163,12 +163,12 @@ type answered[T any] struct {
 // ask makes a store call, through the pool, whose result comes back to the actor
 // as *answered[T]. A panic of an adapter is an error of the call.
 func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
-	number := rt.numbers.next()
-	rt.reach.asked(number, rt.now())
+	number, asked := rt.numbers.next(), rt.now()
+	rt.reach.asked(number, asked)
 	carry(rt, to, name, timeout, number, call, func(err error) {
 		now := rt.now()
 		rt.reach.ended(number, now, err)
-		rt.refusals.note(name, now, err)
+		rt.refusals.note(name, now, now.Sub(asked), err)
 	})
 	return number
 }

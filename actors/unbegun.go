@@ -23,6 +23,7 @@ type unbegun struct {
 	open  int // transactions under way
 	times int // in a row
 	err   error
+	last  time.Time
 	until time.Time // until when such steps are left to others
 }
 
@@ -36,7 +37,7 @@ func (u *unbegun) note(now, away time.Time, err error) {
 		return
 	}
 	u.times++
-	u.err = err
+	u.last, u.err = now, err
 	if u.times >= unbegunMax {
 		u.until = now.Add(unbegunPause)
 	}
@@ -63,11 +64,15 @@ func (u *unbegun) wait(now time.Time) time.Duration {
 	return max(u.until.Sub(now), 0)
 }
 
-// trouble describes it, until one has been begun; "": there is none.
-func (u *unbegun) trouble() string {
+// unbegunMemory is for how long it is said: others may have taken all such steps.
+const unbegunMemory = time.Minute
+
+// trouble describes it, until one has been begun or nobody has tried for a while;
+// "": there is none.
+func (u *unbegun) trouble(now time.Time) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.times < unbegunMax {
+	if u.times < unbegunMax || now.Sub(u.last) >= unbegunMemory {
 		return ""
 	}
 	return fmt.Sprintf("no step with InTx can begin its transaction, and such steps are left to other pods: %v; look at the pool that was given to the engine, "+

@@ -74,20 +74,21 @@ func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
 		u.note(now, now.Add(-time.Second), err)
 	}
 	require.Zero(t, u.wait(now))
-	require.Empty(t, u.trouble())
+	require.Empty(t, u.trouble(now))
 	for range unbegunMax {
 		u.note(now, time.Time{}, err)
 	}
 	require.Equal(t, unbegunPause, u.wait(now))
 	require.Zero(t, u.wait(now.Add(unbegunPause)))
-	require.Contains(t, u.trouble(), "refused")
+	require.Contains(t, u.trouble(now), "refused")
+	require.Empty(t, u.trouble(now.Add(unbegunMemory)))
 	u.begun()
 	for range unbegunMax {
 		u.note(now, time.Time{}, err)
 	}
 	require.Zero(t, u.wait(now), "the pool gives something")
-	require.Empty(t, u.trouble())
+	require.Empty(t, u.trouble(now))
 	u.ended()
 	u.note(now, time.Time{}, err)
-	require.Empty(t, u.trouble(), "it begins anew")
+	require.Empty(t, u.trouble(now), "it begins anew")
 }

@@ -182,26 +182,71 @@ func TestATimerOfARunThatCannotBeReadStopsNoOther(t *testing.T) {
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.durable_timers where run_id = $1", [16]byte(runs[0])))
 }
 
-// What a dead pod holds is taken over but for what cannot be read.
+// What dead pods hold is taken over but for what cannot be read, however many
+// tasks of it are held, and the pods that hold it stay.
 func TestATaskThatCannotBeReadLeavesOthersToBeTakenOver(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	dead := k.join(time.Hour)
-	runs := k.failNoisily(dead)
-	epoch, err := k.store.BumpEpoch(k.ctx, dead)
+	fan := storetest.Fan(5)
+	k := newKit(openDatabase(t, Options{}), storetest.Single(), fan)
+	first, second := k.join(time.Hour), k.join(time.Hour)
+	k.start(fan, "a", 1)
+	k.complete(first, k.claim(first, 1)...)
+	leaves := k.claim(first, 5)
+	require.Len(t, leaves, 5)
+	record := k.completion(first, leaves...)
+	for i := range record.Transitions {
+		t := &record.Transitions[i]
+		t.Report, t.Class, t.Error, t.Retry, t.RetryIn = lifecycle.Errored, "error", noise(), true, time.Microsecond
+	}
+	k.send(record)
+	epoch, err := k.store.BumpEpoch(k.ctx, first)
 	require.NoError(t, err)
 	out, err := k.store.FireTimers(k.ctx, epoch, 100)
 	require.NoError(t, err)
-	require.Equal(t, 3, out.Count)
-	require.Len(t, k.claim(dead, 10), 3)
+	require.Equal(t, 5, out.Count)
+	require.Len(t, k.claim(first, 10), 5)
+	k.start(storetest.Single(), "b", 3)
+	require.Len(t, k.claim(first, 10), 3)
+	k.start(storetest.Single(), "b", 7)
+	require.Len(t, k.claim(second, 10), 7)
 	k.lose("tasks")
-	k.exec("update {schema}.pods set expires_at = now() where id = $1", dead)
+	k.exec("update {schema}.pods set expires_at = now()")
 	tasks := 0
-	for range 3 {
-		expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 100)
+	for range 20 {
+		expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 2)
 		require.NoError(t, err)
 		tasks += expired.Tasks
 	}
-	require.Equal(t, 2, tasks)
-	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.tasks where state = 3 and run_id = $1", [16]byte(runs[0])))
+	require.Equal(t, 3+7, tasks)
+	require.Equal(t, []int64{first}, value[[]int64](k.database, "select array_agg(id) from {schema}.pods"))
+	require.Equal(t, 5, value[int](k.database, `select count(distinct t.step)::int from {schema}.tasks t join {schema}.claims c on c.pod = t.pod
+		where t.state = 3 and t.run_id = $1 and t.run_id = any(c.runs)`, [16]byte(leaves[0].Task.Run)))
+}
+
+// Completions of a run that cannot be read wait; others are stored, and if none
+// of several can be it is said, since it is not their fault.
+func TestACompletionThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	k.failNoisily(pod)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	_, err = k.store.FireTimers(k.ctx, epoch, 100)
+	require.NoError(t, err)
+	k.lose("tasks")
+	claimed := k.claim(pod, 10)
+	require.Len(t, claimed, 3)
+	record := k.completion(pod, claimed...)
+	for i := range record.Transitions {
+		record.Transitions[i].Report, record.Transitions[i].Class = lifecycle.Errored, "error" // the slow path reads errors
+	}
+	for range 2 {
+		answers := map[lifecycle.Answer]int{}
+		for _, answer := range k.send(record) {
+			answers[answer]++
+		}
+		require.Equal(t, 1, answers[lifecycle.Busy])
+	}
+	require.Len(t, k.store.lostEnds.list(), 1)
 }

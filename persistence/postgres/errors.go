@@ -41,6 +41,8 @@ const (
 	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
 	codeLimit            = "54000"
+	codeDataLost         = "XX001"
+	codeIndexLost        = "XX002"
 
 	classCardinality = "21"
 	classData        = "22"
@@ -54,7 +56,6 @@ const (
 	classLogin       = "28"
 	classNoDatabase  = "3D"
 	classSystem      = "58"
-	classInternal    = "XX"
 )
 
 // translate turns what pgx returns into what a caller of the ports can act on.
@@ -164,7 +165,7 @@ func idsSpent(pg *pgconn.PgError) bool {
 // page that its disk has lost.
 func unreadable(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code[:2] == classInternal
+	return errors.As(err, &pg) && (pg.Code == codeDataLost || pg.Code == codeIndexLost)
 }
 
 func hasCode(err error, code string) bool {

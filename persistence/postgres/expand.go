@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -93,11 +94,18 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 		return persistence.Drained{Now: now}, err
 	}
 	var out persistence.Drained
-	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var err error
-		out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
-		return err
-	})
+	attempt := func() error {
+		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			var err error
+			out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
+			return err
+		})
+	}
+	err = attempt()
+	if errors.Is(err, errLockTimeout) {
+		s.strained.note()
+		err = attempt()
+	}
 	if err != nil {
 		return persistence.Drained{}, err
 	}
@@ -119,7 +127,11 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (persistence.Dr
 	for i := range taken {
 		wants[i] = want{run: taken[i].trigger.Run}
 	}
-	if err := t.load(ctx, wants, lockFree); err != nil {
+	mode := lockFree
+	if s.strained.is() {
+		mode = lockCalm
+	}
+	if err := t.load(ctx, wants, mode); err != nil {
 		return out, err
 	}
 	done, count, err := t.expand(ctx, taken)

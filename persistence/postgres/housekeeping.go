@@ -19,7 +19,7 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil || !late {
 		return out, err
 	}
-	err = s.around(limit, func(limit int) (first workflow.RunID, err error) {
+	used, err := s.around(limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 			var err error
 			out, first, err = s.expire(ctx, tx, maxLost, limit, mode)
@@ -29,6 +29,9 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	})
 	if err != nil {
 		return persistence.Expired{}, err
+	}
+	if used < limit && out.Tasks >= used { // there is more
+		out.NextExpiry = out.Now
 	}
 	_ = s.endSteps(ctx, out.Pods) // without it their locks stay for longer; the next call tries again
 	return out, nil
@@ -47,19 +50,16 @@ func (s *Store) expire(
 		return out, first, err
 	}
 	slices.Sort(out.Pods)
-	var taken, passed []heldTask
+	var taken []heldTask
+	var keeping []int64
 	if len(out.Pods) > 0 {
 		skip := s.lost.list()
-		if taken, err = s.heldTasks(ctx, tx, out.Pods, limit+1+len(skip)); err != nil {
+		if taken, err = s.heldTasks(ctx, tx, out.Pods, skip, limit+1); err != nil {
 			return out, first, err
 		}
-		taken = slices.DeleteFunc(taken, func(h heldTask) bool {
-			is := slices.Contains(skip, h.task.Run)
-			if is {
-				passed = append(passed, h)
-			}
-			return is
-		})
+		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {
+			return out, first, err
+		}
 	}
 	if len(taken) > 0 {
 		first = taken[0].task.Run
@@ -71,10 +71,7 @@ func (s *Store) expire(
 	if err != nil {
 		return out, first, err
 	}
-	gone := slices.Clone(out.Pods)
-	for _, h := range passed {
-		gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod == h.pod })
-	}
+	gone := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return slices.Contains(keeping, pod) })
 	if more {
 		gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod >= left })
 	}
@@ -87,6 +84,19 @@ func (s *Store) expire(
 	}
 	out.Now, out.Wake = p.now, p.wake
 	return out, first, s.closeExpiry(ctx, tx, gone, &out)
+}
+
+// keepingPods returns the pods that hold tasks of runs that are passed over.
+func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, skip uuids) ([]int64, error) {
+	if len(skip) == 0 {
+		return nil, nil
+	}
+	text, args := s.statements.bind("keeping_pods", named{"pods": pods, "skip": skip})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
 // leftover returns the first pod that has tasks beyond the limit. Held tasks

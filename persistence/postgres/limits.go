@@ -8,7 +8,6 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // peeksMax bounds how often a claim under a limit per tenant looks further
@@ -75,7 +74,6 @@ type peeked struct {
 	place   int64
 	suspect bool
 	queued  bool // else the claim discards it
-	run     workflow.RunID
 }
 
 func (s *Store) peek(
@@ -91,7 +89,7 @@ func (s *Store) peek(
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (peeked, error) {
 		var p peeked
-		err := row.Scan(&p.place, &p.suspect, &p.queued, (*[16]byte)(&p.run))
+		err := row.Scan(&p.place, &p.suspect, &p.queued)
 		return p, err
 	})
 }

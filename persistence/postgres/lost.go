@@ -42,6 +42,15 @@ func (l *lost) add(run workflow.RunID, err error) {
 	}
 }
 
+// forget takes runs back that were remembered by mistake.
+func (l *lost) forget(runs ...workflow.RunID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, run := range runs {
+		delete(l.runs, run)
+	}
+}
+
 // list returns the runs that are passed over.
 func (l *lost) list() uuids {
 	l.mu.Lock()
@@ -58,21 +67,27 @@ func (l *lost) list() uuids {
 }
 
 // aroundTries bounds how often one call looks for what cannot be read.
-const aroundTries = 24
+const aroundTries = 64
 
 // around makes a call, which does at most limit things, around the runs that
 // cannot be read: with ever smaller limits, until the first thing is one of those,
-// which is passed over from then on. call returns the run of the first thing.
-func (s *Store) around(limit int, call func(limit int) (first workflow.RunID, err error)) error {
+// which is passed over from then on. call returns the run of the first thing. If
+// nothing helps it was none of them. used is the limit of the call that succeeded.
+func (s *Store) around(limit int, call func(limit int) (first workflow.RunID, err error)) (used int, err error) {
+	var found []workflow.RunID
 	first, err := call(limit)
-	for tries := 0; unreadable(err) && tries < aroundTries; tries++ {
+	for tries := 0; unreadable(err) && !first.IsZero() && tries < aroundTries; tries++ {
 		if limit == 1 {
 			s.lost.add(first, err)
+			found = append(found, first)
 		}
 		limit = max(limit/2, 1)
 		first, err = call(limit)
 	}
-	return err
+	if unreadable(err) {
+		s.lost.forget(found...)
+	}
+	return limit, err
 }
 
 // claimReadable claims around the runs that cannot be read, in a transaction that
@@ -88,8 +103,7 @@ func (s *Store) claimReadable(ctx context.Context, request persistence.ClaimRequ
 			out, err = s.claim(ctx, tx, request, queue, []int64{}, inlineNothing)
 			return err
 		}
-		full := []int64{}
-		rows, err := s.peek(ctx, tx, request, queue, request.Suspects, request.After, full)
+		rows, err := s.peekPlaces(ctx, tx, request, queue)
 		if err != nil {
 			return err
 		}
@@ -98,15 +112,41 @@ func (s *Store) claimReadable(ctx context.Context, request persistence.ClaimRequ
 			return err
 		}
 		out, err = s.claim(ctx, tx, request, queue, places, persistence.InlinePayloadMax)
+		if len(rows) == request.Limit { // there may be more behind those that were passed over
+			out.Scanned = request.Limit
+		}
 		return err
 	})
 	return out, err
 }
 
+// place is where a task of a run waits.
+type place struct {
+	at  int64
+	run workflow.RunID
+}
+
+// peekPlaces returns the next places that a claim may take, in order.
+func (s *Store) peekPlaces(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16) ([]place, error) {
+	text, args := s.statements.bind("peek_places", named{
+		"queue": queue, "after": request.After, "handlers": orEmpty(request.Handlers), "suspects": request.Suspects,
+		"limit": request.Limit, "skip": s.lost.list(),
+	})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (place, error) {
+		var p place
+		err := row.Scan(&p.at, (*[16]byte)(&p.run))
+		return p, err
+	})
+}
+
 // findLost finds what cannot be read among what is ready.
 func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, queue int16) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := s.peek(ctx, tx, request, queue, request.Suspects, request.After, []int64{})
+		rows, err := s.peekPlaces(ctx, tx, request, queue)
 		if err == nil {
 			_, err = s.readable(ctx, tx, request, queue, rows)
 		}
@@ -115,10 +155,10 @@ func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, 
 }
 
 // readable returns the places, among some, whose tasks can be claimed.
-func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16, rows []peeked) ([]int64, error) {
+func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16, rows []place) ([]int64, error) {
 	places := make([]int64, len(rows))
 	for i, row := range rows {
-		places[i] = row.place
+		places[i] = row.at
 	}
 	if len(rows) == 0 {
 		return places, nil
@@ -137,7 +177,7 @@ func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.Cla
 		return nil, err
 	case len(rows) == 1:
 		s.lost.add(rows[0].run, err)
-		return nil, nil
+		return []int64{}, nil
 	}
 	half := len(rows) / 2
 	first, err := s.readable(ctx, tx, request, queue, rows[:half])

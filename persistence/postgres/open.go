@@ -71,7 +71,8 @@ type Store struct {
 	recent     *recent
 	heads      *heads
 	strained   strained
-	lost       lost
+	lost       lost // runs of which something cannot be read
+	lostEnds   lost // those of them that no completion can be stored of
 
 	deadReasons []lifecycle.DeadReason
 	podID       func() int64 // of the next pod that joins

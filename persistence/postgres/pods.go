@@ -85,7 +85,7 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 		case err != nil:
 			return err
 		}
-		taken, err := s.heldTasks(ctx, tx, []int64{pod}, math.MaxInt32)
+		taken, err := s.heldTasks(ctx, tx, []int64{pod}, uuids{}, math.MaxInt32)
 		if err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ type heldTask struct {
 	epoch int64
 }
 
-func (s *Store) heldTasks(ctx context.Context, tx pgx.Tx, pods []int64, limit int) ([]heldTask, error) {
-	text, args := s.statements.bind("held_tasks", named{"pods": pods, "limit": limit})
+func (s *Store) heldTasks(ctx context.Context, tx pgx.Tx, pods []int64, skip uuids, limit int) ([]heldTask, error) {
+	text, args := s.statements.bind("held_tasks", named{"pods": pods, "skip": skip, "limit": limit})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

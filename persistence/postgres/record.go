@@ -20,7 +20,11 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 			len(record.Transitions), persistence.RecordBatchMax)
 	}
 	r := newRecording(s, record)
+	r.passOver(s.lostEnds.list())
 	if err := r.all(ctx); err != nil {
+		return persistence.Recorded{}, err
+	}
+	if err := r.judgeUnread(); err != nil {
 		return persistence.Recorded{}, err
 	}
 	r.remember()
@@ -36,13 +40,18 @@ type recording struct {
 	causes map[int]error // of transitions whose values the database refuses
 	reload bool          // the grants of the claim have to be read
 
+	unread   map[workflow.RunID]bool // runs that cannot be read
+	unreadBy error                   // what the database said of the last of them
+
 	otherRole bool // the step whose transaction it is has changed its role
 }
 
 func newRecording(s *Store, record persistence.Record) *recording {
 	record.Transitions = slices.Clone(record.Transitions)
 	out := persistence.Recorded{Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
-	return &recording{s: s, record: record, out: out, left: map[int]bool{}, causes: map[int]error{}}
+	return &recording{
+		s: s, record: record, out: out, left: map[int]bool{}, causes: map[int]error{}, unread: map[workflow.RunID]bool{},
+	}
 }
 
 // all stores the whole record: the fast batch first, then the rest.
@@ -70,6 +79,32 @@ func (r *recording) all(ctx context.Context) error {
 	}
 	if r.reload {
 		return r.load(ctx)
+	}
+	return nil
+}
+
+// passOver answers Busy for runs of which no completion can be stored, for now.
+func (r *recording) passOver(lost uuids) {
+	for i := range r.record.Transitions {
+		if slices.Contains(lost, r.record.Transitions[i].Task.Run) {
+			r.out.Answers[i].Result = lifecycle.Busy
+		}
+	}
+}
+
+// judgeUnread says whether it was the runs that could not be read, or all of
+// several, and therefore none of them.
+func (r *recording) judgeUnread() error {
+	if len(r.unread) == 0 {
+		return nil
+	}
+	read := slices.ContainsFunc(r.record.Transitions, func(t persistence.Transition) bool { return !r.unread[t.Task.Run] })
+	if len(r.unread) > 1 && !read {
+		return r.unreadBy
+	}
+	for run := range r.unread {
+		r.s.lost.add(run, r.unreadBy)
+		r.s.lostEnds.add(run, nil)
 	}
 	return nil
 }
@@ -139,6 +174,8 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 			return bad, found
 		}
 	case unreadable(err) && len(indexes) == 1: // of its run
+		run := r.record.Transitions[indexes[0]].Task.Run
+		r.unread[run], r.unreadBy = true, err
 		r.out.Answers[indexes[0]].Result = lifecycle.Busy
 		return nil, nil
 	case !errors.Is(err, errLockTimeout) && !unreadable(err):

@@ -6,18 +6,25 @@ import (
 )
 
 // strainedFor is for how long, after a lock was not granted in time, nobody waits
-// for locks again: who holds one for that long holds it for longer, and each wait
-// for it holds up everybody whose turn is beside it.
+// for locks again: who holds one for that long may hold it for longer, and each
+// wait for it holds up everybody whose turn is beside it. After it somebody has to
+// wait in vain again, so that what is merely busy is not left out for long.
 const strainedFor = 5 * time.Second
 
 // strained is when a lock was last not granted in time. It is safe for concurrent
 // use.
-type strained struct{ at atomic.Int64 }
+type strained struct{ at atomic.Pointer[time.Time] } // with the monotonic clock
 
-func (s *strained) note() { s.at.Store(time.Now().UnixNano()) }
+func (s *strained) note() {
+	now := time.Now()
+	s.at.Store(&now)
+}
 
 // is reports whether that is not long ago.
-func (s *strained) is() bool { return time.Since(time.Unix(0, s.at.Load())) < strainedFor }
+func (s *strained) is() bool {
+	at := s.at.Load()
+	return at != nil && time.Since(*at) < strainedFor
+}
 
 // mode is what to do about locks that somebody holds.
 func (s *strained) mode() locking {

@@ -2,6 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,13 +18,17 @@ func (s *Store) triggerFree(
 	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
 ) (persistence.Triggers, error) {
 	held, err := s.heldTenants(ctx, triggers)
+	if err == nil && len(held) > 0 { // what is merely busy is so for moments
+		if held, err = s.stillHeld(ctx, held); err != nil {
+			return persistence.Triggers{}, err
+		}
+	}
 	if err != nil {
 		return persistence.Triggers{}, err
 	}
 	if len(held) == 0 {
 		return s.triggerKnown(ctx, triggers, take)
 	}
-	s.strained.note()
 	answers := make([]persistence.TriggerAnswer, len(triggers))
 	var free []persistence.Trigger
 	var at []int
@@ -62,26 +70,49 @@ func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger)
 			groups[group] = true
 		}
 	}
+	return s.findHeld(ctx, groups)
+}
+
+// heldPause is how long somebody holds a row at least who does not just use it.
+const heldPause = 100 * time.Millisecond
+
+// stillHeld looks a second time.
+func (s *Store) stillHeld(ctx context.Context, groups map[int32]bool) (map[int32]bool, error) {
+	select {
+	case <-time.After(heldPause):
+		return s.findHeld(ctx, groups)
+	case <-ctx.Done():
+		return nil, translate(ctx.Err())
+	}
+}
+
+// findHeld returns the groups in whose counters somebody else holds a row now.
+func (s *Store) findHeld(ctx context.Context, groups map[int32]bool) (map[int32]bool, error) {
 	if len(groups) == 0 {
 		return nil, nil
 	}
-	list := make([]int32, 0, len(groups))
-	for group := range groups {
-		list = append(list, group)
-	}
 	held := map[int32]bool{}
-	text, args := s.statements.bind("find_held", named{"groups": list})
+	text, args := s.statements.bind("find_held", named{"groups": slices.Collect(maps.Keys(groups))})
 	err := retry(ctx, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, text, args...)
-		if err != nil {
-			return err
-		}
-		var group int32
-		_, err = pgx.ForEachRow(rows, []any{&group}, func() error {
-			held[group] = true
-			return nil
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, text, args...)
+			if err != nil {
+				return err
+			}
+			clear(held)
+			var group int32
+			_, err = pgx.ForEachRow(rows, []any{&group}, func() error {
+				held[group] = true
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return errTrial // what it locked was not to be kept
 		})
-		return err
 	})
+	if errors.Is(err, errTrial) {
+		err = nil
+	}
 	return held, err
 }

@@ -1,7 +1,7 @@
 -- find_held: the tenants among some in whose counters of new runs somebody else
 -- holds a row.
--- Caller: triggers, after a lock was not granted in time. Locks tenant_groups for
--- an instant, waits for nothing. Index: tenant_groups_pkey, probed per tenant and
+-- Caller: triggers, after a lock was not granted in time, in a transaction that is
+-- rolled back. Locks tenant_groups until then, waits for nothing. Index: tenant_groups_pkey, probed per tenant and
 -- queue.
 with counters as materialized (
 	select q.queue, t.group_id

@@ -10,18 +10,18 @@ with asked as materialized (
 		lateral (select k.id, k.group_id from {schema}.workflow_runs k where k.id = d.id offset 0) k
 ),
 counters as materialized (
-	select q.queue, t.group_id
+	select q.queue, t.group_id, k.lane
 	from (select distinct a.group_id from asked a) t, {schema}.queues q,
-		lateral (select from {schema}.tenant_groups k where k.queue = q.queue and k.group_id = t.group_id and k.lane = 0 offset 0) k
+		lateral (select k.lane from {schema}.tenant_groups k where k.queue = q.queue and k.group_id = t.group_id and k.lane in (0, 1) offset 0) k
 ),
 open as materialized (
-	select c.queue, c.group_id
+	select c.queue, c.group_id, c.lane
 	from counters c,
 		lateral (
 			select from {schema}.tenant_groups k
-			where k.queue = c.queue and k.group_id = c.group_id and k.lane = 0 offset 0 for no key update skip locked
+			where k.queue = c.queue and k.group_id = c.group_id and k.lane = c.lane offset 0 for no key update skip locked
 		) k
 )
 select a.id
 from asked a
-where a.group_id in (select c.group_id from counters c where (c.queue, c.group_id) not in (select o.queue, o.group_id from open o))
+where a.group_id in (select c.group_id from counters c where (c.queue, c.group_id, c.lane) not in (select o.queue, o.group_id, o.lane from open o))

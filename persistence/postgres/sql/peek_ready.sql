@@ -1,9 +1,8 @@
 -- peek_ready: the next rows of a queue that a pod may take, but those of some
 -- tenants, with whether their task is still queued.
--- Caller: claims under a limit per tenant, or around runs that cannot be read,
--- before they lock anything.
+-- Caller: claims under a limit per tenant, before they lock anything.
 -- Index: ready_queue_pkey; tasks_pkey, probed per task.
-select q.fair_id, q.suspect, coalesce(t.queued, false), q.run_id
+select q.fair_id, q.suspect, coalesce(t.queued, false)
 from {schema}.ready_queue q
 	left join lateral (
 		select k.state = 2 as queued from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0
