@@ -36,9 +36,9 @@ var (
 )
 
 // contain ends a panic of the tracer's. It is deferred.
-func (c *containedTracer) contain() {
+func (c *containedTracer) contain(ctx context.Context) {
 	if reason := recover(); reason != nil && !c.told.Swap(true) && c.log != nil {
-		c.log.LogAttrs(context.Background(), slog.LevelError, "the tracer of the pool panicked: what it would have traced is lost",
+		c.log.LogAttrs(ctx, slog.LevelError, "the tracer of the pool panicked: what it would have traced is lost",
 			slog.Any("reason", reason))
 	}
 }
@@ -51,7 +51,7 @@ func (c *containedTracer) begin(ctx context.Context, start func() context.Contex
 			out = ctx
 		}
 	}()
-	defer c.contain()
+	defer c.contain(ctx)
 	return start()
 }
 
@@ -62,7 +62,7 @@ func (c *containedTracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, d
 
 // TraceQueryEnd implements pgx.QueryTracer.
 func (c *containedTracer) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryEndData) {
-	defer c.contain()
+	defer c.contain(ctx)
 	c.tracer.TraceQueryEnd(ctx, conn, data)
 }
 
@@ -78,7 +78,7 @@ func (c *containedTracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, d
 // TraceBatchQuery implements pgx.BatchTracer.
 func (c *containedTracer) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchQueryData) {
 	if t, is := c.tracer.(pgx.BatchTracer); is {
-		defer c.contain()
+		defer c.contain(ctx)
 		t.TraceBatchQuery(ctx, conn, data)
 	}
 }
@@ -86,7 +86,7 @@ func (c *containedTracer) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, d
 // TraceBatchEnd implements pgx.BatchTracer.
 func (c *containedTracer) TraceBatchEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchEndData) {
 	if t, is := c.tracer.(pgx.BatchTracer); is {
-		defer c.contain()
+		defer c.contain(ctx)
 		t.TraceBatchEnd(ctx, conn, data)
 	}
 }
@@ -103,7 +103,7 @@ func (c *containedTracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn,
 // TracePrepareEnd implements pgx.PrepareTracer.
 func (c *containedTracer) TracePrepareEnd(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareEndData) {
 	if t, is := c.tracer.(pgx.PrepareTracer); is {
-		defer c.contain()
+		defer c.contain(ctx)
 		t.TracePrepareEnd(ctx, conn, data)
 	}
 }
@@ -120,7 +120,7 @@ func (c *containedTracer) TraceConnectStart(ctx context.Context, data pgx.TraceC
 // TraceConnectEnd implements pgx.ConnectTracer.
 func (c *containedTracer) TraceConnectEnd(ctx context.Context, data pgx.TraceConnectEndData) {
 	if t, is := c.tracer.(pgx.ConnectTracer); is {
-		defer c.contain()
+		defer c.contain(ctx)
 		t.TraceConnectEnd(ctx, data)
 	}
 }
@@ -137,7 +137,7 @@ func (c *containedTracer) TraceCopyFromStart(ctx context.Context, conn *pgx.Conn
 // TraceCopyFromEnd implements pgx.CopyFromTracer.
 func (c *containedTracer) TraceCopyFromEnd(ctx context.Context, conn *pgx.Conn, data pgx.TraceCopyFromEndData) {
 	if t, is := c.tracer.(pgx.CopyFromTracer); is {
-		defer c.contain()
+		defer c.contain(ctx)
 		t.TraceCopyFromEnd(ctx, conn, data)
 	}
 }
@@ -154,7 +154,7 @@ func (c *containedTracer) TraceAcquireStart(ctx context.Context, pool *pgxpool.P
 // TraceAcquireEnd implements pgxpool.AcquireTracer.
 func (c *containedTracer) TraceAcquireEnd(ctx context.Context, pool *pgxpool.Pool, data pgxpool.TraceAcquireEndData) {
 	if t, is := c.tracer.(pgxpool.AcquireTracer); is {
-		defer c.contain()
+		defer c.contain(ctx)
 		t.TraceAcquireEnd(ctx, pool, data)
 	}
 }
@@ -162,7 +162,7 @@ func (c *containedTracer) TraceAcquireEnd(ctx context.Context, pool *pgxpool.Poo
 // TraceRelease implements pgxpool.ReleaseTracer.
 func (c *containedTracer) TraceRelease(pool *pgxpool.Pool, data pgxpool.TraceReleaseData) {
 	if t, is := c.tracer.(pgxpool.ReleaseTracer); is {
-		defer c.contain()
+		defer c.contain(context.Background())
 		t.TraceRelease(pool, data)
 	}
 }

@@ -19,7 +19,7 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil || !late {
 		return out, err
 	}
-	used, err := s.around(limit, func(limit int) (first workflow.RunID, err error) {
+	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 			var err error
 			out, first, err = s.expire(ctx, tx, maxLost, limit, mode)

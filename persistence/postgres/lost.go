@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -29,15 +30,15 @@ type lost struct {
 }
 
 // add remembers a run, and names it in the log.
-func (l *lost) add(run workflow.RunID, err error) {
+func (l *lost) add(ctx context.Context, run workflow.RunID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.runs == nil || len(l.runs) >= lostMax {
 		l.runs = map[workflow.RunID]time.Time{}
 	}
-	l.runs[run] = time.Now()
+	l.runs[run] = clock.System{}.Now()
 	if l.log != nil {
-		l.log.LogAttrs(context.Background(), slog.LevelError, "a run cannot be read, and is passed over for a while: look at what the disk has lost",
+		l.log.LogAttrs(ctx, slog.LevelError, "a run cannot be read, and is passed over for a while: look at what the disk has lost",
 			slog.String("run_id", run.String()), slog.Any("error", err))
 	}
 }
@@ -55,9 +56,9 @@ func (l *lost) forget(runs ...workflow.RunID) {
 func (l *lost) list() uuids {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list := uuids{}
+	list, now := uuids{}, clock.System{}.Now()
 	for run, at := range l.runs {
-		if time.Since(at) >= lostFor {
+		if now.Sub(at) >= lostFor {
 			delete(l.runs, run)
 			continue
 		}
@@ -73,12 +74,14 @@ const aroundTries = 64
 // cannot be read: with ever smaller limits, until the first thing is one of those,
 // which is passed over from then on. call returns the run of the first thing. If
 // nothing helps it was none of them. used is the limit of the call that succeeded.
-func (s *Store) around(limit int, call func(limit int) (first workflow.RunID, err error)) (used int, err error) {
+func (s *Store) around(
+	ctx context.Context, limit int, call func(limit int) (first workflow.RunID, err error),
+) (used int, err error) {
 	var found []workflow.RunID
 	first, err := call(limit)
 	for tries := 0; unreadable(err) && !first.IsZero() && tries < aroundTries; tries++ {
 		if limit == 1 {
-			s.lost.add(first, err)
+			s.lost.add(ctx, first, err)
 			found = append(found, first)
 		}
 		limit = max(limit/2, 1)
@@ -176,7 +179,7 @@ func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.Cla
 	case !unreadable(err):
 		return nil, err
 	case len(rows) == 1:
-		s.lost.add(rows[0].run, err)
+		s.lost.add(ctx, rows[0].run, err)
 		return []int64{}, nil
 	}
 	half := len(rows) / 2

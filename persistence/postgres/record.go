@@ -24,7 +24,7 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 	if err := r.all(ctx); err != nil {
 		return persistence.Recorded{}, err
 	}
-	if err := r.judgeUnread(); err != nil {
+	if err := r.judgeUnread(ctx); err != nil {
 		return persistence.Recorded{}, err
 	}
 	r.remember()
@@ -94,7 +94,7 @@ func (r *recording) passOver(lost uuids) {
 
 // judgeUnread says whether it was the runs that could not be read, or all of
 // several, and therefore none of them.
-func (r *recording) judgeUnread() error {
+func (r *recording) judgeUnread(ctx context.Context) error {
 	if len(r.unread) == 0 {
 		return nil
 	}
@@ -103,8 +103,8 @@ func (r *recording) judgeUnread() error {
 		return r.unreadBy
 	}
 	for run := range r.unread {
-		r.s.lost.add(run, r.unreadBy)
-		r.s.lostEnds.add(run, nil)
+		r.s.lost.add(ctx, run, r.unreadBy)
+		r.s.lostEnds.add(ctx, run, nil)
 	}
 	return nil
 }

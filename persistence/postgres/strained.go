@@ -3,6 +3,8 @@ package postgres
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/clock"
 )
 
 // strainedFor is for how long, after a lock was not granted in time, nobody waits
@@ -16,14 +18,14 @@ const strainedFor = 5 * time.Second
 type strained struct{ at atomic.Pointer[time.Time] } // with the monotonic clock
 
 func (s *strained) note() {
-	now := time.Now()
+	now := clock.System{}.Now()
 	s.at.Store(&now)
 }
 
 // is reports whether that is not long ago.
 func (s *strained) is() bool {
 	at := s.at.Load()
-	return at != nil && time.Since(*at) < strainedFor
+	return at != nil && clock.System{}.Now().Sub(*at) < strainedFor
 }
 
 // mode is what to do about locks that somebody holds.

@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // A tenant whose counters somebody holds waits alone: triggers, completions and
@@ -90,7 +89,7 @@ func TestAGroupWaitsForTheTenantOfOneOfItsTriggers(t *testing.T) {
 	answers := k.ask(list...)
 	require.Equal(t, []persistence.TriggerResult{persistence.KeyBusy, persistence.KeyBusy, persistence.Triggered},
 		[]persistence.TriggerResult{answers[0].Result, answers[1].Result, answers[2].Result})
-	_, err := k.store.Run(k.ctx, "", workflow.RunID(list[0].Run))
+	_, err := k.store.Run(k.ctx, "", list[0].Run)
 	require.ErrorIs(t, err, persistence.ErrRunNotFound)
 	release()
 	require.Equal(t, persistence.Triggered, k.ask(list[:2]...)[0].Result)

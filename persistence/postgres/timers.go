@@ -21,7 +21,7 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 	if err != nil || !due {
 		return out, err
 	}
-	_, err = s.around(limit, func(limit int) (first workflow.RunID, err error) {
+	_, err = s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 			var err error
 			out, first, err = s.fire(ctx, tx, limit, mode)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -78,8 +79,11 @@ const heldPause = 100 * time.Millisecond
 
 // stillHeld looks a second time.
 func (s *Store) stillHeld(ctx context.Context, groups map[int32]bool) (map[int32]bool, error) {
+	over := make(chan struct{})
+	stop := clock.System{}.After(heldPause, func() { close(over) })
+	defer stop()
 	select {
-	case <-time.After(heldPause):
+	case <-over:
 		return s.findHeld(ctx, groups)
 	case <-ctx.Done():
 		return nil, translate(ctx.Err())
