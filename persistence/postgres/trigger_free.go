@@ -20,9 +20,7 @@ func (s *Store) triggerFree(
 ) (persistence.Triggers, error) {
 	held, err := s.heldTenants(ctx, triggers)
 	if err == nil && len(held) > 0 { // what is merely busy is so for moments
-		if held, err = s.stillHeld(ctx, held); err != nil {
-			return persistence.Triggers{}, err
-		}
+		held, err = s.stillHeld(ctx, held)
 	}
 	if err != nil {
 		return persistence.Triggers{}, err
