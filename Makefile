@@ -20,7 +20,7 @@ STAT     = workflow lifecycle persistence/memory actors persistence/postgres clu
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos soak bench bench-once bench-stat bench-baseline bench-growth cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos soak bench bench-once bench-stat bench-baseline bench-growth bench-churn cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -97,6 +97,11 @@ bench-once: ## every benchmark once, so that none rots
 
 bench-growth: ## the same work with RUNS=20000 in history, BACKLOG=20000 waiting, and a transaction open, beside an empty store
 	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG) -growth.rounds 60 -growth.hold 400
+
+bench-churn: RATE = 500
+bench-churn: MINUTES = 120
+bench-churn: ## RATE=500 runs a second come and go for MINUTES=120, beside an empty store after each of PARTS=4 parts
+	$(GO) test -run '^$$' -bench Churn -benchtime 1x -timeout 0 ./persistence/postgres -args -churn.time $(MINUTES)m -churn.parts $(or $(PARTS),4) -churn.rate $(RATE) -growth.rounds 200
 
 bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
 	@mkdir -p bin/stat; for room in $(or $(ROOMS),$(STAT)); do \

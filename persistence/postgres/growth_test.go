@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -41,12 +42,7 @@ const (
 //
 //	make bench-growth RUNS=10000000 BACKLOG=1000000
 func BenchmarkGrowth(b *testing.B) {
-	l := newLoad(b, growthTenants)
-	g := &growth{load: l, leader: 1, free: growthFree}
-	_, err := l.store.BumpEpoch(l.ctx, 1)
-	require.NoError(b, err)
-	_, err = l.store.RotateEvents(l.ctx, g.leader, time.Hour)
-	require.NoError(b, err)
+	g := newGrowth(b, time.Hour)
 	for !g.rotated() {
 		g.rounds(growthRounds) // until the first span has begun; all is warm then
 	}
@@ -60,6 +56,18 @@ func BenchmarkGrowth(b *testing.B) {
 	g.settle()
 	g.measure(fmt.Sprintf("backlog=%d", *growthBacklog), empty)
 	g.held(func() { g.measure("backlog-transaction-open", empty) })
+}
+
+// newGrowth returns an empty store with spans of events as long as said.
+func newGrowth(b *testing.B, span time.Duration) *growth {
+	b.Helper()
+	l := newLoad(b, growthTenants)
+	g := &growth{load: l, leader: 1, free: growthFree, retention: persistence.Retention{7 * 24 * time.Hour}}
+	_, err := l.store.BumpEpoch(l.ctx, g.leader)
+	require.NoError(b, err)
+	_, err = l.store.RotateEvents(l.ctx, g.leader, span)
+	require.NoError(b, err)
+	return g
 }
 
 // held calls fn while a transaction has been open for a while.
@@ -84,6 +92,8 @@ type growth struct {
 	whole  time.Time      // when everything is looked at again
 	after  workflow.RunID // how far archiving has come
 	took   taken
+
+	retention persistence.Retention
 }
 
 // taken is how long what took.
@@ -108,6 +118,13 @@ func (g *growth) measure(name string, empty *taken) *taken {
 	g.took = taken{}
 	g.rounds(growthRounds)
 	out := g.took
+	g.report(name, &out, empty, nil)
+	return &out
+}
+
+// report reports what was measured, beside what an empty store took, and
+// whatever else.
+func (g *growth) report(name string, out, empty *taken, more map[string]float64) {
 	g.b.Run(name, func(b *testing.B) {
 		for range b.N { // measured already
 			continue
@@ -118,6 +135,7 @@ func (g *growth) measure(name string, empty *taken) *taken {
 			"record-µs/task": float64(out.record.Microseconds()) / float64(out.tasks),
 			"archive-µs/run": float64(out.archive.Microseconds()) / float64(max(out.archived, 1)),
 		}
+		maps.Copy(values, more)
 		for unit, value := range values {
 			b.ReportMetric(value, unit)
 		}
@@ -128,7 +146,6 @@ func (g *growth) measure(name string, empty *taken) *taken {
 		}
 		b.ReportMetric(0, "ns/op")
 	})
-	return &out
 }
 
 // exclusive locks the file of the flag until the returned function is called.
@@ -192,7 +209,7 @@ func (g *growth) round() {
 func (g *growth) archive() {
 	start := time.Now()
 	out, err := g.store.ArchiveRuns(g.ctx, g.leader, persistence.Archive{
-		After: g.after, Retention: persistence.Retention{7 * 24 * time.Hour},
+		After: g.after, Retention: g.retention,
 	})
 	g.check(err)
 	g.after = out.Next
