@@ -70,3 +70,38 @@ func TestInputConditionsNeedTheSlowPath(t *testing.T) {
 	w.apply(RunStarted{})
 	require.True(t, w.run.Slow)
 }
+
+func TestTakesFastPath(t *testing.T) {
+	t.Parallel()
+	slow := Run{State: Running, Slow: true}
+	odd := func(change func(*Run)) Run {
+		run := slow
+		change(&run)
+		return run
+	}
+	waits := Task{StartTimeout: time.Second}
+	for name, c := range map[string]struct {
+		run         Run
+		task, child Task
+		want        bool
+	}{
+		"nothing happened":         {Run{State: Running}, Task{}, Task{}, true},
+		"a branch was taken":       {slow, Task{}, Task{Flags: FlagLive}, true},
+		"canceling":                {odd(func(r *Run) { r.Canceling = true }), Task{}, Task{}, false},
+		"failing":                  {odd(func(r *Run) { r.Failing = true }), Task{}, Task{}, false},
+		"unhandled failure":        {odd(func(r *Run) { r.Unhandled = true }), Task{}, Task{}, false},
+		"cut":                      {odd(func(r *Run) { r.Cut = true }), Task{}, Task{}, false},
+		"failure handler":          {odd(func(r *Run) { r.HandlerMade = true }), Task{}, Task{}, false},
+		"its own wait is limited":  {slow, waits, Task{}, false},
+		"the child's is":           {slow, Task{}, waits, false},
+		"the child is skipped":     {slow, Task{}, Task{Flags: FlagSkip}, false},
+		"the child is canceled":    {slow, Task{}, Task{Flags: FlagCancel | FlagLive}, false},
+		"the child's output kept":  {slow, Task{}, Task{Flags: FlagKept}, false},
+		"the child sleeps":         {slow, Task{}, Task{Traits: workflow.TraitSleep}, false},
+		"the child sleeps until":   {slow, Task{}, Task{Traits: workflow.TraitSleepUntil}, false},
+		"the child holds failures": {slow, Task{}, Task{Traits: workflow.TraitHoldsSettled}, true},
+	} {
+		c.task.Children = []workflow.Child{{Step: 1}}
+		require.Equal(t, c.want, TakesFastPath(c.run, c.task, func(int32) Task { return c.child }), name)
+	}
+}

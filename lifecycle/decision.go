@@ -15,7 +15,7 @@ type Run struct {
 	Events      int64 // number of events of the run itself so far
 	HasHandler  bool  // an OnFailure step is declared
 	HandlerMade bool  // its task exists
-	Slow        bool  // something happened that the fast path does not know
+	Slow        bool  // something happened that the fast path does not know: see TakesFastPath
 	Canceling   bool  // asked to stop
 	Failing     bool  // FailFast took effect
 	Unhandled   bool  // an unhandled failure happened

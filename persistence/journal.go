@@ -47,10 +47,11 @@ type Record struct {
 	// InlineLimit is how many children that become ready may be granted to
 	// this pod at once; 0: none. InlineSpare of them may be more than the tasks that
 	// the record completes. InlineHandlers and InlineQueues are what the
-	// pod registers and serves. Only runs that are not slow and of which the
-	// record reports nothing but plain completions have children granted so, and
-	// only while no other tenant waits in that queue (lifecycle.MayInline): it
-	// takes no place there.
+	// pod registers and serves. Only tasks that take the fast path
+	// (lifecycle.TakesFastPath), of runs of which the record reports nothing but
+	// completions without conditions, have children granted so, and only while no
+	// other tenant waits in that queue (lifecycle.MayInline): it takes no place
+	// there.
 	InlineLimit    int
 	InlineSpare    int
 	InlineHandlers []int32

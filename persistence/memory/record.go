@@ -52,9 +52,8 @@ func rollback(tx *Tx, err error) error {
 	return err
 }
 
-// record is one record in a transaction. Runs that a store may take a shortcut
-// for come first, as a batch of their own: only their children are granted at
-// once.
+// record is one record in a transaction. What a store may take a shortcut for
+// comes first, as a batch of its own: only children of that are granted at once.
 func (b *batch) record(record persistence.Record) (persistence.Recorded, error) {
 	p, err := b.s.living(record.Pod, b.now)
 	if err != nil {
@@ -64,11 +63,8 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 	record.Transitions = b.refuseTransitions(p, record.Transitions, out.Answers)
 	var fast, slow [][]int
 	for _, part := range byRun(record.Transitions) {
-		if b.s.plain(record.Transitions, part) {
-			fast = append(fast, part)
-		} else {
-			slow = append(slow, part)
-		}
+		plain, rest := b.s.divide(record.Transitions, part)
+		fast, slow = append(fast, plain), append(slow, rest)
 	}
 	completed := 0
 	for _, part := range fast {
@@ -107,18 +103,24 @@ func (b *batch) refuseTransitions(
 	return transitions
 }
 
-// plain reports whether nothing but successes happened to a run, and is
-// reported of it.
-func (s *Store) plain(transitions []persistence.Transition, part []int) bool {
-	if r := s.runs[transitions[part[0]].Task.Run]; r == nil || r.core.Slow {
-		return false
+// divide tells the transitions of a run that take the fast path from the rest.
+func (s *Store) divide(transitions []persistence.Transition, part []int) (fast, rest []int) {
+	r := s.runs[transitions[part[0]].Task.Run]
+	if r == nil || slices.ContainsFunc(part, func(i int) bool {
+		return transitions[i].Report != lifecycle.Succeeded || len(transitions[i].Edges) > 0
+	}) {
+		return nil, part
 	}
+	child := func(step int32) lifecycle.Task { return r.tasks[step] }
 	for _, i := range part {
-		if transitions[i].Report != lifecycle.Succeeded || len(transitions[i].Edges) > 0 {
-			return false
+		step := int(transitions[i].Task.Step)
+		if step < len(r.tasks) && lifecycle.TakesFastPath(r.core, r.tasks[step], child) {
+			fast = append(fast, i)
+		} else {
+			rest = append(rest, i)
 		}
 	}
-	return true
+	return fast, rest
 }
 
 // byRun returns the indexes of the transitions of each run, in the order in
@@ -142,6 +144,9 @@ func byRun(transitions []persistence.Transition) [][]int {
 // recordRun records the transitions of one run and returns how many tasks it
 // completed.
 func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers []persistence.RecordAnswer) int {
+	if len(part) == 0 {
+		return 0
+	}
 	r := b.s.runs[record.Transitions[part[0]].Task.Run]
 	if r == nil {
 		for _, i := range part {

@@ -28,12 +28,12 @@ type recent struct {
 	bytes int
 }
 
-// recentRun is what tasks of one run have in common, and what they returned.
+// recentRun is what tasks of one run have in common, and how they ended.
 type recentRun struct {
 	id         workflow.RunID
 	definition *definition
 	common     persistence.Grant
-	outputs    map[int32]persistence.Outcome // by step, of tasks that completed
+	outcomes   map[int32]persistence.Outcome // by step, of tasks that have ended
 	bytes      int
 }
 
@@ -41,17 +41,14 @@ func newRecent() *recent {
 	return &recent{runs: map[workflow.RunID]*list.Element{}, order: list.New()}
 }
 
-// granted remembers the run of a grant that was read, unless the run takes
-// decisions: its tasks are not granted with the end of their parents.
+// granted remembers the run of a grant that was read, and what it says of
+// parents.
 func (c *recent) granted(g *persistence.Grant, d *definition) {
-	if !d.plain {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run := c.use(g.Task.Run)
 	if run == nil {
-		run = &recentRun{id: g.Task.Run, definition: d, outputs: map[int32]persistence.Outcome{}}
+		run = &recentRun{id: g.Task.Run, definition: d, outcomes: map[int32]persistence.Outcome{}}
 		run.common = persistence.Grant{
 			Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
 			Input: g.Input, LargeInput: g.LargeInput, TriggeredAt: g.TriggeredAt, KeyRun: g.KeyRun,
@@ -60,9 +57,7 @@ func (c *recent) granted(g *persistence.Grant, d *definition) {
 		c.grow(run, recentRunBytes+len(g.Input)+len(g.Tenant)+len(g.TraceContext))
 	}
 	for i := range g.Parents {
-		if o := g.Parents[i]; o.State == lifecycle.Completed {
-			c.keep(run, o)
-		}
+		c.keep(run, g.Parents[i])
 	}
 }
 
@@ -72,6 +67,15 @@ func (c *recent) recorded(t *persistence.Transition) {
 	defer c.mu.Unlock()
 	if run := c.use(t.Task.Run); run != nil && len(run.definition.node(t.Task.Step).Children) > 0 {
 		c.keep(run, run.outcome(t))
+	}
+}
+
+// skipped remembers that a task was, once that is committed.
+func (c *recent) skipped(task workflow.TaskID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if run := c.use(task.Run); run != nil && len(run.definition.node(task.Step).Children) > 0 {
+		c.keep(run, persistence.Outcome{Index: task.Step, Step: run.definition.node(task.Step).Name, State: lifecycle.Skipped})
 	}
 }
 
@@ -112,7 +116,7 @@ func (c *recent) grant(
 	g = run.common
 	g.Task, g.Step, g.Handler, g.Attempt = task, node.Name, run.definition.handlers[task.Step], 1
 	for _, parent := range node.Parents {
-		outcome, known := run.outputs[parent]
+		outcome, known := run.outcomes[parent]
 		if t := own[workflow.TaskID{Run: task.Run, Step: parent}]; t != nil {
 			outcome, known = run.outcome(t), true
 		}
@@ -148,11 +152,11 @@ func (c *recent) use(id workflow.RunID) *recentRun {
 }
 
 func (c *recent) keep(run *recentRun, o persistence.Outcome) {
-	if _, known := run.outputs[o.Index]; known {
+	if _, known := run.outcomes[o.Index]; known {
 		return
 	}
-	run.outputs[o.Index] = o
-	c.grow(run, len(o.Output)+len(o.Step))
+	run.outcomes[o.Index] = o
+	c.grow(run, len(o.Output)+len(o.Step)+len(o.Class)+len(o.Error))
 }
 
 func (c *recent) grow(run *recentRun, bytes int) {

@@ -56,12 +56,17 @@ func TestRecentGrantsWhatItKnows(t *testing.T) {
 	require.Zero(t, c.bytes)
 }
 
-func TestRecentLeavesOutWhatIsDecided(t *testing.T) {
+func TestRecentKnowsWhoWasSkipped(t *testing.T) {
 	t.Parallel()
-	c, d := newRecent(), pair()
-	d.plain = false
-	c.granted(&persistence.Grant{Task: taskOf(1, 0), Input: []byte("in")}, d)
-	require.Empty(t, c.runs)
+	c := newRecent()
+	c.skipped(taskOf(1, 0)) // of a run that nothing was granted of
+	c.granted(&persistence.Grant{Task: taskOf(1, 0), Input: []byte("in")}, pair())
+	_, known := c.grant(taskOf(1, 1), nil)
+	require.False(t, known)
+	c.skipped(taskOf(1, 0))
+	g, known := c.grant(taskOf(1, 1), nil)
+	require.True(t, known)
+	require.Equal(t, []persistence.Outcome{{Index: 0, Step: "first", State: lifecycle.Skipped}}, g.Parents)
 }
 
 func TestRecentIsBounded(t *testing.T) {

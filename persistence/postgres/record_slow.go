@@ -42,6 +42,13 @@ func (r *recording) apply(d decided) {
 		}
 	}
 	r.mergeWake(d.now, d.wake)
+	for _, run := range d.runs {
+		for i := range run.decision.Tasks {
+			if t := &run.decision.Tasks[i]; t.State == lifecycle.Skipped {
+				r.s.recent.skipped(workflow.TaskID{Run: run.id, Step: t.Step})
+			}
+		}
+	}
 }
 
 // begin runs do in a transaction that commits or only tries.

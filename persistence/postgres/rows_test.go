@@ -181,9 +181,10 @@ func TestEqualCtids(t *testing.T) {
 	k.requireSound()
 }
 
-// TestFastPathRefusesSlowRuns sends plain successes of a run to which something
-// else happened: lifecycle decides on them, never the fast statement.
-func TestFastPathRefusesSlowRuns(t *testing.T) {
+// TestFastPathLeavesDecisions sends successes of runs to which something else
+// happened: where that makes a decision necessary, lifecycle makes it, never the
+// fast statement.
+func TestFastPathLeavesDecisions(t *testing.T) {
 	g := storetest.Diamond()
 	d := schemas(t)(t)
 	tracer := &counter{}
@@ -192,19 +193,23 @@ func TestFastPathRefusesSlowRuns(t *testing.T) {
 	t.Cleanup(store.Close)
 	d.store = store
 	k := newKit(d, g)
-	ids := k.start(g, "a", 2)
+	ids := k.start(g, "a", 3)
 	pod := k.join(time.Hour)
-	grants := k.claim(pod, 2)
-	k.exec(`update {schema}.workflow_runs set slow = true where id = $1`, [16]byte(ids[0]))
+	grants := k.claim(pod, 3)
+	slow := uuids{ids[0], ids[1]}
+	k.exec(`update {schema}.workflow_runs set slow = true where id = any($1)`, slow)
+	k.exec(`update {schema}.tasks set start_timeout = 3600000000000 where run_id = $1 and step = 1`, [16]byte(ids[0]))
 	tracer.take()
-	k.complete(pod, grants[1])
-	require.NotContains(t, tracer.take(), "update_tasks")
+	k.complete(pod, grants[1], grants[2])
+	require.NotContains(t, tracer.take(), "update_tasks", "nothing to decide")
 	k.complete(pod, grants[0])
 	require.Contains(t, tracer.take(), "update_tasks")
 	require.Equal(t, 2, value[int](k.database,
 		`select count(*) from {schema}.tasks where run_id = $1 and state = 2`, [16]byte(ids[0])))
 	k.finish(pod)
-	require.Equal(t, lifecycle.Completed, k.state(ids[0]))
+	for _, id := range ids {
+		require.Equal(t, lifecycle.Completed, k.state(id))
+	}
 	k.requireSound()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 func inlineRules() []rule {
@@ -22,6 +23,10 @@ func inlineRules() []rule {
 		{"inline/moves_the_frontier", "a tenant that lives on inline grants is as near to its turn as one that comes", inlineFrontier},
 		{"inline/before_its_own", "children granted before rows of their own tenant do not put who comes behind these", inlineBeforeOwn},
 		{"inline/not_charged", "what was granted while nobody waited does not make its tenant wait later", inlineNotCharged},
+		{"inline/after_a_branch", "in a run that took a branch, children without conditions are granted, too", inlineBranch},
+		{"inline/after_a_handled_failure", "a failure that was handled is seen by a child that is granted", inlineHandled},
+		{"inline/not_decided", "a child that sleeps, is skipped or has a deadline in the queue is decided, not granted", inlineDecided},
+		{"inline/not_canceling", "a run that is canceled has no child granted", inlineCanceling},
 		{"inline/expires", "a task granted inline is found when its pod dies", inlineExpires},
 	}
 }
@@ -220,6 +225,74 @@ func inlineNotCharged(w *world) {
 	}
 	require.GreaterOrEqual(w.t, of[tenantA], 4, "of 12 dispatches: %v", of)
 	require.GreaterOrEqual(w.t, of[tenantB], 4, "of 12 dispatches: %v", of)
+}
+
+func inlineBranch(w *world) {
+	run := w.start(w.with(Branch()))
+	p := w.pod()
+	record := p.inline(10)
+	record.Transitions = append(record.Transitions, choose(p.claimStep("choose"), "no"))
+	require.Empty(w.t, p.send(record).Grants, "a condition was judged")
+	out := p.send(p.inline(10, p.claimStep("yes")))
+	require.Len(w.t, out.Grants, 1)
+	require.Equal(w.t, "more", out.Grants[0].Step)
+	out = p.send(p.inline(10, out.Grants...))
+	require.Len(w.t, out.Grants, 1)
+	merge := out.Grants[0]
+	require.Equal(w.t, "merge", merge.Step)
+	require.Len(w.t, merge.Parents, 2)
+	require.Equal(w.t, `"more"`, string(merge.Parents[0].Output))
+	require.Equal(w.t, persistence.Outcome{Index: 3, Step: "no", State: lifecycle.Skipped}, merge.Parents[1])
+	w.checkInvariants()
+	p.complete(merge)
+	w.requireRun(run, lifecycle.Completed)
+}
+
+func inlineHandled(w *world) {
+	g := w.with(Graph(workflow.Definition{Name: "handledfar", Output: 2, Steps: []workflow.Step{
+		{Name: "try"}, {Name: "side"}, {Name: "report", Parents: append(settled(0), plain(1)...)},
+	}}))
+	run := w.start(g)
+	p := w.pod()
+	grants := p.claim(2)
+	try, side := grants[0], grants[1]
+	if try.Step != "try" {
+		try, side = side, try
+	}
+	p.report(failure(try))
+	out := p.send(p.inline(10, side))
+	require.Len(w.t, out.Grants, 1)
+	require.Equal(w.t, lifecycle.Failed, out.Grants[0].Parents[0].State)
+	require.Equal(w.t, "try broke", out.Grants[0].Parents[0].Error)
+	p.complete(out.Grants...)
+	w.requireRun(run, lifecycle.Completed)
+}
+
+func inlineDecided(w *world) {
+	hurried := Graph(workflow.Definition{Name: "hurried", Output: 1, Steps: []workflow.Step{
+		{Name: "s0"}, {Name: "s1", Parents: plain(0), Options: workflow.Options{ScheduleToStart: time.Minute}},
+	}})
+	for _, g := range []*workflow.Graph{Nap(time.Minute), hurried} {
+		w.start(w.with(g))
+		p := w.pod()
+		require.Empty(w.t, p.send(p.inline(10, p.claim(1)...)).Grants, g.Name)
+		require.Len(w.t, w.snapshot().Timers, 1, g.Name)
+		w.advance(2 * time.Minute)
+		w.fire()
+		w.pod().finish()
+	}
+	w.checkInvariants()
+}
+
+func inlineCanceling(w *world) {
+	run := w.start(w.with(Diamond()))
+	p := w.pod()
+	p.complete(p.claimStep("a"))
+	grants := p.claim(2)
+	require.Len(w.t, grants, 2)
+	w.cancel(run)
+	require.Empty(w.t, p.send(p.inline(10, grants...)).Grants)
+	w.requireRun(run, lifecycle.Canceled)
 }
 
 func inlineExpires(w *world) {
