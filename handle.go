@@ -62,7 +62,9 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 // and only if that commits, and starts right after. It takes no lock that other
 // tenants or triggers wait for, except on its own Key. The run's id is known at
 // once, but until the commit Await and the other calls of the run return
-// [ErrRunNotFound]. An engine of [NewInMemory] has no such transactions.
+// [ErrRunNotFound]. PostgreSQL prepares no transaction that notifies, as this may:
+// it is not for transactions of PREPARE TRANSACTION. An engine of [NewInMemory] has
+// none at all.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
 	pod, err := h.engine.livePod()
 	if err != nil {

@@ -277,6 +277,9 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	request := &open.request
 	a.rt.meter.add(MetricClaims, 1, request.Queue)
 	a.rt.meter.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
+	if claimed.Passed > 0 {
+		a.rt.edge.passedOver(a.rt.now())
+	}
 	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]

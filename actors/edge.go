@@ -38,6 +38,7 @@ type edge struct {
 	ended      bool
 	err        error
 	degradedBy string
+	unread     time.Time // when tasks were last passed over because they cannot be read
 	submitted  time.Time // when a run was last stored in a transaction of the embedder's
 	watchers   map[workflow.RunID]map[*watcher]struct{}
 }
@@ -108,6 +109,13 @@ func (e *edge) away(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.connected, e.missed = time.Time{}, now
+}
+
+// passedOver notes that tasks cannot be read.
+func (e *edge) passedOver(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unread = now
 }
 
 // lastAway is when a store call last found the database away; zero: never.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -27,7 +28,8 @@ type housekeeper struct {
 	parkAt   time.Time
 	history  history
 	due      int64
-	live     int // living pods at the last look
+	live     int     // living pods at the last look
+	dead     []int64 // pods that were declared dead by then
 	failures int
 }
 
@@ -111,13 +113,16 @@ func (a *housekeeper) sleep(d time.Duration) {
 }
 
 func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
-	if m.number != a.number || a.failed("expire_pods", m.err) {
+	if m.number != a.number || a.failed("expire_pods", m.err, &a.expireAt) {
 		return
 	}
 	expired := &m.value
 	for _, pod := range expired.Pods {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "pod declared dead", slog.Int64("pod_id", pod))
+		if !slices.Contains(a.dead, pod) { // one may be there for long, if not all that it held can be taken
+			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "pod declared dead", slog.Int64("pod_id", pod))
+		}
 	}
+	a.dead = expired.Pods
 	a.rt.spread(expired.Wake)
 	now := a.rt.now()
 	a.expireAt = now.Add(a.rt.config.LeaseTTL)
@@ -138,7 +143,7 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 const expiryMargin = 20 * time.Millisecond
 
 func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
-	if m.number != a.number || a.failed("park_tasks", m.err) {
+	if m.number != a.number || a.failed("park_tasks", m.err, &a.parkAt) {
 		return
 	}
 	a.rt.spread(m.value.Wake)
@@ -149,8 +154,9 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 	a.next()
 }
 
-// failed ends a call, and reports whether it failed.
-func (a *housekeeper) failed(name string, err error) bool {
+// failed ends a call, and reports whether it failed. It is made again soon, and
+// keeps nothing else from being done meanwhile.
+func (a *housekeeper) failed(name string, err error, again *time.Time) bool {
 	a.number = 0
 	a.rt.house.ended(err)
 	switch {
@@ -160,7 +166,8 @@ func (a *housekeeper) failed(name string, err error) bool {
 	case err != nil:
 		a.failures++
 		a.rt.storeFailed(name, err)
-		a.sleep(a.rt.retryDelay(a.failures))
+		*again = a.rt.now().Add(a.rt.retryDelay(a.failures))
+		a.next()
 		return true
 	}
 	a.failures = 0

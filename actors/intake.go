@@ -85,6 +85,10 @@ type triggerCall struct{ ask *question }
 // intakePause ends a wait before the next trigger call.
 type intakePause struct{ number int64 }
 
+// drainLater is how many failures a drain that had to leave something counts as:
+// for who holds it may hold it for long.
+const drainLater = 4
+
 // drainAgain is a delayed drain.
 type drainAgain struct{}
 
@@ -194,8 +198,12 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 	}
 	a.drain.failures = 0
 	a.rt.spread(m.value.Wake)
-	if m.value.More || a.drain.again {
+	switch {
+	case m.value.More && m.value.Count > 0 || a.drain.again && !m.value.Later:
 		a.onRunsSubmitted()
+	case m.value.More || m.value.Later:
+		a.drain.waits = true
+		a.rt.after(a.rt.retryDelay(drainLater), a.self, &drainAgain{})
 	}
 }
 

@@ -298,6 +298,9 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		return
 	}
 	a.failures = 0
+	if m.value.Refused != nil {
+		a.rt.storeFailed("record_transitions", m.value.Refused)
+	}
 	a.rt.edge.toldAlive()
 	// The children take slots of the pool whose queues were named.
 	granted := startTasks(m.value.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })

@@ -233,10 +233,12 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	}
 	a.rt.send(a.rt.team.claimer, count)
 	a.rt.send(a.rt.team.feed, count)
-	if cause := m.value.Uncompared; cause != nil { // the next renewal compares, with what is known by then
+	cause := m.value.Uncompared
+	a.rt.refusals.note("compare_held", a.rt.now(), 0, cause)
+	if cause != nil { // the next renewal compares, with what is known by then
 		a.keepProgress()
 		a.rt.meter.add(MetricRenewals, 1, "alone")
-		a.rt.storeFailed("renew_pod", cause)
+		a.rt.storeFailed("compare_held", cause)
 		return
 	}
 	a.rt.meter.add(MetricRenewals, 1, "renewed")

@@ -57,7 +57,7 @@ func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
 // can tell that there is nothing else.
 func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
 	request := &open.request
-	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded == 0
+	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
 	if open.full {
 		q.whole = now.Add(min(max(wholeEvery, wholeShare*now.Sub(open.asked)), wholeMax))
 	}

@@ -127,7 +127,7 @@ func (rt *runtime) retryDelay(n int) time.Duration {
 // storeFailed logs and counts a store call that will be made again.
 func (rt *runtime) storeFailed(name string, err error) {
 	rt.meter.add(MetricStoreErrors, 1, name)
-	if errors.Is(err, persistence.ErrUnavailable) {
+	if name == "renew_pod" || barsWrites(err) {
 		rt.edge.away(rt.now())
 	}
 	switch {
@@ -144,6 +144,13 @@ func (rt *runtime) storeFailed(name string, err error) {
 	}
 	rt.log.LogAttrs(context.Background(), level, "store call failed, trying again",
 		slog.String("call", name), slog.Any("error", err))
+}
+
+// barsWrites reports whether what a call failed with may have kept every pod from
+// renewing its lease, too: the database was away, or takes no writes.
+func barsWrites(err error) bool {
+	return !persistence.Answered(err) || errors.Is(err, persistence.ErrDiskFull) || errors.Is(err, persistence.ErrReadOnly) ||
+		errors.Is(err, persistence.ErrNoResources)
 }
 
 // unknown counts a message that an actor does not accept.
@@ -165,9 +172,12 @@ type answered[T any] struct {
 func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
 	number, asked := rt.numbers.next(), rt.now()
 	rt.reach.asked(number, asked)
-	carry(rt, to, name, timeout, number, call, func(err error) {
+	carry(rt, to, name, timeout, number, call, func(value T, err error) {
 		now := rt.now()
 		rt.reach.ended(number, now, err)
+		if part, is := any(value).(interface{ Refusal() error }); is && err == nil {
+			err = part.Refusal()
+		}
 		rt.refusals.note(name, now, now.Sub(asked), err)
 	})
 	return number
@@ -177,17 +187,17 @@ func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call f
 // says nothing about the pool.
 func askApart[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
 	number := rt.numbers.next()
-	carry(rt, to, name, timeout, number, call, func(error) {})
+	carry(rt, to, name, timeout, number, call, func(T, error) {})
 	return number
 }
 
 func carry[T any](
-	rt *runtime, to *PID, name string, timeout time.Duration, number int64, call func(ctx context.Context) (T, error), ended func(error),
+	rt *runtime, to *PID, name string, timeout time.Duration, number int64, call func(ctx context.Context) (T, error), ended func(T, error),
 ) {
 	rt.executor.Call(to, name, timeout, func(ctx context.Context) any {
 		answer := &answered[T]{number: number}
 		answer.value, answer.err = contained(func() (T, error) { return call(ctx) })
-		ended(answer.err)
+		ended(answer.value, answer.err)
 		return answer
 	})
 }

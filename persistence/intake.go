@@ -103,5 +103,6 @@ type Drained struct {
 	Now   time.Time
 	Count int
 	More  bool
+	Later bool // some are left of tenants whose counters somebody holds: ask again in a while
 	Wake  Wake
 }

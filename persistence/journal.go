@@ -68,9 +68,13 @@ type RecordAnswer struct {
 type Recorded struct {
 	Now     time.Time
 	Answers []RecordAnswer // in the order of the transitions
+	Refused error          // why some were answered Busy, if the database refuses what all of them need
 	Grants  []Grant        // children granted inline
 	Wake    Wake
 }
+
+// Refusal is what the database refused of a record that it answered otherwise.
+func (r Recorded) Refusal() error { return r.Refused }
 
 // Journal stores what pods report.
 type Journal interface {

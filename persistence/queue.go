@@ -27,6 +27,7 @@ type Claimed struct {
 	// earlier one looked at nothing and says Limit.
 	Scanned   int
 	Discarded int   // rows of tasks that were no longer queued, removed
+	Passed    int   // rows of tasks that cannot be read, passed over for a while
 	Lowest    int64 // lowest fair id granted; 0: none
 }
 

@@ -21,6 +21,7 @@ const (
 	churnKeep  = 10 * time.Minute // retention, so that history is dropped all the time
 	churnSpan  = 5 * time.Minute  // of events
 	churnEvery = time.Minute      // what a leader does now and then
+	churnMove  = 5 * time.Second  // between two walks that move what has ended
 )
 
 // BenchmarkChurn has runs come and go, with history moved and dropped and only
@@ -55,17 +56,21 @@ func BenchmarkChurn(b *testing.B) {
 func (g *growth) churn(d time.Duration) (runs int) {
 	pace := time.NewTicker(time.Second * growthBatch / time.Duration(*churnRate))
 	defer pace.Stop()
-	end, lead := time.Now().Add(d), time.Now()
+	end, lead, move := time.Now().Add(d), time.Now(), time.Now()
 	for time.Now().Before(end) {
 		if !time.Now().Before(lead) {
 			lead = lead.Add(churnEvery)
 			g.lead()
 		}
+		if !time.Now().Before(move) {
+			g.archive()
+			if g.after.IsZero() { // that was the end of a walk
+				move = time.Now().Add(churnMove)
+			}
+		}
 		<-pace.C
 		g.round()
-		if runs += growthBatch; runs%(10*growthBatch) == 0 {
-			g.archive()
-		}
+		runs += growthBatch
 	}
 	return runs
 }

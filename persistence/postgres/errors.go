@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -41,8 +42,11 @@ const (
 	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
 	codeLimit            = "54000"
+	codeTooMany          = "53300"
 	codeDataLost         = "XX001"
 	codeIndexLost        = "XX002"
+	codeDiskError        = "58030"
+	codeFileLost         = "58P01"
 
 	classCardinality = "21"
 	classData        = "22"
@@ -95,7 +99,7 @@ func translate(err error) error {
 		return fmt.Errorf("%w: the server takes no writes until VACUUM has freed transaction ids: end what holds it back,"+
 			" open and prepared transactions and replication slots, which troupe doctor names: %w", persistence.ErrUnavailable, err)
 	}
-	switch pg.Code[:2] {
+	switch class(pg.Code) {
 	case classRollback:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case classCardinality, classData, classLimit:
@@ -109,6 +113,10 @@ func translate(err error) error {
 	}
 	return err
 }
+
+// class returns the class of a SQLSTATE: what is no such code, as of a proxy, has
+// none.
+func class(code string) string { return code[:min(2, len(code))] }
 
 // translated reports whether an error is one of ours already.
 func translated(err error) bool {
@@ -141,18 +149,49 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // retry calls do again while the database rolls it back for reasons that are
 // over at once: serialization failures, deadlocks, a statement to be prepared
-// anew. A lock that was not granted is the caller's to work around.
+// anew. A lock that was not granted is the caller's to work around. Where the
+// server has no connection more, those of this pod's that are busy come back soon.
 func retry(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var err error
-	for range retriesMax {
+	crowded := time.Duration(0)
+	for tries := 0; tries < retriesMax; tries++ {
 		err = translate(do(ctx))
+		if noConnection(err) && crowded < crowdedMax && pause(ctx, crowdedPause) {
+			crowded += crowdedPause
+			tries--
+			continue
+		}
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, errLockTimeout) || hasCode(err, codeQueryCanceled) {
 			return err
 		}
 	}
 	return err
+}
+
+const (
+	crowdedPause = 20 * time.Millisecond
+	crowdedMax   = 600 * time.Millisecond // all pauses of a call
+)
+
+// noConnection reports whether the server has none to give.
+func noConnection(err error) bool {
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) && hasCode(err, codeTooMany)
+}
+
+// pause waits, and reports whether the context still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	over := make(chan struct{})
+	stop := clock.System{}.After(d, func() { close(over) })
+	defer stop()
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // idsSpent reports whether the server refuses to write because its transaction
@@ -165,7 +204,14 @@ func idsSpent(pg *pgconn.PgError) bool {
 // page that its disk has lost.
 func unreadable(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == codeDataLost || pg.Code == codeIndexLost)
+	if !errors.As(err, &pg) || pg.Severity != "ERROR" && pg.SeverityUnlocalized != "ERROR" {
+		return false
+	}
+	switch pg.Code {
+	case codeDataLost, codeIndexLost, codeDiskError, codeFileLost:
+		return true
+	}
+	return false
 }
 
 func hasCode(err error, code string) bool {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -94,17 +95,21 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 		return persistence.Drained{Now: now}, err
 	}
 	var out persistence.Drained
-	attempt := func() error {
+	attempt := func(mode locking) error {
 		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			var err error
-			out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
+			out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax), mode)
 			return err
 		})
 	}
-	err = attempt()
-	if errors.Is(err, errLockTimeout) {
-		s.strained.note()
-		err = attempt()
+	mode := lockFree
+	if s.strained.is() {
+		mode = lockCalm
+	}
+	err = attempt(mode)
+	if errors.Is(err, errLockTimeout) && mode != lockCalm {
+		s.strained.note(ctx)
+		err = attempt(lockCalm)
 	}
 	if err != nil {
 		return persistence.Drained{}, err
@@ -112,32 +117,90 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 	return out, nil
 }
 
-func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (persistence.Drained, error) {
-	t := newTriggering(s, tx, nil, names{})
-	taken, err := t.take(ctx, limit+1)
-	if err != nil {
-		return persistence.Drained{}, err
+// skippedMax bounds the tenants that one call leaves out of what it looks at.
+const skippedMax = 100
+
+// drain begins the runs of the oldest submissions; in a calm, of tenants whose
+// counters nobody else holds.
+func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int, mode locking) (persistence.Drained, error) {
+	var out persistence.Drained
+	skip := []string{}
+	for {
+		t := newTriggering(s, tx, nil, names{})
+		taken, err := t.take(ctx, limit+1, skip)
+		if err != nil {
+			return out, err
+		}
+		out.More = len(taken) > limit
+		taken = taken[:min(len(taken), limit)]
+		if len(taken) == 0 {
+			return out, s.readClock(ctx, tx, &out.Now)
+		}
+		wants := make([]want, len(taken))
+		for i := range taken {
+			wants[i] = want{run: taken[i].trigger.Run}
+		}
+		if err := t.load(ctx, wants, lockFree); err != nil {
+			return out, err
+		}
+		locked := t.byID
+		t.runs, t.byID = nil, nil
+		if t.found.tenants, err = t.drainTenants(ctx, taken, locked); err != nil {
+			return out, err
+		}
+		t.byID = locked
+		held, err := t.heldNames(ctx, mode)
+		if err != nil {
+			return out, err
+		}
+		out.Later = out.Later || len(held) > 0
+		if len(held) > 0 && out.More && len(skip) < skippedMax { // those of others are behind them
+			skip = append(skip, held...)
+			continue
+		}
+		return s.drainTaken(ctx, t, taken, held, out)
 	}
-	out := persistence.Drained{More: len(taken) > limit}
-	taken = taken[:min(len(taken), limit)]
-	if len(taken) == 0 {
-		return out, s.readClock(ctx, tx, &out.Now)
+}
+
+// heldNames returns the tenants of the pass, if locks are not waited for, in whose
+// counters somebody else holds a row.
+func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string, err error) {
+	if mode != lockCalm {
+		return nil, nil
 	}
-	wants := make([]want, len(taken))
-	for i := range taken {
-		wants[i] = want{run: taken[i].trigger.Run}
+	var groups []int32
+	for _, group := range t.found.tenants {
+		groups = append(groups, group)
 	}
-	mode := lockFree
-	if s.strained.is() {
-		mode = lockCalm
+	found := map[int32]bool{}
+	b := t.s.newBatch()
+	b.Queue("savepoint troupe_look")
+	b.add("find_held", named{"groups": orEmpty(groups)}).Query(func(rows pgx.Rows) error {
+		var group int32
+		_, err := pgx.ForEachRow(rows, []any{&group}, func() error {
+			found[group] = true
+			return nil
+		})
+		return err
+	})
+	b.Queue("rollback to savepoint troupe_look")
+	b.Queue("release savepoint troupe_look")
+	if err := send(ctx, t.tx, b); err != nil {
+		return nil, err
 	}
-	if err := t.load(ctx, wants, mode); err != nil {
-		return out, err
+	for name, group := range t.found.tenants {
+		if found[group] {
+			held = append(held, name)
+		}
 	}
-	done, count, err := t.expand(ctx, taken)
-	if err != nil {
-		return out, err
-	}
+	return held, nil
+}
+
+// drainTaken begins the runs of submissions, but those of some tenants.
+func (s *Store) drainTaken(
+	ctx context.Context, t *triggering, taken []submission, held []string, out persistence.Drained,
+) (persistence.Drained, error) {
+	done, count := t.expand(taken, held)
 	b := s.newBatch()
 	b.add("delete_intake", named{"ids": done})
 	if count > 0 {
@@ -155,9 +218,9 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (persistence.Dr
 	return out, nil
 }
 
-// take locks the oldest submissions.
-func (t *triggering) take(ctx context.Context, limit int) ([]submission, error) {
-	text, args := t.s.statements.bind("take_intake", named{"limit": limit})
+// take locks the oldest submissions, but those of some tenants.
+func (t *triggering) take(ctx context.Context, limit int, skip []string) ([]submission, error) {
+	text, args := t.s.statements.bind("take_intake", named{"limit": limit, "skip": skip})
 	rows, err := t.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -178,24 +241,17 @@ func (t *triggering) take(ctx context.Context, limit int) ([]submission, error) 
 
 // expand begins the runs of submissions and returns which rows are done with.
 // Runs that were canceled meanwhile never start; those of tenants that get no
-// group stay.
-func (t *triggering) expand(ctx context.Context, taken []submission) (done []int64, count int, err error) {
-	locked := t.byID
-	t.runs, t.byID = nil, nil
-	t.found.tenants, err = t.drainTenants(ctx, taken, locked)
-	if err != nil {
-		return nil, 0, err
-	}
-	t.byID = locked
+// group, or are held, stay.
+func (t *triggering) expand(taken []submission, held []string) (done []int64, count int) {
 	for i := range taken {
 		sub := &taken[i]
-		r := locked[sub.trigger.Run]
+		r := t.byID[sub.trigger.Run]
 		if r == nil {
 			continue // held by a cancel right now
 		}
 		if !r.core.State.Terminal() {
 			r.group = t.found.tenants[r.tenant]
-			if r.group == 0 {
+			if r.group == 0 || slices.Contains(held, r.tenant) {
 				continue
 			}
 			t.begin(r, &sub.trigger, sub.kept)
@@ -203,7 +259,7 @@ func (t *triggering) expand(ctx context.Context, taken []submission) (done []int
 		}
 		done = append(done, sub.id)
 	}
-	return done, count, nil
+	return done, count
 }
 
 // queueStarts adds the writes of the runs that drain began.

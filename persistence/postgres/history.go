@@ -15,13 +15,10 @@ import (
 // later, and what waits behind it cannot.
 const historyPatience = "100ms"
 
-// leadHistory runs do as lead does, with little patience. A lock that is not
-// granted is no error: done is false then.
+// leadHistory runs do as a leader, with little patience. A lock that is not granted
+// is no error: done is false then.
 func (s *Store) leadHistory(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) (done bool, err error) {
-	err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-		if mode != lockWaiting {
-			return errLockTimeout // it is not worth another try now
-		}
+	err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		err := s.exec(ctx, tx, "set_local", named{
 			// Hash joins: what is archived at once is joined to itself.
 			"names": []string{"lock_timeout", "enable_hashjoin"}, "values": []string{historyPatience, "on"},

@@ -19,12 +19,18 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil || !late {
 		return out, err
 	}
+	blind := false
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
-		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
+		try := func(ctx context.Context, tx pgx.Tx, mode locking) error {
 			var err error
-			out, first, err = s.expire(ctx, tx, maxLost, limit, mode)
+			out, first, err = s.expire(ctx, tx, maxLost, limit, mode, blind)
 			return err
-		})
+		}
+		err = s.lead(ctx, epoch, try)
+		if unreadable(err) && first.IsZero() && !blind {
+			blind = true
+			err = s.lead(ctx, epoch, try)
+		}
 		return first, err
 	})
 	if err != nil {
@@ -37,9 +43,10 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	return out, nil
 }
 
-// expire takes back what dead pods hold. first is the run of the first task of it.
+// expire takes back what dead pods hold, or blindly what they have claimed. first
+// is the run of the first task of it.
 func (s *Store) expire(
-	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking,
+	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking, blind bool,
 ) (out persistence.Expired, first workflow.RunID, err error) {
 	text, args := s.statements.bind("expire_pods", named{})
 	rows, err := tx.Query(ctx, text, args...)
@@ -54,7 +61,7 @@ func (s *Store) expire(
 	var keeping []int64
 	if len(out.Pods) > 0 {
 		skip := s.lost.list()
-		if taken, err = s.heldTasks(ctx, tx, out.Pods, skip, limit+1); err != nil {
+		if taken, err = s.heldTasks(ctx, tx, out.Pods, skip, limit+1, blind); err != nil {
 			return out, first, err
 		}
 		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {

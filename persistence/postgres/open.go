@@ -113,7 +113,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{log: options.Logger},
+		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
 	if err = s.openProxied(ctx, options); err == nil {
 		err = s.loadQueues(ctx)
@@ -236,6 +236,8 @@ func sessionSettings() map[string]string {
 	maps.Copy(settings, map[string]string{
 		// A frozen process keeps no locks.
 		"idle_in_transaction_session_timeout": idleInTx,
+		// Nothing happens between two renewals.
+		"idle_session_timeout": "0",
 		// Statements mean the same everywhere.
 		"timezone": "UTC", "datestyle": "ISO", "intervalstyle": "postgres",
 		"default_transaction_isolation": "read committed", "standard_conforming_strings": "on",

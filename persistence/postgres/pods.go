@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -73,31 +72,6 @@ func drawPodID() int64 {
 	return int64(binary.BigEndian.Uint64(random[:])>>(64-podIDBits)) + 1
 }
 
-// LeavePod implements persistence.Lease.
-func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
-	var wake persistence.Wake
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		text, args := s.statements.bind("lock_pod", named{"pod": pod})
-		var id int64
-		switch err := tx.QueryRow(ctx, text, args...).Scan(&id); {
-		case errors.Is(err, pgx.ErrNoRows):
-			return nil // it has left, or was declared dead: then its tasks are taken from it
-		case err != nil:
-			return err
-		}
-		taken, err := s.heldTasks(ctx, tx, []int64{pod}, uuids{}, math.MaxInt32)
-		if err != nil {
-			return err
-		}
-		b := s.newBatch()
-		b.add("delete_pods", named{"pods": []int64{pod}})
-		p, err := s.takeBack(ctx, tx, b, taken, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
-		wake = p.wake
-		return err
-	})
-	return wake, err
-}
-
 // heldTask is a task that a pod holds by the tables.
 type heldTask struct {
 	pod   int64
@@ -105,8 +79,10 @@ type heldTask struct {
 	epoch int64
 }
 
-func (s *Store) heldTasks(ctx context.Context, tx pgx.Tx, pods []int64, skip uuids, limit int) ([]heldTask, error) {
-	text, args := s.statements.bind("held_tasks", named{"pods": pods, "skip": skip, "limit": limit})
+// heldTasks returns what pods hold, or blindly what they have claimed, without a
+// look at the tasks.
+func (s *Store) heldTasks(ctx context.Context, tx pgx.Tx, pods []int64, skip uuids, limit int, blind bool) ([]heldTask, error) {
+	text, args := s.statements.bind("held_tasks", named{"pods": pods, "skip": skip, "limit": limit, "blind": blind})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

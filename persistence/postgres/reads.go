@@ -213,7 +213,7 @@ func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, erro
 		return nil, persistence.ErrRunNotFound
 	}
 	if unreadable(err) {
-		s.lost.add(ctx, task.Run, err)
+		_ = s.lost.add(ctx, task.Run, err) // the caller gets err
 	}
 	return payload, translate(err)
 }

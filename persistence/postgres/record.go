@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -20,13 +22,16 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 			len(record.Transitions), persistence.RecordBatchMax)
 	}
 	r := newRecording(s, record)
-	r.passOver(s.lostEnds.list())
-	if err := r.all(ctx); err != nil {
+	var err error
+	if tried := r.passOver(s.lostEnds.list()); tried == 0 && len(record.Transitions) > 0 {
+		err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.onlyCheck(ctx, tx) })
+	} else {
+		err = r.all(ctx)
+	}
+	if err != nil {
 		return persistence.Recorded{}, err
 	}
-	if err := r.judgeUnread(ctx); err != nil {
-		return persistence.Recorded{}, err
-	}
+	r.judgeUnread(ctx)
 	r.remember()
 	return r.out, nil
 }
@@ -40,8 +45,7 @@ type recording struct {
 	causes map[int]error // of transitions whose values the database refuses
 	reload bool          // the grants of the claim have to be read
 
-	unread   map[workflow.RunID]bool // runs that cannot be read
-	unreadBy error                   // what the database said of the last of them
+	unread map[workflow.RunID]error // runs of which nothing could be stored, because something cannot be read
 
 	otherRole bool // the step whose transaction it is has changed its role
 }
@@ -50,7 +54,7 @@ func newRecording(s *Store, record persistence.Record) *recording {
 	record.Transitions = slices.Clone(record.Transitions)
 	out := persistence.Recorded{Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
 	return &recording{
-		s: s, record: record, out: out, left: map[int]bool{}, causes: map[int]error{}, unread: map[workflow.RunID]bool{},
+		s: s, record: record, out: out, left: map[int]bool{}, causes: map[int]error{}, unread: map[workflow.RunID]error{},
 	}
 }
 
@@ -83,30 +87,54 @@ func (r *recording) all(ctx context.Context) error {
 	return nil
 }
 
-// passOver answers Busy for runs of which no completion can be stored, for now.
-func (r *recording) passOver(lost uuids) {
+// passOver answers Busy for runs of which no completion can be stored, for now, and
+// returns how many transitions are left.
+func (r *recording) passOver(lost uuids) (left int) {
 	for i := range r.record.Transitions {
 		if slices.Contains(lost, r.record.Transitions[i].Task.Run) {
 			r.out.Answers[i].Result = lifecycle.Busy
+			continue
 		}
+		left++
 	}
+	return left
 }
 
-// judgeUnread says whether it was the runs that could not be read, or all of
-// several, and therefore none of them.
-func (r *recording) judgeUnread(ctx context.Context) error {
-	if len(r.unread) == 0 {
-		return nil
+// onlyCheck is what a record with nothing to store does: an answer means that the
+// database gave one, and that the pod lives.
+func (r *recording) onlyCheck(ctx context.Context, tx pgx.Tx) error {
+	if err := r.s.checkPod(ctx, tx, r.record.Pod); err != nil {
+		return err
 	}
-	read := slices.ContainsFunc(r.record.Transitions, func(t persistence.Transition) bool { return !r.unread[t.Task.Run] })
-	if len(r.unread) > 1 && !read {
-		return r.unreadBy
+	return r.s.readClock(ctx, tx, &r.out.Now)
+}
+
+// unreadMax bounds the runs of one record that are looked at by themselves.
+const unreadMax = 64
+
+// judgeUnread leaves the runs alone for a while of which nothing could be stored,
+// and says whether that is their own fault: what they can be read without is
+// something that others need, too.
+func (r *recording) judgeUnread(ctx context.Context) {
+	looks := 0
+	for i := range r.record.Transitions {
+		run := r.record.Transitions[i].Task.Run
+		err := r.unread[run]
+		if err == nil {
+			continue
+		}
+		delete(r.unread, run)
+		if full := r.s.lostEnds.add(ctx, run, err); full != nil {
+			r.out.Refused = full
+			continue
+		}
+		if looks++; looks <= unreadMax && r.s.damaged(ctx, run) {
+			err = r.s.lost.add(ctx, run, err)
+		}
+		if err != nil {
+			r.out.Refused = translate(err)
+		}
 	}
-	for run := range r.unread {
-		r.s.lost.add(ctx, run, r.unreadBy)
-		r.s.lostEnds.add(ctx, run, nil)
-	}
-	return nil
 }
 
 // allFast stores what may take the fast path.
@@ -157,14 +185,17 @@ type storing func(ctx context.Context, indexes []int, mode locking, ending endin
 
 // divide stores transitions in one transaction. Where one of them stands in
 // the way it works around it: a run that somebody holds for too long, or that the
-// database cannot read, is left out and answered Busy; a value that the database refuses is found by halving
-// in transactions that only try, its transition becomes the failure of its
-// attempt, and nothing is stored yet: bad says which.
+// database cannot read, is left out and answered Busy; a value that the database
+// refuses is found by halving in transactions that only try, its transition
+// becomes the failure of its attempt, and nothing is stored yet: bad says which.
 func (r *recording) divide(ctx context.Context, indexes []int, mode locking, store storing) (bad []int, err error) {
+	if indexes = r.withoutUnread(indexes); len(indexes) == 0 && len(r.unread) > 0 {
+		return nil, nil
+	}
 	err = r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
 	case errors.Is(err, errLockTimeout) && mode == lockWaiting:
-		r.s.strained.note()
+		r.s.strained.note(ctx)
 		return r.divide(ctx, indexes, lockCalm, store)
 	case errors.Is(err, errLockTimeout) && len(indexes) == 1:
 		r.out.Answers[indexes[0]].Result = lifecycle.Busy
@@ -174,8 +205,7 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 			return bad, found
 		}
 	case unreadable(err) && len(indexes) == 1: // of its run
-		run := r.record.Transitions[indexes[0]].Task.Run
-		r.unread[run], r.unreadBy = true, err
+		r.unread[r.record.Transitions[indexes[0]].Task.Run] = err
 		r.out.Answers[indexes[0]].Result = lifecycle.Busy
 		return nil, nil
 	case !errors.Is(err, errLockTimeout) && !unreadable(err):
@@ -191,6 +221,21 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 		}
 	}
 	return nil, nil
+}
+
+// withoutUnread answers Busy for the transitions of runs that could not be read,
+// and returns the others.
+func (r *recording) withoutUnread(indexes []int) []int {
+	if len(r.unread) == 0 {
+		return indexes
+	}
+	return slices.DeleteFunc(slices.Clone(indexes), func(i int) bool {
+		known := r.unread[r.record.Transitions[i].Task.Run] != nil
+		if known {
+			r.out.Answers[i].Result = lifecycle.Busy
+		}
+		return known
+	})
 }
 
 // culprits finds the transitions whose values the database refuses, and turns

@@ -12,7 +12,8 @@ import (
 
 // RenewPod implements persistence.Lease: one statement, autocommitted, on a
 // connection of its own. If that waits for a lock, because somebody rewrites or
-// alters a table, or takes too long, a second one renews the lease alone.
+// alters a table, takes too long, or meets a page that the disk has lost, a second
+// one renews the lease alone.
 //
 // That is safe. A living lease says one thing to others, that this pod's tasks
 // are not to be taken because of its death, and it is alive: it has just
@@ -21,8 +22,8 @@ import (
 // renewal that compares: a task that is not its own any more is executed until
 // then, and nothing of it is recorded; a run that is to stop goes on until then,
 // or until the grace of its cancel ends; a grant that was lost on its way waits
-// until then. Nothing but a lock that is held, or a database too slow for the
-// comparison, keeps that from coming.
+// until then. Nothing but a lock that is held, a database too slow for the
+// comparison, or one that cannot read all of it keeps that from coming.
 func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
 	var out persistence.Renewed
 	err := retry(ctx, func(ctx context.Context) error {
@@ -32,7 +33,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 			}
 			var err error
 			out, err = s.renewAll(ctx, on, renewal)
-			if hasCode(err, codeLockNotAvailable) || hasCode(err, codeQueryCanceled) {
+			if hasCode(err, codeLockNotAvailable) || hasCode(err, codeQueryCanceled) || unreadable(err) {
 				cause := translate(err)
 				out, err = s.renewOnly(ctx, on, renewal)
 				out.Uncompared = cause

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -15,11 +17,22 @@ const strainedFor = 5 * time.Second
 
 // strained is when a lock was last not granted in time. It is safe for concurrent
 // use.
-type strained struct{ at atomic.Pointer[time.Time] } // with the monotonic clock
+type strained struct {
+	log  *slog.Logger              // nil: nothing is logged
+	at   atomic.Pointer[time.Time] // with the monotonic clock
+	told atomic.Pointer[time.Time]
+}
 
-func (s *strained) note() {
+// strainedTold is how often the log says so at most.
+const strainedTold = time.Minute
+
+func (s *strained) note(ctx context.Context) {
 	now := clock.System{}.Now()
 	s.at.Store(&now)
+	if told := s.told.Load(); s.log == nil || told != nil && now.Sub(*told) < strainedTold || !s.told.CompareAndSwap(told, &now) {
+		return
+	}
+	s.log.LogAttrs(ctx, slog.LevelWarn, "a lock was not granted in time: what somebody holds is gone around, and waits alone; troupe explain of a run that waits names who")
 }
 
 // is reports whether that is not long ago.

@@ -36,27 +36,35 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 }
 
 // lead runs do in a transaction that a newer leader waits for, and that an
-// older one cannot make. If somebody holds a lock for too long it is made again
-// without what is locked.
+// older one cannot make. If somebody holds a lock for too long, or did so a moment
+// ago, it is made without what is locked.
 func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx, locking) error) error {
 	attempt := func(mode locking) error {
-		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			text, args := s.statements.bind("fence", named{"epoch": epoch})
-			var one int
-			switch err := tx.QueryRow(ctx, text, args...).Scan(&one); {
-			case errors.Is(err, pgx.ErrNoRows):
-				return persistence.ErrDeposed
-			case err != nil:
-				return err
-			}
-			return do(ctx, tx, mode)
-		})
+		return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return do(ctx, tx, mode) })
 	}
-	err := attempt(lockWaiting)
-	if errors.Is(err, errLockTimeout) {
+	mode := s.strained.mode()
+	err := attempt(mode)
+	if errors.Is(err, errLockTimeout) && mode == lockWaiting {
+		s.strained.note(ctx)
 		return attempt(lockCalm)
 	}
 	return err
+}
+
+// fenced runs do in a transaction that a newer leader waits for, and that an older
+// one cannot make.
+func (s *Store) fenced(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) error {
+	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.statements.bind("fence", named{"epoch": epoch})
+		var one int
+		switch err := tx.QueryRow(ctx, text, args...).Scan(&one); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return persistence.ErrDeposed
+		case err != nil:
+			return err
+		}
+		return do(ctx, tx)
+	})
 }
 
 // timer is a row of durable_timers that is due.

@@ -24,7 +24,7 @@ func (s *Store) TriggerRuns(
 	}
 	out, err := s.triggerKnown(ctx, triggers, take)
 	if errors.Is(err, errLockTimeout) {
-		s.strained.note()
+		s.strained.note(ctx)
 		return s.triggerFree(ctx, triggers, take)
 	}
 	return out, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -64,6 +63,9 @@ func (s *Store) triggerFree(
 // somebody else holds.
 func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger) (map[int32]bool, error) {
 	groups := map[int32]bool{}
+	if err := s.knowTenants(ctx, triggers); err != nil {
+		return nil, err
+	}
 	for i := range triggers {
 		if group := s.catalog.tenantGroup(triggers[i].Tenant); group != 0 {
 			groups[group] = true
@@ -72,20 +74,37 @@ func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger)
 	return s.findHeld(ctx, groups)
 }
 
+// knowTenants finds the groups of the tenants of triggers that this store has not
+// met yet.
+func (s *Store) knowTenants(ctx context.Context, triggers []persistence.Trigger) error {
+	var strangers []string
+	for i := range triggers {
+		if tenant := triggers[i].Tenant; s.catalog.tenantGroup(tenant) == 0 && !slices.Contains(strangers, tenant) {
+			strangers = append(strangers, tenant)
+		}
+	}
+	if len(strangers) == 0 {
+		return nil
+	}
+	found := map[string]int32{}
+	err := retry(ctx, func(ctx context.Context) error {
+		b := s.newBatch()
+		b.add("find_tenants", named{"tenants": strangers}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
+		return send(ctx, s.pool, b)
+	})
+	s.catalog.keepTenants(found)
+	return err
+}
+
 // heldPause is how long somebody holds a row at least who does not just use it.
 const heldPause = 100 * time.Millisecond
 
 // stillHeld looks a second time.
 func (s *Store) stillHeld(ctx context.Context, groups map[int32]bool) (map[int32]bool, error) {
-	over := make(chan struct{})
-	stop := clock.System{}.After(heldPause, func() { close(over) })
-	defer stop()
-	select {
-	case <-over:
-		return s.findHeld(ctx, groups)
-	case <-ctx.Done():
+	if !pause(ctx, heldPause) {
 		return nil, translate(ctx.Err())
 	}
+	return s.findHeld(ctx, groups)
 }
 
 // findHeld returns the groups in whose counters somebody else holds a row now.

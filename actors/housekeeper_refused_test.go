@@ -1,0 +1,78 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// diskError is what a server says that cannot read a block.
+type diskError struct{}
+
+func (diskError) Error() string    { return "could not read block 7" }
+func (diskError) SQLState() string { return "58030" }
+
+// choosy is a store that refuses some kinds of calls, and counts a leader's.
+type choosy struct {
+	persistence.Store
+
+	claim, expire              error
+	expired, parked, rotations atomic.Int64
+}
+
+func (s *choosy) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
+	if s.claim != nil {
+		return persistence.Claimed{}, s.claim
+	}
+	return s.Store.ClaimTasks(ctx, request)
+}
+
+func (s *choosy) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+	s.expired.Add(1)
+	if s.expire != nil {
+		return persistence.Expired{}, s.expire
+	}
+	return s.Store.ExpirePods(ctx, epoch, maxLost, limit)
+}
+
+func (s *choosy) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	s.parked.Add(1)
+	return s.Store.ParkTasks(ctx, epoch, limit)
+}
+
+func (s *choosy) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
+	s.rotations.Add(1)
+	return s.Store.RotateEvents(ctx, epoch, span)
+}
+
+// What the database refuses of one kind of call keeps a leader from nothing else.
+func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
+	t.Parallel()
+	refused := fmt.Errorf("%w: %w", persistence.ErrUnavailable, diskError{})
+	for name, store := range map[string]*choosy{
+		"claims":   {claim: refused},
+		"expiries": {expire: errors.New("an index is damaged")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(time.Millisecond))
+				store.Store = w.store
+				w.faults.Store = store
+				w.start(Config{})
+				pass(10 * time.Minute)
+				require.GreaterOrEqual(t, store.expired.Load(), int64(30), "expiries")
+				require.GreaterOrEqual(t, store.parked.Load(), int64(8), "looks for what nobody executes")
+				require.GreaterOrEqual(t, store.rotations.Load(), int64(4), "rotations")
+			})
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package postgres
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// loseMany takes the first values from the disk that a table keeps apart.
+func (k *kit) loseMany(table, n string) {
+	k.t.Helper()
+	k.exec(strings.NewReplacer("{table}", table, "{n}", n).Replace(`create extension if not exists pg_surgery;
+		do $$ declare toast regclass; places tid[]; begin
+			select reltoastrelid into toast from pg_class where oid = '{schema}.{table}'::regclass;
+			execute format('select array_agg(c) from (select ctid c from %s where chunk_seq = 0 order by chunk_id limit {n}) x', toast) into places;
+			perform heap_force_kill(toast, array[p]) from unnest(places) p;
+		end $$`))
+}
+
+// failMany fails the tasks of runs with long errors, to be tried again.
+func (k *kit) failMany(pod int64, n int) {
+	k.t.Helper()
+	for range n {
+		k.start(storetest.Single(), "a", 1)
+		record := k.completion(pod, k.claim(pod, 1)...)
+		t := &record.Transitions[0]
+		t.Report, t.Class, t.Error, t.Retry, t.RetryIn = lifecycle.Errored, "error", noise(), true, time.Microsecond
+		require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	}
+}
+
+// spoil damages the page of a task on the disk, and has it read from there.
+func (k *kit) spoil(task workflow.TaskID) {
+	k.t.Helper()
+	block := value[int64](k.database, "select (ctid::text::point)[0]::bigint from {schema}.tasks where run_id = $1 and step = $2",
+		[16]byte(task.Run), task.Step)
+	conn, err := k.user.Acquire(k.ctx)
+	require.NoError(k.t, err)
+	defer conn.Release()
+	space := strings.ToLower(k.t.Name())
+	for _, sql := range []string{ // a move leaves nothing of the table in memory
+		"set allow_in_place_tablespaces = true", "create tablespace " + space + " location ''",
+		"alter table " + k.schema + ".tasks set tablespace " + space, "checkpoint",
+	} {
+		_, err := conn.Exec(k.ctx, sql)
+		require.NoError(k.t, err)
+	}
+	k.t.Cleanup(func() { // a tablespace that is in use cannot be dropped, and outlives the database
+		_, _ = k.user.Exec(k.t.Context(), "alter table "+k.schema+".tasks set tablespace pg_default")
+	})
+	path := value[string](k.database, "select current_setting('data_directory') || '/' || pg_relation_filepath('{schema}.tasks')")
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		k.t.Skip("the server's files are not at hand")
+	}
+	defer func() { require.NoError(k.t, file.Close()) }()
+	junk := make([]byte, 8192)
+	for i := range junk {
+		junk[i] = byte(i*7 + 13)
+	}
+	_, err = file.WriteAt(junk, block*int64(len(junk)))
+	require.NoError(k.t, err)
+}
+
+// More timers than one call can look at, of runs that cannot be read, stop the
+// others for a few calls and not for ever.
+func TestManyTimersThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	k.failMany(pod, aroundTries+6)
+	k.loseMany("tasks", "67")
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	fired := 0
+	for range 4 {
+		out, _ := k.store.FireTimers(k.ctx, epoch, 100)
+		fired += out.Count
+	}
+	require.Equal(t, 3, fired)
+	require.Len(t, k.store.lost.list(), 67)
+}
+
+// Completions of several runs that cannot be read, and of nothing else, wait; the
+// next batch is recorded.
+func TestABatchOfNothingThatCanBeRead(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	k.failMany(pod, 3)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	_, err = k.store.FireTimers(k.ctx, epoch, 100)
+	require.NoError(t, err)
+	k.loseMany("tasks", "2")
+	claimed := k.claim(pod, 10)
+	require.Len(t, claimed, 3)
+	record := k.completion(pod, claimed...)
+	for i := range record.Transitions {
+		record.Transitions[i].Report, record.Transitions[i].Class = lifecycle.Errored, "error"
+	}
+	damaged := record
+	damaged.Transitions = record.Transitions[:2]
+	for range 2 { // the second time without a try
+		out, err := k.store.RecordTransitions(k.ctx, damaged)
+		require.NoError(t, err)
+		require.NoError(t, out.Refused, "it is the fault of these runs")
+		for _, answer := range out.Answers {
+			require.Equal(t, lifecycle.Busy, answer.Result)
+		}
+	}
+	require.Len(t, k.store.lost.list(), 2)
+	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Busy, lifecycle.Moved}, k.send(record))
+	k.store.pool.pool.Close()
+	_, err = k.store.RecordTransitions(k.ctx, damaged)
+	require.ErrorIs(t, err, persistence.ErrUnavailable, "nobody answered")
+}
+
+// What every completion needs cannot be read: they wait, and the caller is told.
+func TestCompletionsThatNeedADamagedIndex(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Chain(2))
+	pod := k.join(time.Hour)
+	k.start(storetest.Chain(2), "a", 3)
+	claimed := k.claim(pod, 3)
+	k.exec(`create function {schema}.lose() returns trigger language plpgsql as
+		$$ begin raise exception 'page lost' using errcode = 'XX001'; end $$`)
+	k.exec(`create trigger lose before insert on {schema}.ready_queue for each row execute function {schema}.lose()`)
+	out, err := k.store.RecordTransitions(k.ctx, k.completion(pod, claimed...))
+	require.NoError(t, err)
+	require.ErrorContains(t, out.Refused, "page lost")
+	require.ErrorContains(t, out.Refusal(), "page lost")
+	require.Empty(t, k.store.lost.list(), "it is the fault of no run")
+	k.exec(`drop trigger lose on {schema}.ready_queue`)
+	k.store.lostEnds.runs = nil // as after a minute
+	k.complete(pod, claimed...)
+	k.requireSound()
+}
+
+// A page of tasks that the disk has lost costs no pod its lease, and keeps nothing
+// on other pages from being handed back or taken over.
+func TestAPageOfTasksIsLost(t *testing.T) {
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("needs the server's files")
+	}
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	first, second, third := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
+	k.start(storetest.Single(), "a", 300)
+	of := k.claim(first, 100)
+	k.claim(second, 100)
+	k.claim(third, 100)
+	k.spoil(of[0].Task)
+	var held []persistence.Held
+	for _, g := range of {
+		held = append(held, persistence.Held{Task: g.Task, Epoch: g.Epoch})
+	}
+	out, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: first, TTL: time.Hour, Held: held})
+	require.NoError(t, err)
+	require.Error(t, out.Uncompared)
+
+	_, err = k.store.LeavePod(k.ctx, first)
+	require.NoError(t, err)
+	damaged := len(k.store.lost.list())
+	require.Positive(t, damaged)
+	require.Less(t, damaged, 70, "a page holds no more")
+	require.Len(t, k.claim(k.join(time.Hour), 100), 100-damaged)
+
+	epoch, err := k.store.BumpEpoch(k.ctx, second)
+	require.NoError(t, err)
+	k.exec("update {schema}.pods set expires_at = now() where id in ($1, $2)", second, third)
+	taken := 0
+	for range 10 {
+		out, _ := k.store.ExpirePods(k.ctx, epoch, 3, 100)
+		taken += out.Tasks
+	}
+	require.Equal(t, 200, taken)
+}
+
+// progressed has a pod claim tasks that report long progress, and hand them back.
+func (k *kit) progressed(tenant string, n int) []persistence.Grant {
+	k.t.Helper()
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), tenant, n)
+	claimed := k.claim(pod, n)
+	for _, g := range claimed {
+		_, err := k.store.RenewPod(k.ctx, persistence.Renewal{
+			Pod: pod, TTL: time.Hour, Held: []persistence.Held{{Task: g.Task, Epoch: g.Epoch, Progress: []byte(noise())}},
+		})
+		require.NoError(k.t, err)
+	}
+	_, err := k.store.LeavePod(k.ctx, pod)
+	require.NoError(k.t, err)
+	return claimed
+}
+
+// A claim whose whole window cannot be read looks further, and says what it passed
+// over; more than is remembered is told.
+func TestAHeadOfTheQueueThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k.progressed("a", 5)
+	k.loseMany("task_progress", "5")
+	pod := k.join(time.Hour)
+	out, err := k.store.ClaimTasks(k.ctx, k.request(pod, 1))
+	require.NoError(t, err)
+	require.Empty(t, out.Grants)
+	require.Equal(t, 5, out.Passed)
+	require.Equal(t, 1, out.Scanned, "there may be more")
+	k.start(storetest.Single(), "b", 1)
+	out, err = k.store.ClaimTasks(k.ctx, k.request(pod, 1))
+	require.NoError(t, err)
+	require.Len(t, out.Grants, 1)
+	require.Zero(t, out.Passed)
+
+	k.store.lost.runs = map[workflow.RunID]time.Time{}
+	for i := range lostMax {
+		require.NoError(t, k.store.lost.add(k.ctx, workflow.RunID{1, byte(i), byte(i >> 8)}, nil))
+	}
+	_, err = k.store.ClaimTasks(k.ctx, k.request(pod, 1))
+	require.ErrorContains(t, err, "more than 1000 runs cannot be read")
+}
+
+// Under a limit per tenant damage is found behind those who are at their limit.
+func TestDamageBehindTenantsAtTheirLimit(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	claimed := k.progressed("b", 3)
+	pod := k.join(time.Hour)
+	k.exec("update {schema}.ready_queue set handler = handler + 1000") // not now
+	k.start(storetest.Single(), "a", 3)
+	require.Len(t, k.claim(pod, 3), 3)
+	k.start(storetest.Single(), "a", 50)
+	var runs uuids
+	for _, g := range claimed {
+		runs = append(runs, g.Task.Run)
+	}
+	k.exec("update {schema}.ready_queue set handler = handler - 1000, fair_id = fair_id + 2097152 * 1000 where run_id = any($1)", runs)
+	k.lose("task_progress")
+	granted := 0
+	for range 2 {
+		request := k.request(pod, 10)
+		request.TenantLimit = 3
+		out, err := k.store.ClaimTasks(k.ctx, request)
+		require.NoError(t, err)
+		granted += len(out.Grants)
+	}
+	require.Equal(t, 2, granted)
+}

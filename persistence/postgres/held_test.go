@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// holdCounters keeps the counters of a tenant until the returned function is called.
+func (k *kit) holdCounters(tenant string) (release func()) {
+	k.t.Helper()
+	return k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = '` + tenant + `' for update of g`)
+}
+
+// Runs that were stored in transactions of the embedder's begin though somebody
+// holds the counters of another tenant, whose runs are older; those wait.
+func TestSubmissionsBesideHeldCounters(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "a", 1)
+	k.start(g, "b", 1)
+	k.complete(pod, k.claim(pod, 10)...)
+	tx, err := k.user.Begin(k.ctx)
+	require.NoError(t, err)
+	for _, tenant := range []string{"a", "a", "a", "b"} {
+		answer, err := k.store.TriggerInTx(k.ctx, tx, k.draft(g, tenant, 1)[0])
+		require.NoError(t, err)
+		require.Equal(t, persistence.Triggered, answer.Result)
+	}
+	require.NoError(t, tx.Commit(k.ctx))
+	release := k.holdCounters("a")
+	out, err := k.store.DrainIntake(k.ctx, 2) // those of a fill it
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Count)
+	require.True(t, out.Later)
+	require.True(t, k.store.strained.is())
+	granted := k.claim(pod, 10)
+	require.Len(t, granted, 1)
+	require.Equal(t, "b", granted[0].Tenant)
+	k.complete(pod, granted...)
+	release()
+	out, err = k.store.DrainIntake(k.ctx, 10)
+	require.NoError(t, err)
+	require.Equal(t, 3, out.Count)
+	require.False(t, out.Later)
+	k.finish(pod)
+	k.requireSound()
+}
+
+// A store that has just been opened knows no tenants: triggers with keys of others
+// are stored all the same.
+func TestKeyedTriggersBesideHeldCounters(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	k.start(g, "a", 1)
+	k.start(g, "b", 1)
+	k.store.catalog.forgetTenants([]string{"a", "b"})
+	release := k.holdCounters("a")
+	defer release()
+	list := []persistence.Trigger{k.draft(g, "a", 1)[0], k.draft(g, "b", 1)[0]}
+	list[0].Key, list[1].Key = "x", "y"
+	out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
+	require.NoError(t, err)
+	require.Equal(t, persistence.KeyBusy, out.Answers[0].Result)
+	require.Equal(t, persistence.Triggered, out.Answers[1].Result)
+}
+
+// A leader waits for who holds counters once, not in every call.
+func TestTimersBesideHeldCounters(t *testing.T) {
+	t.Parallel()
+	g := storetest.Nap(time.Millisecond)
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	begin := func() {
+		for _, tenant := range []string{"a", "b"} {
+			k.start(g, tenant, 1)
+			k.complete(pod, k.claim(pod, 1)...)
+		}
+	}
+	begin()
+	out, err := k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, out.Count)
+	k.finish(pod) // all counters are there now
+	begin()
+	release := k.holdCounters("a")
+	defer release()
+	out, err = k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Count, "that of b")
+	require.True(t, k.store.strained.is(), "the next call waits for nobody")
+}

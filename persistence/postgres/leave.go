@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// LeavePod implements persistence.Lease. If something of what the pod holds cannot
+// be read the rest is handed back, and the pod stays until its lease ends.
+func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	var wake persistence.Wake
+	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
+		taken, err := s.heldTasks(ctx, tx, []int64{pod}, uuids{}, math.MaxInt32, false)
+		if err != nil {
+			return err
+		}
+		b := s.newBatch()
+		b.add("delete_pods", named{"pods": []int64{pod}})
+		p, err := s.takeBack(ctx, tx, b, taken, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
+		wake = p.wake
+		return err
+	})
+	if unreadable(err) {
+		return s.leaveReadable(ctx, pod)
+	}
+	return wake, err
+}
+
+// leaveReadable hands back what can be read of what a pod holds.
+func (s *Store) leaveReadable(ctx context.Context, pod int64) (persistence.Wake, error) {
+	var claimed []heldTask
+	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		claimed, err = s.heldTasks(ctx, tx, []int64{pod}, s.lost.list(), math.MaxInt32, true)
+		return err
+	})
+	if err != nil {
+		return persistence.Wake{}, err
+	}
+	out := recording{}
+	err = s.handBackHalves(ctx, pod, claimed, &out)
+	return out.out.Wake, err
+}
+
+// handBackHalves hands tasks back, in halves if something of them cannot be read.
+func (s *Store) handBackHalves(ctx context.Context, pod int64, claimed []heldTask, into *recording) error {
+	if len(claimed) == 0 {
+		return nil
+	}
+	var p *pass
+	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		p, err = s.takeBack(ctx, tx, s.newBatch(), claimed, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
+		return err
+	})
+	switch {
+	case err == nil && p != nil:
+		into.mergeWake(p.now, p.wake)
+		return nil
+	case !unreadable(err):
+		return err
+	case len(claimed) == 1:
+		return s.lost.add(ctx, claimed[0].task.Run, err)
+	}
+	half := len(claimed) / 2
+	if err := s.handBackHalves(ctx, pod, claimed[:half], into); err != nil {
+		return err
+	}
+	return s.handBackHalves(ctx, pod, claimed[half:], into)
+}
+
+// handBack runs do in a transaction in which nobody else takes a pod's tasks from
+// it, unless it has left or was declared dead: then they are taken from it.
+func (s *Store) handBack(ctx context.Context, pod int64, do func(context.Context, pgx.Tx) error) error {
+	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.statements.bind("lock_pod", named{"pod": pod})
+		var id int64
+		switch err := tx.QueryRow(ctx, text, args...).Scan(&id); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil
+		case err != nil:
+			return err
+		}
+		return do(ctx, tx)
+	})
+}
