@@ -149,31 +149,19 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // retry calls do again while the database rolls it back for reasons that are
 // over at once: serialization failures, deadlocks, a statement to be prepared
-// anew. A lock that was not granted is the caller's to work around. Where the
-// server has no connection more, those of this pod's that are busy come back soon.
+// anew. A lock that was not granted is the caller's to work around.
 func retry(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var err error
-	crowded := time.Duration(0)
-	for tries := 0; tries < retriesMax; tries++ {
+	for range retriesMax {
 		err = translate(do(ctx))
-		if noConnection(err) && crowded < crowdedMax && pause(ctx, crowdedPause) {
-			crowded += crowdedPause
-			tries--
-			continue
-		}
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, errLockTimeout) || hasCode(err, codeQueryCanceled) {
 			return err
 		}
 	}
 	return err
 }
-
-const (
-	crowdedPause = 20 * time.Millisecond
-	crowdedMax   = 600 * time.Millisecond // all pauses of a call
-)
 
 // noConnection reports whether the server has none to give.
 func noConnection(err error) bool {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -146,6 +147,28 @@ func TestTheTablesThatALeaderMakesAreTheOwners(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, value[int](k.database, `select count(*) from {schema}.spans`), spans)
 	require.Zero(t, value[int](k.database, `select count(*) from pg_class where pg_get_userbyid(relowner) = $1 and relkind = 'r'`, role))
+}
+
+// Where a role may have fewer connections than its pod wants, calls wait for those
+// that it has.
+func TestCallsWaitForTheConnectionsThatThereAre(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	const role = "few"
+	few := k.as(role)
+	require.NoError(t, few.Ping(k.ctx))
+	taken := value[int](k.database, "select count(*)::int from pg_stat_activity where usename = $1", role)
+	k.exec(fmt.Sprintf(`alter role "%s" connection limit %d`, role, taken))
+	failed := make(chan error)
+	for range 12 {
+		go func() {
+			_, err := few.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
+			failed <- err
+		}()
+	}
+	for range 12 {
+		require.NoError(t, <-failed)
+	}
 }
 
 // What is stored is what was said, whatever encoding the sessions of the embedder

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,40 +43,76 @@ func (s *sessions) beginning() []string {
 	return []string{"begin isolation level read committed read write", s.settle}
 }
 
-// Acquire takes a connection. Its settings are made with beginning.
-func (s *sessions) Acquire(ctx context.Context) (*pgxpool.Conn, error) { return s.pool.Acquire(ctx) }
+const (
+	crowdedPause = 20 * time.Millisecond
+	crowdedMax   = 2 * time.Second // all pauses of a call
+)
+
+// Acquire takes a connection. Its settings are made with beginning. Where the
+// server has none to give, as for a role that may have fewer than the pool, those
+// that the pool has are waited for.
+func (s *sessions) Acquire(ctx context.Context) (conn *pgxpool.Conn, err error) {
+	for waited := time.Duration(0); ; waited += crowdedPause {
+		conn, err = s.pool.Acquire(ctx)
+		if !noConnection(err) || waited >= crowdedMax || s.pool.Stat().TotalConns() == 0 || !pause(ctx, crowdedPause) {
+			return conn, err
+		}
+	}
+}
 
 // Begin begins a transaction.
 func (s *sessions) Begin(ctx context.Context) (pgx.Tx, error) {
-	return s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: strings.Join(s.beginning(), "; ")})
+	return s.BeginTx(ctx, pgx.TxOptions{BeginQuery: strings.Join(s.beginning(), "; ")})
 }
 
 // BeginTx begins a transaction of another kind. Behind a proxy its settings are
 // the caller's to make.
 func (s *sessions) BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
-	return s.pool.BeginTx(ctx, options)
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := conn.BeginTx(ctx, options)
+	if err != nil {
+		conn.Release()
+		return nil, err
+	}
+	return &pooledTx{Tx: tx, conn: conn}, nil
 }
 
 // SendBatch sends a batch, which is one transaction.
 func (s *sessions) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if s.settle == "" {
-		return s.pool.SendBatch(ctx, b)
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return unsentBatch{err: err}
 	}
-	all := &pgx.Batch{}
-	all.Queue(s.settle)
-	all.QueuedQueries = append(all.QueuedQueries, b.QueuedQueries...)
-	return s.pool.SendBatch(ctx, all)
+	all := b
+	if s.settle != "" {
+		all = &pgx.Batch{}
+		all.Queue(s.settle)
+		all.QueuedQueries = append(all.QueuedQueries, b.QueuedQueries...)
+	}
+	return &pooledBatch{BatchResults: conn.SendBatch(ctx, all), conn: conn}
 }
 
 // Query runs one statement in a transaction of its own.
 func (s *sessions) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if s.settle == "" {
-		return s.pool.Query(ctx, sql, args...)
+		rows, err := conn.Query(ctx, sql, args...)
+		if err != nil {
+			conn.Release()
+			return nil, err
+		}
+		return &pooledRows{Rows: rows, conn: conn}, nil
 	}
 	b := &pgx.Batch{}
 	b.Queue(s.settle)
 	b.Queue(sql, args...)
-	results := s.pool.SendBatch(ctx, b)
+	results := &pooledBatch{BatchResults: conn.SendBatch(ctx, b), conn: conn}
 	if _, err := results.Exec(); err != nil {
 		_ = results.Close() // the same error
 		return nil, err
@@ -90,9 +127,6 @@ func (s *sessions) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 
 // QueryRow runs one statement that returns a row, in a transaction of its own.
 func (s *sessions) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if s.settle == "" {
-		return s.pool.QueryRow(ctx, sql, args...)
-	}
 	rows, err := s.Query(ctx, sql, args...)
 	return settledRow{rows, err}
 }
