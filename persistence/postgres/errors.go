@@ -163,12 +163,6 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 	return err
 }
 
-// noConnection reports whether the server has none to give.
-func noConnection(err error) bool {
-	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) && hasCode(err, codeTooMany)
-}
-
 // pause waits, and reports whether the context still lasts.
 func pause(ctx context.Context, d time.Duration) bool {
 	over := make(chan struct{})

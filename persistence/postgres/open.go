@@ -142,12 +142,15 @@ func (s *Store) Close() {
 
 // openSessions opens the store's own pool.
 func openSessions(ctx context.Context, options Options) (*sessions, error) {
-	if !options.Proxied {
-		pool, err := pgxpool.NewWithConfig(ctx, ownPool(options))
-		return &sessions{pool: pool}, err
+	s := &sessions{dials: &dials{}}
+	config := ownPool(options)
+	if options.Proxied {
+		config, s.settle = proxiedPool(options), settling()
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, proxiedPool(options))
-	return &sessions{pool: pool, settle: settling()}, err
+	s.dials.prepare(config)
+	var err error
+	s.pool, err = pgxpool.NewWithConfig(ctx, config)
+	return s, err
 }
 
 // openProxied makes a line through the proxy. It connects when it is used.

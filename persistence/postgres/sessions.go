@@ -18,6 +18,7 @@ import (
 // made in each transaction, in the round trip of its first statement.
 type sessions struct {
 	pool   *pgxpool.Pool
+	dials  *dials
 	settle string // statement that makes the settings of one transaction; "": the session has them
 }
 
@@ -54,7 +55,11 @@ const (
 func (s *sessions) Acquire(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	for waited := time.Duration(0); ; waited += crowdedPause {
 		conn, err = s.pool.Acquire(ctx)
-		if !noConnection(err) || waited >= crowdedMax || s.pool.Stat().TotalConns() == 0 || !pause(ctx, crowdedPause) {
+		none, said := noConnection(err)
+		if said {
+			s.dials.note(true)
+		}
+		if !none || waited >= crowdedMax || s.pool.Stat().TotalConns() == 0 || !pause(ctx, crowdedPause) {
 			return conn, err
 		}
 	}
