@@ -63,7 +63,7 @@ func (d *decider) sleep(t *Task, until time.Time) {
 func (d *decider) enqueue(t *Task, event Event) {
 	d.move(t, Queued, event)
 	d.place(Enqueue{Step: t.Step, Lane: d.lane, Suspect: t.Lost > 0})
-	if t.StartTimeout > 0 {
+	if t.StartTimeout > 0 && t.Flags&FlagKept == 0 { // what has completed before cannot come too late
 		d.setTimer(Timer{Step: t.Step, Kind: QueueTimer, At: d.now.Add(t.StartTimeout), Epoch: t.Epoch})
 	}
 }

@@ -17,8 +17,10 @@ type Fired struct {
 // Timekeeping fires durable timers. Only the leader calls it; every call
 // carries the leader's epoch and fails with ErrDeposed under a newer one.
 type Timekeeping interface {
-	// FireTimers fires at most limit due timers, earliest first, each once. A
-	// timer of an older epoch than its task's has no effect and is removed.
+	// FireTimers fires at most limit due timers, each once: half of them the ones
+	// that have been due for longest, and the rest those that became due last, so
+	// that a backlog of some does not delay what becomes due beside it. A timer of an
+	// older epoch than its task's has no effect and is removed.
 	FireTimers(ctx context.Context, epoch int64, limit int) (Fired, error)
 }
 

@@ -28,7 +28,21 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 		return persistence.Fired{}, persistence.ErrDeposed
 	}
 	out := persistence.Fired{Now: b.clock}
-	due := s.timers.due(b.now, limit)
+	oldest := (limit + 1) / 2
+	due := s.timers.due(b.now, oldest)
+	b.fire(due, &out)
+	if len(due) == oldest && limit > oldest {
+		b.fire(s.timers.dueLatest(b.now, limit-oldest), &out)
+	}
+	slices.SortFunc(out.Late, func(x, y time.Duration) int { return cmp.Compare(y, x) })
+	out.Next = s.timers.next()
+	out.Wake = b.wake
+	return out, nil
+}
+
+// fire fires timers.
+func (b *batch) fire(due []timer, out *persistence.Fired) {
+	s := b.s
 	facts := map[workflow.RunID][]lifecycle.Fact{}
 	rows := map[workflow.RunID][]timer{}
 	var order []workflow.RunID
@@ -51,12 +65,8 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 			}
 		}
 	}
-	slices.SortFunc(out.Late, func(x, y time.Duration) int { return cmp.Compare(y, x) })
 	b.byTask()
 	b.enqueue(nil)
-	out.Next = s.timers.next()
-	out.Wake = b.wake
-	return out, nil
 }
 
 // ExpirePods implements persistence.Housekeeping.

@@ -67,6 +67,16 @@ func (t *timers) due(now time.Time, limit int) []timer {
 	return slices.Clone(t.rows[:end])
 }
 
+// dueLatest returns at most limit timers, those that became due last, earliest
+// first.
+func (t *timers) dueLatest(now time.Time, limit int) []timer {
+	end := 0
+	for end < len(t.rows) && !t.rows[end].at.After(now) {
+		end++
+	}
+	return slices.Clone(t.rows[max(end-limit, 0):end])
+}
+
 // next returns when the earliest timer is due, zero if there is none.
 func (t *timers) next() time.Time {
 	if len(t.rows) == 0 {

@@ -43,13 +43,13 @@ func (s *Store) leaveReadable(ctx context.Context, pod int64) (persistence.Wake,
 	if err != nil {
 		return persistence.Wake{}, err
 	}
-	out := recording{}
-	err = s.handBackHalves(ctx, pod, claimed, &out)
-	return out.out.Wake, err
+	var wake persistence.Wake
+	err = s.handBackHalves(ctx, pod, claimed, &wake)
+	return wake, err
 }
 
 // handBackHalves hands tasks back, in halves if something of them cannot be read.
-func (s *Store) handBackHalves(ctx context.Context, pod int64, claimed []heldTask, into *recording) error {
+func (s *Store) handBackHalves(ctx context.Context, pod int64, claimed []heldTask, into *persistence.Wake) error {
 	if len(claimed) == 0 {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *Store) handBackHalves(ctx context.Context, pod int64, claimed []heldTas
 	})
 	switch {
 	case err == nil && p != nil:
-		into.mergeWake(p.now, p.wake)
+		mergeWake(into, p.wake)
 		return nil
 	case !unreadable(err):
 		return err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,6 +105,14 @@ func (f *fastRecord) ids() uuids {
 	return ids
 }
 
+func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {
+	steps, epochs = make([]int32, len(f.indexes)), make([]int64, len(f.indexes))
+	for i, at := range f.indexes {
+		steps[i], epochs[i] = f.record.Transitions[at].Task.Step, f.record.Transitions[at].Epoch
+	}
+	return steps, epochs
+}
+
 func (f *fastRecord) leaveOut(free map[workflow.RunID]bool) {
 	var kept []int
 	f.busy = nil
@@ -122,19 +131,26 @@ func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
 	if f.record.TenantLimit == 0 || f.record.InlineLimit == 0 {
 		return nil
 	}
-	text, args := f.s.statements.bind("read_groups", named{"runs": f.ids()})
+	steps, epochs := f.stepsAndEpochs()
+	text, args := f.s.statements.bind("fast_tasks", named{"pod": f.record.Pod, "runs": f.ids(), "steps": steps, "epochs": epochs})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return err
 	}
-	groups, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	var ord, group int32
+	var groups []int32
+	var own []persistence.Transition
+	_, err = pgx.ForEachRow(rows, []any{&ord, &group}, func() error {
+		own = append(own, f.record.Transitions[f.indexes[ord-1]])
+		if !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	own := make([]persistence.Transition, len(f.indexes))
-	for i, at := range f.indexes {
-		own[i] = f.record.Transitions[at]
-	}
+	slices.Sort(groups)
 	f.rooms, err = f.s.rooms(ctx, tx, groups, own, f.record.TenantLimit)
 	if len(f.rooms) == 0 {
 		f.rooms = map[int32]int{0: 0} // somebody else counts them all
@@ -154,12 +170,11 @@ func (f *fastRecord) queueAlive(b *batch) {
 }
 
 func (f *fastRecord) queueRecord(b *batch) {
-	n := len(f.indexes)
-	steps, epochs := make([]int32, n), make([]int64, n)
-	outputs, progress := make([][]byte, n), make([][]byte, n)
+	steps, epochs := f.stepsAndEpochs()
+	outputs, progress := make([][]byte, len(f.indexes)), make([][]byte, len(f.indexes))
 	for i, at := range f.indexes {
 		t := &f.record.Transitions[at]
-		steps[i], epochs[i], outputs[i], progress[i] = t.Task.Step, t.Epoch, t.Output, t.Progress
+		outputs[i], progress[i] = t.Output, t.Progress
 	}
 	rooms, roomGroups := []int32{}, []int32{}
 	for group, room := range f.rooms {
@@ -265,7 +280,11 @@ func (r *recording) remember() {
 // mergeWake adds what one transaction of the record changed.
 func (r *recording) mergeWake(now time.Time, wake persistence.Wake) {
 	r.out.Now = now
-	into := &r.out.Wake
+	mergeWake(&r.out.Wake, wake)
+}
+
+// mergeWake adds a wake to another.
+func mergeWake(into *persistence.Wake, wake persistence.Wake) {
 	into.Ready = sumReady(append(into.Ready, wake.Ready...))
 	into.Ended = append(into.Ended, wake.Ended...)
 	sortRuns(into.Ended)

@@ -21,18 +21,44 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 	if err != nil || !due {
 		return out, err
 	}
-	_, err = s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
+	oldest := (limit + 1) / 2
+	out, more, err := s.fireSome(ctx, epoch, oldest, "due_timers")
+	if err != nil || !more || limit == oldest {
+		return out, err
+	}
+	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, "due_timers_latest")
+	if err != nil {
+		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
+	}
+	latest.Count += out.Count
+	latest.Late = append(latest.Late, out.Late...)
+	slices.SortFunc(latest.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	mergeWake(&latest.Wake, out.Wake)
+	return latest, nil
+}
+
+// fireSome fires at most limit timers, which a statement chooses. more: there may
+// be others.
+func (s *Store) fireSome(ctx context.Context, epoch int64, limit int, which string) (out persistence.Fired, more bool, err error) {
+	picked := 0
+	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			var err error
-			out, first, err = s.fire(ctx, tx, limit, mode)
+			due, err := s.dueTimers(ctx, tx, which, limit)
+			if err != nil {
+				return err
+			}
+			if picked = len(due); picked > 0 {
+				first = due[0].Run
+			}
+			out, err = s.fire(ctx, tx, due, mode)
 			return err
 		})
 		return first, err
 	})
 	if err != nil {
-		return persistence.Fired{}, err
+		return persistence.Fired{}, false, err
 	}
-	return out, nil
+	return out, picked >= used, nil
 }
 
 // lead runs do in a transaction that a newer leader waits for, and that an
@@ -76,29 +102,27 @@ type timer struct {
 	parked bool // its task waits where no living pod registers the step
 }
 
-// fire fires the earliest timers. first is the run of the first of them.
-func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (out persistence.Fired, first workflow.RunID, err error) {
-	wants, err := s.dueTimers(ctx, tx, limit)
-	if err != nil {
-		return out, first, err
-	}
-	if len(wants) > 0 {
-		first = wants[0].run
-	}
+// dueTimer names a timer that is due.
+type dueTimer struct {
+	workflow.TaskID
+	kind lifecycle.TimerKind
+}
+
+// fire fires timers.
+func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode locking) (out persistence.Fired, err error) {
 	p := s.newPass(tx)
-	if err := p.load(ctx, wants, mode); err != nil {
-		return out, first, err
+	if err := p.load(ctx, dueWants(due), mode); err != nil {
+		return out, err
 	}
-	fired, err := p.readTimers(ctx, wants)
+	fired, err := p.readTimers(ctx, due)
 	if err != nil {
-		return out, first, err
+		return out, err
 	}
-	fired = fired[:min(len(fired), limit)]
 	at := p.firedFacts(fired)
 	b := s.newBatch()
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
-		return out, first, err
+		return out, err
 	}
 	for run, list := range at {
 		for i, t := range list {
@@ -110,47 +134,54 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, limit int, mode locking) (o
 	}
 	slices.SortFunc(out.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	out.Now, out.Wake = p.now, p.wake
-	return out, first, s.nextTimer(ctx, tx, &out.Next)
+	return out, s.nextTimer(ctx, tx, &out.Next)
 }
 
-// dueTimers returns the rows that due timers need.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, limit int) ([]want, error) {
-	text, args := s.statements.bind("due_timers", named{"limit": limit, "skip": s.lost.list()})
+// dueTimers chooses timers that are due.
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int) ([]dueTimer, error) {
+	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list()})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (dueTimer, error) {
+		var t dueTimer
+		var kind int16
+		err := row.Scan((*[16]byte)(&t.Run), &t.Step, &kind)
+		t.kind = lifecycle.TimerKind(kind)
+		return t, err
+	})
+}
+
+// dueWants returns the rows that timers need.
+func dueWants(due []dueTimer) []want {
 	var wants []want
 	at := map[workflow.RunID]int{}
-	var id [16]byte
-	var step int32
-	_, err = pgx.ForEachRow(rows, []any{&id, &step}, func() error {
-		i, ok := at[id]
+	for _, t := range due {
+		i, ok := at[t.Run]
 		if !ok {
 			i = len(wants)
-			at[id] = i
-			wants = append(wants, want{run: id})
+			at[t.Run] = i
+			wants = append(wants, want{run: t.Run})
 		}
-		wants[i].steps = append(wants[i].steps, step)
-		wants[i].open = wants[i].open || step == lifecycle.RunStep
-		return nil
-	})
-	return wants, err
+		wants[i].steps = append(wants[i].steps, t.Step)
+		wants[i].open = wants[i].open || t.Step == lifecycle.RunStep
+	}
+	return wants
 }
 
 // readTimers reads the due timers again, now that their runs are locked.
-func (p *pass) readTimers(ctx context.Context, wants []want) ([]timer, error) {
+func (p *pass) readTimers(ctx context.Context, due []dueTimer) ([]timer, error) {
 	var ids uuids
-	var steps []int32
-	for _, w := range wants {
-		if p.byID[w.run] == nil {
-			continue
-		}
-		for _, step := range w.steps {
-			ids, steps = append(ids, w.run), append(steps, step)
+	steps, kinds := []int32{}, []int16{}
+	for _, t := range due {
+		if p.byID[t.Run] != nil {
+			ids, steps, kinds = append(ids, t.Run), append(steps, t.Step), append(kinds, int16(t.kind))
 		}
 	}
-	text, args := p.s.statements.bind("read_timers", named{"runs": ids, "steps": steps, "now": instant(p.now)})
+	text, args := p.s.statements.bind("read_timers", named{
+		"runs": orEmpty(ids), "steps": steps, "kinds": kinds, "now": instant(p.now),
+	})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

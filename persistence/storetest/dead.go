@@ -31,6 +31,7 @@ func requeueRules() []rule {
 		{"requeue/too_early", "a run that goes on is not doubled, one that is gone is not guessed", requeueTooEarly},
 		{"requeue/settled", "what saw the failure is executed again, what did not is not", requeueSettled},
 		{"requeue/sleeps", "a sleep that ended is not slept again", requeueSleeps},
+		{"requeue/deadlines", "a step that is taken over cannot wait in the queue for too long", requeueDeadlines},
 		{"requeue/input_conditions", "what conditions on the input said holds for the new run", requeueInputConditions},
 		{"requeue/fresh", "a fresh start takes nothing over and may have another input", requeueFresh},
 		{"requeue/archived", "a run in history can go on as well", requeueArchived},

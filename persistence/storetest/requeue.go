@@ -83,6 +83,27 @@ func requeueGoesOn(w *world) {
 	require.False(w.t, l.RequeuedAt.IsZero())
 }
 
+func requeueDeadlines(w *world) {
+	w.start(w.with(Graph(workflow.Definition{Name: "hurry", Output: 2, Steps: []workflow.Step{
+		{Name: "a", Options: workflow.Options{ScheduleToStart: time.Minute}},
+		{Name: "b", Parents: plain(0), Options: workflow.Options{ScheduleToStart: time.Minute}},
+		{Name: "c", Parents: plain(1)},
+	}})))
+	p := w.pod()
+	p.complete(p.claimStep("a"))
+	p.fail(p.claimStep("b"))
+	answer := w.goOn("b", persistence.RequeueOrder{})
+	require.Equal(w.t, 1, answer.Kept)
+	w.advance(time.Hour)
+	require.Zero(w.t, w.fire().Count)
+	p = w.pod()
+	rest := p.takeOver()
+	require.Len(w.t, rest, 1)
+	p.complete(rest["b"])
+	p.finish()
+	w.requireRun(answer.Run, lifecycle.Completed)
+}
+
 func requeueOnce(w *world) {
 	w.start(w.with(Single()))
 	p := w.pod()

@@ -14,6 +14,7 @@ func timerRules() []rule {
 		{"timers/sleep", "a sleep ends once its time has come, without a pod, and never early", timerSleep},
 		{"timers/once", "a timer fires once", timerOnce},
 		{"timers/order_and_limit", "timers fire earliest first, at most limit in a call", timerOrder},
+		{"timers/latest_beside_a_backlog", "half of a call's timers are those that became due last", timerLatest},
 		{"timers/late", "a timer says how late it fired", timerLate},
 		{"timers/same_run", "several timers of one run fire in one call", timerSameRun},
 		{"timers/deposed", "a leader that was followed by another one writes nothing", timerDeposed},
@@ -85,6 +86,24 @@ func timerOrder(w *world) {
 		require.Len(w.t, next, 1)
 		require.Equal(w.t, want, graphs[next[0].Workflow])
 	}
+}
+
+func timerLatest(w *world) {
+	early, late := w.with(Nap(time.Minute)), w.with(Nap(time.Hour))
+	w.trigger(w.drafts(late, tenantB, 1)...)
+	w.trigger(w.drafts(early, tenantA, 10)...)
+	w.pod().finish()
+	w.advance(2 * time.Hour)
+	fired, err := w.store.FireTimers(w.ctx, w.leader, 4)
+	require.NoError(w.t, err)
+	require.Equal(w.t, 4, fired.Count)
+	require.InDelta(w.t, time.Hour, fired.Late[3], float64(time.Minute))
+	require.InDelta(w.t, 119*time.Minute, fired.Late[0], float64(time.Minute))
+	of := map[string]int{}
+	for _, g := range w.pod().claim(10) {
+		of[g.Tenant]++
+	}
+	require.Equal(w.t, map[string]int{tenantA: 3, tenantB: 1}, of)
 }
 
 func timerLate(w *world) {

@@ -3,8 +3,7 @@
 -- became ready a place or grants them to this pod, ends runs, writes the events.
 -- What is not this pod's, or needs a decision, is left alone and not answered.
 -- Equal to lifecycle.Decide for these tasks; the contract and the differential
--- test hold it to that. Flags: 8 is lifecycle.FlagLive, the only one that a child
--- may have; traits 1 and 2 are sleeps.
+-- test hold it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
 -- inline_after: places below which nobody stands in an inline queue, as far as
 -- the caller knows, and inline_until: how long it may rely on that, unless the
@@ -34,20 +33,7 @@ done as (
 		from clock,
 			unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @outputs::bytea[], @progress::bytea[]) with ordinality
 				as d (run_id, step, epoch, output, progress, ord),
-			lateral (
-				select k.group_id, k.slow from {schema}.workflow_runs k
-				where k.id = d.run_id and not (k.slow and (k.canceling or k.failing or k.unhandled or k.cut or k.handler_made)) offset 0
-			) r,
-			lateral (
-				select k.ctid as tid from {schema}.tasks k
-				where k.run_id = d.run_id and k.step = d.step and (not r.slow or k.start_timeout is null and not exists (
-					select from unnest(k.children) c, lateral (
-						select from {schema}.tasks n
-						where n.run_id = k.run_id and n.step = c >> 3 and (n.flags & ~8 <> 0 or n.traits & 3 <> 0 or n.start_timeout is not null)
-						offset 0
-					) n
-				)) offset 0
-			) x
+			{takes_fast_path}
 		where exists (select from alive)
 		offset 0
 	) d
