@@ -121,7 +121,7 @@ func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason st
 }
 
 // await blocks until a run has ended. The pod tells of ends it hears of, from
-// any pod, and of every sweep; each hint is answered by reading the row. A row
+// any pod, or finds with a sweep; each hint is answered by reading the row. A row
 // that cannot be read, whatever the database has against it, says nothing about
 // the run: it is read again.
 func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persistence.RunRow, error) {

@@ -13,15 +13,14 @@ import (
 type awaits struct {
 	rt      *runtime
 	waiting map[workflow.RunID][]await
-	order   []workflow.RunID        // of waiting, so that nothing depends on chance
 	reading map[workflow.RunID]bool // true: hinted at again since
 	due     []workflow.RunID        // to be read, once there is room
 	isDue   map[workflow.RunID]bool
 	count   int
 }
 
-// awaitReadsMax bounds the rows read at once: a sweep asks for all that wait,
-// and the other actors need connections, too.
+// awaitReadsMax bounds the rows read at once: many may end at once, and the other
+// actors need connections, too.
 const awaitReadsMax = 4
 
 type await struct {
@@ -58,9 +57,6 @@ func (w *awaits) accept(sender *PID, m *messages.AwaitRun, closing bool) {
 		w.refuse(run, a, messages.AwaitRefused_CODE_OVERLOADED, "too many wait: ask again later")
 		return
 	}
-	if len(w.waiting[run]) == 0 {
-		w.order = append(w.order, run)
-	}
 	w.waiting[run] = append(w.waiting[run], a)
 	w.count++
 	w.check(run)
@@ -70,18 +66,11 @@ func (w *awaits) refuse(run workflow.RunID, a await, code messages.AwaitRefused_
 	w.rt.send(a.sender, &messages.AwaitRefused{RequestId: a.request, Run: run[:], Code: code, Remedy: remedy})
 }
 
-// begin reads all again: answers may have come while nobody was here.
+// begin forgets what was being read: answers may have come while nobody was here.
 func (w *awaits) begin() {
 	clear(w.reading)
 	clear(w.isDue)
 	w.due = nil
-	w.checkAll()
-}
-
-func (w *awaits) checkAll() {
-	for _, run := range w.order {
-		w.check(run)
-	}
 }
 
 // check reads the row of a run that somebody waits for.
@@ -144,18 +133,11 @@ func (w *awaits) forget(run workflow.RunID) []await {
 	gone := w.waiting[run]
 	delete(w.waiting, run)
 	w.count -= len(gone)
-	for i := range w.order {
-		if w.order[i] == run {
-			w.order = append(w.order[:i], w.order[i+1:]...)
-			break
-		}
-	}
 	return gone
 }
 
 func (w *awaits) refuseAll(remedy string) {
-	for len(w.order) > 0 {
-		run := w.order[0]
+	for _, run := range sortedRuns(w.runs()) {
 		for _, a := range w.forget(run) {
 			w.refuse(run, a, messages.AwaitRefused_CODE_STOPPING, remedy)
 		}

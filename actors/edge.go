@@ -2,6 +2,8 @@ package actors
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -317,14 +319,11 @@ func (e *edge) hint(run workflow.RunID) {
 	}
 }
 
-func (e *edge) hintAll() {
+// watched returns the runs that callers wait for, in no order.
+func (e *edge) watched() []workflow.RunID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, watchers := range e.watchers {
-		for w := range watchers {
-			w.wake()
-		}
-	}
+	return slices.Collect(maps.Keys(e.watchers))
 }
 
 func (w *watcher) wake() {

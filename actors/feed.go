@@ -46,6 +46,7 @@ type feed struct {
 	since   time.Time // when plan began to spare the stream, or ended to
 	sweeps  int64     // number of the sweep timer that counts
 
+	ends    ends // of runs that somebody waits for
 	outbox  *cluster.Coalescer
 	sending int64          // notify call under way; 0: none
 	sent    []cluster.Wake // by it
@@ -91,7 +92,7 @@ type (
 func spawnFeed(rt *runtime, _ int64, h *heirs) func() receiver {
 	return func() receiver {
 		return &feed{
-			rt: rt, self: rt.team.feed, heir: h.feed, hearing: &cluster.Hearing{}, pods: 1,
+			rt: rt, self: rt.team.feed, heir: h.feed, hearing: &cluster.Hearing{}, pods: 1, ends: ends{rt: rt},
 			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 		}
 	}
@@ -134,6 +135,11 @@ func (a *feed) Receive(ctx actorContext) {
 		a.replan()
 	case *messages.AwaitRun:
 		a.heir.awaits.accept(ctx.Sender(), msg, a.heir.closing)
+	case *answered[endedRuns]:
+		a.onEnded(msg)
+	case *endsAgain:
+		a.ends.rests = false
+		a.lookAtEnds()
 	case *runRead:
 		a.heir.awaits.onRead(msg)
 	case *sweepDue:
@@ -160,6 +166,7 @@ func (a *feed) onStarted() {
 		a.onClose()
 		return
 	}
+	a.lookAtEnds()
 	a.listen()
 	a.replan()
 	a.rt.send(a.rt.team.leader, &messages.AskTerm{}) // the last incarnation may have failed as it was told
@@ -255,8 +262,7 @@ func (a *feed) apply(wakes []cluster.Wake) {
 
 func (a *feed) ended(w *cluster.Wake) {
 	if w.Run.IsZero() {
-		a.rt.edge.hintAll()
-		a.heir.awaits.checkAll()
+		a.lookAtEnds()
 		return
 	}
 	a.rt.edge.hint(w.Run)
@@ -293,8 +299,7 @@ func (a *feed) sweep() {
 		a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{}) // one pod is enough: the leader
 	}
 	a.rt.send(a.rt.team.leader, &messages.TimerSet{})
-	a.rt.edge.hintAll()
-	a.heir.awaits.checkAll()
+	a.lookAtEnds()
 	a.armSweep()
 }
 

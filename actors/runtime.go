@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -135,7 +136,7 @@ func (rt *runtime) storeFailed(name string, err error) {
 		rt.edge.noWrites(diskFull, rt.now())
 	case errors.Is(err, persistence.ErrReadOnly):
 		rt.edge.noWrites(readOnly, rt.now())
-	case errors.Is(err, persistence.ErrNoResources):
+	case errors.Is(err, persistence.ErrNoResources) && slices.Contains(vital(), name):
 		rt.edge.noWrites(noResources, rt.now())
 	}
 	level := slog.LevelError

@@ -59,6 +59,9 @@ type RunFilter struct {
 	Limit    int               // at most PageMax; 0: 100
 }
 
+// EndedMax bounds the runs of one EndedRuns.
+const EndedMax = 1000
+
 // Runs reads. Nothing is ever decided from what it returns.
 type Runs interface {
 	// Run returns a run of a tenant ("": any) or ErrRunNotFound.
@@ -71,6 +74,9 @@ type Runs interface {
 	// ListRuns returns a page, newest first. Its rows carry no outputs, which may
 	// be large; they say whether there is one.
 	ListRuns(ctx context.Context, filter RunFilter) ([]RunRow, error)
+	// EndedRuns returns those of some runs, at most EndedMax, that do not go on: they
+	// have ended, or do not exist.
+	EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error)
 	// Payload returns the output of a task, or the input for step -1.
 	Payload(ctx context.Context, task workflow.TaskID) ([]byte, error)
 }

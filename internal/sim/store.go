@@ -210,6 +210,11 @@ func (s *store) Run(ctx context.Context, tenant string, run workflow.RunID) (per
 	return meet(s, "run", func() (persistence.RunRow, error) { return s.Store.Run(ctx, tenant, run) }, nil)
 }
 
+// EndedRuns implements persistence.Runs.
+func (s *store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
+	return meet(s, "ended_runs", func() ([]workflow.RunID, error) { return s.Store.EndedRuns(ctx, runs) }, nil)
+}
+
 // Payload implements persistence.Runs.
 func (s *store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
 	return meet(s, "payload", func() ([]byte, error) { return s.Store.Payload(ctx, task) }, nil)

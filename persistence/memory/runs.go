@@ -144,6 +144,19 @@ func matches(r *run, f persistence.RunFilter) bool {
 	return true
 }
 
+// EndedRuns implements persistence.Runs.
+func (s *Store) EndedRuns(_ context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ended []workflow.RunID
+	for _, id := range runs {
+		if r := s.runs[id]; r == nil || r.core.State.Terminal() {
+			ended = append(ended, id)
+		}
+	}
+	return ended, nil
+}
+
 // Payload implements persistence.Runs.
 func (s *Store) Payload(_ context.Context, task workflow.TaskID) ([]byte, error) {
 	s.mu.Lock()

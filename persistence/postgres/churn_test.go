@@ -31,11 +31,13 @@ const (
 //	make bench-churn MINUTES=120
 func BenchmarkChurn(b *testing.B) {
 	old := newGrowth(b, churnSpan)
+	old.drains = true
 	old.retention = persistence.Retention{churnKeep}
 	part := *churnTime / time.Duration(*churnParts)
 	runs := 0
 	for i := range *churnParts {
 		fresh := newGrowth(b, churnSpan)
+		fresh.drains = true
 		runs += old.churn(part)
 		fresh.rounds(growthRounds) // warm
 		old.took, fresh.took = taken{}, taken{}

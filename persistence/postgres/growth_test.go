@@ -86,6 +86,7 @@ type growth struct {
 	*load
 	leader int64
 	free   int            // slots that claims ask for
+	drains bool           // claim until nothing is ready
 	hint   int64          // the claimer's, where it takes all that there is
 	next   int64          // what the hint becomes
 	nextAt time.Time      // when that was seen
@@ -175,11 +176,18 @@ func (g *growth) round() {
 	_, err := g.store.TriggerRuns(g.ctx, g.draft(growthBatch), persistence.Taking{})
 	g.check(err)
 	g.took.trigger = append(g.took.trigger, time.Since(start))
+	for g.claim() && g.drains {
+	}
+}
+
+// claim claims tasks, and completes those and what becomes ready with them. It
+// reports whether there were any.
+func (g *growth) claim() bool {
 	after := g.hint
 	if time.Now().After(g.whole) {
 		after = 0
 	}
-	start = time.Now()
+	start := time.Now()
 	out, err := g.store.ClaimTasks(g.ctx, persistence.ClaimRequest{
 		Pod: g.pod, Claim: g.claimID(), Queue: defaultQueue, Limit: g.free, Handlers: g.handlers, After: after,
 	})
@@ -203,6 +211,7 @@ func (g *growth) round() {
 		g.took.tasks += len(grants)
 		grants = done.Grants
 	}
+	return len(out.Grants) > 0
 }
 
 // archive moves what has ended into history.

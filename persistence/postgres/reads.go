@@ -202,6 +202,24 @@ func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
 	return e, err
 }
 
+// EndedRuns implements persistence.Runs.
+func (s *Store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
+	text, args := s.statements.bind("ended_runs", named{"runs": uuids(runs)})
+	var ended []workflow.RunID
+	err := retry(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		ended, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (id workflow.RunID, err error) {
+			err = row.Scan((*[16]byte)(&id))
+			return id, err
+		})
+		return err
+	})
+	return ended, err
+}
+
 // Payload implements persistence.Runs.
 func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
 	ctx, cancel := bounded(ctx)

@@ -16,6 +16,7 @@ func readRules() []rule {
 		{"reads/run", "a run reads as it was triggered", readRun},
 		{"reads/tasks", "tasks read by step, with who ran them and when", readTasks},
 		{"reads/events_in_pages", "events come once each, in order, whatever the page", readEvents},
+		{"reads/ended", "those of some runs that do not go on", readEnded},
 		{"reads/payload", "payloads come back byte for byte", readPayload},
 		{"reads/unknown", "what does not exist is not found", readUnknown},
 	}
@@ -51,6 +52,25 @@ func readRun(w *world) {
 		ID: d.Run, Workflow: "single", Definition: g.Hash, Tenant: tenantA, Key: "key", State: lifecycle.Running,
 		Origin: "message", Labels: d.Labels,
 	}, row)
+}
+
+func readEnded(w *world) {
+	g := w.with(Single())
+	completed, canceled, goesOn, none := w.start(g), w.start(g), w.start(g), w.runID()
+	p := w.pod()
+	for _, grant := range p.claim(3) {
+		if grant.Task.Run == completed {
+			p.complete(grant)
+		}
+	}
+	w.cancel(canceled)
+	ended, err := w.store.EndedRuns(w.ctx, []workflow.RunID{completed, canceled, goesOn, none})
+	require.NoError(w.t, err)
+	require.NotContains(w.t, ended, goesOn)
+	require.Subset(w.t, ended, []workflow.RunID{completed, none})
+	ended, err = w.store.EndedRuns(w.ctx, nil)
+	require.NoError(w.t, err)
+	require.Empty(w.t, ended)
 }
 
 func readTasks(w *world) {

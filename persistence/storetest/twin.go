@@ -274,6 +274,13 @@ func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]pe
 	})
 }
 
+// EndedRuns implements persistence.Runs.
+func (t *Twin) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
+	return twice(ctx, t, "EndedRuns", runs, func(ctx context.Context, s persistence.Store) ([]workflow.RunID, error) {
+		return s.EndedRuns(ctx, runs)
+	})
+}
+
 // Payload implements persistence.Runs.
 func (t *Twin) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
 	return twice(ctx, t, "Payload", task, func(ctx context.Context, s persistence.Store) ([]byte, error) {
