@@ -14,8 +14,8 @@ func pods() []Plant {
 			Name: "await-never-swept", Seeds: 1000,
 			What: "who waits for the end of a run hears of it by a wake, or never",
 			File: "actors/feed.go",
-			Old:  "\ta.rt.edge.hintAll()\n\ta.heir.awaits.checkAll()\n",
-			New:  "\ta.rt.edge.hintAll()\n\tif !planted.On(\"await-never-swept\") {\n\t\ta.heir.awaits.checkAll()\n\t}\n",
+			Old:  "\ta.lookAtEnds()\n\ta.armSweep()\n",
+			New:  "\tif !planted.On(\"await-never-swept\") {\n\t\ta.lookAtEnds()\n\t}\n\ta.armSweep()\n",
 		},
 		{
 			Name: "lease-by-the-pods-clock", Seeds: 2000,

@@ -23,8 +23,8 @@ func tables() []Plant {
 			Name: "timer-early", Seeds: 1000,
 			What: "a timer fires up to a second before its instant",
 			File: "persistence/memory/timers.go",
-			Old:  `!t.rows[end].at.After(now) {`,
-			New:  "(!t.rows[end].at.After(now) || planted.On(\"timer-early\") && t.rows[end].at.Sub(now) < 1e9) {",
+			Old:  `return t.rows[i].at.After(now) }`,
+			New:  "return t.rows[i].at.After(now) && !(planted.On(\"timer-early\") && t.rows[i].at.Sub(now) < 1e9) }",
 		},
 		{
 			Name: "start-timer-stays", Seeds: 1000,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -60,21 +61,18 @@ func (t *timers) dropAll(run workflow.RunID, step int32) {
 
 // due returns at most limit timers that are due, earliest first.
 func (t *timers) due(now time.Time, limit int) []timer {
-	end := 0
-	for end < len(t.rows) && end < limit && !t.rows[end].at.After(now) {
-		end++
-	}
-	return slices.Clone(t.rows[:end])
+	return slices.Clone(t.rows[:min(t.dueCount(now), limit)])
 }
 
 // dueLatest returns at most limit timers, those that became due last, earliest
 // first.
 func (t *timers) dueLatest(now time.Time, limit int) []timer {
-	end := 0
-	for end < len(t.rows) && !t.rows[end].at.After(now) {
-		end++
-	}
+	end := t.dueCount(now)
 	return slices.Clone(t.rows[max(end-limit, 0):end])
+}
+
+func (t *timers) dueCount(now time.Time) int {
+	return sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at.After(now) })
 }
 
 // next returns when the earliest timer is due, zero if there is none.
