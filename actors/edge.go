@@ -40,6 +40,7 @@ type edge struct {
 	ended      bool
 	err        error
 	degradedBy string
+	deaf       time.Time // since when nothing listens for others; zero: something does
 	unread     time.Time // when tasks were last passed over because they cannot be read
 	submitted  time.Time // when a run was last stored in a transaction of the embedder's
 	watchers   map[workflow.RunID]map[*watcher]struct{}
@@ -111,6 +112,18 @@ func (e *edge) away(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.connected, e.missed = time.Time{}, now
+}
+
+// listens notes whether something listens for what others notify.
+func (e *edge) listens(yes bool, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case yes:
+		e.deaf = time.Time{}
+	case e.deaf.IsZero():
+		e.deaf = now
+	}
 }
 
 // passedOver notes that tasks cannot be read.

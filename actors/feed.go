@@ -192,6 +192,7 @@ func (a *feed) onListenerUp(m *listenerUp) {
 		return
 	}
 	a.listening, a.listenFail = true, 0
+	a.rt.edge.listens(true, a.rt.now())
 	a.hearing, a.heardAt = &cluster.Hearing{}, time.Time{}
 	a.sweep()
 	a.replan()
@@ -206,6 +207,7 @@ func (a *feed) onListenerDown(m *listenerDown) {
 		return
 	}
 	a.listenFail++
+	a.rt.edge.listens(false, a.rt.now())
 	a.rt.storeFailed("listen", m.err)
 	a.rt.after(a.rt.retryDelay(a.listenFail), a.self, &listenAgain{})
 	a.replan()

@@ -36,6 +36,7 @@ type pooling struct {
 	pool     persistence.Store
 	notifier cluster.Notifier
 	ping     func(ctx context.Context) error
+	listener cluster.Listener // of the pods to come; nil: bus
 }
 
 // proxiedNotices is the way of notices, which is that of the pool.
@@ -141,7 +142,7 @@ func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
 	w.register(storetest.Single(), newGauge().work(time.Millisecond))
 	for range n {
 		store := &proxied{Store: w.store}
-		w.pooling = pooling{store, proxiedNotices{w.bus, store}, store.ping}
+		w.pooling = pooling{pool: store, notifier: proxiedNotices{w.bus, store}, ping: store.ping}
 		pods, proxies = append(pods, w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})), append(proxies, store)
 		pass(time.Second)
 	}

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -33,5 +35,25 @@ func TestAPodSaysThatNobodyLeads(t *testing.T) {
 		require.True(t, p.Stats().Leading)
 		pass(time.Minute)
 		require.NotContains(t, p.Stats().Degraded, "leader")
+	})
+}
+
+// deaf is a listener that gets no connection.
+type deaf struct{}
+
+func (deaf) Listen(context.Context, func(), func(cluster.Notice)) error {
+	return errors.New("too many connections")
+}
+
+// A pod that cannot listen does not say that nobody leads: it cannot know.
+func TestAPodThatHearsNobodySaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		_, err := w.bus.Elector(func() int64 { return 99 }).Campaign(t.Context())
+		require.NoError(t, err)
+		w.listener = deaf{}
+		p := w.start(Config{LeaderSilence: 2 * time.Second})
+		pass(30 * time.Second)
+		require.Contains(t, p.Stats().Degraded, "no connection to listen on for ")
+		require.True(t, p.Stats().Ready)
 	})
 }

@@ -246,7 +246,11 @@ func (p *Pod) Stats() Stats {
 	if !e.refused.IsZero() && p.rt.now().Sub(e.refused) < fullFor {
 		s.NoWrites, s.Ready = e.refuses, false
 	}
-	if quiet := e.leaderless(p.rt.now()); quiet > leaderlessFor*p.rt.config.LeaderSilence {
+	patience := leaderlessFor * p.rt.config.LeaderSilence
+	if deaf := p.rt.now().Sub(e.deaf); !e.deaf.IsZero() && deaf > patience {
+		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: what others notify is found by sweeps; "+
+			"the log says why (listen)", deaf.Truncate(time.Second))
+	} else if quiet := e.leaderless(p.rt.now()); quiet > patience && e.deaf.IsZero() {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
 			"the log says why elections fail (campaign), and troupe doctor what to mend", quiet.Truncate(time.Second))
 	}

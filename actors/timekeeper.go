@@ -26,10 +26,15 @@ type timekeeper struct {
 	earlier  time.Time // told of during the call
 	told     bool
 	failures int
+	locked   int // calls in a row that found nothing but what others hold
 }
 
-// timerLocked is the wait for a due timer whose run another transaction holds.
-const timerLocked = 20 * time.Millisecond
+// timerLocked is the wait for a due timer whose run another transaction holds, the
+// first time. It doubles up to 2^timerPatience of that.
+const (
+	timerLocked   = 20 * time.Millisecond
+	timerPatience = 5
+)
 
 type fireDue struct{ number int64 }
 
@@ -95,7 +100,10 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	a.rt.spread(fired.Wake)
 	a.next = fired.Next
 	if fired.Count == 0 && !a.next.IsZero() && !a.next.After(fired.Now) {
-		a.next = fired.Now.Add(timerLocked) // it is due, and its run is locked
+		a.next = fired.Now.Add(timerLocked << min(a.locked, timerPatience)) // it is due, and its run is locked
+		a.locked++
+	} else {
+		a.locked = 0
 	}
 	if a.told {
 		a.told = false

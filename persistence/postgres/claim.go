@@ -36,8 +36,10 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 		case request.TenantLimit == 0:
 			out, err = s.claimReadable(ctx, request, queue)
 		default:
-			if err = s.findLost(ctx, request, queue); err == nil {
+			var passed int
+			if passed, err = s.findLost(ctx, request, queue); err == nil {
 				out, err = s.claimWithin(ctx, request, queue, persistence.InlinePayloadMax)
+				out.Passed = passed
 			}
 		}
 		return err

@@ -184,6 +184,36 @@ func TestAPageOfTasksIsLost(t *testing.T) {
 	require.Equal(t, 200, taken)
 }
 
+// What lies behind a damaged page among the tasks of dead pods is taken over, once.
+func TestAPageOfTasksOfDeadPodsIsLost(t *testing.T) {
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	first, second, third := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
+	k.start(storetest.Single(), "a", 300)
+	done := k.claim(first, 40)
+	k.claim(first, 60)
+	of := k.claim(second, 100)
+	k.claim(third, 100)
+	k.complete(first, done...) // still in its claim
+	k.spoil(of[50].Task)
+	epoch, err := k.store.BumpEpoch(k.ctx, third)
+	require.NoError(t, err)
+	k.exec("update {schema}.pods set expires_at = now()")
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 100)
+	require.NoError(t, err)
+	damaged := len(k.store.lost.list())
+	require.Positive(t, damaged)
+	require.Less(t, damaged, 70, "a page holds no more")
+	require.Len(t, k.store.lost.runs, damaged)
+	require.Equal(t, 260-damaged, value[int](k.database, "select count(*)::int from {schema}.ready_queue"))
+	for range 3 {
+		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 100)
+		require.NoError(t, err)
+		require.Zero(t, out.Tasks)
+		require.Zero(t, out.NextExpiry, "nobody lives, and there is nothing to do soon")
+	}
+	require.Len(t, out.Pods, 1, "the one that holds what cannot be read")
+}
+
 // progressed has a pod claim tasks that report long progress, and hand them back.
 func (k *kit) progressed(tenant string, n int) []persistence.Grant {
 	k.t.Helper()
@@ -253,4 +283,24 @@ func TestDamageBehindTenantsAtTheirLimit(t *testing.T) {
 		granted += len(out.Grants)
 	}
 	require.Equal(t, 2, granted)
+}
+
+// What all claims need cannot be written: that is no run's fault, and is told.
+func TestClaimsThatNeedADamagedIndex(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "a", 20)
+	k.exec(`create function {schema}.lose() returns trigger language plpgsql as
+		$$ begin raise exception 'page lost' using errcode = 'XX001'; end $$`)
+	k.exec(`create trigger lose before insert on {schema}.claims for each row execute function {schema}.lose()`)
+	for _, limit := range []int{0, 100} {
+		request := k.request(pod, 10)
+		request.TenantLimit = limit
+		_, err := k.store.ClaimTasks(k.ctx, request)
+		require.ErrorContains(t, err, "page lost")
+		require.Empty(t, k.store.lost.list())
+	}
+	k.exec(`drop trigger lose on {schema}.claims`)
+	require.Len(t, k.claim(pod, 20), 20)
 }

@@ -19,20 +19,20 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil || !late {
 		return out, err
 	}
-	blind := false
+	unlisted := false // what cannot be read was met before any task was
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
-		try := func(ctx context.Context, tx pgx.Tx, mode locking) error {
+		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 			var err error
-			out, first, err = s.expire(ctx, tx, maxLost, limit, mode, blind)
+			out, first, err = s.expire(ctx, tx, maxLost, limit, mode)
 			return err
-		}
-		err = s.lead(ctx, epoch, try)
-		if unreadable(err) && first.IsZero() && !blind {
-			blind = true
-			err = s.lead(ctx, epoch, try)
-		}
+		})
+		unlisted = first.IsZero()
 		return first, err
 	})
+	if unreadable(err) && unlisted {
+		out, err = s.expireBlind(ctx, epoch, maxLost, limit)
+		used = limit
+	}
 	if err != nil {
 		return persistence.Expired{}, err
 	}
@@ -43,25 +43,18 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	return out, nil
 }
 
-// expire takes back what dead pods hold, or blindly what they have claimed. first
-// is the run of the first task of it.
+// expire takes back what dead pods hold. first is the run of the first task of it.
 func (s *Store) expire(
-	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking, blind bool,
+	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking,
 ) (out persistence.Expired, first workflow.RunID, err error) {
-	text, args := s.statements.bind("expire_pods", named{})
-	rows, err := tx.Query(ctx, text, args...)
-	if err != nil {
+	if out.Pods, err = s.declareDead(ctx, tx); err != nil {
 		return out, first, err
 	}
-	if out.Pods, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
-		return out, first, err
-	}
-	slices.Sort(out.Pods)
 	var taken []heldTask
 	var keeping []int64
 	if len(out.Pods) > 0 {
 		skip := s.lost.list()
-		if taken, err = s.heldTasks(ctx, tx, out.Pods, skip, limit+1, blind); err != nil {
+		if taken, err = s.heldTasks(ctx, tx, out.Pods, skip, limit+1, false); err != nil {
 			return out, first, err
 		}
 		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {
@@ -90,7 +83,28 @@ func (s *Store) expire(
 		out.Tasks++
 	}
 	out.Now, out.Wake = p.now, p.wake
-	return out, first, s.closeExpiry(ctx, tx, gone, &out)
+	err = s.closeExpiry(ctx, tx, gone, &out)
+	if len(taken) > out.Tasks && !more { // what somebody holds is looked at again soon
+		out.NextExpiry = out.Now.Add(heldAgain)
+	}
+	return out, first, err
+}
+
+// heldAgain is after how long a leader looks again at the tasks of a dead pod that
+// somebody else held.
+const heldAgain = 500 * time.Millisecond
+
+// declareDead declares pods dead whose leases have run out, and returns those that
+// are.
+func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) ([]int64, error) {
+	text, args := s.statements.bind("expire_pods", named{})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	slices.Sort(pods)
+	return pods, err
 }
 
 // keepingPods returns the pods that hold tasks of runs that are passed over.

@@ -200,22 +200,24 @@ func (s *Store) peekPlaces(ctx context.Context, tx pgx.Tx, request persistence.C
 	})
 }
 
-// findLost finds what cannot be read among what a claim under a limit may look at.
-func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, queue int16) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+// findLost finds what cannot be read among what a claim under a limit may look at,
+// and returns how much it is.
+func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, queue int16) (found int, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		for range peeksMax {
 			rows, err := s.peekPlaces(ctx, tx, request, queue)
 			if err != nil || len(rows) == 0 {
 				return err
 			}
 			places, err := s.readable(ctx, tx, request, queue, rows)
-			if err != nil || len(places) < len(rows) {
+			if found = len(rows) - len(places); err != nil || found > 0 {
 				return err
 			}
 			request.After = rows[len(rows)-1].at + 1
 		}
 		return nil
 	})
+	return found, err
 }
 
 func placesOf(rows []place) []int64 {
@@ -244,7 +246,10 @@ func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.Cla
 		return places, nil
 	case !unreadable(err):
 		return nil, err
-	case len(rows) == 1:
+	case len(rows) > 1:
+	case !s.damaged(ctx, rows[0].run): // what all claims need is
+		return nil, err
+	default:
 		return []int64{}, s.lost.add(ctx, rows[0].run, err)
 	}
 	half := len(rows) / 2

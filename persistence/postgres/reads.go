@@ -217,7 +217,19 @@ func (s *Store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflo
 		})
 		return err
 	})
-	return ended, err
+	switch {
+	case !unreadable(err):
+		return ended, err
+	case len(runs) == 1: // whoever waits for it finds out
+		return runs, nil
+	}
+	half := len(runs) / 2
+	first, err := s.EndedRuns(ctx, runs[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := s.EndedRuns(ctx, runs[half:])
+	return append(first, second...), err
 }
 
 // Payload implements persistence.Runs.

@@ -45,6 +45,8 @@ type recording struct {
 	causes map[int]error // of transitions whose values the database refuses
 	reload bool          // the grants of the claim have to be read
 
+	skipped []workflow.TaskID // in what is not known to be committed yet
+
 	unread map[workflow.RunID]error // runs of which nothing could be stored, because something cannot be read
 
 	otherRole bool // the step whose transaction it is has changed its role
@@ -81,10 +83,15 @@ func (r *recording) all(ctx context.Context) error {
 			break
 		}
 	}
-	if r.reload {
-		return r.load(ctx)
+	if !r.reload {
+		return nil
 	}
-	return nil
+	err := r.load(ctx)
+	if unreadable(err) { // it is committed: renewals find what is granted and not held
+		r.out.Grants = nil
+		return nil
+	}
+	return err
 }
 
 // passOver answers Busy for runs of which no completion can be stored, for now, and

@@ -272,6 +272,9 @@ func (r *recording) remember() {
 			r.s.recent.recorded(t)
 		}
 	}
+	for _, task := range r.skipped {
+		r.s.recent.skipped(task)
+	}
 	for _, id := range r.out.Wake.Ended {
 		r.s.recent.ended(id)
 	}

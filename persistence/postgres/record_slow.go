@@ -45,7 +45,7 @@ func (r *recording) apply(d decided) {
 	for _, run := range d.runs {
 		for i := range run.decision.Tasks {
 			if t := &run.decision.Tasks[i]; t.State == lifecycle.Skipped {
-				r.s.recent.skipped(workflow.TaskID{Run: run.id, Step: t.Step})
+				r.skipped = append(r.skipped, workflow.TaskID{Run: run.id, Step: t.Step})
 			}
 		}
 	}
