@@ -316,3 +316,23 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 	require.NoError(t, err)
 	k.ends(pod, ids)
 }
+
+// Timers of runs that somebody removed do not stand in the way of others for ever.
+func TestTimersOfRemovedRunsGo(t *testing.T) {
+	t.Parallel()
+	g := storetest.Nap(time.Millisecond)
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	runs := k.start(g, "a", 3)
+	k.complete(pod, k.claim(pod, 3)...)
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(runs[:2]))
+	k.exec("delete from {schema}.tasks where run_id = any($1)", uuids(runs[:2]))
+	out, err := k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Count)
+	require.Zero(t, value[int](k.database, "select count(*)::int from {schema}.durable_timers"))
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(runs[2]))
+}

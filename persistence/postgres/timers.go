@@ -120,6 +120,9 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 	}
 	at := p.firedFacts(fired)
 	b := s.newBatch()
+	if mode == lockWaiting {
+		fired = append(fired, p.orphans(due)...)
+	}
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
 		return out, err
@@ -207,6 +210,16 @@ func (p *pass) firedFacts(fired []timer) map[*run][]timer {
 		at[r] = append(at[r], t)
 	}
 	return at
+}
+
+// orphans returns the timers of runs that are not there: somebody removed them.
+func (p *pass) orphans(due []dueTimer) (orphans []timer) {
+	for _, t := range due {
+		if p.byID[t.Run] == nil {
+			orphans = append(orphans, timer{task: t.TaskID, kind: t.kind})
+		}
+	}
+	return orphans
 }
 
 // queueFired removes the timers that fired, whatever they did.
