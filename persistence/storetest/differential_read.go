@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -23,12 +24,30 @@ func (w *differ) read() {
 	}
 	w.saw("run read")
 	w.list(r.Tenant)
+	w.ends()
 	for step := int32(-1); int(step) < len(r.Tasks); step++ {
 		both(w, fmt.Sprintf("payload of step %d", step), func(s *side) (string, error) {
 			payload, err := s.Store.Payload(w.ctx, workflow.TaskID{Run: r.ID, Step: step})
 			return string(payload), err
 		})
 		w.saw("payload read")
+	}
+}
+
+// ends asks which of some runs go on.
+func (w *differ) ends() {
+	var runs []workflow.RunID
+	for i := range w.state.Runs {
+		runs = append(runs, w.state.Runs[i].ID)
+	}
+	runs = append(runs, workflow.RunID{9}) // which there is none of
+	out := both(w, fmt.Sprintf("which of %v have ended", runs), func(s *side) ([]workflow.RunID, error) {
+		ended, err := s.Store.EndedRuns(w.ctx, runs)
+		slices.SortFunc(ended, func(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) })
+		return ended, err
+	})
+	if len(out.Value) < len(runs) {
+		w.saw("run goes on")
 	}
 }
 
