@@ -361,3 +361,28 @@ func TestACanceledStatementIsNotTheFaultOfAStep(t *testing.T) {
 	require.NoError(t, err)
 	k.ends(pod, ids)
 }
+
+// A default that ends idle sessions ends none of the engine's, in which nothing
+// happens between two renewals.
+func TestADefaultForIdleSessionsIsNotTheEngines(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	const role = "idler"
+	k.as(role) // its role is there
+	k.exec(`alter role "` + role + `" set idle_session_timeout = '300ms'`)
+	config := k.user.Config()
+	config.ConnConfig.User, config.ConnConfig.Password = role, "ordinary"
+	pool, err := pgxpool.NewWithConfig(k.ctx, config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	var value string
+	require.NoError(t, store.pool.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value))
+	require.Equal(t, "0", value)
+	require.NoError(t, store.lease.use(k.ctx, func(on *pgx.Conn) error {
+		return on.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value)
+	}))
+	require.Equal(t, "0", value)
+}
