@@ -107,7 +107,7 @@ func (d *decider) lost(t *Task, r TaskReported) {
 		d.cut(t, Event{Pod: t.Pod})
 	case d.run.Failing && stopsWith(t.Traits):
 		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
-	case t.Lost >= r.MaxLost:
+	case t.Lost >= r.MaxLost && !mayBeInnocent(t.Lost, r.MaxLost, r.Deaths):
 		d.fail(t, Event{
 			Kind: EventFailed, Pod: t.Pod, Class: "lost",
 			Text: fmt.Sprintf("lost %d times with its pod: taken for a poison pill", t.Lost),
@@ -115,6 +115,14 @@ func (d *decider) lost(t *Task, r TaskReported) {
 	default:
 		d.enqueue(t, Event{Kind: EventLost, Pod: t.Pod})
 	}
+}
+
+// mayBeInnocent reports whether a task that was lost often enough is tried again
+// all the same: at least as many pods have died without it as with it, so that
+// something else ends pods. It does not count for long: twice maxLost losses are
+// enough, whoever else dies. Who allows one loss only wants no second attempt.
+func mayBeInnocent(lost, maxLost, deaths int32) bool {
+	return maxLost > 1 && lost < 2*maxLost && deaths-lost >= lost
 }
 
 func (d *decider) released(t *Task) {

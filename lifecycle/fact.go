@@ -26,6 +26,7 @@ type TaskReported struct {
 	Retry    bool          // Errored: another attempt is allowed
 	RetryIn  time.Duration // Errored, Retry: the delay before it
 	MaxLost  int32         // Lost: losses after which the task fails
+	Deaths   int32         // Lost: pods that have died lately, its own among them; 0: it did not die
 
 	// Exhausted says of an Errored one that is not retried: another attempt
 	// might have helped, but those allowed are used up.

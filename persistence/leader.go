@@ -24,6 +24,10 @@ type Timekeeping interface {
 	FireTimers(ctx context.Context, epoch int64, limit int) (Fired, error)
 }
 
+// DeathsKept is for how long the death of a pod says something about the tasks of
+// others that die.
+const DeathsKept = 10 * time.Minute
+
 // Expired is what ExpirePods did.
 type Expired struct {
 	Now        time.Time
@@ -46,9 +50,10 @@ type Parked struct {
 // newer one.
 type Housekeeping interface {
 	// ExpirePods declares pods dead whose lease has run out and takes their
-	// tasks: one loss each, maxLost losses fail a task. At most limit tasks
-	// per call; a pod with tasks left stays in the answer of the next call, and
-	// so do those after it.
+	// tasks: one loss each, maxLost losses fail a task, or up to twice as many
+	// where at least as many other pods have died within DeathsKept. At most
+	// limit tasks per call; a pod with tasks left stays in the answer of the
+	// next call, and so do those after it.
 	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (Expired, error)
 
 	// ParkTasks moves at most limit queue rows whose handler no living pod

@@ -196,6 +196,41 @@ func TestPoisonPill(t *testing.T) {
 	}
 }
 
+// F16: pods that end for a cause of their own, again and again, do not make poison
+// pills of the steps that they execute.
+func TestCrashLoop(t *testing.T) {
+	t.Parallel()
+	r := begin(t, row{
+		ID: "F16", Name: "crash-loop", Fault: "all pods are killed, again and again, until a step was lost five times; three losses make a poison pill",
+		Must: "I1 I3 I14; who is innocent completes", Allowed: []figure{atLeast("kills", 15, ""), none("innocent runs failed"), none("dead letters")},
+	})
+	tune := brisk()
+	tune.MaxLost = 3
+	y := newYard(r, tune, 0)
+	names := []string{"pod-1", "pod-2", "pod-3"}
+	pods := y.start(names...)
+	y.trigger(pods[0], "hold", len(names))
+	kills := 0
+	for y.number(`select coalesce(max(lost), 0) from troupe.tasks`) < 5 {
+		y.eventually("each step is executed", func() bool {
+			return y.number(`select count(*)::int from troupe.tasks where state = 3`) == len(names)
+		})
+		for _, p := range y.alive() {
+			p.kill()
+			kills++
+		}
+		y.start(names...)
+		y.eventually("the dead are taken over", func() bool { return y.number(`select count(*)::int from troupe.pods`) == len(names) })
+	}
+	r.count("kills", kills)
+	for _, name := range names {
+		y.letGo(name)
+	}
+	y.judge()
+	r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where state = 11`))
+	r.count("dead letters", y.number(`select count(*)::int from troupe.dead_letters`))
+}
+
 // revive starts pods that have ended, and returns how many.
 func (y *yard) revive(names ...string) int {
 	y.t.Helper()

@@ -151,6 +151,9 @@ func (s *store) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, t
 	}
 	j, err := meet(s, "join_pod", func() (joined, error) {
 		id, now, err := s.Store.JoinPod(ctx, info)
+		if err == nil {
+			s.database.world.joined++
+		}
 		return joined{id, now}, err
 	}, nil)
 	return j.id, j.now, err

@@ -70,11 +70,12 @@ type World struct {
 	faults   *Faults
 	random   *rand.Rand // of the scheduler
 
-	pods  []*Pod // all incarnations, in the order of their start
-	ready []*box
-	steps int
-	spins int // steps since time moved
-	hash  uint64
+	pods   []*Pod // all incarnations, in the order of their start
+	ready  []*box
+	joined int // pods that the database was told of
+	steps  int
+	spins  int // steps since time moved
+	hash   uint64
 
 	starved   int // index of the pod that waits; Starve
 	starvedIn int // steps until it is another
@@ -146,6 +147,10 @@ func (w *World) Hash() uint64 { return w.hash }
 // Model is the database behind the faults: for oracles, and for callers that
 // no fault hits.
 func (w *World) Model() *memory.Store { return w.model }
+
+// Joined returns how many pods the database has been told of so far: each start of
+// one, and each return of one that was declared dead.
+func (w *World) Joined() int { return w.joined }
 
 // Store is what the pods call, without the faults.
 func (w *World) Store() Store { return w.store }

@@ -77,7 +77,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 		return persistence.Expired{}, persistence.ErrDeposed
 	}
 	out := persistence.Expired{Now: b.clock}
-	left := false // tasks beyond the limit
+	s.deaths = slices.DeleteFunc(s.deaths, func(at time.Time) bool { return !at.After(b.now.Add(-persistence.DeathsKept)) })
 	for _, id := range s.podIDs() {
 		p := s.pods[id]
 		if !p.dead && p.expires.After(b.now) {
@@ -87,11 +87,19 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 			}
 			continue
 		}
+		if !p.dead {
+			s.deaths = append(s.deaths, b.now)
+		}
 		p.dead = true
 		out.Pods = append(out.Pods, id)
+	}
+	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: int32(len(s.deaths))}
+	left := false // tasks beyond the limit
+	for _, id := range out.Pods {
+		p := s.pods[id]
 		tasks := s.heldBy(p)
 		taken := tasks[:min(len(tasks), limit-out.Tasks)]
-		b.takeBack(p, taken, lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)})
+		b.takeBack(p, taken, report)
 		out.Tasks += len(taken)
 		if left = left || len(taken) < len(tasks); !left {
 			s.forget(p)

@@ -56,8 +56,9 @@ type Store struct {
 	timers      timers
 	claims      map[claimKey]*claim
 	pods        map[int64]*pod
-	podCount    int64 // numbers given out
-	epoch       int64 // of the leader
+	podCount    int64       // numbers given out
+	deaths      []time.Time // of pods, those that still say something
+	epoch       int64       // of the leader
 	letters     map[workflow.TaskID]*letter
 	leader      int64 // its pod
 	watched     bool  // somebody asks for changed

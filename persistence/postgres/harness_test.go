@@ -110,7 +110,7 @@ func (d *database) begin(ctx context.Context) (storetest.Tx, error) {
 func (d *database) analyze(ctx context.Context) error {
 	for _, table := range []string{
 		"workflow_runs", "tasks", "task_events", "ready_queue", "tenant_groups", "frontiers", "claims", "pods", "durable_timers",
-		"definition_steps", "run_keys", "tenants", "parked_tasks", "task_progress", "intake", "leader_epoch",
+		"definition_steps", "run_keys", "tenants", "parked_tasks", "task_progress", "intake", "leader_epoch", "deaths",
 	} {
 		if _, err := d.user.Exec(ctx, "vacuum analyze "+d.schema+"."+table); err != nil {
 			return err
@@ -142,6 +142,8 @@ func (d *database) advance(ctx context.Context, by time.Duration) error {
 			update {schema}.dead_letters set died_at = died_at - $1::bigint * interval '1 microsecond'
 		), k as (
 			update {schema}.spans set kept_from = kept_from - $1::bigint * interval '1 microsecond'
+		), e as (
+			update {schema}.deaths set at = at - $1::bigint * interval '1 microsecond'
 		)
 		update {schema}.pods set expires_at = expires_at - $1::bigint * interval '1 microsecond'`, "{schema}", d.schema)
 	if _, err := d.user.Exec(ctx, sql, by.Microseconds()); err != nil {

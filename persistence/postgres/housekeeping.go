@@ -47,7 +47,8 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 func (s *Store) expire(
 	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking,
 ) (out persistence.Expired, first workflow.RunID, err error) {
-	if out.Pods, err = s.declareDead(ctx, tx); err != nil {
+	var deaths int32
+	if out.Pods, deaths, err = s.declareDead(ctx, tx); err != nil {
 		return out, first, err
 	}
 	var taken []heldTask
@@ -67,7 +68,8 @@ func (s *Store) expire(
 	more := len(taken) > limit
 	left := leftover(taken, limit)
 	taken = taken[:min(len(taken), limit)]
-	p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)}, mode)
+	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: deaths}
+	p, err := s.takeBack(ctx, tx, s.newBatch(), taken, report, mode)
 	if err != nil {
 		return out, first, err
 	}
@@ -95,16 +97,16 @@ func (s *Store) expire(
 const heldAgain = 500 * time.Millisecond
 
 // declareDead declares pods dead whose leases have run out, and returns those that
-// are.
-func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) ([]int64, error) {
-	text, args := s.statements.bind("expire_pods", named{})
+// are, and how many have died lately.
+func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, deaths int32, err error) {
+	text, args := s.statements.bind("expire_pods", named{"kept": persistence.DeathsKept.Microseconds()})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	pods, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	pods, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (pod int64, err error) { return pod, row.Scan(&pod, &deaths) })
 	slices.Sort(pods)
-	return pods, err
+	return pods, deaths, err
 }
 
 // keepingPods returns the pods that hold tasks of runs that are passed over.

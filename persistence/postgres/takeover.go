@@ -29,7 +29,7 @@ func (s *Store) expireBlind(ctx context.Context, epoch int64, maxLost, limit int
 	var claimed []heldTask
 	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, _ locking) error {
 		var err error
-		if t.out.Pods, err = s.declareDead(ctx, tx); err != nil || len(t.out.Pods) == 0 {
+		if t.out.Pods, t.report.Deaths, err = s.declareDead(ctx, tx); err != nil || len(t.out.Pods) == 0 {
 			return err
 		}
 		claimed, err = s.heldTasks(ctx, tx, t.out.Pods, s.lost.list(), math.MaxInt32, true)

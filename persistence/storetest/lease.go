@@ -29,6 +29,8 @@ func expiryRules() []rule {
 		{"expiry/spares_the_living", "a pod in its lease keeps its tasks", expirySpares},
 		{"expiry/fences", "a dead pod can neither claim, record nor renew", expiryFences},
 		{"expiry/poison", "a task that was lost too often fails as a poison pill", expiryPoison},
+		{"expiry/others_die_too", "where other pods die as often, a task is taken for a poison pill late", expiryOthers},
+		{"expiry/others_died_long_ago", "deaths of long ago excuse no task", expiryLongAgo},
 		{"expiry/limit", "a pod with tasks left stays dead and in the next answer", expiryLimit},
 		{"expiry/unclaimed_reply", "a task whose grant never reached its pod is handed back by the pulse", expiryUnheld},
 		{"expiry/next", "the housekeeper is told when to come back", expiryNext},
@@ -233,6 +235,35 @@ func expiryPoison(w *world) {
 	require.Equal(w.t, lifecycle.Failed, row.State)
 	require.Equal(w.t, "lost", row.Class)
 	require.Equal(w.t, int32(maxLost), w.tasks(run)["s0"].Lost)
+}
+
+func expiryOthers(w *world) {
+	run := w.start(w.with(Single()))
+	for range 2 * maxLost {
+		w.requireTasks(run, states{"a": "queued"})
+		w.pod().claimStep("a")
+		w.pod()
+		w.advance(leaseTTL)
+		require.Len(w.t, w.expire().Pods, 2)
+	}
+	w.requireTasks(run, states{"a": "failed"})
+	require.Equal(w.t, int32(2*maxLost), w.tasks(run)["a"].Lost)
+}
+
+func expiryLongAgo(w *world) {
+	run := w.start(w.with(Single()))
+	for range maxLost {
+		w.pod()
+	}
+	w.advance(leaseTTL)
+	require.Len(w.t, w.expire().Pods, maxLost)
+	w.advance(persistence.DeathsKept - maxLost*leaseTTL)
+	for i := range maxLost {
+		require.Equal(w.t, int32(i), w.pod().claimStep("a").Lost)
+		w.advance(leaseTTL)
+		w.expire()
+	}
+	w.requireTasks(run, states{"a": "failed"})
 }
 
 func expiryLimit(w *world) {

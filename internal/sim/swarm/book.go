@@ -186,11 +186,21 @@ func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 		return
 	}
 	if a.losses++; a.losses >= int32(s.setting.maxLost) {
-		s.world.Fail("I12", "%s step %d was lost %d times and is tried again", s.nameOf(run.ID), e.Step, a.losses)
+		o.triedAgain(run, a, e)
 	}
 	if panics, _ := s.excuses(); o.book.call != "expire_pods" && !panics {
 		s.world.Fail("I13", "%s step %d was reported lost by its own pod, and nothing had happened to it", s.nameOf(run.ID), e.Step)
 	}
+}
+
+// triedAgain judges a task that was lost too often and is no poison pill: at least
+// as many pods must have died without it.
+func (o *oracle) triedAgain(run *snapshot.Run, a *account, e *lifecycle.Event) {
+	s := o.seed
+	if s.setting.maxLost == 1 || a.losses >= 2*int32(s.setting.maxLost) || s.world.Joined() < 2*int(a.losses) {
+		s.world.Fail("I12", "%s step %d was lost %d times and is tried again", s.nameOf(run.ID), e.Step, a.losses)
+	}
+	s.saw(SawNoPill)
 }
 
 // handedBack judges a task that its pod did not execute for the time in which

@@ -35,6 +35,7 @@ const (
 	SawDeadActs        Sight = "a pod declared dead tried to write"
 	SawTwoLeaders      Sight = "a deposed leader tried to act"
 	SawPoison          Sight = "a task was taken for a poison pill"
+	SawNoPill          Sight = "a task was lost as often as a poison pill, while other pods died too"
 	SawSuspect         Sight = "a task with losses was claimed"
 	SawInline          Sight = "a child was granted at once, among faults"
 	SawFirst           Sight = "a first task was granted with the storing of its run, among faults"
@@ -68,7 +69,7 @@ func Sights() []Sight {
 	return []Sight{
 		SawLeaseLost, SawHandedBack, SawCanceled, SawFailed, SawTimedOut, SawSkipped, SawRetried, SawExecutedAgain,
 		SawEffectRepeated, SawRestart, SawStop, SawStopOverrun, SawDeploy, SawDeaf, SawLateOutput, SawDeclaredDead,
-		SawDeadActs, SawTwoLeaders, SawPoison, SawSuspect, SawInline, SawFirst, SawCrossedCrash, SawParked, SawUnparked,
+		SawDeadActs, SawTwoLeaders, SawPoison, SawNoPill, SawSuspect, SawInline, SawFirst, SawCrossedCrash, SawParked, SawUnparked,
 		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
 		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
 		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawSpared,

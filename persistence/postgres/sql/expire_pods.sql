@@ -4,12 +4,14 @@
 -- tasks is as dead: without it nothing is claimed or recorded any more.
 -- A lease that ends further away than it is long was renewed while the clock was
 -- ahead: it is taken as renewed now, so that it runs out unless its pod lives.
+-- With each comes how many have died lately. A death in what is to come is of a
+-- clock that was ahead.
 -- Caller: ExpirePods. Locks pods (update), waits for nothing. Index:
--- claims_pkey, probed per pod.
+-- claims_pkey, probed per pod; reads all deaths, which are few.
 with {holders},
 clock as materialized (select clock_timestamp() as now),
 late as materialized (
-	select p.id from {schema}.pods p, clock
+	select p.id, p.dead as known from {schema}.pods p, clock
 	where p.dead or p.expires_at <= clock.now
 	order by p.id
 	for update of p skip locked
@@ -24,6 +26,20 @@ shortened as (
 	update {schema}.pods p set expires_at = clock.now + p.ttl from clock, ahead a where p.id = a.id
 ),
 dead as (
-	update {schema}.pods p set dead = true from late l where p.id = l.id returning p.id
+	update {schema}.pods p set dead = true from late l where p.id = l.id and not l.known
+),
+gone (id, known) as materialized (
+	select id, known from late union all select pod, false from missing
+),
+forgotten as (
+	delete from {schema}.deaths e using clock where e.at <= clock.now - @kept::bigint * interval '1 microsecond' or e.at > clock.now
+),
+told as materialized (
+	select e.pod from {schema}.deaths e, clock
+	where e.at > clock.now - @kept::bigint * interval '1 microsecond' and e.at <= clock.now
+),
+fresh as (
+	insert into {schema}.deaths (pod, at) select g.id, clock.now from gone g, clock where not g.known
+	on conflict (pod) do nothing
 )
-select id from dead union all select pod from missing
+select g.id, (select count(*) from (select pod from told union select id from gone where not known) d)::int from gone g
