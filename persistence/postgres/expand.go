@@ -173,9 +173,7 @@ func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string
 		groups = append(groups, group)
 	}
 	found := map[int32]bool{}
-	b := t.s.newBatch()
-	b.Queue("savepoint troupe_look")
-	b.add("find_held", named{"groups": orEmpty(groups)}).Query(func(rows pgx.Rows) error {
+	err = t.s.glance(ctx, t.tx, "find_held", named{"groups": orEmpty(groups)}, func(rows pgx.Rows) error {
 		var group int32
 		_, err := pgx.ForEachRow(rows, []any{&group}, func() error {
 			found[group] = true
@@ -183,9 +181,7 @@ func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string
 		})
 		return err
 	})
-	b.Queue("rollback to savepoint troupe_look")
-	b.Queue("release savepoint troupe_look")
-	if err := send(ctx, t.tx, b); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	for name, group := range t.found.tenants {

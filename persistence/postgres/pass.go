@@ -122,15 +122,21 @@ func (p *pass) lockFree(ctx context.Context, ids uuids, mode locking) (map[workf
 // out it takes those that nobody holds, and gives them back at once: they have
 // their order.
 func (p *pass) heldRuns(ctx context.Context, ids uuids) (held map[workflow.RunID]bool, err error) {
-	b := p.s.newBatch()
-	b.Queue("savepoint troupe_look")
-	b.add("find_held_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
+	err = p.s.glance(ctx, p.tx, "find_held_runs", named{"runs": ids}, func(rows pgx.Rows) error {
 		held, err = runSet(rows)
 		return err
 	})
+	return held, err
+}
+
+// glance reads what a statement that takes locks returns, and gives them back.
+func (s *Store) glance(ctx context.Context, tx pgx.Tx, statement string, args named, read func(pgx.Rows) error) error {
+	b := s.newBatch()
+	b.Queue("savepoint troupe_look")
+	b.add(statement, args).Query(read)
 	b.Queue("rollback to savepoint troupe_look")
 	b.Queue("release savepoint troupe_look")
-	return held, send(ctx, p.tx, b)
+	return send(ctx, tx, b)
 }
 
 // runSet reads rows of one id each.

@@ -141,15 +141,25 @@ func (f *fastTrigger) meetTenants(ctx context.Context, triggers []persistence.Tr
 	if len(strangers) == 0 {
 		return true, nil
 	}
-	found := map[string]int32{}
-	b := f.s.newBatch()
-	b.add("find_tenants", named{"tenants": strangers}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
-	if err := send(ctx, f.s.pool, b); err != nil {
-		return false, err
-	}
+	found, err := f.s.findTenants(ctx, strangers)
 	maps.Copy(f.groups, found)
-	f.s.catalog.keepTenants(found)
-	return len(found) == len(strangers), nil
+	return len(found) == len(strangers), err
+}
+
+// findTenants finds the groups of tenants that this store has not met yet, and
+// remembers them. Some may have none.
+func (s *Store) findTenants(ctx context.Context, tenants []string) (found map[string]int32, err error) {
+	err = retry(ctx, func(ctx context.Context) error {
+		found = map[string]int32{}
+		b := s.newBatch()
+		b.add("find_tenants", named{"tenants": tenants}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
+		return send(ctx, s.pool, b)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.catalog.keepTenants(found)
+	return found, nil
 }
 
 func (f *fastTrigger) add(t *persistence.Trigger) error {

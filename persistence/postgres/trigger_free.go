@@ -86,13 +86,7 @@ func (s *Store) knowTenants(ctx context.Context, triggers []persistence.Trigger)
 	if len(strangers) == 0 {
 		return nil
 	}
-	found := map[string]int32{}
-	err := retry(ctx, func(ctx context.Context) error {
-		b := s.newBatch()
-		b.add("find_tenants", named{"tenants": strangers}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
-		return send(ctx, s.pool, b)
-	})
-	s.catalog.keepTenants(found)
+	_, err := s.findTenants(ctx, strangers)
 	return err
 }
 
