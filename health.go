@@ -2,10 +2,13 @@ package troupe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/clock"
@@ -70,9 +73,10 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Degraded = strings.TrimPrefix(h.Degraded+"; "+trouble, "; ")
 		h.Reason = h.Degraded
 	}
+	unanswered := backend.probe.ask(ctx)
 	switch {
-	case backend.probe.ask(ctx) != nil:
-		h.Ready, h.Reason = false, "the database does not answer"
+	case unanswered != nil:
+		h.Ready, h.Reason = false, unreached(unanswered)
 	case backend.silent(ctx, pod):
 		h.Ready = false
 		h.Reason = "the pool does not answer, though the database does on the connection of the lease (DirectURL): " +
@@ -92,6 +96,15 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Reason = "every slot is held by a step function that does not return though its context has ended: restart the process"
 	}
 	return h
+}
+
+// unreached says why the database could not be asked.
+func unreached(err error) string {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return fmt.Sprintf("the database refuses the connection that renews the pod's lease: %s (SQLSTATE %s)", refused.Message, refused.Code)
+	}
+	return "the database does not answer"
 }
 
 // silent asks whether the pool answers where it connects to a proxy. A proxy all

@@ -120,6 +120,33 @@ func TestHealthHandlerNoticesAServerThatTakesNoWrites(t *testing.T) {
 	p.until(http.StatusOK, 15*time.Second)
 }
 
+// A database that refuses the login answers: the reason is its own.
+func TestHealthHandlerSaysWhyALoginIsRefused(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	url, err := server.CreateDatabase(t.Context(), "login")
+	require.NoError(t, err)
+	admin, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = admin.Close(context.WithoutCancel(t.Context())) }()
+	exec := func(sql string) {
+		t.Helper()
+		_, err := admin.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	exec("create role pods superuser login password 'secret'")
+	p := probe(t, startedOn(t, migratedPool(t, url, func(config *pgxpool.Config) { config.ConnConfig.User, config.ConnConfig.Password = "pods", "secret" })))
+	p.until(http.StatusOK, time.Second)
+	exec("alter role pods nologin")
+	exec("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'pods'")
+	p.until(http.StatusServiceUnavailable, 2*time.Second)
+	_, h := p.get("/readyz")
+	require.Contains(t, h.Reason, "refuses the connection")
+	require.Contains(t, h.Reason, `role "pods" is not permitted to log in`)
+	exec("alter role pods login")
+	p.until(http.StatusOK, 15*time.Second)
+}
+
 // A network that swallows everything ends no connection: only time tells.
 func TestHealthHandlerNoticesSilence(t *testing.T) {
 	t.Parallel()

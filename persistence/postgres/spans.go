@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -123,8 +124,7 @@ func (s *spans) over(retention persistence.Retention) []span {
 // makeSpan makes a span and its table. The table becomes a part of the whole
 // when it is complete, which keeps nobody from writing.
 func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
-	text, args := s.statements.bind("insert_span", named{"class": one.class, "since": one.since, "until": one.until})
-	if err := tx.QueryRow(ctx, text, args...).Scan(&one.number); err != nil {
+	if err := s.noteSpan(ctx, tx, one); err != nil {
 		return err
 	}
 	const runs = `create table {table} (like {schema}.run_history including constraints);
@@ -148,6 +148,22 @@ func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
 		return err
 	}
 	return s.handOver(ctx, tx, one)
+}
+
+// takenSpansMax bounds the numbers that one span tries.
+const takenSpansMax = 10_000
+
+// noteSpan notes a span under a number of its own. A copy of a database by logical
+// replication has all spans, and a sequence that begins anew.
+func (s *Store) noteSpan(ctx context.Context, tx pgx.Tx, one *span) error {
+	text, args := s.statements.bind("insert_span", named{"class": one.class, "since": one.since, "until": one.until})
+	err := pgx.ErrNoRows
+	for range takenSpansMax {
+		if err = tx.QueryRow(ctx, text, args...).Scan(&one.number); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+	}
+	return fmt.Errorf("no free number for a span after %d tries: set the sequence of spans.span above all that are in use: %w", takenSpansMax, err)
 }
 
 // handOver gives the table of a span to the owner of the whole: roles of pods may
