@@ -182,6 +182,34 @@ func TestAPodThatCannotWriteIsNotReady(t *testing.T) {
 	}
 }
 
+// Connections that the server refuses to calls on which no work depends keep nobody
+// from work.
+func TestAPodThatLacksConnectionsForOtherCallsIsReady(t *testing.T) {
+	t.Parallel()
+	for refused, ready := range map[string]bool{"archive": true, "record": false} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.register(storetest.Single(), newGauge().work(time.Millisecond))
+			p := w.start(Config{})
+			met := false
+			w.faults.failBefore(func(_ context.Context, call string) error {
+				if call != refused {
+					return nil
+				}
+				met = true
+				return fmt.Errorf("call: %w", persistence.ErrNoResources)
+			})
+			w.trigger(p, "single")
+			for i := 0; i < 600 && !met; i++ {
+				pass(100 * time.Millisecond)
+			}
+			require.True(t, met, refused)
+			require.Equal(t, ready, p.Stats().Ready, refused)
+			w.faults.failBefore(nil)
+			pass(10 * time.Second)
+		})
+	}
+}
+
 // deadLine is a store whose connections for steps are dead on their way.
 type deadLine struct {
 	persistence.Store

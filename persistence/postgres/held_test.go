@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,4 +101,50 @@ func TestTimersBesideHeldCounters(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Count, "that of b")
 	require.True(t, k.store.strained.is(), "the next call waits for nobody")
+}
+
+// A leader looks again soon at what a dead pod holds of a tenant whose counters
+// somebody else has, and takes over the rest at once.
+func TestTakeoverBesideHeldCounters(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	for _, tenant := range []string{"a", "b"} {
+		k.start(g, tenant, 1)
+	}
+	dead := k.join(time.Hour)
+	require.Len(t, k.claim(dead, 10), 2)
+	_, err = k.store.LeavePod(k.ctx, dead) // all counters are there now
+	require.NoError(t, err)
+	dead = k.join(time.Hour)
+	require.Len(t, k.claim(dead, 10), 2)
+	k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
+	release := k.holdCounters("a")
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Equal(t, []int64{dead}, out.Pods)
+	require.True(t, k.store.strained.is())
+	require.Equal(t, 1, out.Tasks, "that of b")
+	require.Equal(t, out.Now.Add(heldAgain), out.NextExpiry)
+	release()
+	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Tasks)
+	k.finish(pod)
+	k.requireSound()
+}
+
+// The log says that locks are gone around, and does not repeat it at once.
+func TestHeldLocksAreToldOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := strained{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		s.note(t.Context())
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "a lock was not granted in time"))
+	require.True(t, s.is())
 }

@@ -1,0 +1,55 @@
+package actors
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// lockedTimers is a store in which somebody holds the run of the one timer that is
+// due.
+type lockedTimers struct {
+	persistence.Store
+
+	locked atomic.Bool
+	calls  atomic.Int64
+}
+
+func (s *lockedTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	if !s.locked.Load() {
+		return s.Store.FireTimers(ctx, epoch, limit)
+	}
+	s.calls.Add(1)
+	now := time.Now()
+	return persistence.Fired{Now: now, Next: now.Add(-time.Second)}, nil
+}
+
+// A timer whose run somebody holds is looked for ever more seldom, and soon after
+// that has ended.
+func TestALockedTimerIsLookedForEverMoreSeldom(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &lockedTimers{Store: w.store}
+		w.pool = store
+		w.register(storetest.Nap(5*time.Second), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		run := w.trigger(p, "nap5s")
+		pass(time.Second)
+		store.locked.Store(true)
+		pass(10 * time.Second)
+		first := store.calls.Swap(0)
+		require.Less(t, first, int64(40), "it doubles from 20 ms")
+		pass(10 * time.Second)
+		require.InDelta(t, 10*time.Second/(timerLocked<<timerPatience), store.calls.Load(), 2)
+		store.locked.Store(false)
+		began := time.Now()
+		w.ended(run)
+		require.LessOrEqual(t, time.Since(began), timerLocked<<timerPatience+100*time.Millisecond)
+	})
+}
