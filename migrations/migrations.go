@@ -105,8 +105,11 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 			return err
 		}
 		report, err := s.report(ctx)
-		if err != nil || report.Version == report.Latest {
+		switch {
+		case err != nil:
 			return err
+		case report.Version == report.Latest:
+			return s.rights(ctx)
 		}
 		return fmt.Errorf("%w: it is at version %d, this program needs %d: run `troupe migrate up` or migrations.Migrate first",
 			ErrBehind, report.Version, report.Latest)
@@ -156,6 +159,26 @@ func advise(err error) error {
 			" (pg_stat_activity shows it) and try again; what was finished stays", err, queueTimeout)
 	}
 	return err
+}
+
+// rights returns which tables the role may not read and write. A migration makes
+// some, of which a role knows nothing that was granted all there were before.
+func (s *session) rights(ctx context.Context) error {
+	const query = `select coalesce(string_agg(c.relname, ', ' order by c.relname), ''), current_user::text
+		from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+		where n.nspname = $1 and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'schema_version'
+			and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
+				and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))`
+	var without, role string
+	if err := s.conn.QueryRow(ctx, query, s.schema).Scan(&without, &role); err != nil {
+		return err
+	}
+	if without == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: the role %s may not read and write %s: grant all on all tables in schema %s to it,"+
+		" and have those to come granted by default (alter default privileges), or use the role that owns the schema",
+		ErrRights, role, without, s.quoted)
 }
 
 // load reads the embedded files in the order of their numbers.

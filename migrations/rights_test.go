@@ -76,3 +76,20 @@ func TestB39ARoleThatMayNotReadTheSchemaIsToldSo(t *testing.T) {
 	require.NoError(t, migrations.Check(t.Context(), connect(t, address), schema))
 	require.Empty(t, migrate(t, connect(t, address), schema).Applied)
 }
+
+// A role that was granted what there was before a migration is told at its start
+// what it lacks now, and not by its leader in the middle of a takeover.
+func TestB39ATableThatIsNotGrantedIsNamed(t *testing.T) {
+	t.Parallel()
+	admin := fresh(t)
+	address, role := ordinary(t, admin)
+	migrate(t, admin, schema)
+	exec(t, admin, "grant usage on schema troupe to "+role+"; grant all on all tables in schema troupe to "+role)
+	pool := connect(t, address)
+	require.NoError(t, migrations.Check(t.Context(), pool, schema))
+	exec(t, admin, "revoke insert on troupe.deaths from "+role)
+	err := migrations.Check(t.Context(), pool, schema)
+	require.ErrorIs(t, err, migrations.ErrRights)
+	require.ErrorContains(t, err, "deaths")
+	require.ErrorContains(t, err, "grant all on all tables in schema")
+}

@@ -24,9 +24,13 @@ type Timekeeping interface {
 	FireTimers(ctx context.Context, epoch int64, limit int) (Fired, error)
 }
 
-// DeathsKept is for how long the death of a pod says something about the tasks of
-// others that die.
-const DeathsKept = 10 * time.Minute
+// The death of a pod says something about the tasks of others that die for
+// DeathsKept, if it is one of the last DeathsMax. Steps may take hours, and pods
+// live for less.
+const (
+	DeathsKept = 24 * time.Hour
+	DeathsMax  = 1000
+)
 
 // Expired is what ExpirePods did.
 type Expired struct {

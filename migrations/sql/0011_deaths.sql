@@ -1,6 +1,5 @@
--- When pods were declared dead, for as long as it says something about the tasks
--- that they had: where pods die without a task, it need not be the cause when its
--- own do. Takes no lock that anybody waits for; instant.
+-- When pods were declared dead, for a day: where pods die without a task, it need
+-- not be the cause when its own do. Takes no lock that anybody waits for; instant.
 create table {schema}.deaths (
 	pod bigint primary key,
 	at  timestamptz not null

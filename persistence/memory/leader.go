@@ -93,6 +93,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 		p.dead = true
 		out.Pods = append(out.Pods, id)
 	}
+	s.deaths = s.deaths[max(len(s.deaths)-persistence.DeathsMax, 0):]
 	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: int32(len(s.deaths))}
 	left := false // tasks beyond the limit
 	for _, id := range out.Pods {

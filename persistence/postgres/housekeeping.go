@@ -99,7 +99,7 @@ const heldAgain = 500 * time.Millisecond
 // declareDead declares pods dead whose leases have run out, and returns those that
 // are, and how many have died lately.
 func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, deaths int32, err error) {
-	text, args := s.statements.bind("expire_pods", named{"kept": persistence.DeathsKept.Microseconds()})
+	text, args := s.statements.bind("expire_pods", named{"kept": persistence.DeathsKept.Microseconds(), "max": persistence.DeathsMax})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, 0, err

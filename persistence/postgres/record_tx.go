@@ -141,11 +141,17 @@ func vanished(limit time.Duration) time.Duration {
 	return max(limit*2/3, vanishedMin)
 }
 
-// borrow takes a connection of the user's pool.
-func (s *Store) borrow(ctx context.Context) (*pgxpool.Conn, error) {
+// borrow takes a connection of the user's pool. A hook of that pool that panics is
+// not the step's fault.
+func (s *Store) borrow(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	limited, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	conn, err := s.user.Acquire(limited)
+	defer func() {
+		if broken := recover(); broken != nil {
+			conn, err = nil, notBegun(fmt.Errorf("a hook of the embedder's pool panicked: %v", broken))
+		}
+	}()
+	conn, err = s.user.Acquire(limited)
 	switch {
 	case err == nil:
 		return conn, nil

@@ -317,7 +317,8 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 	k.ends(pod, ids)
 }
 
-// Timers of runs that somebody removed do not stand in the way of others for ever.
+// Timers of runs that somebody removed do not stand in the way of others, wait for
+// their runs to be put back, and go after an hour.
 func TestTimersOfRemovedRunsGo(t *testing.T) {
 	t.Parallel()
 	g := storetest.Nap(time.Millisecond)
@@ -325,14 +326,32 @@ func TestTimersOfRemovedRunsGo(t *testing.T) {
 	pod := k.join(time.Hour)
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
-	runs := k.start(g, "a", 3)
-	k.complete(pod, k.claim(pod, 3)...)
-	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(runs[:2]))
-	k.exec("delete from {schema}.tasks where run_id = any($1)", uuids(runs[:2]))
-	out, err := k.store.FireTimers(k.ctx, epoch, 10)
-	require.NoError(t, err)
-	require.Equal(t, 1, out.Count)
-	require.Zero(t, value[int](k.database, "select count(*)::int from {schema}.durable_timers"))
+	fire := func() int {
+		out, err := k.store.FireTimers(k.ctx, epoch, 4)
+		require.NoError(t, err)
+		return out.Count
+	}
+	timers := func() int { return value[int](k.database, "select count(*)::int from {schema}.durable_timers") }
+	runs := k.start(g, "a", 9)
+	k.complete(pod, k.claim(pod, 9)...)
+	k.exec("create table {schema}.removed as select * from {schema}.workflow_runs where id = any($1)", uuids(runs[:8]))
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(runs[:8]))
+	k.exec("update {schema}.durable_timers set wake_at = wake_at - interval '59 minutes' where run_id = any($1)", uuids(runs[:8]))
+	require.Equal(t, 1, fire(), "of the latest")
+	require.Equal(t, 8, timers())
+	k.store.orphans.since = k.store.orphans.since.Add(-2 * time.Hour)
+	require.Zero(t, fire())
+	require.Equal(t, 8, timers(), "they have not been due for an hour")
+	k.exec("insert into {schema}.workflow_runs select * from {schema}.removed where id = any($1)", uuids(runs[:1]))
+	k.exec("update {schema}.durable_timers set wake_at = wake_at - interval '2 minutes'")
+	for range 4 {
+		fire()
+	}
+	require.Zero(t, timers())
+	require.Zero(t, fire())
+	require.True(t, k.store.orphans.since.IsZero())
 	k.finish(pod)
-	require.Equal(t, lifecycle.Completed, k.state(runs[2]))
+	for _, run := range []workflow.RunID{runs[0], runs[8]} {
+		require.Equal(t, lifecycle.Completed, k.state(run))
+	}
 }

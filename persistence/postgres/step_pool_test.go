@@ -237,6 +237,29 @@ func TestAPoolThatCannotConnectForAStep(t *testing.T) {
 	}
 }
 
+// A hook that panics before a step is called is not the step's doing, either.
+func TestAPoolWhoseHookPanics(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	var lent *pgx.Conn
+	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
+		lent = conn
+		panic("the vault is sealed")
+	}
+	broken, err := pgxpool.NewWithConfig(t.Context(), config) // it counts that connection as taken for ever, and Close would wait
+	require.NoError(t, err)
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	own := k.store.user
+	k.store.user = broken
+	defer func() { k.store.user = own }()
+	_, err = k.step(pod, func(context.Context, pgx.Tx) error { panic("it is called") })
+	require.ErrorIs(t, err, persistence.ErrTxNotBegun)
+	require.ErrorContains(t, err, "the vault is sealed")
+	require.NoError(t, lent.Close(context.WithoutCancel(t.Context())))
+}
+
 // A join that takes longer than the lease it asks for is no sign of another
 // database.
 func TestAShortLeaseAndASlowPool(t *testing.T) {

@@ -14,19 +14,29 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// The statements that choose what is due.
+const (
+	dueOldest = "due_timers"
+	dueLatest = "due_timers_latest"
+)
+
 // FireTimers implements persistence.Timekeeping. Timers of runs that somebody
 // holds for too long are left for the next call.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	out, due, err := s.lookTimers(ctx, epoch)
-	if err != nil || !due {
+	if err != nil {
 		return out, err
 	}
+	if !due {
+		s.orphans.over(nil, true, out.Now)
+		return out, nil
+	}
 	oldest := (limit + 1) / 2
-	out, more, err := s.fireSome(ctx, epoch, oldest, "due_timers")
+	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest)
 	if err != nil || !more || limit == oldest {
 		return out, err
 	}
-	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, "due_timers_latest")
+	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest)
 	if err != nil {
 		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
 	}
@@ -50,7 +60,7 @@ func (s *Store) fireSome(ctx context.Context, epoch int64, limit int, which stri
 			if picked = len(due); picked > 0 {
 				first = due[0].Run
 			}
-			out, err = s.fire(ctx, tx, due, mode)
+			out, err = s.fire(ctx, tx, due, which, mode)
 			return err
 		})
 		return first, err
@@ -105,11 +115,12 @@ type timer struct {
 // dueTimer names a timer that is due.
 type dueTimer struct {
 	workflow.TaskID
-	kind lifecycle.TimerKind
+	kind   lifecycle.TimerKind
+	wakeAt time.Time
 }
 
 // fire fires timers.
-func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode locking) (out persistence.Fired, err error) {
+func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, which string, mode locking) (out persistence.Fired, err error) {
 	p := s.newPass(tx)
 	if err := p.load(ctx, dueWants(due), mode); err != nil {
 		return out, err
@@ -121,7 +132,7 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 	at := p.firedFacts(fired)
 	b := s.newBatch()
 	if mode == lockWaiting {
-		fired = append(fired, p.orphans(due)...)
+		fired = append(fired, s.orphans.over(p.withoutRuns(due), which == dueOldest, p.now)...)
 	}
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
@@ -150,7 +161,7 @@ func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit in
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (dueTimer, error) {
 		var t dueTimer
 		var kind int16
-		err := row.Scan((*[16]byte)(&t.Run), &t.Step, &kind)
+		err := row.Scan((*[16]byte)(&t.Run), &t.Step, &kind, &t.wakeAt)
 		t.kind = lifecycle.TimerKind(kind)
 		return t, err
 	})
@@ -212,14 +223,14 @@ func (p *pass) firedFacts(fired []timer) map[*run][]timer {
 	return at
 }
 
-// orphans returns the timers of runs that are not there: somebody removed them.
-func (p *pass) orphans(due []dueTimer) (orphans []timer) {
+// withoutRuns returns the timers of runs that are not there: somebody removed them.
+func (p *pass) withoutRuns(due []dueTimer) (list []timer) {
 	for _, t := range due {
 		if p.byID[t.Run] == nil {
-			orphans = append(orphans, timer{task: t.TaskID, kind: t.kind})
+			list = append(list, timer{task: t.TaskID, kind: t.kind, wakeAt: t.wakeAt})
 		}
 	}
-	return orphans
+	return list
 }
 
 // queueFired removes the timers that fired, whatever they did.

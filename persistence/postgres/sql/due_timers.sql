@@ -2,7 +2,7 @@
 -- Caller: FireTimers. Locks nothing: runs come first in the lock order; the
 -- timers are read again under the locks of their runs.
 -- Index: durable_timers_by_wake_at, up to the present: the clock is read once.
-select t.run_id, t.step, t.kind
+select t.run_id, t.step, t.kind, t.wake_at
 from {schema}.durable_timers t
 where t.wake_at <= (select clock_timestamp()) and not t.run_id = any(@skip::uuid[])
 order by t.wake_at, t.run_id, t.step, t.kind

@@ -2,7 +2,7 @@
 -- Caller: FireTimers, as due_timers.
 -- Index: durable_timers_by_wake_at, backwards from the present: the clock is read
 -- once.
-select t.run_id, t.step, t.kind
+select t.run_id, t.step, t.kind, t.wake_at
 from {schema}.durable_timers t
 where t.wake_at <= (select clock_timestamp()) and not t.run_id = any(@skip::uuid[])
 order by t.wake_at desc, t.run_id desc, t.step desc, t.kind desc

@@ -31,15 +31,16 @@ dead as (
 gone (id, known) as materialized (
 	select id, known from late union all select pod, false from missing
 ),
-forgotten as (
-	delete from {schema}.deaths e using clock where e.at <= clock.now - @kept::bigint * interval '1 microsecond' or e.at > clock.now
-),
-told as materialized (
+told as materialized ( -- those that still say something
 	select e.pod from {schema}.deaths e, clock
 	where e.at > clock.now - @kept::bigint * interval '1 microsecond' and e.at <= clock.now
+	order by e.at desc, e.pod limit @max::int
+),
+forgotten as (
+	delete from {schema}.deaths e where e.pod not in (select pod from told)
 ),
 fresh as (
 	insert into {schema}.deaths (pod, at) select g.id, clock.now from gone g, clock where not g.known
 	on conflict (pod) do nothing
 )
-select g.id, (select count(*) from (select pod from told union select id from gone where not known) d)::int from gone g
+select g.id, least((select count(*) from (select pod from told union select id from gone where not known) d), @max::int)::int from gone g
