@@ -42,7 +42,7 @@ func openLease(ctx context.Context, options Options) (*leaseLine, error) {
 	l := &leaseLine{}
 	config := ownPool(options)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if err := keepCommitsDurable(ctx, conn); err != nil {
+		if err := prepareSession(ctx, conn); err != nil {
 			return err
 		}
 		if ttl := l.ttl.Load(); ttl > 0 { // not in the time of a renewal

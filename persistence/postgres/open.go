@@ -171,7 +171,7 @@ func (s *Store) openProxied(ctx context.Context, options Options) error {
 func proxiedPool(options Options) *pgxpool.Config {
 	options.Direct = nil
 	config := ownPool(options)
-	config.AfterConnect = nil
+	config.AfterConnect = readInstants
 	config.ConnConfig.RuntimeParams = maps.Clone(options.Pool.Config().ConnConfig.RuntimeParams)
 	config.ConnConfig.RuntimeParams["application_name"] = options.application()
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
@@ -190,7 +190,7 @@ func ownPool(options Options) *pgxpool.Config {
 	// The user's hooks may change sessions in ways that are not ours.
 	config.AfterConnect, config.PrepareConn, config.AfterRelease, config.BeforeClose = nil, nil, nil, nil
 	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
-	config.AfterConnect = keepCommitsDurable
+	config.AfterConnect = prepareSession
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.PingTimeout = pingTimeout
 	wire.Prepare(config.ConnConfig)
@@ -267,6 +267,11 @@ func statementSettings() map[string]string {
 		// Rows that a policy hides are not gone: an error says so.
 		"row_security": "off",
 	}
+}
+
+// prepareSession is done to each connection that no proxy is before.
+func prepareSession(ctx context.Context, conn *pgx.Conn) error {
+	return errors.Join(readInstants(ctx, conn), keepCommitsDurable(ctx, conn))
 }
 
 // keepCommitsDurable turns synchronous_commit on where it is off: an answer

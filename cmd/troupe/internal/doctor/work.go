@@ -93,7 +93,7 @@ func pods(p *patient) error {
 func timers(p *patient) error {
 	var late int
 	var longest float64
-	err := p.row(`select count(*), coalesce(extract(epoch from clock_timestamp() - min(wake_at)), 0)::float8 from (
+	err := p.row(`select count(*), coalesce(extract(epoch from clock_timestamp() - greatest(min(wake_at), 'epoch')), 0)::float8 from (
 		select wake_at from {schema}.durable_timers where wake_at < clock_timestamp() - $1::interval order by wake_at limit 10000) t`,
 		[]any{p.options.limits.late}, &late, &longest)
 	if err == nil && late > 0 {
