@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -33,7 +34,7 @@ type claimer struct {
 	free     map[string]int // by pool; claims under way are taken off
 	offered  bool           // the last question for an offer was answered
 	question int64          // number of that question until then
-	suspect  bool           // a task with losses is being executed
+	suspect  bool           // a suspect is being executed
 	pods     int
 	order    cluster.Order
 	number   int64 // of the call under way; 0: none
@@ -283,7 +284,7 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
-		a.suspect = a.suspect || g.Lost > 0
+		a.suspect = a.suspect || g.Lost >= lifecycle.SuspectAfter(int32(a.rt.config.MaxLost))
 		a.rt.meter.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
 	}
 	i := slices.IndexFunc(a.queues, func(q *queueView) bool { return q.name == request.Queue })

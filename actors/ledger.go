@@ -19,8 +19,10 @@ type ledger struct {
 	names    map[string]*held
 	deaf     map[string]*deafAttempt
 	stuckMax int
-	suspects int  // held tasks that have losses
+	suspects int  // held tasks that are suspects
 	eased    bool // the last of them has ended
+
+	suspectAfter int32 // losses that make one
 }
 
 // poolSlots is the slots of one pool. free is the truth; offered is how many
@@ -55,9 +57,10 @@ type deafAttempt struct {
 	young    bool // it has had no time to react to the end of its context
 }
 
-func newLedger(pools []pool, stuckMax int) *ledger {
+func newLedger(pools []pool, stuckMax int, suspectAfter int32) *ledger {
 	l := &ledger{
-		index: map[taskKey]*held{}, names: map[string]*held{}, deaf: map[string]*deafAttempt{},
+		suspectAfter: suspectAfter,
+		index:        map[taskKey]*held{}, names: map[string]*held{}, deaf: map[string]*deafAttempt{},
 		stuckMax: stuckMax,
 	}
 	for _, p := range pools {
@@ -95,7 +98,7 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 	}
 	h := &held{
 		key: key, name: taskName(key), pool: pool,
-		suspect: task.GetLost() > 0, at: len(l.held),
+		suspect: task.GetLost() >= l.suspectAfter, at: len(l.held),
 	}
 	l.held = append(l.held, h)
 	l.index[key], l.names[h.name] = h, h
@@ -135,7 +138,7 @@ func (l *ledger) drop(h *held, returned bool) {
 	if h.suspect {
 		l.suspects--
 	}
-	if h.suspect || h.slotless { // of what was never handed over the claimer may know that it has losses
+	if h.suspect || h.slotless { // of what was never handed over the claimer may know that it is one
 		l.eased = l.suspects == 0
 	}
 	if h.slotless {

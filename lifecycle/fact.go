@@ -26,11 +26,18 @@ type TaskReported struct {
 	Retry    bool          // Errored: another attempt is allowed
 	RetryIn  time.Duration // Errored, Retry: the delay before it
 	MaxLost  int32         // Lost: losses after which the task fails
-	Deaths   int32         // Lost: pods that have died lately, its own among them; 0: it did not die
+	Deaths   Deaths        // Lost: those of pods, its own among them; none: it did not die
 
 	// Exhausted says of an Errored one that is not retried: another attempt
 	// might have helped, but those allowed are used up.
 	Exhausted bool
+}
+
+// Deaths counts the pods that have died, as far as that says something about the
+// tasks that they had.
+type Deaths struct {
+	Lately int32 // within some minutes
+	Kept   int32 // those and others, within a day
 }
 
 // EdgeFlag is the result of conditions, or the instant of a SleepUntil, for

@@ -154,7 +154,7 @@ func (h *history) randomReport(step int32) TaskReported {
 	case 2:
 		return TaskReported{Kind: Errored, Class: "boom", Retry: true, RetryIn: time.Second}
 	case 3:
-		return TaskReported{Kind: Lost, MaxLost: 3, Deaths: int32(h.IntN(12))}
+		return TaskReported{Kind: Lost, MaxLost: 3, Deaths: Deaths{Lately: int32(h.IntN(6)), Kept: int32(h.IntN(12))}}
 	case 4:
 		return TaskReported{Kind: Released}
 	}

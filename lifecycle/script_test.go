@@ -178,7 +178,7 @@ func (s *script) fact(c command) Fact {
 	}
 	r := TaskReported{
 		Step: step, Epoch: c.number(s.tb, "epoch", t.Epoch), Pod: c.number(s.tb, "pod", t.Pod),
-		MaxLost: int32(c.number(s.tb, "max", 3)), Deaths: int32(c.number(s.tb, "deaths", 0)),
+		MaxLost: int32(c.number(s.tb, "max", 3)), Deaths: Deaths{Lately: int32(c.number(s.tb, "lately", 0)), Kept: int32(c.number(s.tb, "deaths", 0))},
 	}
 	switch c.name {
 	case "succeed":

@@ -26,10 +26,11 @@ type Timekeeping interface {
 
 // The death of a pod says something about the tasks of others that die for
 // DeathsKept, if it is one of the last DeathsMax. Steps may take hours, and pods
-// live for less.
+// live for less. It happened lately for DeathsLately.
 const (
-	DeathsKept = 24 * time.Hour
-	DeathsMax  = 1000
+	DeathsKept   = 24 * time.Hour
+	DeathsLately = 10 * time.Minute
+	DeathsMax    = 1000
 )
 
 // Expired is what ExpirePods did.

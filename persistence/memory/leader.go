@@ -94,7 +94,12 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 		out.Pods = append(out.Pods, id)
 	}
 	s.deaths = s.deaths[max(len(s.deaths)-persistence.DeathsMax, 0):]
-	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: int32(len(s.deaths))}
+	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: lifecycle.Deaths{Kept: int32(len(s.deaths))}}
+	for _, at := range s.deaths {
+		if at.After(b.now.Add(-persistence.DeathsLately)) {
+			report.Deaths.Lately++
+		}
+	}
 	left := false // tasks beyond the limit
 	for _, id := range out.Pods {
 		p := s.pods[id]

@@ -47,7 +47,7 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 func (s *Store) expire(
 	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking,
 ) (out persistence.Expired, first workflow.RunID, err error) {
-	var deaths int32
+	var deaths lifecycle.Deaths
 	if out.Pods, deaths, err = s.declareDead(ctx, tx); err != nil {
 		return out, first, err
 	}
@@ -98,13 +98,17 @@ const heldAgain = 500 * time.Millisecond
 
 // declareDead declares pods dead whose leases have run out, and returns those that
 // are, and how many have died lately.
-func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, deaths int32, err error) {
-	text, args := s.statements.bind("expire_pods", named{"kept": persistence.DeathsKept.Microseconds(), "max": persistence.DeathsMax})
+func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, deaths lifecycle.Deaths, err error) {
+	text, args := s.statements.bind("expire_pods", named{
+		"kept": persistence.DeathsKept.Microseconds(), "lately": persistence.DeathsLately.Microseconds(), "max": persistence.DeathsMax,
+	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
-		return nil, 0, err
+		return nil, deaths, err
 	}
-	pods, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (pod int64, err error) { return pod, row.Scan(&pod, &deaths) })
+	pods, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (pod int64, err error) {
+		return pod, row.Scan(&pod, &deaths.Lately, &deaths.Kept)
+	})
 	slices.Sort(pods)
 	return pods, deaths, err
 }

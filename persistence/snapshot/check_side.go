@@ -32,7 +32,7 @@ func (c *checker) queue() {
 		}
 		if t := r.task(row.Task.Step); t.State != lifecycle.Queued && !t.State.Terminal() {
 			c.failf("queue %s: %v is %v", row.Queue, row.Task, t.State)
-		} else if t.State == lifecycle.Queued && row.Suspect != (t.Lost > 0) {
+		} else if t.State == lifecycle.Queued && row.Suspect && t.Lost == 0 {
 			c.failf("queue %s: %v has %d losses, suspect: %v", row.Queue, row.Task, t.Lost, row.Suspect)
 		}
 	}

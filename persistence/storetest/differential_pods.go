@@ -59,7 +59,7 @@ func (w *differ) claim() {
 	}
 	for _, g := range out.Value.Grants {
 		w.saw("task claimed")
-		if g.Lost > 0 {
+		if slices.ContainsFunc(w.state.Queue, func(row snapshot.QueueRow) bool { return row.Task == g.Task && row.Suspect }) {
 			w.saw("suspect claimed")
 		}
 	}

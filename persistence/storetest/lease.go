@@ -40,7 +40,8 @@ func expiryRules() []rule {
 
 func suspectRules() []rule {
 	return []rule{
-		{"suspects/apart", "a claim takes one task with losses at most", suspectsApart},
+		{"suspects/apart", "a claim takes one task at most that was lost twice", suspectsApart},
+		{"suspects/excused", "where more pods have died without a task than with it, it is none", suspectsExcused},
 		{"suspects/only_if_asked", "a pod that has one takes no other, and gets what lies behind", suspectsRefused},
 	}
 }
@@ -332,25 +333,48 @@ func expirySameRun(w *world) {
 	w.requireRun(run, lifecycle.Completed)
 }
 
+// loseTwice stores n runs of one step and has a pod lose each of them twice.
+func (w *world) loseTwice(g *workflow.Graph, p *worker, n int) {
+	w.t.Helper()
+	w.trigger(w.drafts(g, tenantA, n)...)
+	for range 2 {
+		grants := p.claim(10)
+		require.Len(w.t, grants, n, "after one loss they are like others")
+		for i := range grants {
+			p.report(lost(grants[i]))
+		}
+	}
+}
+
 func suspectsApart(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 4)...)
-	p := w.pod()
-	grants := p.claim(3)
-	p.report(lost(grants[0]), lost(grants[1]), lost(grants[2]))
+	g, p := w.with(Single()), w.pod()
+	w.loseTwice(g, p, 3)
+	w.trigger(w.drafts(g, tenantA, 1)...)
 	next := p.claim(10)
-	require.Len(w.t, next, 2, "one with losses, one without")
-	require.Equal(w.t, int32(1), next[0].Lost+next[1].Lost)
+	require.Len(w.t, next, 2, "a suspect and another")
+	require.Equal(w.t, int32(2), next[0].Lost+next[1].Lost)
 	require.Len(w.t, w.pod().claim(10), 1)
 }
 
-func suspectsRefused(w *world) {
+func suspectsExcused(w *world) {
 	g := w.with(Single())
 	w.trigger(w.drafts(g, tenantA, 3)...)
-	p := w.pod()
-	grants := p.claim(2)
-	p.report(lost(grants[0]), lost(grants[1]))
-	w.trigger(w.drafts(g, tenantA, 1)...)
+	for i := range 2 {
+		p := w.pod()
+		for range 1 + i {
+			w.pod()
+		}
+		require.Len(w.t, p.claim(10), 3)
+		w.advance(leaseTTL)
+		require.Equal(w.t, 3, w.expire().Tasks)
+	}
+	require.Len(w.t, w.pod().claim(10), 3, "five pods have died, and they were with two of them")
+}
+
+func suspectsRefused(w *world) {
+	g, p := w.with(Single()), w.pod()
+	w.loseTwice(g, p, 2)
+	w.trigger(w.drafts(g, tenantA, 2)...)
 	request := p.request(10)
 	request.Suspects = false
 	out := p.ask(request)

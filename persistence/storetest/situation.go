@@ -23,7 +23,7 @@ func situationRules() []rule {
 		{"situation/parked", "a task that was parked is told so, also once a pod registers it", situationParked},
 		{"situation/queue", "a task in a queue that no pod serves is told so", situationQueue},
 		{"situation/running", "a running task is told with its pod, also when that is dead", situationRunning},
-		{"situation/suspect", "a task with losses is told so, and that pods run one", situationSuspect},
+		{"situation/suspect", "a task that was lost twice is told so, and that pods run one", situationSuspect},
 		{"situation/timers", "sleeps and backoffs are told with their instants, and what waits for them by them", situationTimers},
 		{"situation/limit", "the running tasks of the tenant are counted", situationLimit},
 		{"situation/canceling", "what goes on in a canceled run is told with when it is fenced", situationCanceling},
@@ -197,8 +197,10 @@ func situationSuspect(w *world) {
 	g := w.with(Single())
 	first, second := w.start(g), w.start(g)
 	p := w.pod()
-	grants := p.claim(2)
-	p.report(lost(grants[0]), lost(grants[1]))
+	for range 2 {
+		grants := p.claim(2)
+		p.report(lost(grants[0]), lost(grants[1]))
+	}
 	w.because(first, "a", explain.CauseReady)
 	require.Len(w.t, p.claim(2), 1)
 	r := w.because(second, "a", explain.CauseSuspect)

@@ -36,7 +36,7 @@ const (
 	SawTwoLeaders      Sight = "a deposed leader tried to act"
 	SawPoison          Sight = "a task was taken for a poison pill"
 	SawNoPill          Sight = "a task was lost as often as a poison pill, while other pods died too"
-	SawSuspect         Sight = "a task with losses was claimed"
+	SawSuspect         Sight = "a suspect was claimed"
 	SawInline          Sight = "a child was granted at once, among faults"
 	SawFirst           Sight = "a first task was granted with the storing of its run, among faults"
 	SawCrossedCrash    Sight = "a child became ready after the pod of its parent had gone"

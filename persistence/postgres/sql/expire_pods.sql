@@ -32,7 +32,7 @@ gone (id, known) as materialized (
 	select id, known from late union all select pod, false from missing
 ),
 told as materialized ( -- those that still say something
-	select e.pod from {schema}.deaths e, clock
+	select e.pod, e.at > clock.now - @lately::bigint * interval '1 microsecond' as lately from {schema}.deaths e, clock
 	where e.at > clock.now - @kept::bigint * interval '1 microsecond' and e.at <= clock.now
 	order by e.at desc, e.pod limit @max::int
 ),
@@ -43,4 +43,8 @@ fresh as (
 	insert into {schema}.deaths (pod, at) select g.id, clock.now from gone g, clock where not g.known
 	on conflict (pod) do nothing
 )
-select g.id, least((select count(*) from (select pod from told union select id from gone where not known) d), @max::int)::int from gone g
+select g.id, least(d.lately, @max::int)::int, least(d.kept, @max::int)::int
+from gone g, (
+	select count(*) filter (where lately) as lately, count(*) as kept
+	from (select lately from told t where t.pod not in (select id from gone where not known) union all select true from gone where not known) d
+) d
