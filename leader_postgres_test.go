@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -131,4 +133,51 @@ func TestALeaderThatPingsRarelyKeepsItsTerm(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, epoch(), "terms meanwhile")
 	require.Zero(t, engine.Stats().Errors)
+}
+
+// Where a role has all the connections that it may, a pod whose leader's session has
+// ended gives up one of its pool's to lead again.
+func TestAPoolMakesRoomForTheLeader(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	owner := poolOf(t, address)
+	limited := as(t, owner, address, "")
+	role := poolOf(t, limited).Config().ConnConfig.User
+	migrate(t, owner)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		_, err := owner.Exec(t.Context(), sql, args...)
+		require.NoError(t, err)
+	}
+	exec("grant usage on schema troupe to " + role + "; grant all on all tables in schema troupe to " + role)
+	pool := poolOf(t, limited)
+	engine, handle := sleeping(t, pool, 100*time.Millisecond, troupe.Config{})
+	require.Eventually(t, func() bool { return engine.Stats().Leading }, 10*time.Second, 10*time.Millisecond)
+	var wait sync.WaitGroup
+	for range 50 { // the pool grows
+		wait.Go(func() { _, _ = handle.Run(t.Context(), "") })
+	}
+	wait.Wait()
+	exec("alter role " + role + " connection limit 10")
+	fill := func() {
+		for {
+			conn, err := pgx.Connect(t.Context(), limited)
+			if err != nil {
+				require.ErrorContains(t, err, "too many connections")
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		}
+	}
+	fill()
+	const sessions = "from pg_stat_activity where application_name like 'troupe leader %' and datname = current_database()"
+	exec("select pg_terminate_backend(pid, 5000) " + sessions)
+	fill()
+	require.Eventually(t, func() bool {
+		var leads bool
+		require.NoError(t, owner.QueryRow(t.Context(), "select exists (select "+sessions+")").Scan(&leads))
+		return leads && engine.Stats().Leading
+	}, 20*time.Second, 10*time.Millisecond)
+	_, err := handle.Run(t.Context(), "")
+	require.NoError(t, err)
 }

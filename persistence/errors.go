@@ -67,9 +67,10 @@ func Answered(err error) bool {
 		return false
 	}
 	const (
-		classConnection = "08"   // of proxies, too
-		classGone       = "57P0" // it ends, or begins
+		classConnection = "08"    // of proxies, too
+		classGone       = "57P0"  // it ends, or begins
+		codeTooMany     = "53300" // it has no connection to give: the call was not made
 	)
 	state := refusal.SQLState()
-	return !strings.HasPrefix(state, classConnection) && !strings.HasPrefix(state, classGone)
+	return !strings.HasPrefix(state, classConnection) && !strings.HasPrefix(state, classGone) && state != codeTooMany
 }

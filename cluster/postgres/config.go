@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,11 @@ type Config struct {
 	DirectURL string
 	// Logger gets what an operator should know. Nil: nothing is logged.
 	Logger *slog.Logger
+
+	// Yield closes a connection of the pod's that others can do without, where the
+	// server has none to give for one that is dedicated, and reports whether there
+	// was one. Nil: there is none.
+	Yield func(ctx context.Context) bool
 
 	ConnectTimeout    time.Duration // of each address of a dedicated connection, unless it says less; default 5 s
 	LeaderPing        time.Duration // between two pings of a leader, as its pod is configured; 0: less than a second

@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/internal/wire"
 )
@@ -66,7 +68,25 @@ func (a *Adapter) connect(ctx context.Context, role string, settings map[string]
 	if err != nil {
 		return nil, err
 	}
-	return pgx.ConnectConfig(ctx, target)
+	conn, err := pgx.ConnectConfig(ctx, target)
+	for range yieldTries {
+		if !crowded(err) || a.config.Yield == nil || settings["replication"] != "" || !a.config.Yield(ctx) {
+			break
+		}
+		conn, err = pgx.ConnectConfig(ctx, target)
+	}
+	return conn, err
+}
+
+// yieldTries is how often one of the pod's pool is closed and asked for, where the
+// server has no connection to give: others may be faster. The stream does without.
+const yieldTries = 3
+
+// crowded reports whether a server refused a connection because it has none to give.
+func crowded(err error) bool {
+	const tooMany = "53300"
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == tooMany
 }
 
 // hangUp closes a dedicated connection, whatever state it is in and whether or

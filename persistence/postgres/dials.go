@@ -61,6 +61,13 @@ func (d *dials) mayTry() bool {
 	return true
 }
 
+// rest keeps the pool from asking for some time.
+func (d *dials) rest(pause time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full, d.next = true, clock.System{}.Now().Add(pause)
+}
+
 // note says how a try ended.
 func (d *dials) note(refused bool) {
 	d.mu.Lock()

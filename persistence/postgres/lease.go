@@ -18,8 +18,9 @@ const givenUp = 10
 // line is a connection whose users take turns, so that there is one at a time,
 // besides those that were given up. It is safe for concurrent use.
 type line struct {
-	pool *pgxpool.Pool
-	turn chan struct{}
+	pool  *pgxpool.Pool
+	turn  chan struct{}
+	yield func(ctx context.Context) bool // closes a connection that the line may have instead; nil: none
 }
 
 func openLine(ctx context.Context, config *pgxpool.Config) (line, error) {
@@ -64,12 +65,22 @@ func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	}
 	defer func() { <-l.turn }()
 	conn, err := l.pool.Acquire(ctx)
+	for range yieldTries {
+		if _, said := noConnection(err); !said || l.yield == nil || !l.yield(ctx) {
+			break
+		}
+		conn, err = l.pool.Acquire(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
 	return do(conn.Conn())
 }
+
+// yieldTries is how often one of the pool's is closed and asked for, where the server
+// has no connection to give: others may be faster.
+const yieldTries = 3
 
 // Parts of a lease: of the two fifths that a renewal has, a statement may wait
 // for a lock for a tenth, and take three in all, so that there is time left to

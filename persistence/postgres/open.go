@@ -116,6 +116,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
+	lease.yield = pool.Yield
 	if err = s.openProxied(ctx, options); err == nil {
 		err = s.loadQueues(ctx)
 	}
@@ -281,6 +282,10 @@ func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
 		where current_setting('synchronous_commit') = 'off'`)
 	return err
 }
+
+// Yield closes a connection of the store's own pool, for whoever cannot do without
+// one and is refused it, and reports whether there was one to spare.
+func (s *Store) Yield(ctx context.Context) bool { return s.pool.Yield(ctx) }
 
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.

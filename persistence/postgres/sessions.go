@@ -65,6 +65,29 @@ func (s *sessions) Acquire(ctx context.Context) (conn *pgxpool.Conn, err error) 
 	}
 }
 
+const (
+	yieldMax   = time.Second           // for a connection that somebody gives back
+	yieldPause = 30 * time.Millisecond // until the server's process has ended
+	yieldRest  = 2 * time.Second       // until the pool may grow again
+)
+
+// Yield closes one connection, so that whoever cannot do without one of his own gets
+// it from a server that has no more to give, and reports whether there was one to
+// spare. The last stays, and those of a proxy are not the server's.
+func (s *sessions) Yield(ctx context.Context) bool {
+	if s.settle != "" || s.pool.Stat().TotalConns() <= 1 {
+		return false
+	}
+	s.dials.rest(yieldRest)
+	ctx, cancel := context.WithTimeout(ctx, yieldMax)
+	defer cancel()
+	conn, err := s.Acquire(ctx)
+	if err != nil {
+		return false
+	}
+	return conn.Hijack().Close(ctx) == nil && pause(ctx, yieldPause)
+}
+
 // Begin begins a transaction.
 func (s *sessions) Begin(ctx context.Context) (pgx.Tx, error) {
 	return s.BeginTx(ctx, pgx.TxOptions{BeginQuery: strings.Join(s.beginning(), "; ")})
