@@ -248,8 +248,8 @@ func (p *Pod) Stats() Stats {
 	}
 	patience := leaderlessFor * p.rt.config.LeaderSilence
 	if deaf := p.rt.now().Sub(e.deaf); !e.deaf.IsZero() && deaf > patience {
-		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: what others notify is found by sweeps; "+
-			"the log says why (listen)", deaf.Truncate(time.Second))
+		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: what others notify is found by sweeps, "+
+			"and whether anybody leads, without whom no timer fires, is not known here; the log says why (listen)", deaf.Truncate(time.Second))
 	} else if quiet := e.leaderless(p.rt.now()); quiet > patience && e.deaf.IsZero() {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
 			"the log says why elections fail (campaign), and troupe doctor what to mend", quiet.Truncate(time.Second))

@@ -137,6 +137,29 @@ func TestTakeoverBesideHeldCounters(t *testing.T) {
 	k.requireSound()
 }
 
+// Who holds a row of a death that is to be forgotten keeps no pod from being
+// taken over.
+func TestTakeoverBesideAHeldDeath(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(schemas(t)(t), g)
+	epoch, err := k.store.BumpEpoch(k.ctx, 1)
+	require.NoError(t, err)
+	k.exec("insert into {schema}.deaths (pod, at) values (-1, now() - interval '2 days'), (-2, now() - interval '2 days'), (-3, now() + interval '1 hour')")
+	release := k.hold("select from {schema}.deaths where pod = -1 for update")
+	deathsAfterAnother := func() int {
+		dead := k.join(time.Hour)
+		k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		require.NoError(t, err)
+		require.Equal(t, []int64{dead}, out.Pods)
+		return value[int](k.database, "select count(*)::int from {schema}.deaths")
+	}
+	require.Equal(t, 2, deathsAfterAnother(), "the one that is held and the new one")
+	release()
+	require.Equal(t, 2, deathsAfterAnother(), "both new ones")
+}
+
 // The log says that locks are gone around, and does not repeat it at once.
 func TestHeldLocksAreToldOnce(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,11 @@ told as materialized ( -- those that still say something
 	order by e.at desc, e.pod limit @max::int
 ),
 forgotten as (
-	delete from {schema}.deaths e where e.pod not in (select pod from told)
+	delete from {schema}.deaths e
+	using (
+		select k.ctid as tid, k.pod from {schema}.deaths k where k.pod not in (select pod from told) for update skip locked
+	) d
+	where e.ctid = d.tid and e.pod is not distinct from d.pod
 ),
 fresh as (
 	insert into {schema}.deaths (pod, at) select g.id, clock.now from gone g, clock where not g.known
