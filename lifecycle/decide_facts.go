@@ -102,44 +102,24 @@ func (d *decider) errored(t *Task, r TaskReported) {
 
 func (d *decider) lost(t *Task, r TaskReported) {
 	t.Lost++
+	pill := isPill(t, r)
+	t.Flags &^= FlagSuspect
+	if isSuspect(t.Lost, r) {
+		t.Flags |= FlagSuspect
+	}
 	switch {
 	case d.run.Canceling:
 		d.cut(t, Event{Pod: t.Pod})
 	case d.run.Failing && stopsWith(t.Traits):
 		d.stop(t, Canceled, Event{Kind: EventCanceled, By: byFailFast, Pod: t.Pod})
-	case t.Lost >= r.MaxLost && !mayBeInnocent(t.Lost, r.MaxLost, r.Deaths.Kept):
+	case pill:
 		d.fail(t, Event{
 			Kind: EventFailed, Pod: t.Pod, Class: "lost",
 			Text: fmt.Sprintf("lost %d times with its pod: taken for a poison pill", t.Lost),
 		}, PoisonPill)
 	default:
-		suspect := t.Lost >= SuspectAfter(r.MaxLost) && !othersDie(t.Lost, r.Deaths.Lately)
-		d.enqueueAs(t, Event{Kind: EventLost, Pod: t.Pod}, suspect)
+		d.enqueue(t, Event{Kind: EventLost, Pod: t.Pod})
 	}
-}
-
-// othersDie reports whether at least as many pods have died without a task as with
-// it, so that something else ends pods.
-func othersDie(lost, deaths int32) bool { return deaths-lost >= lost }
-
-// mayBeInnocent reports whether a task that was lost often enough is tried again
-// all the same, because other pods die as well. It does not count for long: twice
-// maxLost losses are enough. Who allows one loss only wants no second attempt.
-func mayBeInnocent(lost, maxLost, deaths int32) bool {
-	return maxLost > 1 && lost < 2*maxLost && othersDie(lost, deaths)
-}
-
-// suspectAfter is SuspectAfter where more than two losses are allowed.
-const suspectAfter = 2
-
-// SuspectAfter returns how many losses make a suspect of a task, of which a pod
-// executes one at a time: two, so that those who share a pod with a pill twice have
-// a loss left, and all that a pod had that merely went are tried again at once.
-func SuspectAfter(maxLost int32) int32 {
-	if maxLost == suspectAfter {
-		return maxLost - 1
-	}
-	return suspectAfter
 }
 
 func (d *decider) released(t *Task) {

@@ -60,11 +60,9 @@ func (d *decider) sleep(t *Task, until time.Time) {
 	d.setTimer(Timer{Step: t.Step, Kind: SleepTimer, At: until, Epoch: t.Epoch})
 }
 
-func (d *decider) enqueue(t *Task, event Event) { d.enqueueAs(t, event, t.Lost >= suspectAfter) }
-
-func (d *decider) enqueueAs(t *Task, event Event, suspect bool) {
+func (d *decider) enqueue(t *Task, event Event) {
 	d.move(t, Queued, event)
-	d.place(Enqueue{Step: t.Step, Lane: d.lane, Suspect: suspect})
+	d.place(Enqueue{Step: t.Step, Lane: d.lane, Suspect: t.Flags.Has(FlagSuspect)})
 	if t.StartTimeout > 0 && t.Flags&FlagKept == 0 { // what has completed before cannot come too late
 		d.setTimer(Timer{Step: t.Step, Kind: QueueTimer, At: d.now.Add(t.StartTimeout), Epoch: t.Epoch})
 	}

@@ -15,6 +15,7 @@ const (
 	FlagKept                        // another run has completed it: its output is taken over
 	FlagInputSkip                   // a condition on the input says no
 	FlagInputFail                   // a condition on the input panicked
+	FlagSuspect                     // lost with its pods, and executed apart: nothing that a parent meant
 )
 
 // Has reports whether all of the given flags are set.

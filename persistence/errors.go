@@ -67,10 +67,9 @@ func Answered(err error) bool {
 		return false
 	}
 	const (
-		classConnection = "08"    // of proxies, too
-		classGone       = "57P0"  // it ends, or begins
-		codeTooMany     = "53300" // it has no connection to give: the call was not made
+		classConnection = "08"   // of proxies, too
+		classGone       = "57P0" // it ends, or begins
 	)
 	state := refusal.SQLState()
-	return !strings.HasPrefix(state, classConnection) && !strings.HasPrefix(state, classGone) && state != codeTooMany
+	return !strings.HasPrefix(state, classConnection) && !strings.HasPrefix(state, classGone)
 }

@@ -70,8 +70,8 @@ func counters() []Plant {
 			Name: "poison-pill-for-ever", Seeds: 1000,
 			What: "a task that takes its pods down with it is tried without end",
 			File: "lifecycle/decide_facts.go",
-			Old:  `case t.Lost >= r.MaxLost && `,
-			New:  `case t.Lost >= r.MaxLost && !planted.On("poison-pill-for-ever") && `,
+			Old:  `case pill:`,
+			New:  `case pill && !planted.On("poison-pill-for-ever"):`,
 		},
 		{
 			Name: "hand-back-charged", Seeds: 1000,

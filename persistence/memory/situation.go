@@ -141,7 +141,7 @@ func (s *Store) explainedPod(p *pod, handlers []explain.Handler) explain.Pod {
 	}
 	for _, c := range s.heldBy(p) {
 		e.Held++
-		if s.runs[c.task.Run].task(c.task.Step).Lost > 1 {
+		if s.runs[c.task.Run].task(c.task.Step).Flags.Has(lifecycle.FlagSuspect) {
 			e.Suspects++
 		}
 	}

@@ -193,11 +193,11 @@ func (o *oracle) takenBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	}
 }
 
-// triedAgain judges a task that was lost too often and is no poison pill: at least
-// as many pods must have died without it.
+// triedAgain judges a task that was lost too often and is no poison pill: another
+// pod must have died, too.
 func (o *oracle) triedAgain(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	s := o.seed
-	if s.setting.maxLost == 1 || a.losses >= 2*int32(s.setting.maxLost) || s.world.Joined() < 2*int(a.losses) {
+	if s.setting.maxLost == 1 || a.losses >= 2*int32(s.setting.maxLost) || s.world.Joined() <= int(a.losses) {
 		s.world.Fail("I12", "%s step %d was lost %d times and is tried again", s.nameOf(run.ID), e.Step, a.losses)
 	}
 	s.saw(SawNoPill)

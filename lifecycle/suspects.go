@@ -1,0 +1,45 @@
+package lifecycle
+
+// A task that was lost with its pod may be what ended it: a poison pill. Or it was
+// beside one, or the pod went for a cause of its own. ADR 0022 has the reasons for
+// what follows.
+
+// suspectAfter is SuspectAfter where more than two losses are allowed.
+const suspectAfter = 2
+
+// SuspectAfter returns how many losses make a suspect of a task, of which a pod
+// executes one at a time: two, so that all that a pod had that merely went is tried
+// again at once, and what ran beside a pill twice has a loss left.
+func SuspectAfter(maxLost int32) int32 {
+	if maxLost == suspectAfter {
+		return maxLost - 1
+	}
+	return suspectAfter
+}
+
+// loopDeaths is how many pods die lately for each loss of a task where pods die by
+// themselves, one after the other.
+const loopDeaths = 8
+
+// isSuspect reports whether a task is to be executed apart from now on. In a loop of
+// crashes it is not, unless it may be failed at its next loss.
+func isSuspect(lost int32, r TaskReported) bool {
+	loop := r.Deaths.Lately >= loopDeaths*lost && lost < r.MaxLost
+	return lost >= SuspectAfter(r.MaxLost) && !loop
+}
+
+// isPill reports whether a task was lost too often. That takes a loss while it was
+// executed apart, and no other pod that died lately, nor as many as died with it
+// within a day: then something else ends pods. Neither counts for long, and who
+// allows one loss only wants no second attempt.
+func isPill(t *Task, r TaskReported) bool {
+	switch lost := t.Lost; {
+	case lost < r.MaxLost:
+		return false
+	case r.MaxLost == 1, lost >= 2*r.MaxLost:
+		return true
+	default:
+		others := r.Deaths.Lately > lost || r.Deaths.Kept >= 2*lost
+		return t.Flags.Has(FlagSuspect) && !others
+	}
+}
