@@ -41,7 +41,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	pod := &atomic.Int64{}
 	adapter, err := clusterpg.New(store.Pool(), clusterpg.Config{
-		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing, Yield: store.Yield,
+		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing, BeforeConnect: pool.Config().BeforeConnect, Yield: store.Yield,
 	})
 	if err != nil {
 		store.Close()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -26,6 +27,9 @@ type Config struct {
 	// Logger gets what an operator should know. Nil: nothing is logged.
 	Logger *slog.Logger
 
+	// BeforeConnect prepares a connection that does not go to DirectURL: it may fetch
+	// a password that expires. Nil: there is nothing to prepare.
+	BeforeConnect func(ctx context.Context, config *pgx.ConnConfig) error
 	// Yield closes a connection of the pod's that others can do without, where the
 	// server has none to give for one that is dedicated, and reports whether there
 	// was one. Nil: there is none.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/cluster/postgres"
@@ -22,22 +21,18 @@ func TestConfigReportsEveryProblem(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreMadeAsThePoolMakesThem(t *testing.T) {
+func TestConnectionsArePrepared(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
-	config, err := pgxpool.ParseConfig(w.url)
-	require.NoError(t, err)
 	expired := errors.New("the token has expired")
-	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return expired }
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	w.pool = pool
-	_, err = w.adapter(t, 1).Campaign(t.Context())
+	prepare := func(c *postgres.Config) {
+		c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return expired }
+	}
+	_, err := w.adapter(t, 1, prepare).Campaign(t.Context())
 	require.ErrorIs(t, err, expired)
 	_, err = w.adapter(t, 1, func(c *postgres.Config) { c.DirectURL = "postgres://%zz" }).Campaign(t.Context())
 	require.ErrorContains(t, err, "direct url")
-	term, err := w.adapter(t, 1, func(c *postgres.Config) { c.DirectURL = w.url }).Campaign(t.Context())
+	term, err := w.adapter(t, 1, prepare, func(c *postgres.Config) { c.DirectURL = w.url }).Campaign(t.Context())
 	require.NoError(t, err, "a direct address needs no token of the pool")
 	require.NoError(t, term.Resign(t.Context()))
 }

@@ -28,8 +28,8 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		}
 		direct.Tracer = target.Tracer
 		target = direct
-	} else if config.BeforeConnect != nil { // it may fetch a password that expires
-		if err := config.BeforeConnect(ctx, target); err != nil {
+	} else if a.config.BeforeConnect != nil {
+		if err := a.config.BeforeConnect(ctx, target); err != nil {
 			return nil, err
 		}
 	}
@@ -69,24 +69,26 @@ func (a *Adapter) connect(ctx context.Context, role string, settings map[string]
 		return nil, err
 	}
 	conn, err := pgx.ConnectConfig(ctx, target)
-	for range yieldTries {
-		if !crowded(err) || a.config.Yield == nil || settings["replication"] != "" || !a.config.Yield(ctx) {
-			break
+	if role == leaderRole && crowded(err) && a.config.Yield != nil && a.config.Yield(ctx) {
+		for tries := 0; tries < yieldTries && crowded(err); tries++ {
+			conn, err = pgx.ConnectConfig(ctx, target)
 		}
-		conn, err = pgx.ConnectConfig(ctx, target)
 	}
 	return conn, err
 }
 
-// yieldTries is how often one of the pod's pool is closed and asked for, where the
-// server has no connection to give: others may be faster. The stream does without.
-const yieldTries = 3
+const (
+	// leaderRole names the connection of a leader, for which the pod's pool gives one
+	// up where the server has none to give. Listener and stream do without.
+	leaderRole = "leader"
+	// yieldTries is how often it is asked for then: others may be faster.
+	yieldTries = 3
+)
 
 // crowded reports whether a server refused a connection because it has none to give.
 func crowded(err error) bool {
-	const tooMany = "53300"
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == tooMany
+	return errors.As(err, &refused) && refused.Code == stateTooManyConnections
 }
 
 // hangUp closes a dedicated connection, whatever state it is in and whether or

@@ -26,7 +26,7 @@ var (
 // Campaign implements cluster.Elector: the leader is whose session holds an
 // advisory lock.
 func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
-	conn, err := a.connect(ctx, "leader", map[string]string{
+	conn, err := a.connect(ctx, leaderRole, map[string]string{
 		"idle_session_timeout":                milliseconds(a.config.SessionTimeout),
 		"idle_in_transaction_session_timeout": "2000",
 		"lock_timeout":                        "2000",

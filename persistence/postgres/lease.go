@@ -25,6 +25,7 @@ type line struct {
 
 func openLine(ctx context.Context, config *pgxpool.Config) (line, error) {
 	config.MaxConns = 1 + givenUp
+	config.MaxConnIdleTime = time.Hour // it is not for others, however rarely it is used
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	return line{pool: pool, turn: make(chan struct{}, 1)}, err
 }
@@ -65,11 +66,11 @@ func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	}
 	defer func() { <-l.turn }()
 	conn, err := l.pool.Acquire(ctx)
-	for range yieldTries {
-		if _, said := noConnection(err); !said || l.yield == nil || !l.yield(ctx) {
-			break
+	if _, said := noConnection(err); said && l.yield != nil && l.yield(ctx) {
+		for tries := 0; tries < yieldTries && said; tries++ {
+			conn, err = l.pool.Acquire(ctx)
+			_, said = noConnection(err)
 		}
-		conn, err = l.pool.Acquire(ctx)
 	}
 	if err != nil {
 		return err
@@ -78,8 +79,8 @@ func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	return do(conn.Conn())
 }
 
-// yieldTries is how often one of the pool's is closed and asked for, where the server
-// has no connection to give: others may be faster.
+// yieldTries is how often a connection is asked for that the pool has given up: others
+// may be faster.
 const yieldTries = 3
 
 // Parts of a lease: of the two fifths that a renewal has, a statement may wait

@@ -186,6 +186,7 @@ func TestThePoolMakesRoomForTheLease(t *testing.T) {
 		k.exec(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1`, role)
 		full.pool.pool.Reset()
 		full.pool.dials.note(false) // some time has passed
+		full.pool.yielded = time.Time{}
 		var held []*pgxpool.Conn
 		for range limit {
 			conn, err := full.pool.pool.Acquire(k.ctx)
@@ -197,7 +198,7 @@ func TestThePoolMakesRoomForTheLease(t *testing.T) {
 		for i, conn := range held {
 			if busy && i == 0 {
 				wait.Go(func() {
-					_, _ = conn.Exec(k.ctx, "select pg_sleep(0.3)")
+					_, _ = conn.Exec(k.ctx, "select pg_sleep(0.2)")
 					conn.Release()
 				})
 			} else if !busy {

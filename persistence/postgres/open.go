@@ -194,6 +194,8 @@ func ownPool(options Options) *pgxpool.Config {
 	config.AfterConnect = prepareSession
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.PingTimeout = pingTimeout
+	config.MaxConnIdleTime = min(config.MaxConnIdleTime, idleMax)
+	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
 	wire.Prepare(config.ConnConfig)
 	config.MaxConns = options.PoolSize
 	if config.MaxConns <= 0 {
@@ -222,6 +224,9 @@ func (o Options) application() string {
 	}
 	return o.ApplicationName
 }
+
+// idleMax is how long a connection may be idle that others of the role may want.
+const idleMax = 30 * time.Second
 
 // pingTimeout bounds how long a connection that was idle may take to answer
 // before it is given up for another one.

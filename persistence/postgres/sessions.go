@@ -6,10 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/internal/clock"
 )
 
 // sessions are the connections of the store's own pool. Behind a pooling proxy
@@ -20,6 +23,9 @@ type sessions struct {
 	pool   *pgxpool.Pool
 	dials  *dials
 	settle string // statement that makes the settings of one transaction; "": the session has them
+
+	yielding sync.Mutex // guards what follows
+	yielded  time.Time  // when a connection was last given up
 }
 
 // settling is the statement that makes the session's settings for the rest of a
@@ -69,13 +75,21 @@ const (
 	yieldMax   = time.Second           // for a connection that somebody gives back
 	yieldPause = 30 * time.Millisecond // until the server's process has ended
 	yieldRest  = 2 * time.Second       // until the pool may grow again
+	yieldAgain = 5 * time.Second       // until another may be closed: somebody else may take what is freed
+	yieldLeft  = 2                     // stay
 )
 
 // Yield closes one connection, so that whoever cannot do without one of his own gets
-// it from a server that has no more to give, and reports whether there was one to
-// spare. The last stays, and those of a proxy are not the server's.
+// it from a server that has no more to give, and reports whether it has. Those of a
+// proxy are not the server's.
 func (s *sessions) Yield(ctx context.Context) bool {
-	if s.settle != "" || s.pool.Stat().TotalConns() <= 1 {
+	s.yielding.Lock()
+	defer s.yielding.Unlock()
+	now := clock.System{}.Now()
+	if s.settle != "" || !s.yielded.IsZero() && now.Sub(s.yielded) < yieldAgain {
+		return false
+	}
+	if stat := s.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() <= yieldLeft {
 		return false
 	}
 	s.dials.rest(yieldRest)
@@ -85,6 +99,7 @@ func (s *sessions) Yield(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
+	s.yielded = now
 	return conn.Hijack().Close(ctx) == nil && pause(ctx, yieldPause)
 }
 
