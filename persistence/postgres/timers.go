@@ -23,20 +23,21 @@ const (
 // FireTimers implements persistence.Timekeeping. Timers of runs that somebody
 // holds for too long are left for the next call.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	out, due, err := s.lookTimers(ctx, epoch)
+	at := s.orphans.sight()
+	out, due, err := s.lookTimers(ctx, epoch, at)
 	if err != nil {
 		return out, err
 	}
 	if !due {
-		s.orphans.over(nil, true, out.Now)
+		s.orphans.over(nil, !at.living, out.Now)
 		return out, nil
 	}
 	oldest := (limit + 1) / 2
-	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest)
+	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest, at)
 	if err != nil || !more || limit == oldest {
 		return out, err
 	}
-	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest)
+	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest, at)
 	if err != nil {
 		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
 	}
@@ -49,19 +50,23 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 
 // fireSome fires at most limit timers, which a statement chooses. more: there may
 // be others.
-func (s *Store) fireSome(ctx context.Context, epoch int64, limit int, which string) (out persistence.Fired, more bool, err error) {
+func (s *Store) fireSome(
+	ctx context.Context, epoch int64, limit int, which string, at sight,
+) (out persistence.Fired, more bool, err error) {
 	picked := 0
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			due, err := s.dueTimers(ctx, tx, which, limit)
+			due, err := s.dueTimers(ctx, tx, which, limit, at)
 			if err != nil {
 				return err
 			}
 			if picked = len(due); picked > 0 {
 				first = due[0].Run
 			}
-			out, err = s.fire(ctx, tx, due, which, mode)
-			return err
+			if out, err = s.fire(ctx, tx, due, !at.living && picked < limit, mode); err != nil {
+				return err
+			}
+			return s.nextTimer(ctx, tx, at, &out.Next)
 		})
 		return first, err
 	})
@@ -119,8 +124,8 @@ type dueTimer struct {
 	wakeAt time.Time
 }
 
-// fire fires timers.
-func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, which string, mode locking) (out persistence.Fired, err error) {
+// fire fires timers. all: nothing else is due.
+func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, all bool, mode locking) (out persistence.Fired, err error) {
 	p := s.newPass(tx)
 	if err := p.load(ctx, dueWants(due), mode); err != nil {
 		return out, err
@@ -132,7 +137,7 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, which strin
 	at := p.firedFacts(fired)
 	b := s.newBatch()
 	if mode == lockWaiting {
-		fired = append(fired, s.orphans.over(p.withoutRuns(due), which == dueOldest, p.now)...)
+		fired = append(fired, s.orphans.over(p.withoutRuns(due), all, p.now)...)
 	}
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
@@ -148,12 +153,12 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, which strin
 	}
 	slices.SortFunc(out.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	out.Now, out.Wake = p.now, p.wake
-	return out, s.nextTimer(ctx, tx, &out.Next)
+	return out, nil
 }
 
 // dueTimers chooses timers that are due.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int) ([]dueTimer, error) {
-	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list()})
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int, at sight) ([]dueTimer, error) {
+	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list(), "living": at.living, "old": at.old})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -247,8 +252,8 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list()})
+func (s *Store) nextTimer(ctx context.Context, on querier, at sight, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list(), "living": at.living && !at.old})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err
