@@ -34,6 +34,9 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 			return nil, &ConfigError{Field: "DirectURL", Text: "cannot be parsed", Remedy: "use a connection string of PostgreSQL"}
 		}
 		options.Direct, options.Proxied = direct, true
+		if err := checkDirect(ctx, pool.Config(), direct, config.Schema); err != nil {
+			return nil, fmt.Errorf("DirectURL: %w", err)
+		}
 	}
 	store, err := postgres.Open(ctx, options)
 	if err != nil {
@@ -65,6 +68,20 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		b.proxied = &probe{ping: store.PingPool, clock: clock.System{}}
 	}
 	return b, nil
+}
+
+// checkDirect returns why the engine cannot work past the proxy, with the remedy, or
+// nil: there it may be another role's.
+func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnConfig, schema string) error {
+	config.ConnConfig, config.MaxConns, config.MinConns, config.MinIdleConns = direct.Copy(), 1, 0, 0
+	config.BeforeConnect, config.AfterConnect, config.PrepareConn, config.AfterRelease = nil, nil, nil, nil // they are for somewhere else
+	config.BeforeAcquire = nil                                                                              //nolint:staticcheck // deprecated, but a user's pool may have it
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return migrations.Check(ctx, pool, schema)
 }
 
 // proxyError adds the remedy where a pooling proxy refuses what sessions need.

@@ -43,7 +43,7 @@ type Config struct {
 
 	// How often.
 	Retry   Retry // of steps that name none
-	MaxLost int   // losses after which a task is taken for a poison pill; up to twice as many while as many other pods die
+	MaxLost int   // losses after which a task is taken for a poison pill; up to twice as many while other pods die
 
 	// How big.
 	PayloadLimit  int // bytes of one input or output

@@ -124,6 +124,18 @@ func TestB39ADirectURLIsWhereTheEngineConnects(t *testing.T) {
 	require.NoError(t, engine.Stop(context.Background()))
 }
 
+func TestB39TheRoleOfADirectURLNeedsRightsToo(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	pool := poolOf(t, address)
+	migrate(t, pool)
+	engine, _ := starting(t, pool, troupe.Config{DirectURL: as(t, pool, address, "")})
+	err := engine.Start(t.Context())
+	require.ErrorContains(t, err, "DirectURL")
+	require.ErrorContains(t, err, "grant")
+	require.NotContains(t, err.Error(), "secret")
+}
+
 func TestB39ABadDirectURLIsNamed(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))

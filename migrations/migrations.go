@@ -161,26 +161,6 @@ func advise(err error) error {
 	return err
 }
 
-// rights returns which tables the role may not read and write. A migration makes
-// some, of which a role knows nothing that was granted all there were before.
-func (s *session) rights(ctx context.Context) error {
-	const query = `select coalesce(string_agg(c.relname, ', ' order by c.relname), ''), current_user::text
-		from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-		where n.nspname = $1 and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'schema_version'
-			and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
-				and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))`
-	var without, role string
-	if err := s.conn.QueryRow(ctx, query, s.schema).Scan(&without, &role); err != nil {
-		return err
-	}
-	if without == "" {
-		return nil
-	}
-	return fmt.Errorf("%w: the role %s may not read and write %s: grant all on all tables in schema %s to it,"+
-		" and have those to come granted by default (alter default privileges), or use the role that owns the schema",
-		ErrRights, role, without, s.quoted)
-}
-
 // load reads the embedded files in the order of their numbers.
 func load() ([]migration, error) {
 	entries, err := fs.ReadDir(files, "sql")

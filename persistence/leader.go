@@ -56,7 +56,7 @@ type Parked struct {
 type Housekeeping interface {
 	// ExpirePods declares pods dead whose lease has run out and takes their
 	// tasks: one loss each, maxLost losses fail a task, or up to twice as many
-	// where at least as many other pods have died within DeathsKept. At most
+	// where other pods have died (lifecycle, ADR 0022). At most
 	// limit tasks per call; a pod with tasks left stays in the answer of the
 	// next call, and so do those after it.
 	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (Expired, error)

@@ -34,6 +34,12 @@ func TestInfiniteInstants(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, fired.Count)
 			k.finish(pod)
+			inspector, err := NewInspector(k.user, k.store.schema)
+			require.NoError(t, err)
+			k.exec("update {schema}.tasks set queued_at = 'infinity', started_at = '-infinity' where run_id = $1", runs[1])
+			situation, err := inspector.Situation(k.ctx, "", runs[1])
+			require.NoError(t, err)
+			require.Equal(t, [2]time.Time{farAhead, longAgo.UTC()}, [2]time.Time{situation.Tasks[0].QueuedAt.UTC(), situation.Tasks[0].StartedAt.UTC()})
 			require.ElementsMatch(t, []workflow.RunID{runs[0], runs[2]}, value[[]workflow.RunID](k.database, "select array_agg(id order by id) from {schema}.workflow_runs where state = 10"))
 
 			dead, endless := k.join(time.Hour), k.join(time.Hour)

@@ -94,6 +94,9 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 func (i *Inspector) read(ctx context.Context, use func(*situationReader) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return translate(pgx.BeginTxFunc(ctx, i.pool, options, func(tx pgx.Tx) error {
+		if err := readInstants(ctx, tx.Conn()); err != nil {
+			return err
+		}
 		settings := statementSettings()
 		settings["lock_timeout"], settings["statement_timeout"] = situationPatience, situationTimeout
 		names := slices.Sorted(maps.Keys(settings))
