@@ -63,7 +63,7 @@ type Task struct {
 
 	Ready   bool // it has a row in its queue among the first LineMax
 	Parked  bool // it has one aside: no living pod registered its handler
-	Suspect bool // Ready: its row says that it has losses
+	Suspect bool // Ready: its row says that it is executed apart
 	Place   int  // Ready: in the queue, from 1
 	Nth     int  // Ready: in its tenant's line, from 1
 }
@@ -86,7 +86,7 @@ type Pod struct {
 	Name     string
 	Slots    int
 	Held     int  // tasks that it holds
-	Suspects int  // of them, that have losses
+	Suspects int  // of them, that are executed apart
 	Stuck    int  // slots taken by functions that ignore their context, as far as is known
 	Dead     bool // declared so
 	Expires  time.Time

@@ -68,7 +68,7 @@ type Decision struct {
 type Enqueue struct {
 	Step    int32
 	Lane    Lane
-	Suspect bool // it has losses, so it runs beside no other such task on a pod
+	Suspect bool // it was lost too often: it runs beside no other such task on a pod
 }
 
 // Timer is a durable timer to set.

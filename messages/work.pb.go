@@ -258,7 +258,7 @@ func (x *OfferSlots) GetNumber() int64 {
 type SlotsOffered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*PoolSlots           `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	SuspectHeld   bool                   `protobuf:"varint,2,opt,name=suspect_held,json=suspectHeld,proto3" json:"suspect_held,omitempty"` // a task with losses is being executed
+	SuspectHeld   bool                   `protobuf:"varint,2,opt,name=suspect_held,json=suspectHeld,proto3" json:"suspect_held,omitempty"` // a suspect is being executed
 	Number        int64                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`                              // of the OfferSlots that it answers; 0: ask again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -372,7 +372,7 @@ func (x *PoolSlots) GetFree() int32 {
 type SlotsFreed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*PoolSlots           `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"` // a task with losses may be claimed again
+	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"` // a suspect may be claimed again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

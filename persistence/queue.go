@@ -12,7 +12,7 @@ type ClaimRequest struct {
 	Queue    string
 	Limit    int     // at most ClaimMax
 	Handlers []int32 // numbers of the handlers this pod registers
-	Suspects bool    // the pod may take one task that has losses
+	Suspects bool    // the pod may take one suspect: a task that was lost too often to be beside another
 	After    int64   // do not look at fair ids below this; 0: look at all
 	// TenantLimit is the largest number of running tasks of one tenant; 0: none.
 	TenantLimit int

@@ -1,5 +1,5 @@
 -- claim_tasks: grants ready tasks of one queue in the order of fair ids, at
--- most one with losses. What somebody else holds is passed over. Queue rows of
+-- most one suspect. What somebody else holds is passed over. Queue rows of
 -- tasks that are no longer queued are removed. A claim that exists grants
 -- nothing more. only, if given, are the places that may be granted. Returns a row
 -- per grant with all that the attempt needs, at least one.
