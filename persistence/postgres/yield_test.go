@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -38,4 +39,45 @@ func TestAPoolGivesUpLittle(t *testing.T) {
 	s.yielded = time.Time{}
 	behind := sessions{settle: "select 1"}
 	require.False(t, behind.Yield(k.ctx), "a proxy's connections are not the server's")
+}
+
+// Where a role has all the connections that it may, one of the pool's is given up for
+// the one that renews the lease, whether or not the pool is busy.
+func TestThePoolMakesRoomForTheLease(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	const role = "full"
+	full := k.as(role)
+	require.NoError(t, full.Ping(k.ctx))
+	limit := full.pool.pool.Config().MaxConns
+	k.exec(fmt.Sprintf(`alter role "%s" connection limit %d`, role, limit))
+	for _, busy := range []bool{false, true} {
+		k.exec(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1`, role)
+		full.pool.pool.Reset()
+		full.pool.dials.note(false) // some time has passed
+		full.pool.yielded = time.Time{}
+		var held []*pgxpool.Conn
+		for range limit {
+			conn, err := full.pool.pool.Acquire(k.ctx)
+			require.NoError(t, err)
+			held = append(held, conn)
+		}
+		require.Error(t, full.Ping(k.ctx), "its session has gone, or none is to be had within the time of a call")
+		var wait sync.WaitGroup
+		for i, conn := range held {
+			if busy && i == 0 {
+				wait.Go(func() {
+					_, _ = conn.Exec(k.ctx, "select pg_sleep(0.2)")
+					conn.Release()
+				})
+			} else if !busy {
+				conn.Release()
+			}
+		}
+		require.NoError(t, full.Ping(k.ctx), "busy: %v", busy)
+		wait.Wait()
+		for _, conn := range held {
+			conn.Release()
+		}
+	}
 }
