@@ -76,7 +76,7 @@ const (
 	yieldPause = 30 * time.Millisecond // until the server's process has ended
 	yieldRest  = 2 * time.Second       // until the pool may grow again
 	yieldAgain = 5 * time.Second       // until another may be closed: somebody else may take what is freed
-	yieldLeft  = 2                     // stay
+	yieldLeft  = 1                     // stays
 )
 
 // Yield closes one connection, so that whoever cannot do without one of his own gets

@@ -27,7 +27,7 @@ func TestAPoolGivesUpLittle(t *testing.T) {
 	for _, conn := range held {
 		conn.Release()
 	}
-	for _, left := range []int32{3, 2, 2} {
+	for _, left := range []int32{3, 2, 1, 1} {
 		var wait sync.WaitGroup
 		for range 5 {
 			wait.Go(func() { k.store.Yield(k.ctx) })
