@@ -35,7 +35,7 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		}
 		options.Direct, options.Proxied = direct, true
 		if err := checkDirect(ctx, pool.Config(), direct, config.Schema); err != nil {
-			return nil, fmt.Errorf("DirectURL: %w", err)
+			return nil, fmt.Errorf("DirectURL, which has to lead to the database of the pool: %w", err)
 		}
 	}
 	store, err := postgres.Open(ctx, options)

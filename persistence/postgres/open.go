@@ -116,7 +116,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
-	lease.yield = pool.Yield
+	lease.yield = func(ctx context.Context) bool { return pool.Yield(ctx, yieldLease) }
 	if err = s.openProxied(ctx, options); err == nil {
 		err = s.loadQueues(ctx)
 	}
@@ -290,7 +290,7 @@ func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
 
 // Yield closes a connection of the store's own pool, for whoever cannot do without
 // one and is refused it, and reports whether there was one to spare.
-func (s *Store) Yield(ctx context.Context) bool { return s.pool.Yield(ctx) }
+func (s *Store) Yield(ctx context.Context) bool { return s.pool.Yield(ctx, yieldOther) }
 
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.

@@ -1,67 +1,106 @@
 package postgres
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 const (
-	// orphansKept is for how long the timers of runs that somebody removed are kept:
-	// who removed them by mistake may put them back, and restores load one table
-	// after the other. The statements know it, too.
+	// orphansKept is for how long the due timers of a run are kept that is not there:
+	// who removed it by mistake may put it back, and restores load one table after
+	// the other.
 	orphansKept = time.Hour
-	// orphansSeen is how often all of them are looked at meanwhile.
+	// orphansSeen is how often they are looked at.
 	orphansSeen = time.Minute
+	// orphansMax is how many runs are remembered at a time.
+	orphansMax = 50_000
 )
 
-// orphans is since when there are timers whose runs are not there. It is safe for
-// concurrent use.
+// orphans are the runs that somebody removed and that have timers which are due, as
+// far as a leader has seen. It is safe for concurrent use.
 type orphans struct {
 	mu    sync.Mutex
-	since time.Time // with the monotonic clock; zero: there are none
-	seen  time.Time // when all were looked at
+	some  bool
+	seen  time.Time                    // when all timers were looked at
+	since map[workflow.RunID]time.Time // when each was first missed
 }
 
-// sight is which timers are looked at.
-type sight struct {
-	living bool // those whose runs are there
-	old    bool // and those of others that were due for orphansKept
-}
-
-// sight returns what to look at now. What is not there does not stand in the way of
-// others, but for one look a minute.
-func (o *orphans) sight() sight {
+// look reports whether the timers of runs that are not there are passed over. Once in
+// orphansSeen they are not, so that somebody finds out that they have gone, and it is
+// time to see which they are.
+func (o *orphans) look() (living, due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := clock.System{}.Now()
-	if o.since.IsZero() {
-		return sight{}
+	if o.some && now.Sub(o.seen) < orphansSeen {
+		return true, false
 	}
-	if now.Sub(o.seen) >= orphansSeen {
-		o.seen = now
-		return sight{}
-	}
-	return sight{living: true, old: now.Sub(o.since) >= orphansKept}
+	o.seen = now
+	return false, o.some
 }
 
-// over returns those of some timers without runs that may go, at an instant of the
-// database. all: nothing else was due.
-func (o *orphans) over(list []timer, all bool, now time.Time) (gone []timer) {
+// note says whether there were some among the timers that are due. all: nothing else
+// is due.
+func (o *orphans) note(some, all bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch here := (clock.System{}).Now(); {
-	case len(list) > 0 && o.since.IsZero():
-		o.since, o.seen = here, here
-	case len(list) == 0 && all:
-		o.since = time.Time{}
-	case here.Sub(o.since) >= orphansKept:
-		for _, t := range list {
-			if now.Sub(t.wakeAt) >= orphansKept {
-				gone = append(gone, t)
-			}
+	switch {
+	case some:
+		o.some = true
+	case all:
+		o.some, o.since = false, nil
+	}
+}
+
+// missed notes which runs are not there, and returns those that have not been there
+// for long.
+func (o *orphans) missed(runs []workflow.RunID) (gone uuids) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, since := clock.System{}.Now(), make(map[workflow.RunID]time.Time, len(runs))
+	for _, run := range runs {
+		at, known := o.since[run]
+		if !known {
+			at = now
+		}
+		if since[run] = at; now.Sub(at) >= orphansKept {
+			gone = append(gone, run)
 		}
 	}
+	o.since = since
 	return gone
+}
+
+// forgetOrphans removes the timers of runs that have not been there for long.
+func (s *Store) forgetOrphans(ctx context.Context, epoch int64) error {
+	text, args := s.statements.bind("find_orphans", named{"skip": s.lost.list(), "limit": orphansMax})
+	var runs []workflow.RunID
+	err := retry(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		runs, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (run workflow.RunID, err error) {
+			return run, row.Scan((*[16]byte)(&run))
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	gone := s.orphans.missed(runs)
+	if len(gone) == 0 {
+		return nil
+	}
+	return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.statements.bind("delete_orphans", named{"runs": gone})
+		_, err := tx.Exec(ctx, text, args...)
+		return err
+	})
 }

@@ -343,19 +343,27 @@ func TestTimersOfRemovedRunsGo(t *testing.T) {
 		fired += fire()
 	}
 	require.Equal(t, 16, timers())
-	k.store.orphans.since = k.store.orphans.since.Add(-2 * time.Hour)
-	require.Zero(t, fire())
-	require.Equal(t, 16, timers(), "they have not been due for an hour")
-	k.exec("insert into {schema}.workflow_runs select * from {schema}.removed where id = any($1)", uuids(runs[:1]))
-	k.exec("update {schema}.durable_timers set wake_at = wake_at - interval '2 minutes' where run_id = any($1)", uuids(runs[:8]))
-	for range 8 {
+	look := func(missedFor time.Duration) {
+		k.store.orphans.seen = time.Time{}
+		for run, at := range k.store.orphans.since {
+			k.store.orphans.since[run] = at.Add(-missedFor)
+		}
 		fire()
 	}
-	require.Equal(t, 8, timers())
-	k.exec("delete from {schema}.durable_timers")
-	k.store.orphans.seen = time.Time{}
-	require.Zero(t, fire())
-	require.True(t, k.store.orphans.since.IsZero())
+	look(0)
+	look(59 * time.Minute)
+	require.Equal(t, 16, timers())
+	k.exec("insert into {schema}.workflow_runs select * from {schema}.removed where id = any($1)", uuids(runs[:1]))
+	require.Equal(t, 1, fire())
+	k.exec("delete from {schema}.durable_timers where run_id = $1", runs[1])
+	look(0) // what is there again is not missed any more
+	k.exec("insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch) values ($1, 1, 1, now() - interval '2 hours', 1)", runs[1])
+	look(time.Hour)
+	require.Equal(t, 1, timers(), "of the one that was missed a moment ago")
+	look(time.Hour)
+	require.Zero(t, timers())
+	look(0)
+	require.False(t, k.store.orphans.some)
 	k.finish(pod)
 	for _, run := range []workflow.RunID{runs[0], runs[8]} {
 		require.Equal(t, lifecycle.Completed, k.state(run))

@@ -24,8 +24,8 @@ type sessions struct {
 	dials  *dials
 	settle string // statement that makes the settings of one transaction; "": the session has them
 
-	yielding sync.Mutex // guards what follows
-	yielded  time.Time  // when a connection was last given up
+	yielding sync.Mutex                  // guards what follows
+	yielded  map[time.Duration]time.Time // when a connection was last given up, by what is between two
 }
 
 // settling is the statement that makes the session's settings for the rest of a
@@ -75,18 +75,19 @@ const (
 	yieldMax   = time.Second           // for a connection that somebody gives back
 	yieldPause = 30 * time.Millisecond // until the server's process has ended
 	yieldRest  = 2 * time.Second       // until the pool may grow again
-	yieldAgain = 5 * time.Second       // until another may be closed: somebody else may take what is freed
+	yieldLease = time.Second           // until another may be closed for a lease
+	yieldOther = 5 * time.Second       // and for something else: somebody else may take what is freed
 	yieldLeft  = 1                     // stays
 )
 
 // Yield closes one connection, so that whoever cannot do without one of his own gets
-// it from a server that has no more to give, and reports whether it has. Those of a
-// proxy are not the server's.
-func (s *sessions) Yield(ctx context.Context) bool {
+// it from a server that has no more to give, and reports whether it has. Between two
+// is again. Those of a proxy are not the server's.
+func (s *sessions) Yield(ctx context.Context, again time.Duration) bool {
 	s.yielding.Lock()
 	defer s.yielding.Unlock()
 	now := clock.System{}.Now()
-	if s.settle != "" || !s.yielded.IsZero() && now.Sub(s.yielded) < yieldAgain {
+	if s.settle != "" || !s.yielded[again].IsZero() && now.Sub(s.yielded[again]) < again {
 		return false
 	}
 	if stat := s.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() <= yieldLeft {
@@ -99,7 +100,10 @@ func (s *sessions) Yield(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	s.yielded = now
+	if s.yielded == nil {
+		s.yielded = map[time.Duration]time.Time{}
+	}
+	s.yielded[again] = now
 	return conn.Hijack().Close(ctx) == nil && pause(ctx, yieldPause)
 }
 

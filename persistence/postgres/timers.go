@@ -23,21 +23,24 @@ const (
 // FireTimers implements persistence.Timekeeping. Timers of runs that somebody
 // holds for too long are left for the next call.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	at := s.orphans.sight()
-	out, due, err := s.lookTimers(ctx, epoch, at)
+	living, orphans := s.orphans.look()
+	out, due, err := s.lookTimers(ctx, epoch, living)
 	if err != nil {
 		return out, err
 	}
 	if !due {
-		s.orphans.over(nil, !at.living, out.Now)
+		s.orphans.note(false, !living)
 		return out, nil
 	}
+	if orphans {
+		_ = s.forgetOrphans(ctx, epoch) // the next look tries again; meanwhile they are passed over
+	}
 	oldest := (limit + 1) / 2
-	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest, at)
+	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest, living)
 	if err != nil || !more || limit == oldest {
 		return out, err
 	}
-	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest, at)
+	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest, living)
 	if err != nil {
 		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
 	}
@@ -51,22 +54,22 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 // fireSome fires at most limit timers, which a statement chooses. more: there may
 // be others.
 func (s *Store) fireSome(
-	ctx context.Context, epoch int64, limit int, which string, at sight,
+	ctx context.Context, epoch int64, limit int, which string, living bool,
 ) (out persistence.Fired, more bool, err error) {
 	picked := 0
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			due, err := s.dueTimers(ctx, tx, which, limit, at)
+			due, err := s.dueTimers(ctx, tx, which, limit, living)
 			if err != nil {
 				return err
 			}
 			if picked = len(due); picked > 0 {
 				first = due[0].Run
 			}
-			if out, err = s.fire(ctx, tx, due, !at.living && picked < limit, mode); err != nil {
+			if out, err = s.fire(ctx, tx, due, !living && picked < limit, mode); err != nil {
 				return err
 			}
-			return s.nextTimer(ctx, tx, at, &out.Next)
+			return s.nextTimer(ctx, tx, living, &out.Next)
 		})
 		return first, err
 	})
@@ -120,8 +123,7 @@ type timer struct {
 // dueTimer names a timer that is due.
 type dueTimer struct {
 	workflow.TaskID
-	kind   lifecycle.TimerKind
-	wakeAt time.Time
+	kind lifecycle.TimerKind
 }
 
 // fire fires timers. all: nothing else is due.
@@ -136,8 +138,8 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, all bool, m
 	}
 	at := p.firedFacts(fired)
 	b := s.newBatch()
-	if mode == lockWaiting {
-		fired = append(fired, s.orphans.over(p.withoutRuns(due), all, p.now)...)
+	if mode == lockWaiting { // what is not there is nobody's
+		s.orphans.note(slices.ContainsFunc(due, func(t dueTimer) bool { return p.byID[t.Run] == nil }), all)
 	}
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
@@ -157,8 +159,8 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, all bool, m
 }
 
 // dueTimers chooses timers that are due.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int, at sight) ([]dueTimer, error) {
-	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list(), "living": at.living, "old": at.old})
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int, living bool) ([]dueTimer, error) {
+	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list(), "living": living})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -166,7 +168,7 @@ func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit in
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (dueTimer, error) {
 		var t dueTimer
 		var kind int16
-		err := row.Scan((*[16]byte)(&t.Run), &t.Step, &kind, &t.wakeAt)
+		err := row.Scan((*[16]byte)(&t.Run), &t.Step, &kind)
 		t.kind = lifecycle.TimerKind(kind)
 		return t, err
 	})
@@ -228,16 +230,6 @@ func (p *pass) firedFacts(fired []timer) map[*run][]timer {
 	return at
 }
 
-// withoutRuns returns the timers of runs that are not there: somebody removed them.
-func (p *pass) withoutRuns(due []dueTimer) (list []timer) {
-	for _, t := range due {
-		if p.byID[t.Run] == nil {
-			list = append(list, timer{task: t.TaskID, kind: t.kind, wakeAt: t.wakeAt})
-		}
-	}
-	return list
-}
-
 // queueFired removes the timers that fired, whatever they did.
 func (p *pass) queueFired(b *batch, fired []timer) {
 	if len(fired) == 0 {
@@ -252,8 +244,8 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, at sight, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list(), "living": at.living && !at.old})
+func (s *Store) nextTimer(ctx context.Context, on querier, living bool, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list(), "living": living})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err

@@ -1,12 +1,11 @@
 -- due_timers: the timers that have been due for longest; living: but those of runs
--- that are not there, with old again those of them that were due an hour ago.
+-- that are not there.
 -- Caller: FireTimers. Locks nothing: runs come first in the lock order; the
 -- timers are read again under the locks of their runs.
 -- Index: durable_timers_by_wake_at, up to the present: the clock is read once.
-select t.run_id, t.step, t.kind, t.wake_at
+select t.run_id, t.step, t.kind
 from {schema}.durable_timers t
 where t.wake_at <= (select clock_timestamp()) and not t.run_id = any(@skip::uuid[])
-	and (not @living::bool or @old::bool and t.wake_at < (select clock_timestamp()) - interval '1 hour'
-		or exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0))
+	and (not @living::bool or exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0))
 order by t.wake_at, t.run_id, t.step, t.kind
 limit @limit::int

@@ -2,10 +2,9 @@
 -- Caller: FireTimers, as due_timers.
 -- Index: durable_timers_by_wake_at, backwards from the present: the clock is read
 -- once.
-select t.run_id, t.step, t.kind, t.wake_at
+select t.run_id, t.step, t.kind
 from {schema}.durable_timers t
 where t.wake_at <= (select clock_timestamp()) and not t.run_id = any(@skip::uuid[])
-	and (not @living::bool or @old::bool and t.wake_at < (select clock_timestamp()) - interval '1 hour'
-		or exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0))
+	and (not @living::bool or exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0))
 order by t.wake_at desc, t.run_id desc, t.step desc, t.kind desc
 limit @limit::int
