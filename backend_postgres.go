@@ -19,6 +19,14 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres"
 )
 
+// openPod checks what a pod may do, too: it writes everywhere.
+func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
+	if err := migrations.CheckRights(ctx, pool, config.Schema); err != nil {
+		return nil, err
+	}
+	return openPostgres(ctx, pool, config)
+}
+
 // openPostgres checks the schema and opens the adapters on it.
 func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
 	if err := migrations.Check(ctx, pool, config.Schema); err != nil {
@@ -81,7 +89,10 @@ func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnCo
 		return err
 	}
 	defer pool.Close()
-	return migrations.Check(ctx, pool, schema)
+	if err := migrations.Check(ctx, pool, schema); err != nil {
+		return err
+	}
+	return migrations.CheckRights(ctx, pool, schema)
 }
 
 // proxyError adds the remedy where a pooling proxy refuses what sessions need.

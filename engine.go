@@ -65,7 +65,7 @@ func New(pool *pgxpool.Pool, config Config) (*Engine, error) {
 		return nil, errors.New("new engine: the pool is nil: pass a *pgxpool.Pool of the database to use")
 	}
 	engine, err := newEngine(config, func(ctx context.Context, config Config) (*backend, error) {
-		return openPostgres(ctx, pool, config)
+		return openPod(ctx, pool, config)
 	})
 	if err == nil {
 		engine.queueLogs()

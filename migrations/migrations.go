@@ -105,11 +105,8 @@ func Check(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 			return err
 		}
 		report, err := s.report(ctx)
-		switch {
-		case err != nil:
+		if err != nil || report.Version == report.Latest {
 			return err
-		case report.Version == report.Latest:
-			return s.rights(ctx)
 		}
 		return fmt.Errorf("%w: it is at version %d, this program needs %d: run `troupe migrate up` or migrations.Migrate first",
 			ErrBehind, report.Version, report.Latest)

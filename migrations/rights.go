@@ -3,6 +3,8 @@ package migrations
 import (
 	"context"
 	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // written lists the tables that an engine writes to. Those of events and history are
@@ -14,6 +16,15 @@ func written() []string {
 		"task_events", "task_events_kept", "task_progress", "tasks", "tenant_groups", "tenants", "workflow_definitions",
 		"workflow_runs",
 	}
+}
+
+// CheckRights returns which tables the role of an engine may not read and write, with
+// the remedy, or nil. Who only looks needs less. It changes nothing.
+func CheckRights(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := withSession(ctx, pool, schema, func(s *session) error { return s.rights(ctx) }); err != nil {
+		return fmt.Errorf("check schema %s: %w", schema, err)
+	}
+	return nil
 }
 
 // rights returns which of the tables the role may not read and write. A migration

@@ -87,9 +87,9 @@ func TestB39ATableThatIsNotGrantedIsNamed(t *testing.T) {
 	exec(t, admin, "grant usage on schema troupe to "+role+"; grant all on all tables in schema troupe to "+role)
 	pool := connect(t, address)
 	exec(t, admin, "create table troupe.runs_backup (id int)") // somebody else's
-	require.NoError(t, migrations.Check(t.Context(), pool, schema))
+	require.NoError(t, migrations.CheckRights(t.Context(), pool, schema))
 	exec(t, admin, "revoke insert on troupe.deaths from "+role)
-	err := migrations.Check(t.Context(), pool, schema)
+	err := migrations.CheckRights(t.Context(), pool, schema)
 	require.ErrorIs(t, err, migrations.ErrRights)
 	require.ErrorContains(t, err, "deaths")
 	require.ErrorContains(t, err, "grant all on all tables in schema")
