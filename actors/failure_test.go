@@ -190,19 +190,19 @@ func TestAPodThatLacksConnectionsForOtherCallsIsReady(t *testing.T) {
 		inBubble(t, func(t *testing.T, w *world) {
 			w.register(storetest.Single(), newGauge().work(time.Millisecond))
 			p := w.start(Config{})
-			met := false
+			var met atomic.Bool
 			w.faults.failBefore(func(_ context.Context, call string) error {
 				if call != refused {
 					return nil
 				}
-				met = true
+				met.Store(true)
 				return fmt.Errorf("call: %w", persistence.ErrNoResources)
 			})
 			w.trigger(p, "single")
-			for i := 0; i < 600 && !met; i++ {
+			for i := 0; i < 600 && !met.Load(); i++ {
 				pass(100 * time.Millisecond)
 			}
-			require.True(t, met, refused)
+			require.True(t, met.Load(), refused)
 			require.Equal(t, ready, p.Stats().Ready, refused)
 			w.faults.failBefore(nil)
 			pass(10 * time.Second)
