@@ -79,7 +79,8 @@ func (a *Adapter) connect(ctx context.Context, role string, settings map[string]
 
 const (
 	// leaderRole names the connection of a leader, for which the pod's pool gives one
-	// up where the server has none to give. A listener can be done without, and a stream is no connection of that kind.
+	// up where the server has none to give. A listener can be done without, and a
+	// stream is no connection of that kind.
 	leaderRole = "leader"
 	// yieldTries is how often it is asked for then: others may be faster.
 	yieldTries = 3

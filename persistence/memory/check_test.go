@@ -36,7 +36,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		"queue row of a running task": {
 			func(s *snapshot.Tables) { s.Queue[0].Task.Step = 1 }, "queue default: .* is running",
 		},
-		"suspect":       {func(s *snapshot.Tables) { s.Queue[0].Suspect = true }, "0 losses, suspect"},
+		"suspect":       {func(s *snapshot.Tables) { s.Queue[0].Suspect = true }, "0 losses and flags 1000, suspect: true"},
 		"claim missing": {func(s *snapshot.Tables) { s.Claims = nil }, "I1: run .* under 0 claims"},
 		"claim twice":   {func(s *snapshot.Tables) { s.Claims = append(s.Claims, s.Claims...) }, "under 2 claims"},
 		"pod gone":      {func(s *snapshot.Tables) { s.Pods = nil }, "which has left"},

@@ -1,9 +1,6 @@
 package postgres
 
 import (
-	"bytes"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -158,16 +155,4 @@ func TestTakeoverBesideAHeldDeath(t *testing.T) {
 	require.Equal(t, 2, deathsAfterAnother(), "the one that is held and the new one")
 	release()
 	require.Equal(t, 2, deathsAfterAnother(), "both new ones")
-}
-
-// The log says that locks are gone around, and does not repeat it at once.
-func TestHeldLocksAreToldOnce(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	s := strained{log: slog.New(slog.NewTextHandler(&log, nil))}
-	for range 3 {
-		s.note(t.Context())
-	}
-	require.Equal(t, 1, strings.Count(log.String(), "a lock was not granted in time"))
-	require.True(t, s.is())
 }

@@ -1,6 +1,9 @@
 package postgres
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +32,7 @@ func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 	claimed := k.claim(pod, 100)
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
-	release := k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' for update of g`)
+	release := k.holdCounters("a")
 
 	ask := func() (map[string]persistence.TriggerResult, []persistence.Trigger) {
 		list := []persistence.Trigger{k.draft(diamond, "a", 1)[0], k.draft(diamond, "b", 1)[0], k.draft(diamond, "c", 1)[0]}
@@ -83,7 +86,7 @@ func TestAGroupWaitsForTheTenantOfOneOfItsTriggers(t *testing.T) {
 	k := newKit(schemas(t)(t), g)
 	k.start(g, "a", 1)
 	k.start(g, "b", 1)
-	release := k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' for update of g`)
+	release := k.holdCounters("a")
 	list := []persistence.Trigger{k.draft(g, "b", 1)[0], k.draft(g, "a", 1)[0], k.draft(g, "b", 1)[0]}
 	list[0].Group, list[1].Group = 1, 1
 	answers := k.ask(list...)
@@ -94,4 +97,16 @@ func TestAGroupWaitsForTheTenantOfOneOfItsTriggers(t *testing.T) {
 	release()
 	require.Equal(t, persistence.Triggered, k.ask(list[:2]...)[0].Result)
 	k.requireSound()
+}
+
+// The log says that locks are gone around, and does not repeat it at once.
+func TestHeldLocksAreToldOnce(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := strained{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		s.note(t.Context())
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "a lock was not granted in time"))
+	require.True(t, s.is())
 }

@@ -32,8 +32,8 @@ func (c *checker) queue() {
 		}
 		if t := r.task(row.Task.Step); t.State != lifecycle.Queued && !t.State.Terminal() {
 			c.failf("queue %s: %v is %v", row.Queue, row.Task, t.State)
-		} else if t.State == lifecycle.Queued && row.Suspect && t.Lost == 0 {
-			c.failf("queue %s: %v has %d losses, suspect: %v", row.Queue, row.Task, t.Lost, row.Suspect)
+		} else if t.State == lifecycle.Queued && row.Suspect != t.Flags.Has(lifecycle.FlagSuspect) {
+			c.failf("queue %s: %v has %d losses and flags %b, suspect: %v", row.Queue, row.Task, t.Lost, t.Flags, row.Suspect)
 		}
 	}
 	c.each(func(r *Run, t *Task) {
