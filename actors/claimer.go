@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -284,7 +283,7 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
-		a.suspect = a.suspect || g.Lost >= lifecycle.SuspectAfter(int32(a.rt.config.MaxLost))
+		a.suspect = a.suspect || g.Suspect
 		a.rt.meter.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
 	}
 	i := slices.IndexFunc(a.queues, func(q *queueView) bool { return q.name == request.Queue })

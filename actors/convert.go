@@ -83,7 +83,7 @@ func startTasks(grants []persistence.Grant, queue func(handler int32) string) []
 		g := &grants[i]
 		tasks[i] = &messages.StartTask{
 			Task:    taskKey{task: g.Task, epoch: g.Epoch}.message(),
-			Handler: g.Handler, Attempt: g.Attempt, Lost: g.Lost,
+			Handler: g.Handler, Attempt: g.Attempt, Suspect: g.Suspect,
 			Workflow: g.Workflow, StepName: g.Step, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
 			Input: g.Input, LargeInput: g.LargeInput,
 			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress, Kept: g.Kept,

@@ -21,8 +21,6 @@ type ledger struct {
 	stuckMax int
 	suspects int  // held tasks that are suspects
 	eased    bool // the last of them has ended
-
-	suspectAfter int32 // losses that make one
 }
 
 // poolSlots is the slots of one pool. free is the truth; offered is how many
@@ -57,10 +55,9 @@ type deafAttempt struct {
 	young    bool // it has had no time to react to the end of its context
 }
 
-func newLedger(pools []pool, stuckMax int, suspectAfter int32) *ledger {
+func newLedger(pools []pool, stuckMax int) *ledger {
 	l := &ledger{
-		suspectAfter: suspectAfter,
-		index:        map[taskKey]*held{}, names: map[string]*held{}, deaf: map[string]*deafAttempt{},
+		index: map[taskKey]*held{}, names: map[string]*held{}, deaf: map[string]*deafAttempt{},
 		stuckMax: stuckMax,
 	}
 	for _, p := range pools {
@@ -98,7 +95,7 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 	}
 	h := &held{
 		key: key, name: taskName(key), pool: pool,
-		suspect: task.GetLost() >= l.suspectAfter, at: len(l.held),
+		suspect: task.GetSuspect(), at: len(l.held),
 	}
 	l.held = append(l.held, h)
 	l.index[key], l.names[h.name] = h, h

@@ -4,17 +4,14 @@ package lifecycle
 // beside one, or the pod went for a cause of its own. ADR 0022 has the reasons for
 // what follows.
 
-// suspectAfter is SuspectAfter where more than two losses are allowed.
-const suspectAfter = 2
-
-// SuspectAfter returns how many losses make a suspect of a task, of which a pod
-// executes one at a time: two, so that all that a pod had that merely went is tried
-// again at once, and what ran beside a pill twice has a loss left.
-func SuspectAfter(maxLost int32) int32 {
-	if maxLost == suspectAfter {
-		return maxLost - 1
+// suspectAfter returns how many losses make a suspect of a task, of which a pod executes
+// one at a time: two, so that all that a pod had that merely went is tried again at
+// once, and what ran beside a pill twice has a loss left.
+func suspectAfter(maxLost int32) int32 {
+	if maxLost == 2 {
+		return 1
 	}
-	return suspectAfter
+	return 2
 }
 
 // loopDeaths is how many pods die lately for each loss of a task where pods die by
@@ -25,7 +22,7 @@ const loopDeaths = 8
 // crashes it is not, unless it may be failed at its next loss.
 func isSuspect(lost int32, r TaskReported) bool {
 	loop := r.Deaths.Lately >= loopDeaths*lost && lost < r.MaxLost
-	return lost >= SuspectAfter(r.MaxLost) && !loop
+	return lost >= suspectAfter(r.MaxLost) && !loop
 }
 
 // isPill reports whether a task was lost too often. That takes a loss while it was

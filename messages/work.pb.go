@@ -665,7 +665,6 @@ type StartTask struct {
 	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Handler       int32                  `protobuf:"varint,3,opt,name=handler,proto3" json:"handler,omitempty"`
 	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"` // counted from 1
-	Lost          int32                  `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
 	Workflow      string                 `protobuf:"bytes,6,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	StepName      string                 `protobuf:"bytes,7,opt,name=step_name,json=stepName,proto3" json:"step_name,omitempty"`
 	Tenant        string                 `protobuf:"bytes,8,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -683,6 +682,7 @@ type StartTask struct {
 	Queue         string                 `protobuf:"bytes,20,opt,name=queue,proto3" json:"queue,omitempty"`
 	Kept          bool                   `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                  // an earlier run has completed the step: last_progress is its output
 	KeyRun        []byte                 `protobuf:"bytes,22,opt,name=key_run,json=keyRun,proto3" json:"key_run,omitempty"` // after which its idempotency key is named; none: its own
+	Suspect       bool                   `protobuf:"varint,23,opt,name=suspect,proto3" json:"suspect,omitempty"`            // one at a time is executed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,13 +734,6 @@ func (x *StartTask) GetHandler() int32 {
 func (x *StartTask) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
-	}
-	return 0
-}
-
-func (x *StartTask) GetLost() int32 {
-	if x != nil {
-		return x.Lost
 	}
 	return 0
 }
@@ -862,6 +855,13 @@ func (x *StartTask) GetKeyRun() []byte {
 		return x.KeyRun
 	}
 	return nil
+}
+
+func (x *StartTask) GetSuspect() bool {
+	if x != nil {
+		return x.Suspect
+	}
+	return false
 }
 
 // StepOutcome is how another step of the run ended.
@@ -1408,12 +1408,11 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\x92\x06\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xa4\x06\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x12\n" +
-	"\x04lost\x18\x05 \x01(\x05R\x04lost\x12\x1a\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x1a\n" +
 	"\bworkflow\x18\x06 \x01(\tR\bworkflow\x12\x1b\n" +
 	"\tstep_name\x18\a \x01(\tR\bstepName\x12\x16\n" +
 	"\x06tenant\x18\b \x01(\tR\x06tenant\x12A\n" +
@@ -1433,10 +1432,11 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"started_at\x18\x13 \x01(\x03R\tstartedAt\x12\x14\n" +
 	"\x05queue\x18\x14 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04kept\x18\x15 \x01(\bR\x04kept\x12\x17\n" +
-	"\akey_run\x18\x16 \x01(\fR\x06keyRun\x1a9\n" +
+	"\akey_run\x18\x16 \x01(\fR\x06keyRun\x12\x18\n" +
+	"\asuspect\x18\x17 \x01(\bR\asuspect\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03R\x05claim\"\xc2\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc2\x01\n" +
 	"\vStepOutcome\x12\x1b\n" +
 	"\tstep_name\x18\x01 \x01(\tR\bstepName\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x12\x16\n" +

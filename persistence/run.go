@@ -57,6 +57,7 @@ type Grant struct {
 	Handler      int32
 	Attempt      int32 // counted from 1
 	Lost         int32 // attempts whose lease was lost
+	Suspect      bool  // a pod executes one of these at a time
 	Workflow     string
 	Step         string
 	Tenant       string

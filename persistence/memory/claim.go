@@ -101,7 +101,7 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
 	g := persistence.Grant{
 		Task: c.task, Epoch: c.epoch, Claim: id, Handler: r.definition.handlers[step],
-		Attempt: t.Attempt + 1, Lost: t.Lost,
+		Attempt: t.Attempt + 1, Lost: t.Lost, Suspect: t.Flags.Has(lifecycle.FlagSuspect),
 		Workflow: r.trigger.Workflow, Step: node.Name, Tenant: r.trigger.Tenant,
 		Labels: maps.Clone(r.trigger.Labels), TraceContext: r.trigger.TraceContext,
 		LastProgress: bytes.Clone(d.progress), Kept: t.Flags.Has(lifecycle.FlagKept), KeyRun: r.keyRun,

@@ -75,7 +75,7 @@ type attemptColumns struct {
 	queuedAt, startedAt, createdAt *time.Time
 	tenant, trace                  *string
 	labels, input, progress        []byte
-	canceling, kept                *bool
+	canceling, kept, suspect       *bool
 	outcomes                       outcomeColumns
 }
 
@@ -85,7 +85,7 @@ func (c *attemptColumns) targets() []any {
 	o := &c.outcomes
 	return []any{
 		&c.run, &c.step, &c.epoch, &c.attempt, &c.lost, &c.handler, &c.queuedAt, &c.startedAt, &c.definition, &c.tenant,
-		&c.labels, &c.trace, &c.keyRun, &c.createdAt, &c.canceling, &c.kept, &c.size, &c.input, &c.progress,
+		&c.labels, &c.trace, &c.keyRun, &c.createdAt, &c.canceling, &c.kept, &c.suspect, &c.size, &c.input, &c.progress,
 		&o.steps, &o.states, &o.sizes, &o.outputs, &o.classes, &o.errors,
 	}
 }
@@ -95,7 +95,7 @@ func (c *attemptColumns) row(inline int32) grantRow {
 		grant: persistence.Grant{
 			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
 			Handler: *c.handler, QueuedAt: orZero(c.queuedAt), StartedAt: orZero(c.startedAt), TriggeredAt: orZero(c.createdAt),
-			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, KeyRun: c.keyRun.Bytes,
+			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, Suspect: *c.suspect, KeyRun: c.keyRun.Bytes,
 			Input: c.input, LargeInput: *c.size > inline, LastProgress: c.progress,
 		},
 		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,

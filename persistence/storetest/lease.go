@@ -353,6 +353,7 @@ func suspectsApart(w *world) {
 	next := p.claim(10)
 	require.Len(w.t, next, 2, "a suspect and another")
 	require.Equal(w.t, int32(2), next[0].Lost+next[1].Lost)
+	require.NotEqual(w.t, next[0].Suspect, next[1].Suspect, "the pod is told which")
 	require.Len(w.t, w.pod().claim(10), 1)
 }
 
@@ -372,6 +373,7 @@ func suspectsExcused(w *world) {
 	grants := p.claim(10)
 	require.Len(w.t, grants, 3, "sixteen pods have died")
 	for _, g := range grants {
+		require.False(w.t, g.Suspect)
 		p.report(persistence.Transition{Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Released})
 	}
 	grants = p.claim(10)
@@ -389,7 +391,7 @@ func suspectsRefused(w *world) {
 	out := p.ask(request)
 	require.Len(w.t, out.Grants, 2)
 	for _, grant := range out.Grants {
-		require.Zero(w.t, grant.Lost)
+		require.False(w.t, grant.Suspect)
 	}
 	require.Less(w.t, out.Scanned, 10)
 }

@@ -147,7 +147,7 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	if o.book.dead[e.Pod] {
 		s.world.Fail("I4", "%s step %d was granted to pod %d, which was declared dead", s.nameOf(run.ID), e.Step, e.Pod)
 	}
-	if a.losses >= lifecycle.SuspectAfter(int32(s.setting.maxLost)) {
+	if run.Tasks[e.Step].Flags.Has(lifecycle.FlagSuspect) {
 		s.saw(SawSuspect)
 	}
 	switch {
