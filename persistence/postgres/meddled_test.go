@@ -117,18 +117,35 @@ func (k *kit) as(role string) *Store {
 	quoted := pgx.Identifier{role}.Sanitize()
 	k.exec("create role " + quoted + " login password 'ordinary'; grant usage on schema {schema} to " + quoted +
 		"; grant all on all tables in schema {schema} to " + quoted + "; grant all on all sequences in schema {schema} to " + quoted)
-	config := k.user.Config()
-	config.ConnConfig.User, config.ConnConfig.Password = role, "ordinary"
-	pool, err := pgxpool.NewWithConfig(k.ctx, config)
-	require.NoError(k.t, err)
-	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
-	require.NoError(k.t, err)
 	k.t.Cleanup(func() {
-		store.Close()
-		pool.Close()
 		_, err := k.user.Exec(context.Background(), "drop owned by "+quoted+"; drop role "+quoted)
 		require.NoError(k.t, err)
 	})
+	return k.open(k.pool(loginAs(role)))
+}
+
+// loginAs has a pool log in as a role that as has made.
+func loginAs(role string) func(*pgx.ConnConfig) {
+	return func(c *pgx.ConnConfig) { c.User, c.Password = role, "ordinary" }
+}
+
+// pool returns a second pool, whose sessions differ from the first one's.
+func (k *kit) pool(change func(*pgx.ConnConfig)) *pgxpool.Pool {
+	k.t.Helper()
+	config := k.user.Config()
+	change(config.ConnConfig)
+	pool, err := pgxpool.NewWithConfig(k.ctx, config)
+	require.NoError(k.t, err)
+	k.t.Cleanup(pool.Close)
+	return pool
+}
+
+// open returns a second store, of a pool.
+func (k *kit) open(pool *pgxpool.Pool) *Store {
+	k.t.Helper()
+	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
+	require.NoError(k.t, err)
+	k.t.Cleanup(store.Close)
 	return store
 }
 
@@ -176,14 +193,8 @@ func TestCallsWaitForTheConnectionsThatThereAre(t *testing.T) {
 func TestTheEncodingOfSessionsChangesNothing(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
-	config := k.user.Config()
-	config.ConnConfig.RuntimeParams["client_encoding"] = "WIN1252"
-	pool, err := pgxpool.NewWithConfig(k.ctx, config)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	pool := k.pool(func(c *pgx.ConnConfig) { c.RuntimeParams["client_encoding"] = "WIN1252" })
+	store := k.open(pool)
 
 	const tenant, text = "東京", "НЕТ 🐍"
 	pod := k.join(time.Hour)
@@ -370,14 +381,7 @@ func TestADefaultForIdleSessionsIsNotTheEngines(t *testing.T) {
 	const role = "idler"
 	k.as(role) // its role is there
 	k.exec(`alter role "` + role + `" set idle_session_timeout = '300ms'`)
-	config := k.user.Config()
-	config.ConnConfig.User, config.ConnConfig.Password = role, "ordinary"
-	pool, err := pgxpool.NewWithConfig(k.ctx, config)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	store := k.open(k.pool(loginAs(role)))
 	var value string
 	require.NoError(t, store.pool.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value))
 	require.Equal(t, "0", value)
