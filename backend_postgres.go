@@ -21,10 +21,10 @@ import (
 
 // openPod checks what a pod may do, too: it writes everywhere.
 func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
-	if err := migrations.CheckRights(ctx, pool, config.Schema); err != nil {
+	if err := checkPod(ctx, pool, config.Schema); err != nil {
 		return nil, err
 	}
-	return openPostgres(ctx, pool, config)
+	return openAdapters(ctx, pool, config)
 }
 
 // openPostgres checks the schema and opens the adapters on it.
@@ -32,6 +32,19 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	if err := migrations.Check(ctx, pool, config.Schema); err != nil {
 		return nil, err
 	}
+	return openAdapters(ctx, pool, config)
+}
+
+// checkPod returns why a pod cannot work, the schema first: what is somebody else's
+// needs no rights.
+func checkPod(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if err := migrations.Check(ctx, pool, schema); err != nil {
+		return err
+	}
+	return migrations.CheckRights(ctx, pool, schema)
+}
+
+func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
 	options := postgres.Options{
 		Pool: pool, Schema: config.Schema, PoolSize: int32(config.PoolSize), ApplicationName: "troupe " + config.PodName,
 		DeadReasons: config.DeadReasons, Logger: config.Logger,
@@ -52,7 +65,8 @@ func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	}
 	pod := &atomic.Int64{}
 	adapter, err := clusterpg.New(store.Pool(), clusterpg.Config{
-		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing, BeforeConnect: pool.Config().BeforeConnect, Yield: store.Yield,
+		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing,
+		BeforeConnect: pool.Config().BeforeConnect, Yield: store.Yield,
 	})
 	if err != nil {
 		store.Close()
@@ -89,10 +103,7 @@ func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnCo
 		return err
 	}
 	defer pool.Close()
-	if err := migrations.Check(ctx, pool, schema); err != nil {
-		return err
-	}
-	return migrations.CheckRights(ctx, pool, schema)
+	return checkPod(ctx, pool, schema)
 }
 
 // proxyError adds the remedy where a pooling proxy refuses what sessions need.

@@ -197,3 +197,22 @@ func TestATriggerInATransactionWakesPodsWithoutAStream(t *testing.T) {
 	_, err = run.Await(t.Context())
 	require.NoError(t, err)
 }
+
+// Of a schema that is somebody else's the start says so, and asks for no rights on it.
+func TestStartOnASchemaOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	owner := poolOf(t, address)
+	mine := as(t, owner, address, "")
+	for _, statement := range []string{
+		"create schema shop", "create table shop.tasks (id int)", "create table shop.schema_version (version varchar(50), success boolean)",
+		"grant usage on schema shop to public",
+	} {
+		_, err := owner.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	engine, _ := starting(t, poolOf(t, mine), troupe.Config{Schema: "shop"})
+	err := engine.Start(t.Context())
+	require.ErrorIs(t, err, migrations.ErrForeign)
+	require.NotErrorIs(t, err, migrations.ErrRights)
+}

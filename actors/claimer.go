@@ -167,7 +167,9 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 		a.free[p.GetPool()] += int(p.GetFree())
 	}
 	if m.GetSuspectEnded() {
-		a.suspect = false
+		if a.suspect { // it may be another one, on its way to runs
+			a.askForSlots()
+		}
 		for _, q := range a.queues {
 			q.forget() // those that were passed over stand below the hint
 		}

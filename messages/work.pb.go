@@ -372,7 +372,7 @@ func (x *PoolSlots) GetFree() int32 {
 type SlotsFreed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*PoolSlots           `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"` // a suspect may be claimed again
+	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"` // a suspect may be claimed again, unless one was claimed since
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -114,7 +114,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
+		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, orphans: orphans{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
 	lease.yield = func(ctx context.Context) bool { return pool.Yield(ctx, yieldLease) }
 	if err = s.openProxied(ctx, options); err == nil {
@@ -144,7 +144,7 @@ func (s *Store) Close() {
 
 // openSessions opens the store's own pool.
 func openSessions(ctx context.Context, options Options) (*sessions, error) {
-	s := &sessions{dials: &dials{}}
+	s := &sessions{dials: &dials{}, yielding: make(chan struct{}, 1)}
 	config := ownPool(options)
 	if options.Proxied {
 		config, s.settle = proxiedPool(options), settling()

@@ -2,12 +2,15 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -16,46 +19,40 @@ const (
 	// who removed it by mistake may put it back, and restores load one table after
 	// the other.
 	orphansKept = time.Hour
-	// orphansSeen is how often they are looked at.
+	// orphansSeen is how often they are looked for.
 	orphansSeen = time.Minute
-	// orphansMax is how many runs are remembered at a time.
+	// orphansBlind is how long a leader may not have seen them before it knows
+	// nothing of the time between.
+	orphansBlind = 10 * orphansSeen
+	// orphansMax is how many of their timers are looked at a time.
 	orphansMax = 50_000
 )
 
 // orphans are the runs that somebody removed and that have timers which are due, as
-// far as a leader has seen. It is safe for concurrent use.
+// far as a leader has seen in its term. It is safe for concurrent use.
 type orphans struct {
+	log *slog.Logger // nil: nothing is logged
+
 	mu    sync.Mutex
-	some  bool
-	seen  time.Time                    // when all timers were looked at
+	epoch int64                        // of that term
+	tried time.Time                    // when they were looked for
+	seen  time.Time                    // when they were found
 	since map[workflow.RunID]time.Time // when each was first missed
 }
 
-// look reports whether the timers of runs that are not there are passed over. Once in
-// orphansSeen they are not, so that somebody finds out that they have gone, and it is
-// time to see which they are.
-func (o *orphans) look() (living, due bool) {
+// due reports whether it is time to look for them.
+func (o *orphans) due(epoch int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := clock.System{}.Now()
-	if o.some && now.Sub(o.seen) < orphansSeen {
-		return true, false
+	if epoch == o.epoch && now.Sub(o.tried) < orphansSeen {
+		return false
 	}
-	o.seen = now
-	return false, o.some
-}
-
-// note says whether there were some among the timers that are due. all: nothing else
-// is due.
-func (o *orphans) note(some, all bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case some:
-		o.some = true
-	case all:
-		o.some, o.since = false, nil
+	if epoch != o.epoch || now.Sub(o.seen) > orphansBlind {
+		o.since = nil // they may have been there meanwhile
 	}
+	o.epoch, o.tried = epoch, now
+	return true
 }
 
 // missed notes which runs are not there, and returns those that have not been there
@@ -73,12 +70,24 @@ func (o *orphans) missed(runs []workflow.RunID) (gone uuids) {
 			gone = append(gone, run)
 		}
 	}
-	o.since = since
+	o.since, o.seen = since, now
 	return gone
 }
 
-// forgetOrphans removes the timers of runs that have not been there for long.
-func (s *Store) forgetOrphans(ctx context.Context, epoch int64) error {
+// forgetOrphans removes the timers of runs that have not been there for long. Without
+// it they are passed over, so that an error is for the log.
+func (s *Store) forgetOrphans(ctx context.Context, epoch int64) {
+	if !s.orphans.due(epoch) {
+		return
+	}
+	err := s.removeOrphans(ctx, epoch)
+	if err != nil && !errors.Is(err, persistence.ErrDeposed) && s.orphans.log != nil {
+		s.orphans.log.LogAttrs(ctx, slog.LevelWarn, "cannot remove the timers of runs that are not there: trying again in a minute",
+			slog.Any("error", err))
+	}
+}
+
+func (s *Store) removeOrphans(ctx context.Context, epoch int64) error {
 	text, args := s.statements.bind("find_orphans", named{"skip": s.lost.list(), "limit": orphansMax})
 	var runs []workflow.RunID
 	err := retry(ctx, func(ctx context.Context) error {

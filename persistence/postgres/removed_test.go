@@ -3,7 +3,6 @@ package postgres
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -316,56 +315,4 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 	_, err = k.store.FireTimers(k.ctx, epoch, 10)
 	require.NoError(t, err)
 	k.ends(pod, ids)
-}
-
-// Timers of runs that somebody removed do not stand in the way of others, wait for
-// their runs to be put back, and go after an hour.
-func TestTimersOfRemovedRunsGo(t *testing.T) {
-	t.Parallel()
-	g := storetest.Nap(time.Millisecond)
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	fire := func() int {
-		out, err := k.store.FireTimers(k.ctx, epoch, 4)
-		require.NoError(t, err)
-		return out.Count
-	}
-	timers := func() int { return value[int](k.database, "select count(*)::int from {schema}.durable_timers") }
-	runs := k.start(g, "a", 17)
-	k.complete(pod, k.claim(pod, 17)...)
-	gone := append(slices.Clone(runs[:8]), runs[9:]...)
-	k.exec("create table {schema}.removed as select * from {schema}.workflow_runs where id = any($1)", uuids(gone))
-	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(gone))
-	k.exec("update {schema}.durable_timers set wake_at = wake_at - interval '59 minutes' where run_id = any($1)", uuids(runs[:8]))
-	for fired := 0; fired < 1; { // there are as many before it as after it
-		fired += fire()
-	}
-	require.Equal(t, 16, timers())
-	look := func(missedFor time.Duration) {
-		k.store.orphans.seen = time.Time{}
-		for run, at := range k.store.orphans.since {
-			k.store.orphans.since[run] = at.Add(-missedFor)
-		}
-		fire()
-	}
-	look(0)
-	look(59 * time.Minute)
-	require.Equal(t, 16, timers())
-	k.exec("insert into {schema}.workflow_runs select * from {schema}.removed where id = any($1)", uuids(runs[:1]))
-	require.Equal(t, 1, fire())
-	k.exec("delete from {schema}.durable_timers where run_id = $1", runs[1])
-	look(0) // what is there again is not missed any more
-	k.exec("insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch) values ($1, 1, 1, now() - interval '2 hours', 1)", runs[1])
-	look(time.Hour)
-	require.Equal(t, 1, timers(), "of the one that was missed a moment ago")
-	look(time.Hour)
-	require.Zero(t, timers())
-	look(0)
-	require.False(t, k.store.orphans.some)
-	k.finish(pod)
-	for _, run := range []workflow.RunID{runs[0], runs[8]} {
-		require.Equal(t, lifecycle.Completed, k.state(run))
-	}
 }

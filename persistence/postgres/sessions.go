@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +23,7 @@ type sessions struct {
 	dials  *dials
 	settle string // statement that makes the settings of one transaction; "": the session has them
 
-	yielding sync.Mutex                  // guards what follows
+	yielding chan struct{}               // holds one while a connection is given up; guards what follows
 	yielded  map[time.Duration]time.Time // when a connection was last given up, by what is between two
 }
 
@@ -84,8 +83,12 @@ const (
 // it from a server that has no more to give, and reports whether it has. Between two
 // is again. Those of a proxy are not the server's.
 func (s *sessions) Yield(ctx context.Context, again time.Duration) bool {
-	s.yielding.Lock()
-	defer s.yielding.Unlock()
+	select {
+	case s.yielding <- struct{}{}:
+		defer func() { <-s.yielding }()
+	case <-ctx.Done():
+		return false
+	}
 	now := clock.System{}.Now()
 	if s.settle != "" || !s.yielded[again].IsZero() && now.Sub(s.yielded[again]) < again {
 		return false

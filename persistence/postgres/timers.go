@@ -21,55 +21,63 @@ const (
 )
 
 // FireTimers implements persistence.Timekeeping. Timers of runs that somebody
-// holds for too long are left for the next call.
+// holds for too long are left for the next call, and those of runs that are not
+// there are passed over.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	living, orphans := s.orphans.look()
-	out, due, err := s.lookTimers(ctx, epoch, living)
+	out, due, err := s.lookTimers(ctx, epoch)
 	if err != nil {
 		return out, err
 	}
-	if !due {
-		s.orphans.note(false, !living)
-		return out, nil
+	more := false
+	if due {
+		if out, more, err = s.fireDue(ctx, epoch, limit); err != nil {
+			return out, err
+		}
 	}
-	if orphans {
-		_ = s.forgetOrphans(ctx, epoch) // the next look tries again; meanwhile they are passed over
+	if !more {
+		s.forgetOrphans(ctx, epoch)
 	}
+	return out, nil
+}
+
+// fireDue fires at most limit timers, half of them those that became due last. more:
+// there may be others.
+func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (out persistence.Fired, more bool, err error) {
 	oldest := (limit + 1) / 2
-	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest, living)
+	out, more, err = s.fireSome(ctx, epoch, oldest, dueOldest)
 	if err != nil || !more || limit == oldest {
-		return out, err
+		return out, more, err
 	}
-	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest, living)
+	latest, more, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest)
 	if err != nil {
-		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
+		return out, true, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
 	}
 	latest.Count += out.Count
 	latest.Late = append(latest.Late, out.Late...)
 	slices.SortFunc(latest.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	mergeWake(&latest.Wake, out.Wake)
-	return latest, nil
+	return latest, more, nil
 }
 
 // fireSome fires at most limit timers, which a statement chooses. more: there may
 // be others.
 func (s *Store) fireSome(
-	ctx context.Context, epoch int64, limit int, which string, living bool,
+	ctx context.Context, epoch int64, limit int, which string,
 ) (out persistence.Fired, more bool, err error) {
 	picked := 0
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			due, err := s.dueTimers(ctx, tx, which, limit, living)
+			due, err := s.dueTimers(ctx, tx, which, limit)
 			if err != nil {
 				return err
 			}
 			if picked = len(due); picked > 0 {
 				first = due[0].Run
 			}
-			if out, err = s.fire(ctx, tx, due, !living && picked < limit, mode); err != nil {
+			if out, err = s.fire(ctx, tx, due, mode); err != nil {
 				return err
 			}
-			return s.nextTimer(ctx, tx, living, &out.Next)
+			return s.nextTimer(ctx, tx, &out.Next)
 		})
 		return first, err
 	})
@@ -126,8 +134,8 @@ type dueTimer struct {
 	kind lifecycle.TimerKind
 }
 
-// fire fires timers. all: nothing else is due.
-func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, all bool, mode locking) (out persistence.Fired, err error) {
+// fire fires timers.
+func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode locking) (out persistence.Fired, err error) {
 	p := s.newPass(tx)
 	if err := p.load(ctx, dueWants(due), mode); err != nil {
 		return out, err
@@ -138,9 +146,6 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, all bool, m
 	}
 	at := p.firedFacts(fired)
 	b := s.newBatch()
-	if mode == lockWaiting { // what is not there is nobody's
-		s.orphans.note(slices.ContainsFunc(due, func(t dueTimer) bool { return p.byID[t.Run] == nil }), all)
-	}
 	p.queueFired(b, fired)
 	if err := p.finish(ctx, b); err != nil {
 		return out, err
@@ -159,8 +164,8 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, all bool, m
 }
 
 // dueTimers chooses timers that are due.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int, living bool) ([]dueTimer, error) {
-	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list(), "living": living})
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int) ([]dueTimer, error) {
+	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list()})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -244,8 +249,8 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, living bool, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list(), "living": living})
+func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list()})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err

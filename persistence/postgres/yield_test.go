@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -35,8 +36,28 @@ func TestAPoolGivesUpLittle(t *testing.T) {
 		require.Equal(t, left, s.pool.Stat().TotalConns())
 		s.yielded = nil // some time has passed
 	}
-	behind := sessions{settle: "select 1"}
+	behind := sessions{settle: "select 1", yielding: make(chan struct{}, 1)}
 	require.False(t, behind.Yield(k.ctx, yieldOther), "a proxy's connections are not the server's")
+}
+
+// Who asks while another connection is being given up does not wait for that longer
+// than it may.
+func TestAYieldEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	s := k.store.pool
+	first, err := s.Acquire(k.ctx)
+	require.NoError(t, err)
+	second, err := s.Acquire(k.ctx)
+	require.NoError(t, err)
+	first.Release()
+	second.Release()
+	s.yielding <- struct{}{}
+	ctx, cancel := context.WithCancel(k.ctx)
+	cancel()
+	require.False(t, s.Yield(ctx, yieldLease))
+	<-s.yielding
+	require.True(t, s.Yield(k.ctx, yieldLease))
 }
 
 // Where a role has all the connections that it may, one of the pool's is given up for
