@@ -10,8 +10,9 @@ import (
 //
 //	go http.ListenAndServe(":8081", engine.HealthHandler())
 //
-// /livez is 200 unless the pod has ended with an error, which only a new process
-// mends: it does not depend on the database. /readyz is 200 while the pod claims
+// /livez is 503 if the pod has ended with an error, or if every slot is held by a step
+// function that ignores the end of its context: only a new process mends either. It
+// does not depend on the database. /readyz is 200 while the pod claims
 // tasks and takes triggers, and 503 before Start, while it stops, without a
 // lease, and within two seconds of losing the database. The body is the JSON of
 // [Health] in both; a pod that hears of work later than it could is ready and

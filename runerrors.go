@@ -62,7 +62,7 @@ func (e *RunError) Error() string {
 func (e *RunError) Unwrap() error { return e.reason }
 
 // TriggerError says why a trigger was refused: the field at fault and the
-// remedy. Nothing was stored.
+// remedy. Nothing was stored, but for Unavailable, of which that is not known.
 type TriggerError struct {
 	Code   RefusalCode
 	Field  string
@@ -77,14 +77,14 @@ type RefusalCode string
 
 // The refusal codes.
 const (
-	UnknownWorkflow RefusalCode = "unknown_workflow"
-	BadInput        RefusalCode = "bad_input"
-	KeyConflict     RefusalCode = "key_conflict"
-	LimitReached    RefusalCode = "limit"
-	TenantLimit     RefusalCode = "tenant_limit"
-	Overloaded      RefusalCode = "overloaded"
-	Stopping        RefusalCode = "stopping"
-	Unavailable     RefusalCode = "unavailable"
+	UnknownWorkflow RefusalCode = "unknown_workflow" // no such workflow is registered
+	BadInput        RefusalCode = "bad_input"        // a field cannot be stored or decoded
+	KeyConflict     RefusalCode = "key_conflict"     // the key names a run with another input
+	LimitReached    RefusalCode = "limit"            // a field is larger than it may be
+	TenantsFull     RefusalCode = "tenants_full"     // no room for another tenant; Config.TenantLimit refuses nothing
+	Overloaded      RefusalCode = "overloaded"       // too many triggers wait for this pod: try again later
+	Stopping        RefusalCode = "stopping"         // the pod stops: another one takes it
+	Unavailable     RefusalCode = "unavailable"      // the database does not answer: trigger again under the same key
 )
 
 // Error implements error.

@@ -34,7 +34,7 @@ const (
 	BadInput        RefusalCode = "bad_input"
 	KeyConflict     RefusalCode = "key_conflict"
 	LimitReached    RefusalCode = "limit"
-	TenantLimit     RefusalCode = "tenant_limit"
+	TenantsFull     RefusalCode = "tenants_full"
 	Overloaded      RefusalCode = "overloaded"
 	Stopping        RefusalCode = "stopping"
 	Unavailable     RefusalCode = "unavailable"
@@ -62,8 +62,8 @@ func (c RefusalCode) message() messages.TriggerRefused_Code {
 		return messages.TriggerRefused_CODE_KEY_CONFLICT
 	case LimitReached:
 		return messages.TriggerRefused_CODE_LIMIT
-	case TenantLimit:
-		return messages.TriggerRefused_CODE_TENANT_LIMIT
+	case TenantsFull:
+		return messages.TriggerRefused_CODE_TENANTS_FULL
 	case Overloaded:
 		return messages.TriggerRefused_CODE_OVERLOADED
 	case Stopping:
@@ -121,8 +121,8 @@ func answerRefusal(t *persistence.Trigger, a persistence.TriggerAnswer) *Refusal
 		return refuse(BadInput, "queue", fmt.Sprintf("no pod ever served %q: start one that does", t.Queue))
 	case persistence.TriggerBadRow:
 		return refuse(BadInput, "input", fmt.Sprintf("the database refuses a value: %v", a.Err))
-	case persistence.TenantLimit:
-		return refuse(TenantLimit, "tenant", fmt.Sprintf("no more tenants fit: %v", a.Err))
+	case persistence.TenantsFull:
+		return refuse(TenantsFull, "tenant", fmt.Sprintf("no more tenants fit: %v", a.Err))
 	case persistence.Triggered, persistence.Existing, persistence.KeyBusy, persistence.GroupRefused:
 	}
 	return nil

@@ -15,7 +15,7 @@ const (
 	CauseRunning   Cause = "running"   // a pod executes it
 	CauseReady     Cause = "ready"     // the next claim takes it
 	CauseInLine    Cause = "in_line"   // others are before it, or no slot is free
-	CauseSuspect   Cause = "suspect"   // it was lost twice, and such tasks run one at a time
+	CauseSuspect   Cause = "suspect"   // it was lost with its pods, and such tasks run one at a time
 	CauseStopping  Cause = "stopping"  // its run is canceled and its function has not returned
 	CauseReturning Cause = "returning" // it was parked, and will be put back
 	CausePodLate   Cause = "pod_late"  // its pod does not renew its lease

@@ -35,11 +35,9 @@ var taskTable = [...]transition{
 	{Running, Canceled, "ended badly while its run stops"},
 
 	{Backoff, Queued, "its delay is over"},
-	{Backoff, Failed, "reserved for a limit on its whole time"},
 	{Backoff, Canceled, "the policy or a cancel stops it"},
 
 	{Sleeping, Completed, "its timer fired"},
-	{Sleeping, Failed, "reserved for a limit on its whole time"},
 	{Sleeping, Canceled, "the policy or a cancel stops it"},
 }
 

@@ -15,8 +15,8 @@ func TestTaskTransitions(t *testing.T) {
 		pending    .       x      .       .       x        .         x      x       x
 		queued     .       .      x       .       .        .         x      .       x
 		running    .       x      .       x       .        x         x      .       x
-		backoff    .       x      .       .       .        .         x      .       x
-		sleeping   .       .      .       .       .        x         x      .       x
+		backoff    .       x      .       .       .        .         .      .       x
+		sleeping   .       .      .       .       .        x         .      .       x
 		completed  .       .      .       .       .        .         .      .       .
 		failed     .       .      .       .       .        .         .      .       .
 		skipped    .       .      .       .       .        .         .      .       .

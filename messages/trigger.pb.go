@@ -31,7 +31,7 @@ const (
 	TriggerRefused_CODE_BAD_INPUT        TriggerRefused_Code = 2
 	TriggerRefused_CODE_KEY_CONFLICT     TriggerRefused_Code = 3
 	TriggerRefused_CODE_LIMIT            TriggerRefused_Code = 4
-	TriggerRefused_CODE_TENANT_LIMIT     TriggerRefused_Code = 5
+	TriggerRefused_CODE_TENANTS_FULL     TriggerRefused_Code = 5
 	TriggerRefused_CODE_OVERLOADED       TriggerRefused_Code = 6
 	TriggerRefused_CODE_STOPPING         TriggerRefused_Code = 7
 	TriggerRefused_CODE_UNAVAILABLE      TriggerRefused_Code = 8
@@ -45,7 +45,7 @@ var (
 		2: "CODE_BAD_INPUT",
 		3: "CODE_KEY_CONFLICT",
 		4: "CODE_LIMIT",
-		5: "CODE_TENANT_LIMIT",
+		5: "CODE_TENANTS_FULL",
 		6: "CODE_OVERLOADED",
 		7: "CODE_STOPPING",
 		8: "CODE_UNAVAILABLE",
@@ -56,7 +56,7 @@ var (
 		"CODE_BAD_INPUT":        2,
 		"CODE_KEY_CONFLICT":     3,
 		"CODE_LIMIT":            4,
-		"CODE_TENANT_LIMIT":     5,
+		"CODE_TENANTS_FULL":     5,
 		"CODE_OVERLOADED":       6,
 		"CODE_STOPPING":         7,
 		"CODE_UNAVAILABLE":      8,
@@ -399,7 +399,7 @@ const file_github_com_troupe_dev_troupe_messages_trigger_proto_rawDesc = "" +
 	"\x11CODE_KEY_CONFLICT\x10\x03\x12\x0e\n" +
 	"\n" +
 	"CODE_LIMIT\x10\x04\x12\x15\n" +
-	"\x11CODE_TENANT_LIMIT\x10\x05\x12\x13\n" +
+	"\x11CODE_TENANTS_FULL\x10\x05\x12\x13\n" +
 	"\x0fCODE_OVERLOADED\x10\x06\x12\x11\n" +
 	"\rCODE_STOPPING\x10\a\x12\x14\n" +
 	"\x10CODE_UNAVAILABLE\x10\bJ\x04\b\x06\x10\x10B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"

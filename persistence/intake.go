@@ -39,14 +39,14 @@ const (
 	UnknownWorkflow               // no such definition is registered
 	UnknownQueue                  // no pod ever registered this queue
 	TriggerBadRow                 // the database refuses a value: Answer.Err
-	TenantLimit                   // no group number is left for a new tenant
+	TenantsFull                   // no group number is left for a new tenant
 )
 
 // TriggerAnswer answers one trigger.
 type TriggerAnswer struct {
 	Result TriggerResult
 	Run    workflow.RunID // Triggered, Existing, KeyConflict
-	Err    error          // TriggerBadRow, TenantLimit
+	Err    error          // TriggerBadRow, TenantsFull
 }
 
 // Taking lets the pod that stores runs have their first tasks at once: nobody

@@ -32,7 +32,7 @@ func TestTenantsAreBounded(t *testing.T) {
 	}, persistence.Taking{})
 	require.NoError(t, err)
 	require.Equal(t, persistence.Triggered, out.Answers[1].Result)
-	require.Equal(t, persistence.TenantLimit, out.Answers[2].Result)
+	require.Equal(t, persistence.TenantsFull, out.Answers[2].Result)
 	require.ErrorIs(t, out.Answers[2].Err, persistence.ErrTenantsFull)
 	require.Equal(t, persistence.Triggered, out.Answers[3].Result)
 	require.Len(t, store.Snapshot().Runs, 3)

@@ -157,7 +157,7 @@ func (s *Store) examine(t persistence.Trigger, drafted draft, owner *Tx) persist
 		known, taken = known || drafted.tenants[t.Tenant], taken+len(drafted.tenants)
 	}
 	if !known && taken >= int(s.options.TenantsMax) {
-		return persistence.TriggerAnswer{Result: persistence.TenantLimit, Err: persistence.ErrTenantsFull}
+		return persistence.TriggerAnswer{Result: persistence.TenantsFull, Err: persistence.ErrTenantsFull}
 	}
 	return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
 }

@@ -123,7 +123,7 @@ func (f *found) examine(t *persistence.Trigger, known names, before, unit draft)
 		}
 	}
 	if f.full[t.Tenant] {
-		return persistence.TriggerAnswer{Result: persistence.TenantLimit, Err: persistence.ErrTenantsFull}
+		return persistence.TriggerAnswer{Result: persistence.TenantsFull, Err: persistence.ErrTenantsFull}
 	}
 	return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
 }

@@ -286,7 +286,7 @@ func (w *differ) sawTrigger(t trigger, answer persistence.TriggerAnswer, stored 
 		w.saw("queue unknown")
 	case persistence.TriggerBadRow:
 		w.saw("trigger refused as bad row")
-	case persistence.TenantLimit:
+	case persistence.TenantsFull:
 		if !w.few {
 			w.diverge("a tenant limit with three tenants")
 		}
