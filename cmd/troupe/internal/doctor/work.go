@@ -89,16 +89,36 @@ func pods(p *patient) error {
 	return nil
 }
 
-// timers looks for timers that are due and were not fired.
+// lateMax is how many late timers are counted.
+const lateMax = 10_000
+
+// timers looks for timers that are due and were not fired. Those of runs that somebody
+// removed are no concern of others.
 func timers(p *patient) error {
-	var late int
-	var longest float64
-	err := p.row(`select count(*), coalesce(extract(epoch from clock_timestamp() - greatest(min(wake_at), 'epoch')), 0)::float8 from (
-		select wake_at from {schema}.durable_timers where wake_at < clock_timestamp() - $1::interval order by wake_at limit 10000) t`,
-		[]any{p.options.limits.late}, &late, &longest)
-	if err == nil && late > 0 {
-		p.problem("%s not fired, the first for %s", "the leader fires them: see the check pods, and its log",
-			several(late, "timer is due and was", "timers are due and were"), explain.Span(time.Duration(longest*float64(time.Second))))
+	const query = `select count(*), coalesce(extract(epoch from clock_timestamp() - greatest(min(wake_at), 'epoch')), 0)::float8 from (
+		select t.wake_at from {schema}.durable_timers t where t.wake_at < clock_timestamp() - $1::interval
+			and $3 = exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0)
+		order by t.wake_at limit $2) t`
+	count := func(there bool) (n int, what string, longest time.Duration, err error) {
+		var seconds float64
+		err = p.row(query, []any{p.options.limits.late, lateMax, there}, &n, &seconds)
+		what = several(n, "timer is", "timers are")
+		if n == lateMax {
+			what = "at least " + what
+		}
+		return n, what, time.Duration(seconds * float64(time.Second)), err
+	}
+	late, what, longest, err := count(true)
+	if err != nil {
+		return err
+	}
+	if late > 0 {
+		p.problem("%s due and not fired, the first for %s", "the leader fires them: see the check pods, and its log", what, explain.Span(longest))
+	}
+	removed, what, _, err := count(false)
+	if err == nil && removed > 0 {
+		p.warn("%s of runs that somebody removed", "put the runs back, if that was a mistake; "+
+			"the leader removes their timers an hour after it has missed them", what)
 	}
 	return err
 }
