@@ -66,7 +66,7 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	pod := &atomic.Int64{}
 	adapter, err := clusterpg.New(store.Pool(), clusterpg.Config{
 		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing,
-		BeforeConnect: pool.Config().BeforeConnect, Yield: store.Yield,
+		BeforeConnect: pool.Config().BeforeConnect, Give: store.Give,
 	})
 	if err != nil {
 		store.Close()

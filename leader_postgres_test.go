@@ -136,8 +136,8 @@ func TestALeaderThatPingsRarelyKeepsItsTerm(t *testing.T) {
 }
 
 // Where a role has all the connections that it may, a pod whose leader's session has
-// ended gives up one of its pool's to lead again.
-func TestAPoolMakesRoomForTheLeader(t *testing.T) {
+// ended leads again on one of its pool's, which it is given.
+func TestAPoolGivesTheLeaderAConnection(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
 	owner := poolOf(t, address)

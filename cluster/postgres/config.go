@@ -30,10 +30,10 @@ type Config struct {
 	// BeforeConnect prepares a connection that does not go to DirectURL: it may fetch
 	// a password that expires. Nil: there is nothing to prepare.
 	BeforeConnect func(ctx context.Context, config *pgx.ConnConfig) error
-	// Yield closes a connection of the pod's that others can do without, where the
-	// server has none to give for one that is dedicated, and reports whether there
-	// was one. Nil: there is none.
-	Yield func(ctx context.Context) bool
+	// Give returns a connection of the pod's that others can do without, where the
+	// server has none to give for one that is dedicated: it is the adapter's from then
+	// on. Nil, and what returns nil: there is none.
+	Give func(ctx context.Context) *pgx.Conn
 
 	ConnectTimeout    time.Duration // of each address of a dedicated connection, unless it says less; default 5 s
 	LeaderPing        time.Duration // between two pings of a leader, as its pod is configured; 0: less than a second

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -69,22 +71,37 @@ func (a *Adapter) connect(ctx context.Context, role string, settings map[string]
 		return nil, err
 	}
 	conn, err := pgx.ConnectConfig(ctx, target)
-	if role == leaderRole && crowded(err) && a.config.Yield != nil && a.config.Yield(ctx) {
-		for tries := 0; tries < yieldTries && crowded(err); tries++ {
-			conn, err = pgx.ConnectConfig(ctx, target)
-		}
+	if role != leaderRole || !crowded(err) || a.config.Give == nil {
+		return conn, err
 	}
-	return conn, err
+	given := a.config.Give(ctx)
+	if given == nil {
+		return nil, err
+	}
+	settings = maps.Clone(settings)
+	settings["application_name"] = target.RuntimeParams["application_name"]
+	if err := settle(ctx, given, settings); err != nil {
+		hangUp(ctx, given)
+		return nil, err
+	}
+	return given, nil
 }
 
-const (
-	// leaderRole names the connection of a leader, for which the pod's pool gives one
-	// up where the server has none to give. A listener can be done without, and a
-	// stream is no connection of that kind.
-	leaderRole = "leader"
-	// yieldTries is how often it is asked for then: others may be faster.
-	yieldTries = 3
-)
+// leaderRole names the connection of a leader, which the pod's pool gives where the
+// server has none to give. A listener can be done without, and a stream is no
+// connection of that kind.
+const leaderRole = "leader"
+
+// settle makes settings in a session that has begun.
+func settle(ctx context.Context, conn *pgx.Conn, settings map[string]string) error {
+	names := slices.Sorted(maps.Keys(settings))
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = settings[name]
+	}
+	_, err := conn.Exec(ctx, "select set_config(name, value, false) from unnest($1::text[], $2::text[]) as s (name, value)", names, values)
+	return err
+}
 
 // crowded reports whether a server refused a connection because it has none to give.
 func crowded(err error) bool {

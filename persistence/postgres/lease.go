@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/internal/clock"
 )
 
 // givenUp is how many connections of a line may be on their way out at once. One
@@ -18,9 +20,13 @@ const givenUp = 10
 // line is a connection whose users take turns, so that there is one at a time,
 // besides those that were given up. It is safe for concurrent use.
 type line struct {
-	pool  *pgxpool.Pool
-	turn  chan struct{}
-	yield func(ctx context.Context) bool // closes a connection that the line may have instead; nil: none
+	pool *pgxpool.Pool
+	turn chan struct{}
+
+	// lend runs do on a connection of somebody else's, where the server has none to
+	// give. Nil: nobody's.
+	lend    func(ctx context.Context, do func(on *pgx.Conn) error) error
+	refused time.Time // when the server had none; guarded by turn
 }
 
 func openLine(ctx context.Context, config *pgxpool.Config) (line, error) {
@@ -65,23 +71,25 @@ func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 		return ctx.Err()
 	}
 	defer func() { <-l.turn }()
+	now := clock.System{}.Now()
+	if l.lend != nil && !l.refused.IsZero() && now.Sub(l.refused) < refusedFor {
+		return l.lend(ctx, do)
+	}
 	conn, err := l.pool.Acquire(ctx)
-	if _, said := noConnection(err); said && l.yield != nil && l.yield(ctx) {
-		for tries := 0; tries < yieldTries && said; tries++ {
-			conn, err = l.pool.Acquire(ctx)
-			_, said = noConnection(err)
-		}
+	if _, said := noConnection(err); said && l.lend != nil {
+		l.refused = now
+		return l.lend(ctx, do)
 	}
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
+	l.refused = time.Time{}
 	return do(conn.Conn())
 }
 
-// yieldTries is how often a connection is asked for that the pool has given up: others
-// may be faster.
-const yieldTries = 3
+// refusedFor is how long a line that was refused a connection asks for no other.
+const refusedFor = 5 * time.Second
 
 // Parts of a lease: of the two fifths that a renewal has, a statement may wait
 // for a lock for a tenth, and take three in all, so that there is time left to
@@ -96,7 +104,6 @@ const (
 // still has time. The server does, because it alone can tell a lock that is
 // waited for from a network that is slow, and the connection is kept.
 func (l *leaseLine) settle(ctx context.Context, on *pgx.Conn, ttl time.Duration) error {
-	const settled = "troupe lease"
 	l.ttl.Store(int64(ttl))
 	if on.PgConn().CustomData()[settled] == ttl {
 		return nil
@@ -108,6 +115,21 @@ func (l *leaseLine) settle(ctx context.Context, on *pgx.Conn, ttl time.Duration)
 	if err == nil {
 		on.PgConn().CustomData()[settled] = ttl
 	}
+	return err
+}
+
+// settled is the mark of a connection that settle has set.
+const settled = "troupe lease"
+
+// unsettle undoes settle on a connection that goes back to the store's pool.
+func unsettle(ctx context.Context, on *pgx.Conn) error {
+	if on.PgConn().CustomData()[settled] == nil {
+		return nil
+	}
+	delete(on.PgConn().CustomData(), settled)
+	usual := statementSettings()
+	_, err := on.Exec(ctx, "select set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false)",
+		usual["lock_timeout"], usual["statement_timeout"])
 	return err
 }
 

@@ -116,7 +116,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, orphans: orphans{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
-	lease.yield = func(ctx context.Context) bool { return pool.Yield(ctx, yieldLease) }
+	if pool.settle == "" { // a proxy's connections are not the server's
+		lease.lend = pool.lend
+	}
 	if err = s.openProxied(ctx, options); err == nil {
 		err = s.loadQueues(ctx)
 	}
@@ -144,7 +146,7 @@ func (s *Store) Close() {
 
 // openSessions opens the store's own pool.
 func openSessions(ctx context.Context, options Options) (*sessions, error) {
-	s := &sessions{dials: &dials{}, yielding: make(chan struct{}, 1)}
+	s := &sessions{dials: &dials{}, giving: make(chan struct{}, 1)}
 	config := ownPool(options)
 	if options.Proxied {
 		config, s.settle = proxiedPool(options), settling()
@@ -287,10 +289,6 @@ func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
 		where current_setting('synchronous_commit') = 'off'`)
 	return err
 }
-
-// Yield closes a connection of the store's own pool, for whoever cannot do without
-// one and is refused it, and reports whether there was one to spare.
-func (s *Store) Yield(ctx context.Context) bool { return s.pool.Yield(ctx, yieldOther) }
 
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.

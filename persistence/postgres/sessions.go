@@ -10,8 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/troupe-dev/troupe/internal/clock"
 )
 
 // sessions are the connections of the store's own pool. Behind a pooling proxy
@@ -23,8 +21,8 @@ type sessions struct {
 	dials  *dials
 	settle string // statement that makes the settings of one transaction; "": the session has them
 
-	yielding chan struct{}               // holds one while a connection is given up; guards what follows
-	yielded  map[time.Duration]time.Time // when a connection was last given up, by what is between two
+	giving chan struct{} // holds one while a connection is given away; guards what follows
+	given  time.Time     // when the last one was
 }
 
 // settling is the statement that makes the session's settings for the rest of a
@@ -68,46 +66,6 @@ func (s *sessions) Acquire(ctx context.Context) (conn *pgxpool.Conn, err error) 
 			return conn, err
 		}
 	}
-}
-
-const (
-	yieldMax   = time.Second           // for a connection that somebody gives back
-	yieldPause = 30 * time.Millisecond // until the server's process has ended
-	yieldRest  = 2 * time.Second       // until the pool may grow again
-	yieldLease = time.Second           // until another may be closed for a lease
-	yieldOther = 5 * time.Second       // and for something else: somebody else may take what is freed
-	yieldLeft  = 1                     // stays
-)
-
-// Yield closes one connection, so that whoever cannot do without one of his own gets
-// it from a server that has no more to give, and reports whether it has. Between two
-// is again. Those of a proxy are not the server's.
-func (s *sessions) Yield(ctx context.Context, again time.Duration) bool {
-	select {
-	case s.yielding <- struct{}{}:
-		defer func() { <-s.yielding }()
-	case <-ctx.Done():
-		return false
-	}
-	now := clock.System{}.Now()
-	if s.settle != "" || !s.yielded[again].IsZero() && now.Sub(s.yielded[again]) < again {
-		return false
-	}
-	if stat := s.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() <= yieldLeft {
-		return false
-	}
-	s.dials.rest(yieldRest)
-	ctx, cancel := context.WithTimeout(ctx, yieldMax)
-	defer cancel()
-	conn, err := s.Acquire(ctx)
-	if err != nil {
-		return false
-	}
-	if s.yielded == nil {
-		s.yielded = map[time.Duration]time.Time{}
-	}
-	s.yielded[again] = now
-	return conn.Hijack().Close(ctx) == nil && pause(ctx, yieldPause)
 }
 
 // Begin begins a transaction.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -176,20 +177,6 @@ func provocations() map[string]provoked {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}
 		}, "pods", Warning, []string{"1 lease ends later than it can", "the leader shortens", "update troupe.pods set expires_at"}},
-		"late timers": {func(c *clinic) Options {
-			c.exec("insert into troupe.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, tenant) select gen_random_uuid(), 1, 1, 1, 1, 1, 3, false, now(), 'a'")
-			c.exec("insert into troupe.durable_timers (run_id, step, kind, wake_at, epoch) select id, 0, 1, now() - interval '1 hour', 1 from troupe.workflow_runs")
-			return Options{}
-		}, "timers", Problem, []string{"1 timer is due and not fired", "for 1 h"}},
-		"many late timers": {func(c *clinic) Options {
-			c.exec("insert into troupe.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, tenant) select gen_random_uuid(), 1, 1, 1, 1, 1, 3, false, now(), 'a'")
-			c.exec("insert into troupe.durable_timers (run_id, step, kind, wake_at, epoch) select id, step, 1, now() - interval '1 hour', 1 from troupe.workflow_runs, generate_series(1, 10001) step")
-			return Options{}
-		}, "timers", Problem, []string{"at least 10000 timers are due and not fired"}},
-		"timers of removed runs": {func(c *clinic) Options {
-			c.exec("insert into troupe.durable_timers (run_id, step, kind, wake_at, epoch) values (gen_random_uuid(), 0, 1, now() - interval '1 hour', 1)")
-			return Options{}
-		}, "timers", Warning, []string{"1 timer is of runs that somebody removed", "put the runs back"}},
 		"tenants used up": {func(c *clinic) Options {
 			c.exec("insert into troupe.tenants values ('x', 1000000)")
 			return Options{}
@@ -222,7 +209,9 @@ func provocations() map[string]provoked {
 }
 
 func TestFindings(t *testing.T) {
-	for name, test := range provocations() {
+	all := provocations()
+	maps.Copy(all, lateTimers())
+	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, pgtest.Database(t))
 			options := test.provoke(c)
