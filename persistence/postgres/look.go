@@ -19,8 +19,8 @@ func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, er
 }
 
 // lookTimers reports whether a timer is due, and when the next one is.
-func (s *Store) lookTimers(ctx context.Context, epoch int64) (out persistence.Fired, due bool, err error) {
-	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": s.lost.list()})
+func (s *Store) lookTimers(ctx context.Context, epoch int64, after time.Time) (out persistence.Fired, due bool, err error) {
+	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": s.lost.list(), "after": instant(after)})
 	var leads bool
 	var next *time.Time
 	err = retry(ctx, func(ctx context.Context) error {

@@ -25,7 +25,15 @@ const (
 	// nothing of the time between.
 	orphansBlind = 10 * orphansSeen
 	// orphansMax is how many of their timers are looked at a time.
-	orphansMax = 50_000
+	orphansMax = 200_000
+	// orphansMany is how many runs make it worth to pass over all that is as old as
+	// their timers, which otherwise each look has to walk through.
+	orphansMany = 10_000
+	// orphansFresh is how old that has to be: a transaction may be under way that adds
+	// a timer of a moment ago.
+	orphansFresh = 10 * time.Second
+	// orphansShare is the part of the time in which everything is looked at.
+	orphansShare = 20
 )
 
 // orphans are the runs that somebody removed and that have timers which are due, as
@@ -38,6 +46,31 @@ type orphans struct {
 	tried time.Time                    // when they were looked for
 	seen  time.Time                    // when they were found
 	since map[workflow.RunID]time.Time // when each was first missed
+	whole time.Time                    // when all timers are to be looked at again
+	older time.Time                    // what is older is theirs, up to then
+}
+
+// after returns from when on timers are looked at; zero: all are.
+func (o *orphans) after(epoch int64) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := (clock.System{}).Now(); epoch != o.epoch || !now.Before(o.whole) {
+		return time.Time{}
+	}
+	return o.older
+}
+
+// walked notes that all timers were looked at: next is the first that somebody has.
+func (o *orphans) walked(now, next time.Time, took time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.since) < orphansMany {
+		return
+	}
+	o.whole, o.older = clock.System{}.Now().Add(orphansShare*took), now.Add(-orphansFresh)
+	if !next.IsZero() && next.Before(o.older) {
+		o.older = next
+	}
 }
 
 // due reports whether it is time to look for them.
@@ -50,6 +83,9 @@ func (o *orphans) due(epoch int64) bool {
 	}
 	if epoch != o.epoch || now.Sub(o.seen) > orphansBlind {
 		o.since = nil // they may have been there meanwhile
+	}
+	if epoch != o.epoch {
+		o.whole = time.Time{}
 	}
 	o.epoch, o.tried = epoch, now
 	return true

@@ -121,3 +121,37 @@ func TestAnotherTermMissesRunsAnew(t *testing.T) {
 	look(second, orphansKept, 0)
 	require.Zero(t, timers())
 }
+
+// Where they are many, looks pass over what is as old as they are, but for a
+// twentieth of the time.
+func TestManyTimersOfRemovedRuns(t *testing.T) {
+	t.Parallel()
+	g := storetest.Nap(time.Millisecond)
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	fire := func() int {
+		out, err := k.store.FireTimers(k.ctx, epoch, 10)
+		require.NoError(t, err)
+		return out.Count
+	}
+	o := &k.store.orphans
+	k.exec(`insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch)
+		select gen_random_uuid(), 1, 1, now() - interval '1 hour', 1 from generate_series(1, $1::int)`, orphansMany)
+	require.Zero(t, fire())
+	require.Len(t, o.since, orphansMany)
+	require.Zero(t, fire())
+	require.Positive(t, o.whole)
+	runs := k.start(g, "a", 2)
+	k.complete(pod, k.claim(pod, 2)...)
+	k.exec("update {schema}.durable_timers set wake_at = now() - interval '2 hours' where run_id = $1", [16]byte(runs[0]))
+	o.whole = o.whole.Add(time.Hour)
+	require.Eventually(t, func() bool { return fire() == 1 }, 5*time.Second, time.Millisecond)
+	require.Zero(t, fire())
+	o.whole = time.Time{}
+	require.Equal(t, 1, fire(), "everything is looked at again")
+	require.Zero(t, fire())
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(runs[0]))
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -24,15 +25,19 @@ const (
 // holds for too long are left for the next call, and those of runs that are not
 // there are passed over.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	out, due, err := s.lookTimers(ctx, epoch)
+	begun, after := clock.System{}.Now(), s.orphans.after(epoch)
+	out, due, err := s.lookTimers(ctx, epoch, after)
 	if err != nil {
 		return out, err
 	}
 	more := false
 	if due {
-		if out, more, err = s.fireDue(ctx, epoch, limit); err != nil {
+		if out, more, err = s.fireDue(ctx, epoch, limit, after); err != nil {
 			return out, err
 		}
+	}
+	if after.IsZero() {
+		s.orphans.walked(out.Now, out.Next, clock.System{}.Now().Sub(begun))
 	}
 	if !more {
 		s.forgetOrphans(ctx, epoch)
@@ -42,13 +47,15 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 
 // fireDue fires at most limit timers, half of them those that became due last. more:
 // there may be others.
-func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (out persistence.Fired, more bool, err error) {
+func (s *Store) fireDue(
+	ctx context.Context, epoch int64, limit int, after time.Time,
+) (out persistence.Fired, more bool, err error) {
 	oldest := (limit + 1) / 2
-	out, more, err = s.fireSome(ctx, epoch, oldest, dueOldest)
+	out, more, err = s.fireSome(ctx, epoch, oldest, dueOldest, after)
 	if err != nil || !more || limit == oldest {
 		return out, more, err
 	}
-	latest, more, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest)
+	latest, more, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest, after)
 	if err != nil {
 		return out, true, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
 	}
@@ -62,12 +69,12 @@ func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (out persis
 // fireSome fires at most limit timers, which a statement chooses. more: there may
 // be others.
 func (s *Store) fireSome(
-	ctx context.Context, epoch int64, limit int, which string,
+	ctx context.Context, epoch int64, limit int, which string, after time.Time,
 ) (out persistence.Fired, more bool, err error) {
 	picked := 0
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			due, err := s.dueTimers(ctx, tx, which, limit)
+			due, err := s.dueTimers(ctx, tx, which, limit, after)
 			if err != nil {
 				return err
 			}
@@ -77,7 +84,7 @@ func (s *Store) fireSome(
 			if out, err = s.fire(ctx, tx, due, mode); err != nil {
 				return err
 			}
-			return s.nextTimer(ctx, tx, &out.Next)
+			return s.nextTimer(ctx, tx, after, &out.Next)
 		})
 		return first, err
 	})
@@ -164,8 +171,8 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 }
 
 // dueTimers chooses timers that are due.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int) ([]dueTimer, error) {
-	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list()})
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int, after time.Time) ([]dueTimer, error) {
+	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list(), "after": instant(after)})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -249,8 +256,8 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list()})
+func (s *Store) nextTimer(ctx context.Context, on querier, after time.Time, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list(), "after": instant(after)})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err
