@@ -124,9 +124,10 @@ func (a *leader) Receive(ctx actorContext) {
 func (a *leader) leading() bool { return a.heir.term != nil && !a.resigning }
 
 // onStarted gives back the term of the last incarnation: its children are
-// gone.
+// gone. Others go first then, as what it failed on may be its own.
 func (a *leader) onStarted() {
 	if a.heir.term != nil {
+		a.unfit = a.rt.now().Add(a.rt.config.LeaderSilence)
 		a.tellEnded()
 		a.quit()
 		return
