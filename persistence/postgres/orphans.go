@@ -110,6 +110,15 @@ func (o *orphans) missed(runs []workflow.RunID) (gone uuids) {
 	return gone
 }
 
+// forget drops those whose timers were removed.
+func (o *orphans) forget(gone uuids) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, run := range gone {
+		delete(o.since, run)
+	}
+}
+
 // forgetOrphans removes the timers of runs that have not been there for long. Without
 // it they are passed over, so that an error is for the log.
 func (s *Store) forgetOrphans(ctx context.Context, epoch int64) {
@@ -143,9 +152,13 @@ func (s *Store) removeOrphans(ctx context.Context, epoch int64) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		text, args := s.statements.bind("delete_orphans", named{"runs": gone})
 		_, err := tx.Exec(ctx, text, args...)
 		return err
 	})
+	if err == nil {
+		s.orphans.forget(gone)
+	}
+	return err
 }

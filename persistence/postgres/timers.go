@@ -26,7 +26,7 @@ const (
 // there are passed over.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	begun, after := clock.System{}.Now(), s.orphans.after(epoch)
-	out, due, err := s.lookTimers(ctx, epoch, after)
+	out, due, orphans, err := s.lookTimers(ctx, epoch, after)
 	if err != nil {
 		return out, err
 	}
@@ -36,10 +36,10 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 			return out, err
 		}
 	}
-	if after.IsZero() {
+	if orphans && after.IsZero() {
 		s.orphans.walked(out.Now, out.Next, clock.System{}.Now().Sub(begun))
 	}
-	if !more {
+	if orphans && !more {
 		s.forgetOrphans(ctx, epoch)
 	}
 	return out, nil

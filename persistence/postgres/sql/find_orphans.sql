@@ -1,5 +1,5 @@
 -- find_orphans: the runs that are not there and have timers which are due.
--- Caller: FireTimers, once a minute. Locks nothing.
+-- Caller: FireTimers, once a minute while there are some. Locks nothing.
 -- Index: durable_timers_by_wake_at, up to the present; workflow_runs_pkey, probed
 -- per timer.
 select distinct t.run_id
