@@ -75,11 +75,7 @@ func TestKeyedTriggersBesideHeldCounters(t *testing.T) {
 // A leader waits for who holds counters once, not in every call.
 func TestTimersBesideHeldCounters(t *testing.T) {
 	t.Parallel()
-	g := storetest.Nap(time.Millisecond)
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	k, g, pod, epoch := newNaps(t)
 	begin := func() {
 		for _, tenant := range []string{"a", "b"} {
 			k.start(g, tenant, 1)

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -71,6 +72,18 @@ func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 		}
 	}
 	return ids
+}
+
+// newNaps returns a kit with a workflow that sleeps for a moment, a pod, and the epoch
+// of its term.
+func newNaps(t *testing.T) (k *kit, g *workflow.Graph, pod, epoch int64) {
+	t.Helper()
+	g = storetest.Nap(time.Millisecond)
+	k = newKit(openDatabase(t, Options{}), g)
+	pod = k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	return k, g, pod, epoch
 }
 
 func (k *kit) join(ttl time.Duration) int64 {
