@@ -30,10 +30,11 @@ type Config struct {
 	// BeforeConnect prepares a connection that does not go to DirectURL: it may fetch
 	// a password that expires. Nil: there is nothing to prepare.
 	BeforeConnect func(ctx context.Context, config *pgx.ConnConfig) error
-	// Give returns a connection of the pod's that others can do without, where the
-	// server has none to give for one that is dedicated: it is the adapter's from then
-	// on. Nil, and what returns nil: there is none.
-	Give func(ctx context.Context) *pgx.Conn
+	// Give lends a connection of the pod's to fit, where the server has none to give
+	// for one that is dedicated. If fit returns true, the connection is the adapter's
+	// from then on; else it goes back, or is closed after an error. Nil, and what
+	// returns nil: there is none.
+	Give func(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error)
 
 	ConnectTimeout    time.Duration // of each address of a dedicated connection, unless it says less; default 5 s
 	LeaderPing        time.Duration // between two pings of a leader, as its pod is configured; 0: less than a second

@@ -44,7 +44,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 	if target.RuntimeParams == nil {
 		target.RuntimeParams = map[string]string{}
 	}
-	target.RuntimeParams["application_name"] = fmt.Sprintf("troupe %s %s %d", role, a.config.Schema, a.config.Pod())
+	target.RuntimeParams["application_name"] = a.sessionName(role)
 	target.RuntimeParams["client_encoding"] = "UTF8" // names in notifications are, whatever the role is set to
 	for name, value := range settings {
 		target.RuntimeParams[name] = value
@@ -65,32 +65,18 @@ func share(target *pgx.ConnConfig, usual time.Duration) {
 	target.ConnectTimeout = min(target.ConnectTimeout, connectMax/time.Duration(1+len(target.Fallbacks)))
 }
 
+// sessionName says in pg_stat_activity what a connection is for.
+func (a *Adapter) sessionName(role string) string {
+	return fmt.Sprintf("troupe %s %s %d", role, a.config.Schema, a.config.Pod())
+}
+
 func (a *Adapter) connect(ctx context.Context, role string, settings map[string]string) (*pgx.Conn, error) {
 	target, err := a.target(ctx, role, settings)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := pgx.ConnectConfig(ctx, target)
-	if role != leaderRole || !crowded(err) || a.config.Give == nil {
-		return conn, err
-	}
-	given := a.config.Give(ctx)
-	if given == nil {
-		return nil, err
-	}
-	settings = maps.Clone(settings)
-	settings["application_name"] = target.RuntimeParams["application_name"]
-	if err := settle(ctx, given, settings); err != nil {
-		hangUp(ctx, given)
-		return nil, err
-	}
-	return given, nil
+	return pgx.ConnectConfig(ctx, target)
 }
-
-// leaderRole names the connection of a leader, which the pod's pool gives where the
-// server has none to give. A listener can be done without, and a stream is no
-// connection of that kind.
-const leaderRole = "leader"
 
 // settle makes settings in a session that has begun.
 func settle(ctx context.Context, conn *pgx.Conn, settings map[string]string) error {

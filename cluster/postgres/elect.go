@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -23,10 +24,15 @@ var (
 	errTermOver = errors.New("the term is over")
 )
 
+// leaderRole names the connection of a leader, which the pod's pool gives where the
+// server has none to give. A listener can be done without, and a stream is no
+// connection of that kind.
+const leaderRole = "leader"
+
 // Campaign implements cluster.Elector: the leader is whose session holds an
 // advisory lock.
 func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
-	conn, err := a.connect(ctx, leaderRole, map[string]string{
+	settings := map[string]string{
 		"idle_session_timeout":                milliseconds(a.config.SessionTimeout),
 		"idle_in_transaction_session_timeout": "2000",
 		"lock_timeout":                        "2000",
@@ -34,18 +40,75 @@ func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
 		"tcp_keepalives_idle":                 "2",
 		"tcp_keepalives_interval":             "1",
 		"tcp_keepalives_count":                "2",
-	})
+	}
+	conn, err := a.connect(ctx, leaderRole, settings)
+	given := crowded(err) && a.config.Give != nil
+	if given {
+		conn, err = a.given(ctx, settings, err)
+	}
+	if errors.Is(err, cluster.ErrNotElected) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to campaign: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
 	defer cancel()
-	t := &term{conn: conn, adapter: a, key: leaderKey(a.config.Schema), pod: a.config.Pod()}
-	if err := t.win(ctx); err != nil {
+	if !given {
+		err = a.tryLead(ctx, conn)
+	}
+	t := &term{conn: conn, adapter: a, key: a.leaderKey(), pod: a.config.Pod()}
+	if err == nil {
+		err = t.begin(ctx)
+	}
+	if err != nil {
 		hangUp(ctx, conn) // the lock goes with the session
 		return nil, err
 	}
 	return t, nil
+}
+
+func (a *Adapter) leaderKey() int64 { return leaderKey(a.config.Schema) }
+
+// tryLead takes the leader's lock in a session, or returns ErrNotElected.
+func (a *Adapter) tryLead(ctx context.Context, conn *pgx.Conn) error {
+	var won bool
+	if err := conn.QueryRow(ctx, tryLeadSQL, a.leaderKey()).Scan(&won); err != nil {
+		return fmt.Errorf("try to lead: %w", err)
+	}
+	if !won {
+		return cluster.ErrNotElected
+	}
+	return nil
+}
+
+// given returns a session of the pod's pool that holds the lock, which the pool has
+// given away: nobody gives one to who is not elected. refusal is why it is asked for.
+func (a *Adapter) given(ctx context.Context, settings map[string]string, refusal error) (*pgx.Conn, error) {
+	var lost error
+	conn, err := a.config.Give(ctx, func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+		err := a.tryLead(ctx, conn)
+		if errors.Is(err, cluster.ErrNotElected) {
+			lost = err
+			return false, nil
+		}
+		return err == nil, err
+	})
+	switch {
+	case lost != nil:
+		return nil, lost
+	case err != nil:
+		return nil, err
+	case conn == nil:
+		return nil, refusal
+	}
+	settings = maps.Clone(settings)
+	settings["application_name"] = a.sessionName(leaderRole)
+	if err := settle(ctx, conn, settings); err != nil {
+		hangUp(ctx, conn)
+		return nil, err
+	}
+	return conn, nil
 }
 
 // term is a session that holds the lock.
@@ -59,14 +122,8 @@ type term struct {
 	conn *pgx.Conn // nil: the term is over
 }
 
-func (t *term) win(ctx context.Context) error {
-	var won bool
-	if err := t.conn.QueryRow(ctx, tryLeadSQL, t.key).Scan(&won); err != nil {
-		return fmt.Errorf("try to lead: %w", err)
-	}
-	if !won {
-		return cluster.ErrNotElected
-	}
+// begin makes the epoch of the term known.
+func (t *term) begin(ctx context.Context) error {
 	bump := statement(bumpEpochSQL, t.adapter.config.Schema)
 	if err := t.conn.QueryRow(ctx, bump, t.pod).Scan(&t.epoch); err != nil {
 		return fmt.Errorf("bump the leader's epoch: %w", err)

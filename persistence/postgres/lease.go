@@ -73,12 +73,12 @@ func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	defer func() { <-l.turn }()
 	now := clock.System{}.Now()
 	if l.lend != nil && !l.refused.IsZero() && now.Sub(l.refused) < refusedFor {
-		return l.lend(ctx, do)
+		return l.borrow(ctx, do)
 	}
 	conn, err := l.pool.Acquire(ctx)
 	if _, said := noConnection(err); said && l.lend != nil {
 		l.refused = now
-		return l.lend(ctx, do)
+		return l.borrow(ctx, do)
 	}
 	if err != nil {
 		return err
@@ -86,6 +86,16 @@ func (l *line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	defer conn.Release()
 	l.refused = time.Time{}
 	return do(conn.Conn())
+}
+
+// borrow runs do on somebody else's connection. If that comes to nothing, the next use
+// asks for one of its own again, as there may be room by then.
+func (l *line) borrow(ctx context.Context, do func(on *pgx.Conn) error) error {
+	err := l.lend(ctx, do)
+	if err != nil {
+		l.refused = time.Time{}
+	}
+	return err
 }
 
 // refusedFor is how long a line that was refused a connection asks for no other.

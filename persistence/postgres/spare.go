@@ -20,34 +20,45 @@ const (
 	giveLeft  = 1               // stays
 )
 
-// Give takes a connection out of the store's own pool, for whoever cannot do without
-// one and is refused it. It is the caller's, with the settings of the store's
-// sessions. Nil: there is none to spare, or it is a proxy's.
-func (s *Store) Give(ctx context.Context) *pgx.Conn { return s.pool.give(ctx) }
+// Give lends a connection of the store's own pool to fit, for whoever cannot do without
+// one and is refused it. If fit returns true, the connection leaves the pool: it is the
+// caller's, with the settings of the store's sessions. After an error it is closed. Nil:
+// there is none to spare, it is a proxy's, or fit returned false.
+func (s *Store) Give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
+	return s.pool.give(ctx, fit)
+}
 
-func (s *sessions) give(ctx context.Context) *pgx.Conn {
+func (s *sessions) give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
 	select {
 	case s.giving <- struct{}{}:
 		defer func() { <-s.giving }()
 	case <-ctx.Done():
-		return nil
+		return nil, ctx.Err()
 	}
 	now := clock.System{}.Now()
 	if s.settle != "" || !s.given.IsZero() && now.Sub(s.given) < giveAgain {
-		return nil
+		return nil, nil
 	}
 	if stat := s.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() <= giveLeft {
-		return nil
+		return nil, nil
 	}
 	s.dials.rest(giveRest)
 	ctx, cancel := context.WithTimeout(ctx, giveMax)
 	defer cancel()
 	conn, err := s.Acquire(ctx)
 	if err != nil {
-		return nil
+		return nil, nil //nolint:nilerr // there is none to spare
 	}
-	s.given = now
-	return conn.Hijack()
+	fits, err := fit(ctx, conn.Conn())
+	if err == nil && fits {
+		s.given = now
+		return conn.Hijack(), nil
+	}
+	if err != nil {
+		_ = conn.Conn().Close(ctx) // nobody knows what it holds
+	}
+	conn.Release()
+	return nil, err
 }
 
 // lend runs do, for whoever makes settings of his own, on a connection of the pool,
@@ -57,10 +68,11 @@ func (s *sessions) lend(ctx context.Context, do func(on *pgx.Conn) error) error 
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	err = do(conn.Conn())
-	if reset := unsettle(ctx, conn.Conn()); reset != nil {
-		_ = conn.Conn().Close(ctx) // nobody else may have it
-	}
-	return err
+	defer func() {
+		if err := unsettle(ctx, conn.Conn()); err != nil {
+			_ = conn.Conn().Close(ctx) // nobody else may have it
+		}
+		conn.Release()
+	}()
+	return do(conn.Conn())
 }

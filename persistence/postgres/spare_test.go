@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/internal/clock"
@@ -42,7 +44,11 @@ func TestAPoolGivesLittleAway(t *testing.T) {
 	for _, left := range []int32{3, 2, 1, 1} {
 		given := make(chan *pgx.Conn, 5)
 		for range cap(given) {
-			go func() { given <- k.store.Give(k.ctx) }()
+			go func() {
+				conn, err := k.store.Give(k.ctx, anyFits)
+				assert.NoError(t, err)
+				given <- conn
+			}()
 		}
 		count := int32(0)
 		for range cap(given) {
@@ -57,8 +63,34 @@ func TestAPoolGivesLittleAway(t *testing.T) {
 		s.given = time.Time{} // some time has passed
 	}
 	behind := sessions{settle: "select 1", giving: make(chan struct{}, 1)}
-	require.Nil(t, behind.give(k.ctx), "a proxy's connections are not the server's")
+	conn, err := behind.give(k.ctx, anyFits)
+	require.NoError(t, err)
+	require.Nil(t, conn, "a proxy's connections are not the server's")
 }
+
+// What does not fit stays, however often somebody asks, but what failed meanwhile does
+// not: nobody knows in what state it is.
+func TestAPoolKeepsWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{PoolSize: 4}), storetest.Single())
+	s := k.store.pool
+	releaseAll(s.fill(t, 4))
+	for range 10 {
+		conn, err := k.store.Give(k.ctx, func(context.Context, *pgx.Conn) (bool, error) { return false, nil })
+		require.NoError(t, err)
+		require.Nil(t, conn)
+	}
+	require.Equal(t, int32(4), s.pool.Stat().TotalConns())
+	conn, err := k.store.Give(k.ctx, func(context.Context, *pgx.Conn) (bool, error) { return true, errors.New("boom") })
+	require.EqualError(t, err, "boom")
+	require.Nil(t, conn)
+	require.Eventually(t, func() bool { return s.pool.Stat().TotalConns() == 3 }, 5*time.Second, time.Millisecond)
+	conn, err = k.store.Give(k.ctx, anyFits)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(k.ctx))
+}
+
+func anyFits(context.Context, *pgx.Conn) (bool, error) { return true, nil }
 
 // Who asks while another connection is being given away does not wait for that longer
 // than it may.
@@ -70,9 +102,11 @@ func TestAskingForAConnectionEndsWithItsContext(t *testing.T) {
 	s.giving <- struct{}{}
 	ctx, cancel := context.WithCancel(k.ctx)
 	cancel()
-	require.Nil(t, s.give(ctx))
+	_, err := s.give(ctx, anyFits)
+	require.ErrorIs(t, err, context.Canceled)
 	<-s.giving
-	conn := s.give(k.ctx)
+	conn, err := s.give(k.ctx, anyFits)
+	require.NoError(t, err)
 	require.NotNil(t, conn)
 	require.NoError(t, conn.Close(k.ctx))
 }
@@ -105,6 +139,7 @@ func TestThePoolLendsToTheLease(t *testing.T) {
 	require.ErrorContains(t, err, "too many connections")
 
 	require.Error(t, renew(), "its session has gone, or none is to be had within the time of a call")
+	require.True(t, full.lease.refused.IsZero(), "the next one asks for its own again")
 	go func() {
 		_, _ = held[0].Exec(k.ctx, "select pg_sleep(0.2)")
 		held[0].Release()
