@@ -31,6 +31,9 @@ func entry(name, says string, store bool) peer.Entry {
 	}
 	if store {
 		setting.Extra = setting.For
+	} else {
+		setting.Says += "; across processes LISTEN and NOTIFY"
+		setting.For = append(setting.For, peer.Across)
 	}
 	return peer.Entry{
 		Name: name, Role: peer.Limit,
@@ -45,6 +48,7 @@ type contestant struct {
 	withStore bool
 	pool      *pgxpool.Pool
 	loop      *loop
+	ear       *ear
 }
 
 // Open implements peer.Peer.
@@ -52,6 +56,15 @@ func (c *contestant) Open(ctx context.Context) error {
 	var err error
 	if c.pool, err = pgxpool.New(ctx, c.options.URL); err != nil {
 		return err
+	}
+	if c.options.Elsewhere {
+		t, err := openLean(ctx, c.options.URL, 0)
+		if err != nil {
+			return err
+		}
+		t.tell = true
+		c.loop = newLoop(t, c.options.Probe)
+		return nil
 	}
 	if _, err := migrations.Migrate(ctx, c.pool, migrations.DefaultSchema); err != nil {
 		return err
@@ -95,6 +108,14 @@ func openProduct(ctx context.Context, pool *pgxpool.Pool) (*product, error) {
 
 // Start implements peer.Peer.
 func (c *contestant) Start(ctx context.Context) error {
+	if c.options.Elsewhere {
+		c.loop.startIntake(context.WithoutCancel(ctx))
+		return nil
+	}
+	var err error
+	if c.ear, err = listen(ctx, c.options.URL, c.loop.wake); err != nil {
+		return err
+	}
 	c.loop.start(context.WithoutCancel(ctx))
 	return nil
 }
@@ -118,6 +139,9 @@ func (c *contestant) UnfinishedSQL() string {
 
 // Close implements peer.Peer.
 func (c *contestant) Close() {
+	if c.ear != nil {
+		c.ear.close()
+	}
 	c.loop.close()
 	c.pool.Close()
 }

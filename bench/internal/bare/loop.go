@@ -51,9 +51,15 @@ func newLoop(t tables, probe *peer.Probe) *loop {
 	return l
 }
 
-func (l *loop) start(ctx context.Context) {
+// startIntake begins to store jobs, which another process executes.
+func (l *loop) startIntake(ctx context.Context) context.Context {
 	ctx, l.stop = context.WithCancel(ctx)
 	l.running.Go(func() { l.intake(ctx) })
+	return ctx
+}
+
+func (l *loop) start(ctx context.Context) {
+	ctx = l.startIntake(ctx)
 	l.running.Go(func() { l.claimer(ctx) })
 	for i := range writers {
 		l.running.Go(func() { l.writer(ctx, l.granted[i]) })

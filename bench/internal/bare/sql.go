@@ -30,6 +30,7 @@ type lean struct {
 	pool        *pgxpool.Pool
 	definitions map[peer.Shape]int32
 	pod         int64
+	tell        bool // other processes that there is work
 }
 
 // leanSettings are those that the statements are fastest with: plans that do
@@ -76,8 +77,12 @@ func openLean(ctx context.Context, url string, pod int64) (*lean, error) {
 func (l *lean) close() { l.pool.Close() }
 
 func (l *lean) trigger(ctx context.Context, shape peer.Shape, runs []workflow.RunID, inputs [][]byte) error {
-	_, err := l.pool.Exec(ctx, triggerSQL, plain(runs), inputs, l.definitions[shape])
-	return err
+	batch := &pgx.Batch{}
+	batch.Queue(triggerSQL, plain(runs), inputs, l.definitions[shape])
+	if l.tell {
+		batch.Queue(notifySQL)
+	}
+	return l.pool.SendBatch(ctx, batch).Close()
 }
 
 func (l *lean) claim(ctx context.Context, limit int) ([]task, error) {
