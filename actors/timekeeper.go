@@ -99,10 +99,13 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.rt.spread(fired.Wake)
 	a.next = fired.Next
-	if fired.Count == 0 && !a.next.IsZero() && !a.next.After(fired.Now) {
+	switch {
+	case fired.More:
+		a.next, a.locked = fired.Now, 0
+	case fired.Count == 0 && !a.next.IsZero() && !a.next.After(fired.Now):
 		a.next = fired.Now.Add(timerLocked << min(a.locked, timerPatience)) // it is due, and its run is locked
 		a.locked++
-	} else {
+	default:
 		a.locked = 0
 	}
 	if a.told {

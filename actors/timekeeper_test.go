@@ -53,3 +53,36 @@ func TestALockedTimerIsLookedForEverMoreSeldom(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), timerLocked<<timerPatience+100*time.Millisecond)
 	})
 }
+
+// parkingTimers is a store that parks, for some calls, timers of runs that are not there.
+type parkingTimers struct {
+	persistence.Store
+
+	parts atomic.Int64
+}
+
+func (s *parkingTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	fired, err := s.Store.FireTimers(ctx, epoch, limit)
+	fired.More = s.parts.Add(-1) >= 0
+	return fired, err
+}
+
+// Where there is more than a call could do, the next one comes at once.
+func TestThereIsMoreThanACallCouldDo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &parkingTimers{Store: w.store}
+		w.pool = store
+		w.register(storetest.Nap(5*time.Second), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		run := w.trigger(p, "nap5s")
+		pass(time.Second)
+		store.parts.Store(1000)
+		w.ended(run)
+		require.Less(t, store.parts.Load(), int64(0))
+		pass(10 * time.Millisecond)
+		calls := store.parts.Load()
+		pass(time.Second)
+		require.Greater(t, store.parts.Load(), calls-5, "and then none")
+	})
+}

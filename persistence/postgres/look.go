@@ -18,21 +18,22 @@ func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, er
 	return now, waiting, err
 }
 
-// lookTimers reports whether a timer is due, and when the next one is. orphans: there
-// are some of runs that are not there.
-func (s *Store) lookTimers(ctx context.Context, epoch int64, after time.Time) (out persistence.Fired, due, orphans bool, err error) {
-	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": s.lost.list(), "after": instant(after)})
-	var leads bool
-	var next, first *time.Time
+// lookTimers reports whether a timer is due, and when the next one is.
+func (s *Store) lookTimers(ctx context.Context, epoch int64) (out persistence.Fired, due bool, err error) {
+	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": s.lost.list(), "term": s.parked.isNew(epoch)})
+	var leads, parked bool
+	var next *time.Time
 	err = retry(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next, &first)
+		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next, &parked)
 	})
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}
+	if err == nil {
+		s.parked.begin(epoch, parked)
+	}
 	out.Next = orZero(next)
-	orphans = first != nil && !first.After(out.Now) && (next == nil || first.Before(*next))
-	return out, next != nil && !next.After(out.Now), orphans, err
+	return out, next != nil && !next.After(out.Now), err
 }
 
 // lookPods reports whether a lease has run out, and when the next one does.

@@ -71,7 +71,7 @@ type Store struct {
 	recent     *recent
 	heads      *heads
 	strained   strained
-	orphans    orphans
+	parked     parkedTimers
 	lost       lost // runs of which something cannot be read
 	lostEnds   lost // those of them that no completion can be stored of
 
@@ -114,7 +114,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, orphans: orphans{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
+		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), strained: strained{log: options.Logger}, parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
 	if pool.settle == "" { // a proxy's connections are not the server's
 		lease.lend = pool.lend

@@ -47,7 +47,7 @@ func (s *sessions) give(ctx context.Context, fit func(ctx context.Context, conn 
 	defer cancel()
 	conn, err := s.Acquire(ctx)
 	if err != nil {
-		return nil, nil //nolint:nilerr // there is none to spare
+		return nil, nil // there is none to spare
 	}
 	fits, err := fit(ctx, conn.Conn())
 	if err == nil && fits {

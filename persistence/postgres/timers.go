@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -23,73 +22,67 @@ const (
 
 // FireTimers implements persistence.Timekeeping. Timers of runs that somebody
 // holds for too long are left for the next call, and those of runs that are not
-// there are passed over.
+// there are parked.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	begun, after := clock.System{}.Now(), s.orphans.after(epoch)
-	out, due, orphans, err := s.lookTimers(ctx, epoch, after)
+	out, due, err := s.lookTimers(ctx, epoch)
 	if err != nil {
 		return out, err
 	}
-	more := false
 	if due {
-		if out, more, err = s.fireDue(ctx, epoch, limit, after); err != nil {
+		if out, err = s.fireDue(ctx, epoch, limit); err != nil {
 			return out, err
 		}
 	}
-	if orphans && after.IsZero() {
-		s.orphans.walked(out.Now, out.Next, clock.System{}.Now().Sub(begun))
-	}
-	if orphans && !more {
-		s.forgetOrphans(ctx, epoch)
-	}
+	s.sweepParked(ctx, epoch, &out)
 	return out, nil
 }
 
-// fireDue fires at most limit timers, half of them those that became due last. more:
-// there may be others.
-func (s *Store) fireDue(
-	ctx context.Context, epoch int64, limit int, after time.Time,
-) (out persistence.Fired, more bool, err error) {
+// fireDue fires at most limit timers, half of them those that became due last.
+func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	oldest := (limit + 1) / 2
-	out, more, err = s.fireSome(ctx, epoch, oldest, dueOldest, after)
+	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest)
 	if err != nil || !more || limit == oldest {
-		return out, more, err
+		return out, err
 	}
-	latest, more, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest, after)
+	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest)
 	if err != nil {
-		return out, true, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
+		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
 	}
 	latest.Count += out.Count
 	latest.Late = append(latest.Late, out.Late...)
 	slices.SortFunc(latest.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	latest.More = latest.More || out.More
 	mergeWake(&latest.Wake, out.Wake)
-	return latest, more, nil
+	return latest, nil
 }
 
 // fireSome fires at most limit timers, which a statement chooses. more: there may
 // be others.
 func (s *Store) fireSome(
-	ctx context.Context, epoch int64, limit int, which string, after time.Time,
+	ctx context.Context, epoch int64, limit int, which string,
 ) (out persistence.Fired, more bool, err error) {
-	picked := 0
+	picked, missing := 0, 0
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			due, err := s.dueTimers(ctx, tx, which, limit, after)
-			if err != nil {
+			var due []dueTimer
+			if due, missing, err = s.dueTimers(ctx, tx, which, limit); err != nil {
 				return err
 			}
-			if picked = len(due); picked > 0 {
+			if picked = len(due) + missing; len(due) > 0 {
 				first = due[0].Run
 			}
 			if out, err = s.fire(ctx, tx, due, mode); err != nil {
 				return err
 			}
-			return s.nextTimer(ctx, tx, after, &out.Next)
+			return s.nextTimer(ctx, tx, &out.Next)
 		})
 		return first, err
 	})
 	if err != nil {
 		return persistence.Fired{}, false, err
+	}
+	if missing > 0 {
+		out.More = s.parkTimers(ctx, epoch, which)
 	}
 	return out, picked >= used, nil
 }
@@ -170,20 +163,26 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 	return out, nil
 }
 
-// dueTimers chooses timers that are due.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int, after time.Time) ([]dueTimer, error) {
-	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list(), "after": instant(after)})
+// dueTimers chooses timers that are due. missing is how many others are of runs that
+// are not there.
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int) (due []dueTimer, missing int, err error) {
+	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list()})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (dueTimer, error) {
-		var t dueTimer
-		var kind int16
-		err := row.Scan((*[16]byte)(&t.Run), &t.Step, &kind)
-		t.kind = lifecycle.TimerKind(kind)
-		return t, err
+	var t dueTimer
+	var kind int16
+	var there bool
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&t.Run), &t.Step, &kind, &there}, func() error {
+		if t.kind = lifecycle.TimerKind(kind); there {
+			due = append(due, t)
+		} else {
+			missing++
+		}
+		return nil
 	})
+	return due, missing, err
 }
 
 // dueWants returns the rows that timers need.
@@ -256,8 +255,8 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, after time.Time, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list(), "after": instant(after)})
+func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list()})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err

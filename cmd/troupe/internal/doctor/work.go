@@ -97,30 +97,31 @@ const lateMax = 10_000
 func timers(p *patient) error {
 	const query = `select count(*), coalesce(extract(epoch from clock_timestamp() - greatest(min(wake_at), 'epoch')), 0)::float8 from (
 		select t.wake_at from {schema}.durable_timers t where t.wake_at < clock_timestamp() - $1::interval
-			and $3 = exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0)
+			and exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0)
 		order by t.wake_at limit $2) t`
-	count := func(there bool) (n int, what string, longest time.Duration, err error) {
-		var seconds float64
-		err = p.row(query, []any{p.options.limits.late, lateMax, there}, &n, &seconds)
-		what = several(n, "timer is", "timers are")
-		if n == lateMax {
-			what = "at least " + what
-		}
-		return n, what, time.Duration(seconds * float64(time.Second)), err
-	}
-	late, what, longest, err := count(true)
-	if err != nil {
+	var late, parked int
+	var longest float64
+	if err := p.row(query, []any{p.options.limits.late, lateMax}, &late, &longest); err != nil {
 		return err
 	}
 	if late > 0 {
-		p.problem("%s due and not fired, the first for %s", "the leader fires them: see the check pods, and its log", what, explain.Span(longest))
+		p.problem("%s due and not fired, the first for %s", "the leader fires them: see the check pods, and its log",
+			atLeast(late, "timer is", "timers are"), explain.Span(time.Duration(longest*float64(time.Second))))
 	}
-	removed, what, _, err := count(false)
-	if err == nil && removed > 0 {
-		p.warn("%s of runs that somebody removed", "put the runs back, if that was a mistake; "+
-			"the leader removes their timers an hour after it has missed them, 200,000 an hour at most", what)
+	err := p.row(`select count(*) from (select from {schema}.parked_timers limit $1) t`, []any{lateMax}, &parked)
+	if err == nil && parked > 0 {
+		p.warn("%s parked, of runs that somebody removed", "put the runs back, if that was a mistake: their timers count again about a minute later; "+
+			"the leader removes those that it has had for an hour", atLeast(parked, "timer is", "timers are"))
 	}
 	return err
+}
+
+// atLeast is a count that ends at lateMax.
+func atLeast(n int, one, many string) string {
+	if n == lateMax {
+		return "at least " + several(n, one, many)
+	}
+	return several(n, one, many)
 }
 
 // intake looks for runs that no pod takes up.

@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// parking fires timers of a kit whose runs somebody removes.
+type parking struct {
+	*kit
+	epoch int64
+}
+
+// fire fires until nothing is left that can, as a leader does.
+func (p parking) fire(limit int) (count int) {
+	p.t.Helper()
+	for {
+		out, err := p.store.FireTimers(p.ctx, p.epoch, limit)
+		require.NoError(p.t, err)
+		if count += out.Count; !out.More {
+			return count
+		}
+	}
+}
+
+// look has the leader look at all that are parked, as after a minute.
+func (p parking) look() {
+	p.t.Helper()
+	p.again()
+	for more := true; more; more = (p.store.parked.behind != parkedTimer{}) {
+		p.store.parked.last = time.Time{}
+		p.fire(4)
+	}
+}
+
+// again begins another look at all of them.
+func (p parking) again() {
+	p.store.parked.round, p.store.parked.last, p.store.parked.behind = time.Time{}, time.Time{}, parkedTimer{}
+}
+
+// age has them parked for longer by so much, under a leader who saw it.
+func (p parking) age(by time.Duration) {
+	p.t.Helper()
+	p.exec("update {schema}.parked_timers set since = since - make_interval(secs => $1)", by.Seconds())
+	p.store.parked.begun = p.store.parked.begun.Add(-by)
+}
+
+// timers counts those that count, and those that are parked.
+func (p parking) timers() []int {
+	p.t.Helper()
+	return []int{
+		value[int](p.database, "select count(*)::int from {schema}.durable_timers"),
+		value[int](p.database, "select count(*)::int from {schema}.parked_timers"),
+	}
+}
+
+// strays inserts timers of runs that nobody has ever seen, so late.
+func (p parking) strays(runs, each int, late time.Duration) {
+	p.t.Helper()
+	p.exec(`insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch)
+		select run, step, 1, now() - make_interval(secs => $3), 1
+		from (select gen_random_uuid() as run from generate_series(1, $1::int)) r, generate_series(1, $2::int) step`, runs, each, late.Seconds())
+}
+
+// Timers of runs that somebody removed stand in nobody's way, wait for their runs to be
+// put back, and go after an hour.
+func TestTimersOfRemovedRunsGo(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	runs := k.start(g, "a", 17)
+	k.complete(pod, k.claim(pod, 17)...)
+	gone := append(slices.Clone(runs[:8]), runs[9:]...)
+	k.exec("create table {schema}.removed as select * from {schema}.workflow_runs where id = any($1)", uuids(gone))
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(gone))
+	k.exec("update {schema}.durable_timers set wake_at = wake_at - interval '59 minutes' where run_id = any($1)", uuids(runs[:8]))
+	require.Eventually(t, func() bool { return p.fire(4) == 1 }, 5*time.Second, time.Millisecond, "there are as many before it as after it")
+	require.Equal(t, []int{0, 16}, p.timers())
+	p.age(59 * time.Minute)
+	p.look()
+	require.Equal(t, []int{0, 16}, p.timers())
+	k.exec("insert into {schema}.workflow_runs select * from {schema}.removed where id = $1", [16]byte(runs[0]))
+	p.look()
+	require.Equal(t, []int{0, 15}, p.timers(), "what is there again has its timer, which fires")
+	k.exec("insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch) values ($1, 7, 1, now(), 1)", [16]byte(runs[1]))
+	p.fire(4)
+	require.Equal(t, []int{0, 16}, p.timers())
+	p.age(time.Minute)
+	p.look()
+	require.Equal(t, []int{0, 1}, p.timers(), "that of a moment ago")
+	p.age(time.Hour)
+	p.look()
+	require.Equal(t, []int{0, 0}, p.timers())
+	p.look()
+	require.False(t, k.store.parked.some, "nobody looks for them any more")
+	k.finish(pod)
+	for _, run := range []workflow.RunID{runs[0], runs[8]} {
+		require.Equal(t, lifecycle.Completed, k.state(run))
+	}
+}
+
+// They stand in nobody's way while somebody holds runs whose timers are due, either: as
+// when runs are being removed, in more than one transaction.
+func TestTimersOfRemovedRunsBesideHeldOnes(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	runs := k.start(g, "a", 30)
+	k.complete(pod, k.claim(pod, 30)...)
+	for i, run := range runs {
+		k.exec("update {schema}.durable_timers set wake_at = now() - make_interval(secs => $2) where run_id = $1", [16]byte(run), float64(3600-i))
+	}
+	held, gone, alive := slices.Concat(runs[:1], runs[29:]), slices.Concat(runs[1:14], runs[15:29]), runs[14]
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(gone))
+	k.hold("delete from {schema}.workflow_runs where id = any($1)", uuids(held))
+	p := parking{k, epoch}
+	require.Equal(t, 1, p.fire(4))
+	require.Equal(t, []int{2, 27}, p.timers())
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(alive))
+}
+
+// Nor when somebody holds the timers themselves.
+func TestHeldTimersOfRemovedRuns(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	p.strays(3, 1, time.Hour)
+	release := k.hold("delete from {schema}.durable_timers")
+	runs := k.start(g, "a", 1)
+	k.complete(pod, k.claim(pod, 1)...)
+	require.Eventually(t, func() bool { return p.fire(10) == 1 }, 5*time.Second, time.Millisecond)
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(runs[0]))
+	require.Equal(t, []int{3, 0}, p.timers())
+	release()
+	p.fire(10)
+	require.Equal(t, []int{0, 3}, p.timers())
+}
+
+// However many they are, each call does a bounded part: of parking them, from both ends
+// of what is due, and of looking at them.
+func TestManyTimersOfRemovedRuns(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	const runs, each = 30, 2*parkMax/30 + 1
+	run := k.start(g, "a", 1)[0]
+	k.complete(pod, k.claim(pod, 1)...)
+	k.exec("update {schema}.durable_timers set wake_at = now() - interval '30 minutes'")
+	p.strays(runs, each, time.Hour)
+	p.strays(runs, each, time.Minute)
+	out, err := k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.True(t, out.More)
+	require.Equal(t, 2*parkMax, p.timers()[1])
+	require.Equal(t, 1, out.Count+p.fire(10))
+	require.Equal(t, []int{0, 2 * runs * each}, p.timers())
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(run))
+
+	p.age(2 * time.Hour)
+	p.again()
+	out, err = k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2*runs*each-parkMax, p.timers()[1])
+	require.Equal(t, out.Now.Add(parkedRest), out.Next, "the others are looked at soon")
+	_, err = k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.Equal(t, 2*runs*each-parkMax, p.timers()[1], "but not at once")
+	p.look()
+	require.Equal(t, []int{0, 0}, p.timers())
+}
+
+// Another leader does not know whether a run was put back and removed again before its
+// term: the hour begins with that.
+func TestAnotherTermMissesRunsAnew(t *testing.T) {
+	t.Parallel()
+	k, _, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	p.strays(1, 1, time.Hour)
+	p.fire(4)
+	p.exec("update {schema}.parked_timers set since = since - interval '2 hours'")
+	p.look()
+	require.Equal(t, []int{0, 1}, p.timers())
+	var err error
+	p.epoch, err = k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	_, err = k.store.FireTimers(k.ctx, epoch, 4)
+	require.ErrorIs(t, err, persistence.ErrDeposed)
+	p.look()
+	require.Equal(t, []int{0, 1}, p.timers())
+	p.age(parkedKept)
+	p.look()
+	require.Equal(t, []int{0, 0}, p.timers())
+}
