@@ -18,19 +18,16 @@ func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, er
 	return now, waiting, err
 }
 
-// lookTimers reports whether a timer is due, and when the next one is.
-func (s *Store) lookTimers(ctx context.Context, epoch int64) (out persistence.Fired, due bool, err error) {
-	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": s.lost.list(), "term": s.parked.isNew(epoch)})
-	var leads, parked bool
+// lookTimers reports whether a timer is due, from an instant on, and when the next one is.
+func (s *Store) lookTimers(ctx context.Context, epoch int64, from time.Time) (out persistence.Fired, due bool, err error) {
+	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "from": instant(from), "skip": s.lost.list()})
+	var leads bool
 	var next *time.Time
 	err = retry(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next, &parked)
+		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next)
 	})
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
-	}
-	if err == nil {
-		s.parked.begin(epoch, parked)
 	}
 	out.Next = orZero(next)
 	return out, next != nil && !next.After(out.Now), err

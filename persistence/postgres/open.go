@@ -71,6 +71,7 @@ type Store struct {
 	recent     *recent
 	heads      *heads
 	strained   strained
+	front      timerFront
 	parked     parkedTimers
 	lost       lost // runs of which something cannot be read
 	lostEnds   lost // those of them that no completion can be stored of

@@ -20,16 +20,16 @@ import (
 // minute, go back if their runs are there, and are removed after an hour.
 
 const (
-	// parkMax is how many are parked from either end of what is due, and looked at,
-	// in one transaction, for which others wait.
-	parkMax = 5000
 	// parkedSeen is the time from one look at all of them to the next, and parkedRest
-	// that between two parts of it.
+	// that between two parts of it, of so many each.
 	parkedSeen = time.Minute
 	parkedRest = 100 * time.Millisecond
+	parkedPart = 5000
 	// parkedKept is for how long they are kept, in the eyes of one leader: of the time
 	// before its term it does not know whether the run was there.
 	parkedKept = time.Hour
+	// parkedLock is how long parking waits for a lock: everybody's timers do meanwhile.
+	parkedLock = "set local lock_timeout = '200ms'"
 )
 
 // parkedTimer is the key of one.
@@ -48,47 +48,23 @@ type parkedTimers struct {
 	mu     sync.Mutex
 	epoch  int64
 	begun  time.Time   // the term
-	some   bool        // there may be some
 	round  time.Time   // when the look at all of them began
 	last   time.Time   // when the last part of it was
 	behind parkedTimer // where it goes on; zero: with the first
 	warned time.Time
 }
 
-// isNew reports whether nothing is known of a term yet.
-func (p *parkedTimers) isNew(epoch int64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return epoch != p.epoch
-}
-
-// begin notes that a term has begun, unless it is the last one, and whether some are
-// parked.
-func (p *parkedTimers) begin(epoch int64, some bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if epoch == p.epoch {
-		return
-	}
-	p.epoch, p.begun, p.some = epoch, clock.System{}.Now(), some
-	p.round, p.last, p.behind = time.Time{}, time.Time{}, parkedTimer{}
-}
-
-// noted says that some were parked.
-func (p *parkedTimers) noted() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.some = true
-}
-
 // turn reports whether it is time for a part of the look, behind which timer it begins,
 // and for how long timers are kept.
-func (p *parkedTimers) turn() (behind parkedTimer, kept time.Duration, due bool) {
+func (p *parkedTimers) turn(epoch int64) (behind parkedTimer, kept time.Duration, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := clock.System{}.Now()
+	if epoch != p.epoch {
+		p.epoch, p.begun, p.round, p.behind = epoch, now, now, parkedTimer{}
+	}
 	first := p.behind == parkedTimer{}
-	if !p.some || now.Sub(p.last) < parkedRest || first && now.Sub(p.round) < parkedSeen {
+	if now.Sub(p.last) < parkedRest || first && now.Sub(p.round) < parkedSeen {
 		return parkedTimer{}, 0, false
 	}
 	if p.last = now; first {
@@ -100,19 +76,16 @@ func (p *parkedTimers) turn() (behind parkedTimer, kept time.Duration, due bool)
 	return p.behind, kept, true
 }
 
-// seen notes what a part of the look came to. It reports whether there is another.
-func (p *parkedTimers) seen(behind, last parkedTimer, count int) (more bool) {
+// seen notes which timer was the last of a part of the look. It reports whether there is
+// another part.
+func (p *parkedTimers) seen(last parkedTimer, count int) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	more = count == parkMax
 	p.behind = parkedTimer{}
-	if more {
+	if count == parkedPart {
 		p.behind = last
 	}
-	if count == 0 && behind == (parkedTimer{}) {
-		p.some = false
-	}
-	return more
+	return count == parkedPart
 }
 
 // failed is for the log, once a minute.
@@ -132,16 +105,30 @@ func (p *parkedTimers) failed(ctx context.Context, err error) {
 // sweepParked looks at some of the parked timers, if it is time. An error is for the log:
 // they stand in nobody's way.
 func (s *Store) sweepParked(ctx context.Context, epoch int64, out *persistence.Fired) {
-	behind, kept, due := s.parked.turn()
+	behind, kept, due := s.parked.turn(epoch)
 	if !due {
 		return
+	}
+	if (behind == parkedTimer{}) {
+		var some bool
+		text, args := s.statements.bind("some_parked", named{})
+		if err := s.pool.QueryRow(ctx, text, args...).Scan(&some); err != nil {
+			s.parked.failed(ctx, err)
+			return
+		}
+		if !some {
+			return
+		}
 	}
 	var count, back int
 	var last parkedTimer
 	err := s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, parkedLock); err != nil {
+			return err
+		}
 		text, args := s.statements.bind("sweep_timers", named{
 			"run": behind.run, "step": behind.step, "kind": behind.kind, "key": behind.key,
-			"limit": parkMax, "kept": kept.Microseconds(),
+			"limit": parkedPart, "kept": kept.Microseconds(),
 		})
 		count, back, last = 0, 0, parkedTimer{}
 		err := tx.QueryRow(ctx, text, args...).Scan(&count, &back, (*[16]byte)(&last.run), &last.step, &last.kind, &last.key)
@@ -154,35 +141,27 @@ func (s *Store) sweepParked(ctx context.Context, epoch int64, out *persistence.F
 		s.parked.failed(ctx, err)
 		return
 	}
-	if s.parked.seen(behind, last, count) {
-		soon := out.Now.Add(parkedRest)
-		if out.Next.IsZero() || soon.Before(out.Next) {
-			out.Next = soon
-		}
+	if s.parked.seen(last, count) {
+		callWithin(out, parkedRest)
 	}
 	out.More = out.More || back > 0
 }
 
-// parkTimers takes timers of runs that are not there out of the way of others, from the
-// end of what is due that which chooses from. It reports whether it did. An error is for
+// parkTimers takes timers of runs that are not there out of the way of others, of a part
+// of what is due that begins with an instant. It reports whether it did. An error is for
 // the log: the others have fired.
-func (s *Store) parkTimers(ctx context.Context, epoch int64, which string) (some bool) {
-	statement := "park_timers"
-	if which == dueLatest {
-		statement = "park_timers_latest"
-	}
+func (s *Store) parkTimers(ctx context.Context, epoch int64, from time.Time) (some bool) {
 	err := s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		text, args := s.statements.bind(statement, named{"skip": s.lost.list(), "limit": parkMax})
+		if _, err := tx.Exec(ctx, parkedLock); err != nil {
+			return err
+		}
+		text, args := s.statements.bind("park_timers", named{"from": instant(from), "skip": s.lost.list(), "limit": wholePart})
 		tag, err := tx.Exec(ctx, text, args...)
 		some = tag.RowsAffected() > 0
 		return err
 	})
 	if err != nil {
 		s.parked.failed(ctx, err)
-		return false
 	}
-	if some {
-		s.parked.noted()
-	}
-	return some
+	return some && err == nil
 }

@@ -18,13 +18,14 @@ type parking struct {
 	epoch int64
 }
 
-// fire fires until nothing is left that can, as a leader does.
+// fire fires until nothing is left that can, as a leader does who takes no rest.
 func (p parking) fire(limit int) (count int) {
 	p.t.Helper()
 	for {
+		p.store.front.rest = time.Time{}
 		out, err := p.store.FireTimers(p.ctx, p.epoch, limit)
 		require.NoError(p.t, err)
-		if count += out.Count; !out.More {
+		if count += out.Count; !out.More && p.store.front.back.IsZero() {
 			return count
 		}
 	}
@@ -42,6 +43,7 @@ func (p parking) look() {
 
 // again begins another look at all of them.
 func (p parking) again() {
+	p.store.parked.turn(p.epoch)
 	p.store.parked.round, p.store.parked.last, p.store.parked.behind = time.Time{}, time.Time{}, parkedTimer{}
 }
 
@@ -98,8 +100,6 @@ func TestTimersOfRemovedRunsGo(t *testing.T) {
 	p.age(time.Hour)
 	p.look()
 	require.Equal(t, []int{0, 0}, p.timers())
-	p.look()
-	require.False(t, k.store.parked.some, "nobody looks for them any more")
 	k.finish(pod)
 	for _, run := range []workflow.RunID{runs[0], runs[8]} {
 		require.Equal(t, lifecycle.Completed, k.state(run))
@@ -144,13 +144,13 @@ func TestHeldTimersOfRemovedRuns(t *testing.T) {
 	require.Equal(t, []int{0, 3}, p.timers())
 }
 
-// However many they are, each call does a bounded part: of parking them, from both ends
-// of what is due, and of looking at them.
+// However many they are, each call does a bounded part: of parking them, and of looking
+// at them. What others wait for fires with the first, wherever it stands among them.
 func TestManyTimersOfRemovedRuns(t *testing.T) {
 	t.Parallel()
 	k, g, pod, epoch := newNaps(t)
 	p := parking{k, epoch}
-	const runs, each = 30, 2*parkMax/30 + 1
+	const runs, each = 30, 2*wholePart/30 + 1
 	run := k.start(g, "a", 1)[0]
 	k.complete(pod, k.claim(pod, 1)...)
 	k.exec("update {schema}.durable_timers set wake_at = now() - interval '30 minutes'")
@@ -158,9 +158,10 @@ func TestManyTimersOfRemovedRuns(t *testing.T) {
 	p.strays(runs, each, time.Minute)
 	out, err := k.store.FireTimers(k.ctx, epoch, 10)
 	require.NoError(t, err)
+	require.Equal(t, 1, out.Count)
 	require.True(t, out.More)
-	require.Equal(t, 2*parkMax, p.timers()[1])
-	require.Equal(t, 1, out.Count+p.fire(10))
+	require.Equal(t, wholePart, p.timers()[1])
+	p.fire(10)
 	require.Equal(t, []int{0, 2 * runs * each}, p.timers())
 	k.finish(pod)
 	require.Equal(t, lifecycle.Completed, k.state(run))
@@ -169,11 +170,11 @@ func TestManyTimersOfRemovedRuns(t *testing.T) {
 	p.again()
 	out, err = k.store.FireTimers(k.ctx, epoch, 10)
 	require.NoError(t, err)
-	require.Equal(t, 2*runs*each-parkMax, p.timers()[1])
+	require.Equal(t, 2*runs*each-parkedPart, p.timers()[1])
 	require.Equal(t, out.Now.Add(parkedRest), out.Next, "the others are looked at soon")
 	_, err = k.store.FireTimers(k.ctx, epoch, 10)
 	require.NoError(t, err)
-	require.Equal(t, 2*runs*each-parkMax, p.timers()[1], "but not at once")
+	require.Equal(t, 2*runs*each-parkedPart, p.timers()[1], "but not at once")
 	p.look()
 	require.Equal(t, []int{0, 0}, p.timers())
 }
@@ -199,4 +200,68 @@ func TestAnotherTermMissesRunsAnew(t *testing.T) {
 	p.age(parkedKept)
 	p.look()
 	require.Equal(t, []int{0, 0}, p.timers())
+}
+
+// Whoever holds the table in which timers are parked stops nobody else's.
+func TestALockOnParkedTimersStopsNoOthers(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	p.strays(3, 1, time.Hour)
+	release := k.hold("lock table {schema}.parked_timers in access exclusive mode")
+	run := k.start(g, "a", 1)[0]
+	k.complete(pod, k.claim(pod, 1)...)
+	require.Eventually(t, func() bool { return p.fire(10) == 1 }, 5*time.Second, time.Millisecond)
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(run))
+	require.Equal(t, 3, value[int](k.database, "select count(*)::int from {schema}.durable_timers"))
+	release()
+	p.fire(10)
+	require.Equal(t, []int{0, 3}, p.timers())
+}
+
+// What is parked is looked at whoever parked it: a backup was loaded, perhaps.
+func TestTimersThatWereParkedByOthers(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	p.look()
+	run := k.start(g, "a", 1)[0]
+	k.complete(pod, k.claim(pod, 1)...)
+	k.exec(`with gone as (delete from {schema}.durable_timers returning *)
+		insert into {schema}.parked_timers select *, now() - interval '2 days' from gone`)
+	p.age(parkedKept)
+	p.look()
+	require.Eventually(t, func() bool { p.fire(10); return k.state(run) != lifecycle.Running || p.timers()[0] == 0 }, 5*time.Second, time.Millisecond)
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(run))
+}
+
+// While a crowd of timers cannot fire, all that is due is looked at for a part of the
+// time, and what became due lately at every call; without one, always.
+func TestACrowdOfTimersTakesAPartOfTheTime(t *testing.T) {
+	t.Parallel()
+	var f timerFront
+	now := time.Now()
+	require.Equal(t, timerLook{whole: true}, f.look(1))
+	f.parted(part{took: time.Hour})
+	require.True(t, f.look(1).whole, "a server that stood still is no crowd")
+	f.parted(part{full: true, moved: true, end: now, took: time.Second})
+	require.Equal(t, timerLook{whole: true, back: now}, f.look(1), "nor is what fires")
+	f.parted(part{full: true, missing: true, moved: true, end: now, took: time.Second})
+	require.False(t, f.look(1).whole)
+	require.InDelta(t, 3*time.Second, f.pause(), float64(time.Second))
+	f.parted(part{full: true, missing: true, took: time.Millisecond})
+	require.InDelta(t, wholeStuck, f.pause(), float64(100*time.Millisecond))
+	f.parted(part{took: time.Hour})
+	require.InDelta(t, wholeRest, f.pause(), float64(time.Second), "the rest of the crowd")
+	f.parted(part{took: time.Millisecond})
+	require.True(t, f.look(1).whole)
+	f.advance(now, now)
+	require.Equal(t, now.Add(-frontFresh), f.look(1).front)
+	f.advance(now.Add(-time.Minute), now)
+	require.Equal(t, now.Add(-frontFresh), f.look(1).front)
+	f.advance(now, now.Add(-time.Hour))
+	require.Equal(t, now.Add(-time.Hour-frontFresh), f.look(1).front, "a clock that was set back")
+	require.Equal(t, timerLook{whole: true}, f.look(2), "another term")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -24,67 +25,154 @@ const (
 // holds for too long are left for the next call, and those of runs that are not
 // there are parked.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	out, due, err := s.lookTimers(ctx, epoch)
+	look, begun := s.front.look(epoch), clock.System{}.Now()
+	out, due, err := s.lookTimers(ctx, epoch, look.from())
 	if err != nil {
 		return out, err
 	}
-	if due {
-		if out, err = s.fireDue(ctx, epoch, limit); err != nil {
+	switch {
+	case due:
+		if out, err = s.fireDue(ctx, epoch, limit, look, begun); err != nil {
 			return out, err
 		}
+	case look.whole:
+		s.front.parted(part{took: clock.System{}.Now().Sub(begun)})
+		out.More = !look.back.IsZero() // and now from the first timer on
 	}
 	s.sweepParked(ctx, epoch, &out)
+	if pause := s.front.pause(); pause > 0 {
+		callWithin(&out, pause)
+	}
 	return out, nil
 }
 
-// fireDue fires at most limit timers, half of them those that became due last.
-func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	oldest := (limit + 1) / 2
-	out, more, err := s.fireSome(ctx, epoch, oldest, dueOldest)
-	if err != nil || !more || limit == oldest {
-		return out, err
+// callWithin has the next call made within d.
+func callWithin(out *persistence.Fired, d time.Duration) {
+	if at := out.Now.Add(d); out.Next.IsZero() || at.Before(out.Next) {
+		out.Next = at
 	}
-	latest, _, err := s.fireSome(ctx, epoch, limit-oldest, dueLatest)
-	if err != nil {
-		return out, nil //nolint:nilerr // the others have fired; the next call finds it, if it lasts
-	}
-	latest.Count += out.Count
-	latest.Late = append(latest.Late, out.Late...)
-	slices.SortFunc(latest.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	latest.More = latest.More || out.More
-	mergeWake(&latest.Wake, out.Wake)
-	return latest, nil
 }
 
-// fireSome fires at most limit timers, which a statement chooses. more: there may
-// be others.
-func (s *Store) fireSome(
-	ctx context.Context, epoch int64, limit int, which string,
-) (out persistence.Fired, more bool, err error) {
-	picked, missing := 0, 0
-	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
+// fireDue fires at most limit timers: those of a part of all that is due, if the look is
+// at that; if there are others, those from the front on; and those that became due last.
+func (s *Store) fireDue(
+	ctx context.Context, epoch int64, limit int, look timerLook, begun time.Time,
+) (out persistence.Fired, err error) {
+	left, beyond, next := limit, true, look.from()
+	if look.whole {
+		fired, w, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: next, next: next, most: wholePart, limit: (left + 1) / 2})
+		if err != nil {
+			return out, err
+		}
+		parked := w.missing > 0 && s.parkTimers(ctx, epoch, look.back)
+		s.front.parted(part{
+			end: w.end(), full: w.full, missing: w.missing > 0, moved: parked || fired.Count > 0, took: clock.System{}.Now().Sub(begun),
+		})
+		out = fired
+		left, beyond = left-len(w.due), w.full
+		again := w.full || !look.back.IsZero() // from the first timer on
+		out.More = parked || w.full && left == 0 || again && s.front.pause() == 0
+		if !w.more() || left == 0 {
+			return out, nil
+		}
+	}
+	if beyond {
+		next = look.front
+		fired, w, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: next, next: next, most: frontPart, limit: (left + 1) / 2})
+		if err != nil {
+			callWithin(&out, time.Second)
+			return out, unlessFired(out, err)
+		}
+		if s.front.advance(w.end(), fired.Now); !w.more() {
+			s.front.advance(fired.Now, fired.Now)
+		}
+		fired.More = w.full
+		mergeFired(&out, fired)
+		if left -= len(w.due); !w.more() || left == 0 {
+			return out, nil
+		}
+	}
+	if beyond {
+		next = s.front.look(epoch).front
+	}
+	fired, _, err := s.fireSome(ctx, epoch, walk{which: dueLatest, next: next, blind: out.More, most: wholePart, limit: left})
+	if err != nil {
+		return out, unlessFired(out, err)
+	}
+	mergeFired(&out, fired)
+	return out, nil
+}
+
+// unlessFired is the error of a call of which others have fired: none, as the next call
+// finds it, if it lasts.
+func unlessFired(out persistence.Fired, err error) error {
+	if out.Now.IsZero() {
+		return err
+	}
+	return nil
+}
+
+// mergeFired adds what more fired, after it.
+func mergeFired(into *persistence.Fired, more persistence.Fired) {
+	into.Count += more.Count
+	into.Late = append(into.Late, more.Late...)
+	slices.SortFunc(into.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	into.Now, into.Next, into.More = more.Now, more.Next, into.More || more.More
+	mergeWake(&into.Wake, more.Wake)
+}
+
+// walk is one way along what is due.
+type walk struct {
+	which string
+	from  time.Time // where it begins
+	next  time.Time // where the look for what comes next does
+	most  int       // timers that it walks past
+	limit int       // that it chooses
+	blind bool      // nobody asks what comes next
+}
+
+// walked is what a walk found.
+type walked struct {
+	due     []dueTimer
+	missing int       // others, of runs that are not there
+	last    time.Time // when the last is due that it walked past
+	full    bool      // it may not have come to the end
+	over    bool      // it may have chosen not all
+}
+
+// more reports whether there may be others that are due.
+func (w walked) more() bool { return w.full || w.over }
+
+// end is where the next one may go on.
+func (w walked) end() time.Time {
+	if w.over {
+		return w.due[len(w.due)-1].wakeAt
+	}
+	return w.last
+}
+
+// fireSome fires timers that it comes past.
+func (s *Store) fireSome(ctx context.Context, epoch int64, along walk) (out persistence.Fired, w walked, err error) {
+	_, err = s.around(ctx, along.limit, func(limit int) (first workflow.RunID, err error) {
+		along.limit = limit
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			var due []dueTimer
-			if due, missing, err = s.dueTimers(ctx, tx, which, limit); err != nil {
+			if w, err = s.dueTimers(ctx, tx, along); err != nil {
 				return err
 			}
-			if picked = len(due) + missing; len(due) > 0 {
-				first = due[0].Run
+			if len(w.due) > 0 {
+				first = w.due[0].Run
 			}
-			if out, err = s.fire(ctx, tx, due, mode); err != nil {
-				return err
+			if out, err = s.fire(ctx, tx, w.due, mode); err != nil || along.blind || w.full && along.which == dueOldest {
+				return err // there is more to be walked past first
 			}
-			return s.nextTimer(ctx, tx, &out.Next)
+			return s.nextTimer(ctx, tx, along.next, &out.Next)
 		})
 		return first, err
 	})
 	if err != nil {
-		return persistence.Fired{}, false, err
+		return persistence.Fired{}, walked{}, err
 	}
-	if missing > 0 {
-		out.More = s.parkTimers(ctx, epoch, which)
-	}
-	return out, picked >= used, nil
+	return out, w, nil
 }
 
 // lead runs do in a transaction that a newer leader waits for, and that an
@@ -131,7 +219,8 @@ type timer struct {
 // dueTimer names a timer that is due.
 type dueTimer struct {
 	workflow.TaskID
-	kind lifecycle.TimerKind
+	kind   lifecycle.TimerKind
+	wakeAt time.Time
 }
 
 // fire fires timers.
@@ -163,26 +252,30 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 	return out, nil
 }
 
-// dueTimers chooses timers that are due. missing is how many others are of runs that
-// are not there.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, which string, limit int) (due []dueTimer, missing int, err error) {
-	text, args := s.statements.bind(which, named{"limit": limit, "skip": s.lost.list()})
+// dueTimers chooses timers that are due.
+func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, along walk) (w walked, err error) {
+	text, args := s.statements.bind(along.which, named{
+		"from": instant(along.from), "walk": along.most, "limit": along.limit, "skip": s.lost.list(),
+	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
-		return nil, 0, err
+		return w, err
 	}
-	var t dueTimer
-	var kind int16
-	var there bool
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&t.Run), &t.Step, &kind, &there}, func() error {
-		if t.kind = lifecycle.TimerKind(kind); there {
-			due = append(due, t)
-		} else {
-			missing++
+	var count int
+	var last, wakeAt *time.Time
+	var run *[16]byte
+	var step *int32
+	var kind *int16
+	_, err = pgx.ForEachRow(rows, []any{&count, &w.missing, &last, &run, &step, &kind, &wakeAt}, func() error {
+		if run != nil {
+			w.due = append(w.due, dueTimer{workflow.TaskID{Run: *run, Step: *step}, lifecycle.TimerKind(*kind), *wakeAt})
 		}
 		return nil
 	})
-	return due, missing, err
+	w.last = orZero(last)
+	w.full = count >= along.most
+	w.over = len(w.due) > 0 && len(w.due) >= along.limit
+	return w, err
 }
 
 // dueWants returns the rows that timers need.
@@ -255,8 +348,8 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"skip": s.lost.list()})
+func (s *Store) nextTimer(ctx context.Context, on querier, from time.Time, into *time.Time) error {
+	text, args := s.statements.bind("next_timer", named{"from": instant(from), "skip": s.lost.list()})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err

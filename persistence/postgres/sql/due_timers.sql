@@ -1,20 +1,28 @@
--- due_timers: the timers that have been due for longest, and whether their runs are
--- there. Equals are in order where they are fewer than a thousand: else all of them
--- would have to be read.
+-- due_timers: the timers that have been due for longest, of those that are due from an
+-- instant on. It walks past so many at most, and says how many that were, how many of
+-- them are of runs that are not there, and where it ended. Equals are in order where
+-- they are fewer than it walks past: else all of them would have to be read.
 -- Caller: FireTimers. Locks nothing: runs come first in the lock order; the
 -- timers are read again under the locks of their runs.
 -- Index: durable_timers_by_wake_at, up to the present: the clock is read once;
 -- workflow_runs_pkey, probed per timer.
-select t.run_id, t.step, t.kind, exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0)
-from (
-	select n.*
+with walked as materialized (
+	select t.run_id, t.step, t.kind, t.wake_at,
+		exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0) as there
 	from (
 		select k.run_id, k.step, k.kind, k.wake_at
 		from {schema}.durable_timers k
-		where k.wake_at <= (select clock_timestamp()) and not k.run_id = any(@skip::uuid[])
+		where k.wake_at >= coalesce(@from::timestamptz, '-infinity') and k.wake_at <= (select clock_timestamp()) and not k.run_id = any(@skip::uuid[])
 		order by k.wake_at
-		limit @limit::int + 1000
-	) n
-	order by n.wake_at, n.run_id, n.step, n.kind
-	limit @limit::int
-) t
+		limit @walk::int
+	) t
+)
+select s.count, s.missing, s.last, w.run_id, w.step, w.kind, w.wake_at
+from (
+	select count(*)::int as count, count(*) filter (where not there)::int as missing, max(wake_at) as last from walked
+) s
+	left join (
+		select * from walked where there
+		order by wake_at, run_id, step, kind
+		limit @limit::int
+	) w on true

@@ -1,6 +1,8 @@
--- look_timers: who leads, the first timer, and at the beginning of a term whether some
--- are parked. One statement, so that an idle leader sends no transactions.
+-- look_timers: who leads, and the first timer from an instant on. One statement, so that
+-- an idle leader sends no transactions.
 -- Caller: FireTimers, first. Locks nothing. Index: durable_timers_by_wake_at.
 select clock_timestamp(), exists (select 1 from {schema}.leader_epoch l where l.epoch = @epoch),
-	(select t.wake_at from {schema}.durable_timers t where not t.run_id = any(@skip::uuid[]) order by t.wake_at limit 1),
-	case when @term::bool then exists (select 1 from {schema}.parked_timers p) else false end
+	(
+		select t.wake_at from {schema}.durable_timers t
+		where t.wake_at >= coalesce(@from::timestamptz, '-infinity') and not t.run_id = any(@skip::uuid[]) order by t.wake_at limit 1
+	)

@@ -1,12 +1,13 @@
 -- park_timers: takes the timers of runs that are not there out of the way, of those
--- that have been due for longest. Their runs may be put back: sweep_timers.
+-- that have been due for longest from an instant on. Their runs may be put back:
+-- sweep_timers.
 -- Caller: FireTimers, behind the fence. Locks durable_timers, skip locked.
 -- Index: durable_timers_by_wake_at, up to the present; workflow_runs_pkey,
 -- probed per timer.
 with old as materialized (
 	select k.ctid as tid, k.run_id
 	from {schema}.durable_timers k
-	where k.wake_at <= (select clock_timestamp()) and not k.run_id = any(@skip::uuid[])
+	where k.wake_at >= coalesce(@from::timestamptz, '-infinity') and k.wake_at <= (select clock_timestamp()) and not k.run_id = any(@skip::uuid[])
 	order by k.wake_at
 	limit @limit::int
 ),

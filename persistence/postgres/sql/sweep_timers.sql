@@ -1,7 +1,8 @@
 -- sweep_timers: looks at some parked timers, after those of the last look. Puts back
 -- those whose runs are there again, and removes those that have been here for longer
 -- than is given. Returns how many it looked at, how many it put back, and the last.
--- Caller: FireTimers, behind the fence. Locks parked_timers and durable_timers.
+-- Caller: FireTimers, behind the fence. Locks parked_timers, skip locked, and
+-- durable_timers.
 -- Index: parked_timers_pkey; workflow_runs_pkey, probed per timer.
 with clock as materialized (select clock_timestamp() as now),
 piece as materialized (
@@ -14,11 +15,16 @@ piece as materialized (
 		limit @limit::int
 	) p
 ),
+mine as materialized (
+	select p.tid, p.run_id, p.there
+	from piece p, clock,
+		lateral (select from {schema}.parked_timers k where k.ctid = p.tid and k.run_id = p.run_id offset 0 for update skip locked) k
+	where p.there or p.since < clock.now - @kept::bigint * interval '1 microsecond'
+),
 taken as (
 	delete from {schema}.parked_timers t
-	using piece p, clock
+	using mine p
 	where t.ctid = p.tid and t.run_id is not distinct from p.run_id
-		and (p.there or p.since < clock.now - @kept::bigint * interval '1 microsecond')
 	returning t.run_id, t.step, t.kind, t.key, t.wake_at, t.epoch, p.there
 ),
 back as (

@@ -108,9 +108,11 @@ func timers(p *patient) error {
 		p.problem("%s due and not fired, the first for %s", "the leader fires them: see the check pods, and its log",
 			atLeast(late, "timer is", "timers are"), explain.Span(time.Duration(longest*float64(time.Second))))
 	}
-	err := p.row(`select count(*) from (select from {schema}.parked_timers limit $1) t`, []any{lateMax}, &parked)
+	err := p.row(`select count(*) from (
+		select from {schema}.parked_timers p
+		where not exists (select from {schema}.workflow_runs r where r.id = p.run_id offset 0) limit $1) t`, []any{lateMax}, &parked)
 	if err == nil && parked > 0 {
-		p.warn("%s parked, of runs that somebody removed", "put the runs back, if that was a mistake: their timers count again about a minute later; "+
+		p.warn("%s parked, of runs that somebody removed", "put the runs back, if that was a mistake: their timers count again a minute or two later; "+
 			"the leader removes those that it has had for an hour", atLeast(parked, "timer is", "timers are"))
 	}
 	return err

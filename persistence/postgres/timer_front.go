@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+)
+
+// What is due is looked at from the first timer on, a part at a time: mostly that is all
+// there is. Behind it may stand any number of timers that cannot fire, because somebody
+// removed their runs, or the entries of many that were moved away while somebody's
+// snapshot keeps them. So there is a front as well, behind which everything was looked
+// at: what is due from there on is found by walking past far more, which is cheap where
+// nothing is written.
+
+const (
+	// wholePart is how many timers are walked past in a part of a look at all that is
+	// due, and how many are parked then. Others wait for that.
+	wholePart = 5000
+	// frontPart is how many are walked past from the front on.
+	frontPart = 50_000
+	// frontFresh is how far behind the present the front stays: a transaction may be
+	// under way that sets a timer which is due by then.
+	frontFresh = time.Second
+	// wholeSlow is what a part may take without a pause after it, which is so many
+	// times as long, less if it got anywhere, and at most wholeRest.
+	wholeSlow                   = 50 * time.Millisecond
+	wholeShare, wholeShareMoved = 20, 3
+	wholeRest                   = time.Minute
+	// wholeStuck is the least pause after a part in which nothing could be moved.
+	wholeStuck = 250 * time.Millisecond
+)
+
+// timerFront is where a leader's looks for due timers begin. It is safe for concurrent
+// use.
+type timerFront struct {
+	mu    sync.Mutex
+	epoch int64
+	front time.Time // what is older was looked at
+	back  time.Time // where the next part of a look at all begins; zero: at the first timer
+	rest  time.Time // until then there is none
+	crowd bool      // what cannot fire was more than a part, and may still cost its time
+}
+
+// timerLook is what one call looks at.
+type timerLook struct {
+	whole       bool // a part of all that is due, from back on
+	back, front time.Time
+}
+
+// from is when the first timer is due that is looked at.
+func (l timerLook) from() time.Time {
+	if l.whole {
+		return l.back
+	}
+	return l.front
+}
+
+func (f *timerFront) look(epoch int64) timerLook {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if epoch != f.epoch {
+		f.epoch, f.front, f.back, f.rest, f.crowd = epoch, time.Time{}, time.Time{}, time.Time{}, false
+	}
+	return timerLook{whole: !clock.System{}.Now().Before(f.rest), back: f.back, front: f.front}
+}
+
+// advance moves the front: all up to an instant was looked at, by the database's clock.
+func (f *timerFront) advance(to, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if to.After(f.front) {
+		f.front = to
+	}
+	if fresh := now.Add(-frontFresh); f.front.After(fresh) {
+		f.front = fresh
+	}
+}
+
+// part is what a part of a look at all came to.
+type part struct {
+	end     time.Time // where the next one begins, if it is full
+	full    bool      // there may be more
+	missing bool      // some were of runs that are not there
+	moved   bool      // some are gone now
+	took    time.Duration
+}
+
+// parted notes a part of a look at all. Only a crowd makes it pause: whatever else takes
+// long, as a server that stands still, says nothing about the next one.
+func (f *timerFront) parted(p part) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.back = time.Time{}
+	if p.full {
+		f.back = p.end
+	}
+	if f.crowd = f.crowd && (p.full || p.took >= wholeSlow) || p.full && p.missing; !f.crowd {
+		f.rest = time.Time{}
+		return
+	}
+	pause := time.Duration(0)
+	switch {
+	case p.took < wholeSlow:
+	case p.moved:
+		pause = wholeShareMoved * p.took
+	default:
+		pause = wholeShare * p.took
+	}
+	if p.full && !p.moved {
+		pause = max(pause, wholeStuck)
+	}
+	f.rest = clock.System{}.Now().Add(min(pause, wholeRest))
+}
+
+// pause is the time until the next part of a look at all; zero: there is none to wait for.
+func (f *timerFront) pause() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(f.rest.Sub(clock.System{}.Now()), 0)
+}
