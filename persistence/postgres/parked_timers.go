@@ -155,7 +155,7 @@ func (s *Store) parkTimers(ctx context.Context, epoch int64, from time.Time) (so
 		if _, err := tx.Exec(ctx, parkedLock); err != nil {
 			return err
 		}
-		text, args := s.statements.bind("park_timers", named{"from": instant(from), "skip": s.lost.list(), "limit": wholePart})
+		text, args := s.statements.bind("park_timers", named{"from": instant(from), "skip": s.lost.list(), "limit": parkPart})
 		tag, err := tx.Exec(ctx, text, args...)
 		some = tag.RowsAffected() > 0
 		return err

@@ -150,7 +150,7 @@ func TestManyTimersOfRemovedRuns(t *testing.T) {
 	t.Parallel()
 	k, g, pod, epoch := newNaps(t)
 	p := parking{k, epoch}
-	const runs, each = 30, 2*wholePart/30 + 1
+	const runs, each = 30, 2*parkPart/30 + 1
 	run := k.start(g, "a", 1)[0]
 	k.complete(pod, k.claim(pod, 1)...)
 	k.exec("update {schema}.durable_timers set wake_at = now() - interval '30 minutes'")
@@ -160,7 +160,7 @@ func TestManyTimersOfRemovedRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Count)
 	require.True(t, out.More)
-	require.Equal(t, wholePart, p.timers()[1])
+	require.Equal(t, parkPart, p.timers()[1])
 	p.fire(10)
 	require.Equal(t, []int{0, 2 * runs * each}, p.timers())
 	k.finish(pod)
@@ -246,12 +246,10 @@ func TestACrowdOfTimersTakesAPartOfTheTime(t *testing.T) {
 	require.Equal(t, timerLook{whole: true}, f.look(1))
 	f.parted(part{took: time.Hour})
 	require.True(t, f.look(1).whole, "a server that stood still is no crowd")
-	f.parted(part{full: true, moved: true, end: now, took: time.Second})
-	require.Equal(t, timerLook{whole: true, back: now}, f.look(1), "nor is what fires")
-	f.parted(part{full: true, missing: true, moved: true, end: now, took: time.Second})
-	require.False(t, f.look(1).whole)
+	f.parted(part{crowd: true, moved: true, end: now, took: time.Second})
+	require.Equal(t, timerLook{back: now}, f.look(1))
 	require.InDelta(t, 3*time.Second, f.pause(), float64(time.Second))
-	f.parted(part{full: true, missing: true, took: time.Millisecond})
+	f.parted(part{crowd: true, took: time.Millisecond})
 	require.InDelta(t, wholeStuck, f.pause(), float64(100*time.Millisecond))
 	f.parted(part{took: time.Hour})
 	require.InDelta(t, wholeRest, f.pause(), float64(time.Second), "the rest of the crowd")

@@ -16,8 +16,8 @@ import (
 
 const (
 	// wholePart is how many timers are walked past in a part of a look at all that is
-	// due, and how many are parked then. Others wait for that.
-	wholePart = 5000
+	// due, and parkPart how many are parked then. Others wait for that.
+	wholePart, parkPart = 1500, 5000
 	// frontPart is how many are walked past from the front on.
 	frontPart = 50_000
 	// frontFresh is how far behind the present the front stays: a transaction may be
@@ -80,11 +80,10 @@ func (f *timerFront) advance(to, now time.Time) {
 
 // part is what a part of a look at all came to.
 type part struct {
-	end     time.Time // where the next one begins, if it is full
-	full    bool      // there may be more
-	missing bool      // some were of runs that are not there
-	moved   bool      // some are gone now
-	took    time.Duration
+	crowd bool      // others hide behind what cannot fire
+	end   time.Time // where the next one begins then
+	moved bool      // some are gone now
+	took  time.Duration
 }
 
 // parted notes a part of a look at all. Only a crowd makes it pause: whatever else takes
@@ -93,10 +92,10 @@ func (f *timerFront) parted(p part) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.back = time.Time{}
-	if p.full {
+	if p.crowd {
 		f.back = p.end
 	}
-	if f.crowd = f.crowd && (p.full || p.took >= wholeSlow) || p.full && p.missing; !f.crowd {
+	if f.crowd = f.crowd && p.took >= wholeSlow || p.crowd; !f.crowd {
 		f.rest = time.Time{}
 		return
 	}
@@ -108,7 +107,7 @@ func (f *timerFront) parted(p part) {
 	default:
 		pause = wholeShare * p.took
 	}
-	if p.full && !p.moved {
+	if p.crowd && !p.moved {
 		pause = max(pause, wholeStuck)
 	}
 	f.rest = clock.System{}.Now().Add(min(pause, wholeRest))

@@ -66,11 +66,11 @@ func (s *Store) fireDue(
 		}
 		parked := w.missing > 0 && s.parkTimers(ctx, epoch, look.back)
 		s.front.parted(part{
-			end: w.end(), full: w.full, missing: w.missing > 0, moved: parked || fired.Count > 0, took: clock.System{}.Now().Sub(begun),
+			crowd: w.crowd(), end: w.end(), moved: parked || fired.Count > 0, took: clock.System{}.Now().Sub(begun),
 		})
 		out = fired
-		left, beyond = left-len(w.due), w.full
-		again := w.full || !look.back.IsZero() // from the first timer on
+		left, beyond = left-len(w.due), w.crowd()
+		again := w.crowd() || !look.back.IsZero() // or from the first timer on
 		out.More = parked || w.full && left == 0 || again && s.front.pause() == 0
 		if !w.more() || left == 0 {
 			return out, nil
@@ -142,6 +142,9 @@ type walked struct {
 
 // more reports whether there may be others that are due.
 func (w walked) more() bool { return w.full || w.over }
+
+// crowd reports whether others hide behind what cannot fire.
+func (w walked) crowd() bool { return w.full && !w.over }
 
 // end is where the next one may go on.
 func (w walked) end() time.Time {
