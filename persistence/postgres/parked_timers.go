@@ -25,6 +25,8 @@ const (
 	parkedSeen = time.Minute
 	parkedRest = 100 * time.Millisecond
 	parkedPart = 5000
+	// parkedFirst is the time from the beginning of a term to its first look.
+	parkedFirst = 5 * time.Second
 	// parkedKept is for how long they are kept, in the eyes of one leader: of the time
 	// before its term it does not know whether the run was there.
 	parkedKept = time.Hour
@@ -61,7 +63,7 @@ func (p *parkedTimers) turn(epoch int64) (behind parkedTimer, kept time.Duration
 	defer p.mu.Unlock()
 	now := clock.System{}.Now()
 	if epoch != p.epoch {
-		p.epoch, p.begun, p.round, p.behind = epoch, now, now, parkedTimer{}
+		p.epoch, p.begun, p.round, p.behind = epoch, now, now.Add(parkedFirst-parkedSeen), parkedTimer{}
 	}
 	first := p.behind == parkedTimer{}
 	if now.Sub(p.last) < parkedRest || first && now.Sub(p.round) < parkedSeen {
@@ -97,7 +99,7 @@ func (p *parkedTimers) failed(ctx context.Context, err error) {
 		p.warned = now
 	}
 	p.mu.Unlock()
-	if p.log != nil && !often && !errors.Is(err, persistence.ErrDeposed) {
+	if p.log != nil && !often && ctx.Err() == nil && !errors.Is(err, persistence.ErrDeposed) {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "cannot park the timers of runs that are not there, or look at them: trying again", slog.Any("error", err))
 	}
 }

@@ -202,6 +202,40 @@ func TestAnotherTermMissesRunsAnew(t *testing.T) {
 	require.Equal(t, []int{0, 0}, p.timers())
 }
 
+// A run that was held, and a timer that was set late, are found behind the front.
+func TestTimersBehindTheFrontFire(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	p := parking{k, epoch}
+	p.strays(100, 200, time.Hour)
+	runs := k.start(g, "a", 2)
+	k.complete(pod, k.claim(pod, 2)...)
+	k.exec("update {schema}.durable_timers set wake_at = now() - interval '30 minutes' where run_id = $1", [16]byte(runs[0]))
+	k.exec("update {schema}.durable_timers set wake_at = now() + interval '1 hour' where run_id = $1", [16]byte(runs[1]))
+	release := k.hold("select from {schema}.workflow_runs where id = $1 for update", [16]byte(runs[0]))
+	fire := func() int {
+		out, err := k.store.FireTimers(k.ctx, epoch, 100)
+		require.NoError(t, err)
+		return out.Count
+	}
+	require.Zero(t, fire())
+	f := &k.store.front
+	f.rest, f.behindNext = time.Now().Add(time.Hour), time.Now().Add(time.Hour)
+	require.Zero(t, fire())
+	require.Less(t, time.Since(f.front), time.Minute)
+	release()
+	k.exec("update {schema}.durable_timers set wake_at = now() - interval '40 minutes' where run_id = $1", [16]byte(runs[1]))
+	k.exec("insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch) values (gen_random_uuid(), 1, 1, now(), 1)") // the front is looked at
+	require.Zero(t, fire())
+	f.behindNext = time.Time{}
+	require.Equal(t, 2, fire())
+	require.True(t, f.behindNext.After(time.Now()))
+	k.finish(pod)
+	for _, run := range runs {
+		require.Equal(t, lifecycle.Completed, k.state(run))
+	}
+}
+
 // Whoever holds the table in which timers are parked stops nobody else's.
 func TestALockOnParkedTimersStopsNoOthers(t *testing.T) {
 	t.Parallel()
@@ -255,11 +289,13 @@ func TestACrowdOfTimersTakesAPartOfTheTime(t *testing.T) {
 	require.InDelta(t, wholeRest, f.pause(), float64(time.Second), "the rest of the crowd")
 	f.parted(part{took: time.Millisecond})
 	require.True(t, f.look(1).whole)
-	f.advance(now, now)
+	f.advance(now, now, false)
 	require.Equal(t, now.Add(-frontFresh), f.look(1).front)
-	f.advance(now.Add(-time.Minute), now)
+	f.advance(now.Add(-time.Minute), now, true)
 	require.Equal(t, now.Add(-frontFresh), f.look(1).front)
-	f.advance(now, now.Add(-time.Hour))
+	f.advance(now, now, true)
+	require.Equal(t, now, f.look(1).front)
+	f.advance(now, now.Add(-time.Hour), true)
 	require.Equal(t, now.Add(-time.Hour-frontFresh), f.look(1).front, "a clock that was set back")
 	require.Equal(t, timerLook{whole: true}, f.look(2), "another term")
 }

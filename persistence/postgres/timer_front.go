@@ -23,6 +23,11 @@ const (
 	// frontFresh is how far behind the present the front stays: a transaction may be
 	// under way that sets a timer which is due by then.
 	frontFresh = time.Second
+	// behindShare is how many times as long as it took what the front has passed is not
+	// looked at again, for timers that somebody held or that were set late, and
+	// behindRest how long at least.
+	behindShare = 1
+	behindRest  = time.Second
 	// wholeSlow is what a part may take without a pause after it, which is so many
 	// times as long, less if it got anywhere, and at most wholeRest.
 	wholeSlow                   = 50 * time.Millisecond
@@ -41,6 +46,10 @@ type timerFront struct {
 	back  time.Time // where the next part of a look at all begins; zero: at the first timer
 	rest  time.Time // until then there is none
 	crowd bool      // what cannot fire was more than a part, and may still cost its time
+
+	behind      time.Time // where the look behind the front goes on; zero: at the first timer
+	behindBegun time.Time
+	behindNext  time.Time // until then there is none
 }
 
 // timerLook is what one call looks at.
@@ -62,20 +71,69 @@ func (f *timerFront) look(epoch int64) timerLook {
 	defer f.mu.Unlock()
 	if epoch != f.epoch {
 		f.epoch, f.front, f.back, f.rest, f.crowd = epoch, time.Time{}, time.Time{}, time.Time{}, false
+		f.behind, f.behindBegun, f.behindNext = time.Time{}, time.Time{}, time.Time{}
 	}
 	return timerLook{whole: !clock.System{}.Now().Before(f.rest), back: f.back, front: f.front}
 }
 
 // advance moves the front: all up to an instant was looked at, by the database's clock.
-func (f *timerFront) advance(to, now time.Time) {
+// full: there is more.
+func (f *timerFront) advance(to, now time.Time, full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !full {
+		to = now.Add(-frontFresh)
+	}
 	if to.After(f.front) {
 		f.front = to
 	}
-	if fresh := now.Add(-frontFresh); f.front.After(fresh) {
-		f.front = fresh
+	if f.front.After(now) { // it was set back
+		f.front = now.Add(-frontFresh)
 	}
+}
+
+// lookBehind reports whether it is time for a part of a look behind the front, and where
+// it begins.
+func (f *timerFront) lookBehind() (from time.Time, due bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := clock.System{}.Now()
+	if !f.crowd || now.Before(f.behindNext) {
+		return time.Time{}, false
+	}
+	if f.behind.IsZero() {
+		f.behindBegun = now
+	}
+	return f.behind, true
+}
+
+// isBehindDue reports whether it is time for a part of a look behind the front.
+func (f *timerFront) isBehindDue() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.crowd && !clock.System{}.Now().Before(f.behindNext)
+}
+
+// next is the time until something is to be looked at that is due already, if it is
+// crowded.
+func (f *timerFront) next() (d time.Duration, crowd bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := clock.System{}.Now()
+	return max(min(f.rest.Sub(now), f.behindNext.Sub(now)), 0), f.crowd
+}
+
+// lookedBehind notes where a part of that look ended. It reports whether there is another.
+func (f *timerFront) lookedBehind(end time.Time, full bool) (more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if more = full && end.Before(f.front); more {
+		f.behind = end
+		return true
+	}
+	now := clock.System{}.Now()
+	f.behind, f.behindNext = time.Time{}, now.Add(max(behindShare*now.Sub(f.behindBegun), behindRest))
+	return false
 }
 
 // part is what a part of a look at all came to.

@@ -31,7 +31,7 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 		return out, err
 	}
 	switch {
-	case due:
+	case due || s.front.isBehindDue():
 		if out, err = s.fireDue(ctx, epoch, limit, look, begun); err != nil {
 			return out, err
 		}
@@ -40,8 +40,8 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 		out.More = !look.back.IsZero() // and now from the first timer on
 	}
 	s.sweepParked(ctx, epoch, &out)
-	if pause := s.front.pause(); pause > 0 {
-		callWithin(&out, pause)
+	if at, crowd := s.front.next(); crowd {
+		callWithin(&out, at)
 	}
 	return out, nil
 }
@@ -77,22 +77,15 @@ func (s *Store) fireDue(
 		}
 	}
 	if beyond {
-		next = look.front
-		fired, w, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: next, next: next, most: frontPart, limit: (left + 1) / 2})
+		fired, w, err := s.firePast(ctx, epoch, look.front, (left+1)/2)
 		if err != nil {
 			callWithin(&out, time.Second)
 			return out, unlessFired(out, err)
 		}
-		if s.front.advance(w.end(), fired.Now); !w.more() {
-			s.front.advance(fired.Now, fired.Now)
-		}
-		fired.More = w.full
 		mergeFired(&out, fired)
 		if left -= len(w.due); !w.more() || left == 0 {
 			return out, nil
 		}
-	}
-	if beyond {
 		next = s.front.look(epoch).front
 	}
 	fired, _, err := s.fireSome(ctx, epoch, walk{which: dueLatest, next: next, blind: out.More, most: wholePart, limit: left})
@@ -101,6 +94,26 @@ func (s *Store) fireDue(
 	}
 	mergeFired(&out, fired)
 	return out, nil
+}
+
+// firePast fires at most limit timers behind those that cannot fire: now and then some
+// that the front has passed, and those from the front on.
+func (s *Store) firePast(ctx context.Context, epoch int64, front time.Time, limit int) (out persistence.Fired, w walked, err error) {
+	if from, is := s.front.lookBehind(); is && limit > 1 {
+		if out, w, err = s.fireSome(ctx, epoch, walk{which: dueOldest, from: from, blind: true, most: frontPart, limit: limit / 2}); err != nil {
+			return out, w, err
+		}
+		out.More = s.front.lookedBehind(w.end(), w.more())
+	}
+	ahead, along, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: front, next: front, most: frontPart, limit: limit - len(w.due)})
+	if err != nil {
+		return out, w, err
+	}
+	s.front.advance(along.end(), along.now, along.more())
+	ahead.More = along.full
+	mergeFired(&out, ahead)
+	along.due = append(along.due, w.due...)
+	return out, along, nil
 }
 
 // unlessFired is the error of a call of which others have fired: none, as the next call
@@ -136,6 +149,7 @@ type walked struct {
 	due     []dueTimer
 	missing int       // others, of runs that are not there
 	last    time.Time // when the last is due that it walked past
+	now     time.Time // what was due then
 	full    bool      // it may not have come to the end
 	over    bool      // it may have chosen not all
 }
@@ -269,7 +283,7 @@ func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, along walk) (w walked,
 	var run *[16]byte
 	var step *int32
 	var kind *int16
-	_, err = pgx.ForEachRow(rows, []any{&count, &w.missing, &last, &run, &step, &kind, &wakeAt}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&w.now, &count, &w.missing, &last, &run, &step, &kind, &wakeAt}, func() error {
 		if run != nil {
 			w.due = append(w.due, dueTimer{workflow.TaskID{Run: *run, Step: *step}, lifecycle.TimerKind(*kind), *wakeAt})
 		}
@@ -352,15 +366,13 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 }
 
 func (s *Store) nextTimer(ctx context.Context, on querier, from time.Time, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"from": instant(from), "skip": s.lost.list()})
+	text, args := s.statements.bind("next_timer", named{"from": instant(from), "skip": s.lost.list(), "walk": wholePart})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err
 	}
-	next, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
-	if len(next) > 0 {
-		*into = next[0]
-	}
+	next, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*time.Time])
+	*into = orZero(next)
 	return err
 }
 

@@ -6,19 +6,20 @@
 -- timers are read again under the locks of their runs.
 -- Index: durable_timers_by_wake_at, up to the present: the clock is read once;
 -- workflow_runs_pkey, probed per timer.
-with walked as materialized (
+with clock as materialized (select clock_timestamp() as now),
+walked as materialized (
 	select t.run_id, t.step, t.kind, t.wake_at,
 		exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0) as there
 	from (
 		select k.run_id, k.step, k.kind, k.wake_at
 		from {schema}.durable_timers k
-		where k.wake_at >= coalesce(@from::timestamptz, '-infinity') and k.wake_at <= (select clock_timestamp()) and not k.run_id = any(@skip::uuid[])
+		where k.wake_at >= coalesce(@from::timestamptz, '-infinity') and k.wake_at <= (select now from clock) and not k.run_id = any(@skip::uuid[])
 		order by k.wake_at
 		limit @walk::int
 	) t
 )
-select s.count, s.missing, s.last, w.run_id, w.step, w.kind, w.wake_at
-from (
+select clock.now, s.count, s.missing, s.last, w.run_id, w.step, w.kind, w.wake_at
+from clock, (
 	select count(*)::int as count, count(*) filter (where not there)::int as missing, max(wake_at) as last from walked
 ) s
 	left join (

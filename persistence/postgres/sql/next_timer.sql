@@ -1,7 +1,30 @@
--- next_timer: when the earliest timer from an instant on is due, but for those of runs
--- that are not there. Caller: FireTimers.
--- Index: durable_timers_by_wake_at; workflow_runs_pkey, probed per timer.
-select t.wake_at from {schema}.durable_timers t
-where t.wake_at >= coalesce(@from::timestamptz, '-infinity') and not t.run_id = any(@skip::uuid[])
-	and exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0)
-order by t.wake_at limit 1
+-- next_timer: when the earliest timer from an instant on is due. Of those that are due
+-- by now, those of runs that are not there do not count, and no more than so many are
+-- walked past.
+-- Caller: FireTimers.
+-- Index: durable_timers_by_wake_at; workflow_runs_pkey, probed per timer that is due.
+with clock as materialized (select clock_timestamp() as now)
+select min(t.wake_at)
+from (
+	(
+		select k.wake_at
+		from (
+			select d.wake_at, d.run_id
+			from {schema}.durable_timers d
+			where d.wake_at >= coalesce(@from::timestamptz, '-infinity') and d.wake_at <= (select now from clock)
+				and not d.run_id = any(@skip::uuid[])
+			order by d.wake_at
+			limit @walk::int
+		) k
+		where exists (select from {schema}.workflow_runs r where r.id = k.run_id offset 0)
+		order by k.wake_at limit 1
+	)
+	union all
+	(
+		select d.wake_at
+		from {schema}.durable_timers d
+		where d.wake_at >= coalesce(@from::timestamptz, '-infinity') and d.wake_at > (select now from clock)
+			and not d.run_id = any(@skip::uuid[])
+		order by d.wake_at limit 1
+	)
+) t
