@@ -11,7 +11,7 @@ type Fired struct {
 	Count int             // timers that had an effect
 	Late  []time.Duration // how late each of them was, longest first
 	Next  time.Time       // earliest timer left; zero: none
-	More  bool            // whoever calls again at once finds other timers
+	More  bool            // there may be others that are due, which a call at once may find
 	Wake  Wake
 }
 

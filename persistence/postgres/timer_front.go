@@ -18,7 +18,7 @@ const (
 	// wholePart is how many timers are walked past in a part of a look at all that is
 	// due, and parkPart how many are parked then. Others wait for that.
 	wholePart, parkPart = 1500, 5000
-	// frontPart is how many are walked past from the front on.
+	// frontPart is how many are walked past from the front on, and behind it.
 	frontPart = 50_000
 	// frontFresh is how far behind the present the front stays: a transaction may be
 	// under way that sets a timer which is due by then.
@@ -114,13 +114,23 @@ func (f *timerFront) isBehindDue() bool {
 	return f.crowd && !clock.System{}.Now().Before(f.behindNext)
 }
 
+// failed notes that a look at all, or a part of it, came to nothing after so long: what
+// is due from the front on has its turn first.
+func (f *timerFront) failed(took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.crowd {
+		f.rest = clock.System{}.Now().Add(min(wholeShare*took, wholeRest))
+	}
+}
+
 // next is the time until something is to be looked at that is due already, if it is
 // crowded.
 func (f *timerFront) next() (d time.Duration, crowd bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := clock.System{}.Now()
-	return max(min(f.rest.Sub(now), f.behindNext.Sub(now)), 0), f.crowd
+	return max(min(f.rest.Sub(now), f.behindNext.Sub(now)), time.Millisecond), f.crowd
 }
 
 // lookedBehind notes where a part of that look ended. It reports whether there is another.
@@ -132,12 +142,13 @@ func (f *timerFront) lookedBehind(end time.Time, full bool) (more bool) {
 		return true
 	}
 	now := clock.System{}.Now()
-	f.behind, f.behindNext = time.Time{}, now.Add(max(behindShare*now.Sub(f.behindBegun), behindRest))
+	f.behind, f.behindNext = time.Time{}, now.Add(min(max(behindShare*now.Sub(f.behindBegun), behindRest), wholeRest))
 	return false
 }
 
 // part is what a part of a look at all came to.
 type part struct {
+	first bool      // it began with the first timer
 	crowd bool      // others hide behind what cannot fire
 	end   time.Time // where the next one begins then
 	moved bool      // some are gone now
@@ -145,7 +156,9 @@ type part struct {
 }
 
 // parted notes a part of a look at all. Only a crowd makes it pause: whatever else takes
-// long, as a server that stands still, says nothing about the next one.
+// long, as a server that stands still, says nothing about the next one. A crowd has gone
+// when a part that began with the first timer took little: somebody's snapshot may keep
+// the entries of those that are parked.
 func (f *timerFront) parted(p part) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +166,7 @@ func (f *timerFront) parted(p part) {
 	if p.crowd {
 		f.back = p.end
 	}
-	if f.crowd = f.crowd && p.took >= wholeSlow || p.crowd; !f.crowd {
+	if f.crowd = p.crowd || f.crowd && (p.took >= wholeSlow || !p.first); !f.crowd {
 		f.rest = time.Time{}
 		return
 	}

@@ -27,17 +27,19 @@ const (
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	look, begun := s.front.look(epoch), clock.System{}.Now()
 	out, due, err := s.lookTimers(ctx, epoch, look.from())
-	if err != nil {
-		return out, err
-	}
 	switch {
+	case err != nil:
 	case due || s.front.isBehindDue():
-		if out, err = s.fireDue(ctx, epoch, limit, look, begun); err != nil {
-			return out, err
-		}
+		out, err = s.fireDue(ctx, epoch, limit, look, begun)
 	case look.whole:
-		s.front.parted(part{took: clock.System{}.Now().Sub(begun)})
+		s.front.parted(part{first: look.back.IsZero(), took: clock.System{}.Now().Sub(begun)})
 		out.More = !look.back.IsZero() // and now from the first timer on
+	}
+	if err != nil {
+		if look.whole {
+			s.front.failed(clock.System{}.Now().Sub(begun))
+		}
+		return out, err
 	}
 	s.sweepParked(ctx, epoch, &out)
 	if at, crowd := s.front.next(); crowd {
@@ -66,31 +68,36 @@ func (s *Store) fireDue(
 		}
 		parked := w.missing > 0 && s.parkTimers(ctx, epoch, look.back)
 		s.front.parted(part{
-			crowd: w.crowd(), end: w.end(), moved: parked || fired.Count > 0, took: clock.System{}.Now().Sub(begun),
+			first: look.back.IsZero(), crowd: w.crowd(), end: w.end(look.back, fired.Count),
+			moved: parked || fired.Count > 0, took: clock.System{}.Now().Sub(begun),
 		})
 		out = fired
 		left, beyond = left-len(w.due), w.crowd()
 		again := w.crowd() || !look.back.IsZero() // or from the first timer on
-		out.More = parked || w.full && left == 0 || again && s.front.pause() == 0
+		out.More = parked || w.full && fired.Count > 0 || again && s.front.pause() == 0
+		if w.full && !out.More {
+			callWithin(&out, time.Second) // what comes next is not known
+		}
 		if !w.more() || left == 0 {
 			return out, nil
 		}
 	}
 	if beyond {
 		fired, w, err := s.firePast(ctx, epoch, look.front, (left+1)/2)
-		if err != nil {
-			callWithin(&out, time.Second)
-			return out, unlessFired(out, err)
+		if !fired.Now.IsZero() {
+			mergeFired(&out, fired)
 		}
-		mergeFired(&out, fired)
+		if err != nil {
+			return unlessFired(out, err)
+		}
 		if left -= len(w.due); !w.more() || left == 0 {
 			return out, nil
 		}
 		next = s.front.look(epoch).front
 	}
-	fired, _, err := s.fireSome(ctx, epoch, walk{which: dueLatest, next: next, blind: out.More, most: wholePart, limit: left})
+	fired, _, err := s.fireSome(ctx, epoch, walk{which: dueLatest, from: next, next: next, blind: out.More, most: wholePart, limit: left})
 	if err != nil {
-		return out, unlessFired(out, err)
+		return unlessFired(out, err)
 	}
 	mergeFired(&out, fired)
 	return out, nil
@@ -99,30 +106,33 @@ func (s *Store) fireDue(
 // firePast fires at most limit timers behind those that cannot fire: now and then some
 // that the front has passed, and those from the front on.
 func (s *Store) firePast(ctx context.Context, epoch int64, front time.Time, limit int) (out persistence.Fired, w walked, err error) {
-	if from, is := s.front.lookBehind(); is && limit > 1 {
-		if out, w, err = s.fireSome(ctx, epoch, walk{which: dueOldest, from: from, blind: true, most: frontPart, limit: limit / 2}); err != nil {
+	if from, is := s.front.lookBehind(); is {
+		if out, w, err = s.fireSome(ctx, epoch, walk{which: dueOldest, from: from, blind: true, most: frontPart, limit: (limit + 1) / 2}); err != nil {
 			return out, w, err
 		}
-		out.More = s.front.lookedBehind(w.end(), w.more())
+		if out.More = s.front.lookedBehind(w.end(from, out.Count), w.more()); len(w.due) == limit {
+			return out, w, nil
+		}
 	}
 	ahead, along, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: front, next: front, most: frontPart, limit: limit - len(w.due)})
 	if err != nil {
 		return out, w, err
 	}
-	s.front.advance(along.end(), along.now, along.more())
-	ahead.More = along.full
+	s.front.advance(along.end(front, ahead.Count), along.now, along.more())
+	ahead.More = along.more()
 	mergeFired(&out, ahead)
 	along.due = append(along.due, w.due...)
 	return out, along, nil
 }
 
-// unlessFired is the error of a call of which others have fired: none, as the next call
-// finds it, if it lasts.
-func unlessFired(out persistence.Fired, err error) error {
+// unlessFired is what a call returns of which one part failed: the error, but if others
+// have fired, since the next call finds it, if it lasts.
+func unlessFired(out persistence.Fired, err error) (persistence.Fired, error) {
 	if out.Now.IsZero() {
-		return err
+		return out, err
 	}
-	return nil
+	callWithin(&out, time.Second)
+	return out, nil
 }
 
 // mergeFired adds what more fired, after it.
@@ -160,12 +170,18 @@ func (w walked) more() bool { return w.full || w.over }
 // crowd reports whether others hide behind what cannot fire.
 func (w walked) crowd() bool { return w.full && !w.over }
 
-// end is where the next one may go on.
-func (w walked) end() time.Time {
+// end is where the next one may go on, after one that began with an instant and of which
+// so many fired. What cannot fire and is due at one and the same instant may be more than
+// a walk.
+func (w walked) end(from time.Time, fired int) time.Time {
+	end := w.last
 	if w.over {
-		return w.due[len(w.due)-1].wakeAt
+		end = w.due[len(w.due)-1].wakeAt
 	}
-	return w.last
+	if !end.After(from) && !(w.over && fired > 0) {
+		end = from.Add(time.Microsecond)
+	}
+	return end
 }
 
 // fireSome fires timers that it comes past.

@@ -27,7 +27,7 @@ func listen(ctx context.Context, url string, wake func()) (*ear, error) {
 	}
 	e := &ear{conn: conn}
 	if _, err := conn.Exec(ctx, listenSQL); err != nil {
-		e.hangUp()
+		e.hangUp(ctx)
 		return nil, err
 	}
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -45,9 +45,9 @@ func listen(ctx context.Context, url string, wake func()) (*ear, error) {
 func (e *ear) close() {
 	e.stop()
 	e.hearing.Wait()
-	e.hangUp()
+	e.hangUp(context.Background())
 }
 
-func (e *ear) hangUp() {
-	_ = e.conn.Close(context.Background()) // what it leaves behind goes with the database
+func (e *ear) hangUp(ctx context.Context) {
+	_ = e.conn.Close(ctx) // what it leaves behind goes with the database
 }
