@@ -149,8 +149,17 @@ func (p *probe) ask(ctx context.Context) error {
 	if now := p.clock.Now(); p.asked.IsZero() || now.Sub(p.asked) >= probeFresh {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
-		p.err = p.ping(within)
+		if p.err = p.ping(within); sessionEnded(p.err) {
+			p.err = p.ping(within) // that one was ended; whether the database answers, another tells
+		}
 		p.asked = p.clock.Now()
 	}
 	return p.err
+}
+
+// sessionEnded reports whether the server's last word was that it ends this session.
+func sessionEnded(err error) bool {
+	const adminShutdown, crashShutdown = "57P01", "57P02"
+	var said *pgconn.PgError
+	return errors.As(err, &said) && (said.Code == adminShutdown || said.Code == crashShutdown)
 }
