@@ -97,12 +97,11 @@ func (f *timerFront) advance(to, now time.Time, full bool) {
 func (f *timerFront) lookBehind() (from time.Time, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := clock.System{}.Now()
-	if !f.crowd || now.Before(f.behindNext) {
+	if !f.behindIsDue() {
 		return time.Time{}, false
 	}
 	if f.behind.IsZero() {
-		f.behindBegun = now
+		f.behindBegun = clock.System{}.Now()
 	}
 	return f.behind, true
 }
@@ -111,8 +110,10 @@ func (f *timerFront) lookBehind() (from time.Time, due bool) {
 func (f *timerFront) isBehindDue() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.crowd && !clock.System{}.Now().Before(f.behindNext)
+	return f.behindIsDue()
 }
+
+func (f *timerFront) behindIsDue() bool { return f.crowd && !clock.System{}.Now().Before(f.behindNext) }
 
 // failed notes that a look at all, or a part of it, came to nothing after so long: what
 // is due from the front on has its turn first.
