@@ -69,14 +69,33 @@ func inlining(read func(limit int) error) error {
 func (s *Store) claim(
 	ctx context.Context, on querier, request persistence.ClaimRequest, queue int16, only []int64, inline int,
 ) (persistence.Claimed, error) {
+	args := named{
+		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
+		"handlers": orEmpty(request.Handlers), "after": request.After, "inline_max": inline,
+	}
+	if only == nil && s.firsts.expected(queue) {
+		out, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
+		switch {
+		case err != nil || out.Scanned == 0:
+			return out, err
+		case len(out.Grants) > 0:
+			s.firsts.met(queue)
+			return out, nil
+		}
+		s.firsts.missed(queue)
+	}
+	args["suspects"], args["only"] = request.Suspects, only
+	return s.claimBy(ctx, on, "claim_tasks", args, request, inline)
+}
+
+// claimBy claims by one of the two statements that do.
+func (s *Store) claimBy(
+	ctx context.Context, on querier, statement string, args named, request persistence.ClaimRequest, inline int,
+) (persistence.Claimed, error) {
 	var out persistence.Claimed
 	var alive, known bool
-	text, args := s.statements.bind("claim_tasks", named{
-		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
-		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "only": only,
-		"inline_max": inline,
-	})
-	rows, err := on.Query(ctx, text, args...)
+	text, values := s.statements.bind(statement, args)
+	rows, err := on.Query(ctx, text, values...)
 	if err != nil {
 		return out, err
 	}

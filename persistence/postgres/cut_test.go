@@ -29,17 +29,17 @@ func TestUnknownOutcome(t *testing.T) {
 		stepwise bool // several round trips: it is cut at the commit
 		make     func(k *kit) call
 	}{
-		"trigger":      {true, func(k *kit) call { return k.triggerer("key") }},
-		"fast trigger": {false, func(k *kit) call { return k.triggerer("") }},
+		"trigger":      {true, func(k *kit) call { return k.triggerer(10, "key") }},
+		"fast trigger": {false, func(k *kit) call { return k.triggerer(10, "") }},
+		"one trigger":  {false, func(k *kit) call { return k.triggerer(1, "") }},
+		"one taken":    {false, func(k *kit) call { k.finish(1); return k.taker() }},
 		"claim": {false, func(k *kit) call {
-			request := k.request(1, 3)
-			return func(t *testing.T, k *kit, _ bool) error {
-				out, err := k.store.ClaimTasks(k.ctx, request)
-				if err == nil {
-					require.Len(t, out.Grants, 3)
-				}
-				return err
-			}
+			k.store.firsts.missed(1)
+			return k.claimer()
+		}},
+		"first claim": {false, func(k *kit) call {
+			k.store.firsts.met(1)
+			return k.claimer()
 		}},
 		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded) }},
 		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released) }},
@@ -84,17 +84,49 @@ func TestUnknownOutcome(t *testing.T) {
 const countRows = `select format('%s %s %s', (select count(*) from {schema}.workflow_runs),
 	(select count(*) from {schema}.task_events), (select count(*) from {schema}.claims))`
 
-// triggerer triggers ten runs, one with a key, again and again the same.
-func (k *kit) triggerer(key string) func(*testing.T, *kit, bool) error {
-	list := k.draft(storetest.Chain(2), "a", 10)
-	list[3].Key = key
+// triggerer triggers runs, the last with a key if there is one, again and again the same.
+func (k *kit) triggerer(n int, key string) func(*testing.T, *kit, bool) error {
+	list := k.draft(storetest.Chain(2), "a", n)
+	list[n-1].Key = key
 	return func(t *testing.T, k *kit, again bool) error {
 		out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
-		for again && err == nil && out.Answers[3].Result == persistence.KeyBusy {
+		for again && err == nil && out.Answers[n-1].Result == persistence.KeyBusy {
 			out, err = k.store.TriggerRuns(k.ctx, list, persistence.Taking{}) // the cut transaction still holds the key
 		}
 		for _, answer := range out.Answers {
 			require.Equal(t, persistence.Triggered, answer.Result)
+		}
+		return err
+	}
+}
+
+// taker triggers a run whose first task is granted at once, again and again the
+// same.
+func (k *kit) taker() func(*testing.T, *kit, bool) error {
+	list := k.draft(storetest.Chain(2), "a", 1)
+	take := k.taking()
+	return func(t *testing.T, k *kit, _ bool) error {
+		out, err := k.store.TriggerRuns(k.ctx, list, take)
+		if err == nil {
+			require.Equal(t, persistence.Triggered, out.Answers[0].Result)
+			require.Len(t, out.Grants, 1)
+		}
+		return err
+	}
+}
+
+// taking is what lets the first pod have first tasks at once.
+func (k *kit) taking() persistence.Taking {
+	return persistence.Taking{Pod: 1, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+}
+
+// claimer claims three tasks, again and again the same.
+func (k *kit) claimer() func(*testing.T, *kit, bool) error {
+	request := k.request(1, 3)
+	return func(t *testing.T, k *kit, _ bool) error {
+		out, err := k.store.ClaimTasks(k.ctx, request)
+		if err == nil {
+			require.Len(t, out.Grants, 3)
 		}
 		return err
 	}
@@ -129,6 +161,7 @@ func (k *kit) warm() {
 	k.t.Helper()
 	k.start(storetest.Chain(2), "warm", 1)
 	k.start(storetest.Chain(2), "warm", 1) // whose tenant is known by now
+	k.start(storetest.Chain(2), "warm", 2)
 	grants := k.claim(1, 2)
 	k.complete(1, grants[0])
 	record := k.completion(1, grants[1])
@@ -136,7 +169,10 @@ func (k *kit) warm() {
 	k.send(record)
 	_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: grants[1].Task.Run})
 	require.NoError(k.t, err)
+	k.store.firsts.missed(1)
 	k.finish(1)
+	_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Chain(2), "warm", 1), k.taking())
+	require.NoError(k.t, err)
 }
 
 // cutting says what happens to the next transaction.

@@ -43,6 +43,9 @@ func (s *Store) triggerFast(
 			return false, err
 		}
 	}
+	if stored, err := f.triggerOne(ctx, out, triggers, take); stored != oneUnknown || err != nil {
+		return stored == oneDone, err
+	}
 	args := f.named(take)
 	var now time.Time
 	var count, taken int

@@ -1,0 +1,111 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// oneStored is what trigger_one and take_one say of a run.
+type oneStored int
+
+const (
+	oneUnknown oneStored = iota // they were not asked, or the run's task cannot be granted at once: trigger_fast is to be asked
+	oneRefused                  // a decision is needed
+	oneDone
+)
+
+// triggerOne stores a run that is alone in its batch and has one first task: most
+// are while there is little to do, and there it is latency that counts, of which the
+// set-up of trigger_fast would be a large part.
+func (f *fastTrigger) triggerOne(
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
+) (oneStored, error) {
+	if len(triggers) != 1 || len(f.roots) != 1 {
+		return oneUnknown, nil
+	}
+	if f.serves(take) && lifecycle.Take(1, take.Limit, false) > 0 {
+		return f.takeOne(ctx, out, triggers, take)
+	}
+	args := f.oneNamed(&triggers[0])
+	args["handler"] = f.roots[0].handler
+	args["place"] = lifecycle.FairID(f.roots[0].counter.group, lifecycle.LaneNew, 0)
+	var now time.Time
+	stored, err := f.storeOne(ctx, "trigger_one", args, &now)
+	switch {
+	case err != nil:
+		return stored, err
+	case stored == oneUnknown: // no row
+		f.s.catalog.forgetTenants(f.members)
+		return oneRefused, nil
+	case stored == oneRefused:
+		return stored, nil
+	}
+	return oneDone, f.answer(ctx, out, triggers, now)
+}
+
+// takeOne stores the run and grants its first task, if nobody waits for the queue.
+func (f *fastTrigger) takeOne(
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
+) (oneStored, error) {
+	queue := f.roots[0].counter.queue
+	if !f.s.takes.expected(queue) {
+		return oneUnknown, nil
+	}
+	after, until := f.s.heads.known([]int16{queue})
+	args := f.oneNamed(&triggers[0])
+	args["pod"], args["claim"] = take.Pod, [16]byte(take.Claim)
+	args["take_after"], args["take_until"] = after[0], until[0]
+	var now time.Time
+	stored, err := f.storeOne(ctx, "take_one", args, &now, &after[0], &until[0])
+	switch {
+	case err != nil || stored == oneRefused:
+		return stored, err
+	case stored == oneUnknown: // no row
+		f.s.takes.missed(queue)
+		return stored, nil
+	}
+	f.s.takes.met(queue)
+	f.s.heads.note(looked{queues: []int16{queue}, after: after, until: until})
+	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
+	f.roots = nil // nobody else can claim it
+	return oneDone, f.answer(ctx, out, triggers, now)
+}
+
+// storeOne runs one of the two statements.
+func (f *fastTrigger) storeOne(
+	ctx context.Context, statement string, args named, targets ...any,
+) (stored oneStored, err error) {
+	text, values := f.s.statements.bind(statement, args)
+	err = retry(ctx, func(ctx context.Context) error {
+		stored = oneDone
+		err := f.s.pool.QueryRow(ctx, text, values...).Scan(targets...)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			stored, err = oneUnknown, nil
+		case hasCode(err, codeUniqueViolation): // it exists: a trigger that is repeated
+			stored, err = oneRefused, nil
+		}
+		return err
+	})
+	if errors.Is(err, persistence.ErrBadRow) || errors.Is(err, errSchemaRefuses) {
+		return oneRefused, nil // to be blamed on it
+	}
+	return stored, err
+}
+
+// oneNamed returns the arguments that the two statements have in common.
+func (f *fastTrigger) oneNamed(t *persistence.Trigger) named {
+	c, root := f.columns, &f.roots[0]
+	return named{
+		"counter_queue": root.counter.queue, "run": [16]byte(t.Run), "made": made(t.Run), "young": f.s.young.Microseconds(),
+		"definition": c.definitions[0], "hash": t.Definition[:], "group": c.groups[0], "remaining": c.remaining[0],
+		"events": c.events[0], "queue": c.queues[0], "state": c.states[0], "slow": c.slow[0], "tenant": c.tenants[0],
+		"origin": c.origins[0], "trace": c.traces[0], "labels": c.labels[0], "input": c.inputs[0], "step": root.step,
+	}
+}
