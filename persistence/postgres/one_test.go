@@ -197,12 +197,18 @@ func TestFirstTasksOnly(t *testing.T) {
 		set     func(k *kit, id workflow.RunID)
 		granted int
 	}{
-		{"a suspect", func(k *kit, id workflow.RunID) { k.exec("update {schema}.ready_queue set suspect = true where run_id = $1", id) }, 3},
+		{"a suspect", func(k *kit, id workflow.RunID) {
+			k.exec("update {schema}.ready_queue set suspect = true where run_id = $1", id)
+		}, 3},
 		{"two suspects", func(k *kit, _ workflow.RunID) {
 			k.exec("update {schema}.ready_queue set suspect = true where fair_id < (select max(fair_id) from {schema}.ready_queue)")
 		}, 2},
-		{"a task that is gone", func(k *kit, id workflow.RunID) { k.exec("delete from {schema}.tasks where run_id = $1", id) }, 2},
-		{"a task that ended", func(k *kit, id workflow.RunID) { k.exec("update {schema}.tasks set state = 13, finished_at = clock_timestamp() where run_id = $1", id) }, 2},
+		{"a task that is gone", func(k *kit, id workflow.RunID) {
+			k.exec("delete from {schema}.tasks where run_id = $1", id)
+		}, 2},
+		{"a task that ended", func(k *kit, id workflow.RunID) {
+			k.exec("update {schema}.tasks set state = 13, finished_at = clock_timestamp() where run_id = $1", id)
+		}, 2},
 		{"a task that somebody holds", func(k *kit, id workflow.RunID) {
 			k.hold("select 1 from {schema}.tasks where run_id = $1 for update", id)
 		}, 2},
