@@ -41,8 +41,14 @@ func TestUnknownOutcome(t *testing.T) {
 			k.store.firsts.met(1)
 			return k.claimer()
 		}},
-		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded) }},
-		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released) }},
+		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded, 2) }},
+		"few recorded": {false, func(k *kit) call {
+			k.finish(1)
+			k.start(storetest.Chain(2), "a", 3)
+			k.store.fews.met(1)
+			return k.recorder(lifecycle.Succeeded, 3)
+		}},
+		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released, 2) }},
 		"cancel": {true, func(k *kit) call {
 			id := k.start(storetest.Chain(2), "a", 1)[0]
 			return func(t *testing.T, k *kit, again bool) error {
@@ -132,10 +138,11 @@ func (k *kit) claimer() func(*testing.T, *kit, bool) error {
 	}
 }
 
-// recorder reports three tasks, again and again the same.
-func (k *kit) recorder(report lifecycle.ReportKind) func(*testing.T, *kit, bool) error {
+// recorder reports three tasks, again and again the same, of whose children as many
+// are granted as the limit says.
+func (k *kit) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, *kit, bool) error {
 	record := k.completion(1, k.claim(1, 3)...)
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = 2, k.handlers, []string{defaultQueue}
+	record.InlineLimit, record.InlineHandlers, record.InlineQueues = limit, k.handlers, []string{defaultQueue}
 	for i := range record.Transitions {
 		record.Transitions[i].Report = report
 	}
@@ -150,7 +157,7 @@ func (k *kit) recorder(report lifecycle.ReportKind) func(*testing.T, *kit, bool)
 		}
 		if again && report == lifecycle.Succeeded {
 			grants = out.Grants
-			require.Len(t, grants, 2)
+			require.Len(t, grants, limit)
 		}
 		return nil
 	}
@@ -171,8 +178,12 @@ func (k *kit) warm() {
 	require.NoError(k.t, err)
 	k.store.firsts.missed(1)
 	k.finish(1)
-	_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Chain(2), "warm", 1), k.taking())
+	out, err := k.store.TriggerRuns(k.ctx, k.draft(storetest.Chain(2), "warm", 1), k.taking())
 	require.NoError(k.t, err)
+	record = k.completion(1, out.Grants...)
+	record.InlineLimit, record.InlineHandlers, record.InlineQueues = 1, k.handlers, []string{defaultQueue}
+	k.send(record)
+	k.store.fews.missed(1)
 }
 
 // cutting says what happens to the next transaction.

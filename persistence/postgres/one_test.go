@@ -35,6 +35,7 @@ func newTwins(t *testing.T, graphs ...*workflow.Graph) *twins {
 	for queue := range int16(10) {
 		w.all.store.firsts.queues[queue] = usualRest{left: 1 << 30}
 		w.all.store.takes.queues[queue] = usualRest{left: 1 << 30}
+		w.all.store.fews.queues[queue] = usualRest{left: 1 << 30}
 	}
 	return w
 }
@@ -87,6 +88,43 @@ func (k *kit) rowsOf(table string) []string {
 	return list
 }
 
+// claim claims in both.
+func (w *twins) claim(limit int) []persistence.Grant {
+	w.t.Helper()
+	request := w.one.request(w.pod, limit)
+	w.one.store.firsts.met(1) // tried again
+	var grants [][]persistence.Grant
+	for _, k := range []*kit{w.one, w.all} {
+		out, err := k.store.ClaimTasks(k.ctx, request)
+		require.NoError(w.t, err)
+		grants = append(grants, out.Grants)
+	}
+	w.requireSame()
+	return w.same(grants[0], grants[1])
+}
+
+// record completes tasks in both, and returns what was granted by that.
+func (w *twins) record(change func(*persistence.Record), grants ...persistence.Grant) []persistence.Grant {
+	w.t.Helper()
+	record := w.one.completion(w.pod, grants...)
+	record.InlineLimit, record.InlineSpare = 10, 10
+	record.InlineHandlers, record.InlineQueues = w.one.handlers, []string{defaultQueue}
+	change(&record)
+	w.one.store.fews.met(1) // tried again
+	var got []persistence.Recorded
+	for _, k := range []*kit{w.one, w.all} {
+		out, err := k.store.RecordTransitions(k.ctx, record)
+		require.NoError(w.t, err)
+		out.Now, out.Wake.NextTimer = time.Time{}, time.Time{}
+		got = append(got, out)
+	}
+	granted := w.same(got[0].Grants, got[1].Grants)
+	got[0].Grants, got[1].Grants = nil, nil
+	require.Equal(w.t, got[1], got[0])
+	w.requireSame()
+	return granted
+}
+
 // same requires what the two stores granted to be the same but for when, and
 // returns it.
 func (w *twins) same(one, all []persistence.Grant) []persistence.Grant {
@@ -115,9 +153,7 @@ func TestOneIsAsMany(t *testing.T) {
 			w.trigger(list)
 			w.requireSame()
 			for {
-				limit := 2
-				grants := w.same(w.one.claim(w.pod, limit), w.all.claim(w.pod, limit))
-				w.requireSame()
+				grants := w.claim(2)
 				if len(grants) == 0 {
 					break
 				}
@@ -255,8 +291,7 @@ func TestOneStandsWhereManyDo(t *testing.T) {
 			}
 			w.trigger(w.one.draft(storetest.Single(), "known", 2))
 			w.requireSame()
-			w.same(w.one.claim(w.pod, 2), w.all.claim(w.pod, 2))
-			w.requireSame()
+			w.claim(2)
 		})
 	}
 }
@@ -280,4 +315,61 @@ func TestAFailureHandlerIsNoFirstTask(t *testing.T) {
 	require.Equal(t, "rescue", grants[0].Step)
 	require.Len(t, grants[0].Failed, 1)
 	require.Equal(t, "it broke", grants[0].Failed[0].Error)
+}
+
+// The statement for few completions does what that for many does, whatever stands
+// in the way of a grant.
+func TestFewAreRecordedAsMany(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*persistence.Record){
+		"all granted":       func(*persistence.Record) {},
+		"no handlers":       func(r *persistence.Record) { r.InlineHandlers = nil },
+		"another queue":     func(r *persistence.Record) { r.InlineQueues = []string{"elsewhere"} },
+		"no room":           func(r *persistence.Record) { r.InlineLimit = 1 },
+		"no slots to spare": func(r *persistence.Record) { r.InlineSpare = 0 },
+		"with progress":     func(r *persistence.Record) { r.Transitions[0].Progress = []byte("half") },
+		"twice":             func(r *persistence.Record) { r.Transitions = append(r.Transitions, r.Transitions[0]) },
+		"another epoch":     func(r *persistence.Record) { r.Transitions[0].Epoch++ },
+	}
+	graphs := []*workflow.Graph{storetest.Single(), storetest.Diamond(), storetest.Fan(5), storetest.Elsewhere(), storetest.Skipping()}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTwins(t, graphs...)
+			for _, g := range graphs {
+				w.trigger(w.one.draft(g, "known", 1))
+				for grants := w.claim(10); len(grants) > 0; grants = w.claim(10) {
+					for len(grants) > 0 {
+						n := min(len(grants), 2)
+						more := w.record(change, grants[:n]...)
+						grants = append(grants[n:], more...)
+					}
+				}
+			}
+		})
+	}
+	t.Run("in parts", func(t *testing.T) {
+		t.Parallel()
+		g := storetest.Chain(3)
+		w := newTwins(t, g)
+		w.trigger(w.one.draft(g, "known", 3))
+		grants, claim := w.claim(3), w.one.claimID()
+		for i, want := range []int{1, 2, 2} { // the grants of a claim are answered together, and it has room for two
+			more := w.record(func(r *persistence.Record) { r.Claim, r.InlineLimit = claim, 2 }, grants[i])
+			require.Len(t, more, want)
+		}
+	})
+	t.Run("somebody waits", func(t *testing.T) {
+		t.Parallel()
+		g := storetest.Diamond()
+		w := newTwins(t, g)
+		w.trigger(w.one.draft(g, "known", 1))
+		grants := w.claim(1)
+		other := w.one.draft(g, "other", 2)
+		for _, k := range []*kit{w.one, w.all} {
+			k.ask(other...)
+		}
+		require.Empty(t, w.record(func(*persistence.Record) {}, grants...))
+		require.False(t, w.one.store.fews.expected(1), "not tried again at once")
+	})
 }

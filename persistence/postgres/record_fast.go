@@ -54,17 +54,31 @@ type fastRecord struct {
 
 // pipeline is the whole transaction in one round trip.
 func (f *fastRecord) pipeline(ctx context.Context) error {
+	if queue := f.few(); queue != 0 {
+		done, err := f.pipelineOf(ctx, func(b *batch) { f.queueFew(b, queue) })
+		if done || err != nil {
+			return err
+		}
+		f.s.fews.missed(queue)
+	}
+	_, err := f.pipelineOf(ctx, f.queueRecord)
+	return err
+}
+
+// pipelineOf runs the transaction with one of the two statements that record, and
+// reports whether that did.
+func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) (done bool, err error) {
 	b := f.s.newBatch()
 	f.queueAlive(b)
 	b.add("lock_runs", named{"runs": f.ids()})
-	f.queueRecord(b)
+	queueRecord(b)
 	if err := send(ctx, f.s.pool, b); err != nil {
-		return err
+		return false, err
 	}
 	if !f.alive {
-		return persistence.ErrPodDead
+		return false, persistence.ErrPodDead
 	}
-	return nil
+	return len(f.ords) > 0 || len(f.indexes) == 0, nil
 }
 
 // inTx is the transaction in several round trips: runs that somebody else

@@ -3,7 +3,7 @@ lateral ( -- lifecycle.TakesFastPath: flag 8 is FlagLive, traits 1 and 2 are sle
 	where k.id = d.run_id and not (k.slow and (k.canceling or k.failing or k.unhandled or k.cut or k.handler_made)) offset 0
 ) r,
 lateral (
-	select k.ctid as tid, k.state, k.epoch, k.pod from {schema}.tasks k
+	select k.ctid as tid, k.state, k.epoch, k.pod, k.children from {schema}.tasks k
 	where k.run_id = d.run_id and k.step = d.step and (not r.slow or k.start_timeout is null and not exists (
 		select from unnest(k.children) c, lateral (
 			select from {schema}.tasks n

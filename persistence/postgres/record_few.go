@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// recordFewMax is up to how many completions record_few is tried with: where there
+// are more at a time, latency is not what counts.
+const recordFewMax = 4
+
+// few returns the queue whose tasks record_few may grant, if that is worth a try: 0 if
+// not.
+func (f *fastRecord) few() int16 {
+	if len(f.indexes) > recordFewMax || len(f.record.InlineQueues) != 1 || f.record.InlineLimit == 0 {
+		return 0
+	}
+	seen := make(map[workflow.TaskID]bool, len(f.indexes))
+	for _, at := range f.indexes {
+		t := &f.record.Transitions[at]
+		if t.Progress != nil || seen[t.Task] {
+			return 0
+		}
+		seen[t.Task] = true
+	}
+	queue := f.s.catalog.queueNumber(f.record.InlineQueues[0])
+	if queue == 0 || !f.s.fews.expected(queue) {
+		return 0
+	}
+	return queue
+}
+
+// queueFew adds record_few.
+func (f *fastRecord) queueFew(b *batch, queue int16) {
+	steps, epochs := f.stepsAndEpochs()
+	outputs := make([][]byte, len(f.indexes))
+	for i, at := range f.indexes {
+		outputs[i] = f.record.Transitions[at].Output
+	}
+	after, until := f.s.heads.known([]int16{queue})
+	b.add("record_few", named{
+		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs, "outputs": outputs,
+		"inline_limit": f.record.InlineLimit, "inline_spare": f.record.InlineSpare, "inline_queue": queue,
+		"inline_after": after[0], "inline_until": until[0], "inline_handlers": orEmpty(f.record.InlineHandlers),
+	}).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs, &after[0], &until[0])
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil // nothing is recorded
+		case err != nil:
+			return err
+		}
+		f.s.fews.met(queue)
+		if len(f.grantedRuns) > 0 { // or nobody looked
+			f.looked = looked{queues: []int16{queue}, after: after, until: until}
+		}
+		return nil
+	})
+}
