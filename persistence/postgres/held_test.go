@@ -152,3 +152,101 @@ func TestTakeoverBesideAHeldDeath(t *testing.T) {
 	release()
 	require.Equal(t, 2, deathsAfterAnother(), "both new ones")
 }
+
+// More timers of a tenant whose counters somebody holds than a call chooses hide
+// nobody else's between them; nor do those of runs that somebody holds.
+func TestTimersAmongManyHeldOnes(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]func(*kit) func(){
+		"counters": func(k *kit) func() { return k.holdCounters("a") },
+		"runs": func(k *kit) func() {
+			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, g, pod, epoch := newNaps(t)
+			begin := func(tenant string, n int) {
+				for range n {
+					k.start(g, tenant, 1)
+					k.complete(pod, k.claim(pod, 1)...)
+				}
+			}
+			begin("a", 1)
+			begin("b", 1)
+			_, err := k.store.FireTimers(k.ctx, epoch, 10)
+			require.NoError(t, err)
+			k.finish(pod)
+			begin("a", 30)
+			begin("b", 3)
+			begin("a", 30)
+			release := hold(k)
+			fired := 0
+			for range 3 {
+				out, err := k.store.FireTimers(k.ctx, epoch, 4)
+				require.NoError(t, err)
+				fired += out.Count
+			}
+			require.Equal(t, 3, fired, "all of b")
+			release()
+			for range 40 {
+				out, err := k.store.FireTimers(k.ctx, epoch, 4)
+				require.NoError(t, err)
+				fired += out.Count
+			}
+			require.Equal(t, 63, fired)
+			k.requireSound()
+		})
+	}
+}
+
+// More tasks of a dead pod of a tenant whose counters somebody holds than a call takes
+// back keep nobody else's from being taken over.
+func TestTakeoverAmongManyHeldOnes(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	for _, tenant := range []string{"a", "b"} {
+		k.start(g, tenant, 1)
+	}
+	dead := k.join(time.Hour)
+	require.Len(t, k.claim(dead, 10), 2)
+	_, err = k.store.LeavePod(k.ctx, dead) // all counters are there now
+	require.NoError(t, err)
+	k.finish(pod)
+	var pods []int64
+	for range 3 {
+		k.start(g, "a", 10)
+		k.start(g, "b", 2)
+		dead := k.join(time.Hour)
+		require.Len(t, k.claim(dead, 100), 12)
+		pods = append(pods, dead)
+	}
+	k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = any($1)`, pods)
+	release := k.holdCounters("a")
+	var taken []int
+	for range 3 {
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		require.NoError(t, err)
+		require.ElementsMatch(t, pods, out.Pods)
+		taken = append(taken, out.Tasks)
+		if out.Tasks < 4 {
+			require.Equal(t, out.Now.Add(heldAgain), out.NextExpiry)
+		}
+	}
+	require.Equal(t, []int{4, 2, 0}, taken, "those of b")
+	release()
+	total := 0
+	for range 8 {
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		require.NoError(t, err)
+		total += out.Tasks
+	}
+	require.Equal(t, 30, total)
+	require.Zero(t, value[int](k.database, "select count(*)::int from {schema}.pods where id = any($1)", pods))
+	k.finish(pod)
+	k.requireSound()
+}

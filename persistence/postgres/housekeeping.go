@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -51,42 +52,46 @@ func (s *Store) expire(
 	if out.Pods, deaths, err = s.declareDead(ctx, tx); err != nil {
 		return out, first, err
 	}
-	var taken []heldTask
+	var held []heldTask
 	var keeping []int64
 	if len(out.Pods) > 0 {
-		skip := s.lost.list()
-		if taken, err = s.heldTasks(ctx, tx, out.Pods, skip, limit+1, false); err != nil {
+		skip, most := s.lost.list(), limit+1
+		if mode != lockWaiting {
+			most = math.MaxInt32 // some of it may have to be passed over
+		}
+		if held, err = s.heldTasks(ctx, tx, out.Pods, skip, most, false); err != nil {
 			return out, first, err
 		}
 		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {
 			return out, first, err
 		}
 	}
+	taken, left, err := s.chooseHeld(ctx, tx, out.Pods, held, limit, mode)
+	if err != nil {
+		return out, first, err
+	}
 	if len(taken) > 0 {
 		first = taken[0].task.Run
 	}
-	more := len(taken) > limit
-	left := leftover(taken, limit)
-	taken = taken[:min(len(taken), limit)]
 	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: deaths}
 	p, err := s.takeBack(ctx, tx, s.newBatch(), taken, report, mode)
 	if err != nil {
 		return out, first, err
 	}
-	gone := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return slices.Contains(keeping, pod) })
-	if more {
-		gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod >= left })
+	for _, pod := range keeping {
+		left[pod] = true
 	}
 	for _, h := range taken {
 		if p.byID[h.task.Run] == nil { // left out
-			gone = slices.DeleteFunc(gone, func(pod int64) bool { return pod == h.pod })
+			left[h.pod] = true
 			continue
 		}
 		out.Tasks++
 	}
+	gone := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return left[pod] })
 	out.Now, out.Wake = p.now, p.wake
 	err = s.closeExpiry(ctx, tx, gone, &out)
-	if len(taken) > out.Tasks && !more { // what somebody holds is looked at again soon
+	if len(held) > out.Tasks && out.Tasks < limit { // what somebody holds is looked at again soon
 		out.NextExpiry = out.Now.Add(heldAgain)
 	}
 	return out, first, err
@@ -124,15 +129,6 @@ func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, skip u
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
-}
-
-// leftover returns the first pod that has tasks beyond the limit. Held tasks
-// are listed by pod, so all later pods have too.
-func leftover(taken []heldTask, limit int) int64 {
-	if len(taken) <= limit {
-		return 0
-	}
-	return taken[limit].pod
 }
 
 // closeExpiry removes the pods of which nothing is left and counts the rest.

@@ -189,7 +189,7 @@ func (s *Store) fireSome(ctx context.Context, epoch int64, along walk) (out pers
 	_, err = s.around(ctx, along.limit, func(limit int) (first workflow.RunID, err error) {
 		along.limit = limit
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			if w, err = s.dueTimers(ctx, tx, along); err != nil {
+			if w, err = s.chooseTimers(ctx, tx, along, mode); err != nil {
 				return err
 			}
 			if len(w.due) > 0 {
