@@ -71,12 +71,12 @@ func (s *Store) claim(
 ) (persistence.Claimed, error) {
 	args := named{
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
-		"handlers": orEmpty(request.Handlers), "after": request.After, "inline_max": inline,
+		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
 	}
 	if only == nil && s.firsts.expected(queue) {
-		out, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
+		out, known, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
 		switch {
-		case err != nil || out.Scanned == 0:
+		case err != nil || known || out.Scanned == 0:
 			return out, err
 		case len(out.Grants) > 0:
 			s.firsts.met(queue)
@@ -84,36 +84,37 @@ func (s *Store) claim(
 		}
 		s.firsts.missed(queue)
 	}
-	args["suspects"], args["only"] = request.Suspects, only
-	return s.claimBy(ctx, on, "claim_tasks", args, request, inline)
+	args["only"] = only
+	out, _, err := s.claimBy(ctx, on, "claim_tasks", args, request, inline)
+	return out, err
 }
 
-// claimBy claims by one of the two statements that do.
+// claimBy claims by one of the two statements that do. known reports whether the claim
+// was made before.
 func (s *Store) claimBy(
 	ctx context.Context, on querier, statement string, args named, request persistence.ClaimRequest, inline int,
-) (persistence.Claimed, error) {
-	var out persistence.Claimed
-	var alive, known bool
+) (out persistence.Claimed, known bool, err error) {
 	text, values := s.statements.bind(statement, args)
 	rows, err := on.Query(ctx, text, values...)
 	if err != nil {
-		return out, err
+		return out, false, err
 	}
 	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline)}
+	var alive bool
 	var place *int64
 	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest, &place)
 	switch {
 	case err != nil:
-		return out, err
+		return out, known, err
 	case !alive:
-		return out, s.notAlive(ctx, on, request.Pod)
+		return out, known, s.notAlive(ctx, on, request.Pod)
 	case known:
 		out.Scanned = request.Limit // there may be more
 		out.Grants, err = s.loadGrants(ctx, on, request.Pod, request.Claim, inline)
-		return out, err
+		return out, known, err
 	}
 	out.Grants, err = g.grants(ctx, on)
-	return out, err
+	return out, known, err
 }
 
 // loadGrants reads what a claim still holds, payloads up to a limit in bytes.

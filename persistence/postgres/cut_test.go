@@ -138,8 +138,8 @@ func (k *kit) claimer() func(*testing.T, *kit, bool) error {
 	}
 }
 
-// recorder reports three tasks, again and again the same, of whose children as many
-// are granted as the limit says.
+// recorder reports three tasks, again and again the same, and is granted up to limit of
+// their children.
 func (k *kit) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, *kit, bool) error {
 	record := k.completion(1, k.claim(1, 3)...)
 	record.InlineLimit, record.InlineHandlers, record.InlineQueues = limit, k.handlers, []string{defaultQueue}

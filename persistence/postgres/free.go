@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -13,50 +14,77 @@ import (
 // call is chosen among what can be had without a wait: else as much of what somebody
 // holds would hide all the rest until it is given back.
 
-// freeMax is how many timers at most are looked at for some whose runs nobody holds.
-const freeMax = 10_000
+// freeShare is in how many times as much as may be chosen what can be had is looked for
+// first, before all there is.
+const freeShare = 8
 
-// chooseTimers chooses timers that are due.
-func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode locking) (walked, error) {
+// chooseTimers chooses timers that are due. Where it finds too few that can be had, it has
+// looked at all that the walk came past.
+func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode locking) (w walked, err error) {
 	if mode == lockWaiting {
 		return s.dueTimers(ctx, tx, along)
 	}
 	limit := along.limit
-	along.limit = max(min(along.most, freeMax), limit)
-	w, err := s.dueTimers(ctx, tx, along)
-	if err != nil {
-		return w, err
+	for _, most := range []int{min(freeShare*limit, along.most), along.most} {
+		along.limit = most
+		if w, err = s.dueTimers(ctx, tx, along); err != nil {
+			return w, err
+		}
+		all := !w.over || most == along.most
+		w.due, err = firstFree(ctx, s.newPass(tx), w.due, func(t dueTimer) workflow.RunID { return t.Run }, limit)
+		if w.over = len(w.due) > 0 && len(w.due) >= limit; err != nil || w.over || all {
+			return w, err
+		}
 	}
-	chosen, cut := w.due, w.over
-	w.due, err = firstFree(ctx, s.newPass(tx), chosen, func(t dueTimer) workflow.RunID { return t.Run }, limit)
-	if w.over = len(w.due) > 0 && len(w.due) >= limit; cut && !w.over {
-		w.full, w.last = true, chosen[len(chosen)-1].wakeAt
-	}
-	return w, err
+	return w, nil
 }
 
-// chooseHeld chooses tasks of dead pods, by pod, of which there may be more than given if
-// those are more than the limit. left are the pods of which it does not choose all.
+// chooseHeld chooses tasks that dead pods hold, by pod, but those of some runs. left are
+// the pods that hold others, too.
 func (s *Store) chooseHeld(
-	ctx context.Context, tx pgx.Tx, pods []int64, held []heldTask, limit int, mode locking,
+	ctx context.Context, tx pgx.Tx, pods []int64, skip uuids, limit int, mode locking,
 ) (chosen []heldTask, left map[int64]bool, err error) {
-	left = map[int64]bool{}
-	if mode == lockWaiting {
-		for _, pod := range pods {
-			left[pod] = len(held) > limit && pod >= held[limit].pod
-		}
-		return held[:min(len(held), limit)], left, nil
+	mosts := []int{limit}
+	if mode != lockWaiting {
+		mosts = []int{freeShare * limit, math.MaxInt32 - 1}
 	}
-	chosen, err = firstFree(ctx, s.newPass(tx), held, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
+	for _, most := range mosts {
+		held, err := s.heldTasks(ctx, tx, pods, skip, most+1, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		if chosen = held[:min(len(held), most)]; mode != lockWaiting {
+			chosen, err = firstFree(ctx, s.newPass(tx), chosen, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+		left = unchosen(held, chosen)
+		if len(held) <= most {
+			break
+		}
+		for _, pod := range pods { // they are listed by pod
+			left[pod] = left[pod] || pod >= held[most].pod
+		}
+		if len(chosen) >= limit {
+			break
+		}
+	}
+	return chosen, left, nil
+}
+
+// unchosen returns the pods of which not all held tasks were chosen.
+func unchosen(held, chosen []heldTask) map[int64]bool {
 	count := map[int64]int{}
 	for _, h := range chosen {
 		count[h.pod]++
 	}
+	left := map[int64]bool{}
 	for _, h := range held {
 		count[h.pod]--
 		left[h.pod] = left[h.pod] || count[h.pod] < 0
 	}
-	return chosen, left, err
+	return left
 }
 
 // firstFree returns the first things, up to a limit, of runs that can be had without a
@@ -88,7 +116,7 @@ func (p *pass) lockSome(ctx context.Context, ids uuids, limit int) (map[workflow
 	if err != nil {
 		return nil, err
 	}
-	ids = slices.DeleteFunc(ids, func(id workflow.RunID) bool { return held[id] })
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return held[id] })
 	text, args := p.s.statements.bind("lock_some_free", named{"runs": ids, "limit": limit})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -52,23 +51,17 @@ func (s *Store) expire(
 	if out.Pods, deaths, err = s.declareDead(ctx, tx); err != nil {
 		return out, first, err
 	}
-	var held []heldTask
+	var taken []heldTask
 	var keeping []int64
+	left := map[int64]bool{}
 	if len(out.Pods) > 0 {
-		skip, most := s.lost.list(), limit+1
-		if mode != lockWaiting {
-			most = math.MaxInt32 // some of it may have to be passed over
-		}
-		if held, err = s.heldTasks(ctx, tx, out.Pods, skip, most, false); err != nil {
+		skip := s.lost.list()
+		if taken, left, err = s.chooseHeld(ctx, tx, out.Pods, skip, limit, mode); err != nil {
 			return out, first, err
 		}
 		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {
 			return out, first, err
 		}
-	}
-	taken, left, err := s.chooseHeld(ctx, tx, out.Pods, held, limit, mode)
-	if err != nil {
-		return out, first, err
 	}
 	if len(taken) > 0 {
 		first = taken[0].task.Run
@@ -78,9 +71,6 @@ func (s *Store) expire(
 	if err != nil {
 		return out, first, err
 	}
-	for _, pod := range keeping {
-		left[pod] = true
-	}
 	for _, h := range taken {
 		if p.byID[h.task.Run] == nil { // left out
 			left[h.pod] = true
@@ -88,10 +78,11 @@ func (s *Store) expire(
 		}
 		out.Tasks++
 	}
-	gone := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return left[pod] })
+	free := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return left[pod] })
+	gone := slices.DeleteFunc(slices.Clone(free), func(pod int64) bool { return slices.Contains(keeping, pod) })
 	out.Now, out.Wake = p.now, p.wake
 	err = s.closeExpiry(ctx, tx, gone, &out)
-	if len(held) > out.Tasks && out.Tasks < limit { // what somebody holds is looked at again soon
+	if len(free) < len(out.Pods) && out.Tasks < limit { // what somebody holds is looked at again soon
 		out.NextExpiry = out.Now.Add(heldAgain)
 	}
 	return out, first, err

@@ -118,7 +118,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(), firsts: newUsual(), takes: newUsual(), fews: newUsual(), strained: strained{log: options.Logger}, parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
+		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
+		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
+		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
 	if pool.settle == "" { // a proxy's connections are not the server's
 		lease.lend = pool.lend

@@ -47,6 +47,8 @@ type fastRecord struct {
 	known  bool    // the claim had grants before
 	looked looked  // at the heads of queues
 
+	answered bool // by record_few
+
 	grantedRuns   []pgtype.UUID // what was granted to this pod, by column
 	grantedSteps  []int32
 	grantedEpochs []int64
@@ -55,30 +57,31 @@ type fastRecord struct {
 // pipeline is the whole transaction in one round trip.
 func (f *fastRecord) pipeline(ctx context.Context) error {
 	if queue := f.few(); queue != 0 {
-		done, err := f.pipelineOf(ctx, func(b *batch) { f.queueFew(b, queue) })
-		if done || err != nil {
+		if err := f.pipelineOf(ctx, func(b *batch) { f.queueFew(b, queue) }); err != nil {
 			return err
+		}
+		if f.answered {
+			f.s.fews.met(queue)
+			return nil
 		}
 		f.s.fews.missed(queue)
 	}
-	_, err := f.pipelineOf(ctx, f.queueRecord)
-	return err
+	return f.pipelineOf(ctx, f.queueRecord)
 }
 
-// pipelineOf runs the transaction with one of the two statements that record, and
-// reports whether that did.
-func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) (done bool, err error) {
+// pipelineOf is the transaction with one of the two statements that record.
+func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) error {
 	b := f.s.newBatch()
 	f.queueAlive(b)
 	b.add("lock_runs", named{"runs": f.ids()})
 	queueRecord(b)
 	if err := send(ctx, f.s.pool, b); err != nil {
-		return false, err
+		return err
 	}
 	if !f.alive {
-		return false, persistence.ErrPodDead
+		return persistence.ErrPodDead
 	}
-	return len(f.ords) > 0 || len(f.indexes) == 0, nil
+	return nil
 }
 
 // inTx is the transaction in several round trips: runs that somebody else

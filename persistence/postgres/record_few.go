@@ -49,11 +49,11 @@ func (f *fastRecord) queueFew(b *batch, queue int16) {
 		err := row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs, &after[0], &until[0])
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return nil // nothing is recorded
+			return nil // record_fast is to be asked
 		case err != nil:
 			return err
 		}
-		f.s.fews.met(queue)
+		f.answered = true
 		if len(f.grantedRuns) > 0 { // or nobody looked
 			f.looked = looked{queues: []int16{queue}, after: after, until: until}
 		}

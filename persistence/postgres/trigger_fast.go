@@ -43,8 +43,8 @@ func (s *Store) triggerFast(
 			return false, err
 		}
 	}
-	if stored, err := f.triggerOne(ctx, out, triggers, take); stored != oneUnknown || err != nil {
-		return stored == oneDone, err
+	if stored, decided, err := f.triggerOne(ctx, out, triggers, take); decided {
+		return stored, err
 	}
 	args := f.named(take)
 	var now time.Time

@@ -11,23 +11,24 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// oneStored is what trigger_one and take_one say of a run.
+// oneStored is what trigger_one or take_one say of a run.
 type oneStored int
 
 const (
-	oneUnknown oneStored = iota // they were not asked, or the run's task cannot be granted at once: trigger_fast is to be asked
-	oneRefused                  // a decision is needed
+	oneNothing oneStored = iota // it is not stored
+	oneRefused                  // it exists, or the database refuses a value of it
 	oneDone
 )
 
 // triggerOne stores a run that is alone in its batch and has one first task: most
 // are while there is little to do, and there it is latency that counts, of which the
-// set-up of trigger_fast would be a large part.
+// set-up of trigger_fast would be a large part. decided is false if trigger_fast is to
+// be asked; else, what is not stored needs a decision.
 func (f *fastTrigger) triggerOne(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
-) (oneStored, error) {
+) (stored, decided bool, err error) {
 	if len(triggers) != 1 || len(f.roots) != 1 {
-		return oneUnknown, nil
+		return false, false, nil
 	}
 	if f.serves(take) && lifecycle.Take(1, take.Limit, false) > 0 {
 		return f.takeOne(ctx, out, triggers, take)
@@ -36,67 +37,66 @@ func (f *fastTrigger) triggerOne(
 	args["handler"] = f.roots[0].handler
 	args["place"] = lifecycle.FairID(f.roots[0].counter.group, lifecycle.LaneNew, 0)
 	var now time.Time
-	stored, err := f.storeOne(ctx, "trigger_one", args, &now)
+	said, err := f.storeOne(ctx, "trigger_one", args, &now)
 	switch {
-	case err != nil:
-		return stored, err
-	case stored == oneUnknown: // no row
+	case err != nil || said == oneRefused:
+		return false, true, err
+	case said == oneNothing:
 		f.s.catalog.forgetTenants(f.members)
-		return oneRefused, nil
-	case stored == oneRefused:
-		return stored, nil
+		return false, true, nil
 	}
-	return oneDone, f.answer(ctx, out, triggers, now)
+	return true, true, f.answer(ctx, out, triggers, now)
 }
 
-// takeOne stores the run and grants its first task, if nobody waits for the queue.
+// takeOne stores the run and grants its first task, if nobody waits for the queue. Where
+// it did not lately, it is not tried: trigger_fast grants where that is possible.
 func (f *fastTrigger) takeOne(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
-) (oneStored, error) {
+) (stored, decided bool, err error) {
 	queue := f.roots[0].counter.queue
 	if !f.s.takes.expected(queue) {
-		return oneUnknown, nil
+		return false, false, nil
 	}
 	after, until := f.s.heads.known([]int16{queue})
 	args := f.oneNamed(&triggers[0])
 	args["pod"], args["claim"] = take.Pod, [16]byte(take.Claim)
 	args["take_after"], args["take_until"] = after[0], until[0]
 	var now time.Time
-	stored, err := f.storeOne(ctx, "take_one", args, &now, &after[0], &until[0])
+	said, err := f.storeOne(ctx, "take_one", args, &now, &after[0], &until[0])
 	switch {
-	case err != nil || stored == oneRefused:
-		return stored, err
-	case stored == oneUnknown: // no row
+	case err != nil || said == oneRefused:
+		return false, true, err
+	case said == oneNothing: // mostly because somebody waits
 		f.s.takes.missed(queue)
-		return stored, nil
+		return false, false, nil
 	}
 	f.s.takes.met(queue)
 	f.s.heads.note(looked{queues: []int16{queue}, after: after, until: until})
 	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
 	f.roots = nil // nobody else can claim it
-	return oneDone, f.answer(ctx, out, triggers, now)
+	return true, true, f.answer(ctx, out, triggers, now)
 }
 
 // storeOne runs one of the two statements.
 func (f *fastTrigger) storeOne(
 	ctx context.Context, statement string, args named, targets ...any,
-) (stored oneStored, err error) {
+) (said oneStored, err error) {
 	text, values := f.s.statements.bind(statement, args)
 	err = retry(ctx, func(ctx context.Context) error {
-		stored = oneDone
+		said = oneDone
 		err := f.s.pool.QueryRow(ctx, text, values...).Scan(targets...)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			stored, err = oneUnknown, nil
+			said, err = oneNothing, nil
 		case hasCode(err, codeUniqueViolation): // it exists: a trigger that is repeated
-			stored, err = oneRefused, nil
+			said, err = oneRefused, nil
 		}
 		return err
 	})
 	if errors.Is(err, persistence.ErrBadRow) || errors.Is(err, errSchemaRefuses) {
 		return oneRefused, nil // to be blamed on it
 	}
-	return stored, err
+	return said, err
 }
 
 // oneNamed returns the arguments that the two statements have in common.

@@ -44,10 +44,14 @@ func (u *usual) met(queue int16) {
 	delete(u.queues, queue)
 }
 
-// missed notes that it was another case.
+// missed notes that it was another case. Calls that were made at the same time miss the
+// same thing.
 func (u *usual) missed(queue int16) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.queues[queue].left > 0 {
+		return
+	}
 	rest := min(max(2*u.queues[queue].last, usualRestMin), usualRestMax)
 	u.queues[queue] = usualRest{left: rest, last: rest}
 }

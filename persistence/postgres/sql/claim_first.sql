@@ -1,9 +1,10 @@
--- claim_first: claim_tasks where all that it sees is the first start of a first
+-- claim_first: claim_tasks where all that it may have is the first start of a first
 -- task: queued, held by nobody, no suspect. What claim_tasks needs for all else takes
 -- longer to be set up than to grant one task. Grants all that it sees or nothing;
 -- the fourth column says how much that was. Its columns are those of claim_tasks.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
--- all skip locked: it waits for nothing. Index: ready_queue_pkey for the order,
+-- all skip locked: it waits for nothing; a frontier that is moved meanwhile stays
+-- as it is. Index: ready_queue_pkey for the order,
 -- the primary keys probed per task.
 with clock as materialized (select clock_timestamp() as now),
 alive as materialized (
@@ -15,6 +16,7 @@ seen as materialized (
 	select q.ctid as tid, q.fair_id, q.run_id, q.step, q.suspect
 	from {schema}.ready_queue q
 	where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint and q.handler = any(@handlers::int[])
+		and (@suspects::bool or not q.suspect) -- what this pod may not have is not locked
 		and exists (select from alive) and not exists (select from known)
 	order by q.fair_id
 	limit @limit::int

@@ -1,7 +1,8 @@
 -- take_one: trigger_fast for one plain run whose only first task is granted to
 -- the caller's pod at once (lifecycle.Take). What trigger_fast needs for many costs more
 -- to be set up than to be done for one. Answers nothing, and stores nothing, where
--- trigger_fast would refuse the run or not grant its task. take_after and
+-- trigger_fast would refuse the run or not grant its task, and where the queue has no
+-- frontier. A run that exists is a unique violation. take_after and
 -- take_until are as in record_fast.
 -- Caller: TriggerRuns. Locks pods (key share, skip locked). Index: the primary
 -- keys, each probed once.
