@@ -55,8 +55,11 @@ func (s *Store) expire(
 	var keeping []int64
 	left := map[int64]bool{}
 	if len(out.Pods) > 0 {
-		skip := s.lost.list()
-		if taken, left, err = s.chooseHeld(ctx, tx, out.Pods, skip, limit, mode); err != nil {
+		skip, choice := s.lost.list(), mode
+		if s.runless.Load() {
+			choice = lockCalm
+		}
+		if taken, left, err = s.chooseHeld(ctx, tx, out.Pods, skip, limit, choice); err != nil {
 			return out, first, err
 		}
 		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {
@@ -80,6 +83,12 @@ func (s *Store) expire(
 	}
 	free := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return left[pod] })
 	gone := slices.DeleteFunc(slices.Clone(free), func(pod int64) bool { return slices.Contains(keeping, pod) })
+	switch {
+	case len(taken) > out.Tasks: // of runs that are not there: as many of them would be all that a call chooses
+		s.runless.Store(true)
+	case len(free) == len(out.Pods):
+		s.runless.Store(false)
+	}
 	out.Now, out.Wake = p.now, p.wake
 	err = s.closeExpiry(ctx, tx, gone, &out)
 	if len(free) < len(out.Pods) && out.Tasks < limit { // what somebody holds is looked at again soon

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,6 +76,7 @@ type Store struct {
 	takes      *usual // by queue, whether take_one will
 	strained   strained
 	front      timerFront
+	runless    atomic.Bool // dead pods hold tasks of runs that are not there
 	parked     parkedTimers
 	lost       lost // runs of which something cannot be read
 	lostEnds   lost // those of them that no completion can be stored of

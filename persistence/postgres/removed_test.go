@@ -316,3 +316,25 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 	require.NoError(t, err)
 	k.ends(pod, ids)
 }
+
+// More tasks of runs that somebody removed than a call takes back keep nobody else's
+// from being taken over.
+func TestTakeoverBesideTasksOfRemovedRuns(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod, dead := k.join(time.Hour), k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 12)
+	require.Len(t, k.claim(dead, 20), 12)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", ids[:6])
+	k.exec("update {schema}.pods set expires_at = now() - interval '1 second' where id = $1", dead)
+	total := 0
+	for range 6 {
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		require.NoError(t, err)
+		total += out.Tasks
+	}
+	require.Equal(t, 6, total)
+	require.Len(t, k.claim(pod, 20), 6)
+}
