@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,4 +67,53 @@ func TestFewAreRecordedAsMany(t *testing.T) {
 		require.Empty(t, w.record(func(*persistence.Record) {}, grants...))
 		require.False(t, w.one.store.fews.expected(1), "not tried again at once")
 	})
+}
+
+// Where there is little to do, the small statements are those that are sent, and no
+// others: else the tests that compare them with the large ones would compare these
+// with themselves.
+func TestTheSmallStatementsAreSent(t *testing.T) {
+	t.Parallel()
+	d := schemas(t)(t)
+	tracer := &counter{}
+	store, err := Open(t.Context(), Options{Pool: d.user, Schema: strings.Trim(d.schema, `"`), Tracer: tracer})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	store.young = d.store.young
+	d.store = store
+	g := storetest.Diamond()
+	k := newKit(d, g)
+	pod := k.join(time.Hour)
+	k.start(g, "known", 1)
+	k.finish(pod)
+	sent := func(do func()) []string {
+		tracer.take()
+		do()
+		return tracer.take()
+	}
+	var grants []persistence.Grant
+	record := func() {
+		record := k.completion(pod, grants...)
+		record.InlineLimit, record.InlineSpare = 10, 10
+		record.InlineHandlers, record.InlineQueues = k.handlers, []string{defaultQueue}
+		out, err := k.store.RecordTransitions(k.ctx, record)
+		require.NoError(t, err)
+		grants = out.Grants
+	}
+	small := []string{"check_pod", "lock_runs", "record_few"}
+	store.firsts.met(1) // the steps of the first run may have missed it
+	require.Equal(t, []string{"trigger_one"}, sent(func() { k.start(g, "known", 1) }))
+	require.Equal(t, []string{"claim_first"}, sent(func() { grants = k.claim(pod, 10) }))
+	for _, next := range []int{2, 1, 0} {
+		require.Equal(t, small, sent(record))
+		require.Len(t, grants, next)
+	}
+	require.Equal(t, []string{"take_one"}, sent(func() {
+		take := k.taking()
+		take.Pod = pod
+		out, err := k.store.TriggerRuns(k.ctx, k.draft(g, "known", 1), take)
+		require.NoError(t, err)
+		require.Len(t, out.Grants, 1)
+	}))
+	k.requireSound()
 }

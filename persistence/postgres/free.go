@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Once a lock was not granted in time, what a leader does at most so many of in one
-// call is chosen among what can be had without a wait: else as much of what somebody
-// holds would hide all the rest until it is given back.
+// Once a lock was not granted in time, or dead pods hold tasks of runs that are not
+// there, what a leader does at most so many of in one call is chosen among what can be
+// had without a wait: else as much of the rest would hide it.
 
 // freeShare is in how many times as much as may be chosen what can be had is looked for
 // first, before all there is.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // holdCounters keeps the counters of a tenant until the returned function is called.
@@ -96,23 +97,31 @@ func TestTimersBesideHeldCounters(t *testing.T) {
 	require.True(t, k.store.strained.is(), "the next call waits for nobody")
 }
 
-// A leader looks again soon at what a dead pod holds of a tenant whose counters
-// somebody else has, and takes over the rest at once.
-func TestTakeoverBesideHeldCounters(t *testing.T) {
-	t.Parallel()
-	g := storetest.Single()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
+// newTakeovers returns a kit in which a run of each of two tenants was handed back once, so
+// that all counters are there, and a pod that leads.
+func newTakeovers(t *testing.T) (k *kit, g *workflow.Graph, pod, epoch int64) {
+	t.Helper()
+	g = storetest.Single()
+	k = newKit(openDatabase(t, Options{}), g)
+	pod = k.join(time.Hour)
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
 	for _, tenant := range []string{"a", "b"} {
 		k.start(g, tenant, 1)
 	}
-	dead := k.join(time.Hour)
-	require.Len(t, k.claim(dead, 10), 2)
-	_, err = k.store.LeavePod(k.ctx, dead) // all counters are there now
+	left := k.join(time.Hour)
+	require.Len(t, k.claim(left, 10), 2)
+	_, err = k.store.LeavePod(k.ctx, left)
 	require.NoError(t, err)
-	dead = k.join(time.Hour)
+	return k, g, pod, epoch
+}
+
+// A leader looks again soon at what a dead pod holds of a tenant whose counters
+// somebody else has, and takes over the rest at once.
+func TestTakeoverBesideHeldCounters(t *testing.T) {
+	t.Parallel()
+	k, _, pod, epoch := newTakeovers(t)
+	dead := k.join(time.Hour)
 	require.Len(t, k.claim(dead, 10), 2)
 	k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
 	release := k.holdCounters("a")
@@ -204,18 +213,7 @@ func TestTimersAmongManyHeldOnes(t *testing.T) {
 // back keep nobody else's from being taken over.
 func TestTakeoverAmongManyHeldOnes(t *testing.T) {
 	t.Parallel()
-	g := storetest.Single()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	for _, tenant := range []string{"a", "b"} {
-		k.start(g, tenant, 1)
-	}
-	dead := k.join(time.Hour)
-	require.Len(t, k.claim(dead, 10), 2)
-	_, err = k.store.LeavePod(k.ctx, dead) // all counters are there now
-	require.NoError(t, err)
+	k, g, pod, epoch := newTakeovers(t)
 	k.finish(pod)
 	var pods []int64
 	for range 3 {

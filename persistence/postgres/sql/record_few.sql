@@ -56,7 +56,7 @@ done as (
 	from (select f.*, s.now from few f, sure s offset 0) d
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
 		and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
-	returning t.run_id, t.step, t.epoch, d.ord
+	returning t.run_id, t.step, t.epoch, t.children, d.ord
 ),
 moved as (
 	update {schema}.tasks t
@@ -82,18 +82,7 @@ claimed as (
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
 ),
 ended as (
-	update {schema}.workflow_runs r
-	set remaining = r.remaining - e.sinks, state = case when r.remaining = e.sinks then 10 else r.state end,
-		events = r.events + case when r.remaining = e.sinks then 1 else 0 end,
-		finished_at = case when r.remaining = e.sinks then e.now end
-	from (
-		select e.run_id, e.sinks, x.tid, s.now
-		from sure s, (select run_id, count(*)::int as sinks from few where cardinality(children) = 0 group by 1) e,
-			lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = e.run_id offset 0) x
-		offset 0
-	) e
-	where r.ctid = e.tid and r.id is not distinct from e.run_id
-	returning r.id, r.state, r.events
+	{end_runs}
 ),
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
