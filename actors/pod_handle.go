@@ -167,21 +167,35 @@ func (p *Pod) Remind(run workflow.RunID) {
 }
 
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends
-// first the pod ends at once, and Stop returns the cause.
+// first, or has ended, the pod ends at once, and Stop returns the cause.
 func (p *Pod) Stop(ctx context.Context) error {
+	defer p.rt.executor.Close()
+	if p.over() {
+		return nil
+	}
+	late := ctx.Err() != nil
 	p.rt.send(p.rt.team.pod, &stopPod{})
-	select {
-	case <-p.Done():
-	case <-ctx.Done():
+	if !late {
 		select {
 		case <-p.Done():
-		default:
-			p.Kill()
-			return fmt.Errorf("stop pod: %w", context.Cause(ctx))
+		case <-ctx.Done():
 		}
 	}
-	p.rt.executor.Close()
-	return nil
+	if !late && p.over() {
+		return nil
+	}
+	p.Kill()
+	return fmt.Errorf("stop pod: %w", context.Cause(ctx))
+}
+
+// over reports whether the pod has ended.
+func (p *Pod) over() bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // Kill ends the pod at once: what it holds is handed back if the database
