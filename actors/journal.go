@@ -30,7 +30,7 @@ type journal struct {
 	heir      *journalHeir
 	waiting   []*messages.ReportOutcome
 	queued    map[taskKey]bool
-	held      map[taskKey]time.Time // reports of runs that are locked: not before
+	held      map[taskKey]time.Time // reports that wait for what somebody holds: not before
 	number    int64                 // of the call under way; 0: none
 	failures  int
 	paused    bool // a timer will flush
@@ -215,11 +215,12 @@ func (a *journal) record(loan *messages.SlotsLent) {
 }
 
 // room returns how many children may take the slots of their parents, and of
-// which queues: those of the pool that the batch frees most slots of.
+// which queues: those of the pool that the batch frees most slots of. What was
+// told to wait has given back its own.
 func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int, queues []string) {
 	freed := map[string]int{}
 	for _, r := range batch {
-		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED {
+		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || a.waits(r) {
 			continue
 		}
 		freed[r.GetPool()]++
@@ -304,7 +305,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	a.rt.edge.toldAlive()
 	// The children take slots of the pool whose queues were named.
 	granted := startTasks(m.value.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
-	own := open.own(len(granted), m.value.Answers)
+	own := a.own(open, len(granted), m.value.Answers)
 	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
 	for i, r := range open.reports {
 		a.answer(answers, r, m.value.Answers[i])
@@ -321,6 +322,9 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcome, answer persistence.RecordAnswer) {
 	key := keyOf(r.GetTask())
 	if answer.Result == lifecycle.Busy {
+		if !a.waits(r) {
+			to.Waiting = append(to.Waiting, r.GetTask())
+		}
 		a.held[key] = a.rt.now().Add(a.rt.retryDelay(2))
 		a.waiting = append(a.waiting, r)
 		return
@@ -335,6 +339,13 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 		answered.Error = answer.Err.Error()
 	}
 	to.Answers = append(to.Answers, answered)
+}
+
+// waits reports whether a report could not be recorded before, for what somebody
+// holds: runs was told then.
+func (a *journal) waits(r *messages.ReportOutcome) bool {
+	_, waits := a.held[keyOf(r.GetTask())]
+	return waits
 }
 
 func (a *journal) tellFlushed() {

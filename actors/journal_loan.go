@@ -29,12 +29,13 @@ func (a *journal) borrow() bool {
 func (a *journal) lends(queues []string) bool { return slices.Contains(queues, a.lentOf) }
 
 // own is how many of the granted children take slots that the reported tasks left:
-// of those that were not recorded none is free. The others take slots of the
-// loan.
-func (o *openRecord) own(granted int, answers []persistence.RecordAnswer) int {
+// of those that were not recorded none is free, and those that had to wait have
+// given theirs back. The others take slots of the loan.
+func (a *journal) own(o *openRecord, granted int, answers []persistence.RecordAnswer) int {
 	left := 0
 	for i, r := range o.reports {
-		if r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED && r.GetPool() == o.pool && answers[i].Result == lifecycle.Moved {
+		if r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED && r.GetPool() == o.pool &&
+			answers[i].Result == lifecycle.Moved && !a.waits(r) {
 			left++
 		}
 	}

@@ -28,8 +28,10 @@ type ledger struct {
 // answered late takes more than there is.
 type poolSlots struct {
 	name    string
+	slots   int // how many there are
 	free    int
 	offered int
+	aside   int // held tasks that have given theirs back
 }
 
 // held is one task that this pod may write for.
@@ -40,6 +42,7 @@ type held struct {
 	suspect   bool
 	abandoned bool // reported while its function goes on
 	slotless  bool // it never took a slot
+	aside     bool // it has given its slot back
 	pid       *PID // its run actor; nil: none executes it
 	report    *messages.ReportOutcome
 	progress  []byte
@@ -61,7 +64,7 @@ func newLedger(pools []pool, stuckMax int) *ledger {
 		stuckMax: stuckMax,
 	}
 	for _, p := range pools {
-		l.pools = append(l.pools, &poolSlots{name: p.name, free: p.slots})
+		l.pools = append(l.pools, &poolSlots{name: p.name, slots: p.slots, free: p.slots})
 	}
 	return l
 }
@@ -138,7 +141,10 @@ func (l *ledger) drop(h *held, returned bool) {
 	if h.suspect || h.slotless { // of what was never handed over the claimer may know that it is one
 		l.eased = l.suspects == 0
 	}
-	if h.slotless {
+	if h.aside {
+		l.pool(h.pool).aside--
+	}
+	if h.slotless || h.aside {
 		return
 	}
 	if returned {
@@ -150,6 +156,33 @@ func (l *ledger) drop(h *held, returned bool) {
 	if !d.keepSlot {
 		l.pool(h.pool).free++
 	}
+}
+
+// putAside gives back the slot of a task whose function has returned and whose
+// outcome cannot be recorded for now: it may be long until that changes. As many
+// of a pool as it has slots may do so.
+func (l *ledger) putAside(h *held) {
+	p := l.pool(h.pool)
+	if h.slotless || h.aside || h.abandoned || p.aside >= p.slots {
+		return
+	}
+	h.aside = true
+	p.aside++
+	p.free++
+	if h.suspect {
+		h.suspect = false
+		l.suspects--
+		l.eased = l.suspects == 0
+	}
+}
+
+// running is how many held tasks have a slot, or never took one.
+func (l *ledger) running() int {
+	n := len(l.held)
+	for _, p := range l.pools {
+		n -= p.aside
+	}
+	return n
 }
 
 // abandon lets a deaf function whose task has ended give up its slot.

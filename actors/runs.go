@@ -147,8 +147,8 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	h.pid = pid
 }
 
-// onOutcomesAnswered ends what was answered, and starts the children granted
-// with it in the slots that became free.
+// onOutcomesAnswered ends what was answered, starts the children granted with it
+// in the slots that became free, and frees those of what has to wait.
 func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered) {
 	for _, answer := range m.GetAnswers() {
 		if h := a.heir.ledger.find(keyOf(answer.GetTask())); h != nil {
@@ -158,6 +158,11 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 	}
 	for _, task := range m.GetGranted() {
 		a.startGranted(ctx, task)
+	}
+	for _, task := range m.GetWaiting() {
+		if h := a.heir.ledger.find(keyOf(task)); h != nil {
+			a.heir.ledger.putAside(h)
+		}
 	}
 	a.settle()
 }
@@ -301,7 +306,7 @@ func (a *runs) settle() {
 	if freed := l.offerNew(); freed != nil {
 		a.rt.send(a.rt.team.claimer, freed)
 	}
-	a.rt.meter.set(MetricRunning, float64(len(l.held)))
+	a.rt.meter.set(MetricRunning, float64(l.running()))
 	a.rt.meter.set(MetricFree, float64(l.free()))
 	a.rt.meter.set(MetricStuck, float64(l.stuck()))
 	if a.heir.draining && !a.heir.told && len(l.held) == 0 {

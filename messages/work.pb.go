@@ -1173,6 +1173,7 @@ type OutcomesAnswered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*OutcomeAnswered     `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	Granted       []*StartTask           `protobuf:"bytes,2,rep,name=granted,proto3" json:"granted,omitempty"`
+	Waiting       []*Task                `protobuf:"bytes,3,rep,name=waiting,proto3" json:"waiting,omitempty"` // not recorded for now, since somebody holds what that needs; each is named once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1217,6 +1218,13 @@ func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
 func (x *OutcomesAnswered) GetGranted() []*StartTask {
 	if x != nil {
 		return x.Granted
+	}
+	return nil
+}
+
+func (x *OutcomesAnswered) GetWaiting() []*Task {
+	if x != nil {
+		return x.Waiting
 	}
 	return nil
 }
@@ -1464,10 +1472,11 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x05child\x18\x01 \x01(\tR\x05child\x12\x14\n" +
 	"\x05flags\x18\x02 \x01(\rR\x05flags\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x17\n" +
-	"\awake_at\x18\x04 \x01(\x03R\x06wakeAt\"\x8a\x01\n" +
+	"\awake_at\x18\x04 \x01(\x03R\x06wakeAt\"\xbe\x01\n" +
 	"\x10OutcomesAnswered\x12=\n" +
 	"\aanswers\x18\x01 \x03(\v2#.troupe.messages.v1.OutcomeAnsweredR\aanswers\x127\n" +
-	"\agranted\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\agranted\"m\n" +
+	"\agranted\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\agranted\x122\n" +
+	"\awaiting\x18\x03 \x03(\v2\x18.troupe.messages.v1.TaskR\awaiting\"m\n" +
 	"\x0fOutcomeAnswered\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\tR\x06result\x12\x14\n" +
@@ -1532,13 +1541,14 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	14, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
 	16, // 11: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
 	11, // 12: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 13: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 14: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	1,  // 13: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
+	1,  // 14: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 15: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }

@@ -1,0 +1,185 @@
+package actors
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// holding is a store in which somebody holds the runs of one workflow: what is
+// reported of them is answered Busy.
+type holding struct {
+	persistence.Store
+
+	graph *workflow.Graph
+	off   atomic.Bool // released
+	asked atomic.Int32
+}
+
+func (s *holding) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
+	answers := make([]persistence.RecordAnswer, len(record.Transitions))
+	var rest []persistence.Transition
+	var at []int
+	for i, t := range record.Transitions {
+		row, err := s.Run(ctx, "default", t.Task.Run)
+		if err != nil {
+			return persistence.Recorded{}, err
+		}
+		if row.Workflow == s.graph.Name && !s.off.Load() {
+			s.asked.Add(1)
+			answers[i].Result = lifecycle.Busy
+			continue
+		}
+		rest, at = append(rest, t), append(at, i)
+	}
+	record.Transitions = rest
+	out, err := s.Store.RecordTransitions(ctx, record)
+	for i, answer := range out.Answers {
+		answers[at[i]] = answer
+	}
+	out.Answers = answers
+	return out, err
+}
+
+// newHolding returns a world with a workflow whose runs somebody holds, "single",
+// and another, and what executes them.
+func newHolding(w *world) (*holding, *gauge) {
+	s, g := &holding{Store: w.store, graph: storetest.Single()}, newGauge()
+	w.faults.Store = s
+	w.register(s.graph, g.work(10*time.Millisecond))
+	w.register(storetest.Diamond(), g.work(10*time.Millisecond))
+	return s, g
+}
+
+// Tasks whose outcomes wait for what somebody holds leave their slots to others,
+// and are recorded once nobody holds it any more.
+func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s, g := newHolding(w)
+		p := w.start(Config{Slots: 4})
+		var held, others []workflow.RunID
+		for range 4 {
+			held = append(held, w.trigger(p, "single"))
+		}
+		pass(time.Second)
+		require.Equal(t, 4, p.Stats().Free)
+		require.Zero(t, p.Stats().Running)
+		require.Equal(t, 4, p.Stats().Journal)
+		for range 10 {
+			others = append(others, w.trigger(p, "diamond"))
+		}
+		w.completed(others...)
+		require.Greater(t, s.asked.Load(), int32(8), "they are tried again")
+		s.off.Store(true)
+		w.completed(held...)
+		pass(time.Second)
+		require.Equal(t, 4, p.Stats().Free)
+		for key, n := range g.executions() {
+			require.Equal(t, 1, n, "executions of %s", key)
+		}
+		require.Equal(t, 4, g.most())
+		require.Zero(t, p.Stats().Losses)
+	})
+}
+
+// At most as many as there are slots leave theirs: what a pod has executed and not
+// recorded is executed again if it dies.
+func TestOutcomesThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s, g := newHolding(w)
+		p := w.start(Config{Slots: 4})
+		var runs []workflow.RunID
+		for range 20 {
+			runs = append(runs, w.trigger(p, "single"))
+		}
+		pass(time.Minute)
+		require.Len(t, g.executions(), 8)
+		require.Zero(t, p.Stats().Free)
+		require.Equal(t, 4, p.Stats().Running)
+		for _, name := range []string{"journal", "claimer", "runs"} {
+			kill(p, name)
+			pass(time.Minute)
+			require.Zero(t, p.Stats().Free, name)
+			require.Equal(t, 4, p.Stats().Running, name)
+		}
+		require.Len(t, g.executions(), 8)
+		s.off.Store(true)
+		w.completed(runs...)
+		pass(time.Second)
+		require.Equal(t, 4, p.Stats().Free)
+		require.Len(t, g.executions(), 20)
+	})
+}
+
+// What gave its slot back leaves none to a child.
+func TestChildrenOfWhatWaited(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		s := &holding{Store: w.store, graph: storetest.Diamond()}
+		w.faults.Store = s
+		w.register(s.graph, g.work(10*time.Millisecond))
+		w.register(storetest.Single(), g.work(time.Hour))
+		p := w.start(Config{Slots: 2})
+		runs := []workflow.RunID{w.trigger(p, "diamond"), w.trigger(p, "diamond")}
+		pass(time.Second)
+		long := []workflow.RunID{w.trigger(p, "single"), w.trigger(p, "single")}
+		pass(time.Second)
+		require.Zero(t, p.Stats().Free)
+		s.off.Store(true)
+		pass(time.Minute)
+		require.Equal(t, 2, p.Stats().Running)
+		require.Zero(t, p.Stats().Inline, "nothing was granted that there is no slot for")
+		w.completed(append(long, runs...)...)
+		require.LessOrEqual(t, g.most(), 2)
+		for key, n := range g.executions() {
+			require.Equal(t, 1, n, "executions of %s", key)
+		}
+	})
+}
+
+func TestALedgerPutsAside(t *testing.T) {
+	t.Parallel()
+	l := newLedger([]pool{{name: "a", slots: 2}, {name: "b", slots: 1}}, 1)
+	hold := func(step int32, pool string, suspect bool) *held {
+		return l.hold(&messages.StartTask{Task: &messages.Task{Step: step, Epoch: 2}, Suspect: suspect}, pool)
+	}
+	first, second, other := hold(1, "a", true), hold(2, "a", false), hold(3, "b", false)
+	adopted := l.adopt(&messages.Task{Step: 4, Epoch: 2})
+	for range 2 {
+		l.putAside(first)
+		l.putAside(adopted)
+	}
+	require.Equal(t, 1, l.free())
+	require.Equal(t, 3, l.running())
+	require.True(t, l.offerNew().GetSuspectEnded(), "its function has returned")
+	second.abandoned = true
+	l.putAside(second) // its function uses the slot
+	require.Equal(t, 1, l.free())
+	third := hold(5, "a", false)
+	l.putAside(third)
+	fourth := hold(6, "a", false)
+	l.putAside(fourth)
+	require.Zero(t, l.free(), "as many as there are slots have given theirs back")
+	l.drop(first, false)
+	require.Zero(t, l.free())
+	require.Zero(t, l.stuck())
+	l.putAside(fourth)
+	require.Equal(t, 1, l.free())
+	for _, h := range []*held{second, third, fourth, other, adopted} {
+		l.drop(h, true)
+	}
+	require.Equal(t, 3, l.free())
+	require.Zero(t, l.running())
+}
