@@ -68,6 +68,9 @@ func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now tim
 		if open.full && granted {
 			q.hint, q.next, q.nextAt = below, below, now
 		}
+	case request.TenantLimit > 0 && claimed.Held > 0 && open.full:
+		q.hint, q.next = 0, 0
+		return true
 	case request.TenantLimit > 0: // those that were passed over stand below any hint
 		q.forget()
 		q.woken = q.woken || !open.full
@@ -78,7 +81,7 @@ func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now tim
 			}
 			q.hint, q.next = min(q.hint, below), min(q.next, below)
 		}
-		return !open.full
+		return !open.full || claimed.Held > 0
 	}
 	return false
 }

@@ -85,4 +85,22 @@ func TestQueueViewKnowsWhereToLook(t *testing.T) {
 		require.True(t, q.woken)
 		require.Zero(t, q.after(at(2)), "what was passed over stands below")
 	})
+	t.Run("what somebody holds is looked for again", func(t *testing.T) {
+		t.Parallel()
+		q := &queueView{}
+		held := granted(1, 100)
+		held.Held = 5
+		_, unsure := claim(q, 0, held)
+		require.True(t, unsure, "nobody tells when it can be had")
+		require.False(t, q.woken, "not before a while has passed")
+		_, unsure = claim(q, 260, granted(1, 100))
+		require.False(t, unsure)
+		for ms := 600; ms < 2000; ms += 300 {
+			open := &openClaim{request: persistence.ClaimRequest{Limit: 10, TenantLimit: 2}, asked: at(ms), full: true}
+			require.True(t, q.learn(open, held, at(ms)))
+			require.False(t, q.woken)
+			require.Equal(t, at(ms).Add(wholeEvery), q.whole)
+			require.Zero(t, q.after(at(ms+1)))
+		}
+	})
 }

@@ -16,16 +16,18 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	}
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
+	around := s.strained.around()
+	chosen := around || request.TenantLimit > 0
 	err = retry(ctx, func(ctx context.Context) error {
 		var err error
-		if len(s.lost.list()) > 0 && request.TenantLimit == 0 {
+		if !chosen && len(s.lost.list()) > 0 {
 			out, err = s.claimReadable(ctx, request, queue)
 			return err
 		}
 		err = inlining(func(limit int) error {
 			var err error
-			if request.TenantLimit > 0 {
-				out, err = s.claimWithin(ctx, request, queue, limit)
+			if chosen {
+				out, err = s.claimChosen(ctx, request, queue, limit, around)
 			} else {
 				out, err = s.claim(ctx, s.pool, request, queue, nil, limit)
 			}
@@ -38,7 +40,7 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 		default:
 			var passed int
 			if passed, err = s.findLost(ctx, request, queue); err == nil {
-				out, err = s.claimWithin(ctx, request, queue, persistence.InlinePayloadMax)
+				out, err = s.claimChosen(ctx, request, queue, persistence.InlinePayloadMax, around)
 				out.Passed = passed
 			}
 		}

@@ -175,11 +175,7 @@ func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string
 	found := map[int32]bool{}
 	err = t.s.glance(ctx, t.tx, "find_held", named{"groups": orEmpty(groups)}, func(rows pgx.Rows) error {
 		var group int32
-		_, err := pgx.ForEachRow(rows, []any{&group}, func() error {
-			found[group] = true
-			return nil
-		})
-		return err
+		return t.s.heldRows(rows, &group, func() { found[group] = true })
 	})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -31,7 +32,7 @@ func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode lo
 			return w, err
 		}
 		all := !w.over || most == along.most
-		w.due, err = firstFree(ctx, s.newPass(tx), w.due, func(t dueTimer) workflow.RunID { return t.Run }, limit)
+		w.due, _, err = firstFree(ctx, s.newPass(tx), w.due, func(t dueTimer) workflow.RunID { return t.Run }, limit)
 		if w.over = len(w.due) > 0 && len(w.due) >= limit; err != nil || w.over || all {
 			return w, err
 		}
@@ -54,7 +55,7 @@ func (s *Store) chooseHeld(
 			return nil, nil, err
 		}
 		if chosen = held[:min(len(held), most)]; mode != lockWaiting {
-			chosen, err = firstFree(ctx, s.newPass(tx), chosen, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
+			chosen, _, err = firstFree(ctx, s.newPass(tx), chosen, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -88,8 +89,12 @@ func unchosen(held, chosen []heldTask) map[int64]bool {
 }
 
 // firstFree returns the first things, up to a limit, of runs that can be had without a
-// wait and of tenants whose counters nobody holds, and locks these runs.
-func firstFree[T any](ctx context.Context, p *pass, things []T, run func(T) workflow.RunID, limit int) (free []T, err error) {
+// wait and of tenants whose counters nobody holds, and locks these runs. seen is how many
+// it has looked at.
+func firstFree[T any](
+	ctx context.Context, p *pass, things []T, run func(T) workflow.RunID, limit int,
+) (free []T, seen int, err error) {
+	var held uuids
 	for n := 2 * limit; len(things) > 0 && len(free) < limit; n *= 4 {
 		some := things[:min(n, len(things))]
 		things = things[len(some):]
@@ -99,15 +104,21 @@ func firstFree[T any](ctx context.Context, p *pass, things []T, run func(T) work
 		}
 		locked, err := p.lockSome(ctx, ids, limit-len(free))
 		if err != nil {
-			return nil, err
+			return nil, seen, err
 		}
 		for _, thing := range some {
-			if locked[run(thing)] && len(free) < limit {
+			if len(free) == limit {
+				break
+			}
+			switch seen++; {
+			case locked[run(thing)]:
 				free = append(free, thing)
+			case len(held) < holdersMax && !p.held[run(thing)]:
+				held = append(held, run(thing))
 			}
 		}
 	}
-	return free, nil
+	return free, seen, p.meetHolders(ctx, held)
 }
 
 // lockSome locks the first of the runs for which that takes no wait, and returns them.
@@ -116,6 +127,7 @@ func (p *pass) lockSome(ctx context.Context, ids uuids, limit int) (map[workflow
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(p.held, held)
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return held[id] })
 	text, args := p.s.statements.bind("lock_some_free", named{"runs": ids, "limit": limit})
 	rows, err := p.tx.Query(ctx, text, args...)

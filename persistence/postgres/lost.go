@@ -155,7 +155,7 @@ func (s *Store) claimReadableNext(
 			out, err = s.claim(ctx, tx, request, queue, []int64{}, inlineNothing)
 			return err
 		}
-		rows, err := s.peekPlaces(ctx, tx, request, queue)
+		rows, err := s.peek(ctx, tx, "peek_places", request, queue, nil)
 		if err != nil {
 			return err
 		}
@@ -177,35 +177,12 @@ func (s *Store) claimReadableNext(
 	return out, found, err
 }
 
-// place is where a task of a run waits.
-type place struct {
-	at  int64
-	run workflow.RunID
-}
-
-// peekPlaces returns the next places that a claim may take, in order.
-func (s *Store) peekPlaces(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16) ([]place, error) {
-	text, args := s.statements.bind("peek_places", named{
-		"queue": queue, "after": request.After, "handlers": orEmpty(request.Handlers), "suspects": request.Suspects,
-		"limit": request.Limit, "skip": s.lost.list(),
-	})
-	rows, err := tx.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (place, error) {
-		var p place
-		err := row.Scan(&p.at, (*[16]byte)(&p.run))
-		return p, err
-	})
-}
-
 // findLost finds what cannot be read among what a claim under a limit may look at,
 // and returns how much it is.
 func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, queue int16) (found int, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		for range peeksMax {
-			rows, err := s.peekPlaces(ctx, tx, request, queue)
+			rows, err := s.peek(ctx, tx, "peek_places", request, queue, nil)
 			if err != nil || len(rows) == 0 {
 				return err
 			}
@@ -220,16 +197,8 @@ func (s *Store) findLost(ctx context.Context, request persistence.ClaimRequest, 
 	return found, err
 }
 
-func placesOf(rows []place) []int64 {
-	places := make([]int64, len(rows))
-	for i, row := range rows {
-		places[i] = row.at
-	}
-	return places
-}
-
 // readable returns the places, among some, whose tasks can be claimed.
-func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16, rows []place) ([]int64, error) {
+func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.ClaimRequest, queue int16, rows []peeked) ([]int64, error) {
 	places := placesOf(rows)
 	if len(rows) == 0 {
 		return places, nil

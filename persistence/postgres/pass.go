@@ -25,6 +25,7 @@ type pass struct {
 	byID     map[workflow.RunID]*run
 	enqueued []enqueued
 	wake     persistence.Wake
+	held     map[workflow.RunID]bool // runs of tenants whose counters somebody holds, of those that lockSome looked at
 }
 
 // enqueued is a task that became ready in this pass.
@@ -54,7 +55,9 @@ const (
 	lockCalm                   // leave those of tenants out, too, whose counters somebody holds
 )
 
-func (s *Store) newPass(tx pgx.Tx) *pass { return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}} }
+func (s *Store) newPass(tx pgx.Tx) *pass {
+	return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}, held: map[workflow.RunID]bool{}}
+}
 
 // load locks the runs and loads them with the wanted tasks, in one round trip
 // unless somebody else may hold one. Runs that do not exist, or were left out,
@@ -115,16 +118,21 @@ func (p *pass) lockFree(ctx context.Context, ids uuids, mode locking) (map[workf
 	if err != nil {
 		return nil, err
 	}
-	return runSet(rows)
+	free, err := runSet(rows)
+	if err != nil {
+		return nil, err
+	}
+	return free, p.meetHolders(ctx, slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return free[id] }))
 }
 
 // heldRuns returns the runs of tenants whose counters somebody else holds. To find
 // out it takes those that nobody holds, and gives them back at once: they have
 // their order.
 func (p *pass) heldRuns(ctx context.Context, ids uuids) (held map[workflow.RunID]bool, err error) {
+	held = map[workflow.RunID]bool{}
 	err = p.s.glance(ctx, p.tx, "find_held_runs", named{"runs": ids}, func(rows pgx.Rows) error {
-		held, err = runSet(rows)
-		return err
+		var id workflow.RunID
+		return p.s.heldRows(rows, (*[16]byte)(&id), func() { held[id] = true })
 	})
 	return held, err
 }

@@ -205,7 +205,7 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 		r.s.strained.note(ctx)
 		return r.divide(ctx, indexes, lockCalm, store)
 	case errors.Is(err, errLockTimeout) && len(indexes) == 1:
-		r.out.Answers[indexes[0]].Result = lifecycle.Busy
+		r.wait(indexes[0])
 		return nil, nil
 	case errors.Is(err, persistence.ErrBadRow):
 		if bad, found := r.culprits(ctx, indexes, mode, store); found != nil || len(bad) > 0 {
@@ -228,6 +228,12 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 		}
 	}
 	return nil, nil
+}
+
+// wait answers Busy for a transition because of what somebody holds.
+func (r *recording) wait(i int) {
+	r.out.Answers[i].Result = lifecycle.Busy
+	r.s.strained.leftOut()
 }
 
 // withoutUnread answers Busy for the transitions of runs that could not be read,

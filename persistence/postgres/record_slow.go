@@ -36,6 +36,10 @@ type decided struct {
 // apply adds it to the answer, once it is committed.
 func (r *recording) apply(d decided) {
 	for i, answer := range d.answers {
+		if answer == lifecycle.Busy {
+			r.wait(i)
+			continue
+		}
 		r.out.Answers[i] = persistence.RecordAnswer{Result: answer}
 		if cause := r.causes[i]; cause != nil && answer == lifecycle.Moved {
 			r.out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.BadRow, Err: cause}

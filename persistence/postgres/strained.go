@@ -20,7 +20,10 @@ const strainedFor = 5 * time.Second
 type strained struct {
 	log  *slog.Logger              // nil: nothing is logged
 	at   atomic.Pointer[time.Time] // with the monotonic clock
+	left atomic.Pointer[time.Time] // when a completion was left out last
 	told atomic.Pointer[time.Time]
+
+	holders holders
 }
 
 // strainedTold is how often the log says so at most.
@@ -39,6 +42,19 @@ func (s *strained) note(ctx context.Context) {
 func (s *strained) is() bool {
 	at := s.at.Load()
 	return at != nil && clock.System{}.Now().Sub(*at) < strainedFor
+}
+
+// leftOut notes that a completion was left out because of what somebody holds.
+func (s *strained) leftOut() {
+	now := clock.System{}.Now()
+	s.left.Store(&now)
+}
+
+// around reports whether claims go around what somebody holds: what they took of that
+// would wait with its outcome.
+func (s *strained) around() bool {
+	left := s.left.Load()
+	return s.is() || left != nil && clock.System{}.Now().Sub(*left) < strainedFor
 }
 
 // mode is what to do about locks that somebody holds.

@@ -116,11 +116,7 @@ func (s *Store) findHeld(ctx context.Context, groups map[int32]bool) (map[int32]
 			}
 			clear(held)
 			var group int32
-			_, err = pgx.ForEachRow(rows, []any{&group}, func() error {
-				held[group] = true
-				return nil
-			})
-			if err != nil {
+			if err := s.heldRows(rows, &group, func() { held[group] = true }); err != nil {
 				return err
 			}
 			return errTrial // what it locked was not to be kept

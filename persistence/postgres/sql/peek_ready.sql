@@ -2,13 +2,13 @@
 -- tenants, with whether their task is still queued.
 -- Caller: claims under a limit per tenant, before they lock anything.
 -- Index: ready_queue_pkey; tasks_pkey, probed per task.
-select q.fair_id, q.suspect, coalesce(t.queued, false)
+select q.fair_id, q.run_id, q.suspect, coalesce(t.queued, false)
 from {schema}.ready_queue q
 	left join lateral (
 		select k.state = 2 as queued from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0
 	) t on true
 where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint and q.handler = any(@handlers::int[])
-	and (@suspects::bool or not q.suspect) and not (q.fair_id % 2097152 / 2 = any(@full::bigint[]))
+	and (@suspects::bool or not q.suspect) and not (q.fair_id % 2097152 / 2 = any(@but::bigint[]))
 	and not q.run_id = any(@skip::uuid[])
 order by q.fair_id
 limit @limit::int

@@ -1,0 +1,61 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// HELD: one transaction holds what gives a tenant its places, or its runs, while
+// more of its tasks are ready than there are slots. It waits alone.
+func TestAHeldTenantWaitsAlone(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]string{
+		"counters": `select from troupe.tenant_groups g join troupe.tenants n using (group_id) where n.tenant = 'a' for update of g`,
+		"runs":     `select from troupe.workflow_runs where tenant = 'a' for update`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const slots = 8
+			r := begin(t, row{
+				ID: "HELD", Name: "held-" + name, Fault: "somebody holds the " + name + " of a tenant with a backlog",
+				FullOnly: true, Must: "I9 I14; what was executed and not recorded is not executed again",
+				Allowed: []figure{
+					atLeast("ready of the tenant, in slots", 10, ""), within("the first run of another took", 6*time.Second),
+					within("any later one", 2*time.Second), atLeast("of these", 10, ""), none("leases lost"),
+				},
+			})
+			tune := brisk()
+			tune.Slots = slots
+			y := newYard(r, tune, 0)
+			pods := y.start("pod-1", "pod-2")
+			y.flood(pods[0], "diamond/a", spell(4000, 10_000))
+			y.eventually("the tenant is served", func() bool { return y.number(startsSQL, "a") >= 100 })
+			tx, err := y.pool.Begin(t.Context())
+			require.NoError(r, err)
+			_, err = tx.Exec(t.Context(), hold)
+			require.NoError(r, err)
+			r.count("ready of the tenant, in slots", y.number(`select count(*)::int from troupe.ready_queue`)/(2*slots))
+			first, later, n := time.Duration(0), time.Duration(0), 0
+			for began := time.Now(); time.Since(began) < spell(8*time.Second, 20*time.Second); n++ {
+				at := time.Now()
+				id := y.trigger(pods[n%2], "diamond/b", 1)[0]
+				y.until("a run of another tenant ends", patience, func() bool {
+					return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 10`, id) == 1
+				})
+				if n == 0 {
+					first = time.Since(at)
+				} else {
+					later = max(later, time.Since(at))
+				}
+			}
+			require.NoError(r, tx.Rollback(t.Context()))
+			r.took("the first run of another took", first)
+			r.took("any later one", later)
+			r.count("of these", n-1)
+			v := y.settle()
+			r.count("leases lost", v.losses)
+		})
+	}
+}
