@@ -122,7 +122,7 @@ func TestClaimsLookAtMuchThatIsHeldRarely(t *testing.T) {
 	k.start(g, "a", aroundMost+700)
 	far := k.start(g, "b", 1)[0]
 	near := k.start(g, "c", 1)[0]
-	k.exec("update {schema}.ready_queue set fair_id = fair_id + 2097152 * 5000 where run_id = $1", [16]byte(far))
+	k.exec("update {schema}.ready_queue set fair_id = fair_id + 2097152::bigint * 5000 where run_id = $1", [16]byte(far))
 	release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
 	k.store.strained.leftOut()
 	for _, c := range []struct {
