@@ -26,6 +26,7 @@ const (
 	StoreDown     = Fault(sim.StoreDown)     // no connection to the database for a while
 	StorePool     = Fault(sim.StorePool)     // the connections of a pod are all in use for a while
 	StoreAway     = Fault(sim.StoreAway)     // the proxy that a pod's connections go through is gone for a while; its lease goes past it
+	StoreHeld     = Fault(sim.StoreHeld)     // somebody holds a lock that some completions need, for a while
 	WakeLost      = Fault(sim.WakeLost)      // a pod is not told that there is work
 	WakeDoubled   = Fault(sim.WakeDoubled)   // or told twice
 	WakeLate      = Fault(sim.WakeLate)      // or seconds later
@@ -63,7 +64,7 @@ func Except(faults ...Fault) Faults {
 func AllFaults() []Fault {
 	return []Fault{
 		PodCrash, PodPause, PodSlow, PodStop, ClockSkew, ClockDrift, StoreLost, StoreUnsure, StoreLate, StoreConflict,
-		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
+		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, StoreHeld, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
 		RelaySilent, LeaderLost, ServiceFails, ServiceUnsure, StepTwice,
 	}
 }

@@ -53,6 +53,13 @@ func actors() []Plant {
 			New:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
 		},
 		{
+			Name: "aside-slot-freed-twice", Seeds: 1000,
+			What: "a task whose outcome has to wait gives its slot back, and again when it is recorded",
+			File: "actors/ledger.go",
+			Old:  "\tif h.slotless || h.aside {\n",
+			New:  "\tif h.slotless || h.aside && !planted.On(\"aside-slot-freed-twice\") {\n",
+		},
+		{
 			Name: "trigger-renamed", Seeds: 1000,
 			What: "triggers whose outcome is unknown are stored again under new run ids",
 			File: "actors/intake_batch.go",

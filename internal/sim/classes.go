@@ -18,6 +18,7 @@ const (
 	StoreDown     Class = "store-down"      // all connections drop, and none is made for a while
 	StorePool     Class = "store-pool"      // the pool is exhausted: calls of a pod wait
 	StoreAway     Class = "store-away"      // the proxy of a pod's pool is gone; lease and lead go past it
+	StoreHeld     Class = "store-held"      // somebody holds what some completions need, for a while: they have to wait
 	WakeLost      Class = "wake-lost"       // one wake does not arrive
 	WakeDoubled   Class = "wake-doubled"    // or twice
 	WakeLate      Class = "wake-late"       // or seconds later, after others
@@ -36,7 +37,7 @@ const (
 func Classes() []Class {
 	return []Class{
 		PodCrash, PodRename, PodStop, PodPause, PodSlow, ActorPanic, StoreLost, StoreAnswer, StoreLate, StoreConflict,
-		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
+		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, StoreHeld, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
 		RelaySilent, TermLost, ClockSkew, ClockDrift, Buggify, NoStream, StopOverrun,
 	}
 }
@@ -47,7 +48,7 @@ func usual(class Class) float64 {
 	switch class {
 	case PodCrash, PodPause, PodStop, PodSlow: // visited by every message of a pod
 		return 0.001
-	case StoreDown, StorePool, StoreAway:
+	case StoreDown, StorePool, StoreAway, StoreHeld:
 		return 0.001
 	case ActorPanic:
 		return 0.0005

@@ -14,6 +14,7 @@ import (
 type database struct {
 	world     *World
 	downUntil time.Time // it refuses connections
+	hold      hold
 }
 
 // store is the memory store as the actors of one pod see it: each call meets
@@ -98,7 +99,7 @@ func (s *store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 
 // RecordTransitions implements persistence.Journal.
 func (s *store) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
-	return meet(s, "record_transitions", func() (persistence.Recorded, error) { return s.Store.RecordTransitions(ctx, record) },
+	return meet(s, "record_transitions", func() (persistence.Recorded, error) { return s.recordFree(ctx, record) },
 		func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
 }
 

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// hold is somebody's transaction that holds what completions need: those of all runs,
+// or of one in three.
+type hold struct {
+	until time.Time
+	salt  uint64
+	all   bool
+}
+
+func (h hold) has(run workflow.RunID, now time.Time) bool {
+	return h.until.After(now) && (h.all || mix(h.salt, binary.BigEndian.Uint64(run[8:]))%3 == 0)
+}
+
+// recordFree records, as PostgreSQL's adapter does, what nobody else holds; the rest is
+// answered Busy.
+func (s *store) recordFree(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
+	w := s.database.world
+	answers := make([]persistence.RecordAnswer, len(record.Transitions))
+	var free []persistence.Transition
+	var at []int
+	for i, t := range record.Transitions {
+		if !w.Healed() && s.database.hold.has(t.Task.Run, w.Now()) {
+			answers[i].Result = lifecycle.Busy
+			continue
+		}
+		free, at = append(free, t), append(at, i)
+	}
+	record.Transitions = free
+	out, err := s.Store.RecordTransitions(ctx, record)
+	for i, answer := range out.Answers {
+		answers[at[i]] = answer
+	}
+	out.Answers = answers
+	return out, err
+}
