@@ -46,6 +46,20 @@ func actors() []Plant {
 				"\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
 		},
 		{
+			Name: "trigger-renamed", Seeds: 1000,
+			What: "triggers whose outcome is unknown are stored again under new run ids",
+			File: "actors/intake_batch.go",
+			Old:  "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n",
+			New: "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.loan = nil\n\t\t\tfor _, q := range open.questions {\n" +
+				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
+		},
+	}
+}
+
+// slots are mistakes in the account of what a pod may execute at once.
+func slots() []Plant {
+	return []Plant{
+		{
 			Name: "deaf-slot-freed-twice", Seeds: 1000,
 			What: "a deaf function gives its slot up when it is abandoned, and again when it returns",
 			File: "actors/ledger.go",
@@ -58,14 +72,6 @@ func actors() []Plant {
 			File: "actors/ledger.go",
 			Old:  "\tif h.slotless || h.aside {\n",
 			New:  "\tif h.slotless || h.aside && !planted.On(\"aside-slot-freed-twice\") {\n",
-		},
-		{
-			Name: "trigger-renamed", Seeds: 1000,
-			What: "triggers whose outcome is unknown are stored again under new run ids",
-			File: "actors/intake_batch.go",
-			Old:  "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n",
-			New: "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.loan = nil\n\t\t\tfor _, q := range open.questions {\n" +
-				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
 		},
 		{
 			Name: "slots-lent-twice", Seeds: 1000,
