@@ -40,7 +40,9 @@ const Tag = "planted"
 var ErrNotPlanted = errors.New("nothing is planted in this binary: build it with internal/planted")
 
 // All returns the table.
-func All() []Plant { return slices.Concat(decisions(), counters(), tables(), actors(), slots(), pods()) }
+func All() []Plant {
+	return slices.Concat(decisions(), counters(), tables(), actors(), slots(), pods())
+}
 
 // importPath is what the changed files import.
 const importPath = "github.com/troupe-dev/troupe/internal/planted"
