@@ -85,22 +85,25 @@ func TestQueueViewKnowsWhereToLook(t *testing.T) {
 		require.True(t, q.woken)
 		require.Zero(t, q.after(at(2)), "what was passed over stands below")
 	})
-	t.Run("what somebody holds is looked for again", func(t *testing.T) {
-		t.Parallel()
-		q := &queueView{}
-		held := granted(1, 100)
-		held.Held = 5
-		_, unsure := claim(q, 0, held)
-		require.True(t, unsure, "nobody tells when it can be had")
-		require.False(t, q.woken, "not before a while has passed")
-		_, unsure = claim(q, 260, granted(1, 100))
-		require.False(t, unsure)
-		for ms := 600; ms < 2000; ms += 300 {
-			open := &openClaim{request: persistence.ClaimRequest{Limit: 10, TenantLimit: 2}, asked: at(ms), full: true}
-			require.True(t, q.learn(open, held, at(ms)))
-			require.False(t, q.woken)
-			require.Equal(t, at(ms).Add(wholeEvery), q.whole)
-			require.Zero(t, q.after(at(ms+1)))
-		}
-	})
+}
+
+// What somebody holds is looked for again: nobody tells when it can be had.
+func TestQueueViewLooksAgainForWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	held := granted(1, 100)
+	held.Held = 5
+	q := &queueView{}
+	open := &openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}
+	require.True(t, q.learn(open, held, at(0)))
+	require.False(t, q.woken, "not before a while has passed")
+	open.asked = at(260)
+	require.False(t, q.learn(open, granted(1, 100), at(260)))
+	for ms := 600; ms < 2000; ms += 300 {
+		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, TenantLimit: 2}, asked: at(ms), full: true}
+		require.True(t, q.learn(open, held, at(ms)))
+		require.False(t, q.woken)
+		require.Equal(t, at(ms).Add(wholeEvery), q.whole)
+		require.Zero(t, q.after(at(ms+1)))
+	}
 }
