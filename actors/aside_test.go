@@ -92,7 +92,7 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 	})
 }
 
-// At most as many as there are slots leave theirs: what a pod has executed and not
+// At most four times as many as there are slots leave theirs: what a pod has executed and not
 // recorded is executed again if it dies.
 func TestOutcomesThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
@@ -100,11 +100,11 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 4})
 		var runs []workflow.RunID
-		for range 20 {
+		for range 30 {
 			runs = append(runs, w.trigger(p, "single"))
 		}
 		pass(time.Minute)
-		require.Len(t, g.executions(), 8)
+		require.Len(t, g.executions(), 4+4*asideShare)
 		require.Zero(t, p.Stats().Free)
 		require.Equal(t, 4, p.Stats().Running)
 		for _, name := range []string{"journal", "claimer", "runs"} {
@@ -113,12 +113,31 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 			require.Zero(t, p.Stats().Free, name)
 			require.Equal(t, 4, p.Stats().Running, name)
 		}
-		require.Len(t, g.executions(), 8)
+		require.Len(t, g.executions(), 4+4*asideShare)
 		s.off.Store(true)
 		w.completed(runs...)
 		pass(time.Second)
 		require.Equal(t, 4, p.Stats().Free)
-		require.Len(t, g.executions(), 20)
+		require.Len(t, g.executions(), 30)
+	})
+}
+
+// Under a limit per tenant the end of what had to wait is what others wait for.
+func TestTheEndOfWhatWaitedIsHeardOf(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s, g := newHolding(w)
+		p := w.start(Config{Slots: 8, TenantLimit: 4})
+		var runs []workflow.RunID
+		for range 40 {
+			runs = append(runs, w.trigger(p, "single"))
+		}
+		pass(time.Second)
+		require.Len(t, g.executions(), 4)
+		s.off.Store(true)
+		began := time.Now()
+		w.completed(runs...)
+		require.Less(t, time.Since(began), 2*time.Second)
 	})
 }
 
@@ -151,35 +170,43 @@ func TestChildrenOfWhatWaited(t *testing.T) {
 
 func TestALedgerPutsAside(t *testing.T) {
 	t.Parallel()
-	l := newLedger([]pool{{name: "a", slots: 2}, {name: "b", slots: 1}}, 1)
+	l := newLedger([]pool{{name: "a", slots: 1}, {name: "b", slots: 1}}, 1)
 	hold := func(step int32, pool string, suspect bool) *held {
 		return l.hold(&messages.StartTask{Task: &messages.Task{Step: step, Epoch: 2}, Suspect: suspect}, pool)
 	}
-	first, second, other := hold(1, "a", true), hold(2, "a", false), hold(3, "b", false)
+	first, other := hold(1, "a", true), hold(3, "b", false)
 	adopted := l.adopt(&messages.Task{Step: 4, Epoch: 2})
 	for range 2 {
 		l.putAside(first)
 		l.putAside(adopted)
 	}
 	require.Equal(t, 1, l.free())
-	require.Equal(t, 3, l.running())
+	require.Equal(t, 2, l.running())
 	require.True(t, l.offerNew().GetSuspectEnded(), "its function has returned")
-	second.abandoned = true
-	l.putAside(second) // its function uses the slot
-	require.Equal(t, 1, l.free())
-	third := hold(5, "a", false)
-	l.putAside(third)
-	fourth := hold(6, "a", false)
-	l.putAside(fourth)
-	require.Zero(t, l.free(), "as many as there are slots have given theirs back")
+	all := []*held{other, adopted}
+	for step := int32(10); step < 10+asideShare; step++ {
+		h := hold(step, "a", false)
+		l.putAside(h)
+		all = append(all, h)
+	}
+	require.Zero(t, l.free(), "as many as may have given theirs back")
+	require.Nil(t, l.offerNew())
 	l.drop(first, false)
 	require.Zero(t, l.free())
 	require.Zero(t, l.stuck())
-	l.putAside(fourth)
+	freed := l.offerNew()
+	require.True(t, freed.GetRecordedAside(), "who waits for it has to hear of it")
+	require.Empty(t, freed.GetPools())
+	last := all[len(all)-1]
+	last.abandoned = true
+	l.putAside(last) // its function uses the slot
+	require.Zero(t, l.free())
+	last.abandoned = false
+	l.putAside(last)
 	require.Equal(t, 1, l.free())
-	for _, h := range []*held{second, third, fourth, other, adopted} {
+	for _, h := range all {
 		l.drop(h, true)
 	}
-	require.Equal(t, 3, l.free())
+	require.Equal(t, 2, l.free())
 	require.Zero(t, l.running())
 }

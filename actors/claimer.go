@@ -170,12 +170,12 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 		if a.suspect { // it may be another one, on its way to runs
 			a.askForSlots()
 		}
-		for _, q := range a.queues {
-			q.forget() // those that were passed over stand below the hint
-		}
+	}
+	if m.GetSuspectEnded() || m.GetRecordedAside() {
+		a.lookAgain() // those that were passed over stand below the hint
 	}
 	// The task that ended may have been what kept others of its tenant waiting.
-	if m.GetSuspectEnded() || a.rt.config.TenantLimit > 0 {
+	if m.GetSuspectEnded() || m.GetRecordedAside() || a.rt.config.TenantLimit > 0 {
 		a.wakeAll()
 		return
 	}
@@ -293,9 +293,8 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 		return
 	}
 	now, q := a.rt.now(), a.queues[i]
-	if q.learn(open, claimed, now) && !q.looking {
-		q.looking = true
-		a.rt.after(q.whole.Sub(now), a.self, &wholeDue{queue: q})
+	if q.learn(open, claimed, now) {
+		a.lookLater(q)
 	}
 }
 

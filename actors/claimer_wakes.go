@@ -89,13 +89,24 @@ func (a *claimer) wakeAll() {
 	a.claim()
 }
 
-// onWholeDue looks at everything, unless a claim has done so since.
+// onWholeDue looks at everything, unless a claim has done so since, and was sure.
 func (a *claimer) onWholeDue(m *wholeDue) {
 	q := m.queue
 	q.looking = false
-	if !a.rt.now().Before(q.whole) {
+	switch {
+	case !a.rt.now().Before(q.whole):
 		q.woken = true
 		a.claim()
+	case q.unsure:
+		a.lookLater(q)
+	}
+}
+
+// lookLater has all of a queue looked at when that is due.
+func (a *claimer) lookLater(q *queueView) {
+	if !q.looking {
+		q.looking = true
+		a.rt.after(q.whole.Sub(a.rt.now()), a.self, &wholeDue{queue: q})
 	}
 }
 

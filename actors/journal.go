@@ -322,9 +322,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcome, answer persistence.RecordAnswer) {
 	key := keyOf(r.GetTask())
 	if answer.Result == lifecycle.Busy {
-		if !a.waits(r) {
-			to.Waiting = append(to.Waiting, r.GetTask())
-		}
+		to.Waiting = append(to.Waiting, r.GetTask())
 		a.held[key] = a.rt.now().Add(a.rt.retryDelay(2))
 		a.waiting = append(a.waiting, r)
 		return
@@ -341,8 +339,7 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 	to.Answers = append(to.Answers, answered)
 }
 
-// waits reports whether a report could not be recorded before, for what somebody
-// holds: runs was told then.
+// waits reports whether a report could not be recorded before: runs was told then.
 func (a *journal) waits(r *messages.ReportOutcome) bool {
 	_, waits := a.held[keyOf(r.GetTask())]
 	return waits

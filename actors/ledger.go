@@ -6,6 +6,10 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 )
 
+// asideShare bounds the tasks that have given their slots back. All of them are
+// executed again if the pod dies.
+const asideShare = 4
+
 // ledger is who uses which slot for what. It is the only account of slots: the
 // claimer spends what it was offered, and children granted inline take the
 // slot of a parent that was answered in the same message.
@@ -21,6 +25,7 @@ type ledger struct {
 	stuckMax int
 	suspects int  // held tasks that are suspects
 	eased    bool // the last of them has ended
+	recorded bool // a task has ended that had given its slot back
 }
 
 // poolSlots is the slots of one pool. free is the truth; offered is how many
@@ -143,6 +148,7 @@ func (l *ledger) drop(h *held, returned bool) {
 	}
 	if h.aside {
 		l.pool(h.pool).aside--
+		l.recorded = true
 	}
 	if h.slotless || h.aside {
 		return
@@ -159,11 +165,11 @@ func (l *ledger) drop(h *held, returned bool) {
 }
 
 // putAside gives back the slot of a task whose function has returned and whose
-// outcome cannot be recorded for now: it may be long until that changes. As many
-// of a pool as it has slots may do so.
+// outcome cannot be recorded for now: it may be long until that changes. It may do so
+// while fewer than asideShare times as many as the pool has slots have.
 func (l *ledger) putAside(h *held) {
 	p := l.pool(h.pool)
-	if h.slotless || h.aside || h.abandoned || p.aside >= p.slots {
+	if h.slotless || h.aside || h.abandoned || p.aside >= asideShare*p.slots {
 		return
 	}
 	h.aside = true
@@ -274,12 +280,12 @@ func (l *ledger) offerNew() *messages.SlotsFreed {
 			p.offered = p.free
 		}
 	}
-	if l.eased {
-		l.eased = false
+	if l.eased || l.recorded {
 		if freed == nil {
 			freed = &messages.SlotsFreed{}
 		}
-		freed.SuspectEnded = true
+		freed.SuspectEnded, freed.RecordedAside = l.eased, l.recorded
+		l.eased, l.recorded = false, false
 	}
 	return freed
 }

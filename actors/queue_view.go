@@ -16,6 +16,9 @@ type queueView struct {
 	nextAt     time.Time // when that was seen
 	whole      time.Time // when all fair ids are looked at again
 	looking    bool      // a timer wakes the queue then
+	unsure     bool      // only a look at all of them tells that there is nothing else
+	top        int64     // the highest fair id granted, as far as is known
+	above      bool      // the next claim looks from there on
 	own        int       // tasks that this pod made ready and the feed has not told of yet
 	ownAt      time.Time
 	asked      time.Time // when tasks were asked for last
@@ -40,14 +43,21 @@ const (
 	// is: what is being enqueued meanwhile, behind an older frontier, is found at
 	// once.
 	hintAge = 100 * time.Millisecond
+	// arrearsBlocks is how far below what was granted before somebody's tasks stand
+	// who was passed over for long, because of what somebody held. Every other claim
+	// then looks above them: those of others stand behind all of them.
+	arrearsBlocks = 64
 )
 
 // after is where the next claim begins to look.
 func (q *queueView) after(now time.Time) int64 {
-	if now.Before(q.whole) {
-		return q.hint
+	switch {
+	case !now.Before(q.whole):
+		return 0
+	case q.above:
+		return max(q.hint, q.top-lifecycle.FairID(0, 0, hintBlocks))
 	}
-	return 0
+	return q.hint
 }
 
 // forget lets the next claim look at everything.
@@ -56,8 +66,22 @@ func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
 // learn notes what a claim found. It reports whether only a look at everything
 // can tell that there is nothing else.
 func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
+	short := claimed.Scanned < open.request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
+	if q.above && !open.full { // the others stand below
+		q.above, q.woken = false, true
+		q.top = max(q.top, claimed.Lowest)
+		q.unsure = true
+		return true
+	}
+	q.above = !short && claimed.Lowest > 0 && claimed.Lowest < q.top-lifecycle.FairID(0, 0, arrearsBlocks)
+	q.top = max(q.top, claimed.Lowest)
+	q.unsure = q.look(open, claimed, short, now)
+	return q.unsure
+}
+
+// look notes where a claim has looked. short: it has found all that there is.
+func (q *queueView) look(open *openClaim, claimed *persistence.Claimed, short bool, now time.Time) (unsure bool) {
 	request := &open.request
-	short := claimed.Scanned < request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
 	if open.full {
 		q.whole = now.Add(min(max(wholeEvery, wholeShare*now.Sub(open.asked)), wholeMax))
 	}
@@ -68,8 +92,8 @@ func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now tim
 		if open.full && granted {
 			q.hint, q.next, q.nextAt = below, below, now
 		}
-	case request.TenantLimit > 0 && claimed.Held > 0 && open.full:
-		q.hint, q.next = 0, 0
+	case request.TenantLimit > 0 && claimed.Held > 0:
+		q.hint, q.next = 1, 1 // from the first one on, and not past all that is held each time
 		return true
 	case request.TenantLimit > 0: // those that were passed over stand below any hint
 		q.forget()

@@ -104,6 +104,38 @@ func TestQueueViewLooksAgainForWhatIsHeld(t *testing.T) {
 		require.True(t, q.learn(open, held, at(ms)))
 		require.False(t, q.woken)
 		require.Equal(t, at(ms).Add(wholeEvery), q.whole)
-		require.Zero(t, q.after(at(ms+1)))
+		require.EqualValues(t, 1, q.after(at(ms+1)), "not past all that is held each time")
 	}
+}
+
+// Who was passed over for long has arrears: every other claim looks above them.
+func TestQueueViewAndArrears(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	q := &queueView{}
+	claim := func(ms, n int, block int64) (after int64) {
+		after = q.after(at(ms))
+		q.woken = false
+		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: after}, asked: at(ms), full: after == 0}
+		q.learn(open, granted(n, block), at(ms))
+		return after
+	}
+	high := lifecycle.FairID(7, 0, 10_000-hintBlocks)
+	claim(0, 10, 10_000)
+	for i := range 4 {
+		ms := 300 + 10*i
+		if i == 0 {
+			require.Zero(t, claim(ms, 10, 100))
+		} else {
+			require.Less(t, claim(ms, 10, int64(100+i)), high)
+		}
+		require.True(t, q.woken)
+		require.Equal(t, high, claim(ms+5, 0, 0), "the others")
+		require.True(t, q.woken, "nothing of others is ready")
+	}
+	require.Less(t, claim(400, 3, 110), high)
+	require.False(t, q.woken)
+	require.Less(t, claim(410, 10, 10_000), high, "there are no more")
+	claim(420, 10, 10_010-arrearsBlocks)
+	require.Less(t, q.after(at(430)), high, "what was enqueued late is no arrears")
 }

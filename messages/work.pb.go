@@ -372,7 +372,8 @@ func (x *PoolSlots) GetFree() int32 {
 type SlotsFreed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*PoolSlots           `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"` // a suspect may be claimed again, unless one was claimed since
+	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"`    // a suspect may be claimed again, unless one was claimed since
+	RecordedAside bool                   `protobuf:"varint,3,opt,name=recorded_aside,json=recordedAside,proto3" json:"recorded_aside,omitempty"` // what had to wait was recorded: what was passed over may be had, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +418,13 @@ func (x *SlotsFreed) GetPools() []*PoolSlots {
 func (x *SlotsFreed) GetSuspectEnded() bool {
 	if x != nil {
 		return x.SuspectEnded
+	}
+	return false
+}
+
+func (x *SlotsFreed) GetRecordedAside() bool {
+	if x != nil {
+		return x.RecordedAside
 	}
 	return false
 }
@@ -1173,7 +1181,7 @@ type OutcomesAnswered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*OutcomeAnswered     `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	Granted       []*StartTask           `protobuf:"bytes,2,rep,name=granted,proto3" json:"granted,omitempty"`
-	Waiting       []*Task                `protobuf:"bytes,3,rep,name=waiting,proto3" json:"waiting,omitempty"` // not recorded for now, since somebody holds what that needs; each is named once
+	Waiting       []*Task                `protobuf:"bytes,3,rep,name=waiting,proto3" json:"waiting,omitempty"` // not recorded for now, since somebody holds what that needs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,11 +1404,12 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x06number\x18\x03 \x01(\x03R\x06number\"3\n" +
 	"\tPoolSlots\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
-	"\x04free\x18\x02 \x01(\x05R\x04free\"f\n" +
+	"\x04free\x18\x02 \x01(\x05R\x04free\"\x8d\x01\n" +
 	"\n" +
 	"SlotsFreed\x123\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1d.troupe.messages.v1.PoolSlotsR\x05pools\x12#\n" +
-	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\"S\n" +
+	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\x12%\n" +
+	"\x0erecorded_aside\x18\x03 \x01(\bR\rrecordedAside\"S\n" +
 	"\tLendSlots\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +

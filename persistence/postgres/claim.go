@@ -2,13 +2,15 @@ package postgres
 
 import (
 	"context"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// ClaimTasks implements persistence.Queue: one round trip, one transaction.
+// ClaimTasks implements persistence.Queue: one transaction, in one round trip unless
+// it has to choose what it takes.
 func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
 	queue, err := s.queue(ctx, request.Queue)
 	if err != nil {
@@ -16,7 +18,8 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	}
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
-	around := s.strained.around()
+	s.locking(ctx)
+	around := len(s.strained.known()) > 0
 	chosen := around || request.TenantLimit > 0
 	err = retry(ctx, func(ctx context.Context) error {
 		var err error
@@ -86,7 +89,10 @@ func (s *Store) claim(
 		}
 		s.firsts.missed(queue)
 	}
-	args["only"] = only
+	args["only"], args["until"] = only, int64(math.MaxInt64)
+	if only != nil { // no further than they stand
+		args["after"], args["until"] = firstAndLast(only)
+	}
 	out, _, err := s.claimBy(ctx, on, "claim_tasks", args, request, inline)
 	return out, err
 }
@@ -147,6 +153,15 @@ func (s *Store) notAlive(ctx context.Context, on querier, pod int64) error {
 		return persistence.ErrConflict
 	}
 	return persistence.ErrPodDead
+}
+
+// firstAndLast returns the first and the last of some places in order; of none,
+// nothing is between them.
+func firstAndLast(places []int64) (first, last int64) {
+	if len(places) == 0 {
+		return 1, 0
+	}
+	return places[0], places[len(places)-1]
 }
 
 func orEmpty[T any](list []T) []T {

@@ -21,11 +21,13 @@ const (
 	// it does not look at everything: what others enqueue stands not far behind what
 	// was granted last.
 	aroundMost = 1000
+	// aroundShare is in how many times as many places as it may take it looks first.
+	aroundShare = 8
 )
 
 // choice is a claim that chooses places before it takes them: under a limit of
-// running tasks per tenant, or around what somebody holds, none of which could be
-// recorded.
+// running tasks per tenant, or around what somebody holds who was waited for in vain,
+// none of which could be recorded.
 type choice struct {
 	s       *Store
 	tx      pgx.Tx
@@ -33,12 +35,12 @@ type choice struct {
 	queue   int16
 	around  bool // what somebody holds
 	need    int
-	most    int // places looked at around it
+	most    int // places looked at
 
 	picked []int64
-	rooms  map[int32]int // of tenants met so far, under a limit
-	closed map[int32]bool
-	passed int // places of what somebody holds
+	rooms  map[int32]int  // of tenants met so far, under a limit
+	closed map[int32]bool // tenants whose counters somebody holds
+	passed int            // places of what somebody holds
 }
 
 // claimChosen claims what it has chosen. Who counts and grants tasks of a tenant
@@ -52,8 +54,11 @@ func (s *Store) claimChosen(
 			s: s, tx: tx, request: request, queue: queue, around: around, need: request.Limit, most: math.MaxInt,
 			picked: []int64{}, rooms: map[int32]int{}, closed: map[int32]bool{},
 		}
-		if request.After > 0 {
-			c.most = aroundMost
+		if around {
+			c.request.Limit *= aroundShare
+			if request.After > 0 {
+				c.most = aroundMost
+			}
 		}
 		if err := c.pick(ctx); err != nil {
 			return err
@@ -68,12 +73,9 @@ func (s *Store) claimChosen(
 
 // pick chooses places in order, as many as there is need of.
 func (c *choice) pick(ctx context.Context) error {
-	if c.around {
-		c.request.Limit *= freeShare
-	}
 	for range peeksMax {
-		rows, more, err := c.look(ctx)
-		if err != nil || !more {
+		rows, err := c.look(ctx)
+		if err != nil || len(rows) == 0 {
 			return err
 		}
 		if c.request.TenantLimit > 0 {
@@ -81,13 +83,59 @@ func (c *choice) pick(ctx context.Context) error {
 				return err
 			}
 		}
+		held, err := c.held(ctx, rows)
+		if err != nil {
+			return err
+		}
 		for _, row := range rows {
-			if c.take(row); len(c.picked) == c.need {
+			if _, is := held[row.run]; is || c.closed[groupOf(row)] {
+				c.passed++
+			} else if c.take(row); len(c.picked) == c.need {
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// look returns the next places.
+func (c *choice) look(ctx context.Context) ([]peeked, error) {
+	if c.most <= 0 {
+		return nil, nil
+	}
+	statement := "peek_places"
+	if c.request.TenantLimit > 0 {
+		statement = "peek_ready"
+	}
+	c.request.Limit = min(c.request.Limit, c.most)
+	rows, err := c.s.peek(ctx, c.tx, statement, c.request, c.queue, c.but())
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	c.most -= len(rows)
+	c.request.After = rows[len(rows)-1].at + 1
+	if c.around {
+		c.request.Limit = min(4*c.request.Limit, peekMost)
+	}
+	return rows, nil
+}
+
+// held returns the runs, among those of rows, that somebody holds, and closes tenants.
+func (c *choice) held(ctx context.Context, rows []peeked) (map[workflow.RunID]bool, error) {
+	if !c.around {
+		return nil, nil
+	}
+	ids := make(uuids, len(rows))
+	for i, row := range rows {
+		ids[i] = row.run
+	}
+	held, err := c.s.newPass(c.tx).knownHeld(ctx, ids)
+	for _, row := range rows {
+		if held[row.run] {
+			c.closed[groupOf(row)] = true
+		}
+	}
+	return held, err
 }
 
 // take chooses a place, if its tenant's limit and what was chosen before permit it.
@@ -103,44 +151,12 @@ func (c *choice) take(row peeked) {
 	}
 }
 
-// look returns the next places, those that somebody holds left out. There are no
-// more if it has seen none.
-func (c *choice) look(ctx context.Context) (rows []peeked, more bool, err error) {
-	if c.most <= 0 {
-		return nil, false, nil
-	}
-	statement := "peek_places"
-	if c.request.TenantLimit > 0 {
-		statement = "peek_ready"
-	}
-	rows, err = c.s.peek(ctx, c.tx, statement, c.request, c.queue, c.but())
-	if err != nil || len(rows) == 0 {
-		return nil, false, err
-	}
-	seen := len(rows)
-	all := rows
-	if c.around {
-		p := c.s.newPass(c.tx)
-		rows, seen, err = firstFree(ctx, p, all, func(row peeked) workflow.RunID { return row.run }, c.need-len(c.picked))
-		if err != nil {
-			return nil, false, err
-		}
-		c.passed += seen - len(rows)
-		c.most -= seen
-		for _, row := range all[:seen] {
-			c.closed[groupOf(row)] = c.closed[groupOf(row)] || p.held[row.run]
-		}
-		c.request.Limit = min(4*c.request.Limit, peekMost)
-	}
-	c.request.After = all[seen-1].at + 1
-	return rows, true, nil
-}
-
-// but are the tenants that nothing more can be taken of.
+// but are the tenants that nothing more can be taken of: those at their limit, and those
+// that are held, if all is looked at. Else these count as looked at.
 func (c *choice) but() []int64 {
 	var but []int64
 	for group, closed := range c.closed {
-		if closed {
+		if closed && c.most > aroundMost {
 			but = append(but, int64(group))
 		}
 	}

@@ -102,14 +102,11 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 			return err
 		})
 	}
-	mode := lockFree
-	if s.strained.is() {
-		mode = lockCalm
-	}
+	mode := s.locking(ctx)
 	err = attempt(mode)
-	if errors.Is(err, errLockTimeout) && mode != lockCalm {
+	if errors.Is(err, errLockTimeout) && mode != lockStrict {
 		s.strained.note(ctx)
-		err = attempt(lockCalm)
+		err = attempt(lockStrict)
 	}
 	if err != nil {
 		return persistence.Drained{}, err
@@ -165,7 +162,7 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int, mode locking) (
 // heldNames returns the tenants of the pass, if locks are not waited for, in whose
 // counters somebody else holds a row.
 func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string, err error) {
-	if mode != lockCalm {
+	if mode == lockWaiting {
 		return nil, nil
 	}
 	var groups []int32
@@ -173,19 +170,28 @@ func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string
 		groups = append(groups, group)
 	}
 	found := map[int32]bool{}
+	if mode == lockCalm {
+		found, err = t.s.knownHeldTenants(ctx, t.tx, groups)
+		return namesOf(t.found.tenants, found), err
+	}
 	err = t.s.glance(ctx, t.tx, "find_held", named{"groups": orEmpty(groups)}, func(rows pgx.Rows) error {
 		var group int32
-		return t.s.heldRows(rows, &group, func() { found[group] = true })
+		return t.s.heldRows(rows, &group, true, func() { found[group] = true })
 	})
 	if err != nil {
 		return nil, err
 	}
-	for name, group := range t.found.tenants {
-		if found[group] {
-			held = append(held, name)
+	return namesOf(t.found.tenants, found), nil
+}
+
+// namesOf returns the tenants that are of some groups.
+func namesOf(tenants map[string]int32, groups map[int32]bool) (names []string) {
+	for name, group := range tenants {
+		if groups[group] {
+			names = append(names, name)
 		}
 	}
-	return held, nil
+	return names
 }
 
 // drainTaken begins the runs of submissions, but those of some tenants.

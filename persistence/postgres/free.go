@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"maps"
 	"math"
 	"slices"
 
@@ -32,7 +31,7 @@ func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode lo
 			return w, err
 		}
 		all := !w.over || most == along.most
-		w.due, _, err = firstFree(ctx, s.newPass(tx), w.due, func(t dueTimer) workflow.RunID { return t.Run }, limit)
+		w.due, err = firstFree(ctx, s.passIn(tx, mode), w.due, func(t dueTimer) workflow.RunID { return t.Run }, limit)
 		if w.over = len(w.due) > 0 && len(w.due) >= limit; err != nil || w.over || all {
 			return w, err
 		}
@@ -55,7 +54,7 @@ func (s *Store) chooseHeld(
 			return nil, nil, err
 		}
 		if chosen = held[:min(len(held), most)]; mode != lockWaiting {
-			chosen, _, err = firstFree(ctx, s.newPass(tx), chosen, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
+			chosen, err = firstFree(ctx, s.passIn(tx, mode), chosen, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -89,11 +88,8 @@ func unchosen(held, chosen []heldTask) map[int64]bool {
 }
 
 // firstFree returns the first things, up to a limit, of runs that can be had without a
-// wait and of tenants whose counters nobody holds, and locks these runs. seen is how many
-// it has looked at.
-func firstFree[T any](
-	ctx context.Context, p *pass, things []T, run func(T) workflow.RunID, limit int,
-) (free []T, seen int, err error) {
+// wait and of tenants whose counters nobody holds, and locks these runs.
+func firstFree[T any](ctx context.Context, p *pass, things []T, run func(T) workflow.RunID, limit int) (free []T, err error) {
 	var held uuids
 	for n := 2 * limit; len(things) > 0 && len(free) < limit; n *= 4 {
 		some := things[:min(n, len(things))]
@@ -104,30 +100,38 @@ func firstFree[T any](
 		}
 		locked, err := p.lockSome(ctx, ids, limit-len(free))
 		if err != nil {
-			return nil, seen, err
+			return nil, err
 		}
 		for _, thing := range some {
 			if len(free) == limit {
 				break
 			}
-			switch seen++; {
-			case locked[run(thing)]:
+			if locked[run(thing)] {
 				free = append(free, thing)
-			case len(held) < holdersMax && !p.held[run(thing)]:
+			} else if len(held) < holdersMax {
 				held = append(held, run(thing))
 			}
 		}
 	}
-	return free, seen, p.meetHolders(ctx, held)
+	if !p.strict {
+		return free, nil
+	}
+	return free, p.meetHolders(ctx, held)
+}
+
+// passIn returns a pass whose looks are as the mode says.
+func (s *Store) passIn(tx pgx.Tx, mode locking) *pass {
+	p := s.newPass(tx)
+	p.strict = mode == lockStrict
+	return p
 }
 
 // lockSome locks the first of the runs for which that takes no wait, and returns them.
 func (p *pass) lockSome(ctx context.Context, ids uuids, limit int) (map[workflow.RunID]bool, error) {
-	held, err := p.heldRuns(ctx, ids)
+	held, err := p.heldRuns(ctx, ids, p.strict)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(p.held, held)
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return held[id] })
 	text, args := p.s.statements.bind("lock_some_free", named{"runs": ids, "limit": limit})
 	rows, err := p.tx.Query(ctx, text, args...)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,96 +11,162 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
-// calm makes it long ago that something was held.
-func calm(k *kit) {
-	past := clock.System{}.Now().Add(-strainedFor)
-	k.store.strained.at.Store(&past)
-	k.store.strained.left.Store(&past)
+// askAgain lets the store ask at once whether those go on who were waited for in vain: it
+// does so ten times a second.
+func (k *kit) askAgain() {
+	k.store.strained.mu.Lock()
+	defer k.store.strained.mu.Unlock()
+	k.store.strained.asked = time.Time{}
 }
 
-// While one transaction goes on to hold something nobody waits for it again; for what
-// one after the other holds somebody does.
-func TestWhoHoldsForLongIsWaitedForOnce(t *testing.T) {
+// Who was waited for in vain is not waited for again: all that a store does leaves out
+// what that transaction holds, and nothing else, until it ends.
+func TestWhoHoldsIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
-	g := storetest.Single()
-	type call func(k *kit, pod int64, running []persistence.Grant)
-	record := func(k *kit, pod int64, running []persistence.Grant) {
-		require.Equal(k.t, lifecycle.Busy, k.send(k.completion(pod, running...))[0])
-	}
-	trigger := func(k *kit, _ int64, _ []persistence.Grant) {
-		require.Equal(k.t, persistence.KeyBusy, k.ask(k.draft(g, "a", 1)...)[0].Result)
-	}
-	claim := func(k *kit, pod int64, _ []persistence.Grant) { require.Empty(k.t, k.claim(pod, 10)) }
-	runs := func(k *kit) func() {
-		return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
-	}
-	counters := func(k *kit) func() { return k.holdCounters("a") }
-	for name, c := range map[string]struct {
-		hold func(*kit) func()
-		does call
-	}{
-		"completions, runs":     {runs, record},
-		"completions, counters": {counters, record},
-		"triggers, counters":    {counters, trigger},
-		"claims, runs":          {runs, claim},
-		"claims, counters":      {counters, claim},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for what, hold := range holds() {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(openDatabase(t, Options{}), g)
+			g := storetest.Diamond()
+			tracer := &counter{}
+			k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
 			pod := k.join(time.Hour)
-			k.start(g, "a", 2)
-			running := k.claim(pod, 1)
-			release := c.hold(k)
-			strained := &k.store.strained
-			almostOver := func() time.Time {
-				at := clock.System{}.Now().Add(time.Second - strainedFor)
-				strained.at.Store(&at)
-				return at
+			for _, tenant := range []string{"a", "b"} {
+				k.start(g, tenant, 1)
 			}
-			at := almostOver()
-			c.does(k, pod, running)
-			require.Equal(t, at, *strained.at.Load(), "it may be that it is merely busy")
-			for holder, met := range strained.holders.seen {
-				met.first = met.first.Add(-heldLong)
-				strained.holders.seen[holder] = met
+			k.finish(pod) // all counters are there
+			for _, tenant := range []string{"a", "b"} {
+				k.start(g, tenant, 2)
 			}
+			running := k.claim(pod, 10)
+			require.Len(t, running, 4)
+			release := hold(k)
+			record := func() {
+				t.Helper()
+				for i, answer := range k.send(k.completion(pod, running...)) {
+					require.Equal(t, running[i].Tenant == "a", answer == lifecycle.Busy)
+				}
+			}
+			record()
+			require.Equal(t, lockCalm, k.store.strained.mode())
+			holders := k.store.strained.known()
+			require.Len(t, holders, 1)
+			tracer.take()
+			for range 3 {
+				k.askAgain()
+				record()
+			}
+			names := tracer.take()
+			require.Contains(t, names, "find_alive")
+			require.Contains(t, names, "known_held")
+			require.NotContains(t, names, "find_held_runs", "nothing is tried")
+			require.Equal(t, holders, k.store.strained.known())
+			k.start(g, "b", 1)
 			release()
-			release = c.hold(k)
-			at = almostOver()
-			c.does(k, pod, running)
-			require.Equal(t, at, *strained.at.Load(), "that is another one")
-			for holder, met := range strained.holders.seen {
-				met.first = met.first.Add(-heldLong)
-				strained.holders.seen[holder] = met
-			}
-			c.does(k, pod, running)
-			require.WithinDuration(t, clock.System{}.Now().Add(heldGone-strainedFor), *strained.at.Load(), heldGone/2)
-			require.True(t, strained.is())
-			release()
+			k.askAgain()
+			k.complete(pod, slices.DeleteFunc(running, func(g persistence.Grant) bool { return g.Tenant == "b" })...)
+			require.Equal(t, lockWaiting, k.store.strained.mode())
 			k.finish(pod)
-			k.complete(pod, running...)
 			k.requireSound()
 		})
 	}
 }
 
-func TestHolders(t *testing.T) {
-	t.Parallel()
-	var h holders
-	now := clock.System{}.Now()
-	require.False(t, h.meet(7, now))
-	require.False(t, h.meet(7, now.Add(heldLong-1)))
-	require.True(t, h.meet(7, now.Add(heldLong)))
-	require.False(t, h.meet(8, now.Add(heldLong)))
-	now = now.Add(heldLong + strainedFor)
-	require.False(t, h.meet(7, now), "it was not met for long: the number may be of another one")
-	require.Len(t, h.seen, 1)
-	for holder := range int64(2 * holdersMax) {
-		h.meet(100+holder, now)
+// holds are what somebody may hold of tenant a, and how.
+func holds() map[string]func(*kit) func() {
+	return map[string]func(*kit) func(){
+		"counters": func(k *kit) func() { return k.holdCounters("a") },
+		"runs": func(k *kit) func() {
+			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+		},
+		"runs in a savepoint": func(k *kit) func() {
+			return k.hold(`do $$ begin
+				update {schema}.workflow_runs set labels = labels where tenant = 'a';
+			exception when division_by_zero then null; end $$`)
+		},
 	}
-	require.Len(t, h.seen, holdersMax)
-	require.True(t, h.meet(7, now.Add(heldLong)))
+}
+
+// A run that is not there, or has long ended, is no run that somebody holds.
+func TestWhatIsNotThereIsNotHeld(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	held := k.start(g, "a", 1)
+	running := k.claim(pod, 1)
+	ghost := running[0]
+	ghost.Task.Run = k.draft(g, "a", 1)[0].Run
+	release := k.hold("select from {schema}.workflow_runs where id = $1 for update", [16]byte(held[0]))
+	for _, mode := range []locking{lockWaiting, lockCalm, lockCalm} {
+		require.Equal(t, mode, k.store.strained.mode())
+		require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Stale}, k.send(k.completion(pod, running[0], ghost)))
+	}
+	release()
+	k.askAgain()
+	k.complete(pod, running...)
+	k.requireSound()
+}
+
+// Where it cannot be told who holds something, all that anybody holds is left out for a
+// while.
+func TestSomebodyUnknownHolds(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	held := k.start(g, "a", 1)
+	running := k.claim(pod, 1)
+	// Two who share a lock stand in the row as one number that is no transaction's.
+	first := k.hold("select from {schema}.workflow_runs where id = $1 for share", [16]byte(held[0]))
+	second := k.hold("select from {schema}.workflow_runs where id = $1 for share", [16]byte(held[0]))
+	for _, mode := range []locking{lockCalm, lockStrict, lockStrict} {
+		require.Equal(t, []lifecycle.Answer{lifecycle.Busy}, k.send(k.completion(pod, running...)))
+		k.askAgain()
+		_ = k.store.locking(k.ctx)
+		if mode == lockCalm {
+			require.Equal(t, lockWaiting, k.store.strained.mode(), "nobody goes on that is known")
+			continue
+		}
+		require.Equal(t, mode, k.store.strained.mode())
+	}
+	first()
+	second()
+	k.store.strained.blind = clock.System{}.Now().Add(-strainedFor)
+	k.complete(pod, running...)
+	k.requireSound()
+}
+
+// Triggers and claims leave out the same.
+func TestTriggersAndClaimsBesideWhoIsKnown(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	tracer := &counter{}
+	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+	pod := k.join(time.Hour)
+	held := k.start(g, "a", 2)
+	k.start(g, "b", 1)
+	release := k.holdCounters("a")
+	k.store.lookForHolders(k.ctx, held)
+	require.Equal(t, lockCalm, k.store.strained.mode())
+	tracer.take()
+	answers := k.ask(k.draft(g, "a", 1)[0], k.draft(g, "b", 1)[0])
+	require.Equal(t, persistence.KeyBusy, answers[0].Result)
+	require.Equal(t, persistence.Triggered, answers[1].Result)
+	require.NotContains(t, tracer.take(), "find_held")
+	granted := k.claim(pod, 10)
+	require.Len(t, granted, 2)
+	for _, grant := range granted {
+		require.Equal(t, "b", grant.Tenant)
+	}
+	release()
+	k.askAgain()
+	var runs []workflow.RunID
+	for _, grant := range k.claim(pod, 10) {
+		runs = append(runs, grant.Task.Run)
+	}
+	require.ElementsMatch(t, held, runs)
+	k.requireSound()
 }

@@ -130,6 +130,7 @@ func TestBusyRunsAreLeftOut(t *testing.T) {
 			}
 			k.requireSound()
 			release()
+			k.askAgain()
 			answers = k.send(record)
 			require.Equal(t, lifecycle.Moved, answers[7])
 			require.Equal(t, lifecycle.AlreadyYours, answers[6])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,7 +26,8 @@ type pass struct {
 	byID     map[workflow.RunID]*run
 	enqueued []enqueued
 	wake     persistence.Wake
-	held     map[workflow.RunID]bool // runs of tenants whose counters somebody holds, of those that lockSome looked at
+	strict   bool                    // lockSome remembers who holds what
+	left     map[workflow.RunID]bool // runs that are there and were left out
 }
 
 // enqueued is a task that became ready in this pass.
@@ -52,11 +54,12 @@ type locking uint8
 const (
 	lockWaiting locking = iota // wait for them, for lock_timeout
 	lockFree                   // leave them out
-	lockCalm                   // leave those of tenants out, too, whose counters somebody holds
+	lockCalm                   // leave out what those hold who were waited for in vain, counters of tenants as well; wait for the others, for calmPatience
+	lockStrict                 // leave out what anybody holds, counters of tenants as well, and remember who
 )
 
 func (s *Store) newPass(tx pgx.Tx) *pass {
-	return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}, held: map[workflow.RunID]bool{}}
+	return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}, left: map[workflow.RunID]bool{}}
 }
 
 // load locks the runs and loads them with the wanted tasks, in one round trip
@@ -103,36 +106,88 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 	return p.define(ctx)
 }
 
-// lockFree locks the runs that nobody else holds, as the mode says, and returns
-// which those are.
+// lockFree locks the runs that need no wait, as the mode says, and returns which those
+// are. Runs that are not there are among them, unless the mode is lockFree.
 func (p *pass) lockFree(ctx context.Context, ids uuids, mode locking) (map[workflow.RunID]bool, error) {
-	if mode == lockCalm {
-		held, err := p.heldRuns(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return held[id] })
+	if mode == lockFree {
+		return p.lockUnheld(ctx, ids)
 	}
+	if err := p.leaveOut(ctx, ids, mode); err != nil {
+		return nil, err
+	}
+	free := make(map[workflow.RunID]bool, len(ids))
+	for _, id := range ids {
+		free[id] = !p.left[id]
+	}
+	return free, nil
+}
+
+// leaveOut locks the runs, but those that are left.
+func (p *pass) leaveOut(ctx context.Context, ids uuids, mode locking) error {
+	rest := func(but map[workflow.RunID]bool) uuids {
+		return slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool {
+			_, out := but[id]
+			return out
+		})
+	}
+	if mode == lockCalm {
+		held, err := p.knownHeld(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for id := range held {
+			p.left[id] = true
+		}
+		b := p.s.newBatch()
+		b.Queue("set local lock_timeout = '" + calmPatience + "'")
+		b.add("lock_runs", named{"runs": rest(held)})
+		return send(ctx, p.tx, b)
+	}
+	held, err := p.heldRuns(ctx, ids, true)
+	if err != nil {
+		return err
+	}
+	maps.Copy(p.left, held)
+	free, err := p.lockUnheld(ctx, rest(held))
+	if err != nil {
+		return err
+	}
+	maps.Copy(held, free)
+	return p.meetHolders(ctx, rest(held))
+}
+
+// lockUnheld locks the runs that nobody else holds, and returns them.
+func (p *pass) lockUnheld(ctx context.Context, ids uuids) (map[workflow.RunID]bool, error) {
 	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
-	free, err := runSet(rows)
-	if err != nil {
-		return nil, err
+	return runSet(rows)
+}
+
+// meetHolders remembers who holds runs that could not be locked, and leaves these out.
+func (p *pass) meetHolders(ctx context.Context, ids uuids) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	return free, p.meetHolders(ctx, slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return free[id] }))
+	text, args := p.s.statements.bind("run_holders", named{"runs": ids})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	var id workflow.RunID
+	return p.s.heldRows(rows, (*[16]byte)(&id), true, func() { p.left[id] = true })
 }
 
 // heldRuns returns the runs of tenants whose counters somebody else holds. To find
 // out it takes those that nobody holds, and gives them back at once: they have
 // their order.
-func (p *pass) heldRuns(ctx context.Context, ids uuids) (held map[workflow.RunID]bool, err error) {
+func (p *pass) heldRuns(ctx context.Context, ids uuids, strict bool) (held map[workflow.RunID]bool, err error) {
 	held = map[workflow.RunID]bool{}
 	err = p.s.glance(ctx, p.tx, "find_held_runs", named{"runs": ids}, func(rows pgx.Rows) error {
 		var id workflow.RunID
-		return p.s.heldRows(rows, (*[16]byte)(&id), func() { held[id] = true })
+		return p.s.heldRows(rows, (*[16]byte)(&id), strict, func() { held[id] = true })
 	})
 	return held, err
 }

@@ -75,7 +75,7 @@ func (r *recording) all(ctx context.Context) error {
 		if len(slow) == 0 && len(r.record.Transitions) > 0 {
 			break
 		}
-		bad, err := r.divide(ctx, slow, r.s.strained.mode(), r.slow)
+		bad, err := r.divide(ctx, slow, r.s.locking(ctx), r.slow)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (r *recording) allFast(ctx context.Context) error {
 		if len(fast) == 0 {
 			return nil
 		}
-		bad, err := r.divide(ctx, fast, r.s.strained.mode(), r.fast)
+		bad, err := r.divide(ctx, fast, r.s.locking(ctx), r.fast)
 		if err != nil || len(bad) == 0 {
 			return err
 		}
@@ -201,11 +201,11 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 	}
 	err = r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
-	case errors.Is(err, errLockTimeout) && mode == lockWaiting:
+	case errors.Is(err, errLockTimeout) && mode != lockStrict:
 		r.s.strained.note(ctx)
-		return r.divide(ctx, indexes, lockCalm, store)
+		return r.divide(ctx, indexes, lockStrict, store)
 	case errors.Is(err, errLockTimeout) && len(indexes) == 1:
-		r.wait(indexes[0])
+		r.out.Answers[indexes[0]].Result = lifecycle.Busy
 		return nil, nil
 	case errors.Is(err, persistence.ErrBadRow):
 		if bad, found := r.culprits(ctx, indexes, mode, store); found != nil || len(bad) > 0 {
@@ -228,12 +228,6 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 		}
 	}
 	return nil, nil
-}
-
-// wait answers Busy for a transition because of what somebody holds.
-func (r *recording) wait(i int) {
-	r.out.Answers[i].Result = lifecycle.Busy
-	r.s.strained.leftOut()
 }
 
 // withoutUnread answers Busy for the transitions of runs that could not be read,

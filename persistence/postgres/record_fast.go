@@ -236,7 +236,7 @@ func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error 
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
 	}
 	for _, at := range f.busy {
-		r.wait(at)
+		r.out.Answers[at].Result = lifecycle.Busy
 	}
 	wake := persistence.Wake{}
 	for _, id := range f.ended {

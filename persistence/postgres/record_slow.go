@@ -36,10 +36,6 @@ type decided struct {
 // apply adds it to the answer, once it is committed.
 func (r *recording) apply(d decided) {
 	for i, answer := range d.answers {
-		if answer == lifecycle.Busy {
-			r.wait(i)
-			continue
-		}
 		r.out.Answers[i] = persistence.RecordAnswer{Result: answer}
 		if cause := r.causes[i]; cause != nil && answer == lifecycle.Moved {
 			r.out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.BadRow, Err: cause}
@@ -89,7 +85,7 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int, mode l
 	if err := d.load(ctx, r.wants(indexes), mode); err != nil {
 		return d, err
 	}
-	reported := r.facts(d, indexes, mode)
+	reported := r.facts(d, indexes)
 	if err := d.pass.decide(ctx); err != nil {
 		return d, err
 	}
@@ -127,14 +123,14 @@ func (r *recording) wants(indexes []int) []want {
 
 // facts turns transitions into facts of their runs, in order, and returns
 // which transition each fact is. Runs that are not there are answered at once.
-func (r *recording) facts(d decided, indexes []int, mode locking) map[*run][]int {
+func (r *recording) facts(d decided, indexes []int) map[*run][]int {
 	reported := map[*run][]int{}
 	for _, i := range indexes {
 		t := &r.record.Transitions[i]
 		run := d.byID[t.Task.Run]
 		if run == nil {
 			d.answers[i] = lifecycle.Stale
-			if mode != lockWaiting {
+			if d.left[t.Task.Run] {
 				d.answers[i] = lifecycle.Busy
 			}
 			continue

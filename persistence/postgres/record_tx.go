@@ -110,6 +110,9 @@ func (s *Store) recordInTx(
 		return nil, spoiled
 	}
 	if own {
+		if hasCode(err, codeLockNotAvailable) {
+			s.lookForHolders(ctx, uuids{r.record.Transitions[0].Task.Run})
+		}
 		return r, r.ownRefused(s.mendCounters(ctx, err))
 	}
 	return r, stepRefused(err)

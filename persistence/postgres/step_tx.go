@@ -125,9 +125,6 @@ func (r *recording) ownRefused(err error) error {
 	case pg.Code == codeNoPrivilege && r.otherRole:
 		return errTxRole
 	case pg.Code == codeLockNotAvailable || pg.Code == codeQueryCanceled:
-		if pg.Code == codeLockNotAvailable {
-			r.s.strained.leftOut()
-		}
 		return fmt.Errorf("%w: somebody holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
 	case !translated(answered):
 		return fmt.Errorf("%w: a statement of the engine was refused: %w", persistence.ErrUnavailable, err)

@@ -215,11 +215,11 @@ func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, 
 	attempt := func(mode locking) error {
 		return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return do(ctx, tx, mode) })
 	}
-	mode := s.strained.mode()
+	mode := s.locking(ctx)
 	err := attempt(mode)
-	if errors.Is(err, errLockTimeout) && mode == lockWaiting {
+	if errors.Is(err, errLockTimeout) && mode != lockStrict {
 		s.strained.note(ctx)
-		return attempt(lockCalm)
+		return attempt(lockStrict)
 	}
 	return err
 }

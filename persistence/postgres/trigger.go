@@ -19,13 +19,17 @@ func (s *Store) TriggerRuns(
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
 			len(triggers), persistence.TriggerBatchMax)
 	}
-	if s.strained.is() {
-		return s.triggerFree(ctx, triggers, take)
+	var out persistence.Triggers
+	var err error
+	mode := s.locking(ctx)
+	if mode == lockWaiting {
+		out, err = s.triggerKnown(ctx, triggers, take)
+	} else {
+		out, err = s.triggerFree(ctx, triggers, take, mode)
 	}
-	out, err := s.triggerKnown(ctx, triggers, take)
-	if errors.Is(err, errLockTimeout) {
+	if errors.Is(err, errLockTimeout) && mode != lockStrict {
 		s.strained.note(ctx)
-		return s.triggerFree(ctx, triggers, take)
+		return s.triggerFree(ctx, triggers, take, lockStrict)
 	}
 	return out, err
 }

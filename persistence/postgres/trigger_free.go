@@ -15,10 +15,10 @@ import (
 // triggerFree stores the triggers of tenants whose counters nobody else holds,
 // and answers the others KeyBusy: they are asked again, and wait alone.
 func (s *Store) triggerFree(
-	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking, mode locking,
 ) (persistence.Triggers, error) {
-	held, err := s.heldTenants(ctx, triggers)
-	if err == nil && len(held) > 0 { // what is merely busy is so for moments
+	held, err := s.heldTenants(ctx, triggers, mode)
+	if err == nil && len(held) > 0 && mode == lockStrict { // what is merely busy is so for moments
 		held, err = s.stillHeld(ctx, held)
 	}
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Store) triggerFree(
 }
 
 // heldTenants returns the groups of the tenants of triggers whose counters
-// somebody else holds.
-func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger) (map[int32]bool, error) {
+// somebody else holds, as far as the mode asks.
+func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger, mode locking) (map[int32]bool, error) {
 	groups := map[int32]bool{}
 	if err := s.knowTenants(ctx, triggers); err != nil {
 		return nil, err
@@ -71,7 +71,27 @@ func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger)
 			groups[group] = true
 		}
 	}
-	return s.findHeld(ctx, groups)
+	if mode == lockStrict {
+		return s.findHeld(ctx, groups, false)
+	}
+	return s.knownHeldTenants(ctx, s.pool, slices.Collect(maps.Keys(groups)))
+}
+
+// knownHeldTenants returns the groups in whose counters those hold a row who are known
+// to hold something.
+func (s *Store) knownHeldTenants(ctx context.Context, on querier, groups []int32) (map[int32]bool, error) {
+	held := map[int32]bool{}
+	text, args := s.statements.bind("known_held_tenants", named{"groups": orEmpty(groups), "holders": s.strained.known()})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	var group int32
+	_, err = pgx.ForEachRow(rows, []any{&group}, func() error {
+		held[group] = true
+		return nil
+	})
+	return held, translate(err)
 }
 
 // knowTenants finds the groups of the tenants of triggers that this store has not
@@ -98,11 +118,12 @@ func (s *Store) stillHeld(ctx context.Context, groups map[int32]bool) (map[int32
 	if !pause(ctx, heldPause) {
 		return nil, translate(ctx.Err())
 	}
-	return s.findHeld(ctx, groups)
+	return s.findHeld(ctx, groups, true)
 }
 
-// findHeld returns the groups in whose counters somebody else holds a row now.
-func (s *Store) findHeld(ctx context.Context, groups map[int32]bool) (map[int32]bool, error) {
+// findHeld returns the groups in whose counters somebody else holds a row now, and
+// remembers who does if the look is strict.
+func (s *Store) findHeld(ctx context.Context, groups map[int32]bool, strict bool) (map[int32]bool, error) {
 	if len(groups) == 0 {
 		return nil, nil
 	}
@@ -116,7 +137,7 @@ func (s *Store) findHeld(ctx context.Context, groups map[int32]bool) (map[int32]
 			}
 			clear(held)
 			var group int32
-			if err := s.heldRows(rows, &group, func() { held[group] = true }); err != nil {
+			if err := s.heldRows(rows, &group, strict, func() { held[group] = true }); err != nil {
 				return err
 			}
 			return errTrial // what it locked was not to be kept

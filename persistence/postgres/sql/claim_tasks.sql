@@ -1,7 +1,8 @@
 -- claim_tasks: grants ready tasks of one queue in the order of fair ids, at
 -- most one suspect. What somebody else holds is passed over. Queue rows of
 -- tasks that are no longer queued are removed. A claim that exists grants
--- nothing more. only, if given, are the places that may be granted. Returns a row
+-- nothing more. only, if given, are the places that may be granted, from after to
+-- until. Returns a row
 -- per grant with all that the attempt needs, at least one.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
 -- all skip locked: it waits for nothing. Index: ready_queue_pkey for the order,
@@ -15,7 +16,7 @@ known as materialized (select 1 from {schema}.claims c where c.pod = @pod and c.
 usual as materialized (
 	select q.ctid as tid, q.fair_id, q.run_id, q.step, false as suspect
 	from {schema}.ready_queue q
-	where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint
+	where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint and q.fair_id <= @until::bigint
 		and q.handler = any(@handlers::int[]) and not q.suspect
 		and (@only::bigint[] is null or q.fair_id = any(@only::bigint[]))
 		and exists (select from alive) and not exists (select from known)
@@ -28,7 +29,7 @@ usual as materialized (
 suspects as materialized (
 	select q.ctid as tid, q.fair_id, q.run_id, q.step, true
 	from {schema}.ready_queue q
-	where @suspects::bool and q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint
+	where @suspects::bool and q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint and q.fair_id <= @until::bigint
 		and q.fair_id <= (
 			select case when count(*) < @limit::int then 9223372036854775807 else max(u.fair_id) end from usual u
 		)

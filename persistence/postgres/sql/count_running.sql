@@ -1,5 +1,5 @@
 -- count_running: running tasks per tenant, without those named. Whatever runs
--- is in a claim, and claims are no more than the slots of all pods.
+-- is in a claim, and claims are no more than what all pods hold.
 -- Caller: claims and records under a limit per tenant, in a statement after
 -- try_groups. Index: the primary keys, probed per task.
 select r.group_id, count(*)::int

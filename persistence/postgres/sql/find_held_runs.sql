@@ -1,7 +1,7 @@
 -- find_held_runs: the runs, among some, of tenants in whose counters somebody
 -- else holds a row, and a transaction that does: whoever gives their tasks places
 -- would wait.
--- Caller: every writer of runs, after a lock was not granted in time, behind a
+-- Caller: whoever writes runs, in a strict look, and leaders, behind a
 -- savepoint that is rolled back. Locks tenant_groups until then, waits for
 -- nothing. Index: workflow_runs_pkey and tenant_groups_pkey, probed per run and
 -- per tenant and queue.

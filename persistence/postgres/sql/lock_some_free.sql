@@ -1,6 +1,6 @@
 -- lock_some_free: as lock_runs_free, but in the order given, and no more than so many (which
 -- a nested loop over unnest keeps to, and nothing depends on it but who is first).
--- Caller: ClaimTasks, FireTimers and ExpirePods, after lock_runs met the lock timeout.
+-- Caller: FireTimers and ExpirePods, after lock_runs met the lock timeout.
 -- Locks workflow_runs in any order, waits for nothing.
 -- Index: workflow_runs_pkey, probed per id.
 select x.id

@@ -1,6 +1,6 @@
 -- peek_ready: the next rows of a queue that a pod may take, but those of some
 -- tenants, with whether their task is still queued.
--- Caller: claims under a limit per tenant, before they lock anything.
+-- Caller: claims under a limit per tenant, before they lock rows.
 -- Index: ready_queue_pkey; tasks_pkey, probed per task.
 select q.fair_id, q.run_id, q.suspect, coalesce(t.queued, false)
 from {schema}.ready_queue q
