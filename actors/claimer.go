@@ -34,6 +34,7 @@ type claimer struct {
 	offered  bool           // the last question for an offer was answered
 	question int64          // number of that question until then
 	suspect  bool           // a suspect is being executed
+	released time.Time      // when all was looked at last because of what had to wait
 	pods     int
 	order    cluster.Order
 	number   int64 // of the call under way; 0: none
@@ -65,6 +66,9 @@ const (
 	// standInPause is the time between two looks of a pod on behalf of others:
 	// under load somebody looks all the time.
 	standInPause = 100 * time.Millisecond
+	// releasedPause is how often all is looked at because what had to wait for what
+	// somebody held was recorded.
+	releasedPause = time.Second
 	// ownMemory is how long own transactions are remembered to know echoes by.
 	ownMemory = time.Second
 )
@@ -171,11 +175,15 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 			a.askForSlots()
 		}
 	}
-	if m.GetSuspectEnded() || m.GetRecordedAside() {
+	released := m.GetRecordedAside() && a.rt.now().Sub(a.released) >= releasedPause
+	if released {
+		a.released = a.rt.now()
+	}
+	if m.GetSuspectEnded() || released {
 		a.lookAgain() // those that were passed over stand below the hint
 	}
 	// The task that ended may have been what kept others of its tenant waiting.
-	if m.GetSuspectEnded() || m.GetRecordedAside() || a.rt.config.TenantLimit > 0 {
+	if m.GetSuspectEnded() || released || a.rt.config.TenantLimit > 0 {
 		a.wakeAll()
 		return
 	}

@@ -17,7 +17,7 @@ type queueView struct {
 	whole      time.Time // when all fair ids are looked at again
 	looking    bool      // a timer wakes the queue then
 	unsure     bool      // only a look at all of them tells that there is nothing else
-	top        int64     // the highest fair id granted, as far as is known
+	top        int64     // where what was granted last by anybody stood
 	above      bool      // the next claim looks from there on
 	own        int       // tasks that this pod made ready and the feed has not told of yet
 	ownAt      time.Time
@@ -67,14 +67,12 @@ func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
 // can tell that there is nothing else.
 func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
 	short := claimed.Scanned < open.request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
+	q.top = lifecycle.FairID(0, 0, claimed.Frontier)
 	if q.above && !open.full { // the others stand below
-		q.above, q.woken = false, true
-		q.top = max(q.top, claimed.Lowest)
-		q.unsure = true
+		q.above, q.woken, q.unsure = false, true, true
 		return true
 	}
 	q.above = !short && claimed.Lowest > 0 && claimed.Lowest < q.top-lifecycle.FairID(0, 0, arrearsBlocks)
-	q.top = max(q.top, claimed.Lowest)
 	q.unsure = q.look(open, claimed, short, now)
 	return q.unsure
 }

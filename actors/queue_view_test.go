@@ -117,10 +117,12 @@ func TestQueueViewAndArrears(t *testing.T) {
 		after = q.after(at(ms))
 		q.woken = false
 		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: after}, asked: at(ms), full: after == 0}
-		q.learn(open, granted(n, block), at(ms))
+		found := granted(n, block)
+		found.Frontier = 10_000
+		q.learn(open, found, at(ms))
 		return after
 	}
-	high := lifecycle.FairID(7, 0, 10_000-hintBlocks)
+	high := lifecycle.FairID(0, 0, 10_000-hintBlocks)
 	claim(0, 10, 10_000)
 	for i := range 4 {
 		ms := 300 + 10*i

@@ -21,11 +21,15 @@ func (s *Store) ClaimTasks(_ context.Context, request persistence.ClaimRequest) 
 	limit := min(request.Limit, persistence.ClaimMax)
 	out := persistence.Claimed{Now: b.clock}
 	k := claimKey{p.id, request.Claim}
+	q := s.queues[request.Queue]
+	if q != nil {
+		out.Frontier = q.frontier
+	}
 	if s.claims[k] != nil {
 		out.Grants, out.Scanned = s.grants(k), limit
 		return out, nil
 	}
-	if q := s.queues[request.Queue]; q != nil {
+	if q != nil {
 		b.claim(q, p, request, limit, &out)
 	}
 	out.Grants = s.grants(k)

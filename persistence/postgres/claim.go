@@ -110,7 +110,7 @@ func (s *Store) claimBy(
 	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline)}
 	var alive bool
 	var place *int64
-	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest, &place)
+	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest, &out.Frontier, &place)
 	switch {
 	case err != nil:
 		return out, known, err

@@ -161,7 +161,7 @@ func (c *choice) but() []int64 {
 		}
 	}
 	for group, room := range c.rooms {
-		if c.request.TenantLimit > 0 && room <= 0 && !c.closed[group] {
+		if c.request.TenantLimit > 0 && room <= 0 {
 			but = append(but, int64(group))
 		}
 	}

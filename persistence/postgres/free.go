@@ -108,7 +108,7 @@ func firstFree[T any](ctx context.Context, p *pass, things []T, run func(T) work
 			}
 			if locked[run(thing)] {
 				free = append(free, thing)
-			} else if len(held) < holdersMax {
+			} else if len(held) < holdersTold {
 				held = append(held, run(thing))
 			}
 		}

@@ -111,32 +111,72 @@ func TestWhatIsNotThereIsNotHeld(t *testing.T) {
 }
 
 // Where it cannot be told who holds something, all that anybody holds is left out for a
-// while.
+// while, and claims go around it.
 func TestSomebodyUnknownHolds(t *testing.T) {
 	t.Parallel()
-	g := storetest.Single()
+	g := storetest.Diamond()
 	k := newKit(openDatabase(t, Options{}), g)
 	pod := k.join(time.Hour)
-	held := k.start(g, "a", 1)
+	k.start(g, "a", 1)
+	k.finish(pod) // all counters are there
+	k.start(g, "a", 2)
 	running := k.claim(pod, 1)
 	// Two who share a lock stand in the row as one number that is no transaction's.
-	first := k.hold("select from {schema}.workflow_runs where id = $1 for share", [16]byte(held[0]))
-	second := k.hold("select from {schema}.workflow_runs where id = $1 for share", [16]byte(held[0]))
-	for _, mode := range []locking{lockCalm, lockStrict, lockStrict} {
+	share := `select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' for share of g`
+	first, second := k.hold(share), k.hold(share)
+	record := func() {
 		require.Equal(t, []lifecycle.Answer{lifecycle.Busy}, k.send(k.completion(pod, running...)))
 		k.askAgain()
 		_ = k.store.locking(k.ctx)
-		if mode == lockCalm {
-			require.Equal(t, lockWaiting, k.store.strained.mode(), "nobody goes on that is known")
-			continue
-		}
-		require.Equal(t, mode, k.store.strained.mode())
 	}
+	record()
+	require.Equal(t, lockWaiting, k.store.strained.mode(), "nobody goes on that is known")
+	record()
+	require.Equal(t, lockStrict, k.store.strained.mode())
+	require.Empty(t, k.claim(pod, 10))
+	strained := &k.store.strained
+	for _, h := range strained.holders {
+		h.first = h.first.Add(-strangerLong)
+	}
+	before := clock.System{}.Now().Add(time.Second - strainedFor)
+	strained.blind = before
+	record()
+	require.True(t, strained.blind.After(before), "it still stands there")
 	first()
 	second()
-	k.store.strained.blind = clock.System{}.Now().Add(-strainedFor)
+	strained.blind = clock.System{}.Now().Add(-strainedFor)
+	k.askAgain()
+	require.NotEmpty(t, k.claim(pod, 10))
 	k.complete(pod, running...)
+	k.finish(pod)
 	k.requireSound()
+}
+
+// Numbers that are met once, as of those who use a row for moments, are forgotten.
+func TestHoldersAreForgotten(t *testing.T) {
+	t.Parallel()
+	var s strained
+	s.note(t.Context())
+	s.found([]int64{7, 8})
+	require.Equal(t, []int64{7, 8}, s.stale())
+	require.Nil(t, s.stale(), "not again at once")
+	s.keep([]int64{7, 8}, []int64{7})
+	require.Equal(t, []int64{7}, s.known())
+	s.note(t.Context())
+	require.Equal(t, lockCalm, s.mode(), "somebody was found the last time")
+	s.found([]int64{7})
+	s.note(t.Context())
+	require.Equal(t, lockStrict, s.mode(), "nobody else was")
+	s.found([]int64{9})
+	s.keep([]int64{7, 9}, []int64{7})
+	require.Equal(t, []int64{7, 9}, s.known())
+	s.holders[9].last = s.holders[9].last.Add(-strangerLong)
+	s.keep([]int64{7, 9}, nil)
+	require.Empty(t, s.known())
+	for number := range int64(2 * holdersMax) {
+		s.found([]int64{100 + number})
+	}
+	require.Len(t, s.known(), holdersMax)
 }
 
 // Triggers and claims leave out the same.

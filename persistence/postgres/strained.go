@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,8 +26,14 @@ const (
 	strainedFor = 5 * time.Second
 	// strainedTold is how often the log says so at most.
 	strainedTold = time.Minute
-	// holdersMax bounds the transactions that are remembered.
-	holdersMax = 100
+	// holdersMax bounds the transactions that are remembered: each savepoint is one.
+	holdersMax = 1000
+	// holdersTold is how many of what stands in rows one look remembers.
+	holdersTold = 100
+	// strangerLong is how long a number that is no transaction's has to stand in a row to
+	// be taken for one of several who go on to share a lock, and how soon it has to be met
+	// again.
+	strangerLong = time.Second
 	// holdersFresh is how long it is taken for true that they go on.
 	holdersFresh = 100 * time.Millisecond
 	// calmPatience is how long a lock is waited for while somebody is known to hold others.
@@ -40,21 +47,28 @@ type strained struct {
 	mu      sync.Mutex
 	told    time.Time
 	noted   time.Time // when a lock was not granted in time last
-	blind   time.Time // when that was so, and nobody was known to hold it
-	holders []int64   // transactions
-	asked   time.Time // when it was asked last whether they go on
+	useful  bool      // since then somebody was found who goes on
+	blind   time.Time // when that was so, and it could not be told who holds it
+	asked   time.Time // when it was asked last whether the holders go on
+	holders map[int64]*holder
+}
+
+// holder is what stood in a row that somebody held.
+type holder struct {
+	first, last time.Time // when it was met
+	alive       bool      // it is a transaction, and goes on
 }
 
 // note notes that a lock was not granted in time. If that was so a moment ago, and
-// nobody goes on to hold what was found then, it cannot be told who does.
+// nobody was found since who goes on, it cannot be told who holds it.
 func (s *strained) note(ctx context.Context) {
 	now := clock.System{}.Now()
 	s.mu.Lock()
-	if len(s.holders) == 0 && now.Sub(s.noted) < 2*strainedFor {
+	if !s.useful && !s.noted.IsZero() && now.Sub(s.noted) < 2*strainedFor {
 		s.blind = now
 	}
-	s.noted = now
-	tell := s.log != nil && now.Sub(s.told) >= strainedTold
+	s.noted, s.useful = now, false
+	tell := s.log != nil && (s.told.IsZero() || now.Sub(s.told) >= strainedTold)
 	if tell {
 		s.told = now
 	}
@@ -64,27 +78,40 @@ func (s *strained) note(ctx context.Context) {
 	}
 }
 
-// found remembers who holds what was waited for; nobody: it cannot be told.
-func (s *strained) found(holders []int64) {
+// found remembers what stands in rows that somebody holds. What is no transaction's and
+// goes on to stand there keeps looks strict, once they are.
+func (s *strained) found(numbers []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock.System{}.Now()
-	if len(holders) == 0 {
-		s.blind = now
+	if s.holders == nil {
+		s.holders = map[int64]*holder{}
 	}
-	for _, holder := range holders {
-		if !slices.Contains(s.holders, holder) && len(s.holders) < holdersMax {
-			s.holders = append(s.holders, holder)
+	for _, number := range numbers {
+		h := s.holders[number]
+		if h == nil {
+			if len(s.holders) < holdersMax {
+				s.holders[number], s.asked = &holder{first: now, last: now}, time.Time{}
+			}
+			continue
+		}
+		h.last = now
+		if !h.alive && s.isBlind(now) && now.Sub(h.first) >= strangerLong {
+			s.blind = now
 		}
 	}
-	s.asked = now
 }
 
-// known returns the transactions that hold something, as far as is known.
+// isBlind reports whether it could not be told lately who holds something.
+func (s *strained) isBlind(now time.Time) bool {
+	return !s.blind.IsZero() && now.Sub(s.blind) < strainedFor
+}
+
+// known returns what stands in rows that somebody holds, as far as is known.
 func (s *strained) known() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.holders)
+	return slices.Sorted(maps.Keys(s.holders))
 }
 
 // stale returns those of which it was not asked lately whether they go on; who asks
@@ -97,16 +124,25 @@ func (s *strained) stale() []int64 {
 		return nil
 	}
 	s.asked = now
-	return slices.Clone(s.holders)
+	return slices.Sorted(maps.Keys(s.holders))
 }
 
-// keep forgets those of some transactions that do not go on.
+// keep forgets those of some that do not go on. Where it cannot be told who does, what
+// is met again and again is kept: claims go around it.
 func (s *strained) keep(of, alive []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holders = slices.DeleteFunc(s.holders, func(holder int64) bool {
-		return slices.Contains(of, holder) && !slices.Contains(alive, holder)
-	})
+	now := clock.System{}.Now()
+	for _, number := range of {
+		h := s.holders[number]
+		switch {
+		case h == nil:
+		case slices.Contains(alive, number):
+			h.alive, s.useful = true, s.useful || !h.alive
+		case h.alive || !s.isBlind(now) || now.Sub(h.last) >= strangerLong:
+			delete(s.holders, number)
+		}
+	}
 }
 
 // mode is what to do about locks that somebody holds.
@@ -114,7 +150,7 @@ func (s *strained) mode() locking {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !s.blind.IsZero() && clock.System{}.Now().Sub(s.blind) < strainedFor:
+	case s.isBlind(clock.System{}.Now()):
 		return lockStrict
 	case len(s.holders) > 0:
 		return lockCalm
@@ -143,7 +179,7 @@ func (s *Store) heldRows(rows pgx.Rows, key any, strict bool, add func()) error 
 	var holder int64
 	var holders []int64
 	_, err := pgx.ForEachRow(rows, []any{key, &holder}, func() error {
-		if holder != 0 && !slices.Contains(holders, holder) && len(holders) < holdersMax {
+		if holder != 0 && !slices.Contains(holders, holder) && len(holders) < holdersTold {
 			holders = append(holders, holder)
 		}
 		add()

@@ -105,6 +105,7 @@ attempts as materialized (
 	) p on true
 )
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from locked),
-	(select count(*)::int from locked where state <> 2), coalesce((select min(fair_id) from granted), 0), a.*
+	(select count(*)::int from locked where state <> 2), coalesce((select min(fair_id) from granted), 0),
+	coalesce((select f.block from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0), 0), a.*
 from clock left join attempts a on true
 order by a.fair_id

@@ -1,6 +1,7 @@
 -- find_alive: which transactions, among some, go on: those of savepoints that were
--- released until the whole ends. A number is what stands in a row, to which what the
--- server counts beyond 32 bits is added; one that is no transaction's is past.
+-- released until the whole ends. A number is what stands in a row, the last 32 bits
+-- of what the server counts; ahead is how far it is before the first that nobody knows
+-- to have ended. A few may be; what is far ahead is past, or no transaction's.
 -- Caller: whoever locks runs or counters, after a lock was not granted in time.
 with next as materialized (
 	select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint as n
@@ -8,6 +9,9 @@ with next as materialized (
 select h.holder
 from unnest(@holders::bigint[]) as h (holder), next,
 	lateral (
-		select next.n - next.n % 4294967296 + h.holder - case when h.holder >= next.n % 4294967296 then 4294967296 else 0 end as whole offset 0
-	) f
-where case when f.whole >= 3 then pg_catalog.pg_xact_status(f.whole::text::pg_catalog.xid8) end = 'in progress'
+		select (h.holder - next.n % 4294967296 + 6442450944) % 4294967296 - 2147483648 as ahead offset 0
+	) d
+where case
+	when d.ahead >= 0 then d.ahead < 10000
+	when next.n + d.ahead >= 3 then pg_catalog.pg_xact_status((next.n + d.ahead)::text::pg_catalog.xid8) = 'in progress'
+	end
