@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,7 +107,7 @@ func TestBackendKillStorm(t *testing.T) {
 	y := newYard(r, brisk(), 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
-	before := y.rate(2 * time.Second)
+	before := y.steadyRate(2*time.Second, spell(1, 7))
 	const storm = `select count(pg_terminate_backend(pid))::int from (
 		select pid from pg_stat_activity where datname = current_database() and application_name like 'troupe%' order by random() limit 1) s`
 	kills := 0
@@ -116,7 +117,7 @@ func TestBackendKillStorm(t *testing.T) {
 		kills += y.number(storm)
 	}
 	y.resumed()
-	after := y.rate(2 * time.Second)
+	after := y.steadyRate(2*time.Second, spell(1, 7))
 	r.count("sessions ended", kills)
 	r.measure("recovered", math.Round(100*after/before))
 	y.settle()
@@ -184,4 +185,16 @@ func (y *yard) rate(over time.Duration) float64 {
 	before := y.number(endedSQL)
 	y.under(over)
 	return float64(y.number(endedSQL)-before) / over.Seconds()
+}
+
+// steadyRate is the median of several rates: a machine that others use as well is not
+// equally fast all the time.
+func (y *yard) steadyRate(over time.Duration, n int) float64 {
+	y.t.Helper()
+	rates := make([]float64, n)
+	for i := range rates {
+		rates[i] = y.rate(over)
+	}
+	slices.Sort(rates)
+	return rates[n/2]
 }
