@@ -17,7 +17,7 @@ type queueView struct {
 	whole      time.Time // when all fair ids are looked at again
 	looking    bool      // a timer wakes the queue then
 	unsure     bool      // only a look at all of them tells that there is nothing else
-	top        int64     // where what was granted last by anybody stood
+	mark       int64     // where what had been granted ended when arrears were met; 0: there are none
 	above      bool      // the next claim looks from there on
 	own        int       // tasks that this pod made ready and the feed has not told of yet
 	ownAt      time.Time
@@ -55,7 +55,7 @@ func (q *queueView) after(now time.Time) int64 {
 	case !now.Before(q.whole):
 		return 0
 	case q.above:
-		return max(q.hint, q.top-lifecycle.FairID(0, 0, hintBlocks))
+		return max(q.hint, q.mark)
 	}
 	return q.hint
 }
@@ -67,14 +67,29 @@ func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
 // can tell that there is nothing else.
 func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
 	short := claimed.Scanned < open.request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
-	q.top = lifecycle.FairID(0, 0, claimed.Frontier)
 	if q.above && !open.full { // the others stand below
 		q.above, q.woken, q.unsure = false, true, true
 		return true
 	}
-	q.above = !short && claimed.Lowest > 0 && claimed.Lowest < q.top-lifecycle.FairID(0, 0, arrearsBlocks)
+	q.above = q.arrears(claimed, short)
 	q.unsure = q.look(open, claimed, short, now)
 	return q.unsure
+}
+
+// arrears reports whether what was granted stands far below what had been granted. As
+// long as there is more of that, the others' claims go on from the same mark: what they
+// are granted moves the frontier on, past what others were given behind it.
+func (q *queueView) arrears(claimed *persistence.Claimed, short bool) bool {
+	mark := q.mark
+	if mark == 0 {
+		mark = max(lifecycle.FairID(0, 0, claimed.Frontier-arrearsBlocks), 0)
+	}
+	if short || claimed.Lowest == 0 || claimed.Lowest >= mark {
+		q.mark = 0
+		return false
+	}
+	q.mark = mark
+	return true
 }
 
 // look notes where a claim has looked. short: it has found all that there is.

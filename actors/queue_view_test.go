@@ -112,17 +112,17 @@ func TestQueueViewLooksAgainForWhatIsHeld(t *testing.T) {
 func TestQueueViewAndArrears(t *testing.T) {
 	t.Parallel()
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	q := &queueView{}
+	q, frontier := &queueView{}, int64(10_000)
 	claim := func(ms, n int, block int64) (after int64) {
 		after = q.after(at(ms))
 		q.woken = false
 		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: after}, asked: at(ms), full: after == 0}
 		found := granted(n, block)
-		found.Frontier = 10_000
+		found.Frontier = frontier
 		q.learn(open, found, at(ms))
 		return after
 	}
-	high := lifecycle.FairID(0, 0, 10_000-hintBlocks)
+	high := lifecycle.FairID(0, 0, 10_000-arrearsBlocks)
 	claim(0, 10, 10_000)
 	for i := range 4 {
 		ms := 300 + 10*i
@@ -134,10 +134,12 @@ func TestQueueViewAndArrears(t *testing.T) {
 		require.True(t, q.woken)
 		require.Equal(t, high, claim(ms+5, 0, 0), "the others")
 		require.True(t, q.woken, "nothing of others is ready")
+		frontier += 50 // who is ahead of the others has tasks there, too
 	}
 	require.Less(t, claim(400, 3, 110), high)
 	require.False(t, q.woken)
+	require.Zero(t, q.mark, "that was all")
 	require.Less(t, claim(410, 10, 10_000), high, "there are no more")
-	claim(420, 10, 10_010-arrearsBlocks)
+	claim(420, 10, frontier+10-arrearsBlocks)
 	require.Less(t, q.after(at(430)), high, "what was enqueued late is no arrears")
 }
