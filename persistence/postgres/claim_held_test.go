@@ -18,12 +18,7 @@ import (
 // its slots would not become free.
 func TestClaimsGoAroundWhatSomebodyHolds(t *testing.T) {
 	t.Parallel()
-	for what, hold := range map[string]func(*kit) func(){
-		"counters": func(k *kit) func() { return k.holdCounters("a") },
-		"runs": func(k *kit) func() {
-			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
-		},
-	} {
+	for what, hold := range holds() {
 		for _, limit := range []int{0, 1000} {
 			t.Run(fmt.Sprintf("%s, limit %d", what, limit), func(t *testing.T) {
 				t.Parallel()

@@ -169,12 +169,7 @@ func TestTakeoverBesideAHeldDeath(t *testing.T) {
 // nobody else's between them; nor do those of runs that somebody holds.
 func TestTimersAmongManyHeldOnes(t *testing.T) {
 	t.Parallel()
-	for name, hold := range map[string]func(*kit) func(){
-		"counters": func(k *kit) func() { return k.holdCounters("a") },
-		"runs": func(k *kit) func() {
-			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
-		},
-	} {
+	for name, hold := range holds() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, g, pod, epoch := newNaps(t)

@@ -213,7 +213,7 @@ func (p *pass) knownHeld(ctx context.Context, ids uuids) (held map[workflow.RunI
 // somebody has waited in vain in a transaction that is not the engine's.
 func (s *Store) lookForHolders(ctx context.Context, ids uuids) {
 	s.strained.note(ctx)
-	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // another one will be made
+	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // the next wait in vain looks again
 		if _, err := s.newPass(tx).lockFree(ctx, ids, lockStrict); err != nil {
 			return err
 		}
