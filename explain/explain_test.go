@@ -95,6 +95,8 @@ func runningRows() []row {
 	}
 	return []row{
 		{"running", with(func(*explain.Situation) {}), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s"},
+		{"running and locked", with(func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
+		{"stopping and locked", with(func(s *explain.Situation) { s.Canceling, s.Locks = true, []explain.Lock{{PID: 5}} }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (a function that ignores its context is deaf: have it return when the context ends; let it finish"},
 		{"again", with(func(s *explain.Situation) { s.Tasks[0].Attempt, s.Tasks[0].Lost = 2, 1 }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s, attempt 3, lost once before"},
 		{"pod silent", with(func(s *explain.Situation) {
 			s.Lease, s.Pulse, s.Pods[0].Expires = 15*time.Second, 5*time.Second, in(3*time.Second)

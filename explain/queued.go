@@ -147,6 +147,7 @@ func (e *explainer) running(t *Task) Reason {
 			r.Text += "; it is recorded as canceled in " + Span(e.s.Fenced.Sub(e.s.Now))
 		}
 		r.Remedy = "a function that ignores its context is deaf: have it return when the context ends"
+		e.unrecorded(&r)
 	default:
 		r.Text = fmt.Sprintf("running on %s for %s", r.Pod, since)
 		if t.Attempt > 0 || t.Lost > 0 {
@@ -155,8 +156,21 @@ func (e *explainer) running(t *Task) Reason {
 		if t.Lost > 0 {
 			r.Text += ", lost " + times(int(t.Lost)) + " before"
 		}
+		e.unrecorded(&r)
 	}
 	return r
+}
+
+// unrecorded adds that somebody holds what a step needs to end.
+func (e *explainer) unrecorded(r *Reason) {
+	if len(e.s.Locks) > 0 {
+		locked := e.locked()
+		r.Text += "; nothing of it is recorded meanwhile, and with InTx it is not begun: " + locked.Text
+		if r.Remedy != "" {
+			r.Remedy += "; "
+		}
+		r.Remedy += locked.Remedy
+	}
 }
 
 // label is how people call a pod.
