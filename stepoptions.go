@@ -127,7 +127,8 @@ func Queue(name string) FunctionOption {
 // InTx executes a step inside a transaction, [Tx], which commits together with
 // the step's completion: what it writes there happens exactly once. The
 // transaction is open as long as the step function runs, so keep it short; it
-// takes a connection of the pool given to [New].
+// takes a connection of the pool given to [New]. Where it is rolled back, as after
+// a conflict, the function is called again: what it does elsewhere may be repeated.
 func InTx() FunctionOption {
 	return functionOption(func(d *draft) { d.step.Options.InTx = true })
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// holding is a store in which somebody holds the runs of one workflow: what is
-// reported of them is answered Busy.
+// holding is a store in which somebody is known to hold the runs of one workflow: what
+// is reported of them is answered Busy, and their steps are not begun.
 type holding struct {
 	persistence.Store
 
@@ -48,6 +48,16 @@ func (s *holding) RecordTransitions(ctx context.Context, record persistence.Reco
 	}
 	out.Answers = answers
 	return out, err
+}
+
+func (s *holding) RecordInTx(
+	ctx context.Context, record persistence.Record, fn func(context.Context, any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	row, err := s.Run(ctx, "default", record.Run)
+	if err == nil && row.Workflow == s.graph.Name && !s.off.Load() {
+		return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
+	}
+	return s.Store.RecordInTx(ctx, record, fn)
 }
 
 // newHolding returns a world with a workflow whose runs somebody holds, "single",
@@ -88,6 +98,34 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 			require.Equal(t, 1, n, "executions of %s", key)
 		}
 		require.Equal(t, 4, g.most())
+		require.Zero(t, p.Stats().Losses)
+	})
+}
+
+// Steps that are not executed in their transactions, since somebody is known to hold
+// what recording them needs, leave their slots at once.
+func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		g := newGauge()
+		s := &holding{Store: w.store, graph: storetest.Single()}
+		w.faults.Store = s
+		w.register(s.graph, g.work(10*time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
+		w.register(storetest.Diamond(), g.work(10*time.Millisecond))
+		p := w.start(Config{Slots: 4})
+		var held []workflow.RunID
+		for range 4 {
+			held = append(held, w.trigger(p, "single"))
+		}
+		pass(restFor / 2)
+		require.Equal(t, 4, p.Stats().Free)
+		w.completed(w.trigger(p, "diamond"))
+		require.Len(t, g.executions(), 4, "of the other run")
+		s.off.Store(true)
+		w.completed(held...)
+		for key, n := range g.executions() {
+			require.Equal(t, 1, n, "executions of %s", key)
+		}
 		require.Zero(t, p.Stats().Losses)
 	})
 }

@@ -77,13 +77,14 @@ func txAttempt(
 	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,
 	f *StepFunction, inputs Inputs,
 ) *attemptEnded {
-	broken := false
+	called, broken := false, false
 	defer func() {
-		if !broken && !errors.Is(context.Cause(ctx), ErrAttemptTimeout) { // the latter is judged
+		if called && !broken && !errors.Is(context.Cause(ctx), ErrAttemptTimeout) { // the latter is judged
 			rt.broken.forget(key.task)
 		}
 	}()
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		called = true
 		rt.unbegun.begun()
 		defer rt.unbegun.ended()
 		attempt.begun()
@@ -103,6 +104,9 @@ func txAttempt(
 	var own *stepError
 	switch {
 	case err == nil:
+		if !called {
+			return &attemptEnded{handBack: errHeld}
+		}
 		return answeredTx(&recorded)
 	case errors.Is(err, ErrInputsMissing):
 		return &attemptEnded{handBack: err}
@@ -127,8 +131,12 @@ func txAttempt(
 	return &attemptEnded{failed: failureOf(err, nil)} // as when the function spoils its transaction
 }
 
-// errRunBusy: somebody holds the run's lock for too long.
-var errRunBusy = errors.New("the run is locked")
+var (
+	// errRunBusy: somebody holds the run's lock for too long.
+	errRunBusy = errors.New("the run is locked")
+	// errHeld: it was known before the step function was called that somebody does.
+	errHeld = errors.New("the run, or what gives its tenant places, is locked: the step was not executed")
+)
 
 // stepError tells an error of the step function from one of the store.
 type stepError struct{ error }

@@ -213,7 +213,7 @@ func (a *claimer) claim() {
 		q := a.queues[(a.turn+i)%len(a.queues)]
 		if free := a.free[q.pool]; q.woken && free > 0 {
 			a.turn = (a.turn + i + 1) % len(a.queues)
-			a.open(q, min(free, a.rt.config.ClaimBatch, persistence.ClaimMax))
+			a.open(q, min(q.share(free), a.rt.config.ClaimBatch, persistence.ClaimMax))
 			return
 		}
 	}

@@ -199,7 +199,7 @@ func (a *journal) record(loan *messages.SlotsLent) {
 	for _, r := range batch {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
-	if a.heir.granting && !a.rt.buggify("grant nothing") {
+	if a.heir.granting && !loan.GetArrears() && !a.rt.buggify("grant nothing") {
 		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.rt.claimable()
 	}

@@ -11,7 +11,7 @@ import (
 // borrow asks the claimer for slots, and reports whether its answer is worth
 // waiting for: completed tasks may have more children than leave slots.
 func (a *journal) borrow() bool {
-	if !a.heir.granting || a.rt.config.TenantLimit > 0 || a.rt.buggify("borrow nothing") {
+	if !a.heir.granting || a.rt.buggify("borrow nothing") {
 		return false
 	}
 	batch, _ := a.next()
@@ -52,7 +52,7 @@ func (a *journal) onSlotsLent(m *messages.SlotsLent) {
 		}
 	case a.heir.fenced:
 		a.rt.returnSlots(m, nil)
-	case m.GetSlots() == 0:
+	case m.GetSlots() == 0 && !m.GetArrears():
 		a.record(nil)
 	default:
 		a.record(m)

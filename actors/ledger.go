@@ -7,7 +7,7 @@ import (
 )
 
 // asideShare bounds the tasks that have given their slots back. All of them are
-// executed again if the pod dies.
+// lost, and executed again, if the pod dies.
 const asideShare = 4
 
 // ledger is who uses which slot for what. It is the only account of slots: the
@@ -164,7 +164,7 @@ func (l *ledger) drop(h *held, returned bool) {
 	}
 }
 
-// putAside gives back the slot of a task whose function has returned and whose
+// putAside gives back the slot of a task whose function has returned, or was not called, and whose
 // outcome cannot be recorded for now: it may be long until that changes. It may do so
 // while fewer than asideShare times as many as the pool has slots have.
 func (l *ledger) putAside(h *held) {

@@ -59,19 +59,19 @@ func (rt *runtime) holdsNone(journal bool) {
 // onLendSlots lends half of what is free: what comes from elsewhere meanwhile
 // finds slots, too, and other pods are told of what one alone cannot take. Each of
 // the borrowers has one loan at a time: who asks has none any more. Nothing is lent
-// while there may be work in the queues of the pool.
+// while there may be work in the queues of the pool, or under a limit per tenant.
 func (a *claimer) onLendSlots(m *messages.LendSlots) {
 	to := lendee(m.GetJournal())
 	a.takeBack(to)
 	pool, slots := a.rt.config.poolOf(m.GetQueue()), 0
-	if a.offered && !a.heir.fenced && !a.heir.stopping && !a.waits(pool) {
+	if a.rt.config.TenantLimit == 0 && a.offered && !a.heir.fenced && !a.heir.stopping && !a.waits(pool) {
 		slots = min((max(a.free[pool], 0)+1)/2, persistence.ClaimMax)
 	}
 	if slots > 0 {
 		a.free[pool] -= slots
 		a.heir.loans[to] = &loan{number: m.GetNumber(), pool: pool, slots: slots}
 	}
-	a.lend(to, m.GetNumber(), slots)
+	a.lend(to, m.GetNumber(), slots, pool)
 }
 
 // lendee is who has a loan.
@@ -90,12 +90,12 @@ type loan struct {
 	slots  int
 }
 
-func (a *claimer) lend(to lendee, number int64, slots int) {
+func (a *claimer) lend(to lendee, number int64, slots int, pool string) {
 	pid := a.rt.team.intake
 	if to == theJournal {
 		pid = a.rt.team.journal
 	}
-	a.rt.send(pid, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod})
+	a.rt.send(pid, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod, Arrears: a.arrears(pool)})
 }
 
 // askForLoans asks for the slots that a former incarnation lent: they may have
@@ -103,7 +103,7 @@ func (a *claimer) lend(to lendee, number int64, slots int) {
 func (a *claimer) askForLoans() {
 	for _, to := range []lendee{theIntake, theJournal} {
 		if l := a.heir.loans[to]; l != nil {
-			a.lend(to, l.number, l.slots)
+			a.lend(to, l.number, l.slots, l.pool)
 		}
 	}
 }
@@ -146,4 +146,10 @@ func (a *claimer) takeBack(from lendee) {
 // waits reports whether a queue of the pool was woken and not claimed from since.
 func (a *claimer) waits(pool string) bool {
 	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.woken })
+}
+
+// arrears reports whether somebody's tasks come before all others' in a queue of the
+// pool: nobody else seems to wait there.
+func (a *claimer) arrears(pool string) bool {
+	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.mark > 0 })
 }

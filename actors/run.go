@@ -281,7 +281,9 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	if a.deaf {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function has returned at last", a.named()...)
 	}
-	a.rt.meter.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
+	if a.timed { // the function was called
+		a.rt.meter.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
+	}
 	if a.answered {
 		ctx.Stop(a.self)
 		return
@@ -300,7 +302,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 		return
 	}
 	outcome := a.judge(m)
-	if m.handBack != nil && a.ctx.Err() == nil {
+	if m.handBack != nil && !errors.Is(m.handBack, errHeld) && a.ctx.Err() == nil {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the step was not executed, or its transaction not kept: handing it back",
 			append(a.named(), slog.Any("error", m.handBack))...)
 		a.rest(restFor)

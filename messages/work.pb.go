@@ -495,9 +495,10 @@ func (x *LendSlots) GetJournal() bool {
 // returns them at once.
 type SlotsLent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the LendSlots that it answers
-	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`   // 0: none, and there is nothing to return
-	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`       // that the slots are of
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`   // of the LendSlots that it answers
+	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`     // 0: none, and there is nothing to return
+	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`         // that the slots are of
+	Arrears       bool                   `protobuf:"varint,4,opt,name=arrears,proto3" json:"arrears,omitempty"` // somebody's tasks come before all others': children take places in the queue
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -551,6 +552,13 @@ func (x *SlotsLent) GetPod() int64 {
 		return x.Pod
 	}
 	return 0
+}
+
+func (x *SlotsLent) GetArrears() bool {
+	if x != nil {
+		return x.Arrears
+	}
+	return false
 }
 
 // SlotsReturned ends a loan. Tasks take some of its slots.
@@ -1413,11 +1421,12 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\tLendSlots\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
-	"\ajournal\x18\x03 \x01(\bR\ajournal\"K\n" +
+	"\ajournal\x18\x03 \x01(\bR\ajournal\"e\n" +
 	"\tSlotsLent\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x10\n" +
-	"\x03pod\x18\x03 \x01(\x03R\x03pod\"\x88\x01\n" +
+	"\x03pod\x18\x03 \x01(\x03R\x03pod\x12\x18\n" +
+	"\aarrears\x18\x04 \x01(\bR\aarrears\"\x88\x01\n" +
 	"\rSlotsReturned\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x123\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\x12\x10\n" +

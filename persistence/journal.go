@@ -39,6 +39,9 @@ type Record struct {
 	MaxLost     int // losses after which a task fails as a poison pill
 	CancelGrace time.Duration
 	TenantLimit int
+	// Run is that of the task that RecordInTx executes. Without it nobody is known to
+	// hold what its recording may need.
+	Run workflow.RunID
 	// TxLimit is how long the transaction of RecordInTx may be idle: as long as
 	// its attempt may take. The one of a pod that froze ends then, and with it the
 	// locks that the next attempt waits for. 0: as the server says.
@@ -94,7 +97,8 @@ type Journal interface {
 	// the error is returned. Unless the answer is Moved, nothing of the
 	// transaction is kept either: a fenced attempt leaves no trace. A
 	// serialization failure or a deadlock calls fn again, at most three times
-	// in all.
+	// in all. Where somebody is known to hold what recording the end of a task
+	// may need, fn is not called, or not again, and the answer is Busy.
 	RecordInTx(ctx context.Context, record Record, fn func(ctx context.Context, tx any) (Transition, error)) (Recorded, error)
 
 	// CancelRun asks a run of a tenant to stop. It is idempotent; Result is

@@ -20,20 +20,18 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	var out persistence.Claimed
 	s.locking(ctx)
 	around := len(s.strained.known()) > 0
-	chosen := around || request.TenantLimit > 0
+	chosen := around || request.TenantLimit > 0 // before what is next was tried
 	err = retry(ctx, func(ctx context.Context) error {
 		var err error
 		if !chosen && len(s.lost.list()) > 0 {
-			out, err = s.claimReadable(ctx, request, queue)
+			if out, err = s.claimReadable(ctx, request, queue); err == nil && len(out.Grants) == 0 && out.Held > 0 {
+				out, err = s.claimChosen(ctx, request, queue, persistence.InlinePayloadMax, true)
+			}
 			return err
 		}
 		err = inlining(func(limit int) error {
 			var err error
-			if chosen {
-				out, err = s.claimChosen(ctx, request, queue, limit, around)
-			} else {
-				out, err = s.claim(ctx, s.pool, request, queue, nil, limit)
-			}
+			out, err = s.claimNext(ctx, request, queue, limit, around)
 			return err
 		})
 		switch {
@@ -53,6 +51,26 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 		return persistence.Claimed{}, err
 	}
 	return out, nil
+}
+
+// claimNext claims what is next, or what it chooses. Where nothing of it can be had
+// since somebody holds the tasks, it goes around these.
+func (s *Store) claimNext(
+	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, around bool,
+) (out persistence.Claimed, err error) {
+	if around || request.TenantLimit > 0 {
+		out, err = s.claimChosen(ctx, request, queue, inline, around)
+	} else {
+		out, err = s.claim(ctx, s.pool, request, queue, nil, inline)
+	}
+	switch {
+	case err != nil || around || out.Held == 0:
+		return out, err
+	case len(out.Grants) > 0:
+		out.Scanned = request.Limit // there may be more
+		return out, nil
+	}
+	return s.claimChosen(ctx, request, queue, inline, true)
 }
 
 // inlineNothing is the limit of payloads where each attempt reads its own.
@@ -110,7 +128,7 @@ func (s *Store) claimBy(
 	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline)}
 	var alive bool
 	var place *int64
-	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Lowest, &out.Frontier, &place)
+	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Held, &out.Lowest, &out.Frontier, &place)
 	switch {
 	case err != nil:
 		return out, known, err

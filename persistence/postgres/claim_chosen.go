@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,7 +35,8 @@ type choice struct {
 	tx      pgx.Tx
 	request persistence.ClaimRequest // of the next look
 	queue   int16
-	around  bool // what somebody holds
+	around  bool    // what somebody holds
+	knew    []int64 // who does; the claim is void if one of them ends in its middle
 	need    int
 	most    int // places looked at
 
@@ -49,9 +52,24 @@ type choice struct {
 func (s *Store) claimChosen(
 	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, around bool,
 ) (out persistence.Claimed, err error) {
+	var knew []int64
+	if around {
+		knew = s.strained.known()
+	}
+	out, err = s.choose(ctx, request, queue, inline, around, knew)
+	if errors.Is(err, errHoldOver) {
+		out, err = s.choose(ctx, request, queue, inline, len(s.strained.known()) > 0, nil)
+	}
+	return out, err
+}
+
+// choose makes the claim, unless one of some holders ends in its middle.
+func (s *Store) choose(
+	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, around bool, knew []int64,
+) (out persistence.Claimed, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		c := &choice{
-			s: s, tx: tx, request: request, queue: queue, around: around, need: request.Limit, most: math.MaxInt,
+			s: s, tx: tx, request: request, queue: queue, around: around, knew: knew, need: request.Limit, most: math.MaxInt,
 			picked: []int64{}, rooms: map[int32]int{}, closed: map[int32]bool{},
 		}
 		if around {
@@ -65,7 +83,7 @@ func (s *Store) claimChosen(
 		}
 		var err error
 		out, err = s.claim(ctx, tx, request, queue, c.picked, inline)
-		out.Held = c.passed
+		out.Held += c.passed
 		return err
 	})
 	return out, err
@@ -87,12 +105,59 @@ func (c *choice) pick(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, row := range rows {
-			if _, is := held[row.run]; is || c.closed[groupOf(row)] {
-				c.passed++
-			} else if c.take(row); len(c.picked) == c.need {
-				return nil
+		if c.passed > 0 && c.ended() {
+			return errHoldOver
+		}
+		open := slices.DeleteFunc(rows, func(row peeked) bool {
+			_, is := held[row.run]
+			return is || c.closed[groupOf(row)]
+		})
+		c.passed += len(rows) - len(open)
+		if err := c.takeFree(ctx, open); err != nil || len(c.picked) == c.need {
+			return err
+		}
+	}
+	return nil
+}
+
+// errHoldOver is why a claim is made again: what it has passed over comes first, and
+// what stands behind that would move the frontier past everybody's places.
+var errHoldOver = errors.New("nobody holds any more what was passed over")
+
+// ended reports whether one of those who were known to hold something has ended:
+// somebody has asked meanwhile.
+func (c *choice) ended() bool {
+	now := c.s.strained.known()
+	return slices.ContainsFunc(c.knew, func(holder int64) bool { return !slices.Contains(now, holder) })
+}
+
+// takeFree chooses places whose tasks nobody else holds, in parts, since to look is to
+// lock: as many as are missing, and more where all of a part was held.
+func (c *choice) takeFree(ctx context.Context, rows []peeked) error {
+	share := 1
+	for len(rows) > 0 && len(c.picked) < c.need {
+		var part []peeked
+		most := share * (c.need - len(c.picked))
+		at := 0
+		for ; at < len(rows) && len(part) < most; at++ {
+			if c.may(rows[at]) {
+				part = append(part, rows[at])
 			}
+		}
+		rows = rows[at:]
+		barred, err := c.barred(ctx, part)
+		if err != nil {
+			return err
+		}
+		for _, row := range part {
+			if barred[row.at] {
+				c.passed++
+			} else if len(c.picked) < c.need {
+				c.take(row)
+			}
+		}
+		if len(barred) == len(part) {
+			share = min(aroundShare*share, peekMost)
 		}
 	}
 	return nil
@@ -129,7 +194,7 @@ func (c *choice) held(ctx context.Context, rows []peeked) (map[workflow.RunID]bo
 	for i, row := range rows {
 		ids[i] = row.run
 	}
-	held, err := c.s.newPass(c.tx).knownHeld(ctx, ids)
+	held, err := c.s.knownHeld(ctx, c.tx, ids)
 	for _, row := range rows {
 		if held[row.run] {
 			c.closed[groupOf(row)] = true
@@ -138,15 +203,40 @@ func (c *choice) held(ctx context.Context, rows []peeked) (map[workflow.RunID]bo
 	return held, err
 }
 
-// take chooses a place, if its tenant's limit and what was chosen before permit it.
+// barred returns the places of rows whose tasks somebody else holds, if the claim goes
+// around these.
+func (c *choice) barred(ctx context.Context, rows []peeked) (map[int64]bool, error) {
+	if !c.around || len(rows) == 0 {
+		return nil, nil
+	}
+	text, args := c.s.statements.bind("barred_places", named{"queue": c.queue, "places": placesOf(rows)})
+	found, err := c.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	barred := map[int64]bool{}
+	var at int64
+	_, err = pgx.ForEachRow(found, []any{&at}, func() error {
+		barred[at] = true
+		return nil
+	})
+	return barred, err
+}
+
+// may reports whether a place's tenant's limit and what was chosen before permit to
+// choose it.
+func (c *choice) may(row peeked) bool {
+	return (c.request.TenantLimit == 0 || c.rooms[groupOf(row)] > 0) && (!row.suspect || c.request.Suspects)
+}
+
+// take chooses a place, if that is permitted.
 func (c *choice) take(row peeked) {
-	group := groupOf(row)
-	if c.request.TenantLimit > 0 && c.rooms[group] <= 0 || row.suspect && !c.request.Suspects {
+	if !c.may(row) {
 		return
 	}
 	c.picked = append(c.picked, row.at)
 	if row.queued {
-		c.rooms[group]--
+		c.rooms[groupOf(row)]--
 		c.request.Suspects = c.request.Suspects && !row.suspect
 	}
 }

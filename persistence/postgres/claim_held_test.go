@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -140,4 +143,108 @@ func TestClaimsLookAtMuchThatIsHeldRarely(t *testing.T) {
 	release()
 	k.askAgain()
 	k.requireSound()
+}
+
+// lettingGo ends a hold in the middle of a claim, once it has passed over something, and
+// somebody finds out.
+type lettingGo struct {
+	counter
+
+	release func()
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (l *lettingGo) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {
+	if release := l.release; release != nil && slices.Contains(l.take(), "known_held") {
+		l.release = nil
+		release()
+	}
+}
+
+// A claim in whose middle a hold ends takes what it has passed over, not what stands
+// behind that: the frontier would move past everybody's places.
+func TestAHoldThatEndsInTheMiddleOfAClaim(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 1000} {
+		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
+			t.Parallel()
+			g := storetest.Single()
+			tracer := &lettingGo{}
+			k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+			pod := k.join(time.Hour)
+			held := k.start(g, "a", 200)
+			release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+			k.store.lookForHolders(k.ctx, held)
+			tracer.take()
+			tracer.release = func() {
+				release()
+				k.askAgain()
+				k.store.locking(k.ctx)
+			}
+			request := k.request(pod, 10)
+			request.TenantLimit = limit
+			out, err := k.store.ClaimTasks(k.ctx, request)
+			require.NoError(t, err)
+			require.Nil(t, tracer.release)
+			require.Len(t, out.Grants, 10)
+			for _, grant := range out.Grants {
+				require.Contains(t, held[:10], grant.Task.Run)
+			}
+			require.Zero(t, out.Held)
+			k.finish(pod)
+			k.requireSound()
+		})
+	}
+}
+
+// Claims go around places whose tasks somebody holds, however many of these come first.
+func TestClaimsGoAroundTasksThatSomebodyHolds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit int
+		lost  bool // there is a run that cannot be read
+	}{{0, false}, {1000, false}, {0, true}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
+			g := storetest.Single()
+			k := newKit(openDatabase(t, Options{}), g)
+			pod := k.join(time.Hour)
+			if c.lost {
+				k.store.lost.remember(workflow.RunID{1})
+			}
+			held := k.start(g, "a", 250)[:249]
+			others := k.start(g, "b", 30)
+			k.exec("update {schema}.ready_queue set fair_id = fair_id + 2097152::bigint * 5000 where run_id = any($1)", uuids(others))
+			claim := func(n int) (runs []workflow.RunID, out persistence.Claimed) {
+				t.Helper()
+				request := k.request(pod, n)
+				request.TenantLimit = c.limit
+				out, err := k.store.ClaimTasks(k.ctx, request)
+				require.NoError(t, err)
+				for _, grant := range out.Grants {
+					runs = append(runs, grant.Task.Run)
+				}
+				return runs, out
+			}
+			release := k.hold(`select from {schema}.tasks where run_id = any($1) for update`, uuids(held))
+			first, out := claim(20)
+			require.Len(t, first, 20)
+			require.Positive(t, out.Held)
+			second, out := claim(20)
+			require.Len(t, second, 11, "of thirty-one")
+			for _, run := range append(first, second...) {
+				require.NotContains(t, held, run)
+			}
+			require.Positive(t, out.Held)
+			none, out := claim(20)
+			require.Empty(t, none)
+			require.GreaterOrEqual(t, out.Held, 249)
+			release()
+			some, out := claim(20)
+			require.Len(t, some, 20)
+			require.Zero(t, out.Held)
+			k.finish(pod)
+			k.requireSound()
+		})
+	}
 }

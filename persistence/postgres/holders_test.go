@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,67 @@ func TestWhoHoldsIsWaitedForOnce(t *testing.T) {
 	}
 }
 
+// A step whose run, or whose tenant's counters, somebody is known to hold is not executed
+// in its transaction: what its completion may need cannot be had. Others are.
+func TestAStepOfAHeldRunIsNotBegun(t *testing.T) {
+	t.Parallel()
+	for what, hold := range holds() {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			g := storetest.Diamond()
+			k := newKit(openDatabase(t, Options{}), g)
+			pod := k.join(time.Hour)
+			k.start(g, "a", 1)
+			k.start(g, "b", 1)
+			k.finish(pod) // all counters are there
+			k.start(g, "a", 2)
+			k.start(g, "b", 1)
+			grants := map[string][]persistence.Grant{}
+			for _, grant := range k.claim(pod, 3) {
+				grants[grant.Tenant] = append(grants[grant.Tenant], grant)
+			}
+			execute := func(grant persistence.Grant) (calls int, answer lifecycle.Answer, err error) {
+				record := k.completion(pod, grant)
+				transition := record.Transitions[0]
+				record.Transitions, record.Run = nil, grant.Task.Run
+				out, err := k.store.RecordInTx(k.ctx, record, func(context.Context, any) (persistence.Transition, error) {
+					calls++
+					return transition, nil
+				})
+				if err == nil {
+					answer = out.Answers[0].Result
+				}
+				return calls, answer, err
+			}
+			release := hold(k)
+			calls, _, err := execute(grants["a"][0])
+			require.Equal(t, 1, calls, "nobody knows yet")
+			require.ErrorIs(t, err, persistence.ErrUnavailable)
+			for _, grant := range grants["a"] {
+				calls, answer, err := execute(grant)
+				require.NoError(t, err)
+				require.Equal(t, lifecycle.Busy, answer)
+				require.Zero(t, calls)
+				require.Zero(t, k.user.Stat().AcquiredConns())
+			}
+			moved := func(tenant string) {
+				t.Helper()
+				for _, grant := range grants[tenant] {
+					calls, answer, err := execute(grant)
+					require.NoError(t, err)
+					require.Equal(t, lifecycle.Moved, answer)
+					require.Equal(t, 1, calls)
+				}
+			}
+			moved("b")
+			release()
+			k.askAgain()
+			moved("a")
+			k.requireSound()
+		})
+	}
+}
+
 // holds are what somebody may hold of tenant a, and how.
 func holds() map[string]func(*kit) func() {
 	return map[string]func(*kit) func(){
@@ -87,6 +149,58 @@ func holds() map[string]func(*kit) func() {
 			exception when division_by_zero then null; end $$`)
 		},
 	}
+}
+
+// Each savepoint of a transaction has a number of its own, and nobody can tell from it
+// whose it is: once somebody is known to hold something, whoever has gone on for a while
+// is not waited for.
+func TestManySavepointsOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	tracer := &counter{}
+	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "b", 15)
+	k.start(g, "a", 150)
+	grants := map[string][]persistence.Grant{}
+	for _, grant := range k.claim(pod, 165) {
+		grants[grant.Tenant] = append(grants[grant.Tenant], grant)
+	}
+	release := k.hold(`do $$ declare r record; begin
+		for r in select id from {schema}.workflow_runs where tenant = 'a' loop
+			begin
+				perform from {schema}.workflow_runs where id = r.id for update;
+			exception when division_by_zero then null; end;
+		end loop; end $$`)
+	record := func(at int) {
+		t.Helper()
+		batch := append(slices.Clone(grants["a"][10*at:10*at+10]), grants["b"][at])
+		for i, answer := range k.send(k.completion(pod, batch...)) {
+			require.Equal(t, batch[i].Tenant == "a", answer == lifecycle.Busy)
+		}
+	}
+	record(0)
+	k.askAgain()
+	require.Equal(t, lockCalm, k.store.locking(k.ctx))
+	require.Zero(t, k.store.strained.before())
+	k.store.strained.mu.Lock()
+	for i := range k.store.strained.marks {
+		k.store.strained.marks[i].at = k.store.strained.marks[i].at.Add(-goesOnFor)
+	}
+	k.store.strained.mu.Unlock()
+	require.Positive(t, k.store.strained.before())
+	tracer.take()
+	for at := 1; at < 15; at++ {
+		record(at)
+	}
+	require.NotContains(t, tracer.take(), "find_held_runs", "nobody is waited for")
+	require.Len(t, k.store.strained.known(), 10, "of the first ten")
+	release()
+	k.askAgain()
+	k.complete(pod, grants["a"]...)
+	require.Equal(t, lockWaiting, k.store.strained.mode())
+	k.finish(pod)
+	k.requireSound()
 }
 
 // A run that is not there, or has long ended, is no run that somebody holds.

@@ -131,7 +131,7 @@ func (p *pass) leaveOut(ctx context.Context, ids uuids, mode locking) error {
 		})
 	}
 	if mode == lockCalm {
-		held, err := p.knownHeld(ctx, ids)
+		held, err := p.s.knownHeld(ctx, p.tx, ids)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // callsMax bounds how often RecordInTx calls a step function, because the
@@ -40,6 +41,8 @@ func (s *Store) RecordInTx(
 		return r.out, nil
 	case errors.Is(err, errNotMoved):
 		return r.out, nil
+	case errors.Is(err, errKnownHeld):
+		return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
 	case r != nil && errors.Is(err, persistence.ErrBadRow):
 		return s.recordRefused(ctx, r, err)
 	}
@@ -65,7 +68,7 @@ func stalePlan(err error) bool {
 func (s *Store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (r *recording, err error) {
-	conn, err := s.borrow(ctx)
+	conn, err := s.borrowFor(ctx, record.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +145,23 @@ func vanished(limit time.Duration) time.Duration {
 		return 0
 	}
 	return max(limit*2/3, vanishedMin)
+}
+
+// errKnownHeld is why no transaction is begun for a step: it would be for nothing.
+var errKnownHeld = errors.New("somebody is known to hold the run, or what gives its tenant places")
+
+// borrowFor takes a connection of the user's pool for a step, unless somebody is known
+// to hold its run: by then, or once it has waited for one.
+func (s *Store) borrowFor(ctx context.Context, run workflow.RunID) (*pgxpool.Conn, error) {
+	if s.isHeld(ctx, run) {
+		return nil, errKnownHeld
+	}
+	conn, err := s.borrow(ctx)
+	if err == nil && s.isHeld(ctx, run) {
+		conn.Release()
+		return nil, errKnownHeld
+	}
+	return conn, err
 }
 
 // borrow takes a connection of the user's pool. A hook of that pool that panics is

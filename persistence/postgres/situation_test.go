@@ -37,6 +37,7 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 		"readers, too":   {`alter table {schema}.tasks add column extra int`, true},
 		"a row":          {`update {schema}.tasks set class = 'mine'`, true},
 		"the run's row":  {`select * from {schema}.workflow_runs for update`, true},
+		"its tenant":     {`select * from {schema}.tenant_groups for update`, true},
 		"something else": {`create table {schema}.unrelated as select 1`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 // A lock that is not granted in time holds up everybody whose turn is beside it. So
 // who was waited for in vain is remembered, by its transaction, which stands in the
 // rows that it holds (xmax): as long as it goes on, what it holds is left out, and
-// everything else is done as always. Where it cannot be told who it is, all that
+// everything else is done as always. Meanwhile, who else has held runs or counters for
+// a while is not waited for either. Where it cannot be told who it is, all that
 // anybody holds is left out for a while.
 
 const (
@@ -36,8 +37,14 @@ const (
 	strangerLong = time.Second
 	// holdersFresh is how long it is taken for true that they go on.
 	holdersFresh = 100 * time.Millisecond
+	// goesOnFor is since when a transaction goes on that is taken for one that holds things,
+	// while somebody is known to: each savepoint of it has a number of its own.
+	goesOnFor = 500 * time.Millisecond
 	// calmPatience is how long a lock is waited for while somebody is known to hold others.
 	calmPatience = "500ms"
+	// heldAskMax is how long a step with a transaction waits for the answer whether its
+	// run is held.
+	heldAskMax = time.Second
 )
 
 // strained is who was waited for in vain. It is safe for concurrent use.
@@ -51,6 +58,13 @@ type strained struct {
 	blind   time.Time // when that was so, and it could not be told who holds it
 	asked   time.Time // when it was asked last whether the holders go on
 	holders map[int64]*holder
+	marks   []mark // ascending; one at most is longer ago than goesOnFor
+}
+
+// mark is how far the server had counted its transactions.
+type mark struct {
+	at   time.Time
+	next int64
 }
 
 // holder is what stood in a row that somebody held.
@@ -145,6 +159,34 @@ func (s *strained) keep(of, alive []int64) {
 	}
 }
 
+// mark notes how far the server has counted. One that counts behind what was seen is
+// another.
+func (s *strained) mark(next int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := clock.System{}.Now()
+	if n := len(s.marks); n > 0 && next < s.marks[n-1].next {
+		s.marks = nil
+	}
+	s.marks = append(s.marks, mark{now, next})
+	for len(s.marks) > 1 && now.Sub(s.marks[1].at) >= goesOnFor {
+		s.marks = s.marks[1:]
+	}
+}
+
+// before returns how far the server had counted some while ago; 0: nobody knows.
+func (s *strained) before() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := clock.System{}.Now()
+	for _, m := range slices.Backward(s.marks) {
+		if now.Sub(m.at) >= goesOnFor {
+			return m.next
+		}
+	}
+	return 0
+}
+
 // mode is what to do about locks that somebody holds.
 func (s *strained) mode() locking {
 	s.mu.Lock()
@@ -162,16 +204,32 @@ func (s *strained) mode() locking {
 // about locks.
 func (s *Store) locking(ctx context.Context) locking {
 	if stale := s.strained.stale(); stale != nil {
-		text, args := s.statements.bind("find_alive", named{"holders": stale})
-		rows, err := s.pool.Query(ctx, text, args...)
-		if err == nil {
-			var alive []int64
-			if alive, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err == nil {
-				s.strained.keep(stale, alive)
-			}
-		}
+		s.askHolders(ctx, stale)
 	}
 	return s.strained.mode()
+}
+
+// askHolders forgets those who do not go on. One who cannot be asked about is asked about
+// again.
+func (s *Store) askHolders(ctx context.Context, holders []int64) {
+	text, args := s.statements.bind("find_alive", named{"holders": holders})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return
+	}
+	var alive []int64
+	var holder, next int64
+	_, err = pgx.ForEachRow(rows, []any{&holder, &next}, func() error {
+		alive = append(alive, holder)
+		return nil
+	})
+	if err != nil {
+		return
+	}
+	s.strained.keep(holders, alive)
+	if len(alive) > 0 {
+		s.strained.mark(next)
+	}
 }
 
 // heldRows reads what somebody holds, and who. In a strict look these are remembered.
@@ -193,9 +251,9 @@ func (s *Store) heldRows(rows pgx.Rows, key any, strict bool, add func()) error 
 
 // knownHeld returns the runs among some that those who are known to hold something
 // hold, and whether it is all of their tenant that they do.
-func (p *pass) knownHeld(ctx context.Context, ids uuids) (held map[workflow.RunID]bool, err error) {
-	text, args := p.s.statements.bind("known_held", named{"runs": ids, "holders": p.s.strained.known()})
-	rows, err := p.tx.Query(ctx, text, args...)
+func (s *Store) knownHeld(ctx context.Context, on querier, ids uuids) (held map[workflow.RunID]bool, err error) {
+	text, args := s.statements.bind("known_held", named{"runs": ids, "holders": s.strained.known(), "before": s.strained.before()})
+	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +265,19 @@ func (p *pass) knownHeld(ctx context.Context, ids uuids) (held map[workflow.RunI
 		return nil
 	})
 	return held, err
+}
+
+// isHeld reports whether somebody who was waited for in vain holds a run, or what gives
+// its tenant places. If that cannot be asked it is not known.
+func (s *Store) isHeld(ctx context.Context, run workflow.RunID) bool {
+	ctx, cancel := context.WithTimeout(ctx, heldAskMax)
+	defer cancel()
+	if s.locking(ctx); len(s.strained.known()) == 0 {
+		return false
+	}
+	held, err := s.knownHeld(ctx, s.pool, uuids{run})
+	_, is := held[run]
+	return err == nil && is
 }
 
 // lookForHolders finds who holds runs, or what gives their tenants places, for whom

@@ -81,7 +81,7 @@ func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger,
 // to hold something.
 func (s *Store) knownHeldTenants(ctx context.Context, on querier, groups []int32) (map[int32]bool, error) {
 	held := map[int32]bool{}
-	text, args := s.statements.bind("known_held_tenants", named{"groups": orEmpty(groups), "holders": s.strained.known()})
+	text, args := s.statements.bind("known_held_tenants", named{"groups": orEmpty(groups), "holders": s.strained.known(), "before": s.strained.before()})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return nil, translate(err)

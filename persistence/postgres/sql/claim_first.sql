@@ -70,7 +70,7 @@ noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, pod, attempt)
 	select g.run_id, g.step, 2, 2, g.started_at, @pod, g.attempt + 1 from granted g
 )
-select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from seen), 0,
+select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from seen), 0, 0,
 	coalesce((select min(fair_id) from granted), 0),
 	coalesce((select f.block from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0), 0), a.*
 from clock

@@ -3,7 +3,8 @@
 -- tasks that are no longer queued are removed. A claim that exists grants
 -- nothing more. only, if given, are the places that may be granted, from after to
 -- until. Returns a row
--- per grant with all that the attempt needs, at least one.
+-- per grant with all that the attempt needs, at least one, and how many places were
+-- passed over since somebody holds their tasks.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
 -- all skip locked: it waits for nothing. Index: ready_queue_pkey for the order,
 -- the primary keys probed per task.
@@ -105,7 +106,9 @@ attempts as materialized (
 	) p on true
 )
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from locked),
-	(select count(*)::int from locked where state <> 2), coalesce((select min(fair_id) from granted), 0),
+	(select count(*)::int from locked where state <> 2),
+	(select count(*)::int from usual) + (select count(*)::int from suspects) - (select count(*)::int from held),
+	coalesce((select min(fair_id) from granted), 0),
 	coalesce((select f.block from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0), 0), a.*
 from clock left join attempts a on true
 order by a.fair_id

@@ -1,12 +1,12 @@
--- find_alive: which transactions, among some, go on: those of savepoints that were
--- released until the whole ends. A number is what stands in a row, the last 32 bits
+-- find_alive: which transactions, among some, go on, those of savepoints that were
+-- released until the whole ends, and what the server has counted to. A number is what stands in a row, the last 32 bits
 -- of what the server counts; ahead is how far it is before the first that nobody knows
 -- to have ended. A few may be; what is far ahead is past, or no transaction's.
 -- Caller: whoever locks runs or counters, after a lock was not granted in time.
 with next as materialized (
 	select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint as n
 )
-select h.holder
+select h.holder, next.n
 from unnest(@holders::bigint[]) as h (holder), next,
 	lateral (
 		select (h.holder - next.n % 4294967296 + 6442450944) % 4294967296 - 2147483648 as ahead offset 0
