@@ -22,15 +22,20 @@ func (h hold) has(run workflow.RunID, now time.Time) bool {
 	return h.until.After(now) && (h.all || mix(h.salt, binary.BigEndian.Uint64(run[8:]))%3 == 0)
 }
 
+// isHeld reports whether somebody holds what completions of a run need.
+func (s *store) isHeld(run workflow.RunID) bool {
+	w := s.database.world
+	return !w.Healed() && s.database.hold.has(run, w.Now())
+}
+
 // recordFree records, as PostgreSQL's adapter does, what nobody else holds; the rest is
 // answered Busy.
 func (s *store) recordFree(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
-	w := s.database.world
 	answers := make([]persistence.RecordAnswer, len(record.Transitions))
 	var free []persistence.Transition
 	var at []int
 	for i, t := range record.Transitions {
-		if !w.Healed() && s.database.hold.has(t.Task.Run, w.Now()) {
+		if s.isHeld(t.Task.Run) {
 			answers[i].Result = lifecycle.Busy
 			continue
 		}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -121,6 +122,13 @@ func (s *store) RecordInTx(
 func (s *store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
+	if s.isHeld(record.Run) { // as somebody is known to
+		return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
+			return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
+				return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
+			}, nil)
+		})
+	}
 	tx := s.database.world.model.Begin()
 	transition, err := fn(ctx, tx)
 	_ = tx.Rollback() // what was triggered in it is not simulated
@@ -129,6 +137,9 @@ func (s *store) recordInTx(
 	}
 	return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 		return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
+			if s.isHeld(record.Run) { // since the function was called
+				return persistence.Recorded{}, fmt.Errorf("%w: a lock was not granted in time", persistence.ErrUnavailable)
+			}
 			recorded, err := s.Store.RecordInTx(ctx, record, func(context.Context, any) (persistence.Transition, error) { return transition, nil })
 			if told := s.database.world.options.RecordedInTx; told != nil && err == nil && recorded.Answers[0].Result == lifecycle.Moved {
 				told(transition)

@@ -70,6 +70,9 @@ func (o *oracle) expired(pods []int64) {
 
 func (o *oracle) recorded(p *sim.Pod, call string, answers []persistence.RecordAnswer) {
 	for i := range answers {
+		if call == "record_in_tx" && answers[i].Result == lifecycle.Busy {
+			o.seed.saw(SawNotBegun)
+		}
 		if answers[i].Result != lifecycle.Moved {
 			continue
 		}

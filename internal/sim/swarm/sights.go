@@ -53,6 +53,7 @@ const (
 	SawDelayedStart    Sight = "a run started later, at its time"
 	SawSubmitted       Sight = "a run of the embedder's transaction was started"
 	SawInTx            Sight = "a step was recorded in its own transaction"
+	SawNotBegun        Sight = "a step was not executed in its own transaction, since its run was held"
 	SawTenantLimit     Sight = "a tenant was at its limit"
 	SawUnheld          Sight = "a task was found that its pod did not know of"
 	SawAmbiguousRecord Sight = "nobody heard that a batch was recorded"
@@ -71,7 +72,7 @@ func Sights() []Sight {
 		SawEffectRepeated, SawRestart, SawStop, SawStopOverrun, SawDeploy, SawDeaf, SawLateOutput, SawDeclaredDead,
 		SawDeadActs, SawTwoLeaders, SawPoison, SawNoPill, SawSuspect, SawInline, SawFirst, SawCrossedCrash, SawParked, SawUnparked,
 		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
-		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
+		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawNotBegun, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
 		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawSpared,
 	}
 }
