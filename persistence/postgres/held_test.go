@@ -181,11 +181,8 @@ func TestTimersAmongManyHeldOnes(t *testing.T) {
 			}
 			begin("a", 1)
 			begin("b", 1)
-			for fired := 0; fired < 2; { // they are due in a millisecond
-				out, err := k.store.FireTimers(k.ctx, epoch, 10)
-				require.NoError(t, err)
-				fired += out.Count
-			}
+			_, err := k.store.FireTimers(k.ctx, epoch, 10)
+			require.NoError(t, err)
 			k.finish(pod)
 			begin("a", 30)
 			begin("b", 3)

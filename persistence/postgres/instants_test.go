@@ -17,7 +17,7 @@ func TestInfiniteInstants(t *testing.T) {
 	for name, options := range map[string]Options{"direct": {}, "proxied": {Proxied: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := storetest.Nap(time.Millisecond)
+			g := storetest.Nap(time.Nanosecond)
 			k := newKit(openDatabase(t, options), g)
 			pod := k.join(time.Hour)
 			epoch, err := k.store.BumpEpoch(k.ctx, pod)

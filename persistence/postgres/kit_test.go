@@ -74,11 +74,11 @@ func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 	return ids
 }
 
-// newNaps returns a kit with a workflow that sleeps for a moment, a pod, and the epoch
-// of its term.
+// newNaps returns a kit with a workflow whose sleep is over when the next call begins, a
+// pod, and the epoch of its term.
 func newNaps(t *testing.T) (k *kit, g *workflow.Graph, pod, epoch int64) {
 	t.Helper()
-	g = storetest.Nap(time.Millisecond)
+	g = storetest.Nap(time.Nanosecond)
 	k = newKit(openDatabase(t, Options{}), g)
 	pod = k.join(time.Hour)
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
