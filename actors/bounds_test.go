@@ -87,6 +87,12 @@ func TestTriggersOfOneCallAreBounded(t *testing.T) {
 		_, refused, err = p.Trigger(t.Context(), batch[:4])
 		require.NoError(t, err)
 		require.Nil(t, refused)
+
+		_, refused, err = p.Trigger(t.Context(), make([]persistence.Trigger, persistence.TriggerBatchMax+1))
+		require.NoError(t, err)
+		require.Equal(t, LimitReached, refused.Code)
+		require.Equal(t, "inputs", refused.Field)
+		require.Equal(t, "501 triggers in one call; at most 500: make several calls", refused.Remedy)
 	})
 }
 

@@ -45,6 +45,10 @@ func (p *Pod) Check(trigger persistence.Trigger) *Refusal {
 // means that nothing was stored; an error that this is unknown, or that ctx
 // ended first.
 func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]persistence.TriggerAnswer, *Refusal, error) {
+	if n := len(triggers); n > persistence.TriggerBatchMax {
+		return nil, refuse(LimitReached, "inputs", fmt.Sprintf(
+			"%d triggers in one call; at most %d: make several calls", n, persistence.TriggerBatchMax)), nil
+	}
 	bytes := 0
 	for i := range triggers {
 		t := &triggers[i]
