@@ -7,5 +7,5 @@
 //
 // [System] is the one place of the module that calls time.Now and
 // time.AfterFunc. [Manual] is the clock of tests: it moves only when told and
-// fires in an order that two runs share.
+// fires in an order that two runs share, that of its [Agenda].
 package clock

@@ -1,7 +1,6 @@
 package clock
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 )
@@ -11,10 +10,9 @@ import (
 // their After calls. Safe for concurrent use, except that a callback must not
 // call Advance.
 type Manual struct {
-	mu      sync.Mutex
-	now     time.Time
-	waiting callbackHeap
-	asked   uint64 // After calls so far: the tie-break of equal times
+	mu     sync.Mutex
+	now    time.Time
+	agenda Agenda
 }
 
 var _ Clock = (*Manual)(nil)
@@ -33,15 +31,11 @@ func (m *Manual) Now() time.Time {
 func (m *Manual) After(d time.Duration, f func()) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asked++
-	c := &callback{at: m.now.Add(max(d, 0)), order: m.asked, run: f}
-	heap.Push(&m.waiting, c)
+	e := m.agenda.Add(m.now.Add(max(d, 0)), f)
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if c.index >= 0 {
-			heap.Remove(&m.waiting, c.index)
-		}
+		m.agenda.Remove(e)
 	}
 }
 
@@ -67,10 +61,11 @@ func (m *Manual) Advance(d time.Duration) {
 func (m *Manual) Next() (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.waiting) == 0 {
+	e := m.agenda.First()
+	if e == nil {
 		return time.Time{}, false
 	}
-	return m.waiting[0].at, true
+	return e.At, true
 }
 
 // due moves the clock to the next callback within end and returns it, or to
@@ -78,53 +73,11 @@ func (m *Manual) Next() (time.Time, bool) {
 func (m *Manual) due(end time.Time) func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.waiting) == 0 || m.waiting[0].at.After(end) {
+	e := m.agenda.Take(end)
+	if e == nil {
 		m.now = end
 		return nil
 	}
-	c := heap.Pop(&m.waiting).(*callback) //nolint:errcheck // the heap holds nothing else
-	m.now = c.at
-	return c.run
-}
-
-// callback is one After call that has neither run nor been stopped.
-type callback struct {
-	at    time.Time
-	order uint64
-	run   func()
-	index int // in the heap; -1 once it has left
-}
-
-// callbackHeap implements heap.Interface by (at, order).
-type callbackHeap []*callback
-
-func (h callbackHeap) Len() int { return len(h) }
-
-func (h callbackHeap) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].order < h[j].order
-	}
-	return h[i].at.Before(h[j].at)
-}
-
-func (h callbackHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *callbackHeap) Push(x any) {
-	c := x.(*callback) //nolint:errcheck // only After pushes
-	c.index = len(*h)
-	*h = append(*h, c)
-}
-
-// Pop implements heap.Interface.
-func (h *callbackHeap) Pop() any {
-	last := len(*h) - 1
-	c := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	c.index = -1
-	return c
+	m.now = e.At
+	return e.Run
 }

@@ -28,7 +28,8 @@ func (p *Pod) After(d time.Duration, f func()) (stop func()) { return p.clock().
 func (w *World) Busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.ready) > 0 || len(w.arrivals) > 0 || len(w.timers) > 0 && !w.timers[0].at.After(w.pace.Now())
+	timer := w.timers.First()
+	return len(w.ready) > 0 || len(w.arrivals) > 0 || timer != nil && !timer.At.After(w.pace.Now())
 }
 
 // Note adds a line to the history.

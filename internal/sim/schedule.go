@@ -94,7 +94,7 @@ func (w *World) advance() bool {
 		list = w.due()
 	}
 	for _, t := range list {
-		w.guard(t.run)
+		w.guard(t.Run)
 		w.pace.Settle() // whom it woke goes first
 	}
 	return w.violation == nil

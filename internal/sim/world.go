@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
@@ -84,8 +85,7 @@ type World struct {
 	frozen    bool // no pod runs, and nothing that happens by the second
 
 	mu       sync.Mutex // guards what follows
-	timers   timers
-	made     uint64 // timers so far
+	timers   clock.Agenda
 	arrivals []arrival
 }
 
