@@ -53,7 +53,7 @@ func (s *holding) RecordTransitions(ctx context.Context, record persistence.Reco
 func (s *holding) RecordInTx(
 	ctx context.Context, record persistence.Record, fn func(context.Context, any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
-	row, err := s.Run(ctx, "default", record.Run)
+	row, err := s.Run(ctx, "default", record.Task.Run)
 	if err == nil && row.Workflow == s.graph.Name && !s.off.Load() {
 		return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
 	}

@@ -18,7 +18,7 @@ var errNotBegun = errors.New("the step's transaction did not begin")
 func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
 	rt, self, f, attempt, key := a.rt, a.self, a.function, a.attempt, a.key
 	record := rt.recordOf(rt.edge.podNumber())
-	record.Run = key.task.Run
+	record.Task = key.task
 	if limit := a.timeout(); limit > 0 {
 		record.TxLimit = limit + txMargin
 	}

@@ -39,9 +39,9 @@ type Record struct {
 	MaxLost     int // losses after which a task fails as a poison pill
 	CancelGrace time.Duration
 	TenantLimit int
-	// Run is that of the task that RecordInTx executes. Without it nobody is known to
-	// hold what its recording may need.
-	Run workflow.RunID
+	// Task is what RecordInTx executes. Without it nobody is known to hold what its
+	// recording may need.
+	Task workflow.TaskID
 	// TxLimit is how long the transaction of RecordInTx may be idle: as long as
 	// its attempt may take. The one of a pod that froze ends then, and with it the
 	// locks that the next attempt waits for. 0: as the server says.

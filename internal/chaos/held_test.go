@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// HELD: one transaction holds what gives a tenant its places, or its runs, while
-// more of its tasks are ready than there are slots. It waits alone.
+// HELD: one transaction holds what gives a tenant its places, or its runs, or their
+// tasks, while more of these are ready than there are slots. It waits alone.
 func TestAHeldTenantWaitsAlone(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]string{
 		"counters": `select from troupe.tenant_groups g join troupe.tenants n using (group_id) where n.tenant = 'a' for update of g`,
 		"runs":     `select from troupe.workflow_runs where tenant = 'a' for update`,
+		"tasks":    `select from troupe.tasks t join troupe.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for update of t`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

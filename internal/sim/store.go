@@ -122,7 +122,7 @@ func (s *store) RecordInTx(
 func (s *store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
-	if s.isHeld(record.Run) { // as somebody is known to
+	if s.isHeld(record.Task.Run) { // as somebody is known to
 		return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 			return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
 				return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
@@ -137,7 +137,7 @@ func (s *store) recordInTx(
 	}
 	return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 		return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
-			if s.isHeld(record.Run) { // since the function was called
+			if s.isHeld(record.Task.Run) { // since the function was called
 				return persistence.Recorded{}, fmt.Errorf("%w: a lock was not granted in time", persistence.ErrUnavailable)
 			}
 			recorded, err := s.Store.RecordInTx(ctx, record, func(context.Context, any) (persistence.Transition, error) { return transition, nil })

@@ -109,7 +109,7 @@ func (c *choice) pick(ctx context.Context) error {
 			return errHoldOver
 		}
 		open := slices.DeleteFunc(rows, func(row peeked) bool {
-			_, is := held[row.run]
+			_, is := held[row.task.Run]
 			return is || c.closed[groupOf(row)]
 		})
 		c.passed += len(rows) - len(open)
@@ -190,13 +190,13 @@ func (c *choice) held(ctx context.Context, rows []peeked) (map[workflow.RunID]bo
 	if !c.around {
 		return nil, nil
 	}
-	ids := make(uuids, len(rows))
+	tasks := make(taskIDs, len(rows))
 	for i, row := range rows {
-		ids[i] = row.run
+		tasks[i] = row.task
 	}
-	held, err := c.s.knownHeld(ctx, c.tx, ids)
+	held, err := c.s.knownHeld(ctx, c.tx, tasks)
 	for _, row := range rows {
-		if held[row.run] {
+		if held[row.task.Run] {
 			c.closed[groupOf(row)] = true
 		}
 	}

@@ -86,7 +86,7 @@ func TestSuspectsAroundWhatSomebodyHolds(t *testing.T) {
 	k.exec(`with marked as (update {schema}.ready_queue set suspect = true where fair_id % 3 <> 0 or run_id = $1 returning run_id, step)
 		update {schema}.tasks t set flags = t.flags | 128 from marked m where (t.run_id, t.step) = (m.run_id, m.step)`, [16]byte(held[0]))
 	release := k.hold("select from {schema}.workflow_runs where id = any($1) for update", uuids(held))
-	k.store.lookForHolders(k.ctx, held)
+	k.store.lookForHolders(k.ctx, firstTasks(held))
 	suspects := func(may bool) (of, all int) {
 		t.Helper()
 		request := k.request(pod, 30)
@@ -124,7 +124,7 @@ func TestClaimsLookAtMuchThatIsHeldRarely(t *testing.T) {
 	near := k.start(g, "c", 1)[0]
 	k.exec("update {schema}.ready_queue set fair_id = fair_id + 2097152::bigint * 5000 where run_id = $1", [16]byte(far))
 	release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
-	k.store.lookForHolders(k.ctx, held)
+	k.store.lookForHolders(k.ctx, firstTasks(held))
 	for _, c := range []struct {
 		after int64
 		want  []workflow.RunID
@@ -174,7 +174,7 @@ func TestAHoldThatEndsInTheMiddleOfAClaim(t *testing.T) {
 			pod := k.join(time.Hour)
 			held := k.start(g, "a", 200)
 			release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
-			k.store.lookForHolders(k.ctx, held)
+			k.store.lookForHolders(k.ctx, firstTasks(held))
 			tracer.take()
 			tracer.release = func() {
 				release()

@@ -174,9 +174,11 @@ func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string
 		found, err = t.s.knownHeldTenants(ctx, t.tx, groups)
 		return namesOf(t.found.tenants, found), err
 	}
-	err = t.s.glance(ctx, t.tx, "find_held", named{"groups": orEmpty(groups)}, func(rows pgx.Rows) error {
-		var group int32
-		return t.s.heldRows(rows, &group, true, func() { found[group] = true })
+	err = t.s.glance(ctx, t.tx, func(b *batch) {
+		b.add("find_held", named{"groups": orEmpty(groups)}).Query(func(rows pgx.Rows) error {
+			var group int32
+			return t.s.heldRows(rows, &group, true, func() { found[group] = true })
+		})
 	})
 	if err != nil {
 		return nil, err

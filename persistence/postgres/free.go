@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,7 +30,7 @@ func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode lo
 			return w, err
 		}
 		all := !w.over || most == along.most
-		w.due, err = firstFree(ctx, s.passIn(tx, mode), w.due, func(t dueTimer) workflow.RunID { return t.Run }, limit)
+		w.due, err = firstFree(ctx, s.passIn(tx, mode), w.due, func(t dueTimer) workflow.TaskID { return t.TaskID }, limit)
 		if w.over = len(w.due) > 0 && len(w.due) >= limit; err != nil || w.over || all {
 			return w, err
 		}
@@ -54,7 +53,7 @@ func (s *Store) chooseHeld(
 			return nil, nil, err
 		}
 		if chosen = held[:min(len(held), most)]; mode != lockWaiting {
-			chosen, err = firstFree(ctx, s.passIn(tx, mode), chosen, func(h heldTask) workflow.RunID { return h.task.Run }, limit)
+			chosen, err = firstFree(ctx, s.passIn(tx, mode), chosen, func(h heldTask) workflow.TaskID { return h.task }, limit)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -87,29 +86,29 @@ func unchosen(held, chosen []heldTask) map[int64]bool {
 	return left
 }
 
-// firstFree returns the first things, up to a limit, of runs that can be had without a
-// wait and of tenants whose counters nobody holds, and locks these runs.
-func firstFree[T any](ctx context.Context, p *pass, things []T, run func(T) workflow.RunID, limit int) (free []T, err error) {
+// firstFree returns the first things, up to a limit, of tasks of which nobody holds what
+// they need and of tenants whose counters nobody holds, and locks their runs.
+func firstFree[T any](ctx context.Context, p *pass, things []T, task func(T) workflow.TaskID, limit int) (free []T, err error) {
 	var held uuids
 	for n := 2 * limit; len(things) > 0 && len(free) < limit; n *= 4 {
 		some := things[:min(n, len(things))]
 		things = things[len(some):]
-		ids := make(uuids, len(some))
+		tasks := make(taskIDs, len(some))
 		for i := range some {
-			ids[i] = run(some[i])
+			tasks[i] = task(some[i])
 		}
-		locked, err := p.lockSome(ctx, ids, limit-len(free))
+		locked, err := p.lockSome(ctx, tasks, limit-len(free))
 		if err != nil {
 			return nil, err
 		}
-		for _, thing := range some {
+		for i, thing := range some {
 			if len(free) == limit {
 				break
 			}
-			if locked[run(thing)] {
+			if locked[tasks[i].Run] {
 				free = append(free, thing)
 			} else if len(held) < holdersTold {
-				held = append(held, run(thing))
+				held = append(held, tasks[i].Run)
 			}
 		}
 	}
@@ -126,14 +125,14 @@ func (s *Store) passIn(tx pgx.Tx, mode locking) *pass {
 	return p
 }
 
-// lockSome locks the first of the runs for which that takes no wait, and returns them.
-func (p *pass) lockSome(ctx context.Context, ids uuids, limit int) (map[workflow.RunID]bool, error) {
-	held, err := p.heldRuns(ctx, ids, p.strict)
+// lockSome locks the runs of the first of the tasks for which that takes no wait, and
+// returns them.
+func (p *pass) lockSome(ctx context.Context, tasks taskIDs, limit int) (map[workflow.RunID]bool, error) {
+	held, err := p.heldRuns(ctx, tasks, p.strict)
 	if err != nil {
 		return nil, err
 	}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return held[id] })
-	text, args := p.s.statements.bind("lock_some_free", named{"runs": ids, "limit": limit})
+	text, args := p.s.statements.bind("lock_some_free", named{"runs": tasks.but(held).runs(), "limit": limit})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

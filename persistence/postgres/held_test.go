@@ -166,10 +166,15 @@ func TestTakeoverBesideAHeldDeath(t *testing.T) {
 }
 
 // More timers of a tenant whose counters somebody holds than a call chooses hide
-// nobody else's between them; nor do those of runs that somebody holds.
+// nobody else's between them; nor do those of runs or tasks that somebody holds, or
+// timers that are held themselves.
 func TestTimersAmongManyHeldOnes(t *testing.T) {
 	t.Parallel()
-	for name, hold := range holds() {
+	all := holds()
+	all["timers"] = func(k *kit) func() {
+		return k.hold("select from {schema}.durable_timers t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for update of t")
+	}
+	for name, hold := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, g, pod, epoch := newNaps(t)
@@ -208,10 +213,22 @@ func TestTimersAmongManyHeldOnes(t *testing.T) {
 	}
 }
 
-// More tasks of a dead pod of a tenant whose counters somebody holds than a call takes
-// back keep nobody else's from being taken over.
+// More tasks of a dead pod that somebody holds, or the counters of whose tenant, than a
+// call takes back keep nobody else's from being taken over.
 func TestTakeoverAmongManyHeldOnes(t *testing.T) {
 	t.Parallel()
+	all := holds()
+	delete(all, "children") // they have none
+	for name, hold := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takeoverBeside(t, hold)
+		})
+	}
+}
+
+func takeoverBeside(t *testing.T, hold func(*kit) func()) {
+	t.Helper()
 	k, g, pod, epoch := newTakeovers(t)
 	k.finish(pod)
 	var pods []int64
@@ -223,7 +240,7 @@ func TestTakeoverAmongManyHeldOnes(t *testing.T) {
 		pods = append(pods, dead)
 	}
 	k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = any($1)`, pods)
-	release := k.holdCounters("a")
+	release := hold(k)
 	var taken []int
 	for range 3 {
 		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)

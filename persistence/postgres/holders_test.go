@@ -97,7 +97,7 @@ func TestAStepOfAHeldRunIsNotBegun(t *testing.T) {
 			execute := func(grant persistence.Grant) (calls int, answer lifecycle.Answer, err error) {
 				record := k.completion(pod, grant)
 				transition := record.Transitions[0]
-				record.Transitions, record.Run = nil, grant.Task.Run
+				record.Transitions, record.Task = nil, grant.Task
 				out, err := k.store.RecordInTx(k.ctx, record, func(context.Context, any) (persistence.Transition, error) {
 					calls++
 					return transition, nil
@@ -136,12 +136,26 @@ func TestAStepOfAHeldRunIsNotBegun(t *testing.T) {
 	}
 }
 
+// firstTasks are those of runs.
+func firstTasks(runs []workflow.RunID) (tasks taskIDs) {
+	for _, run := range runs {
+		tasks = append(tasks, workflow.TaskID{Run: run})
+	}
+	return tasks
+}
+
 // holds are what somebody may hold of tenant a, and how.
 func holds() map[string]func(*kit) func() {
 	return map[string]func(*kit) func(){
 		"counters": func(k *kit) func() { return k.holdCounters("a") },
 		"runs": func(k *kit) func() {
 			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+		},
+		"tasks": func(k *kit) func() {
+			return k.hold("select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for update of t")
+		},
+		"children": func(k *kit) func() {
+			return k.hold("select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' and t.pending > 0 for update of t")
 		},
 		"runs in a savepoint": func(k *kit) func() {
 			return k.hold(`do $$ begin
@@ -303,7 +317,7 @@ func TestTriggersAndClaimsBesideWhoIsKnown(t *testing.T) {
 	held := k.start(g, "a", 2)
 	k.start(g, "b", 1)
 	release := k.holdCounters("a")
-	k.store.lookForHolders(k.ctx, held)
+	k.store.lookForHolders(k.ctx, firstTasks(held))
 	require.Equal(t, lockCalm, k.store.strained.mode())
 	tracer.take()
 	answers := k.ask(k.draft(g, "a", 1)[0], k.draft(g, "b", 1)[0])

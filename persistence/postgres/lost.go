@@ -216,10 +216,10 @@ func (s *Store) readable(ctx context.Context, tx pgx.Tx, request persistence.Cla
 	case !unreadable(err):
 		return nil, err
 	case len(rows) > 1:
-	case !s.damaged(ctx, rows[0].run): // what all claims need is
+	case !s.damaged(ctx, rows[0].task.Run): // what all claims need is
 		return nil, err
 	default:
-		return []int64{}, s.lost.add(ctx, rows[0].run, err)
+		return []int64{}, s.lost.add(ctx, rows[0].task.Run, err)
 	}
 	half := len(rows) / 2
 	first, err := s.readable(ctx, tx, request, queue, rows[:half])

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -73,7 +72,7 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 	all := slices.Clone(ids)
 	b := p.s.newBatch()
 	if mode != lockWaiting {
-		free, err := p.lockFree(ctx, ids, mode)
+		free, err := p.lockFree(ctx, wantedTasks(wants), mode)
 		if err != nil {
 			return err
 		}
@@ -104,113 +103,6 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 		}
 	}
 	return p.define(ctx)
-}
-
-// lockFree locks the runs that need no wait, as the mode says, and returns which those
-// are. Runs that are not there are among them, unless the mode is lockFree.
-func (p *pass) lockFree(ctx context.Context, ids uuids, mode locking) (map[workflow.RunID]bool, error) {
-	if mode == lockFree {
-		return p.lockUnheld(ctx, ids)
-	}
-	if err := p.leaveOut(ctx, ids, mode); err != nil {
-		return nil, err
-	}
-	free := make(map[workflow.RunID]bool, len(ids))
-	for _, id := range ids {
-		free[id] = !p.left[id]
-	}
-	return free, nil
-}
-
-// leaveOut locks the runs, but those that are left.
-func (p *pass) leaveOut(ctx context.Context, ids uuids, mode locking) error {
-	rest := func(but map[workflow.RunID]bool) uuids {
-		return slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool {
-			_, out := but[id]
-			return out
-		})
-	}
-	if mode == lockCalm {
-		held, err := p.s.knownHeld(ctx, p.tx, ids)
-		if err != nil {
-			return err
-		}
-		for id := range held {
-			p.left[id] = true
-		}
-		b := p.s.newBatch()
-		b.Queue("set local lock_timeout = '" + calmPatience + "'")
-		b.add("lock_runs", named{"runs": rest(held)})
-		return send(ctx, p.tx, b)
-	}
-	held, err := p.heldRuns(ctx, ids, true)
-	if err != nil {
-		return err
-	}
-	maps.Copy(p.left, held)
-	free, err := p.lockUnheld(ctx, rest(held))
-	if err != nil {
-		return err
-	}
-	maps.Copy(held, free)
-	return p.meetHolders(ctx, rest(held))
-}
-
-// lockUnheld locks the runs that nobody else holds, and returns them.
-func (p *pass) lockUnheld(ctx context.Context, ids uuids) (map[workflow.RunID]bool, error) {
-	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
-	rows, err := p.tx.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	return runSet(rows)
-}
-
-// meetHolders remembers who holds runs that could not be locked, and leaves these out.
-func (p *pass) meetHolders(ctx context.Context, ids uuids) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	text, args := p.s.statements.bind("run_holders", named{"runs": ids})
-	rows, err := p.tx.Query(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	var id workflow.RunID
-	return p.s.heldRows(rows, (*[16]byte)(&id), true, func() { p.left[id] = true })
-}
-
-// heldRuns returns the runs of tenants whose counters somebody else holds. To find
-// out it takes those that nobody holds, and gives them back at once: they have
-// their order.
-func (p *pass) heldRuns(ctx context.Context, ids uuids, strict bool) (held map[workflow.RunID]bool, err error) {
-	held = map[workflow.RunID]bool{}
-	err = p.s.glance(ctx, p.tx, "find_held_runs", named{"runs": ids}, func(rows pgx.Rows) error {
-		var id workflow.RunID
-		return p.s.heldRows(rows, (*[16]byte)(&id), strict, func() { held[id] = true })
-	})
-	return held, err
-}
-
-// glance reads what a statement that takes locks returns, and gives them back.
-func (s *Store) glance(ctx context.Context, tx pgx.Tx, statement string, args named, read func(pgx.Rows) error) error {
-	b := s.newBatch()
-	b.Queue("savepoint troupe_look")
-	b.add(statement, args).Query(read)
-	b.Queue("rollback to savepoint troupe_look")
-	b.Queue("release savepoint troupe_look")
-	return send(ctx, tx, b)
-}
-
-// runSet reads rows of one id each.
-func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
-	set := map[workflow.RunID]bool{}
-	var id [16]byte
-	_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-		set[id] = true
-		return nil
-	})
-	return set, err
 }
 
 // define fills in the definitions of the runs.

@@ -12,7 +12,7 @@ import (
 // peeked is a place in a queue that a claim may take.
 type peeked struct {
 	at      int64 // fair id
-	run     workflow.RunID
+	task    workflow.TaskID
 	suspect bool
 	queued  bool // else the claim discards it; peek_places does not ask
 }
@@ -32,7 +32,7 @@ func (s *Store) peek(
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (peeked, error) {
 		var p peeked
-		err := row.Scan(&p.at, (*[16]byte)(&p.run), &p.suspect, &p.queued)
+		err := row.Scan(&p.at, (*[16]byte)(&p.task.Run), &p.task.Step, &p.suspect, &p.queued)
 		return p, err
 	})
 }

@@ -100,7 +100,7 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
 		return persistence.ErrPodDead
 	}
 	if mode != lockWaiting {
-		free, err := p.lockFree(ctx, f.ids(), mode)
+		free, err := p.lockFree(ctx, f.tasks(), mode)
 		if err != nil {
 			return err
 		}
@@ -115,11 +115,15 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
 }
 
 func (f *fastRecord) ids() uuids {
-	ids := make(uuids, len(f.indexes))
+	return f.tasks().runs()
+}
+
+func (f *fastRecord) tasks() taskIDs {
+	tasks := make(taskIDs, len(f.indexes))
 	for i, at := range f.indexes {
-		ids[i] = f.record.Transitions[at].Task.Run
+		tasks[i] = f.record.Transitions[at].Task
 	}
-	return ids
+	return tasks
 }
 
 func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {

@@ -68,7 +68,7 @@ func stalePlan(err error) bool {
 func (s *Store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (r *recording, err error) {
-	conn, err := s.borrowFor(ctx, record.Run)
+	conn, err := s.borrowFor(ctx, record.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Store) recordInTx(
 	}
 	if own {
 		if hasCode(err, codeLockNotAvailable) {
-			s.lookForHolders(ctx, uuids{r.record.Transitions[0].Task.Run})
+			s.lookForHolders(ctx, taskIDs{r.record.Transitions[0].Task})
 		}
 		return r, r.ownRefused(s.mendCounters(ctx, err))
 	}
@@ -148,16 +148,16 @@ func vanished(limit time.Duration) time.Duration {
 }
 
 // errKnownHeld is why no transaction is begun for a step: it would be for nothing.
-var errKnownHeld = errors.New("somebody is known to hold the run, or what gives its tenant places")
+var errKnownHeld = errors.New("somebody is known to hold the run, tasks of it, or what gives its tenant places")
 
 // borrowFor takes a connection of the user's pool for a step, unless somebody is known
-// to hold its run: by then, or once it has waited for one.
-func (s *Store) borrowFor(ctx context.Context, run workflow.RunID) (*pgxpool.Conn, error) {
-	if s.isHeld(ctx, run) {
+// to hold what its recording may need: by then, or once it has waited for one.
+func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID) (*pgxpool.Conn, error) {
+	if s.isHeld(ctx, task) {
 		return nil, errKnownHeld
 	}
 	conn, err := s.borrow(ctx)
-	if err == nil && s.isHeld(ctx, run) {
+	if err == nil && s.isHeld(ctx, task) {
 		conn.Release()
 		return nil, errKnownHeld
 	}

@@ -11,14 +11,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/internal/clock"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // A lock that is not granted in time holds up everybody whose turn is beside it. So
 // who was waited for in vain is remembered, by its transaction, which stands in the
 // rows that it holds (xmax): as long as it goes on, what it holds is left out, and
-// everything else is done as always. Meanwhile, who else has held runs or counters for
-// a while is not waited for either. Where it cannot be told who it is, all that
+// everything else is done as always. Meanwhile, who else has held something for a while
+// is not waited for either. Where it cannot be told who it is, all that
 // anybody holds is left out for a while.
 
 const (
@@ -247,47 +246,4 @@ func (s *Store) heldRows(rows pgx.Rows, key any, strict bool, add func()) error 
 		s.strained.found(holders)
 	}
 	return err
-}
-
-// knownHeld returns the runs among some that those who are known to hold something
-// hold, and whether it is all of their tenant that they do.
-func (s *Store) knownHeld(ctx context.Context, on querier, ids uuids) (held map[workflow.RunID]bool, err error) {
-	text, args := s.statements.bind("known_held", named{"runs": ids, "holders": s.strained.known(), "before": s.strained.before()})
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	held = map[workflow.RunID]bool{}
-	var id [16]byte
-	var tenant bool
-	_, err = pgx.ForEachRow(rows, []any{&id, &tenant}, func() error {
-		held[id] = tenant
-		return nil
-	})
-	return held, err
-}
-
-// isHeld reports whether somebody who was waited for in vain holds a run, or what gives
-// its tenant places. If that cannot be asked it is not known.
-func (s *Store) isHeld(ctx context.Context, run workflow.RunID) bool {
-	ctx, cancel := context.WithTimeout(ctx, heldAskMax)
-	defer cancel()
-	if s.locking(ctx); len(s.strained.known()) == 0 {
-		return false
-	}
-	held, err := s.knownHeld(ctx, s.pool, uuids{run})
-	_, is := held[run]
-	return err == nil && is
-}
-
-// lookForHolders finds who holds runs, or what gives their tenants places, for whom
-// somebody has waited in vain in a transaction that is not the engine's.
-func (s *Store) lookForHolders(ctx context.Context, ids uuids) {
-	s.strained.note(ctx)
-	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // the next wait in vain looks again
-		if _, err := s.newPass(tx).lockFree(ctx, ids, lockStrict); err != nil {
-			return err
-		}
-		return errTrial
-	})
 }

@@ -236,7 +236,7 @@ func badRowAgain(w *world) {
 // inTx records a grant's completion in a transaction that also triggers d.
 func (p *worker) inTx(g persistence.Grant, d persistence.Trigger) (persistence.Recorded, error) {
 	record := p.batch()
-	record.Run = g.Task.Run
+	record.Task = g.Task
 	return p.w.store.RecordInTx(p.w.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		answer, err := p.w.store.TriggerInTx(ctx, tx, d)
 		require.NoError(p.w.t, err)

@@ -1,23 +1,23 @@
--- known_held: the runs among some that some transactions hold, or any that goes on
--- and was there before the server had counted to before, or in whose tenants' counters
--- they hold a row (then true). A number in a row is the last 32 bits of what the server
--- counts.
+-- known_held: the runs of some tasks in whose rows, those of these tasks, of their
+-- children or of the timers of these, some transactions stand, or any that goes on and
+-- was there before the server had counted to before; and those in whose tenants' counters
+-- one does (true). A number in a row is the last 32 bits of what the server counts.
 -- Caller: completions and claims, while somebody is known to hold something.
--- Index: workflow_runs_pkey and tenant_groups_pkey, probed per run, and per tenant
--- and queue.
+-- Index: the primary keys, probed per run, per task, and per tenant and queue.
 with next as materialized (
 	select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint as n
 ),
-asked as materialized (
-	select k.id, k.group_id, k.xmax::text::bigint as holder
-	from (select distinct id from unnest(@runs::uuid[]) as z (id)) d,
-		lateral (select k.id, k.group_id, k.xmax from {schema}.workflow_runs k where k.id = d.id offset 0) k
+{needed},
+runs as materialized (
+	select k.id as run_id, k.group_id, k.xmax::text::bigint as holder
+	from (select distinct run_id from wanted) d,
+		lateral (select k.id, k.group_id, k.xmax from {schema}.workflow_runs k where k.id = d.run_id offset 0) k
 ),
-held as materialized (
+counters as materialized (
 	select distinct h.group_id
 	from next, (
 		select t.group_id, k.holder
-		from (select distinct a.group_id from asked a) t, {schema}.queues q,
+		from (select distinct r.group_id from runs r) t, {schema}.queues q,
 			lateral (
 				select k.xmax::text::bigint as holder from {schema}.tenant_groups k
 				where k.queue = q.queue and k.group_id = t.group_id and k.lane in (0, 1) offset 0
@@ -25,6 +25,22 @@ held as materialized (
 	) h
 	where {goes_on}
 )
-select h.id, t.group_id is not null
-from next, asked h left join held t using (group_id)
-where t.group_id is not null or {goes_on}
+select r.run_id, true from runs r where r.group_id in (select c.group_id from counters c)
+union all
+select distinct h.run_id, false
+from next, (
+	select r.run_id, r.holder from runs r
+	union all
+	select n.run_id, k.holder
+	from needed n,
+		lateral (
+			select k.xmax::text::bigint as holder from {schema}.tasks k where k.run_id = n.run_id and k.step = n.step offset 0
+		) k
+	union all
+	select n.run_id, k.holder
+	from needed n,
+		lateral (
+			select k.xmax::text::bigint as holder from {schema}.durable_timers k where k.run_id = n.run_id and k.step = n.step offset 0
+		) k
+) h
+where {goes_on}

@@ -2,7 +2,7 @@
 -- tenants, with whether their task is still queued.
 -- Caller: claims under a limit per tenant, before they lock rows.
 -- Index: ready_queue_pkey; tasks_pkey, probed per task.
-select q.fair_id, q.run_id, q.suspect, coalesce(t.queued, false)
+select q.fair_id, q.run_id, q.step, q.suspect, coalesce(t.queued, false)
 from {schema}.ready_queue q
 	left join lateral (
 		select k.state = 2 as queued from {schema}.tasks k where k.run_id = q.run_id and k.step = q.step offset 0

@@ -1,0 +1,211 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// What somebody holds is told by runs: of one whose row, or a task of which that is
+// needed, or a child or a timer of that, cannot be had, nothing is done.
+
+// taskIDs are tasks of which something is to be done; lifecycle.RunStep stands for all of
+// a run's that have not ended.
+type taskIDs []workflow.TaskID
+
+// columns returns them as arguments of a statement.
+func (t taskIDs) columns() (runs uuids, steps []int32) {
+	runs, steps = make(uuids, len(t)), make([]int32, len(t))
+	for i, task := range t {
+		runs[i], steps[i] = task.Run, task.Step
+	}
+	return runs, steps
+}
+
+// runs returns whose they are.
+func (t taskIDs) runs() uuids {
+	runs, _ := t.columns()
+	return runs
+}
+
+// but returns those of other runs.
+func (t taskIDs) but(runs map[workflow.RunID]bool) taskIDs {
+	return slices.DeleteFunc(slices.Clone(t), func(task workflow.TaskID) bool {
+		_, is := runs[task.Run]
+		return is
+	})
+}
+
+// wantedTasks returns the tasks of which rows are wanted.
+func wantedTasks(wants []want) (tasks taskIDs) {
+	for _, w := range wants {
+		for _, step := range w.steps {
+			tasks = append(tasks, workflow.TaskID{Run: w.run, Step: step})
+		}
+		if w.open || len(w.steps) == 0 {
+			tasks = append(tasks, workflow.TaskID{Run: w.run, Step: lifecycle.RunStep})
+		}
+	}
+	return tasks
+}
+
+// lockFree locks the runs of tasks that need no wait, as the mode says, and returns which those
+// are. Runs that are not there are among them, unless the mode is lockFree.
+func (p *pass) lockFree(ctx context.Context, tasks taskIDs, mode locking) (map[workflow.RunID]bool, error) {
+	if mode == lockFree {
+		return p.lockUnheld(ctx, tasks.runs())
+	}
+	if err := p.leaveOut(ctx, tasks, mode); err != nil {
+		return nil, err
+	}
+	free := make(map[workflow.RunID]bool, len(tasks))
+	for _, task := range tasks {
+		free[task.Run] = !p.left[task.Run]
+	}
+	return free, nil
+}
+
+// leaveOut locks the runs of tasks, but those that are left. Whatever else they need is
+// not waited for for long.
+func (p *pass) leaveOut(ctx context.Context, tasks taskIDs, mode locking) error {
+	b := p.s.newBatch()
+	b.Queue("set local lock_timeout = '" + calmPatience + "'")
+	if mode == lockCalm {
+		held, err := p.s.knownHeld(ctx, p.tx, tasks)
+		if err != nil {
+			return err
+		}
+		for run := range held {
+			p.left[run] = true
+		}
+		b.add("lock_runs", named{"runs": tasks.but(held).runs()})
+		return send(ctx, p.tx, b)
+	}
+	if err := send(ctx, p.tx, b); err != nil {
+		return err
+	}
+	held, err := p.heldRuns(ctx, tasks, true)
+	if err != nil {
+		return err
+	}
+	maps.Copy(p.left, held)
+	free, err := p.lockUnheld(ctx, tasks.but(held).runs())
+	if err != nil {
+		return err
+	}
+	maps.Copy(held, free)
+	return p.meetHolders(ctx, tasks.but(held).runs())
+}
+
+// lockUnheld locks the runs that nobody else holds, and returns them.
+func (p *pass) lockUnheld(ctx context.Context, ids uuids) (map[workflow.RunID]bool, error) {
+	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return runSet(rows)
+}
+
+// meetHolders remembers who holds runs that could not be locked, and leaves these out.
+func (p *pass) meetHolders(ctx context.Context, ids uuids) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	text, args := p.s.statements.bind("run_holders", named{"runs": ids})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	var id workflow.RunID
+	return p.s.heldRows(rows, (*[16]byte)(&id), true, func() { p.left[id] = true })
+}
+
+// heldRuns returns the runs of tasks of which somebody else holds something but their own
+// rows, or what gives their tenants places. To find out it takes what nobody holds, and
+// gives it back at once: it has its order.
+func (p *pass) heldRuns(ctx context.Context, tasks taskIDs, strict bool) (held map[workflow.RunID]bool, err error) {
+	held = map[workflow.RunID]bool{}
+	read := func(rows pgx.Rows) error {
+		var id workflow.RunID
+		return p.s.heldRows(rows, (*[16]byte)(&id), strict, func() { held[id] = true })
+	}
+	runs, steps := tasks.columns()
+	err = p.s.glance(ctx, p.tx, func(b *batch) {
+		b.add("find_held_runs", named{"runs": runs}).Query(read)
+		b.add("find_held_tasks", named{"runs": runs, "steps": steps}).Query(read)
+	})
+	return held, err
+}
+
+// glance reads what statements that take locks return, and gives these back.
+func (s *Store) glance(ctx context.Context, tx pgx.Tx, queue func(*batch)) error {
+	b := s.newBatch()
+	b.Queue("savepoint troupe_look")
+	queue(b)
+	b.Queue("rollback to savepoint troupe_look")
+	b.Queue("release savepoint troupe_look")
+	return send(ctx, tx, b)
+}
+
+// runSet reads rows of one id each.
+func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
+	set := map[workflow.RunID]bool{}
+	var id [16]byte
+	_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+		set[id] = true
+		return nil
+	})
+	return set, err
+}
+
+// knownHeld returns the runs of tasks of which those who are known to hold something
+// hold something, and whether it is what gives their tenant places.
+func (s *Store) knownHeld(ctx context.Context, on querier, tasks taskIDs) (held map[workflow.RunID]bool, err error) {
+	runs, steps := tasks.columns()
+	text, args := s.statements.bind("known_held", named{
+		"runs": runs, "steps": steps, "holders": s.strained.known(), "before": s.strained.before(),
+	})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	held = map[workflow.RunID]bool{}
+	var id [16]byte
+	var tenant bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &tenant}, func() error {
+		held[id] = held[id] || tenant
+		return nil
+	})
+	return held, err
+}
+
+// isHeld reports whether somebody who was waited for in vain holds what the recording of a
+// task may need. If that cannot be asked it is not known.
+func (s *Store) isHeld(ctx context.Context, task workflow.TaskID) bool {
+	ctx, cancel := context.WithTimeout(ctx, heldAskMax)
+	defer cancel()
+	if s.locking(ctx); len(s.strained.known()) == 0 {
+		return false
+	}
+	held, err := s.knownHeld(ctx, s.pool, taskIDs{task})
+	_, is := held[task.Run]
+	return err == nil && is
+}
+
+// lookForHolders finds who holds something of tasks, or what gives their tenants places,
+// for which somebody has waited in vain in a transaction that is not the engine's.
+func (s *Store) lookForHolders(ctx context.Context, tasks taskIDs) {
+	s.strained.note(ctx)
+	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // the next wait in vain looks again
+		if _, err := s.newPass(tx).lockFree(ctx, tasks, lockStrict); err != nil {
+			return err
+		}
+		return errTrial
+	})
+}
