@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -171,13 +172,16 @@ func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string
 	}
 	found := map[int32]bool{}
 	if mode == lockCalm {
-		found, err = t.s.knownHeldTenants(ctx, t.tx, groups)
-		return namesOf(t.found.tenants, found), err
+		suspected, err := t.s.suspectedTenants(ctx, t.tx, groups)
+		if err != nil || len(suspected) == 0 {
+			return nil, err
+		}
+		groups = slices.Collect(maps.Keys(suspected))
 	}
 	err = t.s.glance(ctx, t.tx, func(b *batch) {
 		b.add("find_held", named{"groups": orEmpty(groups)}).Query(func(rows pgx.Rows) error {
 			var group int32
-			return t.s.heldRows(rows, &group, true, func() { found[group] = true })
+			return t.s.heldRows(rows, &group, mode == lockStrict, func() { found[group] = true })
 		})
 	})
 	if err != nil {

@@ -74,12 +74,16 @@ func (s *Store) heldTenants(ctx context.Context, triggers []persistence.Trigger,
 	if mode == lockStrict {
 		return s.findHeld(ctx, groups, false)
 	}
-	return s.knownHeldTenants(ctx, s.pool, slices.Collect(maps.Keys(groups)))
+	suspected, err := s.suspectedTenants(ctx, s.pool, slices.Collect(maps.Keys(groups)))
+	if err != nil {
+		return nil, err
+	}
+	return s.findHeld(ctx, suspected, false)
 }
 
-// knownHeldTenants returns the groups in whose counters those hold a row who are known
-// to hold something.
-func (s *Store) knownHeldTenants(ctx context.Context, on querier, groups []int32) (map[int32]bool, error) {
+// suspectedTenants returns the groups in whose counters those stand who are known to hold
+// something.
+func (s *Store) suspectedTenants(ctx context.Context, on querier, groups []int32) (map[int32]bool, error) {
 	held := map[int32]bool{}
 	text, args := s.statements.bind("known_held_tenants", named{"groups": orEmpty(groups), "holders": s.strained.known(), "before": s.strained.before()})
 	rows, err := on.Query(ctx, text, args...)

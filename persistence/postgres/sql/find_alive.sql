@@ -1,7 +1,8 @@
 -- find_alive: which transactions, among some, go on, those of savepoints that were
 -- released until the whole ends, and what the server has counted to. A number is what stands in a row, the last 32 bits
 -- of what the server counts; ahead is how far it is before the first that nobody knows
--- to have ended. A few may be; what is far ahead is past, or no transaction's.
+-- to have ended. A few may be, which hold the locks on their own numbers; what is far
+-- ahead is past, or no transaction's.
 -- Caller: whoever locks runs or counters, after a lock was not granted in time.
 with next as materialized (
 	select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint as n
@@ -12,6 +13,9 @@ from unnest(@holders::bigint[]) as h (holder), next,
 		select (h.holder - next.n % 4294967296 + 6442450944) % 4294967296 - 2147483648 as ahead offset 0
 	) d
 where case
-	when d.ahead >= 0 then d.ahead < 10000
+	when d.ahead >= 10000 then false
+	when d.ahead >= 0 then h.holder in (
+		select l.transactionid::text::bigint from pg_catalog.pg_locks l where l.locktype = 'transactionid' and l.granted
+	)
 	when next.n + d.ahead >= 3 then pg_catalog.pg_xact_status((next.n + d.ahead)::text::pg_catalog.xid8) = 'in progress'
 	end

@@ -1,7 +1,8 @@
--- known_held: the runs of some tasks in whose rows, those of these tasks, of their
--- children or of the timers of these, some transactions stand, or any that goes on and
--- was there before the server had counted to before; and those in whose tenants' counters
--- one does (true). A number in a row is the last 32 bits of what the server counts.
+-- known_held: the runs of some tasks in whose tenants' counters (1), whose own rows (2), or
+-- in the rows of these tasks, of their children or of the timers of these (3) some
+-- transactions stand, or any that goes on and was there before the server had counted to
+-- before. A number in a row is the last 32 bits of what the server counts; whether what it
+-- stands for is a lock that anybody has to wait for, it does not say.
 -- Caller: completions and claims, while somebody is known to hold something.
 -- Index: the primary keys, probed per run, per task, and per tenant and queue.
 with next as materialized (
@@ -25,12 +26,12 @@ counters as materialized (
 	) h
 	where {goes_on}
 )
-select r.run_id, true from runs r where r.group_id in (select c.group_id from counters c)
+select r.run_id, 1 from runs r where r.group_id in (select c.group_id from counters c)
 union all
-select distinct h.run_id, false
+select h.run_id, 2 from next, runs h where {goes_on}
+union all
+select distinct h.run_id, 3
 from next, (
-	select r.run_id, r.holder from runs r
-	union all
 	select n.run_id, k.holder
 	from needed n,
 		lateral (

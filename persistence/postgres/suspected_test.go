@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// While somebody holds something, whoever stands in rows with a lock that nobody has to
+// wait for, as an uncommitted foreign key does, is not taken for one who holds these.
+func TestALockThatNobodyMindsIsNoHold(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	for _, tenant := range []string{"a", "b"} {
+		k.start(g, tenant, 1)
+	}
+	k.finish(pod) // all counters are there
+	held := k.start(g, "a", 1)
+	k.start(g, "b", 2)
+	running := k.claim(pod, 3)
+	k.start(g, "b", 1)
+	harmless := map[string]func(){}
+	for table, of := range map[string]string{
+		"workflow_runs": "id in (select id from {schema}.workflow_runs where tenant = 'b')",
+		"tasks":         "run_id in (select id from {schema}.workflow_runs where tenant = 'b')",
+		"tenant_groups": "group_id = (select group_id from {schema}.tenants where tenant = 'b')",
+	} {
+		harmless[table] = k.hold("select from {schema}." + table + " where " + of + " for key share")
+	}
+	release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+	k.store.lookForHolders(k.ctx, firstTasks(held))
+	k.askAgain()
+	require.Equal(t, lockCalm, k.store.locking(k.ctx))
+	k.goOn()
+	suspected, err := k.store.suspectedHeld(k.ctx, k.user, taskIDs{running[1].Task, running[2].Task})
+	require.NoError(t, err)
+	require.Len(t, suspected, 2, "they stand in these rows")
+
+	for i, answer := range k.send(k.completion(pod, running...)) {
+		require.Equal(t, running[i].Tenant == "a", answer == lifecycle.Busy)
+	}
+	require.Equal(t, persistence.Triggered, k.ask(k.draft(g, "b", 1)[0])[0].Result)
+	require.Len(t, k.claim(pod, 10), 6, "two of each that ended its first step, and two first ones")
+	require.False(t, k.store.isHeld(k.ctx, running[1].Task))
+	release()
+	for _, end := range harmless {
+		end()
+	}
+	k.requireSound()
+}
+
+// What stands in a row after several have shared a lock is no transaction's number,
+// though there may soon be one that is numbered so.
+func TestANumberOfSharersIsNoTransaction(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	next := value[int64](k.database, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+	k.store.strained.found([]int64{next + 5000})
+	require.Equal(t, lockWaiting, k.store.locking(k.ctx))
+	require.Empty(t, k.store.strained.known())
+}
