@@ -188,14 +188,15 @@ func (s *Store) knownHeld(ctx context.Context, tx pgx.Tx, tasks taskIDs) (held m
 		}
 	}
 	held = map[workflow.RunID]bool{}
+	hold := func(run workflow.RunID, tenant bool) { held[run] = held[run] || tenant }
 	var free map[workflow.RunID]bool
 	err = s.glance(ctx, tx, func(b *batch) {
 		if len(counters) > 0 {
-			b.add("find_held_runs", named{"runs": counters}).Query(s.readHeld(func(run workflow.RunID) { held[run] = true }))
+			b.add("find_held_runs", named{"runs": counters}).Query(s.readHeld(func(run workflow.RunID) { hold(run, true) }))
 		}
 		if len(rest) > 0 {
 			runs, steps := rest.columns()
-			b.add("find_held_tasks", named{"runs": runs, "steps": steps}).Query(s.readHeld(func(run workflow.RunID) { held[run] = held[run] }))
+			b.add("find_held_tasks", named{"runs": runs, "steps": steps}).Query(s.readHeld(func(run workflow.RunID) { hold(run, false) }))
 		}
 		if len(rows) > 0 {
 			b.add("lock_runs_free", named{"runs": rows}).Query(func(found pgx.Rows) (err error) {
@@ -206,7 +207,7 @@ func (s *Store) knownHeld(ctx context.Context, tx pgx.Tx, tasks taskIDs) (held m
 	})
 	for _, run := range rows {
 		if !free[run] {
-			held[run] = held[run]
+			hold(run, false)
 		}
 	}
 	return held, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/explain"
@@ -82,6 +83,33 @@ func TestSituationTellsWhoWaits(t *testing.T) {
 		s, err := k.store.Situation(k.ctx, "a", run)
 		require.NoError(t, err)
 		return len(s.Locks) == 1 && s.Locks[0].Waiting == 1
+	}, 10*time.Second, 20*time.Millisecond)
+	release()
+	require.NoError(t, <-done)
+}
+
+// TestSituationTellsWhomAllWaitFor: what holds a run may wait for somebody itself.
+func TestSituationTellsWhomAllWaitFor(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	first, second := k.start(storetest.Single(), "a", 1)[0], k.start(storetest.Single(), "b", 1)[0]
+	const hold = "select from {schema}.tasks where run_id = $1 for update"
+	release := k.hold(hold, [16]byte(first))
+	holder := value[int](k.database, `select pid from pg_stat_activity where query = $1 and state = 'idle in transaction'`, strings.ReplaceAll(hold, "{schema}", k.schema))
+	done := make(chan error, 1)
+	go func() {
+		done <- pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(k.ctx, "select from "+k.schema+".workflow_runs where id = $1 for update", [16]byte(second)); err != nil {
+				return err
+			}
+			_, err := tx.Exec(k.ctx, "select from "+k.schema+".tasks where run_id = $1 for update", [16]byte(first))
+			return err
+		})
+	}()
+	require.Eventually(t, func() bool {
+		s, err := k.store.Situation(k.ctx, "b", second)
+		require.NoError(t, err)
+		return len(s.Locks) == 1 && s.Locks[0].PID == holder
 	}, 10*time.Second, 20*time.Millisecond)
 	release()
 	require.NoError(t, <-done)

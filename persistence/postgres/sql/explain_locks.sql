@@ -1,7 +1,13 @@
--- explain_locks: the given sessions, and those that hold a lock on a table of
--- the schema that keeps others from writing; for a second at least.
+-- explain_locks: the given sessions, or if these wait for others the last of these, and
+-- those that hold a lock on a table of the schema that keeps others from writing; for a
+-- second at least.
 -- Caller: Situation, before it reads any table. Reads the catalog only.
-with heavy as (
+with recursive chain (pid) as (
+	select p.pid from unnest(@pids::int[]) as p (pid)
+	union
+	select b.pid from chain c, unnest(pg_blocking_pids(c.pid)) as b (pid) where b.pid <> 0
+),
+heavy as (
 	select distinct l.pid
 	from pg_locks l
 		join pg_class c on c.oid = l.relation
@@ -14,6 +20,10 @@ select a.pid, coalesce(a.application_name, ''), coalesce(a.query, ''),
 	coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::float8, coalesce(a.state like 'idle in transaction%', false),
 	(select count(*)::int from pg_stat_activity w where w.wait_event_type = 'Lock' and a.pid = any(pg_blocking_pids(w.pid)))
 from pg_stat_activity a
-where a.pid <> pg_backend_pid() and (a.pid = any(@pids::int[]) or a.pid in (select h.pid from heavy h))
+where a.pid <> pg_backend_pid()
+	and (
+		a.pid in (select c.pid from chain c where not exists (select from unnest(pg_blocking_pids(c.pid)) as b (pid) where b.pid <> 0))
+		or a.pid in (select h.pid from heavy h)
+	)
 	and coalesce(a.xact_start < clock_timestamp() - interval '1 second', true)
 order by a.pid
