@@ -155,6 +155,28 @@ func TestAPodThatMayNotJoinAgainEnds(t *testing.T) {
 	})
 }
 
+// TestAPodWhoseStepsAreNumberedOtherwiseEnds: so it does if a call finds that out.
+func TestAPodWhoseStepsAreNumberedOtherwiseEnds(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"trigger", "claim", "record"} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.register(storetest.Single(), newGauge().work(time.Millisecond))
+			p := w.start(Config{})
+			pass(time.Second)
+			w.faults.failBefore(func(_ context.Context, call string) error {
+				if strings.HasPrefix(call, broken) {
+					return persistence.ErrNumbersChanged
+				}
+				return nil
+			})
+			_, _, _ = p.Trigger(t.Context(), []persistence.Trigger{w.order("single")})
+			<-p.Done()
+			require.ErrorIs(t, p.Err(), persistence.ErrNumbersChanged)
+			w.pods = nil
+		})
+	}
+}
+
 // TestDeadPodJoinsAgain: a pod that was declared dead goes on under another
 // number, ends what it executes, and still answers who waits.
 func TestDeadPodJoinsAgain(t *testing.T) {

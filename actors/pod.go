@@ -46,9 +46,12 @@ type (
 	stopPod   struct{}
 	killPod   struct{}
 	joinAgain struct{}
-	joined    struct{ number int64 }
-	left      struct{ wake persistence.Wake }
-	stageDue  struct{ number int64 }
+	// numbersChanged: a call found out that functions are entered under numbers that mean
+	// other steps by now.
+	numbersChanged struct{ err error }
+	joined         struct{ number int64 }
+	left           struct{ wake persistence.Wake }
+	stageDue       struct{ number int64 }
 )
 
 func newPod(rt *runtime, number int64) func() receiver {
@@ -97,6 +100,8 @@ func (a *pod) Receive(ctx actorContext) {
 		a.join()
 	case *stopPod:
 		a.advance(ctx, stageIntake)
+	case *numbersChanged:
+		a.onNumbersChanged(msg.err)
 	case *killPod:
 		a.advance(ctx, stageLeave)
 	case *stageDue:
@@ -266,9 +271,8 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 		a.leave()
 		return
 	}
-	if errors.Is(m.err, persistence.ErrNumbersChanged) { // it would execute other steps than it was given
-		a.failed = m.err
-		a.rt.send(a.rt.team.pod, &killPod{})
+	if errors.Is(m.err, persistence.ErrNumbersChanged) {
+		a.onNumbersChanged(m.err)
 		return
 	}
 	if m.err != nil {
@@ -286,6 +290,14 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	a.heirs.journal.cancels = kept.journal.cancels
 	a.heirs.leader.term = kept.leader.term // to be resigned
 	a.spawnAll(ctx)
+}
+
+// onNumbersChanged ends the pod: it would execute other steps than it was given.
+func (a *pod) onNumbersChanged(err error) {
+	if a.failed == nil {
+		a.failed = err
+	}
+	a.rt.send(a.rt.team.pod, &killPod{})
 }
 
 // podInfo describes this pod to the database.

@@ -139,6 +139,9 @@ func (rt *runtime) storeFailed(name string, err error) {
 	case errors.Is(err, persistence.ErrNoResources) && slices.Contains(vital(), name):
 		rt.edge.noWrites(noResources, rt.now())
 	}
+	if errors.Is(err, persistence.ErrNumbersChanged) {
+		rt.send(rt.team.pod, &numbersChanged{err})
+	}
 	level := slog.LevelError
 	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrPodDead) {
 		level = slog.LevelWarn

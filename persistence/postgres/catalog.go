@@ -20,6 +20,7 @@ const definitionsMax = 10_000
 // definition is a stored graph with the numbers that tables use.
 type definition struct {
 	number   int32
+	count    int32 // of its steps, but the failure handler's
 	graph    *workflow.Graph
 	handlers []int32          // by step, the failure handler last
 	queues   []int16          // by step; 0: that of the run
@@ -90,12 +91,12 @@ func (c *catalog) register(graphs []*workflow.Graph, handlers [][]int32, queues 
 	}
 }
 
-// numbered reports whether a graph was numbered like this when it was first
-// registered.
-func (c *catalog) numbered(hash workflow.Hash, handlers []int32) bool {
+// firstNumbers returns how a graph was numbered when it was first registered; nil: it was
+// not.
+func (c *catalog) firstNumbers(hash workflow.Hash) []int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Equal(c.own[hash].handlers, handlers)
+	return c.own[hash].handlers
 }
 
 // owns reports whether this store registered what a trigger names.
@@ -234,7 +235,7 @@ func (s *Store) definitionOf(ctx context.Context, on querier, number int32) (*de
 		return nil, err
 	}
 	if len(loaded) == 0 {
-		return nil, errRowsLost
+		return nil, errRegistryLost
 	}
 	return loaded[0], nil
 }

@@ -18,6 +18,19 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	}
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
+	err = s.knowing(ctx, func() error {
+		out, err = s.claimTasks(ctx, request, queue)
+		return err
+	})
+	if err != nil {
+		return persistence.Claimed{}, err
+	}
+	return out, nil
+}
+
+func (s *Store) claimTasks(
+	ctx context.Context, request persistence.ClaimRequest, queue int16,
+) (out persistence.Claimed, err error) {
 	s.locking(ctx)
 	around := len(s.strained.known()) > 0
 	chosen := around || request.TenantLimit > 0 // before what is next was tried
@@ -47,10 +60,7 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 		}
 		return err
 	})
-	if err != nil {
-		return persistence.Claimed{}, err
-	}
-	return out, nil
+	return out, err
 }
 
 // claimNext claims what is next, or what it chooses. Where nothing of it can be had

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,7 @@ func (s *Store) loadDefinitions(ctx context.Context, on querier, numbers []int32
 	if err := s.readSteps(ctx, on, numbers, byNumber); err != nil {
 		return nil, translate(err)
 	}
+	found = slices.DeleteFunc(found, func(d *definition) bool { return !d.whole() })
 	for _, d := range found {
 		if err := s.nameQueues(ctx, on, d); err != nil {
 			return nil, translate(err)
@@ -48,7 +50,7 @@ func (s *Store) readDefinitions(
 		var hash []byte
 		var policy, class int16
 		var hasHandler bool
-		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class)
+		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class, &d.count)
 		copy(d.graph.Hash[:], hash)
 		d.graph.Policy, d.graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
 		if hasHandler {
@@ -95,6 +97,16 @@ func (s *Store) readSteps(ctx context.Context, on querier, numbers []int32, into
 		return nil
 	})
 	return err
+}
+
+// whole reports whether all steps of a definition were there to be read: somebody may
+// have removed them, or be about to store them.
+func (d *definition) whole() bool {
+	want := d.count
+	if d.graph.OnFailure != nil {
+		want++
+	}
+	return int32(len(d.graph.Nodes)) == d.count && int32(len(d.handlers)) == want
 }
 
 // nameQueues writes the names of queues into a graph that was read.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // begin adds a run that gets its tasks in this pass and starts it, unless it
@@ -103,12 +104,15 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 			return err
 		})
 	}
-	mode := s.locking(ctx)
-	err = attempt(mode)
-	if errors.Is(err, errLockTimeout) && mode != lockStrict {
-		s.strained.note(ctx)
-		err = attempt(lockStrict)
-	}
+	err = s.knowing(ctx, func() error {
+		mode := s.locking(ctx)
+		err := attempt(mode)
+		if errors.Is(err, errLockTimeout) && mode != lockStrict {
+			s.strained.note(ctx)
+			err = attempt(lockStrict)
+		}
+		return err
+	})
 	if err != nil {
 		return persistence.Drained{}, err
 	}
@@ -208,6 +212,7 @@ func (s *Store) drainTaken(
 	b := s.newBatch()
 	b.add("delete_intake", named{"ids": done})
 	if count > 0 {
+		t.s.queueMatch(b, t.definitions())
 		t.queueStarts(b)
 		t.queueExpansion(b)
 		if err := t.decide(ctx); err != nil {
@@ -220,6 +225,15 @@ func (s *Store) drainTaken(
 	}
 	out.Now, out.Count, out.Wake = t.now, count, t.wake
 	return out, nil
+}
+
+// definitions returns those of the runs of the pass.
+func (p *pass) definitions() names {
+	known := names{definitions: map[workflow.Hash]*definition{}}
+	for _, r := range p.runs {
+		known.definitions[r.definition.graph.Hash] = r.definition
+	}
+	return known
 }
 
 // take locks the oldest submissions, but those of some tenants.

@@ -28,8 +28,11 @@ func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (pers
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
-	if len(rows) == 0 {
+	switch {
+	case len(rows) == 0:
 		return persistence.RunRow{}, persistence.ErrRunNotFound
+	case rows[0].Workflow == "": // which output is the run's is not known
+		return persistence.RunRow{}, errRegistryLost
 	}
 	return rows[0], nil
 }
@@ -104,16 +107,18 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 	var (
 		r                                      persistence.RunRow
 		hash, labels                           []byte
+		name                                   *string
 		key, reason, origin, step, class, text *string
 		started, finished                      *time.Time
 		state                                  int16
 	)
-	err := row.Scan((*[16]byte)(&r.ID), &r.Workflow, &hash, &r.Tenant, &key, &state, &r.Canceling, &reason, &origin, &labels,
+	err := row.Scan((*[16]byte)(&r.ID), &name, &hash, &r.Tenant, &key, &state, &r.Canceling, &reason, &origin, &labels,
 		&r.CreatedAt, &started, &finished, &r.HasOutput, &r.Output, &step, &class, &text)
 	if err != nil {
 		return r, err
 	}
 	copy(r.Definition[:], hash)
+	r.Workflow = orZero(name)
 	r.State, r.Key, r.CancelReason, r.Origin = lifecycle.State(state), orZero(key), orZero(reason), orZero(origin)
 	r.StartedAt, r.FinishedAt = orZero(started), orZero(finished)
 	r.FailedStep, r.Class, r.Error = orZero(step), orZero(class), orZero(text)

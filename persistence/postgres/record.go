@@ -26,7 +26,7 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 	if tried := r.passOver(s.lostEnds.list()); tried == 0 && len(record.Transitions) > 0 {
 		err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.onlyCheck(ctx, tx) })
 	} else {
-		err = r.all(ctx)
+		err = s.knowing(ctx, func() error { return r.all(ctx) })
 	}
 	if err != nil {
 		return persistence.Recorded{}, err

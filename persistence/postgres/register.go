@@ -68,10 +68,6 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 	if g.OnFailure != nil {
 		nodes = append(nodes, g.OnFailure)
 	}
-	handlers, err := s.numberHandlers(ctx, tx, g.Name, nodes)
-	if err != nil {
-		return nil, err
-	}
 	text, args := s.statements.bind("insert_definition", named{
 		"number": definitionNumber(g.Hash), "probes": definitionProbes,
 		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
@@ -80,6 +76,10 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 	})
 	var number int32 // no rows: it is known already
 	if err := tx.QueryRow(ctx, text, args...).Scan(&number); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, err
+	}
+	handlers, err := s.numberHandlers(ctx, tx, g, nodes)
+	if err != nil {
 		return nil, err
 	}
 	return handlers, s.exec(ctx, tx, "insert_definition_steps", s.stepRows(g.Hash, nodes, handlers))
@@ -95,17 +95,20 @@ func definitionNumber(hash workflow.Hash) int32 {
 	return int32(binary.BigEndian.Uint32(hash[:])%(math.MaxInt32-definitionProbes)) + 1
 }
 
-func (s *Store) numberHandlers(ctx context.Context, tx pgx.Tx, name string, nodes []*workflow.Node) ([]int32, error) {
-	args := named{}
-	workflows, steps, fingerprints := []string{}, []string{}, [][]byte{}
+func (s *Store) numberHandlers(ctx context.Context, tx pgx.Tx, g *workflow.Graph, nodes []*workflow.Node) ([]int32, error) {
+	steps, fingerprints := []string{}, [][]byte{}
 	for _, n := range nodes {
-		workflows, steps, fingerprints = append(workflows, name), append(steps, n.Name), append(fingerprints, n.Fingerprint[:])
+		steps, fingerprints = append(steps, n.Name), append(fingerprints, n.Fingerprint[:])
 	}
-	args["workflows"], args["steps"], args["fingerprints"] = workflows, steps, fingerprints
-	if err := s.exec(ctx, tx, "insert_handlers", args); err != nil {
+	numbers := make([]int32, len(nodes))
+	copy(numbers, s.catalog.firstNumbers(g.Hash))
+	err := s.exec(ctx, tx, "insert_handlers", named{
+		"workflow": g.Name, "hash": g.Hash[:], "steps": steps, "fingerprints": fingerprints, "numbers": numbers,
+	})
+	if err != nil {
 		return nil, err
 	}
-	text, values := s.statements.bind("find_handlers", args)
+	text, values := s.statements.bind("find_handlers", named{"workflow": g.Name, "steps": steps, "fingerprints": fingerprints})
 	rows, err := tx.Query(ctx, text, values...)
 	if err != nil {
 		return nil, err

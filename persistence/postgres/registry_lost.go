@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,8 +13,8 @@ import (
 )
 
 // errRegistryLost: the database does not know definitions that this store has
-// met there. It is another one: a standby that took over without the last
-// transactions, or what was restored from a backup.
+// met there, or that runs have. It is another one: a standby that took over without the
+// last transactions, or what was restored from a backup; or somebody removed them.
 var errRegistryLost = fmt.Errorf("%w: the database does not know definitions that it knew: it lost transactions", persistence.ErrUnavailable)
 
 // numbers are the definitions as match_definitions takes them.
@@ -42,6 +44,19 @@ func (s *Store) queueMatch(b *batch, known names) {
 	})
 }
 
+// knowing makes a call again if the database turns out to have lost definitions that it
+// needs, once what this store registered is there again.
+func (s *Store) knowing(ctx context.Context, call func() error) error {
+	err := call()
+	if !errors.Is(err, errRegistryLost) {
+		return err
+	}
+	if err := s.registerAgain(ctx, nil); err != nil {
+		return err
+	}
+	return call()
+}
+
 // registerAgain registers what this store registered and the database does not
 // know, and forgets what was learned of the database, which may be another one.
 // A pod that joins does so, too: its row is younger than its definitions, so
@@ -57,7 +72,7 @@ func (s *Store) registerAgain(ctx context.Context, queues []string) error {
 		return err
 	}
 	for i, g := range lost {
-		if !s.catalog.numbered(g.Hash, numbers[i]) {
+		if !slices.Equal(s.catalog.firstNumbers(g.Hash), numbers[i]) {
 			return numberedOtherwise(g)
 		}
 	}
@@ -88,9 +103,9 @@ func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workfl
 	var lost []*workflow.Graph
 	for _, g := range graphs {
 		switch d := found[g.Hash]; {
-		case d == nil || len(d.handlers) < len(g.Nodes):
+		case d == nil:
 			lost = append(lost, g)
-		case !s.catalog.numbered(g.Hash, d.handlers):
+		case !slices.Equal(s.catalog.firstNumbers(g.Hash), d.handlers):
 			return nil, numberedOtherwise(g)
 		}
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 		"others took its numbers":         {others},
 		"and its steps have got new ones": {others, storetest.Diamond()},
 	} {
-		k.exec("truncate {schema}.handlers, {schema}.workflow_definitions, {schema}.definition_steps")
+		k.exec("truncate {schema}.handlers, {schema}.workflow_definitions, {schema}.definition_steps, {schema}.pods")
 		other, err := Open(k.ctx, Options{Pool: k.user})
 		require.NoError(t, err)
 		_, err = other.RegisterDefinitions(k.ctx, first, nil)
@@ -107,30 +108,92 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	}
 }
 
-// Steps and queues that somebody removed are registered again with the next
-// trigger, or by the next process.
-func TestRemovedStepsAndQueuesAreRegisteredAgain(t *testing.T) {
+// Whatever of what is registered somebody removed, all or a part at a time, is registered
+// again by whoever meets that, under the numbers that it had: runs that are there go on, and
+// new ones are stored whole.
+func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
-	for name, remove := range map[string]string{
-		"steps": "truncate {schema}.definition_steps", "queues": "truncate {schema}.queues",
-		"all": "truncate {schema}.definition_steps, {schema}.queues, {schema}.workflow_definitions",
+	for _, remove := range [][]string{
+		{"handlers"},
+		{"definition_steps"},
+		{"workflow_definitions"},
+		{"queues"},
+		{"handlers, definition_steps"},
+		{"handlers", "definition_steps"},
+		{"definition_steps", "workflow_definitions"},
+		{"definition_steps, queues, workflow_definitions"},
+		{"handlers, definition_steps, workflow_definitions"},
+		{"handlers", "workflow_definitions", "definition_steps"},
 	} {
-		for _, by := range []string{"trigger", "process"} {
-			k := newKit(openDatabase(t, Options{}), storetest.Diamond())
-			k.start(storetest.Diamond(), "known", 1)
-			k.finish(k.join(time.Hour))
-			k.exec(remove)
-			if by == "process" {
-				other, err := Open(k.ctx, Options{Pool: k.user})
-				require.NoError(t, err)
-				_, err = other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{defaultQueue})
-				other.Close()
-				require.NoError(t, err, name)
-			}
-			ids := k.start(storetest.Diamond(), "known", 2)
-			k.finish(k.join(time.Hour))
-			require.Equal(t, lifecycle.Completed, k.state(ids[1]), "%s, by a %s", name, by)
+		for by, meet := range meets() {
+			t.Run(strings.Join(remove, " then ")+" by a "+by, func(t *testing.T) {
+				t.Parallel()
+				g := storetest.Diamond()
+				k := newKit(openDatabase(t, Options{}), g)
+				pod := k.join(time.Hour)
+				k.start(g, "known", 1)
+				k.finish(pod)
+				before := k.start(g, "known", 2)
+				half := k.claim(pod, 1)
+				for _, tables := range remove {
+					k.exec("truncate {schema}." + strings.ReplaceAll(tables, ", ", ", {schema}."))
+					if tables != remove[len(remove)-1] {
+						_ = k.ask(k.draft(g, "known", 1)...)
+					}
+				}
+				meet(k, pod)
+				k.complete(pod, half...)
+				after := k.start(g, "known", 2)
+				k.finish(k.join(time.Hour))
+				for _, id := range append(before, after...) {
+					require.Equal(t, lifecycle.Completed, k.state(id))
+				}
+				require.Equal(t, int64(0), value[int64](k.database, "select count(*) from {schema}.workflow_runs where state < 10"))
+				k.requireSound()
+			})
 		}
+	}
+}
+
+// A run whose definition somebody removed is there, and can be read once that is, too.
+func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	run := k.start(g, "a", 1)[0]
+	k.finish(pod)
+	k.exec("truncate {schema}.workflow_definitions")
+	_, err := k.store.Run(k.ctx, "", run)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	list, err := k.store.ListRuns(k.ctx, persistence.RunFilter{Tenant: "a"})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	k.start(g, "a", 1)
+	require.Equal(t, lifecycle.Completed, k.state(run))
+}
+
+// meets are how somebody meets that registrations are gone.
+func meets() map[string]func(k *kit, pod int64) {
+	return map[string]func(k *kit, pod int64){
+		"trigger": func(k *kit, _ int64) { k.start(storetest.Diamond(), "known", 1) },
+		"claim":   func(k *kit, pod int64) { k.complete(pod, k.claim(pod, 1)...) },
+		"process": func(k *kit, _ int64) {
+			other, err := Open(k.ctx, Options{Pool: k.user})
+			require.NoError(k.t, err)
+			defer other.Close()
+			numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{defaultQueue})
+			require.NoError(k.t, err)
+			require.Equal(k.t, k.handlers, numbers[0])
+		},
+		"submission": func(k *kit, _ int64) {
+			require.NoError(k.t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
+				_, err := k.store.TriggerInTx(k.ctx, tx, k.draft(storetest.Diamond(), "known", 1)[0])
+				return err
+			}))
+			_, err := k.store.DrainIntake(k.ctx, 10)
+			require.NoError(k.t, err)
+		},
 	}
 }
 

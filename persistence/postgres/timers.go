@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -208,38 +207,6 @@ func (s *Store) fireSome(ctx context.Context, epoch int64, along walk) (out pers
 	return out, w, nil
 }
 
-// lead runs do in a transaction that a newer leader waits for, and that an
-// older one cannot make. If somebody holds a lock for too long, or did so a moment
-// ago, it is made without what is locked.
-func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx, locking) error) error {
-	attempt := func(mode locking) error {
-		return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return do(ctx, tx, mode) })
-	}
-	mode := s.locking(ctx)
-	err := attempt(mode)
-	if errors.Is(err, errLockTimeout) && mode != lockStrict {
-		s.strained.note(ctx)
-		return attempt(lockStrict)
-	}
-	return err
-}
-
-// fenced runs do in a transaction that a newer leader waits for, and that an older
-// one cannot make.
-func (s *Store) fenced(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) error {
-	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		text, args := s.statements.bind("fence", named{"epoch": epoch})
-		var one int
-		switch err := tx.QueryRow(ctx, text, args...).Scan(&one); {
-		case errors.Is(err, pgx.ErrNoRows):
-			return persistence.ErrDeposed
-		case err != nil:
-			return err
-		}
-		return do(ctx, tx)
-	})
-}
-
 // timer is a row of durable_timers that is due.
 type timer struct {
 	task   workflow.TaskID
@@ -390,11 +357,4 @@ func (s *Store) nextTimer(ctx context.Context, on querier, from time.Time, into 
 	next, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*time.Time])
 	*into = orZero(next)
 	return err
-}
-
-// BumpEpoch implements persistence.Leadership.
-func (s *Store) BumpEpoch(ctx context.Context, holder int64) (epoch int64, err error) {
-	text, args := s.statements.bind("bump_epoch", named{"holder": holder})
-	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&epoch) })
-	return epoch, err
 }

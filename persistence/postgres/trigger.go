@@ -37,14 +37,11 @@ func (s *Store) TriggerRuns(
 // triggerKnown registers again what the database has lost.
 func (s *Store) triggerKnown(
 	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
-) (persistence.Triggers, error) {
-	out, err := s.triggerRuns(ctx, triggers, take)
-	if errors.Is(err, errRegistryLost) {
-		if err := s.registerAgain(ctx, nil); err != nil {
-			return persistence.Triggers{}, err
-		}
-		return s.triggerRuns(ctx, triggers, take)
-	}
+) (out persistence.Triggers, err error) {
+	err = s.knowing(ctx, func() error {
+		out, err = s.triggerRuns(ctx, triggers, take)
+		return err
+	})
 	return out, err
 }
 

@@ -84,12 +84,12 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 
 func (s *Store) triggerInTx(ctx context.Context, own pgx.Tx, t persistence.Trigger) (persistence.TriggerAnswer, error) {
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
-	known, now, err := s.examineInTx(ctx, own, &t, &f)
-	if errors.Is(err, errRegistryLost) {
-		if err = s.registerAgain(ctx, nil); err == nil {
-			known, now, err = s.examineInTx(ctx, own, &t, &f)
-		}
-	}
+	var known names
+	var now time.Time
+	err := s.knowing(ctx, func() (err error) {
+		known, now, err = s.examineInTx(ctx, own, &t, &f)
+		return err
+	})
 	if err != nil {
 		return persistence.TriggerAnswer{}, err
 	}

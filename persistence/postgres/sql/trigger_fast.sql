@@ -26,8 +26,8 @@ sure as materialized (
 		and cardinality(@known::int[]) = (
 			select count(*)
 			from unnest(@known::int[], @known_hashes::bytea[]) as d (definition, hash),
-				lateral (select 1 from {schema}.workflow_definitions k where k.definition = d.definition and k.hash = d.hash offset 0) k,
-				lateral (select 1 from {schema}.definition_steps s where s.definition = d.definition and s.step = 0 offset 0) s
+				lateral (select k.steps from {schema}.workflow_definitions k where k.definition = d.definition and k.hash = d.hash offset 0) k,
+				lateral (select 1 from {schema}.definition_steps s where s.definition = d.definition and s.step = k.steps - 1 offset 0) s
 		)
 ),
 heads as materialized (
