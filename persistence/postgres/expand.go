@@ -104,15 +104,12 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 			return err
 		})
 	}
-	err = s.knowing(ctx, func() error {
-		mode := s.locking(ctx)
-		err := attempt(mode)
-		if errors.Is(err, errLockTimeout) && mode != lockStrict {
-			s.strained.note(ctx)
-			err = attempt(lockStrict)
-		}
-		return err
-	})
+	mode := s.locking(ctx)
+	err = attempt(mode)
+	if errors.Is(err, errLockTimeout) && mode != lockStrict {
+		s.strained.note(ctx)
+		err = attempt(lockStrict)
+	}
 	if err != nil {
 		return persistence.Drained{}, err
 	}

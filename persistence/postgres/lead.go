@@ -23,15 +23,13 @@ func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, 
 	attempt := func(mode locking) error {
 		return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return do(ctx, tx, mode) })
 	}
-	return s.knowing(ctx, func() error {
-		mode := s.locking(ctx)
-		err := attempt(mode)
-		if errors.Is(err, errLockTimeout) && mode != lockStrict {
-			s.strained.note(ctx)
-			return attempt(lockStrict)
-		}
-		return err
-	})
+	mode := s.locking(ctx)
+	err := attempt(mode)
+	if errors.Is(err, errLockTimeout) && mode != lockStrict {
+		s.strained.note(ctx)
+		return attempt(lockStrict)
+	}
+	return err
 }
 
 // fenced runs do in a transaction that a newer leader waits for, and that an older

@@ -9,10 +9,12 @@ import (
 )
 
 // write runs do in a transaction of the store's own pool, again if the database
-// rolls it back.
+// rolls it back, or has lost definitions.
 func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return s.retry(ctx, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
+	return s.knowing(ctx, func() error {
+		return s.retry(ctx, func(ctx context.Context) error {
+			return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
+		})
 	})
 }
 
