@@ -225,6 +225,12 @@ func (e *explainer) locked() Reason {
 			worst = &e.s.Locks[i]
 		}
 	}
+	if worst.Prepared != "" {
+		return Reason{
+			Cause: CauseLocked, Text: fmt.Sprintf("held by the prepared transaction %q", worst.Prepared), Since: e.s.Now.Add(-worst.Age),
+			Remedy: "commit prepared it, or rollback prepared it",
+		}
+	}
 	text := fmt.Sprintf("held by a lock of pid %d", worst.PID)
 	if worst.Query != "" {
 		text += ": " + Statement(worst.Query)

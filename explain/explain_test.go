@@ -82,6 +82,7 @@ func queuedRows() []row {
 		{"locked", func(s *explain.Situation) {
 			s.Locks = []explain.Lock{{PID: 4711, Query: "ALTER TABLE\n troupe.tasks ADD x int", Age: time.Minute, Waiting: 2}, {PID: 1}}
 		}, explain.CauseLocked, "charge: held by a lock of pid 4711: ALTER TABLE troupe.tasks ADD x int (let it finish, or end it with select pg_terminate_backend(4711))"},
+		{"locked by a prepared transaction", func(s *explain.Situation) { s.Locks = []explain.Lock{{Prepared: "tx 1", Age: time.Minute}} }, explain.CauseLocked, `charge: held by the prepared transaction "tx 1" (commit prepared it, or rollback prepared it)`},
 		{"locked by an idle one", func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }, explain.CauseLocked, "charge: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
 	}
 }

@@ -96,10 +96,11 @@ type Pod struct {
 
 // Lock is a lock that statements of the engine wait for, or will.
 type Lock struct {
-	PID     int           // of the session that holds it
-	Name    string        // what that session calls itself
-	Query   string        // its latest
-	Age     time.Duration // of its transaction
-	Idle    bool          // it does nothing meanwhile
-	Waiting int           // sessions that wait for it
+	PID      int           // of the session that holds it
+	Name     string        // what that session calls itself
+	Query    string        // its latest
+	Age      time.Duration // of its transaction
+	Idle     bool          // it does nothing meanwhile
+	Waiting  int           // sessions that wait for it
+	Prepared string        // name of the prepared transaction that holds it, in place of a session
 }

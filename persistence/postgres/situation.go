@@ -69,7 +69,7 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 	}
 	out := explain.Situation{Run: run}
 	err := i.read(ctx, func(r *situationReader) error {
-		return errors.Join(r.scan("read_clock", named{}, &out.Now), r.locks(&out, nil))
+		return errors.Join(r.scan("read_clock", named{}, &out.Now), r.locks(&out, nil, nil))
 	})
 	if err != nil {
 		return explain.Situation{}, err
@@ -180,23 +180,30 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 // rowLocks adds those who have locked rows of the run.
 func (r *situationReader) rowLocks(out *explain.Situation) error {
 	var pid int32
+	var name string
 	var pids []int32
-	if err := r.each("explain_lockers", named{"run": [16]byte(out.Run)}, []any{&pid}, func() { pids = append(pids, pid) }); err != nil {
+	var prepared []string
+	err := r.each("explain_lockers", named{"run": [16]byte(out.Run)}, []any{&pid, &name}, func() {
+		if name != "" {
+			prepared = append(prepared, name)
+		} else {
+			pids = append(pids, pid)
+		}
+	})
+	if err != nil || len(pids)+len(prepared) == 0 {
 		return err
 	}
-	if len(pids) == 0 {
-		return nil
-	}
 	out.Locks = nil
-	return r.locks(out, pids)
+	return r.locks(out, pids, prepared)
 }
 
-// locks reads who holds tables of the schema, and the given sessions.
-func (r *situationReader) locks(out *explain.Situation, pids []int32) error {
+// locks reads who holds tables of the schema, and the given sessions and prepared
+// transactions.
+func (r *situationReader) locks(out *explain.Situation, pids []int32, prepared []string) error {
 	var l explain.Lock
 	var age float64
-	targets := []any{&l.PID, &l.Name, &l.Query, &age, &l.Idle, &l.Waiting}
-	return r.each("explain_locks", named{"schema": r.i.schema, "pids": orEmpty(pids)}, targets, func() {
+	targets := []any{&l.PID, &l.Name, &l.Query, &age, &l.Idle, &l.Waiting, &l.Prepared}
+	return r.each("explain_locks", named{"schema": r.i.schema, "pids": orEmpty(pids), "prepared": orEmpty(prepared)}, targets, func() {
 		l.Age = time.Duration(age * float64(time.Second))
 		out.Locks = append(out.Locks, l)
 	})

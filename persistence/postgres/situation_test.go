@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -113,6 +115,32 @@ func TestSituationTellsWhomAllWaitFor(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 	release()
 	require.NoError(t, <-done)
+}
+
+// TestSituationTellsOfPreparedTransactions: no session holds what these do.
+func TestSituationTellsOfPreparedTransactions(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, map[string]string{"max_prepared_transactions": "4"})
+	url, err := server.CreateDatabase(t.Context(), "prepared")
+	require.NoError(t, err)
+	user, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	k := newKit(openSchema(t, user, Options{}), storetest.Single())
+	k.join(time.Hour)
+	run := k.start(storetest.Single(), "a", 1)[0]
+	for _, hold := range []string{"select from {schema}.tasks for update", "lock {schema}.tasks in access exclusive mode"} {
+		conn, err := k.user.Acquire(k.ctx)
+		require.NoError(t, err)
+		for _, sql := range []string{"begin", strings.ReplaceAll(hold, "{schema}", k.schema), "prepare transaction 'one'"} {
+			_, err := conn.Exec(k.ctx, sql)
+			require.NoError(t, err)
+		}
+		conn.Release()
+		require.Equal(t, `held by the prepared transaction "one"`, k.why(run).Text, hold)
+		k.exec("rollback prepared 'one'")
+		require.Equal(t, explain.CauseReady, k.why(run).Cause)
+	}
 }
 
 // TestInspector reads on somebody's own pool, without a store.

@@ -1,6 +1,6 @@
--- explain_locks: the given sessions, or if these wait for others the last of these, and
--- those that hold a lock on a table of the schema that keeps others from writing; for a
--- second at least.
+-- explain_locks: the given sessions, or if these wait for others the last of these, the
+-- given prepared transactions, and those of both that hold a lock on a table of the schema
+-- that keeps others from writing; for a second at least.
 -- Caller: Situation, before it reads any table. Reads the catalog only.
 with recursive chain (pid) as (
 	select p.pid from unnest(@pids::int[]) as p (pid)
@@ -8,7 +8,7 @@ with recursive chain (pid) as (
 	select b.pid from chain c, unnest(pg_blocking_pids(c.pid)) as b (pid) where b.pid <> 0
 ),
 heavy as (
-	select distinct l.pid
+	select distinct l.pid, l.virtualtransaction
 	from pg_locks l
 		join pg_class c on c.oid = l.relation
 		join pg_namespace n on n.oid = c.relnamespace
@@ -18,7 +18,7 @@ heavy as (
 )
 select a.pid, coalesce(a.application_name, ''), coalesce(a.query, ''),
 	coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::float8, coalesce(a.state like 'idle in transaction%', false),
-	(select count(*)::int from pg_stat_activity w where w.wait_event_type = 'Lock' and a.pid = any(pg_blocking_pids(w.pid)))
+	(select count(*)::int from pg_stat_activity w where w.wait_event_type = 'Lock' and a.pid = any(pg_blocking_pids(w.pid))), ''
 from pg_stat_activity a
 where a.pid <> pg_backend_pid()
 	and (
@@ -26,4 +26,9 @@ where a.pid <> pg_backend_pid()
 		or a.pid in (select h.pid from heavy h)
 	)
 	and coalesce(a.xact_start < clock_timestamp() - interval '1 second', true)
-order by a.pid
+union all
+select 0, '', '', extract(epoch from clock_timestamp() - p.prepared)::float8, true, 0, p.gid
+from pg_prepared_xacts p
+where p.database = current_database()
+	and (p.gid = any(@prepared::text[]) or '-1/' || p.transaction::text in (select h.virtualtransaction from heavy h where h.pid is null))
+order by 1, 7
