@@ -30,5 +30,8 @@ union all
 select 0, '', '', extract(epoch from clock_timestamp() - p.prepared)::float8, true, 0, p.gid
 from pg_prepared_xacts p
 where p.database = current_database()
-	and (p.gid = any(@prepared::text[]) or '-1/' || p.transaction::text in (select h.virtualtransaction from heavy h where h.pid is null))
+	and (p.gid = any(@prepared::text[]) or exists (
+		select from pg_locks l join heavy h on h.virtualtransaction = l.virtualtransaction
+		where l.locktype = 'transactionid' and l.transactionid = p.transaction and l.pid is null and h.pid is null
+	))
 order by 1, 7
