@@ -82,7 +82,15 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 	if err != nil {
 		return nil, err
 	}
-	return handlers, s.exec(ctx, tx, "insert_definition_steps", s.stepRows(g.Hash, nodes, handlers))
+	if err := s.exec(ctx, tx, "insert_definition_steps", s.stepRows(g.Hash, nodes, handlers)); err != nil {
+		return nil, err
+	}
+	text, args = s.statements.bind("find_numbers", named{"hash": g.Hash[:]})
+	rows, err := tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int32])
 }
 
 // definitionProbes is how many numbers are tried for a definition.

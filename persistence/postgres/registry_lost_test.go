@@ -155,6 +155,21 @@ func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 	}
 }
 
+// Steps that are there keep their numbers, also if their handlers have got others.
+func TestStepsKeepTheirNumbers(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+	k.exec("update {schema}.handlers set handler = handler + 1000")
+	other, err := Open(k.ctx, Options{Pool: k.user})
+	require.NoError(t, err)
+	defer other.Close()
+	numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{defaultQueue})
+	require.NoError(t, err)
+	require.Equal(t, k.handlers, numbers[0])
+	_, _, err = other.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
+	require.NoError(t, err)
+}
+
 // A run whose definition somebody removed is there, and can be read once that is, too.
 func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 	t.Parallel()
