@@ -45,7 +45,10 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 	if err := p.load(ctx, []want{{run: cancel.Run, open: true}}, lockWaiting); err != nil {
 		return persistence.Canceled{}, err
 	}
-	if len(p.runs) == 0 {
+	switch {
+	case p.left[cancel.Run]:
+		return persistence.Canceled{}, errRegistryLost
+	case len(p.runs) == 0:
 		return persistence.Canceled{}, persistence.ErrRunNotFound
 	}
 	r := p.runs[0]

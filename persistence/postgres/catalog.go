@@ -107,6 +107,18 @@ func (c *catalog) owns(t *persistence.Trigger) (definition, queue bool) {
 	return definition, c.queues[queueName(t.Queue)]
 }
 
+// ownsNumber reports whether a definition may be one that this store registered.
+func (c *catalog) ownsNumber(definition int32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for hash := range c.own {
+		if first := definitionNumber(hash); definition >= first && definition <= first+definitionProbes {
+			return true
+		}
+	}
+	return false
+}
+
 // forget forgets everything but what this store registered.
 func (c *catalog) forget() {
 	c.mu.Lock()

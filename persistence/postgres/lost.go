@@ -44,7 +44,7 @@ func (l *lost) add(ctx context.Context, run workflow.RunID, err error) error {
 		return fmt.Errorf("more than %d runs cannot be read: restore what the disk has lost: %w", lostMax, err)
 	}
 	if !known && l.log != nil {
-		l.log.LogAttrs(ctx, slog.LevelError, "a run cannot be read, and is passed over for a while: look at what the disk has lost",
+		l.log.LogAttrs(ctx, slog.LevelError, "a run cannot be read, and is passed over for a while: restore what was lost",
 			slog.String("run_id", run.String()), slog.Any("error", err))
 	}
 	return nil

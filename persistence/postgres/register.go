@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
 	var numbers [][]int32
 	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var again []int32 // definitions whose steps were not all there
 		if err := s.exec(ctx, tx, "lock_catalog", named{"key": s.lockKey("catalog")}); err != nil {
 			return err
 		}
@@ -26,13 +26,16 @@ func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Grap
 		}
 		numbers = numbers[:0]
 		for _, g := range graphs {
-			handlers, err := s.registerGraph(ctx, tx, g)
+			number, handlers, err := s.registerGraph(ctx, tx, g)
 			if err != nil {
 				return err
 			}
 			numbers = append(numbers, handlers)
+			if number != 0 {
+				again = append(again, number)
+			}
 		}
-		return nil
+		return s.renumberTasks(ctx, tx, again)
 	})
 	if err != nil {
 		return nil, err
@@ -60,7 +63,21 @@ func (s *Store) registerQueues(ctx context.Context, tx pgx.Tx, graphs []*workflo
 	return s.loadQueuesIn(ctx, tx)
 }
 
-func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph) ([]int32, error) {
+// renumberTasks gives the tasks of definitions that have just been stored the numbers of
+// these: somebody may have removed what gave them their own.
+func (s *Store) renumberTasks(ctx context.Context, tx pgx.Tx, definitions []int32) error {
+	if len(definitions) == 0 {
+		return nil
+	}
+	b := s.newBatch()
+	b.Queue("set local enable_hashjoin = on") // the rows of a queue have no index by run
+	b.add("renumber_tasks", named{"definitions": definitions})
+	return send(ctx, tx, b)
+}
+
+// registerGraph stores a graph, and returns how its steps are numbered. number is that of
+// the definition if some of its steps were not there.
+func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph) (number int32, handlers []int32, err error) {
 	nodes := make([]*workflow.Node, 0, len(g.Nodes)+1)
 	for i := range g.Nodes {
 		nodes = append(nodes, &g.Nodes[i])
@@ -68,29 +85,38 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 	if g.OnFailure != nil {
 		nodes = append(nodes, g.OnFailure)
 	}
-	text, args := s.statements.bind("insert_definition", named{
+	args := named{
 		"number": definitionNumber(g.Hash), "probes": definitionProbes,
 		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
 		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
 		"class": int16(g.Retention),
+	}
+	if err := s.exec(ctx, tx, "insert_definition", args); err != nil {
+		return 0, nil, err
+	}
+	if handlers, err = s.numberHandlers(ctx, tx, g, nodes); err != nil {
+		return 0, nil, err
+	}
+	text, values := s.statements.bind("insert_definition_steps", s.stepRows(g.Hash, nodes, handlers))
+	tag, err := tx.Exec(ctx, text, values...)
+	if err != nil {
+		return 0, nil, err
+	}
+	text, values = s.statements.bind("find_numbers", named{"hash": g.Hash[:]})
+	rows, err := tx.Query(ctx, text, values...)
+	if err != nil {
+		return 0, nil, err
+	}
+	handlers = handlers[:0]
+	var handler int32
+	_, err = pgx.ForEachRow(rows, []any{&number, &handler}, func() error {
+		handlers = append(handlers, handler)
+		return nil
 	})
-	var number int32 // no rows: it is known already
-	if err := tx.QueryRow(ctx, text, args...).Scan(&number); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, err
+	if tag.RowsAffected() == 0 {
+		number = 0
 	}
-	handlers, err := s.numberHandlers(ctx, tx, g, nodes)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.exec(ctx, tx, "insert_definition_steps", s.stepRows(g.Hash, nodes, handlers)); err != nil {
-		return nil, err
-	}
-	text, args = s.statements.bind("find_numbers", named{"hash": g.Hash[:]})
-	rows, err := tx.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int32])
+	return number, handlers, err
 }
 
 // definitionProbes is how many numbers are tried for a definition.

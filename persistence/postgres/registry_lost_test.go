@@ -113,16 +113,17 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 // new ones are stored whole.
 func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
+	const some = "delete from {schema}.definition_steps where step = 1"
 	for _, remove := range [][]string{
 		{"handlers"},
 		{"definition_steps"},
+		{some},
 		{"workflow_definitions"},
 		{"queues"},
 		{"handlers, definition_steps"},
-		{"handlers", "definition_steps"},
+		{"handlers", some},
 		{"definition_steps", "workflow_definitions"},
-		{"definition_steps, queues, workflow_definitions"},
-		{"handlers, definition_steps, workflow_definitions"},
+		{"handlers, definition_steps, queues, workflow_definitions"},
 		{"handlers", "workflow_definitions", "definition_steps"},
 	} {
 		for by, meet := range meets() {
@@ -136,7 +137,11 @@ func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 				before := k.start(g, "known", 2)
 				half := k.claim(pod, 1)
 				for _, tables := range remove {
-					k.exec("truncate {schema}." + strings.ReplaceAll(tables, ", ", ", {schema}."))
+					if tables != some {
+						k.exec("truncate {schema}." + strings.ReplaceAll(tables, ", ", ", {schema}."))
+					} else {
+						k.exec(some)
+					}
 					if tables != remove[len(remove)-1] {
 						_ = k.ask(k.draft(g, "known", 1)...)
 					}
@@ -153,6 +158,83 @@ func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 			})
 		}
 	}
+}
+
+// lostWhileDown is a store whose pods have stopped, with runs of one program, when somebody
+// removed what it had registered; after that only another program is started.
+func lostWhileDown(t *testing.T) (k *kit, old []workflow.RunID, epoch int64) {
+	t.Helper()
+	first, naps := storetest.Diamond(), storetest.Nap(time.Nanosecond)
+	k = newKit(openDatabase(t, Options{}), first, naps)
+	pod := k.join(time.Hour)
+	slept := k.start(naps, "a", 3)
+	k.complete(pod, k.claim(pod, 3)...)
+	old = append(slept, k.start(first, "a", 5)...)
+	k.complete(pod, k.claim(pod, 2)...)
+	_, err := k.store.LeavePod(k.ctx, pod)
+	require.NoError(t, err)
+	epoch, err = k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	k.exec("truncate {schema}.handlers, {schema}.definition_steps, {schema}.workflow_definitions")
+	return k, old, epoch
+}
+
+// starts is another process with the given workflows.
+func (k *kit) starts(graphs ...*workflow.Graph) *kit {
+	k.t.Helper()
+	store, err := Open(k.ctx, Options{Pool: k.user})
+	require.NoError(k.t, err)
+	k.t.Cleanup(store.Close)
+	d := *k.database
+	d.store = store
+	other := newKit(&d, graphs...)
+	other.claims = k.claims
+	return other
+}
+
+// A new version that is started first, after what was registered was removed while no pod
+// ran, does its work beside the runs of the old one, and does not take their steps for its
+// own. These go on when the old one is started.
+func TestANewVersionIsStartedFirst(t *testing.T) {
+	t.Parallel()
+	k, old, epoch := lostWhileDown(t)
+	next := storetest.Graph(workflow.Definition{Name: "diamond", Output: 2, Steps: []workflow.Step{
+		{Name: "z"}, {Name: "a", Parents: []workflow.Edge{{Parent: 0, Kind: workflow.Plain}}}, {Name: "b", Parents: []workflow.Edge{{Parent: 1, Kind: workflow.Plain}}},
+	}})
+	naps := storetest.Nap(2 * time.Nanosecond)
+	v2 := k.starts(next, naps)
+	pod := v2.join(time.Hour)
+	runs := append(v2.start(next, "b", 2), v2.start(naps, "b", 1)...)
+	for range 4 { // some find out
+		for _, grant := range v2.claim(pod, 100) {
+			require.Contains(t, runs, grant.Task.Run)
+			v2.complete(pod, grant)
+		}
+		_, err := v2.store.FireTimers(k.ctx, epoch, 10)
+		require.NoError(t, err)
+		_, err = v2.store.ParkTasks(k.ctx, epoch, 100)
+		require.NoError(t, err)
+	}
+	v2.finish(pod)
+	for _, id := range runs {
+		require.Equal(t, lifecycle.Completed, v2.state(id))
+	}
+	_, err := v2.store.CancelRun(k.ctx, persistence.Cancel{Run: old[0], Tenant: "a"})
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+
+	v1 := k.starts(storetest.Diamond(), storetest.Nap(time.Nanosecond))
+	pod = v1.join(time.Hour)
+	for range 4 {
+		_, err := v1.store.FireTimers(k.ctx, epoch, 10)
+		require.NoError(t, err)
+		_, err = v1.store.ParkTasks(k.ctx, epoch, 100)
+		require.NoError(t, err)
+		v1.finish(pod)
+	}
+	for _, id := range old {
+		require.Equal(t, lifecycle.Completed, v1.state(id))
+	}
+	v1.requireSound()
 }
 
 // Steps that are there keep their numbers, also if their handlers have got others.

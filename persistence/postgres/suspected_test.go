@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,31 @@ func TestALockThatNobodyMindsIsNoHold(t *testing.T) {
 	for _, end := range harmless {
 		end()
 	}
+	k.requireSound()
+}
+
+// Whoever holds the progress of tasks keeps nobody else's from being recorded.
+func TestProgressThatSomebodyHolds(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "a", 3)
+	k.start(g, "b", 3)
+	running := k.claim(pod, 6)
+	k.exec(`insert into {schema}.task_progress (run_id, step, progress) select id, 0, '\x31' from {schema}.workflow_runs`)
+	release := k.hold("select from {schema}.task_progress where run_id in (select id from {schema}.workflow_runs where tenant = 'a') for update")
+	record := k.completion(pod, running...)
+	for i := range record.Transitions {
+		record.Transitions[i].Progress = []byte("2")
+	}
+	for i, answer := range k.send(record) {
+		require.Equal(t, running[i].Tenant == "a", answer == lifecycle.Busy)
+	}
+	require.Equal(t, lockCalm, k.store.strained.mode())
+	release()
+	k.askAgain()
+	k.complete(pod, slices.DeleteFunc(running, func(g persistence.Grant) bool { return g.Tenant == "b" })...)
 	k.requireSound()
 }
 

@@ -24,13 +24,12 @@ kept as materialized (
 	where s.definition = v.definition
 	group by 1, 2
 ),
-used as materialized ( -- where the workflow is not known at all
+used as materialized ( -- for what no version of the workflow says
 	select t.step as nth, max(t.handler) as number
 	from (
 		select r.id
 		from {schema}.workflow_definitions d, {schema}.workflow_runs r
-		where d.hash = @hash::bytea and r.definition = d.definition and exists (select from missing) and not exists (select from kept)
-			and not exists (select from {schema}.handlers h where h.workflow = @workflow::text)
+		where d.hash = @hash::bytea and r.definition = d.definition and exists (select from missing m where (m.step, m.fingerprint) not in (select k.step, k.fingerprint from kept k))
 		limit 100
 	) r, {schema}.tasks t
 	where t.run_id = r.id
@@ -66,6 +65,8 @@ select coalesce(a.number, (
 		select max(h) from {schema}.pods p, unnest(p.handlers) h
 		union all
 		select max(k.number) from again k
+		union all -- all rows are gone, and those of other programs as well
+		select max(t.handler) from {schema}.tasks t where not exists (select from {schema}.handlers)
 	) z
 ) + row_number() over (partition by a.number is null order by a.ord)), @workflow::text, a.step, a.fingerprint
 from again a

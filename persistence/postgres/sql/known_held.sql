@@ -1,5 +1,5 @@
 -- known_held: the runs of some tasks in whose tenants' counters (1), whose own rows (2), or
--- in the rows of these tasks, of their children or of the timers of these (3) some
+-- in the rows of these tasks, of their children or of timers or progress of these (3) some
 -- transactions stand, or any that goes on and was there before the server had counted to
 -- before. A number in a row is the last 32 bits of what the server counts; whether what it
 -- stands for is a lock that anybody has to wait for, it does not say.
@@ -42,6 +42,18 @@ from next, (
 	from needed n,
 		lateral (
 			select k.xmax::text::bigint as holder from {schema}.durable_timers k where k.run_id = n.run_id and k.step = n.step offset 0
+		) k
+	union all
+	select n.run_id, k.holder
+	from needed n,
+		lateral (
+			select k.xmax::text::bigint as holder from {schema}.task_progress k where k.run_id = n.run_id and k.step = n.step offset 0
+		) k
+	union all
+	select n.run_id, k.holder
+	from needed n,
+		lateral (
+			select k.xmax::text::bigint as holder from {schema}.parked_tasks k where k.run_id = n.run_id and k.step = n.step offset 0
 		) k
 ) h
 where {goes_on}

@@ -26,8 +26,12 @@ sure as materialized (
 		and cardinality(@known::int[]) = (
 			select count(*)
 			from unnest(@known::int[], @known_hashes::bytea[]) as d (definition, hash),
-				lateral (select k.steps from {schema}.workflow_definitions k where k.definition = d.definition and k.hash = d.hash offset 0) k,
-				lateral (select 1 from {schema}.definition_steps s where s.definition = d.definition and s.step = k.steps - 1 offset 0) s
+				lateral (
+					select k.steps + k.has_handler::int as steps from {schema}.workflow_definitions k
+					where k.definition = d.definition and k.hash = d.hash offset 0
+				) k,
+				lateral (select count(*) as steps from {schema}.definition_steps s where s.definition = d.definition offset 0) s
+			where s.steps = k.steps
 		)
 ),
 heads as materialized (
