@@ -118,7 +118,7 @@ func TestCrashInsideTransactions(t *testing.T) {
 	y.each = func(s *podSpec) {
 		s.Fail.Writes = 0
 		if s.Name != "pod-1" { // one is sound, and triggers
-			s.Fail.Writes = 150 + 37*writes%211
+			s.Fail.Writes = 220 + 37*writes%211 // behind the start
 			writes++
 		}
 	}
