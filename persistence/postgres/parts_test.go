@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,9 +31,11 @@ func TestARecordInPartsKeepsItsLimit(t *testing.T) {
 		}
 	}
 	require.Len(t, others, 3)
-	k.exec(`insert into {schema}.tenant_groups (queue, group_id, lane, block)
-		select queue, group_id, 0, block from {schema}.tenant_groups where lane = 1 on conflict do nothing`)
-	release := k.hold(`select 1 from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for update of t`)
+	// Nobody sees what others have inserted and not committed, or who has.
+	const insert = `insert into {schema}.tenant_groups (queue, group_id, lane, block)
+		select g.queue, g.group_id, 0, g.block from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = '%s'`
+	k.exec(fmt.Sprintf(insert, "b"))
+	release := k.hold(fmt.Sprintf(insert, "a"))
 	record := k.completion(pod, others[0], first, others[1], others[2])
 	record.InlineSpare, record.InlineLimit = 3, 7
 	record.InlineQueues, record.InlineHandlers = []string{defaultQueue}, k.handlers
