@@ -114,7 +114,7 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
 	const some = "delete from {schema}.definition_steps where step = 1"
-	for _, remove := range [][]string{
+	for i, remove := range [][]string{
 		{"handlers"},
 		{"definition_steps"},
 		{some},
@@ -126,7 +126,8 @@ func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 		{"handlers, definition_steps, queues, workflow_definitions"},
 		{"handlers", "workflow_definitions", "definition_steps"},
 	} {
-		for by, meet := range meets() {
+		for _, by := range []string{"process", []string{"trigger", "claim", "submission"}[i%3]} {
+			meet := meets()[by]
 			t.Run(strings.Join(remove, " then ")+" by a "+by, func(t *testing.T) {
 				t.Parallel()
 				g := storetest.Diamond()
