@@ -49,10 +49,14 @@ var rooms = map[string]room{
 		ours: []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "internal/clock"},
 	},
 	"persistence/postgres": {
-		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "internal/clock", "internal/wire"},
+		ours: []string{
+			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/sessions",
+			"internal/clock", "internal/wire",
+		},
 		outside: []string{pgx},
 	},
-	"persistence/postgres/audit": {ours: []string{"lifecycle"}, outside: []string{pgx}},
+	"persistence/postgres/internal/sessions": {ours: []string{"persistence", "internal/clock", "internal/wire"}, outside: []string{pgx}},
+	"persistence/postgres/audit":             {ours: []string{"lifecycle"}, outside: []string{pgx}},
 	"persistence/storetest": {
 		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot"},
 		outside: []string{testify, goCmp},

@@ -1,6 +1,9 @@
 package clock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Clock tells the local time and calls back later. Implementations are safe
 // for concurrent use.
@@ -32,4 +35,16 @@ func (System) Now() time.Time { return time.Now() }
 func (System) After(d time.Duration, f func()) (stop func()) {
 	timer := time.AfterFunc(d, f)
 	return func() { timer.Stop() }
+}
+
+// Pause waits, and reports whether the context still lasts.
+func (System) Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -1,6 +1,7 @@
 package clock_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,20 @@ func TestSystemCallsBackOnceUnlessStopped(t *testing.T) {
 		require.Equal(t, time.Hour, (<-fired).Sub(began))
 		synctest.Wait()
 		require.Empty(t, fired)
+	})
+}
+
+func TestAPauseEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c clock.System
+		began := c.Now()
+		require.True(t, c.Pause(t.Context(), time.Minute))
+		require.Equal(t, time.Minute, c.Now().Sub(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.False(t, c.Pause(ctx, time.Hour))
+		require.Equal(t, time.Minute+time.Second, c.Now().Sub(began))
 	})
 }
 

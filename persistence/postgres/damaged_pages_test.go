@@ -126,7 +126,7 @@ func TestABatchOfNothingThatCanBeRead(t *testing.T) {
 	}
 	require.Len(t, k.store.lost.list(), 2)
 	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Busy, lifecycle.Moved}, k.send(record))
-	k.store.pool.pool.Close()
+	k.store.pool.Bare().Close()
 	_, err = k.store.RecordTransitions(k.ctx, damaged)
 	require.ErrorIs(t, err, persistence.ErrUnavailable, "nobody answered")
 }

@@ -19,10 +19,4 @@
 // that into a scan, and by ctid alone rows of two tables could be confused.
 // Claims stand outside: they lock queue rows and queued tasks and pass over
 // what they do not get, so they wait for nobody.
-//
-// # Sessions
-//
-// The store has a small pool of its own. Its sessions do without JIT, hash
-// joins and custom plans, and give up locks within seconds when they are
-// frozen; none of it depends on the database's or the role's settings.
 package postgres

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -42,7 +41,6 @@ const (
 	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
 	codeLimit            = "54000"
-	codeTooMany          = "53300"
 	codeDataLost         = "XX001"
 	codeIndexLost        = "XX002"
 	codeDiskError        = "58030"
@@ -161,19 +159,6 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 		}
 	}
 	return err
-}
-
-// pause waits, and reports whether the context still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	over := make(chan struct{})
-	stop := clock.System{}.After(d, func() { close(over) })
-	defer stop()
-	select {
-	case <-over:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // idsSpent reports whether the server refuses to write because its transaction

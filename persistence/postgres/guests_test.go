@@ -50,8 +50,11 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 	stop()
 	release()
 	callers.Wait()
-	require.Empty(t, k.store.guests.seats)
-	require.Empty(t, k.store.guests.large)
+	for _, sit := range []func(context.Context) (context.Context, func(), error){k.store.largeGuest, k.store.largeGuest, k.store.guest} {
+		_, leave, err := sit(t.Context())
+		require.NoError(t, err, "all seats are free again")
+		defer leave()
+	}
 }
 
 // Who has waited for too long is told what for.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -29,7 +30,7 @@ func TestInfiniteInstants(t *testing.T) {
 			fired, err := k.store.FireTimers(k.ctx, epoch, 10)
 			require.NoError(t, err)
 			require.Equal(t, 2, fired.Count)
-			require.Equal(t, farAhead, fired.Next.UTC())
+			require.Equal(t, sessions.FarAhead, fired.Next.UTC())
 			fired, err = k.store.FireTimers(k.ctx, epoch, 10)
 			require.NoError(t, err)
 			require.Zero(t, fired.Count)
@@ -39,7 +40,7 @@ func TestInfiniteInstants(t *testing.T) {
 			k.exec("update {schema}.tasks set queued_at = 'infinity', started_at = '-infinity' where run_id = $1", runs[1])
 			situation, err := inspector.Situation(k.ctx, "", runs[1])
 			require.NoError(t, err)
-			require.Equal(t, [2]time.Time{farAhead, longAgo.UTC()}, [2]time.Time{situation.Tasks[0].QueuedAt.UTC(), situation.Tasks[0].StartedAt.UTC()})
+			require.Equal(t, [2]time.Time{sessions.FarAhead, sessions.LongAgo.UTC()}, [2]time.Time{situation.Tasks[0].QueuedAt.UTC(), situation.Tasks[0].StartedAt.UTC()})
 			require.ElementsMatch(t, []workflow.RunID{runs[0], runs[2]}, value[[]workflow.RunID](k.database, "select array_agg(id order by id) from {schema}.workflow_runs where state = 10"))
 
 			dead, endless := k.join(time.Hour), k.join(time.Hour)

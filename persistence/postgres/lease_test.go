@@ -43,7 +43,7 @@ func TestAPoolThatIsBusyAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	require.NoError(t, d.store.PingPool(ctx))
-	require.Equal(t, int32(1), d.store.proxied.pool.Stat().TotalConns())
+	require.Equal(t, 1, d.store.proxied.Connections())
 	d = openDatabase(t, Options{})
 	require.NoError(t, d.store.PingPool(ctx), "on the connection of the lease")
 	require.Equal(t, int32(0), d.store.Pool().Stat().AcquiredConns())
@@ -144,7 +144,7 @@ func TestRenewalOutlivesLockedTables(t *testing.T) {
 				require.Empty(t, renewed.Lost)
 				require.Empty(t, renewed.Unheld)
 			}
-			require.Equal(t, int32(1), k.store.lease.pool.Stat().TotalConns(), "no connection was given up")
+			require.Equal(t, 1, k.store.lease.Connections(), "no connection was given up")
 			release()
 			renewal.TTL = time.Minute
 			renewed, err := k.store.RenewPod(k.ctx, renewal)

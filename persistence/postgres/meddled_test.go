@@ -385,7 +385,7 @@ func TestADefaultForIdleSessionsIsNotTheEngines(t *testing.T) {
 	var value string
 	require.NoError(t, store.pool.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value))
 	require.Equal(t, "0", value)
-	require.NoError(t, store.lease.use(k.ctx, func(on *pgx.Conn) error {
+	require.NoError(t, store.lease.Use(k.ctx, func(on *pgx.Conn) error {
 		return on.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value)
 	}))
 	require.Equal(t, "0", value)

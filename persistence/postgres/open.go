@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
 // Options say where a store is. Pool is required; everything else has a
@@ -57,13 +56,13 @@ const defaultPoolSize = 6
 
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool       *sessions     // our own
-	guests     guests        // of pool
-	young      time.Duration // of runs that a statement alone may store
-	patience   time.Duration // with the pool of the user
-	direct     bool          // the pool of the user has another address than the lease's connection
-	lease      *leaseLine    // apart: nothing that pool is busy with delays a renewal
-	proxied    *line         // apart, too, the way that pool goes; nil: the way of lease
+	pool       *sessions.Pool  // our own
+	seats      sessions.Seats  // of pool
+	young      time.Duration   // of runs that a statement alone may store
+	patience   time.Duration   // with the pool of the user
+	direct     bool            // the pool of the user has another address than the lease's connection
+	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
+	proxied    *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
 	user       *pgxpool.Pool
 	schema     string
 	tenantsMax int32
@@ -102,6 +101,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if options.Schema == "" {
 		options.Schema = "troupe"
 	}
+	if options.PoolSize <= 0 {
+		options.PoolSize = defaultPoolSize
+	}
+	if options.ApplicationName == "" {
+		options.ApplicationName = "troupe"
+	}
 	if options.TenantsMax == 0 {
 		options.TenantsMax = lifecycle.GroupMax
 	}
@@ -109,25 +114,26 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	pool, err := openSessions(ctx, options)
+	own := options.sessions()
+	pool, err := sessions.Open(ctx, own)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	lease, err := openLease(ctx, options)
+	lease, err := sessions.OpenLease(ctx, own, pool)
 	if err != nil {
-		pool.pool.Close()
+		pool.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, guests: newGuests(pool.pool.Config().MaxConns), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
 		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
 		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
-	if pool.settle == "" { // a proxy's connections are not the server's
-		lease.lend = pool.lend
+	if options.Proxied {
+		s.proxied, err = sessions.OpenProxied(ctx, own)
 	}
-	if err = s.openProxied(ctx, options); err == nil {
+	if err == nil {
 		err = s.loadQueues(ctx)
 	}
 	if err == nil {
@@ -145,159 +151,45 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // Close closes the store's own connections and waits for statements in flight.
 func (s *Store) Close() {
-	s.pool.pool.Close()
-	s.lease.pool.Close()
+	s.pool.Close()
+	s.lease.Close()
 	if s.proxied != nil {
-		s.proxied.pool.Close()
+		s.proxied.Close()
 	}
 }
 
-// openSessions opens the store's own pool.
-func openSessions(ctx context.Context, options Options) (*sessions, error) {
-	s := &sessions{dials: &dials{}, giving: make(chan struct{}, 1)}
-	config := ownPool(options)
-	if options.Proxied {
-		config, s.settle = proxiedPool(options), settling()
-	}
-	s.dials.prepare(config)
-	var err error
-	s.pool, err = pgxpool.NewWithConfig(ctx, config)
-	return s, err
-}
-
-// openProxied makes a line through the proxy. It connects when it is used.
-func (s *Store) openProxied(ctx context.Context, options Options) error {
-	if !options.Proxied {
-		return nil
-	}
-	l, err := openLine(ctx, proxiedPool(options))
-	if err == nil {
-		s.proxied = &l
-	}
-	return err
-}
-
-// proxiedPool derives the configuration of a pool behind a proxy: the proxy
-// refuses parameters of sessions, and statements prepared in one.
-func proxiedPool(options Options) *pgxpool.Config {
-	options.Direct = nil
-	config := ownPool(options)
-	config.AfterConnect = readInstants
-	config.ConnConfig.RuntimeParams = maps.Clone(options.Pool.Config().ConnConfig.RuntimeParams)
-	config.ConnConfig.RuntimeParams["application_name"] = options.application()
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-	config.ConnConfig.StatementCacheCapacity = 0
-	config.ConnConfig.DescriptionCacheCapacity = statementsMax
-	return config
-}
-
-// ownPool derives the configuration of the store's own pool.
-func ownPool(options Options) *pgxpool.Config {
-	config := options.Pool.Config()
-	if options.Direct != nil {
-		config.ConnConfig = options.Direct.Copy()
-		config.BeforeConnect = nil // it prepares connections to somewhere else
-	}
-	// The user's hooks may change sessions in ways that are not ours.
-	config.AfterConnect, config.PrepareConn, config.AfterRelease, config.BeforeClose = nil, nil, nil, nil
-	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
-	config.AfterConnect = prepareSession
-	config.MinConns, config.MinIdleConns = 0, 0
-	config.PingTimeout = pingTimeout
-	config.MaxConnIdleTime = min(config.MaxConnIdleTime, idleMax)
-	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
-	wire.Prepare(config.ConnConfig)
-	config.MaxConns = options.PoolSize
-	if config.MaxConns <= 0 {
-		config.MaxConns = defaultPoolSize
-	}
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-	config.ConnConfig.StatementCacheCapacity = statementsMax
-	if options.Tracer != nil {
-		config.ConnConfig.Tracer = options.Tracer
-	}
-	config.ConnConfig.Tracer = wire.Contain(config.ConnConfig.Tracer, options.Logger)
-	params := maps.Clone(config.ConnConfig.RuntimeParams)
-	if params == nil {
-		params = map[string]string{}
-	}
-	delete(params, "options") // the user's settings; ours are complete
-	maps.Copy(params, sessionSettings())
-	params["application_name"] = options.application()
-	config.ConnConfig.RuntimeParams = params
-	return config
-}
-
-func (o Options) application() string {
-	if o.ApplicationName == "" {
-		return "troupe"
-	}
-	return o.ApplicationName
-}
-
-// idleMax is how long a connection may be idle that others of the role may want.
-const idleMax = 30 * time.Second
-
-// pingTimeout bounds how long a connection that was idle may take to answer
-// before it is given up for another one.
-const pingTimeout = 2 * time.Second
-
-// statementsMax holds every statement of the store prepared in a session.
-const statementsMax = 256
-
-// idleInTx is how long, in milliseconds, a session that holds locks of the engine's
-// may be idle.
-const idleInTx = "2000"
-
-// sessionSettings are those of every connection of the store's own pool,
-// whatever the server, the database or the role say.
-func sessionSettings() map[string]string {
-	settings := statementSettings()
-	maps.Copy(settings, map[string]string{
-		// A frozen process keeps no locks.
-		"idle_in_transaction_session_timeout": idleInTx,
-		// Nothing happens between two renewals.
-		"idle_session_timeout": "0",
-		// Statements mean the same everywhere.
-		"timezone": "UTC", "datestyle": "ISO", "intervalstyle": "postgres",
-		"default_transaction_isolation": "read committed", "standard_conforming_strings": "on",
-	})
-	return settings
-}
-
-// statementSettings are those that the store's statements need in whatever
-// session they run.
-func statementSettings() map[string]string {
-	return map[string]string{
-		// Plans must not depend on statistics, and the short statements of
-		// batches must not be compiled: it divides throughput by fifty.
-		"jit": "off", "plan_cache_mode": "force_generic_plan",
-		"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off",
-		// A probe per row meets each key once: a cache of them costs more than the probe.
-		"enable_memoize": "off",
-		// Nobody waits for a lock for long.
-		"lock_timeout": "2000", "statement_timeout": "30000",
-		"search_path": "pg_catalog",
-		// What is sent and read is UTF-8, whatever a role is set to.
-		"client_encoding": "UTF8",
-		// Rows that a policy hides are not gone: an error says so.
-		"row_security": "off",
+// sessions says where connections go.
+func (o Options) sessions() sessions.Options {
+	return sessions.Options{
+		Pool: o.Pool, Direct: o.Direct, Proxied: o.Proxied, Size: o.PoolSize, Application: o.ApplicationName,
+		Tracer: o.Tracer, Logger: o.Logger,
 	}
 }
 
-// prepareSession is done to each connection that no proxy is before.
-func prepareSession(ctx context.Context, conn *pgx.Conn) error {
-	return errors.Join(readInstants(ctx, conn), keepCommitsDurable(ctx, conn))
+// Ping asks for an answer on the connection that renews the pod's lease: whoever
+// gets none cannot renew it either.
+func (s *Store) Ping(ctx context.Context) error {
+	return translate(s.lease.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
 }
 
-// keepCommitsDurable turns synchronous_commit on where it is off: an answer
-// means that the commit survives a crash. Stricter settings stay.
-func keepCommitsDurable(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `select set_config('synchronous_commit', 'on', false)
-		where current_setting('synchronous_commit') = 'off'`)
-	return err
+// PingPool asks for an answer the way that the store's own pool connects, which
+// may be another than Ping's: through a proxy. It does not queue for the pool's
+// connections.
+func (s *Store) PingPool(ctx context.Context) error {
+	if s.proxied == nil {
+		return s.Ping(ctx)
+	}
+	return translate(s.proxied.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
 }
 
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool.pool }
+func (s *Store) Pool() *pgxpool.Pool { return s.pool.Bare() }
+
+// Give lends a connection of the store's own pool to fit, for whoever cannot do without
+// one and is refused it. If fit returns true, the connection leaves the pool: it is the
+// caller's, with the settings of the store's sessions. After an error it is closed. Nil:
+// there is none to spare, it is a proxy's, or fit returned false.
+func (s *Store) Give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
+	return s.pool.Give(ctx, fit)
+}

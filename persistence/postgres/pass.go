@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -273,5 +274,5 @@ func (p *pass) write(ctx context.Context, b *batch) error {
 	p.queueDead(b)
 	p.queueTimers(b)
 	p.queueReady(b)
-	return sendLast(ctx, p.tx, b)
+	return sessions.SendLast(ctx, p.tx, &b.Batch)
 }

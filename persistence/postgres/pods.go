@@ -54,7 +54,7 @@ func (s *Store) elsewhere(ctx context.Context, pod int64) bool {
 	}
 	var id int64
 	return missed(func(ctx context.Context) error {
-		return s.lease.use(ctx, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, args...).Scan(&id) })
+		return s.lease.Use(ctx, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, args...).Scan(&id) })
 	}) || missed(func(ctx context.Context) error { return s.user.QueryRow(ctx, text, args...).Scan(&id) })
 }
 

@@ -54,7 +54,7 @@ func (r *recording) apply(d decided) {
 // begin runs do in a transaction that commits or only tries.
 func (s *Store) begin(ctx context.Context, ending ending, do func(context.Context, pgx.Tx) error) error {
 	if ending == commits {
-		return inShortTx(ctx, s.pool, do)
+		return s.pool.Short(ctx, do)
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if err := do(ctx, tx); err != nil {

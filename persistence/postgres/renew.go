@@ -27,8 +27,8 @@ import (
 func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
 	var out persistence.Renewed
 	err := retry(ctx, func(ctx context.Context) error {
-		return s.lease.use(ctx, func(on *pgx.Conn) error {
-			if err := s.lease.settle(ctx, on, renewal.TTL); err != nil {
+		return s.lease.Use(ctx, func(on *pgx.Conn) error {
+			if err := s.lease.Settle(ctx, on, renewal.TTL); err != nil {
 				return err
 			}
 			var err error

@@ -73,7 +73,7 @@ func TestSettingsBehindAProxy(t *testing.T) {
 	b.Queue(query).QueryRow(func(row pgx.Row) error { return row.Scan(&got) })
 	require.NoError(t, send(t.Context(), store.pool, b))
 	require.Equal(t, want, got)
-	require.NoError(t, store.pool.pool.QueryRow(t.Context(), query).Scan(&got))
+	require.NoError(t, store.pool.Bare().QueryRow(t.Context(), query).Scan(&got))
 	require.NotEqual(t, want, got, "outside of transactions nothing is left")
 }
 
@@ -111,7 +111,7 @@ func TestALeasePastTheProxy(t *testing.T) {
 	d.store = store
 	k := newKit(d, storetest.Diamond())
 	pod := k.join(time.Hour)
-	busy, err := store.pool.pool.Acquire(t.Context())
+	busy, err := store.pool.Bare().Acquire(t.Context())
 	require.NoError(t, err)
 	defer busy.Release()
 	_, err = store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})

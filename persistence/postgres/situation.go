@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -46,7 +47,7 @@ func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
 
 // Situation implements persistence.Situations.
 func (s *Store) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
-	ctx, leave, err := seated(ctx, s.guests.explain)
+	ctx, leave, err := seated(ctx, s.seats.SitAsking)
 	if err != nil {
 		return explain.Situation{}, err
 	}
@@ -94,10 +95,10 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 func (i *Inspector) read(ctx context.Context, use func(*situationReader) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return translate(pgx.BeginTxFunc(ctx, i.pool, options, func(tx pgx.Tx) error {
-		if err := readInstants(ctx, tx.Conn()); err != nil {
+		if err := sessions.ReadInstants(ctx, tx.Conn()); err != nil {
 			return err
 		}
-		settings := statementSettings()
+		settings := sessions.Settings()
 		settings["lock_timeout"], settings["statement_timeout"] = situationPatience, situationTimeout
 		names := slices.Sorted(maps.Keys(settings))
 		values := make([]string, len(names))

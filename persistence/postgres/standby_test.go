@@ -81,7 +81,8 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	require.Equal(t, persistence.Existing, k.ask(another...)[0].Result)
 }
 
-// standbys names those that commits wait for.
+// standbys names those that commits wait for, and returns once the server's processes
+// have heard of it, one after the other.
 func (k *kit) standbys(names string) {
 	k.t.Helper()
 	for _, sql := range []string{"alter system set synchronous_standby_names = '" + names + "'", "select pg_reload_conf()"} {
@@ -89,6 +90,9 @@ func (k *kit) standbys(names string) {
 		require.NoError(k.t, err)
 	}
 	require.Eventually(k.t, func() bool {
-		return value[string](k.database, "select current_setting('synchronous_standby_names')") == names
-	}, 10*time.Second, 10*time.Millisecond)
+		ctx, stop := context.WithTimeout(k.ctx, 300*time.Millisecond)
+		defer stop()
+		_, err := k.user.Exec(ctx, "select pg_logical_emit_message(true, 'test', '')")
+		return (err != nil) == (names != "")
+	}, 20*time.Second, 10*time.Millisecond)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
 // Errors of what a step function does to its transaction.
@@ -85,8 +86,8 @@ func usable(tx pgx.Tx) error {
 // its own settings; then come those of the engine.
 func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
 	// Only the commit follows: a frozen process keeps no locks of the engine's.
-	names, values := []string{"idle_in_transaction_session_timeout"}, []string{idleInTx}
-	for name, value := range statementSettings() {
+	names, values := []string{"idle_in_transaction_session_timeout"}, []string{sessions.IdleInTx}
+	for name, value := range sessions.Settings() {
 		names, values = append(names, name), append(values, value)
 	}
 	var mark, role string

@@ -20,7 +20,7 @@ func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) erro
 
 // writeShort is write for transactions of which do knows the last batch.
 func (s *Store) writeShort(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return s.retry(ctx, func(ctx context.Context) error { return inShortTx(ctx, s.pool, do) })
+	return s.retry(ctx, func(ctx context.Context) error { return s.pool.Short(ctx, do) })
 }
 
 // querier is the pool, a connection or a transaction.

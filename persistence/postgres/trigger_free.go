@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -119,7 +120,7 @@ const heldPause = 100 * time.Millisecond
 
 // stillHeld looks a second time.
 func (s *Store) stillHeld(ctx context.Context, groups map[int32]bool) (map[int32]bool, error) {
-	if !pause(ctx, heldPause) {
+	if !(clock.System{}).Pause(ctx, heldPause) {
 		return nil, translate(ctx.Err())
 	}
 	return s.findHeld(ctx, groups, true)

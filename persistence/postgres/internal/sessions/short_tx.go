@@ -1,4 +1,4 @@
-package postgres
+package sessions
 
 import (
 	"context"
@@ -12,26 +12,26 @@ import (
 // shortTx is a transaction without round trips of its own: it begins with its
 // first statements and commits with the last batch. Triggers and the slow path
 // take a third fewer that way, and each one is time that somebody waits and
-// locks are held. It is used by one goroutine, and begins and ends in inShortTx.
+// locks are held. It is used by one goroutine, and begins and ends in Short.
 type shortTx struct {
 	pgx.Tx // nil: what is not below is not used
 	conn   *pgxpool.Conn
-	on     *sessions
+	on     *Pool
 	begun  bool
 	ended  bool
 }
 
 var _ pgx.Tx = (*shortTx)(nil)
 
-// inShortTx runs do in a transaction that commits if do returns nil, with the
-// last batch if do says which that is (sendLast).
-func inShortTx(ctx context.Context, on *sessions, do func(ctx context.Context, tx pgx.Tx) error) error {
-	conn, err := on.Acquire(ctx)
+// Short runs do in a transaction that commits if do returns nil, with the last
+// batch if do says which that is (SendLast).
+func (p *Pool) Short(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	conn, err := p.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release() // closes a connection whose transaction has not ended
-	tx := &shortTx{conn: conn, on: on}
+	tx := &shortTx{conn: conn, on: p}
 	err = do(ctx, tx)
 	switch {
 	case err != nil:
@@ -40,7 +40,7 @@ func inShortTx(ctx context.Context, on *sessions, do func(ctx context.Context, t
 		}
 		return err
 	case tx.begun && !tx.ended:
-		return sendLast(ctx, tx, &batch{})
+		return SendLast(ctx, tx, &pgx.Batch{})
 	}
 	return nil
 }
@@ -73,19 +73,20 @@ func (t *shortTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 // Conn implements pgx.Tx.
 func (t *shortTx) Conn() *pgx.Conn { return t.conn.Conn() }
 
-// sendLast sends the last batch of a transaction, and with it the commit if the
-// transaction is a short one.
-func sendLast(ctx context.Context, tx pgx.Tx, b *batch) error {
-	short, is := tx.(*shortTx)
-	if !is {
-		return send(ctx, tx, b)
+// SendLast sends the last batch of a transaction, and with it the commit if the
+// transaction is one of Short.
+func SendLast(ctx context.Context, tx pgx.Tx, b *pgx.Batch) error {
+	if short, is := tx.(*shortTx); is {
+		b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+			if tag.String() != "COMMIT" {
+				return pgx.ErrTxCommitRollback
+			}
+			short.ended = true
+			return nil
+		})
 	}
-	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
-		if tag.String() != "COMMIT" {
-			return pgx.ErrTxCommitRollback
-		}
-		short.ended = true
+	if b.Len() == 0 {
 		return nil
-	})
-	return send(ctx, tx, b)
+	}
+	return tx.SendBatch(ctx, b).Close()
 }

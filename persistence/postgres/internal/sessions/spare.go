@@ -1,4 +1,4 @@
-package postgres
+package sessions
 
 import (
 	"context"
@@ -20,38 +20,34 @@ const (
 	giveLeft  = 1               // stays
 )
 
-// Give lends a connection of the store's own pool to fit, for whoever cannot do without
+// Give lends a connection of the pool to fit, for whoever cannot do without
 // one and is refused it. If fit returns true, the connection leaves the pool: it is the
 // caller's, with the settings of the store's sessions. After an error it is closed. Nil:
 // there is none to spare, it is a proxy's, or fit returned false.
-func (s *Store) Give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
-	return s.pool.give(ctx, fit)
-}
-
-func (s *sessions) give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
+func (p *Pool) Give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
 	select {
-	case s.giving <- struct{}{}:
-		defer func() { <-s.giving }()
+	case p.giving <- struct{}{}:
+		defer func() { <-p.giving }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	now := clock.System{}.Now()
-	if s.settle != "" || !s.given.IsZero() && now.Sub(s.given) < giveAgain {
+	if p.Proxied() || !p.given.IsZero() && now.Sub(p.given) < giveAgain {
 		return nil, nil
 	}
-	if stat := s.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() <= giveLeft {
+	if stat := p.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() <= giveLeft {
 		return nil, nil
 	}
-	s.dials.rest(giveRest)
+	p.dials.rest(giveRest)
 	ctx, cancel := context.WithTimeout(ctx, giveMax)
 	defer cancel()
-	conn, err := s.Acquire(ctx)
+	conn, err := p.Acquire(ctx)
 	if err != nil {
 		return nil, nil // there is none to spare
 	}
 	fits, err := fit(ctx, conn.Conn())
 	if err == nil && fits {
-		s.given = now
+		p.given = now
 		return conn.Hijack(), nil
 	}
 	if err != nil {
@@ -61,10 +57,10 @@ func (s *sessions) give(ctx context.Context, fit func(ctx context.Context, conn 
 	return nil, err
 }
 
-// lend runs do, for whoever makes settings of his own, on a connection of the pool,
+// Lend runs do, for whoever makes settings of his own, on a connection of the pool,
 // which has its settings back after it.
-func (s *sessions) lend(ctx context.Context, do func(on *pgx.Conn) error) error {
-	conn, err := s.Acquire(ctx)
+func (p *Pool) Lend(ctx context.Context, do func(on *pgx.Conn) error) error {
+	conn, err := p.Acquire(ctx)
 	if err != nil {
 		return err
 	}

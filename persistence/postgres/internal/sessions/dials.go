@@ -1,4 +1,4 @@
-package postgres
+package sessions
 
 import (
 	"context"
@@ -78,10 +78,14 @@ func (d *dials) note(refused bool) {
 	d.full = refused
 }
 
+// codeTooMany is the SQLSTATE of a server, or a role, that has no connection to give.
+const codeTooMany = "53300"
+
 // noConnection reports whether there was none to be had, and whether the server
 // said so.
 func noConnection(err error) (none, said bool) {
 	var connect *pgconn.ConnectError
-	said = errors.As(err, &connect) && hasCode(err, codeTooMany)
+	var server *pgconn.PgError
+	said = errors.As(err, &connect) && errors.As(err, &server) && server.Code == codeTooMany
 	return said || errors.Is(err, errCrowded), said
 }

@@ -1,4 +1,4 @@
-package postgres
+package sessions
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// readInstants has a connection read instants that are infinite, which somebody may
+// ReadInstants has a connection read instants that are infinite, which somebody may
 // write who means "now" or "never", as long ago and as far ahead.
-func readInstants(_ context.Context, conn *pgx.Conn) error {
+func ReadInstants(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &instantCodec{}})
 	return nil
 }
 
 // What infinite instants are read as: JSON knows years of four digits.
 var (
-	longAgo  = time.Unix(0, 0)
-	farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	LongAgo  = time.Unix(0, 0)
+	FarAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
 // instantCodec is pgx's but for infinite instants, which it refuses.
@@ -54,9 +54,9 @@ func (s *instantScanner) ScanTimestamptz(v pgtype.Timestamptz) error {
 	case !v.Valid:
 		return errors.New("no instant: want a *time.Time that may be nil")
 	case v.InfinityModifier == pgtype.NegativeInfinity:
-		*s.into = longAgo
+		*s.into = LongAgo
 	case v.InfinityModifier == pgtype.Infinity:
-		*s.into = farAhead
+		*s.into = FarAhead
 	default:
 		*s.into = v.Time
 	}

@@ -1,0 +1,85 @@
+package sessions
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+)
+
+// givenUp is how many connections of a line may be on their way out at once. One
+// that was given up, because nothing came back on it, keeps its place in the
+// pool for up to 15 s, and a ping gives up after 1.5 s.
+const givenUp = 10
+
+// Line is a connection whose users take turns, so that there is one at a time,
+// besides those that were given up. It is safe for concurrent use.
+type Line struct {
+	pool *pgxpool.Pool
+	turn chan struct{}
+
+	// lend runs do on a connection of somebody else's, where the server has none to
+	// give. Nil: nobody's.
+	lend    func(ctx context.Context, do func(on *pgx.Conn) error) error
+	refused time.Time // when the server had none; guarded by turn
+}
+
+// OpenProxied makes a line that goes the way of a pool behind a proxy. It connects
+// when it is used.
+func OpenProxied(ctx context.Context, options Options) (*Line, error) {
+	return openLine(ctx, options.proxied())
+}
+
+func openLine(ctx context.Context, config *pgxpool.Config) (*Line, error) {
+	config.MaxConns = 1 + givenUp
+	config.MaxConnIdleTime = time.Hour // it is not for others, however rarely it is used
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return &Line{pool: pool, turn: make(chan struct{}, 1)}, err
+}
+
+// Close closes the connection and waits for statements in flight.
+func (l *Line) Close() { l.pool.Close() }
+
+// Connections returns how many there are, with those that were given up.
+func (l *Line) Connections() int { return int(l.pool.Stat().TotalConns()) }
+
+// Use waits for the line and runs do on it.
+func (l *Line) Use(ctx context.Context, do func(on *pgx.Conn) error) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.turn }()
+	now := clock.System{}.Now()
+	if l.lend != nil && !l.refused.IsZero() && now.Sub(l.refused) < refusedFor {
+		return l.borrow(ctx, do)
+	}
+	conn, err := l.pool.Acquire(ctx)
+	if _, said := noConnection(err); said && l.lend != nil {
+		l.refused = now
+		return l.borrow(ctx, do)
+	}
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	l.refused = time.Time{}
+	return do(conn.Conn())
+}
+
+// borrow runs do on somebody else's connection. If that comes to nothing, the next use
+// asks for one of its own again, as there may be room by then.
+func (l *Line) borrow(ctx context.Context, do func(on *pgx.Conn) error) error {
+	err := l.lend(ctx, do)
+	if err != nil {
+		l.refused = time.Time{}
+	}
+	return err
+}
+
+// refusedFor is how long a line that was refused a connection asks for no other.
+const refusedFor = 5 * time.Second
