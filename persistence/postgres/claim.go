@@ -32,11 +32,12 @@ func (s *Store) claimTasks(
 	ctx context.Context, request persistence.ClaimRequest, queue int16,
 ) (out persistence.Claimed, err error) {
 	s.locking(ctx)
+	foreign := len(s.passedOver(ctx)) > 0
 	around := len(s.strained.known()) > 0
 	chosen := around || request.TenantLimit > 0 // before what is next was tried
 	err = retry(ctx, func(ctx context.Context) error {
 		var err error
-		if !chosen && len(s.lost.list()) > 0 {
+		if !chosen && (foreign || len(s.lost.list()) > 0) {
 			if out, err = s.claimReadable(ctx, request, queue); err == nil && len(out.Grants) == 0 && out.Held > 0 {
 				out, err = s.claimChosen(ctx, request, queue, persistence.InlinePayloadMax, true)
 			}

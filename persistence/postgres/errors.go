@@ -41,6 +41,7 @@ const (
 	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
 	codeLimit            = "54000"
+	codeDivisionByZero   = "22012"
 	codeDataLost         = "XX001"
 	codeIndexLost        = "XX002"
 	codeDiskError        = "58030"

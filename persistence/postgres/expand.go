@@ -74,12 +74,21 @@ func (p *pass) queueExpansion(b *batch) {
 	var definitions []int32
 	var queues []int16
 	var plain []bool
+	tasks := 0
 	for _, r := range p.runs {
 		ids, definitions = append(ids, r.id), append(definitions, r.number)
 		queues, plain = append(queues, r.queue), append(plain, r.plain)
+		tasks += int(r.definition.count)
 	}
 	b.add("expand_runs", named{
-		"runs": ids, "definitions": definitions, "queues": queues, "plain": plain, "now": instant(p.now),
+		"runs": ids, "definitions": definitions, "queues": queues, "plain": plain, "now": instant(p.now), "tasks": tasks,
+	}).QueryRow(func(row pgx.Row) error {
+		var one int
+		err := row.Scan(&one)
+		if hasCode(err, codeDivisionByZero) { // somebody has removed steps since they were read
+			return errRegistryLost
+		}
+		return err
 	})
 }
 

@@ -48,7 +48,7 @@ func (s *Store) chooseHeld(
 		mosts = []int{freeShare * limit, math.MaxInt32 - 1}
 	}
 	for _, most := range mosts {
-		held, err := s.heldTasks(ctx, tx, pods, skip, most+1, false)
+		held, err := s.heldTasks(ctx, tx, pods, skip, s.foreign.list(), most+1, false)
 		if err != nil {
 			return nil, nil, err
 		}

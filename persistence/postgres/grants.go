@@ -102,20 +102,25 @@ func (c *attemptColumns) row(inline int32) grantRow {
 	}
 }
 
-// grants puts the rows together. on reads definitions that are not known yet.
+// grants puts the rows together. on reads definitions that are not known yet. What is of
+// another program whose definitions are gone stays with the claim, and is handed back when
+// they are there again.
 func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant, error) {
 	if len(g.rows) == 0 {
 		return nil, nil
 	}
-	grants := make([]persistence.Grant, len(g.rows))
+	grants := make([]persistence.Grant, 0, len(g.rows))
 	for i := range g.rows {
 		row := &g.rows[i]
-		d, err := g.s.definitionOf(ctx, on, row.definition)
+		d, err := g.s.knownOf(ctx, on, row.definition)
 		if err != nil {
 			return nil, err
 		}
-		grant := &grants[i]
-		*grant = row.grant
+		if d == nil {
+			continue
+		}
+		grants = append(grants, row.grant)
+		grant := &grants[len(grants)-1]
 		grant.Claim, grant.Workflow, grant.Step = g.claim, d.graph.Name, d.node(grant.Task.Step).Name
 		if row.labels != nil {
 			if err := json.Unmarshal(row.labels, &grant.Labels); err != nil {

@@ -73,6 +73,7 @@ func (p *pass) lockFree(ctx context.Context, tasks taskIDs, mode locking) (map[w
 // leaveOut locks the runs of tasks, but those that are left. Whatever else they need is
 // not waited for for long.
 func (p *pass) leaveOut(ctx context.Context, tasks taskIDs, mode locking) error {
+	tasks = p.s.strained.withoutHeld(tasks, func(run workflow.RunID, _ bool) { p.left[run] = true })
 	b := p.s.newBatch()
 	b.Queue("set local lock_timeout = '" + calmPatience + "'")
 	if mode == lockCalm {
@@ -162,114 +163,6 @@ func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
 		return nil
 	})
 	return set, err
-}
-
-// knownHeld returns the runs of tasks of which those who are known to hold something
-// hold something, and whether it is what gives their tenant places. That somebody stands
-// in a row does not say that one would have to wait for it: this is tried.
-func (s *Store) knownHeld(ctx context.Context, tx pgx.Tx, tasks taskIDs) (held map[workflow.RunID]bool, err error) {
-	suspected, err := s.suspectedHeld(ctx, tx, tasks)
-	if err != nil || len(suspected) == 0 {
-		return nil, err
-	}
-	var counters, rows uuids
-	var rest taskIDs
-	for run, by := range suspected {
-		if by[byCounters] {
-			counters = append(counters, run)
-		}
-		if by[byRun] {
-			rows = append(rows, run)
-		}
-	}
-	for _, task := range tasks {
-		if suspected[task.Run][byTasks] {
-			rest = append(rest, task)
-		}
-	}
-	held = map[workflow.RunID]bool{}
-	hold := func(run workflow.RunID, tenant bool) { held[run] = held[run] || tenant }
-	var free map[workflow.RunID]bool
-	err = s.glance(ctx, tx, func(b *batch) {
-		if len(counters) > 0 {
-			b.add("find_held_runs", named{"runs": counters}).Query(s.readHeld(func(run workflow.RunID) { hold(run, true) }))
-		}
-		if len(rest) > 0 {
-			runs, steps := rest.columns()
-			b.add("find_held_tasks", named{"runs": runs, "steps": steps}).Query(s.readHeld(func(run workflow.RunID) { hold(run, false) }))
-		}
-		if len(rows) > 0 {
-			b.add("lock_runs_free", named{"runs": rows}).Query(func(found pgx.Rows) (err error) {
-				free, err = runSet(found)
-				return err
-			})
-		}
-	})
-	for _, run := range rows {
-		if !free[run] {
-			hold(run, false)
-		}
-	}
-	return held, err
-}
-
-// Where somebody stands who may hold a run, as known_held says.
-const (
-	byCounters = 1 + iota
-	byRun
-	byTasks
-)
-
-// suspectedHeld returns the runs of tasks in whose rows those stand who are known to hold
-// something, and in which.
-func (s *Store) suspectedHeld(ctx context.Context, on querier, tasks taskIDs) (map[workflow.RunID][byTasks + 1]bool, error) {
-	runs, steps := tasks.columns()
-	text, args := s.statements.bind("known_held", named{
-		"runs": runs, "steps": steps, "holders": s.strained.known(), "before": s.strained.before(),
-	})
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	suspected := map[workflow.RunID][byTasks + 1]bool{}
-	var id [16]byte
-	var by int
-	_, err = pgx.ForEachRow(rows, []any{&id, &by}, func() error {
-		where := suspected[id]
-		where[by] = true
-		suspected[id] = where
-		return nil
-	})
-	return suspected, err
-}
-
-// readHeld reads runs and who holds them.
-func (s *Store) readHeld(add func(workflow.RunID)) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var id workflow.RunID
-		return s.heldRows(rows, (*[16]byte)(&id), false, func() { add(id) })
-	}
-}
-
-// isHeld reports whether somebody who was waited for in vain holds what the recording of a
-// task may need. If that cannot be asked it is not known.
-func (s *Store) isHeld(ctx context.Context, task workflow.TaskID) bool {
-	ctx, cancel := context.WithTimeout(ctx, heldAskMax)
-	defer cancel()
-	if s.locking(ctx); len(s.strained.known()) == 0 {
-		return false
-	}
-	suspected, err := s.suspectedHeld(ctx, s.pool, taskIDs{task})
-	if err != nil || len(suspected) == 0 {
-		return false
-	}
-	is := false
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		held, err := s.knownHeld(ctx, tx, taskIDs{task})
-		_, is = held[task.Run]
-		return err
-	})
-	return err == nil && is
 }
 
 // lookForHolders finds who holds something of tasks, or what gives their tenants places,

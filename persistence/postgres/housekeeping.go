@@ -19,6 +19,7 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	if err != nil || !late {
 		return out, err
 	}
+	s.passedOver(ctx)
 	unlisted := false // what cannot be read was met before any task was
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
@@ -120,10 +121,11 @@ func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, death
 
 // keepingPods returns the pods that hold tasks of runs that are passed over.
 func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, skip uuids) ([]int64, error) {
-	if len(skip) == 0 {
+	foreign := s.foreign.list()
+	if len(skip)+len(foreign) == 0 {
 		return nil, nil
 	}
-	text, args := s.statements.bind("keeping_pods", named{"pods": pods, "skip": skip})
+	text, args := s.statements.bind("keeping_pods", named{"pods": pods, "skip": skip, "foreign": foreign})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

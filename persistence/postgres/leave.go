@@ -12,19 +12,20 @@ import (
 )
 
 // LeavePod implements persistence.Lease. If something of what the pod holds cannot
-// be read the rest is handed back, and the pod stays until its lease ends.
+// be read, or is of a definition that another program has to register again, the rest is
+// handed back, and the pod stays until its lease ends.
 func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
 	var wake persistence.Wake
 	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
-		taken, err := s.heldTasks(ctx, tx, []int64{pod}, uuids{}, math.MaxInt32, false)
+		taken, err := s.heldTasks(ctx, tx, []int64{pod}, uuids{}, []int32{}, math.MaxInt32, false)
 		if err != nil {
 			return err
 		}
-		b := s.newBatch()
-		b.add("delete_pods", named{"pods": []int64{pod}})
-		p, err := s.takeBack(ctx, tx, b, taken, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
-		wake = p.wake
-		return err
+		p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
+		if wake = p.wake; err != nil || len(p.left) > 0 {
+			return err
+		}
+		return s.exec(ctx, tx, "delete_pods", named{"pods": []int64{pod}})
 	})
 	if unreadable(err) {
 		return s.leaveReadable(ctx, pod)
@@ -37,7 +38,7 @@ func (s *Store) leaveReadable(ctx context.Context, pod int64) (persistence.Wake,
 	var claimed []heldTask
 	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		claimed, err = s.heldTasks(ctx, tx, []int64{pod}, s.lost.list(), math.MaxInt32, true)
+		claimed, err = s.heldTasks(ctx, tx, []int64{pod}, s.lost.list(), s.foreign.list(), math.MaxInt32, true)
 		return err
 	})
 	if err != nil {

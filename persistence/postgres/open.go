@@ -77,6 +77,7 @@ type Store struct {
 	front      timerFront
 	runless    atomic.Bool // dead pods hold tasks of runs that are not there
 	parked     parkedTimers
+	foreign    foreign
 	lost       lost // runs of which something cannot be read
 	lostEnds   lost // those of them that no completion can be stored of
 
@@ -128,7 +129,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, patience: borrowMax, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
 		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
-		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
+		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, foreign: foreign{log: options.Logger}, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
 	}
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)

@@ -107,20 +107,18 @@ func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
 }
 
 // define fills in the definitions of the runs. Runs of other programs whose definitions
-// are gone are left out, and passed over for a while.
+// are gone are left out.
 func (p *pass) define(ctx context.Context) error {
 	runs := p.runs[:0]
 	for _, r := range p.runs {
-		d, err := p.s.definitionOf(ctx, p.tx, r.number)
-		if errors.Is(err, errRegistryLost) && !p.s.catalog.ownsNumber(r.number) {
-			if err = p.s.lost.add(ctx, r.id, err); err == nil {
-				delete(p.byID, r.id)
-				p.left[r.id] = true
-				continue
-			}
-		}
+		d, err := p.s.knownOf(ctx, p.tx, r.number)
 		if err != nil {
 			return err
+		}
+		if d == nil {
+			delete(p.byID, r.id)
+			p.left[r.id] = true
+			continue
 		}
 		r.definition = d
 		r.core.Policy, r.core.Steps, r.core.HasHandler = d.graph.Policy, int32(len(d.graph.Nodes)), d.graph.OnFailure != nil

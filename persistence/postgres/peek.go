@@ -24,7 +24,7 @@ func (s *Store) peek(
 ) ([]peeked, error) {
 	text, args := s.statements.bind(statement, named{
 		"queue": queue, "after": request.After, "handlers": orEmpty(request.Handlers), "suspects": request.Suspects,
-		"limit": request.Limit, "but": orEmpty(but), "skip": s.lost.list(),
+		"limit": request.Limit, "but": orEmpty(but), "skip": s.lost.list(), "foreign": s.foreign.list(),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 // errRegistryLost: the database does not know definitions that this store has
 // met there, or that runs have. It is another one: a standby that took over without the
 // last transactions, or what was restored from a backup; or somebody removed them.
-var errRegistryLost = fmt.Errorf("%w: the database does not know definitions that it knew: it lost transactions", persistence.ErrUnavailable)
+var errRegistryLost = fmt.Errorf("%w: the database does not know the definition of a workflow that it knew: it lost transactions,"+
+	" or somebody removed it: start the program that has the workflow, which registers it again", persistence.ErrUnavailable)
 
 // numbers are the definitions as match_definitions takes them.
 func (n *names) numbers() named {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -330,4 +331,41 @@ func TestNumbersOfPodsAreNotGivenOutAgain(t *testing.T) {
 	require.NotEqual(t, old, k.join(time.Hour))
 	_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: old, TTL: time.Hour})
 	require.ErrorIs(t, err, persistence.ErrPodDead)
+}
+
+// removing removes steps in the middle of a trigger, once its definition has been matched.
+type removing struct {
+	counter
+
+	remove func()
+}
+
+// TraceBatchQuery implements pgx.BatchTracer.
+func (r *removing) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	if remove := r.remove; remove != nil && strings.Contains(data.SQL, "match_definitions") {
+		r.remove = nil
+		remove()
+	}
+}
+
+// A run gets all of its tasks or is not stored, also if somebody removes steps while it is.
+func TestStepsRemovedInTheMiddleOfATrigger(t *testing.T) {
+	t.Parallel()
+	g, tracer := storetest.Diamond(), &removing{}
+	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "a", 1)
+	removed := false
+	tracer.remove = func() {
+		k.exec("delete from {schema}.definition_steps where step = 2")
+		removed = true
+	}
+	one := k.draft(g, "a", 1)
+	one[0].Key = "key"
+	require.Equal(t, persistence.Triggered, k.ask(one...)[0].Result)
+	require.True(t, removed)
+	require.Equal(t, 4, value[int](k.database, "select count(*) from {schema}.tasks where run_id = $1", [16]byte(one[0].Run)))
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(one[0].Run))
+	k.requireSound()
 }

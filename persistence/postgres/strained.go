@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // A lock that is not granted in time holds up everybody whose turn is beside it. So
@@ -58,6 +59,7 @@ type strained struct {
 	asked   time.Time // when it was asked last whether the holders go on
 	holders map[int64]*holder
 	marks   []mark // ascending; one at most is longer ago than goesOnFor
+	tasks   map[workflow.TaskID]rememberedTask
 }
 
 // mark is how far the server had counted its transactions.
@@ -137,7 +139,11 @@ func (s *strained) stale() []int64 {
 		return nil
 	}
 	s.asked = now
-	return slices.Sorted(maps.Keys(s.holders))
+	all := maps.Clone(s.holders)
+	for _, held := range s.tasks {
+		all[held.by.holder] = nil
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // keep forgets those of some that do not go on. Where it cannot be told who does, what
@@ -146,6 +152,9 @@ func (s *strained) keep(of, alive []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock.System{}.Now()
+	maps.DeleteFunc(s.tasks, func(_ workflow.TaskID, held rememberedTask) bool {
+		return slices.Contains(of, held.by.holder) && !slices.Contains(alive, held.by.holder)
+	})
 	for _, number := range of {
 		h := s.holders[number]
 		switch {

@@ -32,7 +32,7 @@ func (s *Store) expireBlind(ctx context.Context, epoch int64, maxLost, limit int
 		if t.out.Pods, t.report.Deaths, err = s.declareDead(ctx, tx); err != nil || len(t.out.Pods) == 0 {
 			return err
 		}
-		claimed, err = s.heldTasks(ctx, tx, t.out.Pods, s.lost.list(), math.MaxInt32, true)
+		claimed, err = s.heldTasks(ctx, tx, t.out.Pods, s.lost.list(), s.foreign.list(), math.MaxInt32, true)
 		return err
 	})
 	if err != nil {

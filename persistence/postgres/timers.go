@@ -29,6 +29,7 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 	switch {
 	case err != nil:
 	case due || s.front.isBehindDue():
+		s.passedOver(ctx)
 		out, err = s.fireDue(ctx, epoch, limit, look, begun)
 	case look.whole:
 		s.front.parted(part{first: look.back.IsZero(), took: clock.System{}.Now().Sub(begun)})
@@ -255,7 +256,7 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 // dueTimers chooses timers that are due.
 func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, along walk) (w walked, err error) {
 	text, args := s.statements.bind(along.which, named{
-		"from": instant(along.from), "walk": along.most, "limit": along.limit, "skip": s.lost.list(),
+		"from": instant(along.from), "walk": along.most, "limit": along.limit, "skip": s.lost.list(), "foreign": s.foreign.list(),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -349,7 +350,9 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 }
 
 func (s *Store) nextTimer(ctx context.Context, on querier, from time.Time, into *time.Time) error {
-	text, args := s.statements.bind("next_timer", named{"from": instant(from), "skip": s.lost.list(), "walk": wholePart})
+	text, args := s.statements.bind("next_timer", named{
+		"from": instant(from), "skip": s.lost.list(), "foreign": s.foreign.list(), "walk": wholePart,
+	})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 -- due_timers: the timers that have been due for longest, of those that are due from an
 -- instant on. It walks past so many at most, and says how many that were, how many of
--- them are of runs that are not there, and where it ended. Equals are in order where
+-- them are of runs that are not there, and where it ended. Those of some definitions are
+-- walked past. Equals are in order where
 -- they are fewer than it walks past: else all of them would have to be read.
 -- Caller: FireTimers. Locks nothing: runs come first in the lock order; the
 -- timers are read again under the locks of their runs.
@@ -9,7 +10,7 @@
 with clock as materialized (select clock_timestamp() as now),
 walked as materialized (
 	select t.run_id, t.step, t.kind, t.wake_at,
-		exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0) as there
+		(select r.definition from {schema}.workflow_runs r where r.id = t.run_id offset 0) as definition
 	from (
 		select k.run_id, k.step, k.kind, k.wake_at
 		from {schema}.durable_timers k
@@ -20,10 +21,10 @@ walked as materialized (
 )
 select clock.now, s.count, s.missing, s.last, w.run_id, w.step, w.kind, w.wake_at
 from clock, (
-	select count(*)::int as count, count(*) filter (where not there)::int as missing, max(wake_at) as last from walked
+	select count(*)::int as count, count(*) filter (where definition is null)::int as missing, max(wake_at) as last from walked
 ) s
 	left join (
-		select * from walked where there
+		select * from walked where not definition = any(@foreign::int[])
 		order by wake_at, run_id, step, kind
 		limit @limit::int
 	) w on true

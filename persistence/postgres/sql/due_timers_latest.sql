@@ -5,7 +5,7 @@
 with clock as materialized (select clock_timestamp() as now),
 walked as materialized (
 	select t.run_id, t.step, t.kind, t.wake_at,
-		exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0) as there
+		(select r.definition from {schema}.workflow_runs r where r.id = t.run_id offset 0) as definition
 	from (
 		select k.run_id, k.step, k.kind, k.wake_at
 		from {schema}.durable_timers k
@@ -16,10 +16,10 @@ walked as materialized (
 )
 select clock.now, s.count, s.missing, s.last, w.run_id, w.step, w.kind, w.wake_at
 from clock, (
-	select count(*)::int as count, count(*) filter (where not there)::int as missing, max(wake_at) as last from walked
+	select count(*)::int as count, count(*) filter (where definition is null)::int as missing, max(wake_at) as last from walked
 ) s
 	left join (
-		select * from walked where there
+		select * from walked where not definition = any(@foreign::int[])
 		order by wake_at desc, run_id desc, step desc, kind desc
 		limit @limit::int
 	) w on true

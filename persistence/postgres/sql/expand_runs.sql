@@ -1,6 +1,7 @@
 -- expand_runs: inserts the tasks of runs from their definitions. Of a plain run
 -- the tasks without parents are queued at once; their queue rows are
--- insert_ready's.
+-- insert_ready's. It divides by zero if that is not as many tasks as the caller expects: a
+-- commit may be under way behind it.
 -- Caller: the intake. Index: definition_steps_pkey, one range per run.
 with d as materialized (
 	select * from unnest(@runs::uuid[], @definitions::int[], @queues::smallint[], @plain::bool[]) as d (id, definition, queue, plain)
@@ -17,8 +18,11 @@ t as (
 			from {schema}.definition_steps k where k.definition = d.definition and k.traits & 16 = 0 offset 0
 		) s
 	returning run_id, step, epoch
+),
+e as (
+	insert into {schema}.task_events (run_id, step, n, kind, at)
+	select d.id, -1, 2, 33, @now::timestamptz from d where d.plain
+	union all
+	select t.run_id, t.step, 1, 1, @now::timestamptz from t where t.epoch = 1
 )
-insert into {schema}.task_events (run_id, step, n, kind, at)
-select d.id, -1, 2, 33, @now::timestamptz from d where d.plain
-union all
-select t.run_id, t.step, 1, 1, @now::timestamptz from t where t.epoch = 1
+select 1 / (count(*) = @tasks::bigint)::int from t

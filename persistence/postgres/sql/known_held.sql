@@ -1,5 +1,5 @@
--- known_held: the runs of some tasks in whose tenants' counters (1), whose own rows (2), or
--- in the rows of these tasks, of their children or of timers or progress of these (3) some
+-- known_held: the runs of some tasks in whose tenants' counters (0), whose own rows (1), or
+-- in the rows of these tasks, of their children or of timers or progress of these (2) some
 -- transactions stand, or any that goes on and was there before the server had counted to
 -- before. A number in a row is the last 32 bits of what the server counts; whether what it
 -- stands for is a lock that anybody has to wait for, it does not say.
@@ -15,7 +15,7 @@ runs as materialized (
 		lateral (select k.id, k.group_id, k.xmax from {schema}.workflow_runs k where k.id = d.run_id offset 0) k
 ),
 counters as materialized (
-	select distinct h.group_id
+	select h.group_id, max(h.holder) as holder
 	from next, (
 		select t.group_id, k.holder
 		from (select distinct r.group_id from runs r) t, {schema}.queues q,
@@ -25,12 +25,13 @@ counters as materialized (
 			) k
 	) h
 	where {goes_on}
+	group by h.group_id
 )
-select r.run_id, 1 from runs r where r.group_id in (select c.group_id from counters c)
+select r.run_id, 0, c.holder from runs r join counters c using (group_id)
 union all
-select h.run_id, 2 from next, runs h where {goes_on}
+select h.run_id, 1, h.holder from next, runs h where {goes_on}
 union all
-select distinct h.run_id, 3
+select h.run_id, 2, max(h.holder)
 from next, (
 	select n.run_id, k.holder
 	from needed n,
@@ -57,3 +58,4 @@ from next, (
 		) k
 ) h
 where {goes_on}
+group by h.run_id

@@ -1,4 +1,5 @@
--- list_dead_letters: a page of dead letters, by run and step.
+-- list_dead_letters: a page of dead letters, by run and step. Those whose definition
+-- somebody has removed have no hash.
 -- Caller: ListDeadLetters. Index: dead_letters_pkey, from the last page on.
 select {dead_columns}
 from (
@@ -6,6 +7,6 @@ from (
 		where (l.run_id, l.step) > (@after::uuid, @after_step::int) and {dead_filter}
 		order by l.run_id, l.step
 		limit @limit::int
-	) l,
-	lateral (select k.hash from {schema}.workflow_definitions k where k.definition = l.definition offset 0) d
+	) l
+	left join lateral (select k.hash from {schema}.workflow_definitions k where k.definition = l.definition offset 0) d on true
 order by l.run_id, l.step

@@ -1,5 +1,5 @@
 -- next_timer: when the earliest timer from an instant on is due. Of those that are due
--- by now, those of runs that are not there do not count, and no more than so many are
+-- by now, those of runs that are not there, or of some definitions, do not count, and no more than so many are
 -- walked past.
 -- Caller: FireTimers.
 -- Index: durable_timers_by_wake_at; workflow_runs_pkey, probed per timer that is due.
@@ -16,7 +16,9 @@ from (
 			order by d.wake_at
 			limit @walk::int
 		) k
-		where exists (select from {schema}.workflow_runs r where r.id = k.run_id offset 0)
+		where exists (
+			select from {schema}.workflow_runs r where r.id = k.run_id and not r.definition = any(@foreign::int[]) offset 0
+		)
 		order by k.wake_at limit 1
 	)
 	union all

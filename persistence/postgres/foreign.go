@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+)
+
+// Somebody may remove the definitions of another program that is not running: only it can
+// register them again. Until then its runs are passed over, however many they are: they
+// are told by their definitions, of which there are few.
+
+// foreignFor is for how long a definition that was not there is taken for missing.
+const foreignFor = 2 * time.Second
+
+// foreign are definitions that runs have and the database does not know, of programs that
+// are not this one. It is safe for concurrent use.
+type foreign struct {
+	log *slog.Logger // nil: nothing is logged
+
+	mu      sync.Mutex
+	missing map[int32]time.Time // when that was seen
+}
+
+// add notes that a definition is missing.
+func (f *foreign) add(ctx context.Context, number int32) {
+	f.mu.Lock()
+	_, known := f.missing[number]
+	if f.missing == nil {
+		f.missing = map[int32]time.Time{}
+	}
+	f.missing[number] = clock.System{}.Now()
+	f.mu.Unlock()
+	if !known && f.log != nil {
+		f.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, and its runs are passed over: start the program that has it, which registers it again",
+			slog.Int("definition", int(number)))
+	}
+}
+
+// list returns the definitions that are missing.
+func (f *foreign) list() []int32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.AppendSeq([]int32{}, maps.Keys(f.missing))
+}
+
+// stale returns those of which it was not asked lately whether they are there; who asks
+// tells found.
+func (f *foreign) stale() (numbers []int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := clock.System{}.Now()
+	for number, at := range f.missing {
+		if now.Sub(at) >= foreignFor {
+			numbers, f.missing[number] = append(numbers, number), now
+		}
+	}
+	return numbers
+}
+
+// found notes that definitions are there.
+func (f *foreign) found(definitions []*definition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range definitions {
+		delete(f.missing, d.number)
+	}
+}
+
+// passedOver returns the definitions whose runs are passed over. If it cannot be asked
+// whether they are there again, they are not.
+func (s *Store) passedOver(ctx context.Context) []int32 {
+	if stale := s.foreign.stale(); len(stale) > 0 {
+		there, err := s.loadDefinitions(ctx, s.pool, stale, nil)
+		if err == nil {
+			s.foreign.found(there)
+		}
+	}
+	return s.foreign.list()
+}
+
+// knownOf returns the definition of a run, or nil if it is another program's, which has to
+// register it again.
+func (s *Store) knownOf(ctx context.Context, on querier, number int32) (*definition, error) {
+	d, err := s.definitionOf(ctx, on, number)
+	if errors.Is(err, errRegistryLost) && !s.catalog.ownsNumber(number) {
+		s.foreign.add(ctx, number)
+		return nil, nil
+	}
+	return d, err
+}

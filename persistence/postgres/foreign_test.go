@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// beside is a database with open runs of two versions of a workflow, which have a step in
+// common, when both programs had ended and somebody removed what they had registered. Of
+// the first many naps are over, some tasks are with a pod that is dead, and others stand
+// before all of the second.
+func beside(t *testing.T) (first, second *workflow.Graph, k *kit, runs [2][]workflow.RunID) {
+	t.Helper()
+	first, second = storetest.Versioned(2), storetest.Versioned(3)
+	naps := storetest.Nap(time.Nanosecond)
+	k = newKit(openDatabase(t, Options{}), first, second, naps)
+	pod := k.join(time.Hour)
+	runs[0] = k.start(naps, "a", 2*wholePart)
+	for grants := k.claim(pod, 1000); len(grants) > 0; grants = k.claim(pod, 1000) {
+		k.complete(pod, grants...)
+	}
+	runs[0] = append(runs[0], k.start(first, "a", 30)...)
+	k.claim(pod, 10) // it is killed
+	k.exec("update {schema}.pods set expires_at = '-infinity'")
+	runs[1] = k.start(second, "a", 10)
+	k.exec("truncate {schema}.handlers, {schema}.definition_steps, {schema}.workflow_definitions")
+	return first, second, k, runs
+}
+
+// lookAgain has a store ask again whether definitions are there.
+func (k *kit) lookAgain() {
+	k.store.foreign.mu.Lock()
+	defer k.store.foreign.mu.Unlock()
+	for number := range k.store.foreign.missing {
+		k.store.foreign.missing[number] = time.Time{}
+	}
+}
+
+// lead does what a leader does.
+func (k *kit) lead(epoch int64) {
+	k.t.Helper()
+	for range 3 {
+		k.lookAgain()
+		_, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		require.NoError(k.t, err)
+		_, err = k.store.ParkTasks(k.ctx, epoch, 100)
+		require.NoError(k.t, err)
+		_, err = k.store.FireTimers(k.ctx, epoch, 1000)
+		require.NoError(k.t, err)
+	}
+}
+
+// A program whose definitions were removed and which does not run keeps no other one from
+// its work: tasks, timers and takeovers, however many of its own are in the way. When it is
+// started again all of it goes on, with what the other one had claimed of it.
+func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
+	t.Parallel()
+	first, second, k, runs := beside(t)
+	naps := storetest.Nap(2 * time.Nanosecond)
+	other := k.starts(second, naps)
+	pod, killed := other.join(time.Hour), other.join(time.Hour)
+	epoch, err := other.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	runs[1] = append(runs[1], other.start(naps, "a", 2)...)
+	runs[1] = append(runs[1], other.start(second, "a", 2)...)
+	claim := func(pod int64, limit int) (own []persistence.Grant) {
+		for range 2 { // the first may find out
+			for _, grant := range other.claim(pod, limit) {
+				require.Contains(t, runs[1], grant.Task.Run)
+				own = append(own, grant)
+			}
+		}
+		return own
+	}
+	require.NotEmpty(t, claim(killed, 5))
+	_, err = other.store.LeavePod(k.ctx, killed)
+	require.NoError(t, err)
+	k.exec("update {schema}.pods set expires_at = '-infinity' where id = $1", killed)
+	for range 8 {
+		other.lead(epoch)
+		other.complete(pod, claim(pod, 100)...)
+	}
+	for _, run := range runs[1] {
+		require.Equal(t, lifecycle.Completed, other.state(run))
+	}
+	require.Len(t, other.store.foreign.list(), 2)
+	require.Empty(t, other.store.lost.list())
+	_, err = other.store.LeavePod(k.ctx, pod)
+	require.NoError(t, err)
+	require.Equal(t, 2, value[int](k.database, "select count(*) from {schema}.pods"), "they have tasks of the other program")
+
+	again := k.starts(first, storetest.Nap(time.Nanosecond))
+	live := again.join(time.Hour)
+	for range 2 {
+		other.lead(epoch)
+	}
+	require.Empty(t, other.store.foreign.list())
+	for range 6 {
+		again.lead(epoch)
+		again.finish(live)
+	}
+	for _, run := range runs[0] {
+		require.Equal(t, lifecycle.Completed, again.state(run))
+	}
+	again.requireSound()
+}
+
+// A dead letter whose definition somebody has removed is there for all who list letters;
+// who requeues it is told what to do.
+func TestLettersOfARemovedDefinition(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	run := k.start(g, "a", 1)[0]
+	record := k.completion(pod, k.claim(pod, 1)...)
+	failed := &record.Transitions[0]
+	failed.Report, failed.Class, failed.Error = lifecycle.Errored, "error", "broke"
+	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	k.exec("truncate {schema}.handlers, {schema}.definition_steps, {schema}.workflow_definitions")
+
+	tool := k.starts()
+	list, err := tool.store.ListDeadLetters(k.ctx, persistence.DeadFilter{})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, [2]string{"single", "a"}, [2]string{list[0].Workflow, list[0].Step})
+	letter, err := tool.store.DeadLetter(k.ctx, "", list[0].Task)
+	require.NoError(t, err)
+	require.Equal(t, "broke", letter.Error)
+	order := persistence.RequeueOrder{Letter: list[0].Task, Run: k.draft(g, "a", 1)[0].Run}
+	_, err = tool.store.RequeueDeadLetter(k.ctx, order)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.ErrorContains(t, err, "start the program")
+
+	require.Equal(t, lifecycle.Failed, k.starts(g).state(run))
+	answer, err := tool.store.RequeueDeadLetter(k.ctx, order)
+	require.NoError(t, err)
+	require.Equal(t, persistence.RequeueStored, answer.Result)
+}
