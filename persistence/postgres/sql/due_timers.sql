@@ -24,7 +24,7 @@ from clock, (
 	select count(*)::int as count, count(*) filter (where definition is null)::int as missing, max(wake_at) as last from walked
 ) s
 	left join (
-		select * from walked where not definition = any(@foreign::int[])
+		select * from walked where definition is not null and not definition = any(@foreign::int[])
 		order by wake_at, run_id, step, kind
 		limit @limit::int
 	) w on true
