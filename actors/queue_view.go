@@ -51,6 +51,10 @@ const (
 	// then looks above them, for half of what there are slots for: those of others
 	// stand behind all of them.
 	arrearsBlocks = 64
+	// heldCrowd is how many tasks may be passed over, because of what somebody holds,
+	// before claims that do not look at everything begin behind them: they look at no
+	// more than a thousand, and a look at everything has to rest after it.
+	heldCrowd = 500
 )
 
 // after is where the next claim begins to look.
@@ -129,6 +133,12 @@ func (q *queueView) look(open *openClaim, claimed *persistence.Claimed, short bo
 		if open.full && granted {
 			q.hint, q.next, q.nextAt = below, below, now
 		}
+	case open.full && request.TenantLimit == 0 && claimed.Held >= heldCrowd:
+		if !granted {
+			below = placeOf(claimed.Frontier - hintBlocks)
+		}
+		q.hint, q.next, q.nextAt = max(below, 1), max(below, 1), now
+		return true
 	case request.TenantLimit > 0 && claimed.Held > 0:
 		q.hint, q.next = 1, 1 // from the first one on, and not past all that is held each time
 		return true

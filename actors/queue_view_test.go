@@ -114,6 +114,30 @@ func TestQueueViewLooksAgainForWhatIsHeld(t *testing.T) {
 	}
 }
 
+// A claim that does not look at everything begins behind a crowd that somebody holds: it
+// would not come past it.
+func TestQueueViewLooksBehindACrowdThatIsHeld(t *testing.T) {
+	t.Parallel()
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	for _, c := range []struct {
+		granted, held int
+		lowest, want  int64 // blocks
+		limit         int
+	}{
+		{granted: 3, held: heldCrowd, lowest: 900, want: 900 - hintBlocks},
+		{granted: 0, held: heldCrowd, want: 1000 - hintBlocks},
+		{granted: 3, held: heldCrowd - 1, lowest: 900, want: 50},
+		{granted: 3, held: heldCrowd, lowest: 900, want: 0, limit: 2},
+	} {
+		q := &queueView{hint: placeOf(50), next: placeOf(50), nextAt: at(0)}
+		found := granted(c.granted, c.lowest)
+		found.Held, found.Frontier = c.held, 1000
+		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, TenantLimit: c.limit}, asked: at(10), full: true}
+		require.True(t, q.learn(open, found, at(20)), "what is held is looked for again")
+		require.Equal(t, c.want, q.after(at(30))/placeOf(1))
+	}
+}
+
 // Who was passed over for long has arrears: every other claim looks above them.
 func TestQueueViewAndArrears(t *testing.T) {
 	t.Parallel()
