@@ -105,6 +105,7 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 	if err != nil || !waiting {
 		return persistence.Drained{Now: now}, err
 	}
+	s.passedOver(ctx)
 	var out persistence.Drained
 	attempt := func(mode locking) error {
 		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -134,6 +135,7 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int, mode locking) (
 	var out persistence.Drained
 	skip := []string{}
 	for {
+		foreign := len(s.foreign.list())
 		t := newTriggering(s, tx, nil, names{})
 		taken, err := t.take(ctx, limit+1, skip)
 		if err != nil {
@@ -150,6 +152,9 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int, mode locking) (
 		}
 		if err := t.load(ctx, wants, lockFree); err != nil {
 			return out, err
+		}
+		if out.More && len(s.foreign.list()) > foreign { // what was just met fills the call
+			continue
 		}
 		locked := t.byID
 		t.runs, t.byID = nil, nil
@@ -244,7 +249,7 @@ func (p *pass) definitions() names {
 
 // take locks the oldest submissions, but those of some tenants.
 func (t *triggering) take(ctx context.Context, limit int, skip []string) ([]submission, error) {
-	text, args := t.s.statements.bind("take_intake", named{"limit": limit, "skip": skip})
+	text, args := t.s.statements.bind("take_intake", named{"limit": limit, "skip": skip, "foreign": t.s.foreign.list()})
 	rows, err := t.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

@@ -16,8 +16,13 @@ import (
 // register them again. Until then its runs are passed over, however many they are: they
 // are told by their definitions, of which there are few.
 
-// foreignFor is for how long a definition that was not there is taken for missing.
-const foreignFor = 2 * time.Second
+const (
+	// foreignFor is for how long a definition that was not there is taken for missing.
+	foreignFor = 2 * time.Second
+	// foreignKept is for how long one is remembered of which no run is met: its program may
+	// be gone for good, and somebody may have removed the runs.
+	foreignKept = 10 * time.Minute
+)
 
 // foreign are definitions that runs have and the database does not know, of programs that
 // are not this one. It is safe for concurrent use.
@@ -25,17 +30,21 @@ type foreign struct {
 	log *slog.Logger // nil: nothing is logged
 
 	mu      sync.Mutex
-	missing map[int32]time.Time // when that was seen
+	missing map[int32]missing
 }
+
+// missing is when a definition that was not there was met last, and asked for last.
+type missing struct{ met, asked time.Time }
 
 // add notes that a definition is missing.
 func (f *foreign) add(ctx context.Context, number int32) {
 	f.mu.Lock()
 	_, known := f.missing[number]
 	if f.missing == nil {
-		f.missing = map[int32]time.Time{}
+		f.missing = map[int32]missing{}
 	}
-	f.missing[number] = clock.System{}.Now()
+	now := clock.System{}.Now()
+	f.missing[number] = missing{met: now, asked: now}
 	f.mu.Unlock()
 	if !known && f.log != nil {
 		f.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, and its runs are passed over: start the program that has it, which registers it again",
@@ -56,9 +65,11 @@ func (f *foreign) stale() (numbers []int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := clock.System{}.Now()
-	for number, at := range f.missing {
-		if now.Sub(at) >= foreignFor {
-			numbers, f.missing[number] = append(numbers, number), now
+	maps.DeleteFunc(f.missing, func(_ int32, m missing) bool { return now.Sub(m.met) >= foreignKept })
+	for number, m := range f.missing {
+		if now.Sub(m.asked) >= foreignFor {
+			m.asked = now
+			numbers, f.missing[number] = append(numbers, number), m
 		}
 	}
 	return numbers
@@ -72,6 +83,16 @@ func (f *foreign) found(definitions []*definition) {
 		delete(f.missing, d.number)
 	}
 }
+
+// skips are what a call passes over: runs that cannot be read, and those of definitions
+// that another program has to register again.
+type skips struct {
+	runs        uuids
+	definitions []int32
+}
+
+// skips returns what is passed over now. Others may change that in the middle of a call.
+func (s *Store) skips() skips { return skips{runs: s.lost.list(), definitions: s.foreign.list()} }
 
 // passedOver returns the definitions whose runs are passed over. If it cannot be asked
 // whether they are there again, they are not.

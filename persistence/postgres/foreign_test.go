@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -29,26 +31,49 @@ func beside(t *testing.T) (first, second *workflow.Graph, k *kit, runs [2][]work
 	runs[0] = append(runs[0], k.start(first, "a", 30)...)
 	k.claim(pod, 10) // it is killed
 	k.exec("update {schema}.pods set expires_at = '-infinity'")
-	runs[1] = k.start(second, "a", 10)
+	runs[0] = append(runs[0], k.submit(first, 2*storedAtOnce)...)
+	runs[1] = append(k.start(second, "a", 10), k.submit(second, 5)...)
 	k.exec("truncate {schema}.handlers, {schema}.definition_steps, {schema}.workflow_definitions")
 	return first, second, k, runs
+}
+
+// storedAtOnce is how many submissions a call of lead takes.
+const storedAtOnce = 50
+
+// submit stores runs in a transaction of the embedder's.
+func (k *kit) submit(g *workflow.Graph, n int) (runs []workflow.RunID) {
+	k.t.Helper()
+	require.NoError(k.t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
+		for _, one := range k.draft(g, "a", n) {
+			answer, err := k.store.TriggerInTx(k.ctx, tx, one)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, answer.Run)
+		}
+		return nil
+	}))
+	return runs
 }
 
 // lookAgain has a store ask again whether definitions are there.
 func (k *kit) lookAgain() {
 	k.store.foreign.mu.Lock()
 	defer k.store.foreign.mu.Unlock()
-	for number := range k.store.foreign.missing {
-		k.store.foreign.missing[number] = time.Time{}
+	for number, m := range k.store.foreign.missing {
+		m.asked = time.Time{}
+		k.store.foreign.missing[number] = m
 	}
 }
 
-// lead does what a leader does.
+// lead does what a leader does, and the intake.
 func (k *kit) lead(epoch int64) {
 	k.t.Helper()
 	for range 3 {
 		k.lookAgain()
-		_, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		_, err := k.store.DrainIntake(k.ctx, storedAtOnce)
+		require.NoError(k.t, err)
+		_, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
 		require.NoError(k.t, err)
 		_, err = k.store.ParkTasks(k.ctx, epoch, 100)
 		require.NoError(k.t, err)
@@ -58,7 +83,7 @@ func (k *kit) lead(epoch int64) {
 }
 
 // A program whose definitions were removed and which does not run keeps no other one from
-// its work: tasks, timers and takeovers, however many of its own are in the way. When it is
+// its work: tasks, submissions, timers and takeovers, however many of its own are in the way. When it is
 // started again all of it goes on, with what the other one had claimed of it.
 func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	t.Parallel()
@@ -143,4 +168,23 @@ func TestLettersOfARemovedDefinition(t *testing.T) {
 	answer, err := tool.store.RequeueDeadLetter(k.ctx, order)
 	require.NoError(t, err)
 	require.Equal(t, persistence.RequeueStored, answer.Result)
+}
+
+// A definition of which no run is met any more is forgotten: its program may be gone for
+// good.
+func TestAForeignDefinitionIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &foreign{}
+		f.add(t.Context(), 1)
+		f.add(t.Context(), 2)
+		time.Sleep(foreignKept / 2)
+		f.add(t.Context(), 2)
+		time.Sleep(foreignKept / 2)
+		require.Equal(t, []int32{2}, f.stale())
+		require.Empty(t, f.stale(), "not again at once")
+		require.Equal(t, []int32{2}, f.list())
+		f.found([]*definition{{number: 2}})
+		require.Empty(t, f.list())
+	})
 }

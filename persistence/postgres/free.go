@@ -38,17 +38,17 @@ func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode lo
 	return w, nil
 }
 
-// chooseHeld chooses tasks that dead pods hold, by pod, but those of some runs. left are
+// chooseHeld chooses tasks that dead pods hold, by pod, but what is passed over. left are
 // the pods that hold others, too.
 func (s *Store) chooseHeld(
-	ctx context.Context, tx pgx.Tx, pods []int64, skip uuids, limit int, mode locking,
+	ctx context.Context, tx pgx.Tx, pods []int64, skip skips, limit int, mode locking,
 ) (chosen []heldTask, left map[int64]bool, err error) {
 	mosts := []int{limit}
 	if mode != lockWaiting {
 		mosts = []int{freeShare * limit, math.MaxInt32 - 1}
 	}
 	for _, most := range mosts {
-		held, err := s.heldTasks(ctx, tx, pods, skip, s.foreign.list(), most+1, false)
+		held, err := s.heldTasks(ctx, tx, pods, skip, most+1, false)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -24,11 +24,14 @@ func (s *Store) knownHeld(ctx context.Context, tx pgx.Tx, tasks taskIDs) (held m
 		return held, err
 	}
 	found, err := s.tryHeld(ctx, tx, tasks, suspected)
+	if err != nil {
+		return held, err
+	}
 	s.strained.remember(tasks, found, clock.System{}.Now().Sub(began))
 	for run, by := range found {
 		hold(run, by.tenant)
 	}
-	return held, err
+	return held, nil
 }
 
 // tryHeld returns which of the runs that are suspected one would have to wait for, and
@@ -71,12 +74,15 @@ func (s *Store) tryHeld(
 			})
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
 	for _, run := range rows {
 		if !free[run] {
 			hold(run, byRun)
 		}
 	}
-	return held, err
+	return held, nil
 }
 
 // Where somebody stands who may hold a run, as known_held says.
@@ -135,6 +141,9 @@ func (s *Store) isHeld(ctx context.Context, task workflow.TaskID) bool {
 	defer cancel()
 	if s.locking(ctx); len(s.strained.known()) == 0 {
 		return false
+	}
+	if len(s.strained.withoutHeld(taskIDs{task}, func(workflow.RunID, bool) {})) == 0 {
+		return true
 	}
 	suspected, err := s.suspectedHeld(ctx, s.pool, taskIDs{task})
 	if err != nil || len(suspected) == 0 {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"maps"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clock"
@@ -31,12 +32,14 @@ func (s *strained) remember(tasks taskIDs, held map[workflow.RunID]heldBy, took 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tasks == nil || len(s.tasks)+len(tasks) > heldTasksMax {
+	if s.tasks == nil {
 		s.tasks = map[workflow.TaskID]rememberedTask{}
 	}
-	until := clock.System{}.Now().Add(min(heldShare*took, heldMax))
+	now := clock.System{}.Now()
+	maps.DeleteFunc(s.tasks, func(_ workflow.TaskID, r rememberedTask) bool { return !now.Before(r.until) })
+	until := now.Add(min(heldShare*took, heldMax))
 	for _, task := range tasks {
-		if by, is := held[task.Run]; is {
+		if by, is := held[task.Run]; is && len(s.tasks) < heldTasksMax {
 			s.tasks[task] = rememberedTask{by: by, until: until}
 		}
 	}

@@ -73,7 +73,8 @@ func TestARememberedTaskWaitsWithoutALook(t *testing.T) {
 	for range 3 {
 		require.Equal(t, []lifecycle.Answer{lifecycle.Busy}, k.send(k.completion(pod, grants[0])))
 	}
-	require.NotContains(t, tracer.take(), "find_held_tasks")
+	require.True(t, k.store.isHeld(k.ctx, grants[0].Task))
+	require.NotContains(t, tracer.take(), "known_held")
 	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Moved}, k.send(k.completion(pod, grants...)), "others are looked at")
 	release()
 	k.askAgain()

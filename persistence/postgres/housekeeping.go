@@ -56,7 +56,7 @@ func (s *Store) expire(
 	var keeping []int64
 	left := map[int64]bool{}
 	if len(out.Pods) > 0 {
-		skip, choice := s.lost.list(), mode
+		skip, choice := s.skips(), mode
 		if s.runless.Load() {
 			choice = lockCalm
 		}
@@ -75,17 +75,19 @@ func (s *Store) expire(
 	if err != nil {
 		return out, first, err
 	}
+	runless := false
 	for _, h := range taken {
-		if p.byID[h.task.Run] == nil { // left out
-			left[h.pod] = true
+		if p.byID[h.task.Run] != nil {
+			out.Tasks++
 			continue
 		}
-		out.Tasks++
+		left[h.pod] = true
+		runless = runless || !p.left[h.task.Run]
 	}
 	free := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return left[pod] })
 	gone := slices.DeleteFunc(slices.Clone(free), func(pod int64) bool { return slices.Contains(keeping, pod) })
 	switch {
-	case len(taken) > out.Tasks: // of runs that are not there: as many of them would be all that a call chooses
+	case runless: // of runs that are not there: as many of them would be all that a call chooses
 		s.runless.Store(true)
 	case len(free) == len(out.Pods):
 		s.runless.Store(false)
@@ -120,12 +122,13 @@ func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, death
 }
 
 // keepingPods returns the pods that hold tasks of runs that are passed over.
-func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, skip uuids) ([]int64, error) {
-	foreign := s.foreign.list()
-	if len(skip)+len(foreign) == 0 {
+func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, skip skips) ([]int64, error) {
+	if len(skip.runs)+len(skip.definitions) == 0 {
 		return nil, nil
 	}
-	text, args := s.statements.bind("keeping_pods", named{"pods": pods, "skip": skip, "foreign": foreign})
+	text, args := s.statements.bind("keeping_pods", named{
+		"pods": pods, "skip": orEmpty(skip.runs), "foreign": orEmpty(skip.definitions),
+	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
 	var wake persistence.Wake
 	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
-		taken, err := s.heldTasks(ctx, tx, []int64{pod}, uuids{}, []int32{}, math.MaxInt32, false)
+		taken, err := s.heldTasks(ctx, tx, []int64{pod}, skips{}, math.MaxInt32, false)
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (s *Store) leaveReadable(ctx context.Context, pod int64) (persistence.Wake,
 	var claimed []heldTask
 	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		claimed, err = s.heldTasks(ctx, tx, []int64{pod}, s.lost.list(), s.foreign.list(), math.MaxInt32, true)
+		claimed, err = s.heldTasks(ctx, tx, []int64{pod}, s.skips(), math.MaxInt32, true)
 		return err
 	})
 	if err != nil {

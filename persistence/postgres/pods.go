@@ -80,12 +80,12 @@ type heldTask struct {
 }
 
 // heldTasks returns what pods hold, or blindly what they have claimed, without a
-// look at the tasks, but those of some runs and definitions.
+// look at the tasks, but what is passed over.
 func (s *Store) heldTasks(
-	ctx context.Context, tx pgx.Tx, pods []int64, skip uuids, foreign []int32, limit int, blind bool,
+	ctx context.Context, tx pgx.Tx, pods []int64, skip skips, limit int, blind bool,
 ) ([]heldTask, error) {
 	text, args := s.statements.bind("held_tasks", named{
-		"pods": pods, "skip": skip, "foreign": foreign, "limit": limit, "blind": blind,
+		"pods": pods, "skip": orEmpty(skip.runs), "foreign": orEmpty(skip.definitions), "limit": limit, "blind": blind,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -141,7 +141,9 @@ func (s *strained) stale() []int64 {
 	s.asked = now
 	all := maps.Clone(s.holders)
 	for _, held := range s.tasks {
-		all[held.by.holder] = nil
+		if len(all) < 2*holdersMax { // others are remembered for ten seconds at most
+			all[held.by.holder] = nil
+		}
 	}
 	return slices.Sorted(maps.Keys(all))
 }
@@ -152,14 +154,19 @@ func (s *strained) keep(of, alive []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock.System{}.Now()
-	maps.DeleteFunc(s.tasks, func(_ workflow.TaskID, held rememberedTask) bool {
-		return slices.Contains(of, held.by.holder) && !slices.Contains(alive, held.by.holder)
-	})
+	ended := make(map[int64]bool, len(of))
+	for _, number := range of {
+		ended[number] = true
+	}
+	for _, number := range alive {
+		delete(ended, number)
+	}
+	maps.DeleteFunc(s.tasks, func(_ workflow.TaskID, held rememberedTask) bool { return ended[held.by.holder] })
 	for _, number := range of {
 		h := s.holders[number]
 		switch {
 		case h == nil:
-		case slices.Contains(alive, number):
+		case !ended[number]:
 			h.alive, s.useful = true, s.useful || !h.alive
 		case h.alive || !s.isBlind(now) || now.Sub(h.last) >= strangerLong:
 			delete(s.holders, number)

@@ -19,12 +19,13 @@ type takeover struct {
 	epoch   int64
 	report  lifecycle.TaskReported
 	out     persistence.Expired
+	skip    skips
 	keeping map[int64]bool // pods of which something is left
 }
 
 func (s *Store) expireBlind(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
 	t := &takeover{
-		s: s, epoch: epoch, report: lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)}, keeping: map[int64]bool{},
+		s: s, epoch: epoch, skip: s.skips(), report: lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)}, keeping: map[int64]bool{},
 	}
 	var claimed []heldTask
 	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, _ locking) error {
@@ -32,7 +33,7 @@ func (s *Store) expireBlind(ctx context.Context, epoch int64, maxLost, limit int
 		if t.out.Pods, t.report.Deaths, err = s.declareDead(ctx, tx); err != nil || len(t.out.Pods) == 0 {
 			return err
 		}
-		claimed, err = s.heldTasks(ctx, tx, t.out.Pods, s.lost.list(), s.foreign.list(), math.MaxInt32, true)
+		claimed, err = s.heldTasks(ctx, tx, t.out.Pods, t.skip, math.MaxInt32, true)
 		return err
 	})
 	if err != nil {
@@ -90,7 +91,7 @@ func (t *takeover) close(ctx context.Context, tx pgx.Tx) error {
 	if err := t.s.readClock(ctx, tx, &t.out.Now); err != nil {
 		return err
 	}
-	lost, err := t.s.keepingPods(ctx, tx, t.out.Pods, t.s.lost.list())
+	lost, err := t.s.keepingPods(ctx, tx, t.out.Pods, t.skip)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,13 @@
 -- take_intake: the oldest runs that wait to be expanded. What another pod has
 -- taken is passed over.
--- skip: tenants whose runs are left there.
+-- skip, foreign: tenants and definitions whose runs are left there.
 -- Caller: DrainIntake. Locks intake by id, waits for nothing. Index: intake_pkey;
--- workflow_runs_pkey, probed per run if tenants are skipped.
+-- workflow_runs_pkey, probed per run if any are skipped.
 select i.id, i.run_id, i.at, i.edges, i.kept
 from {schema}.intake i
-where cardinality(@skip::text[]) = 0
-	or not exists (select from {schema}.workflow_runs k where k.id = i.run_id and k.tenant = any(@skip::text[]))
+where cardinality(@skip::text[]) + cardinality(@foreign::int[]) = 0
+	or not exists (
+		select from {schema}.workflow_runs k
+		where k.id = i.run_id and (k.tenant = any(@skip::text[]) or k.definition = any(@foreign::int[]))
+	)
 order by i.id limit @limit::int for update skip locked
