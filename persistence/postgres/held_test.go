@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -263,5 +264,30 @@ func takeoverBeside(t *testing.T, hold func(*kit) func()) {
 	require.Equal(t, 30, total)
 	require.Zero(t, value[int](k.database, "select count(*)::int from {schema}.pods where id = any($1)", pods))
 	k.finish(pod)
+	k.requireSound()
+}
+
+// While somebody is known to hold something no child is granted with the end of its parent:
+// claims ask whether it could be recorded, and go around it if not.
+func TestNothingIsGrantedInlineBesideAHold(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	run := k.start(g, "a", 1)[0]
+	grants := k.claim(pod, 1)
+	release := k.hold("select from {schema}.tasks where run_id = $1 and step = 3 for update", [16]byte(run))
+	k.store.lookForHolders(k.ctx, taskIDs{{Run: run, Step: 1}})
+	record := k.completion(pod, grants...)
+	record.Claim, record.InlineLimit, record.InlineQueues, record.InlineHandlers = k.claimID(), 2, []string{defaultQueue}, k.handlers
+	out, err := k.store.RecordTransitions(k.ctx, record)
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+	require.Empty(t, out.Grants)
+	require.Empty(t, k.claim(pod, 10), "what they need is held")
+	release()
+	k.askAgain()
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(run))
 	k.requireSound()
 }

@@ -199,6 +199,9 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 	if indexes = r.withoutUnread(indexes); len(indexes) == 0 && len(r.unread) > 0 {
 		return nil, nil
 	}
+	if mode != lockWaiting && len(r.s.strained.known()) > 0 { // children wait for a claim, which asks whether they could be recorded
+		r.record.InlineLimit, r.record.InlineSpare = 0, 0
+	}
 	err = r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
 	case errors.Is(err, errLockTimeout) && mode != lockStrict:
