@@ -173,6 +173,12 @@ func holds() map[string]func(*kit) func() {
 				update {schema}.workflow_runs set labels = labels where tenant = 'a';
 			exception when division_by_zero then null; end $$`)
 		},
+		// Several who share a lock stand in the row as one number, that of their set.
+		"tasks, shared": func(k *kit) func() {
+			share := "select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for share of t"
+			first, second := k.hold(share), k.hold(share)
+			return func() { first(); second() }
+		},
 	}
 }
 
@@ -243,6 +249,37 @@ func TestWhatIsNotThereIsNotHeld(t *testing.T) {
 	k.requireSound()
 }
 
+// A set of those who share a lock goes on as long as one of them does.
+func TestTheLastOfThoseWhoShareALock(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "a", 1)
+	k.finish(pod) // all counters are there
+	k.start(g, "a", 2)
+	running := k.claim(pod, 1)
+	share := `select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' for share of g`
+	first, second := k.hold(share), k.hold(share)
+	record := func() {
+		require.Equal(t, []lifecycle.Answer{lifecycle.Busy}, k.send(k.completion(pod, running...)))
+		k.askAgain()
+		require.Equal(t, lockCalm, k.store.locking(k.ctx))
+	}
+	record()
+	noted := k.store.strained.noted
+	record()
+	first()
+	record()
+	require.Equal(t, noted, k.store.strained.noted, "nobody is waited for")
+	second()
+	k.askAgain()
+	require.Equal(t, lockWaiting, k.store.locking(k.ctx))
+	k.complete(pod, running...)
+	k.finish(pod)
+	k.requireSound()
+}
+
 // Where it cannot be told who holds something, all that anybody holds is left out for a
 // while, and claims go around it.
 func TestSomebodyUnknownHolds(t *testing.T) {
@@ -254,35 +291,40 @@ func TestSomebodyUnknownHolds(t *testing.T) {
 	k.finish(pod) // all counters are there
 	k.start(g, "a", 2)
 	running := k.claim(pod, 1)
-	// Two who share a lock stand in the row as one number that is no transaction's.
-	share := `select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' for share of g`
-	first, second := k.hold(share), k.hold(share)
-	record := func() {
-		require.Equal(t, []lifecycle.Answer{lifecycle.Busy}, k.send(k.completion(pod, running...)))
-		k.askAgain()
-		_ = k.store.locking(k.ctx)
-	}
-	record()
-	require.Equal(t, lockWaiting, k.store.strained.mode(), "nobody goes on that is known")
-	record()
-	require.Equal(t, lockStrict, k.store.strained.mode())
-	require.Empty(t, k.claim(pod, 10))
 	strained := &k.store.strained
-	for _, h := range strained.holders {
-		h.first = h.first.Add(-strangerLong)
-	}
-	before := clock.System{}.Now().Add(time.Second - strainedFor)
-	strained.blind = before
-	record()
-	require.True(t, strained.blind.After(before), "it still stands there")
-	first()
-	second()
+	strained.note(k.ctx)
+	require.Equal(t, lockWaiting, strained.mode())
+	strained.note(k.ctx) // and nobody was found meanwhile
+	require.Equal(t, lockStrict, strained.mode())
+	release := k.holdCounters("a")
+	noted := strained.noted
+	require.Equal(t, []lifecycle.Answer{lifecycle.Busy}, k.send(k.completion(pod, running...)))
+	require.Empty(t, k.claim(pod, 10))
+	require.Equal(t, noted, strained.noted, "nobody is waited for")
+	release()
 	strained.blind = clock.System{}.Now().Add(-strainedFor)
 	k.askAgain()
 	require.NotEmpty(t, k.claim(pod, 10))
 	k.complete(pod, running...)
 	k.finish(pod)
 	k.requireSound()
+}
+
+// A number that is nobody's, and goes on to stand in what is held, keeps looks strict.
+func TestANumberThatIsNobodysKeepsLooksStrict(t *testing.T) {
+	t.Parallel()
+	var s strained
+	s.note(t.Context())
+	s.note(t.Context())
+	require.Equal(t, lockStrict, s.mode())
+	s.found([]int64{7})
+	s.keep([]int64{7}, nil)
+	require.Equal(t, []int64{7}, s.known(), "it was met a moment ago")
+	before := clock.System{}.Now().Add(time.Second - strainedFor)
+	s.blind = before
+	s.holders[7].first = s.holders[7].first.Add(-strangerLong)
+	s.found([]int64{7})
+	require.True(t, s.blind.After(before), "it still stands there")
 }
 
 // Numbers that are met once, as of those who use a row for moments, are forgotten.

@@ -31,9 +31,8 @@ const (
 	holdersMax = 1000
 	// holdersTold is how many of what stands in rows one look remembers.
 	holdersTold = 100
-	// strangerLong is how long a number that is no transaction's has to stand in a row to
-	// be taken for one of several who go on to share a lock, and how soon it has to be met
-	// again.
+	// strangerLong is how long a number that is nobody's has to stand in a row to be taken
+	// for one of somebody who goes on, and how soon it has to be met again.
 	strangerLong = time.Second
 	// holdersFresh is how long it is taken for true that they go on.
 	holdersFresh = 100 * time.Millisecond
@@ -71,7 +70,7 @@ type mark struct {
 // holder is what stood in a row that somebody held.
 type holder struct {
 	first, last time.Time // when it was met
-	alive       bool      // it is a transaction, and goes on
+	alive       bool      // it is a transaction, or a set of some, and goes on
 }
 
 // note notes that a lock was not granted in time. If that was so a moment ago, and
@@ -93,8 +92,8 @@ func (s *strained) note(ctx context.Context) {
 	}
 }
 
-// found remembers what stands in rows that somebody holds. What is no transaction's and
-// goes on to stand there keeps looks strict, once they are.
+// found remembers what stands in rows that somebody holds. What is nobody's and goes on to
+// stand there keeps looks strict, once they are.
 func (s *strained) found(numbers []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
