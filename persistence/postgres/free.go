@@ -30,7 +30,7 @@ func (s *Store) chooseTimers(ctx context.Context, tx pgx.Tx, along walk, mode lo
 			return w, err
 		}
 		all := !w.over || most == along.most
-		w.due, err = firstFree(ctx, s.passIn(tx, mode), w.due, func(t dueTimer) workflow.TaskID { return t.TaskID }, limit)
+		w.due, err = firstFree(ctx, s.passIn(tx, mode), w.due, dueTimer.needs, limit)
 		if w.over = len(w.due) > 0 && len(w.due) >= limit; err != nil || w.over || all {
 			return w, err
 		}
@@ -112,7 +112,7 @@ func firstFree[T any](ctx context.Context, p *pass, things []T, task func(T) wor
 			}
 		}
 	}
-	if !p.strict {
+	if p.mode != lockStrict {
 		return free, nil
 	}
 	return free, p.meetHolders(ctx, held)
@@ -121,14 +121,14 @@ func firstFree[T any](ctx context.Context, p *pass, things []T, task func(T) wor
 // passIn returns a pass whose looks are as the mode says.
 func (s *Store) passIn(tx pgx.Tx, mode locking) *pass {
 	p := s.newPass(tx)
-	p.strict = mode == lockStrict
+	p.mode = mode
 	return p
 }
 
 // lockSome locks the runs of the first of the tasks for which that takes no wait, and
 // returns them.
 func (p *pass) lockSome(ctx context.Context, tasks taskIDs, limit int) (map[workflow.RunID]bool, error) {
-	held, err := p.heldRuns(ctx, tasks, p.strict)
+	held, err := p.heldRuns(ctx, tasks, p.mode == lockStrict)
 	if err != nil {
 		return nil, err
 	}

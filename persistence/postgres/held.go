@@ -103,6 +103,37 @@ func (p *pass) leaveOut(ctx context.Context, tasks taskIDs, mode locking) error 
 	return p.meetHolders(ctx, tasks.but(held).runs())
 }
 
+// heldOpen returns those of some runs of which somebody else holds something of a task
+// that has not ended: whoever skips or stops what comes later needs these.
+func (p *pass) heldOpen(ctx context.Context, runs []*run) (held map[workflow.RunID]bool, err error) {
+	tasks := make(taskIDs, len(runs))
+	for i, r := range runs {
+		tasks[i] = workflow.TaskID{Run: r.id, Step: lifecycle.RunStep}
+	}
+	switch p.mode {
+	case lockCalm:
+		known, err := p.s.knownHeld(ctx, p.tx, tasks)
+		held = make(map[workflow.RunID]bool, len(known))
+		for run := range known {
+			held[run] = true
+		}
+		return held, err
+	case lockStrict:
+		return p.heldRuns(ctx, tasks, true)
+	case lockWaiting, lockFree:
+	}
+	return nil, nil
+}
+
+// leave leaves runs out that were loaded.
+func (p *pass) leave(held map[workflow.RunID]bool) {
+	for id := range held {
+		delete(p.byID, id)
+		p.left[id] = true
+	}
+	p.runs = slices.DeleteFunc(p.runs, func(r *run) bool { return held[r.id] })
+}
+
 // lockUnheld locks the runs that nobody else holds, and returns them.
 func (p *pass) lockUnheld(ctx context.Context, ids uuids) (map[workflow.RunID]bool, error) {
 	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
@@ -170,9 +201,47 @@ func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
 func (s *Store) lookForHolders(ctx context.Context, tasks taskIDs) {
 	s.strained.note(ctx)
 	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // the next wait in vain looks again
-		if _, err := s.newPass(tx).lockFree(ctx, tasks, lockStrict); err != nil {
+		free, err := s.newPass(tx).lockFree(ctx, tasks, lockStrict)
+		if err != nil {
+			return err
+		}
+		if err := s.lookFurther(ctx, tx, tasks, free); err != nil {
 			return err
 		}
 		return errTrial
 	})
+}
+
+// lookFurther finds who holds something that the recording of tasks of free runs has
+// reached all the same, and remembers it of these tasks.
+func (s *Store) lookFurther(ctx context.Context, tx pgx.Tx, tasks taskIDs, free map[workflow.RunID]bool) error {
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(task workflow.TaskID) bool { return !free[task.Run] })
+	if len(tasks) == 0 {
+		return nil
+	}
+	all := make(taskIDs, len(tasks))
+	for i, task := range tasks {
+		all[i] = workflow.TaskID{Run: task.Run, Step: lifecycle.RunStep}
+	}
+	runs, steps := all.columns()
+	held := map[workflow.RunID]heldBy{}
+	err := s.glance(ctx, tx, func(b *batch) {
+		b.add("find_held_tasks", named{"runs": runs, "steps": steps}).Query(func(rows pgx.Rows) error {
+			var id workflow.RunID
+			var holder int64
+			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &holder}, func() error {
+				held[id] = heldBy{holder: holder}
+				return nil
+			})
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, by := range held {
+		s.strained.found([]int64{by.holder})
+	}
+	s.strained.remember(tasks, held, heldMax) // as long as it goes on
+	return nil
 }

@@ -12,24 +12,34 @@ import (
 )
 
 // LeavePod implements persistence.Lease. If something of what the pod holds cannot
-// be read, or is of a definition that another program has to register again, the rest is
-// handed back, and the pod stays until its lease ends.
+// be read, is held by somebody, or is of a definition that another program has to register
+// again, the rest is handed back, and the pod stays until its lease ends.
 func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
-	var wake persistence.Wake
-	err := s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
+	mode := s.locking(ctx)
+	wake, err := s.leave(ctx, pod, mode)
+	if errors.Is(err, errLockTimeout) && mode != lockStrict {
+		s.strained.note(ctx)
+		wake, err = s.leave(ctx, pod, lockStrict)
+	}
+	if unreadable(err) {
+		return s.leaveReadable(ctx, pod)
+	}
+	return wake, err
+}
+
+// leave hands back what a pod holds, but what is left out as the mode says.
+func (s *Store) leave(ctx context.Context, pod int64, mode locking) (wake persistence.Wake, err error) {
+	err = s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
 		taken, err := s.heldTasks(ctx, tx, []int64{pod}, skips{}, math.MaxInt32, false)
 		if err != nil {
 			return err
 		}
-		p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Released}, lockWaiting)
+		p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Released}, mode)
 		if wake = p.wake; err != nil || len(p.left) > 0 {
 			return err
 		}
 		return s.exec(ctx, tx, "delete_pods", named{"pods": []int64{pod}})
 	})
-	if unreadable(err) {
-		return s.leaveReadable(ctx, pod)
-	}
 	return wake, err
 }
 

@@ -26,7 +26,7 @@ type pass struct {
 	byID     map[workflow.RunID]*run
 	enqueued []enqueued
 	wake     persistence.Wake
-	strict   bool                    // lockSome remembers who holds what
+	mode     locking                 // of its looks
 	left     map[workflow.RunID]bool // runs that are there and were left out
 }
 
@@ -66,6 +66,7 @@ func (s *Store) newPass(tx pgx.Tx) *pass {
 // unless somebody else may hold one. Runs that do not exist, or were left out,
 // are missing afterwards.
 func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
+	p.mode = mode
 	ids := make(uuids, len(wants))
 	for i, w := range wants {
 		ids[i] = w.run
@@ -172,7 +173,8 @@ const decisionsMax = 4
 
 var errUndecided = errors.New("a decision asks for rows that do not exist")
 
-// decide applies the facts of every run.
+// decide applies the facts of every run. Runs of which it turns out that a decision needs
+// what somebody holds are left out, as the mode says.
 func (p *pass) decide(ctx context.Context) error {
 	undecided := p.runs
 	for range decisionsMax {
@@ -190,6 +192,15 @@ func (p *pass) decide(ctx context.Context) error {
 		}
 		if len(missing) == 0 {
 			return nil
+		}
+		held, err := p.heldOpen(ctx, missing)
+		if err != nil {
+			return err
+		}
+		if len(held) > 0 {
+			p.leave(held)
+			missing = slices.DeleteFunc(missing, func(r *run) bool { return held[r.id] })
+			wants = slices.DeleteFunc(wants, func(w want) bool { return held[w.run] })
 		}
 		b := p.s.newBatch()
 		p.queueTasks(b, wants)
@@ -255,6 +266,11 @@ func (p *pass) finish(ctx context.Context, b *batch) error {
 	if err := p.decide(ctx); err != nil {
 		return err
 	}
+	return p.conclude(ctx, b)
+}
+
+// conclude gives out places and writes everything that was decided.
+func (p *pass) conclude(ctx context.Context, b *batch) error {
 	p.gather()
 	p.byTask()
 	return p.write(ctx, b)

@@ -92,17 +92,19 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int, mode l
 	progress := progressRows{}
 	for run, list := range reported {
 		for i, at := range list {
+			if d.left[run.id] {
+				d.answers[at] = lifecycle.Busy
+				continue
+			}
 			d.answers[at] = run.decision.Answers[i]
 			if d.answers[at] == lifecycle.Moved {
 				r.keep(run, at, &progress)
 			}
 		}
 	}
-	d.gather()
-	d.byTask()
 	b := r.s.newBatch()
 	progress.queue(b, r.record.Pod)
-	return d, d.write(ctx, b)
+	return d, d.conclude(ctx, b)
 }
 
 func (r *recording) wants(indexes []int) []want {

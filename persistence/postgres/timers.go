@@ -224,6 +224,15 @@ type dueTimer struct {
 	wakeAt time.Time
 }
 
+// needs returns of what tasks rows are needed to fire it: a wait that was too long may
+// fail the run.
+func (t dueTimer) needs() workflow.TaskID {
+	if t.kind == lifecycle.QueueTimer {
+		return workflow.TaskID{Run: t.Run, Step: lifecycle.RunStep}
+	}
+	return t.TaskID
+}
+
 // fire fires timers.
 func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode locking) (out persistence.Fired, err error) {
 	p := s.newPass(tx)
@@ -235,12 +244,18 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 		return out, err
 	}
 	at := p.firedFacts(fired)
+	if err := p.decide(ctx); err != nil {
+		return out, err
+	}
 	b := s.newBatch()
-	p.queueFired(b, fired)
-	if err := p.finish(ctx, b); err != nil {
+	p.queueFired(b, slices.DeleteFunc(fired, func(t timer) bool { return p.left[t.task.Run] }))
+	if err := p.conclude(ctx, b); err != nil {
 		return out, err
 	}
 	for run, list := range at {
+		if p.left[run.id] {
+			continue
+		}
 		for i, t := range list {
 			if run.decision.Answers[i] == lifecycle.Moved {
 				out.Count++
