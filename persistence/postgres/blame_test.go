@@ -2,11 +2,15 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
 // A value is to blame only if the database takes the row without it, and refuses
@@ -32,4 +36,44 @@ func TestWhoIsToBlame(t *testing.T) {
 			require.NotErrorIs(t, got, persistence.ErrBadRow)
 		})
 	}
+}
+
+// What has to wait for somebody is not in the way of finding the value that the database
+// refuses.
+func TestARefusedValueBesideAHold(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	for _, tenant := range []string{"a", "b"} {
+		k.start(g, tenant, 1)
+	}
+	k.finish(pod) // all counters are there
+	k.start(g, "a", 1)
+	k.start(g, "b", 2)
+	running := k.claim(pod, 10)
+	require.Len(t, running, 3)
+	k.exec(`create function {schema}.picky() returns trigger language plpgsql as $$ begin
+		if new.output = convert_to('"bad"', 'UTF8') then raise exception 'no' using errcode = '22000'; end if;
+		return new;
+	end $$`)
+	k.exec(`create trigger picky before update on {schema}.tasks for each row execute function {schema}.picky()`)
+	release := k.holdCounters("a")
+	record := k.completion(pod, running...)
+	bad := slices.IndexFunc(running, func(g persistence.Grant) bool { return g.Tenant == "b" })
+	record.Transitions[bad].Output = []byte(`"bad"`)
+	for i, answer := range k.send(record) {
+		want := lifecycle.Moved
+		switch {
+		case i == bad:
+			want = lifecycle.BadRow
+		case running[i].Tenant == "a":
+			want = lifecycle.Busy
+		}
+		require.Equal(t, want, answer, running[i].Tenant)
+	}
+	release()
+	k.askAgain()
+	k.finish(pod)
+	k.requireSound()
 }

@@ -194,7 +194,8 @@ type storing func(ctx context.Context, indexes []int, mode locking, ending endin
 // the way it works around it: a run that somebody holds for too long, or that the
 // database cannot read, is left out and answered Busy; a value that the database
 // refuses is found by halving in transactions that only try, its transition
-// becomes the failure of its attempt, and nothing is stored yet: bad says which.
+// becomes the failure of its attempt, and nothing is stored yet: bad says which, and
+// which had to wait meanwhile.
 func (r *recording) divide(ctx context.Context, indexes []int, mode locking, store storing) (bad []int, err error) {
 	if indexes = r.withoutUnread(indexes); len(indexes) == 0 && len(r.unread) > 0 {
 		return nil, nil
@@ -249,22 +250,33 @@ func (r *recording) withoutUnread(indexes []int) []int {
 }
 
 // culprits finds the transitions whose values the database refuses, and turns
-// them into failures.
+// them into failures. One that waits for a lock in vain meanwhile is answered Busy.
 func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, store storing) ([]int, error) {
 	err := r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, tries) })
+	locked := errors.Is(err, errLockTimeout)
 	switch {
 	case errors.Is(err, errTrial):
 		return nil, nil
-	case !errors.Is(err, persistence.ErrBadRow):
+	case locked && mode != lockStrict:
+		r.s.strained.note(ctx)
+		return r.culprits(ctx, indexes, lockStrict, store)
+	case !locked && !errors.Is(err, persistence.ErrBadRow):
 		return nil, err
+	case len(indexes) == 1 && locked:
+		r.out.Answers[indexes[0]].Result = lifecycle.Busy
+		return indexes, nil
 	case len(indexes) == 1:
 		if r.causes[indexes[0]] != nil { // it refuses the failure too
 			return nil, refusesAnything(err)
 		}
-		if other := r.blame(ctx, indexes[0], mode, store, err); other != nil {
+		switch other := r.blame(ctx, indexes[0], mode, store, err); {
+		case errors.Is(other, errLockTimeout):
+			r.out.Answers[indexes[0]].Result = lifecycle.Busy
+		case other != nil:
 			return nil, other
+		default:
+			r.fail(indexes[0], err)
 		}
-		r.fail(indexes[0], err)
 		return indexes, nil
 	}
 	half := len(indexes) / 2

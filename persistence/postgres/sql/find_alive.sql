@@ -4,11 +4,12 @@
 -- to have ended. A few may be, which hold the locks on their own numbers; what is far
 -- ahead is past, or no transaction's. Where several share a lock their number is that of
 -- a set, which goes on as long as one of them does; sets are counted by themselves, and
--- those that are older than any database's oldest cannot be asked for.
+-- those that are older than any database's oldest cannot be asked for; a database whose
+-- removal was broken off (-2) does not count.
 -- Caller: whoever locks runs or counters, after a lock was not granted in time.
 with next as materialized (
 	select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint as n,
-		(select max(pg_catalog.mxid_age(d.datminmxid)) from pg_catalog.pg_database d) as oldest
+		(select max(pg_catalog.mxid_age(d.datminmxid)) from pg_catalog.pg_database d where d.datconnlimit <> -2) as oldest
 ),
 numbers as materialized (
 	select h.holder, h.holder as number from unnest(@holders::bigint[]) as h (holder)
