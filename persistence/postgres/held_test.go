@@ -291,3 +291,34 @@ func TestNothingIsGrantedInlineBesideAHold(t *testing.T) {
 	require.Equal(t, lifecycle.Completed, k.state(run))
 	k.requireSound()
 }
+
+// Nor is a first task with its run: what its children need may be held, though nothing is
+// that its run does.
+func TestNoFirstTaskIsGrantedBesideAHold(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	k.start(g, "a", 1)
+	k.finish(pod) // all counters are there
+	held := k.start(g, "a", 1)
+	take := persistence.Taking{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+	release := k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' and g.lane = 0 for update of g`)
+	k.store.lookForHolders(k.ctx, firstTasks(held))
+	k.askAgain()
+	out, err := k.store.TriggerRuns(k.ctx, k.draft(g, "a", 1), take)
+	require.NoError(t, err)
+	require.Equal(t, persistence.Triggered, out.Answers[0].Result)
+	require.Empty(t, out.Grants)
+	require.Empty(t, k.claim(pod, 10))
+	release()
+	k.askAgain()
+	k.finish(pod)
+	take.Claim = k.claimID()
+	out, err = k.store.TriggerRuns(k.ctx, k.draft(g, "a", 1), take)
+	require.NoError(t, err)
+	require.Len(t, out.Grants, 1)
+	k.complete(pod, out.Grants...)
+	k.finish(pod)
+	k.requireSound()
+}

@@ -30,9 +30,11 @@ func (f *fastTrigger) taking(take persistence.Taking, counters []*fastCounter, q
 	}
 }
 
-// serves reports whether a pod registers all first tasks and serves their queues.
+// serves reports whether a pod registers all first tasks and serves their queues. While
+// somebody is known to hold something they wait for a claim, which asks whether they could
+// be recorded.
 func (f *fastTrigger) serves(take persistence.Taking) bool {
-	if take.Limit <= 0 {
+	if take.Limit <= 0 || len(f.s.strained.known()) > 0 {
 		return false
 	}
 	served := make(map[string]bool, len(take.Queues))
