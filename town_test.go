@@ -98,8 +98,8 @@ func (w *wire) FireTimers(ctx context.Context, epoch int64, limit int) (persiste
 	return through(w, func() (persistence.Fired, error) { return w.Store.FireTimers(ctx, epoch, limit) })
 }
 
-func (w *wire) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
-	return through(w, func() (persistence.Expired, error) { return w.Store.ExpirePods(ctx, epoch, maxLost, limit) })
+func (w *wire) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
+	return through(w, func() (persistence.Expired, error) { return w.Store.ExpirePods(ctx, epoch, maxLost, limit, by) })
 }
 
 func (w *wire) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {

@@ -25,12 +25,13 @@ type edge struct {
 	mu         sync.Mutex
 	number     int64         // of the pod
 	offset     time.Duration // database's clock minus ours, as last seen
-	connected  time.Time     // since when no store call found the database away
-	missed     time.Time     // when a store call last found the database away
-	strange    time.Time     // since when the database says through the pool that the pod is dead; zero: it does not
-	stranger   time.Time     // when it said so last
-	refuses    string        // why a store call was last told that nothing can be written
-	refused    time.Time     // when
+	leap       leap
+	connected  time.Time // since when no store call found the database away
+	missed     time.Time // when a store call last found the database away
+	strange    time.Time // since when the database says through the pool that the pod is dead; zero: it does not
+	stranger   time.Time // when it said so last
+	refuses    string    // why a store call was last told that nothing can be written
+	refused    time.Time // when
 	lease      lifecycle.LeaseState
 	mode       cluster.Mode
 	epoch      int64     // of the term of this pod; 0: it does not lead
@@ -49,9 +50,9 @@ type edge struct {
 // watcher is one caller that waits for hints about a run.
 type watcher struct{ hints chan struct{} }
 
-func newEdge(pending int, onJoined func(int64)) *edge {
+func newEdge(pending int, slack time.Duration, onJoined func(int64)) *edge {
 	return &edge{
-		permits: make(chan struct{}, pending), turn: make(chan struct{}, 1), up: make(chan struct{}), done: make(chan struct{}), onJoined: onJoined,
+		permits: make(chan struct{}, pending), turn: make(chan struct{}, 1), up: make(chan struct{}), done: make(chan struct{}), onJoined: onJoined, leap: leap{slack: slack},
 		watchers: map[workflow.RunID]map[*watcher]struct{}{},
 	}
 }
@@ -104,6 +105,23 @@ func (e *edge) databaseTime(local time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return local.Add(e.offset)
+}
+
+// sawClock notes what the database's clock said between two instants of ours, and returns
+// by how much it has leapt at least.
+func (e *edge) sawClock(database, asked, answered time.Time) time.Duration {
+	e.sawDatabaseTime(database, answered)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.leap.saw(database, asked, answered)
+}
+
+// steady returns the latest instant that the database's clock may show now if it has
+// not leapt, and when it was last seen to have.
+func (e *edge) steady(now time.Time) (by, leapt time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.leap.latest(now), e.leap.at
 }
 
 // away notes that a store call has found the database away; here, that one has

@@ -22,8 +22,9 @@ import (
 type housekeeper struct {
 	rt       *runtime
 	epoch    int64
-	number   int64 // of the call under way; 0: none
-	limit    int   // of that call
+	number   int64     // of the call under way; 0: none
+	limit    int       // of that call
+	asked    time.Time // when that for dead pods began
 	expireAt time.Time
 	parkAt   time.Time
 	history  history
@@ -76,11 +77,15 @@ func (a *housekeeper) next() {
 		return
 	}
 	now := a.rt.now()
-	// After an outage every lease looks old. Nobody is expired before the
-	// others had time to renew.
+	// After an outage, or once the database's clock has leapt, every lease looks old.
+	// Nobody is expired before the others had time to renew.
 	since := a.rt.edge.connectedSince()
 	if since.IsZero() {
 		since = now
+	}
+	by, leapt := a.rt.edge.steady(now)
+	if leapt.After(since) {
+		since = leapt
 	}
 	if safe := since.Add(a.rt.config.LeaseTTL); a.expireAt.Before(safe) {
 		a.expireAt = safe
@@ -91,9 +96,9 @@ func (a *housekeeper) next() {
 	switch {
 	case !a.expireAt.After(now):
 		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", expireBatch)
-		a.limit = limit
+		a.limit, a.asked = limit, now
 		a.number = ask(a.rt, a.rt.team.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
-			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, limit)
+			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, limit, by)
 		})
 	case !a.parkAt.After(now):
 		epoch, limit := a.epoch, a.rt.batch("park one", parkBatch)
@@ -125,6 +130,7 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	a.dead = expired.Pods
 	a.rt.spread(expired.Wake)
 	now := a.rt.now()
+	a.rt.sawClock(expired.Now, a.asked)
 	a.expireAt = now.Add(a.rt.config.LeaseTTL)
 	if !expired.NextExpiry.IsZero() {
 		in := expired.NextExpiry.Sub(expired.Now) + expiryMargin
@@ -138,6 +144,11 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	}
 	a.next()
 }
+
+// leapShare is what part of a lease the database's clock goes ahead of a pod's at most,
+// between two looks, if it does not leap. A pod renews three times as often, so that one
+// that lives has more than that left.
+const leapShare = 5
 
 // expiryMargin is how long after the end of a lease the housekeeper looks.
 const expiryMargin = 20 * time.Millisecond

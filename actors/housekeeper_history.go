@@ -28,6 +28,19 @@ func newHistory(now time.Time) history {
 	return history{limit: persistence.ArchiveMax, rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery)}
 }
 
+// leapHold is for how long nothing is removed for its age after the database's clock has
+// leapt forward.
+const leapHold = time.Hour
+
+// hold removes nothing for its age before an instant.
+func (h *history) hold(until time.Time) {
+	for _, at := range []*time.Time{&h.dropAt, &h.purgeAt} {
+		if at.Before(until) {
+			*at = until
+		}
+	}
+}
+
 func (h *history) next() time.Time {
 	next := h.rotateAt
 	for _, at := range []time.Time{h.archiveAt, h.dropAt, h.purgeAt} {
@@ -43,6 +56,11 @@ func (h *history) next() time.Time {
 func (a *housekeeper) nextHistory(now time.Time) bool {
 	epoch, retention := a.epoch, a.rt.config.Retention
 	store, self := a.rt.ports.Store, a.rt.team.housekeeper
+	// A clock that is ahead by more than a retention would cost history that nothing
+	// brings back. It may be put right.
+	if _, leapt := a.rt.edge.steady(now); !leapt.IsZero() && now.Sub(leapt) < leapHold {
+		a.history.hold(leapt.Add(leapHold))
+	}
 	due := a.history.next()
 	if due.After(now) {
 		return false

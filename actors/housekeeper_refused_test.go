@@ -35,12 +35,12 @@ func (s *choosy) ClaimTasks(ctx context.Context, request persistence.ClaimReques
 	return s.Store.ClaimTasks(ctx, request)
 }
 
-func (s *choosy) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+func (s *choosy) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	s.expired.Add(1)
 	if s.expire != nil {
 		return persistence.Expired{}, s.expire
 	}
-	return s.Store.ExpirePods(ctx, epoch, maxLost, limit)
+	return s.Store.ExpirePods(ctx, epoch, maxLost, limit, by)
 }
 
 func (s *choosy) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {

@@ -116,8 +116,8 @@ func (s *proxied) FireTimers(ctx context.Context, epoch int64, limit int) (persi
 	return pooled(ctx, s, func() (persistence.Fired, error) { return s.Store.FireTimers(ctx, epoch, limit) })
 }
 
-func (s *proxied) ExpirePods(ctx context.Context, epoch int64, lost, limit int) (persistence.Expired, error) {
-	return pooled(ctx, s, func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, lost, limit) })
+func (s *proxied) ExpirePods(ctx context.Context, epoch int64, lost, limit int, by time.Time) (persistence.Expired, error) {
+	return pooled(ctx, s, func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, lost, limit, by) })
 }
 
 func (s *proxied) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {

@@ -223,7 +223,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 		return
 	}
 	a.failures = 0
-	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
+	a.rt.sawClock(m.value.Now, a.sent)
 	a.rt.edge.here(a.rt.now())
 	a.heir.renewed = a.sent
 	a.judge()

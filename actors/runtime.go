@@ -230,3 +230,12 @@ func (rt *runtime) guarded(actor string, f func()) {
 		panic("a fault of the simulation")
 	}
 }
+
+// sawClock notes what the database's clock said in an answer to what was asked at an
+// instant of ours, and says so if it has leapt.
+func (rt *runtime) sawClock(database, asked time.Time) {
+	if by := rt.edge.sawClock(database, asked, rt.now()); by > 0 {
+		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the database's clock has leapt forward: no pod is declared dead for the length of a lease, and no history dropped for an hour",
+			slog.Duration("by", by.Round(time.Second)))
+	}
+}

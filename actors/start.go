@@ -59,12 +59,13 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 // Launch is Start that does not wait until the actors run.
 func Launch(ctx context.Context, options Options) (*Pod, error) {
 	rt := newRuntime(options)
+	asked := rt.now()
 	number, now, err := rt.ports.Store.JoinPod(ctx, rt.podInfo())
 	if err != nil {
 		return nil, fmt.Errorf("join the cluster: %w", err)
 	}
 	local := rt.now()
-	rt.edge.sawDatabaseTime(now, local)
+	rt.edge.sawClock(now, asked, local)
 	rt.edge.here(local)
 	rt.edge.joined(number)
 	rt.edge.heardLeader(local)
@@ -93,7 +94,7 @@ func newRuntime(o Options) *runtime {
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics, o.Log, o.Clock.Now), config: config, ports: o.Ports,
-		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, o.Joined), broken: newBrokenSteps(), working: newWorking(),
+		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
 	rt.reach = newReach(rt.now())
 	rt.refusals, rt.unbegun = newRefusals(), &unbegun{}

@@ -41,6 +41,7 @@ type world struct {
 	look   Evaluate // of the pods to come; nil: evaluate
 	faults faulty   // in front of the store
 	pooling
+	ahead  atomic.Int64   // of time, the clock of the database
 	stream cluster.Stream // of the pods to come
 	sent   sent           // what was sent to actors, in order
 	system *System        // of the pods to come; nil: one each
@@ -52,12 +53,12 @@ type world struct {
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(memory.Options{Now: time.Now})
 		w := &world{
-			t: t, store: store, bus: local.NewBus(store), functions: map[int32]StepFunction{},
+			t: t, functions: map[int32]StepFunction{},
 			graphs: map[string]*workflow.Graph{}, done: make(chan struct{}),
 		}
-		w.faults.Store = store
+		store := memory.New(memory.Options{Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }})
+		w.store, w.bus, w.faults.Store = store, local.NewBus(store), store
 		defer func() {
 			close(w.done)
 			for _, p := range w.pods {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -101,17 +102,17 @@ func (s *failingStore) RecordTransitions(ctx context.Context, record persistence
 }
 
 // ExpirePods implements persistence.Housekeeping.
-func (s *failingStore) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+func (s *failingStore) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	if s.pod.spec.Fail.Expire && s.pod.armed("expire") {
 		s.pod.ledger.note("waits", "", "expire")
 		for ctx.Err() == nil && s.pod.armed("expire") {
 			_ = pause(ctx, lookGap) // the loop looks at ctx itself
 		}
-		expired, err := s.Store.ExpirePods(ctx, epoch, maxLost, limit)
+		expired, err := s.Store.ExpirePods(ctx, epoch, maxLost, limit, by)
 		s.pod.ledger.note("rescued", "", rescue(expired, err))
 		return expired, err
 	}
-	return s.Store.ExpirePods(ctx, epoch, maxLost, limit)
+	return s.Store.ExpirePods(ctx, epoch, maxLost, limit, by)
 }
 
 // The ways of failSpec.Wakes.

@@ -189,8 +189,8 @@ func (s *store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 }
 
 // ExpirePods implements persistence.Housekeeping.
-func (s *store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
-	return meet(s, "expire_pods", func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, maxLost, limit) },
+func (s *store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
+	return meet(s, "expire_pods", func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, maxLost, limit, by) },
 		func(e *persistence.Expired) *persistence.Wake { return &e.Wake })
 }
 

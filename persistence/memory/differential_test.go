@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,11 +86,11 @@ func (p planted) FireTimers(ctx context.Context, epoch int64, limit int) (persis
 	return p.Store.FireTimers(ctx, epoch, limit)
 }
 
-func (p planted) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+func (p planted) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	if p.expire > 0 {
 		limit = p.expire
 	}
-	return p.Store.ExpirePods(ctx, epoch, maxLost+p.maxLost, limit)
+	return p.Store.ExpirePods(ctx, epoch, maxLost+p.maxLost, limit, by)
 }
 
 // eachTransition changes the transitions of a record.

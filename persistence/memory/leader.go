@@ -70,7 +70,7 @@ func (b *batch) fire(due []timer, out *persistence.Fired) {
 }
 
 // ExpirePods implements persistence.Housekeeping.
-func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	b := s.begin()
 	defer s.mu.Unlock()
 	if epoch != s.epoch {
@@ -80,7 +80,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int) (
 	s.deaths = slices.DeleteFunc(s.deaths, func(at time.Time) bool { return !at.After(b.now.Add(-persistence.DeathsKept)) })
 	for _, id := range s.podIDs() {
 		p := s.pods[id]
-		if !p.dead && p.expires.After(b.now) {
+		if !p.dead && (p.expires.After(b.now) || !by.IsZero() && p.expires.After(by)) {
 			out.Live++
 			if out.NextExpiry.IsZero() || p.expires.Before(out.NextExpiry) {
 				out.NextExpiry = p.expires

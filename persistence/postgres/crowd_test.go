@@ -257,7 +257,7 @@ func (c *crowd) lead(ctx context.Context) {
 		c.ok(ctx, "fire", err)
 		_, err = c.store.DrainIntake(ctx, 50)
 		c.ok(ctx, "drain", err)
-		expired, err := c.store.ExpirePods(ctx, epoch, 3, 100)
+		expired, err := c.store.ExpirePods(ctx, epoch, 3, 100, time.Time{})
 		if c.ok(ctx, "expire", err) {
 			c.expired.Add(int64(expired.Tasks))
 		}
@@ -292,7 +292,7 @@ func (c *crowd) drain() {
 	epoch, err := c.store.BumpEpoch(c.ctx, 1)
 	require.NoError(c.t, err)
 	require.Eventually(c.t, func() bool {
-		expired, err := c.store.ExpirePods(c.ctx, epoch, 3, 1000)
+		expired, err := c.store.ExpirePods(c.ctx, epoch, 3, 1000, time.Time{})
 		require.NoError(c.t, err)
 		return len(expired.Pods) == 0
 	}, time.Minute, time.Millisecond)

@@ -182,7 +182,7 @@ func TestAPageOfTasksIsLost(t *testing.T) {
 	k.exec("update {schema}.pods set expires_at = now() where id in ($1, $2)", second, third)
 	taken := 0
 	for range 10 {
-		out, _ := k.store.ExpirePods(k.ctx, epoch, 3, 100)
+		out, _ := k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
 		taken += out.Tasks
 	}
 	require.Equal(t, 200, taken)
@@ -202,7 +202,7 @@ func TestAPageOfTasksOfDeadPodsIsLost(t *testing.T) {
 	epoch, err := k.store.BumpEpoch(k.ctx, third)
 	require.NoError(t, err)
 	k.exec("update {schema}.pods set expires_at = now()")
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 100)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
 	require.NoError(t, err)
 	damaged := len(k.store.lost.list())
 	require.Positive(t, damaged)
@@ -210,7 +210,7 @@ func TestAPageOfTasksOfDeadPodsIsLost(t *testing.T) {
 	require.Len(t, k.store.lost.runs, damaged)
 	require.Equal(t, 260-damaged, value[int](k.database, "select count(*)::int from {schema}.ready_queue"))
 	for range 3 {
-		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 100)
+		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
 		require.NoError(t, err)
 		require.Zero(t, out.Tasks)
 		require.Zero(t, out.NextExpiry, "nobody lives, and there is nothing to do soon")

@@ -213,7 +213,7 @@ func TestATaskThatCannotBeReadLeavesOthersToBeTakenOver(t *testing.T) {
 	k.exec("update {schema}.pods set expires_at = now()")
 	tasks := 0
 	for range 20 {
-		expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 2)
+		expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 2, time.Time{})
 		require.NoError(t, err)
 		tasks += expired.Tasks
 	}

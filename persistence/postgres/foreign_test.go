@@ -73,7 +73,7 @@ func (k *kit) lead(epoch int64) {
 		k.lookAgain()
 		_, err := k.store.DrainIntake(k.ctx, storedAtOnce)
 		require.NoError(k.t, err)
-		_, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		_, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 		require.NoError(k.t, err)
 		_, err = k.store.ParkTasks(k.ctx, epoch, 100)
 		require.NoError(k.t, err)

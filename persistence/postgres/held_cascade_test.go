@@ -115,14 +115,14 @@ func TestLossesThatReachWhatIsHeld(t *testing.T) {
 	require.NotEqual(t, out.Grants[0].Tenant, out.Grants[1].Tenant)
 	k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
 	release := k.holdStep(2)
-	expired, err := k.store.ExpirePods(k.ctx, epoch, 1, 10) // one loss is one too many
+	expired, err := k.store.ExpirePods(k.ctx, epoch, 1, 10, time.Time{}) // one loss is one too many
 	require.NoError(t, err)
 	require.Equal(t, 1, expired.Tasks, "that of b")
 	require.Equal(t, lifecycle.Running, k.state(held))
 	require.Equal(t, lifecycle.Failed, k.state(other))
 	release()
 	k.askAgain()
-	expired, err = k.store.ExpirePods(k.ctx, epoch, 1, 10)
+	expired, err = k.store.ExpirePods(k.ctx, epoch, 1, 10, time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, 1, expired.Tasks)
 	require.Equal(t, lifecycle.Failed, k.state(held))

@@ -127,7 +127,7 @@ func TestTakeoverBesideHeldCounters(t *testing.T) {
 	require.Len(t, k.claim(dead, 10), 2)
 	k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
 	release := k.holdCounters("a")
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, []int64{dead}, out.Pods)
 	require.Equal(t, lockCalm, k.store.strained.mode())
@@ -135,7 +135,7 @@ func TestTakeoverBesideHeldCounters(t *testing.T) {
 	require.Equal(t, out.Now.Add(heldAgain), out.NextExpiry)
 	release()
 	k.askAgain()
-	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Tasks)
 	k.finish(pod)
@@ -155,7 +155,7 @@ func TestTakeoverBesideAHeldDeath(t *testing.T) {
 	deathsAfterAnother := func() int {
 		dead := k.join(time.Hour)
 		k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, []int64{dead}, out.Pods)
 		return value[int](k.database, "select count(*)::int from {schema}.deaths")
@@ -244,7 +244,7 @@ func takeoverBeside(t *testing.T, hold func(*kit) func()) {
 	release := hold(k)
 	var taken []int
 	for range 3 {
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4, time.Time{})
 		require.NoError(t, err)
 		require.ElementsMatch(t, pods, out.Pods)
 		taken = append(taken, out.Tasks)
@@ -257,7 +257,7 @@ func takeoverBeside(t *testing.T, hold func(*kit) func()) {
 	k.askAgain()
 	total := 0
 	for range 8 {
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4, time.Time{})
 		require.NoError(t, err)
 		total += out.Tasks
 	}

@@ -14,8 +14,8 @@ import (
 
 // ExpirePods implements persistence.Housekeeping. Tasks of runs that somebody
 // holds for too long are left for the next call.
-func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
-	out, late, err := s.lookPods(ctx, epoch)
+func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
+	out, late, err := s.lookPods(ctx, epoch, by)
 	if err != nil || !late {
 		return out, err
 	}
@@ -24,14 +24,14 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
 		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
 			var err error
-			out, first, err = s.expire(ctx, tx, maxLost, limit, mode)
+			out, first, err = s.expire(ctx, tx, maxLost, limit, by, mode)
 			return err
 		})
 		unlisted = first.IsZero()
 		return first, err
 	})
 	if unreadable(err) && unlisted {
-		out, err = s.expireBlind(ctx, epoch, maxLost, limit)
+		out, err = s.expireBlind(ctx, epoch, maxLost, limit, by)
 		used = limit
 	}
 	if err != nil {
@@ -46,10 +46,10 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int)
 
 // expire takes back what dead pods hold. first is the run of the first task of it.
 func (s *Store) expire(
-	ctx context.Context, tx pgx.Tx, maxLost, limit int, mode locking,
+	ctx context.Context, tx pgx.Tx, maxLost, limit int, by time.Time, mode locking,
 ) (out persistence.Expired, first workflow.RunID, err error) {
 	var deaths lifecycle.Deaths
-	if out.Pods, deaths, err = s.declareDead(ctx, tx); err != nil {
+	if out.Pods, deaths, err = s.declareDead(ctx, tx, by); err != nil {
 		return out, first, err
 	}
 	var taken []heldTask
@@ -104,11 +104,11 @@ func (s *Store) expire(
 // somebody else held.
 const heldAgain = 500 * time.Millisecond
 
-// declareDead declares pods dead whose leases have run out, and returns those that
+// declareDead declares pods dead whose leases have run out, by an instant, and returns those that
 // are, and how many have died lately.
-func (s *Store) declareDead(ctx context.Context, tx pgx.Tx) (pods []int64, deaths lifecycle.Deaths, err error) {
+func (s *Store) declareDead(ctx context.Context, tx pgx.Tx, by time.Time) (pods []int64, deaths lifecycle.Deaths, err error) {
 	text, args := s.statements.bind("expire_pods", named{
-		"kept": persistence.DeathsKept.Microseconds(), "lately": persistence.DeathsLately.Microseconds(), "max": persistence.DeathsMax,
+		"kept": persistence.DeathsKept.Microseconds(), "lately": persistence.DeathsLately.Microseconds(), "max": persistence.DeathsMax, "by": instant(by),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

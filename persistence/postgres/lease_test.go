@@ -209,13 +209,13 @@ func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 	k.exec(`update {schema}.pods set ttl = null where id = $1`, old)
 	epoch, err := k.store.BumpEpoch(k.ctx, leader)
 	require.NoError(t, err)
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Empty(t, out.Pods, "it may live, and has the time to renew")
 	require.Equal(t, 3, out.Live)
 	require.LessOrEqual(t, out.NextExpiry.Sub(value[time.Time](k.database, "select clock_timestamp()")), ttl)
 	require.Eventually(t, func() bool {
-		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 		return err == nil && len(out.Pods) > 0
 	}, 10*time.Second, ttl/4)
 	require.Equal(t, []int64{gone}, out.Pods)

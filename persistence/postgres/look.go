@@ -33,9 +33,9 @@ func (s *Store) lookTimers(ctx context.Context, epoch int64, from time.Time) (ou
 	return out, next != nil && !next.After(out.Now), err
 }
 
-// lookPods reports whether a lease has run out, and when the next one does.
-func (s *Store) lookPods(ctx context.Context, epoch int64) (out persistence.Expired, late bool, err error) {
-	text, args := s.statements.bind("look_pods", named{"epoch": epoch})
+// lookPods reports whether a lease has run out, by an instant, and when the next one does.
+func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late bool, err error) {
+	text, args := s.statements.bind("look_pods", named{"epoch": epoch, "by": instant(by)})
 	var leads bool
 	var count int
 	var next *time.Time

@@ -305,7 +305,7 @@ func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
 	_, err = k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		_, err := k.user.Exec(ctx, "update "+k.store.schema+".pods set expires_at = now() - interval '1 second' where id = $1", pod)
 		require.NoError(t, err)
-		_, err = k.store.ExpirePods(ctx, epoch, 3, 10)
+		_, err = k.store.ExpirePods(ctx, epoch, 3, 10, time.Time{})
 		require.NoError(t, err)
 		own, ok := tx.(pgx.Tx)
 		require.True(t, ok)

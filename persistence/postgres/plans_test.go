@@ -276,7 +276,7 @@ func TestIdleCosts(t *testing.T) {
 		"renew_pod":    renew,
 		"look_intake":  func() error { _, err := k.store.DrainIntake(k.ctx, 10); return err },
 		"look_timers":  func() error { _, err := k.store.FireTimers(k.ctx, epoch, 10); return err },
-		"look_pods":    func() error { _, err := k.store.ExpirePods(k.ctx, epoch, 3, 10); return err },
+		"look_pods":    func() error { _, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{}); return err },
 		"look_parking": func() error { _, err := k.store.ParkTasks(k.ctx, epoch, 10); return err },
 	} {
 		tracer.take()

@@ -217,7 +217,7 @@ func TestTheTasksOfRemovedPodsAreTakenOver(t *testing.T) {
 	require.ErrorIs(t, err, persistence.ErrPodDead)
 	var tasks []int
 	for range 4 {
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4, time.Time{})
 		require.NoError(t, err)
 		require.Equal(t, 1, out.Live)
 		tasks = append(tasks, out.Tasks)
@@ -250,12 +250,12 @@ func TestRemovingAPodWaitsForItsClaim(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return value[int](k.database, `select count(*) from pg_locks where not granted`) > 0
 	}, 5*time.Second, 10*time.Millisecond, "the removal waits")
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Zero(t, out.Tasks)
 	require.NoError(t, tx.Commit(k.ctx))
 	require.NoError(t, <-removed)
-	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Tasks)
 	require.Equal(t, []int64{pod}, out.Pods)
@@ -280,13 +280,13 @@ func TestTasksThatNobodyHoldsAreTakenOver(t *testing.T) {
 	k.exec("delete from {schema}.claims")
 	epoch, err := k.store.BumpEpoch(k.ctx, living)
 	require.NoError(t, err)
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Zero(t, out.Tasks, "they are in no claim")
 	for range 2 {
 		k.exec(remedy)
 	}
-	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10)
+	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, 2, out.Tasks)
 	k.complete(living, held...)
@@ -331,7 +331,7 @@ func TestTakeoverBesideTasksOfRemovedRuns(t *testing.T) {
 	k.exec("update {schema}.pods set expires_at = now() - interval '1 second' where id = $1", dead)
 	total := 0
 	for range 6 {
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4)
+		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4, time.Time{})
 		require.NoError(t, err)
 		total += out.Tasks
 	}

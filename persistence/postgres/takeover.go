@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,14 +24,14 @@ type takeover struct {
 	keeping map[int64]bool // pods of which something is left
 }
 
-func (s *Store) expireBlind(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+func (s *Store) expireBlind(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	t := &takeover{
 		s: s, epoch: epoch, skip: s.skips(), report: lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)}, keeping: map[int64]bool{},
 	}
 	var claimed []heldTask
 	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, _ locking) error {
 		var err error
-		if t.out.Pods, t.report.Deaths, err = s.declareDead(ctx, tx); err != nil || len(t.out.Pods) == 0 {
+		if t.out.Pods, t.report.Deaths, err = s.declareDead(ctx, tx, by); err != nil || len(t.out.Pods) == 0 {
 			return err
 		}
 		claimed, err = s.heldTasks(ctx, tx, t.out.Pods, t.skip, math.MaxInt32, true)

@@ -273,7 +273,7 @@ func (w *world) keepHouse(ctx context.Context) error {
 		})
 		if err == nil {
 			err = again(ctx, func() error {
-				_, err := w.store.ExpirePods(ctx, w.leader, maxLost, 20)
+				_, err := w.store.ExpirePods(ctx, w.leader, maxLost, 20, time.Time{})
 				return err
 			})
 		}

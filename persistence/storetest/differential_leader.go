@@ -108,7 +108,7 @@ func (w *differ) expire() {
 	reign, limit, maxLost := w.reign(), w.some(), 1+w.IntN(3)
 	what := fmt.Sprintf("expire pods, %d tasks at most, at most %d losses, reign %d", limit, maxLost, reign)
 	out := both(w, what, func(s *side) (persistence.Expired, error) {
-		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), maxLost, limit)
+		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), maxLost, limit, time.Time{})
 		if err == nil {
 			s.now = out.Now
 		}

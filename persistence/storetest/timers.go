@@ -137,7 +137,7 @@ func timerDeposed(w *world) {
 	require.Greater(w.t, w.leader, old)
 	_, err := w.store.FireTimers(w.ctx, old, 10)
 	require.ErrorIs(w.t, err, persistence.ErrDeposed)
-	_, err = w.store.ExpirePods(w.ctx, old, maxLost, 10)
+	_, err = w.store.ExpirePods(w.ctx, old, maxLost, 10, time.Time{})
 	require.ErrorIs(w.t, err, persistence.ErrDeposed)
 	_, err = w.store.ParkTasks(w.ctx, old, 10)
 	require.ErrorIs(w.t, err, persistence.ErrDeposed)

@@ -189,9 +189,9 @@ func (t *Twin) FireTimers(ctx context.Context, epoch int64, limit int) (persiste
 }
 
 // ExpirePods implements persistence.Housekeeping.
-func (t *Twin) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int) (persistence.Expired, error) {
+func (t *Twin) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	return twice(ctx, t, "ExpirePods", limit, func(ctx context.Context, s persistence.Store) (persistence.Expired, error) {
-		return s.ExpirePods(ctx, epoch, maxLost, limit)
+		return s.ExpirePods(ctx, epoch, maxLost, limit, by)
 	})
 }
 

@@ -129,7 +129,7 @@ func (w *world) fire() persistence.Fired {
 
 func (w *world) expire() persistence.Expired {
 	w.t.Helper()
-	out, err := w.store.ExpirePods(w.ctx, w.leader, maxLost, 1000)
+	out, err := w.store.ExpirePods(w.ctx, w.leader, maxLost, 1000, time.Time{})
 	require.NoError(w.t, err)
 	return out
 }

@@ -2,6 +2,7 @@
 -- with those that were dead before. A pod that is renewed or records right now
 -- is left for the next time. A pod whose row somebody removed while it held
 -- tasks is as dead: without it nothing is claimed or recorded any more.
+-- One that ends after by has not run out, though the clock says so: it has leapt.
 -- A lease that ends further away than it is long was renewed while the clock was
 -- ahead: it is taken as renewed now, so that it runs out unless its pod lives.
 -- With each comes how many have died lately. A death in what is to come is of a
@@ -12,7 +13,7 @@ with {holders},
 clock as materialized (select clock_timestamp() as now),
 late as materialized (
 	select p.id, p.dead as known from {schema}.pods p, clock
-	where p.dead or p.expires_at <= clock.now
+	where p.dead or p.expires_at <= least(clock.now, @by::timestamptz)
 	order by p.id
 	for update of p skip locked
 ),
