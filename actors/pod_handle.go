@@ -270,7 +270,7 @@ func (p *Pod) Stats() Stats {
 			"and whether anybody leads, without whom no timer fires, is not known here; the log says why (listen)", deaf.Truncate(time.Second))
 	} else if quiet := e.leaderless(p.rt.now()); quiet > patience && e.deaf.IsZero() {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
-			"the log says why elections fail (campaign), and troupe doctor what to mend", quiet.Truncate(time.Second))
+			"the log says if elections fail, and why (campaign), and troupe doctor who holds the lock of the leader, and what to mend", quiet.Truncate(time.Second))
 	}
 	if !e.unread.IsZero() && p.rt.now().Sub(e.unread) < unreadFor {
 		s.Degraded = "some runs cannot be read, and are passed over: the log names them; look at what the database's disk has lost"

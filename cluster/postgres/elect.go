@@ -68,7 +68,7 @@ func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
 	return t, nil
 }
 
-func (a *Adapter) leaderKey() int64 { return leaderKey(a.config.Schema) }
+func (a *Adapter) leaderKey() int64 { return LeaderKey(a.config.Schema) }
 
 // tryLead takes the leader's lock in a session, or returns ErrNotElected.
 func (a *Adapter) tryLead(ctx context.Context, conn *pgx.Conn) error {

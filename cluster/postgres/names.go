@@ -18,9 +18,9 @@ func Channel(schema string) string { return schema + "_wake" }
 // reads. The migrations create it.
 func Publication(schema string) string { return schema + "_wake" }
 
-// leaderKey is the key of the advisory lock that the leader of the schema
+// LeaderKey is the key of the advisory lock that the leader of the schema
 // holds. Advisory locks are per database.
-func leaderKey(schema string) int64 {
+func LeaderKey(schema string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("troupe leader\x00" + schema))
 	return int64(h.Sum64())

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/migrations"
 )
@@ -165,6 +166,11 @@ func provocations() map[string]provoked {
 			c.exec("alter table troupe.tasks set (autovacuum_enabled = false)")
 			return Options{}
 		}, "dead rows", Problem, []string{"autovacuum is off for tasks", "reset (autovacuum_enabled)"}},
+		"somebody else has the leader's lock": {func(c *clinic) Options {
+			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
+			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
+			return Options{}
+		}, "pods", Problem, []string{"no living pod leads", "pid ", "idle in transaction", "leader's lock", "pg_terminate_backend"}},
 		"nobody leads": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/explain"
 )
 
@@ -82,10 +83,32 @@ func pods(p *patient) error {
 			several(ahead, "lease ends", "leases end"))
 	}
 	if !led {
-		p.problem("no living pod leads: timers do not fire and dead pods are not taken over",
-			"pods elect a leader within seconds; if none does, the error beside campaign in their logs says why: "+
-				"no connection of their own (DirectURL, behind a proxy), no rights on leader_epoch (check rights), or a lock of somebody else on it (check locks)")
+		return leaderless(p)
 	}
+	return nil
+}
+
+// leaderless says why nobody leads.
+func leaderless(p *patient) error {
+	const query = `select l.pid, coalesce(nullif(a.application_name, ''), 'without a name'), coalesce(a.state, 'unknown')
+		from pg_locks l left join pg_stat_activity a using (pid)
+		where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.database = (select oid from pg_database where datname = current_database())
+			and (l.classid::bigint << 32 | l.objid::bigint) = $1 limit 1`
+	const what = "no living pod leads: timers do not fire and dead pods are not taken over"
+	var pid int
+	var name, state string
+	held := false
+	err := p.each(query, []any{postgres.LeaderKey(p.options.Schema)}, []any{&pid, &name, &state}, func() { held = true })
+	if err != nil {
+		return err
+	}
+	if held {
+		p.problem(what+"; pid %d (%s, %s) holds the leader's lock", "unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(the pid)",
+			pid, name, state)
+		return nil
+	}
+	p.problem(what, "pods elect a leader within seconds; if none does, the error beside campaign in their logs says why: "+
+		"no connection of their own (DirectURL, behind a proxy), no rights on leader_epoch (check rights), or a lock of somebody else on it (check locks)")
 	return nil
 }
 
