@@ -101,6 +101,7 @@ func checks() []check {
 		{"clock", false, clocks},
 		{"connections", false, connections},
 		{"schema", false, schema},
+		{"indexes", true, indexed},
 		{"rights", true, rights},
 		{"wake", false, wake},
 		{"publications", true, publications},

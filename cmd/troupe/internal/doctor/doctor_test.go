@@ -166,6 +166,14 @@ func provocations() map[string]provoked {
 			c.exec("alter table troupe.tasks set (autovacuum_enabled = false)")
 			return Options{}
 		}, "dead rows", Problem, []string{"autovacuum is off for tasks", "reset (autovacuum_enabled)"}},
+		"a key that was dropped": {func(c *clinic) Options {
+			c.exec("alter table troupe.run_keys drop constraint run_keys_pkey")
+			return Options{}
+		}, "indexes", Problem, []string{"run_keys lacks its primary key (tenant, workflow, key)", "alter table troupe.run_keys add primary key (tenant, workflow, key)"}},
+		"an index that was dropped": {func(c *clinic) Options {
+			c.exec("drop index troupe.durable_timers_by_wake_at")
+			return Options{}
+		}, "indexes", Problem, []string{"durable_timers lacks its index (wake_at)", "create index concurrently on troupe.durable_timers (wake_at)"}},
 		"somebody else has the leader's lock": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
