@@ -140,6 +140,25 @@ type provoked struct {
 	parts   []string
 }
 
+// meddlings are what somebody has done by hand.
+func meddlings() map[string]provoked {
+	return map[string]provoked{
+		"a key that was dropped": {func(c *clinic) Options {
+			c.exec("alter table troupe.run_keys drop constraint run_keys_pkey")
+			return Options{}
+		}, "indexes", Problem, []string{"run_keys lacks its primary key (tenant, workflow, key)", "alter table troupe.run_keys add primary key (tenant, workflow, key)"}},
+		"an index that was dropped": {func(c *clinic) Options {
+			c.exec("drop index troupe.durable_timers_by_wake_at")
+			return Options{}
+		}, "indexes", Problem, []string{"durable_timers lacks its index (wake_at)", "create index concurrently on troupe.durable_timers (wake_at)"}},
+		"somebody else has the leader's lock": {func(c *clinic) Options {
+			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
+			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
+			return Options{}
+		}, "pods", Problem, []string{"no living pod leads", "pid ", "idle in transaction", "leader's lock", "pg_terminate_backend"}},
+	}
+}
+
 // provocations are those that the tests' server can be brought to.
 func provocations() map[string]provoked {
 	strict := usual()
@@ -166,19 +185,6 @@ func provocations() map[string]provoked {
 			c.exec("alter table troupe.tasks set (autovacuum_enabled = false)")
 			return Options{}
 		}, "dead rows", Problem, []string{"autovacuum is off for tasks", "reset (autovacuum_enabled)"}},
-		"a key that was dropped": {func(c *clinic) Options {
-			c.exec("alter table troupe.run_keys drop constraint run_keys_pkey")
-			return Options{}
-		}, "indexes", Problem, []string{"run_keys lacks its primary key (tenant, workflow, key)", "alter table troupe.run_keys add primary key (tenant, workflow, key)"}},
-		"an index that was dropped": {func(c *clinic) Options {
-			c.exec("drop index troupe.durable_timers_by_wake_at")
-			return Options{}
-		}, "indexes", Problem, []string{"durable_timers lacks its index (wake_at)", "create index concurrently on troupe.durable_timers (wake_at)"}},
-		"somebody else has the leader's lock": {func(c *clinic) Options {
-			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
-			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
-			return Options{}
-		}, "pods", Problem, []string{"no living pod leads", "pid ", "idle in transaction", "leader's lock", "pg_terminate_backend"}},
 		"nobody leads": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}
@@ -225,6 +231,7 @@ func provocations() map[string]provoked {
 func TestFindings(t *testing.T) {
 	all := provocations()
 	maps.Copy(all, lateTimers())
+	maps.Copy(all, meddlings())
 	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, pgtest.Database(t))
