@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -101,24 +100,26 @@ func (d *DeadLetters) RequeueAll(
 			office.stored(ctx)
 		}
 	}()
-	last := workflow.RunID{}
+	last, made := workflow.RunID{}, map[workflow.RunID]bool{}
 	for {
-		page, err := office.store.ListDeadLetters(ctx, selected)
+		page, err := repeated(func() ([]persistence.DeadLetter, error) { return office.store.ListDeadLetters(ctx, selected) })
 		if err != nil {
 			return report, err
 		}
 		for i := range page {
 			selected.After = page[i].Task
-			if page[i].Task.Run == last || slices.Contains(report.Runs, page[i].Task.Run) {
+			if page[i].Task.Run == last || made[page[i].Task.Run] {
 				continue
 			}
 			if limit > 0 && len(report.Runs) == limit {
 				return report, nil
 			}
 			last = page[i].Task.Run
-			if err := report.add(office.requeue(ctx, page[i].Tenant, page[i].Task, options)); err != nil {
+			answer, err := office.requeue(ctx, page[i].Tenant, page[i].Task, options)
+			if err := report.add(answer, err); err != nil {
 				return report, fmt.Errorf("requeue %s: %w", deadID(page[i].Task), err)
 			}
+			made[answer.Run] = true
 		}
 		if len(page) < requeuePage {
 			return report, nil
@@ -155,13 +156,7 @@ func (o *deadOffice) requeue(
 	if err != nil {
 		return persistence.RequeueAnswer{}, err
 	}
-	var answer persistence.RequeueAnswer
-	for range requeueTries { // the same order is carried out once
-		answer, err = o.store.RequeueDeadLetter(ctx, order)
-		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, persistence.ErrConflict) {
-			break
-		}
-	}
+	answer, err := repeated(func() (persistence.RequeueAnswer, error) { return o.store.RequeueDeadLetter(ctx, order) })
 	if err != nil {
 		return answer, err
 	}
@@ -179,8 +174,19 @@ func (o *deadOffice) requeue(
 	return answer, answerError(&persistence.Trigger{Queue: order.Queue}, persistence.TriggerAnswer{Result: answer.Trigger, Err: answer.Err})
 }
 
-// requeueTries bounds how often a requeue is asked for whose outcome is unknown.
+// requeueTries bounds how often is asked what the database gave no answer to.
 const requeueTries = 3
+
+// repeated asks again while the database gives no answer. An order is carried out once.
+func repeated[T any](ask func() (T, error)) (answer T, err error) {
+	for range requeueTries {
+		answer, err = ask()
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, persistence.ErrConflict) {
+			break
+		}
+	}
+	return answer, err
+}
 
 // order turns options into an order.
 func (o *deadOffice) order(

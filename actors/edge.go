@@ -116,12 +116,11 @@ func (e *edge) sawClock(database, asked, answered time.Time) time.Duration {
 	return e.leap.saw(database, asked, answered)
 }
 
-// steady returns the latest instant that the database's clock may show now if it has
-// not leapt, and when it was last seen to have.
-func (e *edge) steady(now time.Time) (by, leapt time.Time) {
+// leaps returns what is known of the database's clock.
+func (e *edge) leaps() leap {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.leap.latest(now), e.leap.at
+	return e.leap
 }
 
 // away notes that a store call has found the database away; here, that one has

@@ -83,9 +83,10 @@ func (a *housekeeper) next() {
 	if since.IsZero() {
 		since = now
 	}
-	by, leapt := a.rt.edge.steady(now)
-	if leapt.After(since) {
-		since = leapt
+	leap := a.rt.edge.leaps()
+	by := leap.latest(now)
+	if leap.at.After(since) {
+		since = leap.at
 	}
 	if safe := since.Add(a.rt.config.LeaseTTL); a.expireAt.Before(safe) {
 		a.expireAt = safe

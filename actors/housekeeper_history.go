@@ -29,7 +29,7 @@ func newHistory(now time.Time) history {
 }
 
 // leapHold is for how long nothing is removed for its age after the database's clock has
-// leapt forward.
+// leapt forward by a minute or more.
 const leapHold = time.Hour
 
 // hold removes nothing for its age before an instant.
@@ -58,8 +58,10 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 	store, self := a.rt.ports.Store, a.rt.team.housekeeper
 	// A clock that is ahead by more than a retention would cost history that nothing
 	// brings back. It may be put right.
-	if _, leapt := a.rt.edge.steady(now); !leapt.IsZero() && now.Sub(leapt) < leapHold {
-		a.history.hold(leapt.Add(leapHold))
+	leap := a.rt.edge.leaps()
+	by := leap.latest(now)
+	if !leap.farAt.IsZero() && now.Sub(leap.farAt) < leapHold {
+		a.history.hold(leap.farAt.Add(leapHold))
 	}
 	due := a.history.next()
 	if due.After(now) {
@@ -79,10 +81,10 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 		})
 	case a.history.dropAt:
 		a.number = ask(a.rt, self, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
-			return store.DropHistory(ctx, epoch, retention)
+			return store.DropHistory(ctx, epoch, retention, by)
 		})
 	default:
-		return a.purge(now)
+		return a.purge(now, by)
 	}
 	return true
 }
@@ -92,8 +94,8 @@ type purged struct{ count int }
 
 // purge removes dead letters that are old enough; without such an age it does
 // what is due next.
-func (a *housekeeper) purge(now time.Time) bool {
-	store, filter := a.rt.ports.Store, persistence.DeadFilter{OlderThan: a.rt.config.DeadLetterRetention}
+func (a *housekeeper) purge(now, by time.Time) bool {
+	store, filter := a.rt.ports.Store, persistence.DeadFilter{OlderThan: a.rt.config.DeadLetterRetention, By: by}
 	a.history.purgeAt = now.Add(dropEvery)
 	if filter.OlderThan <= 0 {
 		return a.nextHistory(now)

@@ -48,9 +48,9 @@ func (s *swamped) ArchiveRuns(_ context.Context, _ int64, archive persistence.Ar
 	return persistence.Archived{Count: archive.Limit, Next: workflow.NewRunID(time.Now(), [10]byte{})}, nil
 }
 
-func (s *swamped) DropHistory(ctx context.Context, epoch int64, r persistence.Retention) (persistence.Dropped, error) {
+func (s *swamped) DropHistory(ctx context.Context, epoch int64, r persistence.Retention, by time.Time) (persistence.Dropped, error) {
 	s.drops.Add(1)
-	return s.Store.DropHistory(ctx, epoch, r)
+	return s.Store.DropHistory(ctx, epoch, r, by)
 }
 
 func (s *swamped) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {

@@ -132,8 +132,8 @@ func (s *proxied) ArchiveRuns(ctx context.Context, epoch int64, archive persiste
 	return pooled(ctx, s, func() (persistence.Archived, error) { return s.Store.ArchiveRuns(ctx, epoch, archive) })
 }
 
-func (s *proxied) DropHistory(ctx context.Context, epoch int64, r persistence.Retention) (persistence.Dropped, error) {
-	return pooled(ctx, s, func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, r) })
+func (s *proxied) DropHistory(ctx context.Context, epoch int64, r persistence.Retention, by time.Time) (persistence.Dropped, error) {
+	return pooled(ctx, s, func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, r, by) })
 }
 
 // proxiedPods starts pods that each have a proxy of their own. The first leads.

@@ -11,7 +11,11 @@ type leap struct {
 	clock time.Time // what it said last
 	asked time.Time // before that, by ours; zero: it was not asked yet
 	at    time.Time // when a leap was seen last
+	farAt time.Time // when one was seen that may cost what is kept for its age
 }
+
+// farLeap is the least retention there is.
+const farLeap = time.Minute
 
 // saw notes what the clock said between two instants of ours, and returns by how much it
 // has leapt at least.
@@ -21,6 +25,9 @@ func (l *leap) saw(clock, asked, answered time.Time) (by time.Duration) {
 	}
 	if latest := l.latest(answered); !latest.IsZero() && clock.After(latest) {
 		l.at, by = answered, clock.Sub(latest)+l.slack
+		if by >= farLeap {
+			l.farAt = answered
+		}
 	}
 	l.clock, l.asked = clock, asked
 	return by

@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // What took long to be answered is no leap, and neither is a clock that goes back.
@@ -98,4 +101,57 @@ func TestALeapOfTheClockDropsNothingForAnHour(t *testing.T) {
 		_, err = w.store.Run(context.Background(), "", run)
 		require.ErrorIs(t, err, persistence.ErrRunNotFound, "it was not put right")
 	})
+}
+
+// leaping is a store whose clock leaps right before something is removed for its age.
+type leaping struct {
+	persistence.Store
+
+	drop, purge func()
+}
+
+func (s *leaping) DropHistory(ctx context.Context, epoch int64, r persistence.Retention, by time.Time) (persistence.Dropped, error) {
+	s.drop()
+	return s.Store.DropHistory(ctx, epoch, r, by)
+}
+
+func (s *leaping) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
+	s.purge()
+	return s.Store.PurgeDeadLetters(ctx, filter)
+}
+
+// However soon after a leap something is removed for its age, it is old enough without
+// that.
+func TestALeapRightBeforeSomethingIsRemoved(t *testing.T) {
+	t.Parallel()
+	for name, leaps := range map[string]func(s *leaping, leap func()){
+		"history":      func(s *leaping, leap func()) { s.drop = leap },
+		"dead letters": func(s *leaping, leap func()) { s.purge = leap },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				const week = 7 * 24 * time.Hour
+				var leapt atomic.Bool
+				s := &leaping{w.store, func() {}, func() {}}
+				leaps(s, func() {
+					w.ahead.Store(int64(2 * week))
+					leapt.Store(true)
+				})
+				w.faults.Store = s
+				w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no") },
+					func(f *StepFunction) { f.Options.Retry = workflow.RetryPolicy{Attempts: 1} })
+				p := w.start(Config{Retention: persistence.Retention{week, week, week}, DeadLetterRetention: week})
+				run := w.trigger(p, "single")
+				pass(leapHold / 2)
+				require.True(t, leapt.Load())
+				_, err := w.store.Run(t.Context(), "", run)
+				require.NoError(t, err)
+				require.Len(t, w.store.Snapshot().Dead, 1)
+				pass(leapHold)
+				_, err = w.store.Run(t.Context(), "", run)
+				require.ErrorIs(t, err, persistence.ErrRunNotFound, "it was not put right")
+			})
+		})
+	}
 }

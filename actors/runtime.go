@@ -235,7 +235,7 @@ func (rt *runtime) guarded(actor string, f func()) {
 // instant of ours, and says so if it has leapt.
 func (rt *runtime) sawClock(database, asked time.Time) {
 	if by := rt.edge.sawClock(database, asked, rt.now()); by > 0 {
-		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the database's clock has leapt forward: no pod is declared dead for the length of a lease, and no history dropped for an hour",
+		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the database's clock has leapt forward: no pod is declared dead for the length of a lease, and after a minute or more no history dropped for an hour",
 			slog.Duration("by", by.Round(time.Second)))
 	}
 }

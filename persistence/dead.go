@@ -67,6 +67,7 @@ type DeadFilter struct {
 	Reasons     []lifecycle.DeadReason
 	OlderThan   time.Duration // died at least so long ago, by the database's clock
 	YoungerThan time.Duration // died less than so long ago
+	By          time.Time     // OlderThan: the database's clock shows no more, whatever it says; zero: it is believed
 	Requeued    Requeued
 	After       workflow.TaskID // keyset: those behind this one; not for counting
 	Limit       int             // at most PageMax; 0: 100; not for counting

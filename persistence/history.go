@@ -82,6 +82,15 @@ type Rotated struct {
 	More  bool
 }
 
+// NotAfter is the earlier of what a clock says and what a caller takes for the latest
+// that it can; a zero instant is none.
+func NotAfter(clock, by time.Time) time.Time {
+	if by.IsZero() || clock.Before(by) {
+		return clock
+	}
+	return by
+}
+
 // History keeps the tables of what goes on small, however much has ended. Only
 // the leader calls it; every call carries the leader's epoch and fails with
 // ErrDeposed under a newer one. No call waits for a lock for longer than a
@@ -94,8 +103,9 @@ type History interface {
 
 	// DropHistory removes archived runs for good, with their tasks, events and
 	// idempotency keys: all that ended in a span of time whose end is longer
-	// ago than the retention of their class.
-	DropHistory(ctx context.Context, epoch int64, retention Retention) (Dropped, error)
+	// ago than the retention of their class. It is no later than by, whatever the
+	// clock says, which may have leapt; zero: it is believed.
+	DropHistory(ctx context.Context, epoch int64, retention Retention, by time.Time) (Dropped, error)
 
 	// RotateEvents makes room for events to come, and removes spans of time of
 	// which no run that is not archived has any, after it put those of the few

@@ -206,8 +206,8 @@ func (s *store) ArchiveRuns(ctx context.Context, epoch int64, archive persistenc
 }
 
 // DropHistory implements persistence.History.
-func (s *store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention) (persistence.Dropped, error) {
-	return meet(s, "drop_history", func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, retention) }, nil)
+func (s *store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
+	return meet(s, "drop_history", func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, retention, by) }, nil)
 }
 
 // RotateEvents implements persistence.History.

@@ -98,7 +98,7 @@ func (l *letter) matches(f *persistence.DeadFilter, now time.Time) bool {
 	switch {
 	case f.Tenant != "" && l.Tenant != f.Tenant, f.Workflow != "" && l.Workflow != f.Workflow,
 		f.Step != "" && l.Step != f.Step, !l.Reason.Counts(f.Reasons),
-		f.OlderThan > 0 && l.DiedAt.After(now.Add(-f.OlderThan)),
+		f.OlderThan > 0 && l.DiedAt.After(persistence.NotAfter(now, f.By).Add(-f.OlderThan)),
 		f.YoungerThan > 0 && !l.DiedAt.After(now.Add(-f.YoungerThan)),
 		f.Requeued == persistence.NotRequeued && l.Requeues > 0,
 		f.Requeued == persistence.RequeuedOnce && l.Requeues == 0:

@@ -61,7 +61,7 @@ func (t *timers) dropRun(id workflow.RunID) {
 
 // DropHistory implements persistence.History.
 func (s *Store) DropHistory(
-	_ context.Context, epoch int64, retention persistence.Retention,
+	_ context.Context, epoch int64, retention persistence.Retention, by time.Time,
 ) (persistence.Dropped, error) {
 	b := s.begin()
 	defer s.mu.Unlock()
@@ -69,11 +69,12 @@ func (s *Store) DropHistory(
 		return persistence.Dropped{}, persistence.ErrDeposed
 	}
 	out := persistence.Dropped{}
+	now := persistence.NotAfter(b.now, by)
 	spans := map[time.Time]bool{}
 	for _, id := range slices.Clone(s.order) {
 		r := s.runs[id]
 		keep := retention[r.definition.graph.Retention]
-		if !r.archived || keep == 0 || r.keptFrom.Add(keep).After(b.now) {
+		if !r.archived || keep == 0 || r.keptFrom.Add(keep).After(now) {
 			continue
 		}
 		if k := keyOf(r.trigger); s.keys[k] == id {

@@ -87,7 +87,7 @@ func (g *growth) lead() {
 		more = out.More
 	}
 	for more := true; more; {
-		out, err := g.store.DropHistory(g.ctx, g.leader, g.retention)
+		out, err := g.store.DropHistory(g.ctx, g.leader, g.retention, time.Time{})
 		g.check(err)
 		more = out.More
 	}

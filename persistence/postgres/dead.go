@@ -20,7 +20,7 @@ func deadArgs(f *persistence.DeadFilter) (named, bool) {
 	}
 	return named{
 		"tenant": textOrNull(f.Tenant), "workflow": textOrNull(f.Workflow), "step": textOrNull(f.Step), "reasons": reasons,
-		"older": max(f.OlderThan, 0).Microseconds(), "younger": max(f.YoungerThan, 0).Microseconds(), "requeued": int16(f.Requeued),
+		"older": max(f.OlderThan, 0).Microseconds(), "by": instant(f.By), "younger": max(f.YoungerThan, 0).Microseconds(), "requeued": int16(f.Requeued),
 	}, storable(f.Tenant) && storable(f.Workflow) && storable(f.Step)
 }
 

@@ -230,7 +230,9 @@ func (s *Store) lookFurther(ctx context.Context, tx pgx.Tx, tasks taskIDs, free 
 			var id workflow.RunID
 			var holder int64
 			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &holder}, func() error {
-				held[id] = heldBy{holder: holder}
+				if holder != 0 { // else it was taken just now
+					held[id] = heldBy{holder: holder}
+				}
 				return nil
 			})
 			return err

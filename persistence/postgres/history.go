@@ -160,12 +160,12 @@ func made(id workflow.RunID) time.Time {
 }
 
 // DropHistory implements persistence.History.
-func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention) (persistence.Dropped, error) {
+func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
 	var out persistence.Dropped
 	var over []span
 	err := retry(ctx, func(ctx context.Context) error {
 		all, err := s.spans(ctx, s.pool, epoch, runClasses()...)
-		over = all.over(retention)
+		over = all.over(retention, by)
 		return err
 	})
 	if err != nil || len(over) == 0 {

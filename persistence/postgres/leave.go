@@ -15,32 +15,44 @@ import (
 // be read, is held by somebody, or is of a definition that another program has to register
 // again, the rest is handed back, and the pod stays until its lease ends.
 func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	var all persistence.Wake
 	mode := s.locking(ctx)
-	wake, err := s.leave(ctx, pod, mode)
-	if errors.Is(err, errLockTimeout) && mode != lockStrict {
-		s.strained.note(ctx)
-		wake, err = s.leave(ctx, pod, lockStrict)
+	for tries := 0; ; tries++ {
+		wake, left, err := s.leave(ctx, pod, mode)
+		mergeWake(&all, wake)
+		switch {
+		case errors.Is(err, errLockTimeout) && mode != lockStrict:
+			s.strained.note(ctx)
+			mode = lockStrict
+			continue
+		case unreadable(err):
+			return s.leaveReadable(ctx, pod)
+		case err != nil || !left || tries >= leaveTries:
+			return all, err
+		}
+		mode = s.locking(ctx) // by now it may be known who holds it, and what was merely busy is free
 	}
-	if unreadable(err) {
-		return s.leaveReadable(ctx, pod)
-	}
-	return wake, err
 }
 
+// leaveTries bounds how often a pod tries to hand back what it was left with: there is
+// no later call for it.
+const leaveTries = 3
+
 // leave hands back what a pod holds, but what is left out as the mode says.
-func (s *Store) leave(ctx context.Context, pod int64, mode locking) (wake persistence.Wake, err error) {
+func (s *Store) leave(ctx context.Context, pod int64, mode locking) (wake persistence.Wake, left bool, err error) {
 	err = s.handBack(ctx, pod, func(ctx context.Context, tx pgx.Tx) error {
 		taken, err := s.heldTasks(ctx, tx, []int64{pod}, skips{}, math.MaxInt32, false)
 		if err != nil {
 			return err
 		}
 		p, err := s.takeBack(ctx, tx, s.newBatch(), taken, lifecycle.TaskReported{Kind: lifecycle.Released}, mode)
-		if wake = p.wake; err != nil || len(p.left) > 0 {
+		wake, left = p.wake, len(p.left) > 0
+		if err != nil || left {
 			return err
 		}
 		return s.exec(ctx, tx, "delete_pods", named{"pods": []int64{pod}})
 	})
-	return wake, err
+	return wake, left, err
 }
 
 // leaveReadable hands back what can be read of what a pod holds.

@@ -49,7 +49,7 @@ func TestHistoryBesideAPublicationOfAllTables(t *testing.T) {
 			require.Empty(t, value[string](a.database, nameless))
 			a.pass(1000 * time.Hour)
 			for more := true; more; {
-				out, err := a.store.DropHistory(a.ctx, a.epoch, persistence.Retention{time.Hour, time.Hour, time.Hour, time.Hour})
+				out, err := a.store.DropHistory(a.ctx, a.epoch, persistence.Retention{time.Hour, time.Hour, time.Hour, time.Hour}, time.Time{})
 				require.NoError(t, err)
 				more = out.More
 			}

@@ -110,11 +110,12 @@ func (s *spans) around(class int16, at time.Time, retention persistence.Retentio
 	return made
 }
 
-// over returns the spans of runs that have been kept for long enough.
-func (s *spans) over(retention persistence.Retention) []span {
+// over returns the spans of runs that have been kept for long enough by an instant.
+func (s *spans) over(retention persistence.Retention, by time.Time) []span {
 	var over []span
+	now := persistence.NotAfter(s.now, by)
 	for _, one := range s.list {
-		if keep := retention[one.class]; keep != 0 && !one.keptFrom.Add(keep).After(s.now) {
+		if keep := retention[one.class]; keep != 0 && !one.keptFrom.Add(keep).After(now) {
 			over = append(over, one)
 		}
 	}

@@ -245,6 +245,11 @@ func deadPurge(w *world) {
 	w.start(g)
 	p.fail(p.claimStep("a"))
 	old := persistence.DeadFilter{OlderThan: 20 * time.Second, Limit: 2}
+	leapt := old
+	leapt.By = w.expire().Now.Add(-15 * time.Second)
+	got, err := w.store.PurgeDeadLetters(w.ctx, leapt)
+	require.NoError(w.t, err)
+	require.Zero(w.t, got, "they are younger by what the caller takes for now")
 	for _, want := range []int{2, 1, 0} {
 		got, err := w.store.PurgeDeadLetters(w.ctx, old)
 		require.NoError(w.t, err)

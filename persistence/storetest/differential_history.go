@@ -60,7 +60,7 @@ func (w *differ) retire() {
 	w.renewSome()
 	reign := w.reign()
 	out := both(w, fmt.Sprintf("drop history, reign %d", reign), func(s *side) (persistence.Dropped, error) {
-		out, err := drop(w.ctx, s.Store, s.epoch(reign), anHour())
+		out, err := drop(w.ctx, s.Store, s.epoch(reign), anHour(), time.Time{})
 		out.Spans = min(out.Spans, 1) // where a span begins is a matter of the clock
 		return out, err
 	})
@@ -74,10 +74,10 @@ func (w *differ) retire() {
 }
 
 // drop removes all that is to be removed, and returns what that was in all.
-func drop(ctx context.Context, s persistence.Store, epoch int64, retention persistence.Retention) (persistence.Dropped, error) {
+func drop(ctx context.Context, s persistence.Store, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
 	var all persistence.Dropped
 	for {
-		one, err := s.DropHistory(ctx, epoch, retention)
+		one, err := s.DropHistory(ctx, epoch, retention, by)
 		all.Spans, all.Keys = all.Spans+one.Spans, all.Keys+one.Keys
 		if err != nil || !one.More {
 			return all, err

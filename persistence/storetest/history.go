@@ -148,6 +148,9 @@ func historyRetention(w *world) {
 	require.Zero(w.t, w.drop().Spans, "younger ones stay")
 
 	w.advance(2 * time.Hour)
+	leapt, err := drop(w.ctx, w.store, w.leader, kept(), w.expire().Now.Add(-time.Hour-time.Minute))
+	require.NoError(w.t, err)
+	require.Zero(w.t, leapt.Spans, "they are younger by what the caller takes for now")
 	require.Equal(w.t, persistence.Dropped{Spans: 1, Keys: 1}, w.drop())
 	w.requireGone(gone.Run)
 	w.requireRun(stays.Run, lifecycle.Completed)
@@ -208,7 +211,7 @@ func historyDeposed(w *world) {
 	w.bumpEpoch()
 	_, err := w.store.ArchiveRuns(w.ctx, old, persistence.Archive{Limit: 1})
 	require.ErrorIs(w.t, err, persistence.ErrDeposed)
-	_, err = w.store.DropHistory(w.ctx, old, kept())
+	_, err = w.store.DropHistory(w.ctx, old, kept(), time.Time{})
 	require.ErrorIs(w.t, err, persistence.ErrDeposed)
 	_, err = w.store.RotateEvents(w.ctx, old, time.Hour)
 	require.ErrorIs(w.t, err, persistence.ErrDeposed)
@@ -232,7 +235,7 @@ func (w *world) archiveFrom(after workflow.RunID, limit int) persistence.Archive
 
 func (w *world) drop() persistence.Dropped {
 	w.t.Helper()
-	out, err := drop(w.ctx, w.store, w.leader, kept())
+	out, err := drop(w.ctx, w.store, w.leader, kept(), time.Time{})
 	require.NoError(w.t, err)
 	return out
 }

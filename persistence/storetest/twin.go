@@ -212,10 +212,10 @@ func (t *Twin) ArchiveRuns(ctx context.Context, epoch int64, archive persistence
 // DropHistory implements persistence.History. In how many calls a store removes
 // what it has to is its own affair.
 func (t *Twin) DropHistory(
-	ctx context.Context, epoch int64, retention persistence.Retention,
+	ctx context.Context, epoch int64, retention persistence.Retention, by time.Time,
 ) (persistence.Dropped, error) {
 	return twice(ctx, t, "DropHistory", retention, func(ctx context.Context, s persistence.Store) (persistence.Dropped, error) {
-		return drop(ctx, s, epoch, retention)
+		return drop(ctx, s, epoch, retention, by)
 	})
 }
 

@@ -2,6 +2,6 @@
 	and (@workflow::text is null or l.workflow = @workflow::text)
 	and (@step::text is null or l.step_name = @step::text)
 	and (cardinality(@reasons::smallint[]) = 0 or l.reason = any(@reasons::smallint[]))
-	and (@older::bigint = 0 or l.died_at <= clock_timestamp() - @older::bigint * interval '1 microsecond')
+	and (@older::bigint = 0 or l.died_at <= least(clock_timestamp(), @by::timestamptz) - @older::bigint * interval '1 microsecond')
 	and (@younger::bigint = 0 or l.died_at > clock_timestamp() - @younger::bigint * interval '1 microsecond')
 	and (@requeued::smallint = 0 or (l.requeues > 0) = (@requeued::smallint = 2))
