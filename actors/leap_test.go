@@ -132,17 +132,21 @@ func TestALeapRightBeforeSomethingIsRemoved(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, w *world) {
 				const week = 7 * 24 * time.Hour
-				var leapt atomic.Bool
+				var due, leapt atomic.Bool
 				s := &leaping{w.store, func() {}, func() {}}
 				leaps(s, func() {
-					w.ahead.Store(int64(2 * week))
-					leapt.Store(true)
+					if due.Load() {
+						w.ahead.Store(int64(2 * week))
+						leapt.Store(true)
+					}
 				})
 				w.faults.Store = s
 				w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no") },
 					func(f *StepFunction) { f.Options.Retry = workflow.RetryPolicy{Attempts: 1} })
 				p := w.start(Config{Retention: persistence.Retention{week, week, week}, DeadLetterRetention: week})
 				run := w.trigger(p, "single")
+				pass(10 * time.Minute) // it is in history
+				due.Store(true)
 				pass(leapHold / 2)
 				require.True(t, leapt.Load())
 				_, err := w.store.Run(t.Context(), "", run)
