@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,10 +22,38 @@ import (
 
 // openPod checks what a pod may do, too: it writes everywhere.
 func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
+	if err := reach(ctx, pool, reachMax); err != nil {
+		return nil, err
+	}
 	if err := checkPod(ctx, pool, config.Schema); err != nil {
 		return nil, err
 	}
 	return openAdapters(ctx, pool, config)
+}
+
+// reachMax is how long the pool that was given to the engine has for its first
+// connection.
+const reachMax = 30 * time.Second
+
+// reach returns why the pool that was given to the engine gives no connection in time.
+// What the server says is told by what asks for more.
+func reach(ctx context.Context, pool *pgxpool.Pool, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := pool.Acquire(limited)
+	switch {
+	case err == nil:
+		conn.Release()
+		return nil
+	case limited.Err() == nil || ctx.Err() != nil:
+		return nil
+	}
+	if stat := pool.Stat(); stat.AcquiredConns() >= stat.MaxConns() {
+		return fmt.Errorf("%w: the pool that was given to the engine had no connection for %v: give back what others take from it, or make it larger",
+			ErrUnavailable, limit)
+	}
+	return fmt.Errorf("%w: the pool that was given to the engine gave no connection within %v: something at its address accepts connections and does not answer;"+
+		" set connect_timeout in the address, so that the next host is tried, and look at what is between", ErrUnavailable, limit)
 }
 
 // openPostgres checks the schema and opens the adapters on it.

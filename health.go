@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -103,6 +104,10 @@ func unreached(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		return fmt.Sprintf("the database refuses the connection that renews the pod's lease: %s (SQLSTATE %s)", refused.Message, refused.Code)
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return "the database's certificate is not accepted: " + certificate.Err.Error()
 	}
 	return "the database does not answer"
 }

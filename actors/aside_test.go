@@ -77,6 +77,8 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 4})
+		pass(time.Millisecond)
+		require.Equal(t, 4, p.Stats().Free, "nothing was begun yet")
 		var held, others []workflow.RunID
 		for range 4 {
 			held = append(held, w.trigger(p, "single"))

@@ -116,6 +116,7 @@ func (a *runs) onStarted() {
 	}
 	a.heir.ledger.forgetDeaf()
 	a.adoptOrphans()
+	a.measure()
 	a.rt.send(a.rt.team.claimer, &messages.SlotsOffered{})
 }
 
@@ -300,15 +301,21 @@ func (a *runs) forward(h *held, message any) {
 	}
 }
 
+// measure says how many slots are in use.
+func (a *runs) measure() {
+	l := a.heir.ledger
+	a.rt.meter.set(MetricRunning, float64(l.running()))
+	a.rt.meter.set(MetricFree, float64(l.free()))
+	a.rt.meter.set(MetricStuck, float64(l.stuck()))
+}
+
 // settle tells the claimer of free slots, and the pod once all is drained.
 func (a *runs) settle() {
 	l := a.heir.ledger
 	if freed := l.offerNew(); freed != nil {
 		a.rt.send(a.rt.team.claimer, freed)
 	}
-	a.rt.meter.set(MetricRunning, float64(l.running()))
-	a.rt.meter.set(MetricFree, float64(l.free()))
-	a.rt.meter.set(MetricStuck, float64(l.stuck()))
+	a.measure()
 	if a.heir.draining && !a.heir.told && len(l.held) == 0 {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.RunsDrained{})

@@ -122,7 +122,7 @@ func (t target) open(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, err // of a setting of the pool
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
+		config.ConnConfig.ConnectTimeout = connectTimeout / time.Duration(1+len(config.ConnConfig.Fallbacks)) // the right host may be the last
 	}
 	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the role is set to
 	if t.connections > 0 {

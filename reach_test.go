@@ -1,0 +1,38 @@
+package troupe
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+)
+
+// An address that accepts connections and never answers is said at the start, after a
+// while. One that refuses them is told by what asks for more.
+func TestAPoolThatGivesNoConnection(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	require.NoError(t, err)
+	open := func() *pgxpool.Pool {
+		pool, err := pgxpool.New(t.Context(), fmt.Sprintf("postgres://troupe:secret@%s/troupe", silent.Addr()))
+		require.NoError(t, err)
+		return pool
+	}
+	err = reach(t.Context(), open(), 50*time.Millisecond)
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "connect_timeout")
+	require.NotContains(t, err.Error(), "secret")
+	require.NoError(t, silent.Close())
+	require.NoError(t, reach(t.Context(), open(), time.Minute))
+}
+
+func TestACertificateThatIsNotAcceptedIsSaid(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("connect: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
+	require.Equal(t, "the database's certificate is not accepted: x509: certificate signed by unknown authority", unreached(err))
+}
