@@ -83,8 +83,12 @@ func txAttempt(
 			rt.broken.forget(key.task)
 		}
 	}()
+	asked := rt.now()
+	answered := rt.unbegun.asks(asked)
+	defer answered()
 	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		called = true
+		answered()
 		rt.unbegun.begun()
 		defer rt.unbegun.ended()
 		attempt.begun()
@@ -120,7 +124,7 @@ func txAttempt(
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxNotBegun):
 		if ctx.Err() == nil { // else the pod has let go of the task
-			rt.unbegun.note(rt.now(), rt.edge.lastAway(), err)
+			rt.unbegun.note(asked, rt.now(), rt.edge.lastAway(), err)
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):

@@ -13,55 +13,75 @@ const (
 	unbegunMax = 3
 	// unbegunPause is for how long it does.
 	unbegunPause = 10 * time.Second
+	// unbegunPatience is how long one waits before no more of them are claimed beside it.
+	unbegunPatience = time.Second
 )
 
 // unbegun is whether transactions of steps can be begun: that is a matter of the
 // embedder's pool, which may be silent or closed while the engine's own
 // connections are well. It is safe for concurrent use.
 type unbegun struct {
-	mu    sync.Mutex
-	open  int // transactions under way
-	times int // in a row
-	err   error
-	last  time.Time
-	until time.Time // until when such steps are left to others
+	mu     sync.Mutex
+	asking []*time.Time // since when each waits for its transaction to begin
+	times  int          // in a row
+	err    error
+	last   time.Time
+	until  time.Time // until when such steps are left to others
 }
 
-// note adds one that could not be begun. It counts for nothing while others are
-// under way, or if the database is away, which is nobody else's gain either.
-func (u *unbegun) note(now, away time.Time, err error) {
+// note adds one that could not be begun, which has waited for that since an instant. One
+// that has waited for long says as much as several. It counts for nothing if the database
+// is away, which is nobody else's gain either.
+func (u *unbegun) note(since, now, away time.Time, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.open > 0 || now.Sub(away) < unbegunPause {
+	if now.Sub(away) < unbegunPause {
 		u.times = 0
 		return
 	}
 	u.times++
+	if now.Sub(since) >= unbegunPatience {
+		u.times = max(u.times, unbegunMax)
+	}
 	u.last, u.err = now, err
 	if u.times >= unbegunMax {
 		u.until = now.Add(unbegunPause)
 	}
 }
 
-// begun notes that one has been begun; ended, that it is over.
+// asks notes that one waits to be begun, until it is told that it does not any more.
+func (u *unbegun) asks(now time.Time) (answered func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	since := &now
+	u.asking = append(u.asking, since)
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.asking = slices.DeleteFunc(u.asking, func(other *time.Time) bool { return other == since })
+	}
+}
+
+// begun notes that one has been begun; ended, that it is over, so that there is a
+// connection again.
 func (u *unbegun) begun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.open++
 	u.times, u.until = 0, time.Time{}
 }
 
-func (u *unbegun) ended() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.open--
-}
+func (u *unbegun) ended() { u.begun() }
 
-// wait is for how long steps with a transaction are left to others.
+// wait is for how long steps with a transaction are left to others. While one has waited
+// for a while to be begun, more of them would wait beside it, each in a slot.
 func (u *unbegun) wait(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return max(u.until.Sub(now), 0)
+	wait := max(u.until.Sub(now), 0)
+	if slices.ContainsFunc(u.asking, func(since *time.Time) bool { return now.Sub(*since) >= unbegunPatience }) {
+		wait = max(wait, unbegunPatience)
+	}
+	return wait
 }
 
 // unbegunMemory is for how long it is said: others may have taken all such steps.
@@ -75,7 +95,7 @@ func (u *unbegun) trouble(now time.Time) string {
 	if u.times < unbegunMax || now.Sub(u.last) >= unbegunMemory {
 		return ""
 	}
-	return fmt.Sprintf("no step with InTx can begin its transaction, and such steps are left to other pods: %v; look at the pool that was given to the engine, "+
+	return fmt.Sprintf("no further step with InTx can begin its transaction, and such steps are left to other pods: %v; look at the pool that was given to the engine, "+
 		"which is to be closed after Engine.Stop and not before", u.err)
 }
 

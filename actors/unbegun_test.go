@@ -65,30 +65,76 @@ func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
 	})
 }
 
+// emptyPool is a store that keeps steps with a transaction waiting, for as long as a pool
+// that has no connection does.
+type emptyPool struct {
+	persistence.Store
+
+	known atomic.Bool // that it has none
+}
+
+func (s *emptyPool) RecordInTx(
+	ctx context.Context, _ persistence.Record, _ func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	patience := 10 * time.Second
+	if s.known.Load() {
+		patience = time.Second / 2
+	}
+	select {
+	case <-time.After(patience):
+	case <-ctx.Done():
+	}
+	s.known.Store(true)
+	return persistence.Recorded{}, fmt.Errorf("%w: empty pool", persistence.ErrTxNotBegun)
+}
+
+// Steps that wait for a connection of an empty pool do not take all slots: others are
+// executed as soon as always, but those that come in the first moment.
+func TestStepsThatWaitForAnEmptyPoolLeaveSlotsToOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.pool = &emptyPool{Store: w.store}
+		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
+		w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		pass(time.Minute) // the start is no outage
+		for range 120 {
+			w.trigger(p, "single")
+			begun := time.Now()
+			w.completed(w.trigger(p, "chain2"))
+			require.Less(t, time.Since(begun), 2*time.Second)
+			pass(time.Second / 2)
+		}
+		require.Contains(t, p.Stats().Degraded, "empty pool")
+		p.Kill()
+	})
+}
+
 // What cannot be begun because the database is away is tried again as soon as it
 // is back.
 func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
 	t.Parallel()
 	u, now, err := &unbegun{}, time.Unix(1000, 0), errors.New("refused")
 	for range 10 {
-		u.note(now, now.Add(-time.Second), err)
+		u.note(now, now, now.Add(-time.Second), err)
 	}
 	require.Zero(t, u.wait(now))
 	require.Empty(t, u.trouble(now))
 	for range unbegunMax {
-		u.note(now, time.Time{}, err)
+		u.note(now, now, time.Time{}, err)
 	}
 	require.Equal(t, unbegunPause, u.wait(now))
 	require.Zero(t, u.wait(now.Add(unbegunPause)))
 	require.Contains(t, u.trouble(now), "refused")
 	require.Empty(t, u.trouble(now.Add(unbegunMemory)))
 	u.begun()
-	for range unbegunMax {
-		u.note(now, time.Time{}, err)
-	}
 	require.Zero(t, u.wait(now), "the pool gives something")
-	require.Empty(t, u.trouble(now))
+	for range unbegunMax {
+		u.note(now, now, time.Time{}, err)
+	}
+	require.Equal(t, unbegunPause, u.wait(now), "and then no more")
 	u.ended()
-	u.note(now, time.Time{}, err)
+	require.Zero(t, u.wait(now), "there is a connection again")
+	u.note(now, now, time.Time{}, err)
 	require.Empty(t, u.trouble(now), "it begins anew")
 }

@@ -60,6 +60,7 @@ type Store struct {
 	seats      sessions.Seats  // of pool
 	young      time.Duration   // of runs that a statement alone may store
 	patience   time.Duration   // with the pool of the user
+	poolless   atomic.Bool     // the last step that waited for it got no connection
 	direct     bool            // the pool of the user has another address than the lease's connection
 	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
 	proxied    *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease

@@ -77,8 +77,9 @@ func (s *Store) recordInTx(
 	began, own := false, false // the transaction, and the engine's part of it
 	var failed, spoiled error  // fn, or its transaction
 	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
-	err = pgx.BeginFunc(ctx, beginning{conn, begin, s.patience}, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, beginning{conn, begin, s.poolPatience()}, func(tx pgx.Tx) error {
 		began = true
+		s.poolless.Store(false)
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
 			return failed
@@ -100,6 +101,9 @@ func (s *Store) recordInTx(
 	})
 	switch {
 	case !began:
+		if errors.Is(err, errPoolSilent) {
+			s.poolless.Store(true)
+		}
 		return nil, notBegun(err)
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
 		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
@@ -122,14 +126,25 @@ func (s *Store) recordInTx(
 }
 
 // borrowMax is how long a step waits for a connection of the user's pool, and
-// then for its transaction to begin.
-const borrowMax = 10 * time.Second
+// then for its transaction to begin; borrowAgain, if the last one that did got none.
+const (
+	borrowMax   = 10 * time.Second
+	borrowAgain = 500 * time.Millisecond
+)
+
+// poolPatience is how long a step waits for the user's pool now.
+func (s *Store) poolPatience() time.Duration {
+	if s.poolless.Load() {
+		return min(s.patience, borrowAgain)
+	}
+	return s.patience
+}
 
 // It is not the step's fault that others hold every connection, or that nobody
 // answers on one.
 var (
 	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
-		" give back what step functions and others take from it, or make it larger", persistence.ErrUnavailable, borrowMax)
+		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun, borrowMax)
 	errPoolSilent = fmt.Errorf("%w: nobody answered on a connection of the pool that was given to the engine within %v",
 		persistence.ErrTxNotBegun, borrowMax)
 )
@@ -167,7 +182,7 @@ func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID) (*pgxpool.C
 // borrow takes a connection of the user's pool. A hook of that pool that panics is
 // not the step's fault.
 func (s *Store) borrow(ctx context.Context) (conn *pgxpool.Conn, err error) {
-	limited, cancel := context.WithTimeout(ctx, s.patience)
+	limited, cancel := context.WithTimeout(ctx, s.poolPatience())
 	defer cancel()
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -181,6 +196,7 @@ func (s *Store) borrow(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	case limited.Err() == nil, ctx.Err() != nil:
 		return nil, notBegun(err)
 	}
+	s.poolless.Store(true)
 	if stat := s.user.Stat(); stat.AcquiredConns() < stat.MaxConns() {
 		return nil, errPoolSilent
 	}
