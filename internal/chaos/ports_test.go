@@ -105,10 +105,11 @@ func (s *failingStore) RecordTransitions(ctx context.Context, record persistence
 func (s *failingStore) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	if s.pod.spec.Fail.Expire && s.pod.armed("expire") {
 		s.pod.ledger.note("waits", "", "expire")
+		begun := time.Now()
 		for ctx.Err() == nil && s.pod.armed("expire") {
 			_ = pause(ctx, lookGap) // the loop looks at ctx itself
 		}
-		expired, err := s.Store.ExpirePods(ctx, epoch, maxLost, limit, by)
+		expired, err := s.Store.ExpirePods(ctx, epoch, maxLost, limit, by.Add(time.Since(begun)))
 		s.pod.ledger.note("rescued", "", rescue(expired, err))
 		return expired, err
 	}
