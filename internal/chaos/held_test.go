@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 			y.eventually("the tenant is served", func() bool { return y.number(startsSQL, "a") >= 100 })
 			tx, err := y.pool.Begin(t.Context())
 			require.NoError(r, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // else its pool waits for it
 			_, err = tx.Exec(t.Context(), hold)
 			require.NoError(r, err)
 			r.count("ready of the tenant, in slots", y.number(`select count(*)::int from troupe.ready_queue`)/(2*slots))
