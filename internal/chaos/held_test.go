@@ -12,15 +12,15 @@ import (
 // HELD: one transaction holds what gives a tenant its places, or its runs, or their
 // tasks, or a quarter of these at random, so that what is free in most runs goes on until
 // it meets what is held, while more is ready than there are slots. The tenant waits
-// alone. The rows are taken in the engine's order: a deadlock is another fault.
+// alone. Who takes more rows than one waits for none: a deadlock is another fault.
 func TestAHeldTenantWaitsAlone(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]string{
 		"counters": `select from troupe.tenant_groups g join troupe.tenants n using (group_id) where n.tenant = 'a' for update of g`,
-		"runs":     `select from troupe.workflow_runs where tenant = 'a' order by id for update`,
-		"tasks":    `select from troupe.tasks t join troupe.workflow_runs r on r.id = t.run_id where r.tenant = 'a' order by t.run_id, t.step for update of t`,
+		"runs":     `select from troupe.workflow_runs where tenant = 'a' for update skip locked`,
+		"tasks":    `select from troupe.tasks t join troupe.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for update of t skip locked`,
 		"some-tasks": `select from troupe.tasks t join troupe.workflow_runs r on r.id = t.run_id
-			where r.tenant = 'a' and hashtextextended(t.run_id::text, t.step) & 3 = 0 order by t.run_id, t.step for update of t`,
+			where r.tenant = 'a' and hashtextextended(t.run_id::text, t.step) & 3 = 0 for update of t skip locked`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
