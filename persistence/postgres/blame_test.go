@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,12 +42,7 @@ func TestWhoIsToBlame(t *testing.T) {
 func TestARefusedValueBesideAHold(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	for _, tenant := range []string{"a", "b"} {
-		k.start(g, tenant, 1)
-	}
-	k.finish(pod) // all counters are there
+	k, pod := withCounters(t, g, "a", "b")
 	k.start(g, "a", 1)
 	k.start(g, "b", 2)
 	running := k.claim(pod, 10)

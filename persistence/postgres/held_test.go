@@ -297,10 +297,7 @@ func TestNothingIsGrantedInlineBesideAHold(t *testing.T) {
 func TestNoFirstTaskIsGrantedBesideAHold(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	k.start(g, "a", 1)
-	k.finish(pod) // all counters are there
+	k, pod := withCounters(t, g, "a")
 	held := k.start(g, "a", 1)
 	take := persistence.Taking{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
 	release := k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' and g.lane = 0 for update of g`)

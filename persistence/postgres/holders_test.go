@@ -94,11 +94,7 @@ func TestAStepOfAHeldRunIsNotBegun(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Diamond()
-			k := newKit(openDatabase(t, Options{}), g)
-			pod := k.join(time.Hour)
-			k.start(g, "a", 1)
-			k.start(g, "b", 1)
-			k.finish(pod) // all counters are there
+			k, pod := withCounters(t, g, "a", "b")
 			k.start(g, "a", 2)
 			k.start(g, "b", 1)
 			grants := map[string][]persistence.Grant{}
@@ -253,10 +249,7 @@ func TestWhatIsNotThereIsNotHeld(t *testing.T) {
 func TestTheLastOfThoseWhoShareALock(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	k.start(g, "a", 1)
-	k.finish(pod) // all counters are there
+	k, pod := withCounters(t, g, "a")
 	k.start(g, "a", 2)
 	running := k.claim(pod, 1)
 	share := `select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = 'a' for share of g`
@@ -285,10 +278,7 @@ func TestTheLastOfThoseWhoShareALock(t *testing.T) {
 func TestSomebodyUnknownHolds(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	k.start(g, "a", 1)
-	k.finish(pod) // all counters are there
+	k, pod := withCounters(t, g, "a")
 	k.start(g, "a", 2)
 	running := k.claim(pod, 1)
 	strained := &k.store.strained

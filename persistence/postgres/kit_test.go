@@ -37,6 +37,19 @@ func newKit(d *database, graphs ...*workflow.Graph) *kit {
 	return &kit{database: d, ctx: d.t.Context(), handlers: slices.Concat(numbers...), claims: &atomic.Uint64{}}
 }
 
+// withCounters returns a kit on an empty database, with a pod, and with the counters of
+// some tenants: a run of each has ended.
+func withCounters(t *testing.T, g *workflow.Graph, tenants ...string) (*kit, int64) {
+	t.Helper()
+	k := newKit(openDatabase(t, Options{}), g)
+	pod := k.join(time.Hour)
+	for _, tenant := range tenants {
+		k.start(g, tenant, 1)
+	}
+	k.finish(pod)
+	return k, pod
+}
+
 // draft returns n triggers of a tenant.
 func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigger {
 	list := make([]persistence.Trigger, n)

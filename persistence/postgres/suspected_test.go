@@ -17,12 +17,7 @@ import (
 func TestALockThatNobodyMindsIsNoHold(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
-	for _, tenant := range []string{"a", "b"} {
-		k.start(g, tenant, 1)
-	}
-	k.finish(pod) // all counters are there
+	k, pod := withCounters(t, g, "a", "b")
 	held := k.start(g, "a", 1)
 	k.start(g, "b", 2)
 	running := k.claim(pod, 3)
