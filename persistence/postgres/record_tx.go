@@ -68,7 +68,9 @@ func stalePlan(err error) bool {
 func (s *Store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (r *recording, err error) {
-	conn, err := s.borrowFor(ctx, record.Task)
+	waiting := s.patience.wait()
+	defer waiting.end()
+	conn, err := s.borrowFor(ctx, record.Task, waiting)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +79,9 @@ func (s *Store) recordInTx(
 	began, own := false, false // the transaction, and the engine's part of it
 	var failed, spoiled error  // fn, or its transaction
 	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
-	err = pgx.BeginFunc(ctx, beginning{conn, begin, s.poolPatience()}, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, beginning{conn, begin, waiting.limit}, func(tx pgx.Tx) error {
 		began = true
-		s.poolless.Store(false)
+		waiting.got()
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
 			return failed
@@ -102,7 +104,7 @@ func (s *Store) recordInTx(
 	switch {
 	case !began:
 		if errors.Is(err, errPoolSilent) {
-			s.poolless.Store(true)
+			waiting.gaveUp()
 		}
 		return nil, notBegun(err)
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
@@ -125,28 +127,12 @@ func (s *Store) recordInTx(
 	return r, stepRefused(err)
 }
 
-// borrowMax is how long a step waits for a connection of the user's pool, and
-// then for its transaction to begin; borrowAgain, if the last one that did got none.
-const (
-	borrowMax   = 10 * time.Second
-	borrowAgain = 500 * time.Millisecond
-)
-
-// poolPatience is how long a step waits for the user's pool now.
-func (s *Store) poolPatience() time.Duration {
-	if s.poolless.Load() {
-		return min(s.patience, borrowAgain)
-	}
-	return s.patience
-}
-
 // It is not the step's fault that others hold every connection, or that nobody
 // answers on one.
 var (
-	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection for %v:"+
-		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun, borrowMax)
-	errPoolSilent = fmt.Errorf("%w: nobody answered on a connection of the pool that was given to the engine within %v",
-		persistence.ErrTxNotBegun, borrowMax)
+	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection in time:"+
+		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun)
+	errPoolSilent = fmt.Errorf("%w: nobody answered in time on a connection of the pool that was given to the engine", persistence.ErrTxNotBegun)
 )
 
 // vanishedMin is how long the server may say nothing under a step, at least.
@@ -167,11 +153,11 @@ var errKnownHeld = errors.New("somebody is known to hold the run, tasks of it, o
 
 // borrowFor takes a connection of the user's pool for a step, unless somebody is known
 // to hold what its recording may need: by then, or once it has waited for one.
-func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID) (*pgxpool.Conn, error) {
+func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID, waiting *poolWait) (*pgxpool.Conn, error) {
 	if s.isHeld(ctx, task) {
 		return nil, errKnownHeld
 	}
-	conn, err := s.borrow(ctx)
+	conn, err := s.borrow(ctx, waiting)
 	if err == nil && s.isHeld(ctx, task) {
 		conn.Release()
 		return nil, errKnownHeld
@@ -181,8 +167,8 @@ func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID) (*pgxpool.C
 
 // borrow takes a connection of the user's pool. A hook of that pool that panics is
 // not the step's fault.
-func (s *Store) borrow(ctx context.Context) (conn *pgxpool.Conn, err error) {
-	limited, cancel := context.WithTimeout(ctx, s.poolPatience())
+func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Conn, err error) {
+	limited, cancel := context.WithTimeout(ctx, waiting.limit)
 	defer cancel()
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -196,7 +182,7 @@ func (s *Store) borrow(ctx context.Context) (conn *pgxpool.Conn, err error) {
 	case limited.Err() == nil, ctx.Err() != nil:
 		return nil, notBegun(err)
 	}
-	s.poolless.Store(true)
+	waiting.gaveUp()
 	if stat := s.user.Stat(); stat.AcquiredConns() < stat.MaxConns() {
 		return nil, errPoolSilent
 	}

@@ -145,7 +145,7 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	t.Parallel()
 	k, off := newSilencedKit(t, 1)
-	k.store.patience = 200 * time.Millisecond
+	k.store.patience.most = 200 * time.Millisecond
 	pod := k.join(time.Hour)
 	called := false
 	call := func(context.Context, pgx.Tx) error {
@@ -162,6 +162,35 @@ func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	require.ErrorIs(t, err, errPoolSilent)
 	require.ErrorIs(t, err, persistence.ErrUnavailable)
 	require.False(t, called)
+}
+
+// A pool that was empty once may only be slow: one step at a time waits for it as long
+// as ever, and those beside it leave soon.
+func TestASlowPoolIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	k, _ := newSilencedKit(t, 1)
+	pod := k.join(time.Hour)
+	call := func(context.Context, pgx.Tx) error { return nil }
+	conn, err := k.user.Acquire(k.ctx)
+	require.NoError(t, err)
+	k.store.patience.most = time.Millisecond
+	_, err = k.step(pod, call)
+	require.ErrorIs(t, err, errPoolEmpty)
+	k.store.patience.most = time.Hour
+	first := make(chan error, 1)
+	go func() {
+		_, err := k.step(pod, call)
+		first <- err
+	}()
+	require.Eventually(t, k.store.patience.asking.Load, time.Minute, time.Millisecond)
+	_, err = k.step(pod, call)
+	require.ErrorIs(t, err, errPoolEmpty)
+	conn.Release()
+	require.NoError(t, <-first)
+	require.False(t, k.store.patience.asking.Load())
+	_, err = k.step(pod, call)
+	require.NoError(t, err)
+	require.False(t, k.store.patience.nothing.Load())
 }
 
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h.
