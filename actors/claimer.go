@@ -27,7 +27,7 @@ type claimer struct {
 	self     *PID
 	pod      int64
 	heir     *claimerHeir
-	short    bool // steps with a transaction are left to others
+	short    shortness
 	queues   []*queueView
 	turn     int            // of the queue that is looked at first
 	free     map[string]int // by pool; claims under way are taken off
@@ -113,7 +113,7 @@ func (a *claimer) Receive(ctx actorContext) {
 	case *claimAgain:
 		a.onClaimAgain(msg)
 	case *shortOver:
-		a.onShortOver()
+		a.onShortOver(msg)
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
 		a.order = cluster.Order{Idle: int(msg.GetIdle()), Place: int(msg.GetPlace())}

@@ -13,9 +13,6 @@ type wakeDue struct{ queue *queueView }
 // wholeDue is the time to look at all of a queue.
 type wholeDue struct{ queue *queueView }
 
-// shortOver is the time to claim steps with a transaction again.
-type shortOver struct{}
-
 // onWorkReady notes a wake. Pods that hear of the same tasks let the nearest
 // go first.
 func (a *claimer) onWorkReady(m *messages.WorkReady) {
@@ -108,30 +105,6 @@ func (a *claimer) lookLater(q *queueView) {
 		q.looking = true
 		a.rt.after(q.whole.Sub(a.rt.now()), a.self, &wholeDue{queue: q})
 	}
-}
-
-// claimable returns the handlers to claim for, and has all of them claimed for
-// again when those that are left out now can be executed again.
-func (a *claimer) claimable() []int32 {
-	switch wait := a.rt.unbegun.wait(a.rt.now()); {
-	case wait > 0 && !a.short:
-		a.short = true
-		a.rt.after(wait, a.self, &shortOver{})
-	case wait == 0 && a.short:
-		a.short = false
-		a.lookAgain()
-	}
-	if a.short {
-		return a.rt.plain
-	}
-	return a.rt.handlers
-}
-
-// onShortOver looks at everything: what was passed over stands below the hints.
-func (a *claimer) onShortOver() {
-	a.short = false
-	a.lookAgain()
-	a.wakeAll()
 }
 
 func (a *claimer) lookAgain() {

@@ -110,6 +110,47 @@ func TestStepsThatWaitForAnEmptyPoolLeaveSlotsToOthers(t *testing.T) {
 	})
 }
 
+// lastConnection is a store for a pool that has one connection.
+type lastConnection struct {
+	persistence.Store
+
+	conn chan struct{} // holds it while it is free
+}
+
+func (s *lastConnection) RecordInTx(
+	ctx context.Context, r persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (persistence.Recorded, error) {
+	select {
+	case <-s.conn:
+		defer func() { s.conn <- struct{}{} }()
+		return s.Store.RecordInTx(ctx, r, fn)
+	case <-time.After(10 * time.Second):
+		return persistence.Recorded{}, fmt.Errorf("%w: empty pool", persistence.ErrTxNotBegun)
+	}
+}
+
+// Steps that were left to others are executed once there is a connection again, though
+// no wake comes for them.
+func TestStepsThatWereLeftToOthersAreTakenAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pool := &lastConnection{Store: w.store, conn: make(chan struct{}, 1)}
+		pool.conn <- struct{}{}
+		w.pool = pool
+		w.register(storetest.Single(), newGauge().work(15*time.Second), func(f *StepFunction) { f.Options.InTx = true })
+		w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		pass(time.Minute) // the start is no outage
+		began := time.Now()
+		first := w.trigger(p, "single")
+		pass(time.Second)
+		second := w.trigger(p, "single") // gives up after ten seconds, before the first one ends
+		w.completed(first)
+		w.completed(second)
+		require.Less(t, time.Since(began), 32*time.Second, "it does not wait until the pause is over")
+	})
+}
+
 // What cannot be begun because the database is away is tried again as soon as it
 // is back.
 func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
