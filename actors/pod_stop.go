@@ -137,7 +137,7 @@ func (a *pod) onLeft(ctx actorContext, m *answered[left]) {
 	if m.err != nil {
 		a.rt.storeFailed("leave_pod", m.err)
 	}
-	if notice := noticeOf(a.number, m.value.wake); notice != nil && m.err == nil {
+	if notice := noticeOf(a.number, m.value.wake); notice != nil { // with an error, too: of what was handed back before it
 		rt := a.rt // others take over at once
 		rt.executor.Call(rt.team.pod, "notify", stopStageLimit, func(ctx context.Context) any {
 			_ = rt.ports.Notifier.Notify(ctx, *notice)

@@ -74,6 +74,6 @@ type Lease interface {
 	RenewPod(ctx context.Context, renewal Renewal) (Renewed, error)
 
 	// LeavePod removes the pod's row. What it still holds is handed back
-	// uncharged first.
+	// uncharged first. With an error the wake is of what was handed back before it.
 	LeavePod(ctx context.Context, pod int64) (Wake, error)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -18,14 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// Tests of this package wait for the server, most of the time: more of them at once
-// than there are cores take a quarter less time.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	parallel := flag.Lookup("test.parallel")
-	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set("4")
-	}
 	pgtest.Main(m, map[string]string{"shared_buffers": "256MB", "deadlock_timeout": "200ms"})
 }
 

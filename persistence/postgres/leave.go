@@ -13,7 +13,8 @@ import (
 
 // LeavePod implements persistence.Lease. If something of what the pod holds cannot
 // be read, is held by somebody, or is of a definition that another program has to register
-// again, the rest is handed back, and the pod stays until its lease ends.
+// again, the rest is handed back, and the pod stays until its lease ends. The wake is of
+// what was handed back, with an error, too.
 func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
 	var all persistence.Wake
 	mode := s.locking(ctx)
@@ -26,7 +27,9 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 			mode = lockStrict
 			continue
 		case unreadable(err):
-			return s.leaveReadable(ctx, pod)
+			wake, err := s.leaveReadable(ctx, pod)
+			mergeWake(&all, wake)
+			return all, err
 		case err != nil || !left || tries >= leaveTries:
 			return all, err
 		}
