@@ -8,28 +8,35 @@ import "time"
 type leap struct {
 	slack time.Duration // by so much it may go ahead between two looks
 
-	clock time.Time // what it said last
-	asked time.Time // before that, by ours; zero: it was not asked yet
-	at    time.Time // when a leap was seen last
-	farAt time.Time // when one was seen that may cost what is kept for its age
+	clock time.Time     // what it said last
+	asked time.Time     // before that, by ours; zero: it was not asked yet
+	at    time.Time     // when a leap was seen last
+	sum   time.Duration // of leaps between which there was less than leapHold
+	farAt time.Time     // when they came to what may cost what is kept for its age, last
 }
 
-// farLeap is the least retention there is.
+// farLeap is the least retention there is. A leap is seen shorter than it was.
 const farLeap = time.Minute
 
 // saw notes what the clock said between two instants of ours, and returns by how much it
-// has leapt at least.
+// has leapt at least. An answer that took long says little, and is not gone by later.
 func (l *leap) saw(clock, asked, answered time.Time) (by time.Duration) {
 	if clock.IsZero() {
 		return 0
 	}
 	if latest := l.latest(answered); !latest.IsZero() && clock.After(latest) {
-		l.at, by = answered, clock.Sub(latest)+l.slack
-		if by >= farLeap {
+		by = clock.Sub(latest) + l.slack
+		if answered.Sub(l.at) >= leapHold {
+			l.sum = 0
+		}
+		l.at, l.sum = answered, l.sum+by
+		if l.sum+l.slack >= farLeap {
 			l.farAt = answered
 		}
 	}
-	l.clock, l.asked = clock, asked
+	if by > 0 || l.asked.IsZero() || answered.Sub(asked) <= l.slack {
+		l.clock, l.asked = clock, asked
+	}
 	return by
 }
 

@@ -37,6 +37,49 @@ func TestWhatIsALeap(t *testing.T) {
 	require.Equal(t, at(52), l.at)
 }
 
+// An answer that was slow does not loosen what the clock shows at most.
+func TestASlowAnswerSaysLittleAboutTheClock(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return begun.Add(time.Duration(seconds) * time.Second) }
+	l := leap{slack: 3 * time.Second}
+	require.Zero(t, l.saw(at(0), at(0), at(0)))
+	require.Zero(t, l.saw(at(20), at(10), at(20)), "it was read at the end")
+	require.Equal(t, at(24), l.latest(at(21)))
+	require.Equal(t, 9*time.Second, l.saw(at(31), at(22), at(22)))
+	require.Zero(t, l.farAt)
+}
+
+// Leaps that are short add up, unless there is long enough between them.
+func TestShortLeapsAddUp(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name  string
+		leaps int
+		ahead time.Duration
+		after time.Duration
+		far   bool
+	}{
+		{"one of a minute, seen a little shorter", 1, farLeap, time.Second, true},
+		{"one of half of that", 1, farLeap / 2, time.Second, false},
+		{"two soon after each other", 2, farLeap / 2, leapHold / 2, true},
+		{"two long after each other", 2, farLeap / 2, 2 * leapHold, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l, ours := leap{slack: 3 * time.Second}, now
+			l.saw(now, ours, ours)
+			for n := range c.leaps {
+				ours = ours.Add(c.after)
+				asked := ours.Add(-20 * time.Millisecond)
+				require.Positive(t, l.saw(now.Add(asked.Sub(now)+time.Duration(n+1)*c.ahead), asked, ours))
+			}
+			require.Equal(t, c.far, !l.farAt.IsZero())
+		})
+	}
+}
+
 // Wherever between two renewals the database's clock leaps, no pod that lives is declared
 // dead, and one that does not is in time.
 func TestALeapOfTheClockKillsNobodyWhoLives(t *testing.T) {
