@@ -22,7 +22,7 @@ import (
 
 // openPod checks what a pod may do, too: it writes everywhere.
 func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
-	if err := reach(ctx, pool, reachMax); err != nil {
+	if err := reach(ctx, pool, givenPool, reachMax); err != nil {
 		return nil, err
 	}
 	if err := checkPod(ctx, pool, config.Schema); err != nil {
@@ -31,13 +31,15 @@ func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, 
 	return openAdapters(ctx, pool, config)
 }
 
-// reachMax is how long the pool that was given to the engine has for its first
-// connection.
+// reachMax is how long a pool has for its first connection.
 const reachMax = 30 * time.Second
 
-// reach returns why the pool that was given to the engine gives no connection in time.
+// givenPool is what the user's pool is called in errors.
+const givenPool = "the pool that was given to the engine"
+
+// reach returns why a pool gives no connection in time.
 // What the server says is told by what asks for more.
-func reach(ctx context.Context, pool *pgxpool.Pool, limit time.Duration) error {
+func reach(ctx context.Context, pool *pgxpool.Pool, name string, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := pool.Acquire(limited)
@@ -49,11 +51,11 @@ func reach(ctx context.Context, pool *pgxpool.Pool, limit time.Duration) error {
 		return nil
 	}
 	if stat := pool.Stat(); stat.AcquiredConns() >= stat.MaxConns() {
-		return fmt.Errorf("%w: the pool that was given to the engine had no connection for %v: give back what others take from it, or make it larger",
-			ErrUnavailable, limit)
+		return fmt.Errorf("%w: %s had no connection for %v: give back what others take from it, or make it larger",
+			ErrUnavailable, name, limit)
 	}
-	return fmt.Errorf("%w: the pool that was given to the engine gave no connection within %v: something at its address accepts connections and does not answer;"+
-		" set connect_timeout in the address, so that the next host is tried, and look at what is between", ErrUnavailable, limit)
+	return fmt.Errorf("%w: %s gave no connection within %v: nobody answers at its address, nor says no; if it names several hosts,"+
+		" set connect_timeout in it, so that the next one is tried in time, and look at what is between", ErrUnavailable, name, limit)
 }
 
 // openPostgres checks the schema and opens the adapters on it.
@@ -132,6 +134,9 @@ func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnCo
 		return err
 	}
 	defer pool.Close()
+	if err := reach(ctx, pool, "DirectURL", reachMax); err != nil {
+		return err
+	}
 	return checkPod(ctx, pool, schema)
 }
 

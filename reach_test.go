@@ -23,12 +23,13 @@ func TestAPoolThatGivesNoConnection(t *testing.T) {
 		require.NoError(t, err)
 		return pool
 	}
-	err = reach(t.Context(), open(), 50*time.Millisecond)
+	err = reach(t.Context(), open(), "DirectURL", 50*time.Millisecond)
 	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "DirectURL gave no connection within 50ms")
 	require.ErrorContains(t, err, "connect_timeout")
 	require.NotContains(t, err.Error(), "secret")
 	require.NoError(t, silent.Close())
-	require.NoError(t, reach(t.Context(), open(), time.Minute))
+	require.NoError(t, reach(t.Context(), open(), givenPool, time.Minute))
 }
 
 func TestACertificateThatIsNotAcceptedIsSaid(t *testing.T) {
