@@ -156,6 +156,12 @@ func meddlings() map[string]provoked {
 			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
 			return Options{}
 		}, "pods", Problem, []string{"no living pod leads", "pid ", "idle in transaction", "leader's lock", "pg_terminate_backend"}},
+		"a prepared transaction has the leader's lock": {func(c *clinic) Options {
+			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
+			c.exec(fmt.Sprintf("begin; select pg_advisory_xact_lock(%d); prepare transaction 'leads'", postgres.LeaderKey("troupe")))
+			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'leads'") })
+			return Options{}
+		}, "pods", Problem, []string{"no living pod leads", "a prepared transaction holds the leader's lock", "pg_prepared_xacts"}},
 	}
 }
 

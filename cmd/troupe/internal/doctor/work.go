@@ -90,7 +90,7 @@ func pods(p *patient) error {
 
 // leaderless says why nobody leads.
 func leaderless(p *patient) error {
-	const query = `select l.pid, coalesce(nullif(a.application_name, ''), 'without a name'), coalesce(a.state, 'unknown')
+	const query = `select coalesce(l.pid, 0), coalesce(nullif(a.application_name, ''), 'without a name'), coalesce(a.state, 'unknown')
 		from pg_locks l left join pg_stat_activity a using (pid)
 		where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.database = (select oid from pg_database where datname = current_database())
 			and (l.classid::bigint << 32 | l.objid::bigint) = $1 limit 1`
@@ -102,7 +102,11 @@ func leaderless(p *patient) error {
 	if err != nil {
 		return err
 	}
-	if held {
+	switch {
+	case held && pid == 0:
+		p.problem(what+"; a prepared transaction holds the leader's lock", "end it: rollback prepared, or commit prepared, by its gid in pg_prepared_xacts")
+		return nil
+	case held:
 		p.problem(what+"; pid %d (%s, %s) holds the leader's lock", "unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(the pid)",
 			pid, name, state)
 		return nil
