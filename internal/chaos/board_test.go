@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -119,9 +118,6 @@ const boardFile = 3
 func TestMain(m *testing.M) {
 	if os.Getenv(podVariable) != "" {
 		os.Exit(servePod())
-	}
-	if !full() { // rows wait more than they compute; -parallel on the command line overrides it
-		_ = flag.Set("test.parallel", "4") // it is a number
 	}
 	form := os.Getenv(envBoard)
 	if form == "" {

@@ -17,9 +17,12 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +64,7 @@ func Main(m *testing.M, settings ...map[string]string) {
 // code.
 func Run(m *testing.M, settings ...map[string]string) int {
 	binary.settings = merge(settings)
+	overlap()
 	code := m.Run()
 	if binary.stop != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -70,6 +74,18 @@ func Run(m *testing.M, settings ...map[string]string) int {
 		cancel()
 	}
 	return code
+}
+
+// overlap lets several parallel tests run at once, unless -parallel was given: they
+// wait for PostgreSQL, and for time, more than they compute.
+func overlap() {
+	const name = "test.parallel"
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	if atOnce := max(4, runtime.GOMAXPROCS(0)); !given {
+		_ = flag.Set(name, strconv.Itoa(atOnce)) // it is a number
+	}
 }
 
 // Database returns the address of a new, empty database of the test's own. It
