@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // failure is what is reported of the error of an attempt. It is made on the
@@ -23,21 +25,21 @@ func failureOf(err error, worth func(error) bool) *failure {
 	return f
 }
 
-// errorText is the text of an error of the embedder's, whose Error method may
-// panic.
+// errorText is the text of an error of the embedder's as it is kept. Its Error
+// method may panic, and say more than there is memory for in every slot.
 func errorText(err error) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
 			text = fmt.Sprintf("error of type %T, whose Error method panicked: %v", err, r)
 		}
 	}()
-	return err.Error()
+	return lifecycle.CleanText(err.Error())
 }
 
 // panicked is the end of an attempt by a panic, while the stack is still there.
 func panicked(value any) *attemptEnded {
 	return &attemptEnded{failed: &failure{
-		class: classPanic, text: fmt.Sprintf("panic: %v\n%s", value, debug.Stack()), retry: true,
+		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %v\n%s", value, debug.Stack())), retry: true,
 	}}
 }
 

@@ -127,11 +127,15 @@ func Fold(kinds []EventKind) State {
 
 // CleanText returns a text as it is kept: at most TextMax bytes, without NUL
 // and without bytes that are not UTF-8, both of which databases refuse. Decide
-// applies it to what facts carry.
+// applies it to what facts carry. It reads little more of a long text than it
+// returns, and what it returns keeps none of it in memory.
 func CleanText(text string) string {
+	const read = 4 * TextMax // some of it may be dropped
+	long := len(text) > TextMax
+	text = text[:min(len(text), read)]
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
-	if len(text) <= TextMax {
-		return text
+	if long || len(text) > TextMax {
+		text = strings.Clone(strings.ToValidUTF8(text[:min(len(text), TextMax)], ""))
 	}
-	return strings.ToValidUTF8(text[:TextMax], "")
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -62,6 +63,20 @@ func TestCleanText(t *testing.T) {
 	cut := CleanText("a" + strings.Repeat("€", TextMax))
 	require.True(t, utf8.ValidString(cut), "cut between runes")
 	require.Greater(t, len(cut), TextMax-3)
+	require.LessOrEqual(t, len(CleanText(strings.Repeat("a\xff", TextMax/2))), TextMax, "it grows")
+}
+
+func TestALongTextCostsLittle(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("no\xff", 10_000_000)
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			require.LessOrEqual(b, len(CleanText(long)), TextMax)
+		}
+	})
+	require.Less(t, result.AllocedBytesPerOp(), int64(40*TextMax))
+	plain := strings.Repeat("a", 2*TextMax)
+	require.NotSame(t, unsafe.StringData(plain), unsafe.StringData(CleanText(plain)), "the long one is kept in memory")
 }
 
 func TestDecideCleansTexts(t *testing.T) {
