@@ -170,8 +170,8 @@ const (
 	diskFull = "the database's disk is full: make room; what is refused is tried again until then"
 	readOnly = "the database takes no writes (default_transaction_read_only, which providers turn on when a disk is nearly full, or a standby):" +
 		" make it writable; what is refused is tried again until then"
-	noResources = "the server lacks memory, locks or connections for what it is asked (class 53, see the log): look for sessions that hold many of them" +
-		" (max_locks_per_transaction, max_connections); what is refused is tried again until then"
+	noResources = "the server lacks memory, locks, connections or temporary files for what it is asked (class 53, see the log): look for sessions that hold many of them" +
+		" (max_locks_per_transaction, max_connections, temp_file_limit); what is refused is tried again until then"
 )
 
 // noWrites notes that nothing can be written, whatever it is.

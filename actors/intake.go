@@ -33,6 +33,7 @@ type intake struct {
 	pause     int64 // of the wait before the next trigger call; 0: none
 	gathering gathering
 	crowd     int // questions in the last batch
+	narrow    narrow
 	borrower  borrower
 	lentOf    string // queue of whose pool slots were asked for
 	drain     drain

@@ -63,7 +63,7 @@ func (a *intake) begin() {
 // for those whose keys are busy.
 func (a *intake) next() []*question {
 	a.dropLate()
-	batch, wait := nextBatch(a.heir.waiting, a.rt.now())
+	batch, wait := nextBatch(a.heir.waiting, a.narrow.most(), a.rt.now())
 	if len(batch) == 0 {
 		if wait > 0 {
 			a.wait(wait)
@@ -128,6 +128,9 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	if m.err != nil {
 		a.failures++
 		a.rt.storeFailed("trigger_runs", m.err)
+		if errors.Is(m.err, persistence.ErrNoResources) {
+			a.makeDoWithLess(open)
+		}
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
 			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
 			a.rt.returnSlots(open.loan, nil)
@@ -138,6 +141,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		return
 	}
 	a.failures = 0
+	a.narrow.widen()
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.handOver(open, m.value.Grants)
 	a.heir.open = nil // not before the tasks are handed over

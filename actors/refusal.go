@@ -166,10 +166,10 @@ func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refu
 	return t, nil
 }
 
-// nextBatch takes as many questions as fit into one transaction, in order,
-// passing over those whose key is busy; there is always room for one. If none
-// can be asked now, wait says when.
-func nextBatch(waiting []*question, now time.Time) (batch []*question, wait time.Duration) {
+// nextBatch takes as many questions as fit into one transaction, and at most so
+// many, in order, passing over those whose key is busy; there is always room for
+// one. If none can be asked now, wait says when.
+func nextBatch(waiting []*question, most int, now time.Time) (batch []*question, wait time.Duration) {
 	rows, bytes := 0, 0
 	for _, q := range waiting {
 		if q.busyTo.After(now) {
@@ -179,7 +179,7 @@ func nextBatch(waiting []*question, now time.Time) (batch []*question, wait time
 			continue
 		}
 		full := rows+len(q.triggers) > persistence.TriggerBatchMax || bytes+q.bytes > batchBytesMax
-		if len(batch) > 0 && full {
+		if len(batch) >= most || len(batch) > 0 && full {
 			break
 		}
 		batch = append(batch, q)

@@ -1,0 +1,36 @@
+package actors
+
+import "github.com/troupe-dev/troupe/persistence"
+
+// narrow is how many questions a batch has at most, while the server lacks what a
+// large one needs: files, memory or locks.
+type narrow struct{ questions int } // 0: as many as fit
+
+func (n *narrow) most() int {
+	if n.questions == 0 {
+		return persistence.TriggerBatchMax
+	}
+	return n.questions
+}
+
+// widen lets the next batch be twice as large: one was stored.
+func (n *narrow) widen() {
+	if n.questions *= 2; n.questions >= persistence.TriggerBatchMax {
+		n.questions = 0
+	}
+}
+
+// makeDoWithLess makes batches half as large after one for which the server lacked
+// something, of which nothing is stored. A question for which alone it does is set
+// aside for a while: others go before it.
+func (a *intake) makeDoWithLess(open *openTrigger) {
+	a.rt.returnSlots(open.loan, nil)
+	open.loan = nil
+	n := len(open.questions)
+	if a.narrow.questions = max(n/2, 1); n > 1 {
+		return
+	}
+	q := open.questions[0]
+	q.busy++
+	q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.busy))
+}

@@ -1,0 +1,67 @@
+package actors
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// cramped is a store whose server has room for so many triggers at once.
+type cramped struct {
+	persistence.Store
+
+	room    atomic.Int64
+	largest atomic.Int64 // that was stored
+}
+
+func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+	n := int64(len(rows))
+	if n > s.room.Load() {
+		return persistence.Triggers{}, persistence.ErrNoResources
+	}
+	s.largest.Store(max(s.largest.Load(), n))
+	return s.Store.TriggerRuns(ctx, rows, take)
+}
+
+// Where the server has no room for a large batch smaller ones are stored, and triggers
+// that are stored all or none and are too many for it hold up nobody else.
+func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &cramped{Store: w.store}
+		store.room.Store(8)
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		large := make(chan *Refusal, 1)
+		go func() {
+			_, refused, _ := p.Trigger(w.t.Context(), slices.Repeat([]persistence.Trigger{w.order("single")}, 30))
+			large <- refused
+		}()
+		pass(time.Second)
+		var stored atomic.Int64
+		for range 100 {
+			go func() {
+				w.trigger(p, "single")
+				stored.Add(1)
+			}()
+		}
+		pass(10 * time.Second)
+		require.EqualValues(t, 100, stored.Load())
+		store.room.Store(1000)
+		pass(10 * time.Second)
+		require.Nil(t, <-large)
+		for range 100 {
+			go w.trigger(p, "single")
+		}
+		pass(10 * time.Second)
+		require.Greater(t, store.largest.Load(), int64(30), "batches are as large as they were")
+	})
+}
