@@ -150,6 +150,10 @@ func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "an ended run cannot be read, and is not moved into history: look at what the disk has lost",
 			slog.String("run_id", run.String()))
 	}
+	if refused := m.value.Refused; len(refused) > 0 {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "ended runs are not moved into history: somebody's constraint or trigger on the engine's tables keeps them",
+			slog.Int("runs", len(refused)), slog.String("run_id", refused[0].String()), slog.Any("error", m.value.RefusedFor))
+	}
 	count := m.value.Count
 	h.limit = min(2*limit, persistence.ArchiveMax)
 	a.rt.meter.add(MetricArchived, float64(count))

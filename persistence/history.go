@@ -66,7 +66,12 @@ type Archived struct {
 	Next  workflow.RunID // where to go on; zero: that was the end of the table
 
 	Unreadable []workflow.RunID // runs that the database cannot read, and that stay where they are
+	Refused    []workflow.RunID // runs that somebody's constraint or trigger keeps where they are
+	RefusedFor error            // why the last of them was refused
 }
+
+// Refusal returns why not all of it was done, or nil.
+func (a Archived) Refusal() error { return a.RefusedFor }
 
 // Dropped is what DropHistory did.
 type Dropped struct {

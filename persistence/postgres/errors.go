@@ -54,6 +54,7 @@ const (
 	classLimit       = "54"
 	classConnection  = "08"
 	classResources   = "53"
+	classRaised      = "P0" // by a function in PL/pgSQL
 	classOperator    = "57"
 	classNotNow      = "55"
 	classLogin       = "28"
@@ -103,6 +104,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case classCardinality, classData, classLimit:
 		return fmt.Errorf("%w: %w", persistence.ErrBadRow, err)
+	case classRaised: // the engine has no functions that could
+		return fmt.Errorf("%w: it was raised by %s: %w", errSchemaRefuses, lifecycle.CleanText(pg.Where), err)
 	case classIntegrity: // no value that the engine stores breaks what the migrations made
 		return fmt.Errorf("%w: %w", errSchemaRefuses, err)
 	case classResources:

@@ -55,14 +55,23 @@ func (s *Store) ArchiveRuns(ctx context.Context, epoch int64, archive persistenc
 	return found.out, nil
 }
 
-// archive moves runs into history, in halves if one of them cannot be read, which
-// stays where it is.
+// archiveRefusedMax is how many refused runs a call goes on behind: each of them costs
+// some transactions.
+const archiveRefusedMax = 64
+
+// archive moves runs into history, in halves if one of them cannot be read, or is
+// refused, which stays where it is.
 func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uuids, retention persistence.Retention) error {
-	count := 0
+	if len(found.out.Refused) == archiveRefusedMax {
+		found.out.Next = found.out.Refused[archiveRefusedMax-1] // the call after this one goes on there
+		return nil
+	}
+	count, spanned := 0, false
 	_, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.makeSpans(ctx, tx, epoch, *found, retention); err != nil {
 			return err
 		}
+		spanned = true
 		los, his := intervals(runs)
 		text, args := s.statements.bind("archive_runs", named{"runs": runs, "los": los, "his": his})
 		return tx.QueryRow(ctx, text, args...).Scan(&count)
@@ -71,8 +80,11 @@ func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uui
 	case err == nil:
 		found.out.Count += count
 		return nil
-	case !unreadable(err):
+	case !unreadable(err) && !(spanned && errors.Is(err, errSchemaRefuses)):
 		return err
+	case len(runs) == 1 && errors.Is(err, errSchemaRefuses):
+		found.out.Refused, found.out.RefusedFor = append(found.out.Refused, runs[0]), err
+		return nil
 	case len(runs) == 1:
 		found.out.Unreadable = append(found.out.Unreadable, runs[0])
 		return nil

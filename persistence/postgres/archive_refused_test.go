@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// Runs whose rows somebody refers to stay where they are, and hold up no others.
+func TestARunThatSomebodyRefersTo(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	const runs = 3 * archiveRefusedMax
+	ids := k.start(storetest.Single(), "a", runs)
+	k.finish(pod)
+	k.exec("create table {schema}.orders (run uuid references {schema}.workflow_runs (id))")
+	referred := slices.Concat(ids[:1], ids[5:10], ids[runs-archiveRefusedMax:])
+	for _, id := range referred {
+		k.exec("insert into {schema}.orders values ($1)", [16]byte(id))
+	}
+	archive := persistence.Archive{Limit: persistence.ArchiveMax}
+	var refused []workflow.RunID
+	moved := 0
+	for n := 1; ; n++ {
+		require.Less(t, n, 5)
+		out, err := k.store.ArchiveRuns(k.ctx, epoch, archive)
+		require.NoError(t, err)
+		refused, moved = append(refused, out.Refused...), moved+out.Count
+		if len(out.Refused) > 0 {
+			require.ErrorContains(t, out.Refusal(), "orders")
+			require.ErrorContains(t, out.Refusal(), "take it off")
+		}
+		if archive.After = out.Next; out.Next.IsZero() {
+			break
+		}
+	}
+	require.ElementsMatch(t, referred, refused)
+	require.Equal(t, runs-len(referred), moved)
+	k.exec("drop table {schema}.orders")
+	archive.After = workflow.RunID{}
+	out, err := k.store.ArchiveRuns(k.ctx, epoch, archive)
+	require.NoError(t, err)
+	require.Equal(t, len(referred), out.Count)
+	require.NoError(t, out.Refusal())
+}
