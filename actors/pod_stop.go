@@ -24,6 +24,14 @@ const (
 	stageEnded
 )
 
+// String names a stage by what it waits for.
+func (s stopStage) String() string {
+	return [...]string{
+		"not begun", "triggers are stored", "claims end", "tasks finish", "step functions return", "what was reported is recorded",
+		"another pod may lead", "subscriptions end", "what is left is handed back", "ended",
+	}[s]
+}
+
 // limit is how long a stage may take.
 func (a *pod) limit(stage stopStage) time.Duration {
 	switch stage {
@@ -101,7 +109,7 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 	}
 	if a.stage != stageGrace {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "a stage of the stop took too long, going on",
-			slog.Int64("pod_id", a.number), slog.Int("stage", int(a.stage)))
+			slog.Int64("pod_id", a.number), slog.String("stage", a.stage.String()))
 	}
 	a.advance(ctx, a.stage+1)
 }
