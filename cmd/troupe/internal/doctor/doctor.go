@@ -102,6 +102,7 @@ func checks() []check {
 		{"connections", false, connections},
 		{"schema", false, schema},
 		{"indexes", true, indexed},
+		{"additions", true, additions},
 		{"rights", true, rights},
 		{"wake", false, wake},
 		{"publications", true, publications},

@@ -151,6 +151,15 @@ func meddlings() map[string]provoked {
 			c.exec("drop index troupe.durable_timers_by_wake_at")
 			return Options{}
 		}, "indexes", Problem, []string{"durable_timers lacks its index (wake_at)", "create index concurrently on troupe.durable_timers (wake_at)"}},
+		"a trigger that somebody added": {func(c *clinic) Options {
+			c.exec(`create function public.note() returns trigger language plpgsql as 'begin return new; end'`)
+			c.exec("create trigger notes before update on troupe.tasks for each row execute function public.note()")
+			return Options{}
+		}, "additions", Warning, []string{"tasks has a trigger that is not the engine's, notes with", "note()", "drop trigger notes on troupe.tasks"}},
+		"a foreign key that somebody added": {func(c *clinic) Options {
+			c.exec("create table public.bills (run uuid constraint of_run references troupe.workflow_runs (id))")
+			return Options{}
+		}, "additions", Warning, []string{"public.bills refers to troupe.workflow_runs with a foreign key", "alter table public.bills drop constraint of_run"}},
 		"somebody else has the leader's lock": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))

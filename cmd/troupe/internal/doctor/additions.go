@@ -1,0 +1,39 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// foreignTriggers lists the triggers on the engine's tables that migrations and
+// leaders did not make.
+const foreignTriggers = `select c.relname::text, quote_ident(t.tgname), p.oid::regprocedure::text
+	from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
+	where c.relnamespace = to_regnamespace($1) and not t.tgisinternal and t.tgparentid = 0 and t.tgenabled <> 'D'
+		and not (t.tgname = 'closed' and p.proname = 'keep_event' and p.pronamespace = c.relnamespace)
+	order by 1, 2`
+
+// foreignKeys lists the keys that refer to the engine's tables.
+const foreignKeys = `select k.conrelid::regclass::text, k.confrelid::regclass::text, quote_ident(k.conname)
+	from pg_constraint k join pg_class c on c.oid = k.confrelid
+	where k.contype = 'f' and k.conparentid = 0 and c.relnamespace = to_regnamespace($1)
+	order by 1, 2, 3`
+
+// additions looks for what somebody has added to the engine's tables and what may
+// refuse, or hold up, what the engine writes.
+func additions(p *patient) error {
+	schema := pgx.Identifier{p.options.Schema}.Sanitize()
+	var table, other, name string
+	err := p.each(foreignTriggers, []any{schema}, []any{&table, &name, &other}, func() {
+		p.warn("%s has a trigger that is not the engine's, %s with %s: where it raises, or takes long, everybody's runs wait",
+			fmt.Sprintf("drop trigger %s on %s.%s, unless you know that it does neither", name, p.options.Schema, table), table, name, other)
+	})
+	if err != nil {
+		return err
+	}
+	return p.each(foreignKeys, []any{schema}, []any{&table, &other, &name}, func() {
+		p.warn("%s refers to %s with a foreign key: runs that it refers to are kept out of history, or take its rows with them",
+			fmt.Sprintf("alter table %s drop constraint %s, and keep the id without one", table, name), table, other)
+	})
+}
