@@ -108,11 +108,12 @@ func TestBackendKillStorm(t *testing.T) {
 	y, calm := newYard(r, brisk(), 6), newYard(r, brisk(), 6)
 	calm.dir = filepath.Join(r.dir, "calm")
 	require.NoError(r, os.Mkdir(calm.dir, 0o700))
-	for _, of := range []*yard{y, calm} {
-		of.start("pod-1", "pod-2", "pod-3")
-		of.warm()
-	}
-	settling, measured := spell(time.Second, 4*time.Second), spell(2*time.Second, 15*time.Second)
+	pods := []string{"pod-1", "pod-2", "pod-3"}
+	y.start(pods...)
+	y.warm()
+	calm.start(pods[:spell(1, 3)]...)
+	calm.warm()
+	settling, measured := spell(time.Second, 10*time.Second), spell(2*time.Second, 24*time.Second)
 	y.under(settling) // new sessions plan each statement a few times before they know it
 	before := y.shareOf(calm, measured)
 	const storm = `select count(pg_terminate_backend(pid))::int from (
