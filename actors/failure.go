@@ -30,7 +30,7 @@ func failureOf(err error, worth func(error) bool) *failure {
 func errorText(err error) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
-			text = fmt.Sprintf("error of type %T, whose Error method panicked: %v", err, r)
+			text = lifecycle.CleanText(fmt.Sprintf("error of type %T, whose Error method panicked: %v", err, r))
 		}
 	}()
 	return lifecycle.CleanText(err.Error())

@@ -21,8 +21,9 @@ func (n *narrow) widen() {
 }
 
 // makeDoWithLess makes batches half as large after one for which the server lacked
-// something, of which nothing is stored. A question for which alone it does is set
-// aside for a while: others go before it.
+// something: of this call nothing is stored, and tasks that an earlier one of unknown
+// outcome granted are found unheld. A question for which alone it does is set aside for
+// a while: others go before it.
 func (a *intake) makeDoWithLess(open *openTrigger) {
 	a.rt.returnSlots(open.loan, nil)
 	open.loan = nil
