@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // diskError is what a server says that cannot read a block.
@@ -51,6 +52,29 @@ func (s *choosy) ParkTasks(ctx context.Context, epoch int64, limit int) (persist
 func (s *choosy) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
 	s.rotations.Add(1)
 	return s.Store.RotateEvents(ctx, epoch, span)
+}
+
+// referred is a store in which somebody refers to some ended run.
+type referred struct{ persistence.Store }
+
+func (s *referred) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	out, err := s.Store.ArchiveRuns(ctx, epoch, archive)
+	out.Refused, out.RefusedFor = []workflow.RunID{{1}}, errors.New("violates foreign key constraint of_run")
+	return out, err
+}
+
+// Runs that are kept out of history hold up no others, and are said.
+func TestRunsThatAreKeptOutOfHistoryAreSaid(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.faults.Store = &referred{w.store}
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		w.completed(w.trigger(p, "single"))
+		pass(5 * time.Minute)
+		require.Contains(t, p.Stats().Degraded, "of_run")
+		require.True(t, p.Stats().Ready)
+	})
 }
 
 // What the database refuses of one kind of call keeps a leader from nothing else.
