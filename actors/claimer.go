@@ -213,7 +213,7 @@ func (a *claimer) claim() {
 		q := a.queues[(a.turn+i)%len(a.queues)]
 		if free := a.free[q.pool]; q.woken && free > 0 {
 			a.turn = (a.turn + i + 1) % len(a.queues)
-			a.open(q, min(q.share(free), a.rt.config.ClaimBatch, persistence.ClaimMax))
+			a.open(q, min(q.arrears.share(free), a.rt.config.ClaimBatch, persistence.ClaimMax))
 			return
 		}
 	}
@@ -231,7 +231,7 @@ func (a *claimer) open(q *queueView, limit int) {
 	open := &openClaim{
 		request: persistence.ClaimRequest{
 			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.claimable(),
-			Suspects: !a.suspect, After: after, TenantLimit: a.rt.config.TenantLimit,
+			Suspects: !a.suspect, After: after, But: q.arrears.but(), TenantLimit: a.rt.config.TenantLimit,
 		},
 		pool: q.pool, asked: now, full: after == 0,
 	}

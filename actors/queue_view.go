@@ -17,12 +17,8 @@ type queueView struct {
 	whole      time.Time // when all fair ids are looked at again
 	looking    bool      // a timer wakes the queue then
 	unsure     bool      // only a look at all of them tells that there is nothing else
-	past       int64     // block of the frontier, a while ago; 0: nobody looked
-	seen       int64     // what past becomes
-	seenAt     time.Time // when that was seen
-	mark       int64     // where what had been granted ended when arrears were met; 0: there are none
-	above      bool      // the next claim looks from there on
-	own        int       // tasks that this pod made ready and the feed has not told of yet
+	arrears    arrears
+	own        int // tasks that this pod made ready and the feed has not told of yet
 	ownAt      time.Time
 	asked      time.Time // when tasks were asked for last
 	later      time.Time // when a wake for others is due, unless a claim was asked for since
@@ -46,11 +42,6 @@ const (
 	// is: what is being enqueued meanwhile, behind an older frontier, is found at
 	// once.
 	hintAge = 100 * time.Millisecond
-	// arrearsBlocks is how far below what was granted before somebody's tasks stand
-	// who was passed over for long, because of what somebody held. Every other claim
-	// then looks above them, for half of what there are slots for: those of others
-	// stand behind all of them.
-	arrearsBlocks = 64
 	// heldCrowd is how many tasks may be passed over, because of what somebody holds,
 	// before claims that do not look at everything begin behind them: they look at no
 	// more than a thousand, and a look at everything has to rest after it.
@@ -60,20 +51,12 @@ const (
 // after is where the next claim begins to look.
 func (q *queueView) after(now time.Time) int64 {
 	switch {
-	case q.above: // also if a look at everything is due: where slots become free rarely, it always is
-		return max(q.hint, q.mark)
+	case q.arrears.othersNext(): // also if a look at everything is due: where slots become free rarely, it always is
+		return max(q.hint, q.arrears.mark)
 	case !now.Before(q.whole):
 		return 0
 	}
 	return q.hint
-}
-
-// share is how many tasks the next claim asks for, of so many as there are slots for.
-func (q *queueView) share(slots int) int {
-	if q.above {
-		return (slots + 1) / 2
-	}
-	return slots
 }
 
 // forget lets the next claim look at everything.
@@ -82,42 +65,15 @@ func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
 // learn notes what a claim found. It reports whether only a look at everything
 // can tell that there is nothing else.
 func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
-	q.pass(claimed.Frontier, now)
 	short := claimed.Scanned < open.request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
-	if q.above && !open.full { // the others stand below
-		q.above, q.woken, q.unsure = false, true, true
+	if len(open.request.But) > 0 { // those stand below
+		q.arrears.servedOthers(claimed, short)
+		q.woken, q.unsure = true, true
 		return true
 	}
-	q.above = q.arrears(claimed, short)
+	q.arrears.served(claimed, short)
 	q.unsure = q.look(open, claimed, short, now)
 	return q.unsure
-}
-
-// arrears reports whether what was granted stands far below what had been granted. As
-// long as there is more of that, the others' claims go on from the same mark: what they
-// are granted moves the frontier on, past what others were given behind it.
-func (q *queueView) arrears(claimed *persistence.Claimed, short bool) bool {
-	limit := q.mark
-	if limit == 0 {
-		limit = placeOf(claimed.Frontier - arrearsBlocks)
-	}
-	switch {
-	case short, claimed.Lowest == 0, claimed.Lowest >= limit:
-		q.mark = 0
-	case q.mark == 0: // others were given places behind the frontier of a while ago
-		q.mark = max(limit, placeOf(q.past-hintBlocks))
-	}
-	return q.mark > 0
-}
-
-// placeOf is the first place of a block.
-func placeOf(block int64) int64 { return lifecycle.FairID(0, 0, max(block, 0)) }
-
-// pass notes where the frontier is.
-func (q *queueView) pass(frontier int64, now time.Time) {
-	if now.Sub(q.seenAt) >= hintAge {
-		q.past, q.seen, q.seenAt = q.seen, frontier, now
-	}
 }
 
 // look notes where a claim has looked. short: it has found all that there is.

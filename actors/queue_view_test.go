@@ -1,10 +1,6 @@
 package actors
 
 import (
-	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -12,8 +8,6 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/storetest"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // granted is a claim that looked for ten tasks and found these.
@@ -136,130 +130,4 @@ func TestQueueViewLooksBehindACrowdThatIsHeld(t *testing.T) {
 		require.True(t, q.learn(open, found, at(20)), "what is held is looked for again")
 		require.Equal(t, c.want, q.after(at(30))/placeOf(1))
 	}
-}
-
-// Who was passed over for long has arrears: every other claim looks above them.
-func TestQueueViewAndArrears(t *testing.T) {
-	t.Parallel()
-	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	q, frontier := &queueView{}, int64(10_000)
-	require.Equal(t, 10, q.share(10))
-	claim := func(ms, n int, block int64) (after int64) {
-		after = q.after(at(ms))
-		q.woken = false
-		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: after}, asked: at(ms), full: after == 0}
-		found := granted(n, block)
-		found.Frontier = frontier
-		q.learn(open, found, at(ms))
-		return after
-	}
-	high := lifecycle.FairID(0, 0, 10_000-hintBlocks)
-	claim(0, 10, 10_000)
-	for i := range 4 {
-		ms := 300 + 10*i
-		if i == 0 {
-			require.Zero(t, claim(ms, 10, 100))
-		} else {
-			require.Less(t, claim(ms, 10, int64(100+i)), high)
-		}
-		require.True(t, q.woken)
-		require.Equal(t, 5, q.share(10), "the rest is for who has arrears")
-		require.Equal(t, 1, q.share(1))
-		require.Equal(t, high, claim(ms+5+1000*(i%2), 0, 0), "the others, also if a look at everything is due")
-		require.True(t, q.woken, "nothing of others is ready")
-		frontier += 50 // who is ahead of the others has tasks there, too
-	}
-	require.Less(t, claim(400, 3, 110), high)
-	require.False(t, q.woken)
-	require.Zero(t, q.mark, "that was all")
-	require.Less(t, claim(410, 10, 10_000), high, "there are no more")
-	claim(420, 10, frontier+10-arrearsBlocks)
-	require.Less(t, q.after(at(430)), high, "what was enqueued late is no arrears")
-}
-
-// Others' tasks may stand behind the frontier of a moment ago.
-func TestQueueViewLooksAboveArrearsFromWhereOthersMayStand(t *testing.T) {
-	t.Parallel()
-	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	for _, c := range []struct {
-		what      string
-		frontiers []int64 // a claim each 60 ms
-		want      int64
-	}{
-		{"nobody looked before", []int64{5000}, 5000 - arrearsBlocks},
-		{"slow", []int64{4990, 4992, 4994, 4996, 4998, 5000}, 4994 - hintBlocks}, // 180 ms ago
-		{"fast", []int64{1000, 2000, 3000, 4000, 5000}, 5000 - arrearsBlocks},
-	} {
-		q := &queueView{}
-		for i, frontier := range c.frontiers {
-			block := frontier
-			if i == len(c.frontiers)-1 {
-				block = 100
-			}
-			found := granted(10, block)
-			found.Frontier = frontier
-			q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(60 * i), full: true}, found, at(60*i))
-		}
-		require.Equal(t, lifecycle.FairID(0, 0, c.want), q.after(at(1000)), c.what)
-	}
-}
-
-// leaving is a store that parks nothing.
-type leaving struct{ persistence.Store }
-
-func (leaving) ParkTasks(context.Context, int64, int) (persistence.Parked, error) {
-	return persistence.Parked{}, nil
-}
-
-// Beside somebody's arrears others get half of the slots, also where these become free
-// all at once and rarely.
-func TestArrearsLeaveHalfOfTheSlots(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{0, 8} {
-		t.Run(fmt.Sprintf("limit %d", limit), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) { w.leaveHalf(t, Config{Slots: 8, TenantLimit: limit}) })
-		})
-	}
-}
-
-func (w *world) leaveHalf(t *testing.T, config Config) {
-	t.Helper()
-	const long = 2 * time.Second
-	w.faults.Store = leaving{w.store}
-	w.register(storetest.Chain(2), newGauge().work(long))
-	later := w.functions
-	w.functions = map[int32]StepFunction{}
-	w.register(storetest.Diamond(), newGauge().work(time.Millisecond))
-	p := w.start(config)
-	maps.Copy(later, w.functions)
-	begin := func(name, tenant string, n int) (runs []workflow.RunID) {
-		var orders []persistence.Trigger
-		for range n {
-			order := w.order(name)
-			order.Tenant = tenant
-			orders = append(orders, order)
-		}
-		for part := range slices.Chunk(orders, persistence.TriggerBatchMax/2) {
-			answers, refused, err := p.Trigger(t.Context(), part)
-			require.NoError(t, err)
-			require.Nil(t, refused)
-			for _, answer := range answers {
-				runs = append(runs, answer.Run)
-			}
-		}
-		return runs
-	}
-	begin("chain2", "late", 400)
-	w.completed(begin("diamond", "default", 10*arrearsBlocks)...) // the frontier moves on
-	w.functions = later
-	p.Kill()
-	p = w.start(config)
-	pass(10 * time.Second)
-	for range 6 {
-		began := time.Now()
-		w.completed(w.trigger(p, "diamond"))
-		require.LessOrEqual(t, time.Since(began), 7*long, "each of its three levels waits until slots become free, once or twice")
-	}
-	require.Zero(t, p.Stats().Inline, "who has arrears takes no slots past the line")
 }
