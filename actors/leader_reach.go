@@ -64,11 +64,19 @@ func (a *leader) others() bool { return a.rt.meter.value(MetricPods) > 1 }
 
 // cutOff reports whether the pod would be of no use as a leader: the database
 // answers nothing that it asks through the pool. It finds out anew, and
-// campaigns once anything was answered. A pod without others leads all the
-// same.
+// campaigns once anything was answered. One that lets others go first looks
+// again as often as one that has tried in vain. A pod without others leads all
+// the same.
 func (a *leader) cutOff() bool {
 	now := a.rt.now()
-	if !a.others() || a.rt.reach.silence(now) < leadDoubt && !now.Before(a.unfit) {
+	switch {
+	case !a.others():
+		return false
+	case now.Before(a.unfit):
+		a.tried = true
+		a.campaign()
+		return true
+	case a.rt.reach.silence(now) < leadDoubt:
 		return false
 	}
 	a.probe()

@@ -21,6 +21,7 @@ type proxied struct {
 	persistence.Store
 
 	state atomic.Int32
+	asked atomic.Int32          // questions that want nothing but an answer
 	lease atomic.Pointer[error] // why it is not renewed; nil: it is
 }
 
@@ -110,6 +111,9 @@ func (s *proxied) DrainIntake(ctx context.Context, limit int) (persistence.Drain
 }
 
 func (s *proxied) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	if epoch == noEpoch && s.asked.Add(1) > 1000 {
+		pass(time.Second) // or a loop of them would take no time
+	}
 	if s.state.Load() == proxyLarge && epoch != noEpoch {
 		return persistence.Fired{}, fmt.Errorf("%w: unexpected EOF", persistence.ErrUnavailable)
 	}
@@ -333,5 +337,24 @@ func TestALeaderWithoutALeaseGivesTheLeadAway(t *testing.T) {
 		proxies[0].lease.Store(&refused)
 		w.leads(15*time.Second, pods[1])
 		require.False(t, pods[0].Stats().Leading)
+	})
+}
+
+// A pod that lets others go first asks the database for nothing meanwhile, also where none
+// of them can lead.
+func TestAPodThatLetsOthersGoFirstDoesNotAskAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		proxies[0].state.Store(proxyLarge)
+		proxies[1].state.Store(proxyRefuses)
+		for pods[0].Stats().Leading {
+			pass(time.Second)
+		}
+		pass(10 * time.Second)
+		require.False(t, pods[0].Stats().Leading)
+		require.LessOrEqual(t, proxies[0].asked.Load(), int32(10))
+		proxies[0].state.Store(proxyWorks)
+		w.leads(leadUnfit, pods[0])
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 func hitsOf(w *World, place string, visits int) []int {
@@ -157,4 +158,26 @@ func TestALoopThatWaitsForNothingIsAViolation(t *testing.T) {
 	}
 	require.Equal(t, "I12", w.Violation().Promise)
 	require.Zero(t, w.Elapsed())
+}
+
+func TestACallThatIsRefusedAgainAndAgainIsAViolation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		every time.Duration
+		loop  bool
+	}{{time.Millisecond, true}, {10 * time.Millisecond, false}} {
+		w := NewLab().New(Options{})
+		p := w.NewPod("pod", nil)
+		for w.Elapsed() < 3*time.Second && w.Violation() == nil {
+			_, err := p.store.FireTimers(t.Context(), -1, 1)
+			require.ErrorIs(t, err, persistence.ErrDeposed)
+			w.After(c.every, func() {})
+			w.Step()
+		}
+		require.Equal(t, c.loop, w.Violation() != nil)
+		if c.loop {
+			require.Equal(t, "I12", w.Violation().Promise)
+			require.ErrorContains(t, w.Violation(), "fire_timers")
+		}
+	}
 }

@@ -30,6 +30,35 @@ type store struct {
 	awayUntil time.Time         // what the pod's pool connects to is gone
 	awayMute  bool              // and nothing says so
 	calls     map[string]uint64 // journeys so far; drawn one by one, so that the others stay as they are without one
+	refusals  map[string]refusals
+}
+
+// refusals are the refused calls of a kind within a second.
+type refusals struct {
+	since time.Time
+	count int
+}
+
+// refusalsMax is how many calls of a kind a pod may have refused within a second: more
+// is a loop that does not wait before it tries again. Of 4,000 seeds none has 60.
+const refusalsMax = 500
+
+// refused counts a refused call.
+func (s *store) refused(name string, err error) {
+	w := s.database.world
+	w.note("refused", s.pod.Name, name+": "+err.Error())
+	if s.refusals == nil {
+		s.refusals = map[string]refusals{}
+	}
+	r := s.refusals[name]
+	if now := w.Now(); now.Sub(r.since) >= time.Second {
+		r = refusals{since: now}
+	}
+	r.count++
+	s.refusals[name] = r
+	if r.count > refusalsMax {
+		w.Fail("I12", "%s of %s was refused %d times within a second: a loop; last %v", name, s.pod.Name, r.count, err)
+	}
 }
 
 // meet lets a call meet its fate. wakeOf finds what the answer would wake.
@@ -51,7 +80,7 @@ func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) 
 	defer w.noPanic(name)
 	answer, err := call()
 	if err != nil {
-		w.note("refused", place, name+": "+err.Error())
+		s.refused(name, err)
 		w.answered(s.pod, name, nil, err)
 		return none, err
 	}
