@@ -54,18 +54,26 @@ func (d Differential) Run(t *testing.T) {
 	if *worldsFlag > 0 {
 		d.Worlds = *worldsFlag
 	}
-	total := Tally{}
-	for seed := range uint64(d.Worlds) {
-		t.Run(fmt.Sprintf("seed %d", seed+1), func(t *testing.T) {
-			tally, err := d.World(t, seed+1)
-			require.NoError(t, err, "replay with -storetest.seed=%d", seed+1)
-			for what, count := range tally {
-				total[what] += count
-			}
-		})
-	}
-	if t.Failed() {
+	tallies := make([]Tally, d.Worlds)
+	same := t.Run("worlds", func(t *testing.T) {
+		for i := range tallies {
+			seed := uint64(i + 1)
+			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+				t.Parallel()
+				var err error
+				tallies[i], err = d.World(t, seed)
+				require.NoError(t, err, "replay with -storetest.seed=%d", seed)
+			})
+		}
+	})
+	if !same {
 		return
+	}
+	total := Tally{}
+	for _, tally := range tallies {
+		for what, count := range tally {
+			total[what] += count
+		}
 	}
 	t.Logf("what happened:\n%s", total)
 	require.Empty(t, total.rarerThan(d.Least), "happened less than %d times", d.Least)
