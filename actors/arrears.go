@@ -1,121 +1,223 @@
 package actors
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// arrears is what a claimer knows of the tenants of a queue that are late: they were
-// passed over for long, because of what somebody held, and their tasks stand far below
-// those of others, whose new ones would all wait behind them. So claims take turns
-// between those who are late and the others, who all get as many tasks as each other:
-// who was late catches up with nothing.
+// arrears is what a claimer knows of a line in which somebody is late: tasks that were
+// passed over for long, because of what somebody held, stand far below those of others,
+// whose new ones would all wait behind them. The line is cut above what is late then, and
+// claims take turns between its sections, each by how many tenants have tasks there: who
+// was late catches up with nothing but what nobody else wants. The turns are those of stride scheduling (Waldspurger and Weihl, 1995).
 type arrears struct {
-	mark   int64        // others stand from there on; 0: nobody is late
-	late   []lateTenant // at most lateMax
-	claims int          // of those who are late
-	recent []string     // whose the last tasks of others were, at most recentMax
-	owed   float64      // how many others get before the next of those who are late
-	alone  bool         // no other was ready at last
+	sections []section // from the lowest on; none: nobody is late
+	now      int       // the section of the next claim
+	past     int64     // block of the frontier, a while ago; 0: nobody looked
+	seen     int64     // what past becomes
+	seenAt   time.Time // when that was seen
 }
 
-// lateTenant is a tenant that is late.
-type lateTenant struct {
-	group int32
-	met   int // when it came first in a claim of those who are late, as arrears.claims counts
+// section is a part of a line, from a place on to where the next one begins.
+type section struct {
+	from   int64
+	recent []turn  // whose its last tasks were, at most recentMax
+	passed float64 // how many turns it had
+	idle   bool    // nothing was ready there at last
+}
+
+// turn is whose turn a task is: each tenant takes turns for runs that go on, and for new
+// ones.
+type turn struct {
+	tenant string
+	goesOn bool
 }
 
 const (
-	// arrearsBlocks is how far below what was granted before somebody's tasks stand
-	// who is late.
+	// arrearsBlocks is how far below where the frontier was a while ago stands what is
+	// late.
 	arrearsBlocks = 64
-	// lateMax bounds how many tenants are known to be late. More are treated as others
-	// are.
-	lateMax = 64
-	// lateRounds is for how many claims, for each tenant that is late, one counts as
-	// late that came first in none of them.
-	lateRounds = 4
-	// recentMax is of how many tasks of others it is counted whose they were.
+	// arrearsAge is how long ago that is at least: whoever read the frontier before it
+	// moved has committed what it enqueued behind it.
+	arrearsAge = time.Second
+	// sectionsMax bounds the sections of a line.
+	sectionsMax = 8
+	// recentMax is of how many tasks it is counted whose they were.
 	recentMax = 32
 )
 
-// othersNext reports whether the next claim is for others.
-func (a *arrears) othersNext() bool { return a.mark > 0 && a.owed >= 1 }
+// any reports whether somebody is late.
+func (a *arrears) any() bool { return len(a.sections) > 0 }
 
-// but are the groups that the next claim takes nothing of.
-func (a *arrears) but() []int32 {
-	if !a.othersNext() {
-		return nil
+// from is where the next claim begins to look, and 0 if the line says where.
+func (a *arrears) from() int64 {
+	if a.now == 0 {
+		return 0
 	}
-	groups := make([]int32, len(a.late))
-	for i, l := range a.late {
-		groups[i] = l.group
-	}
-	return groups
+	return a.sections[a.now].from
 }
 
-// share is how many tasks the next claim asks for, of so many as there are slots for.
+// share is how many tasks the next claim asks for, of so many as there are slots for: so
+// many that all sections where something is ready had as many turns then.
 func (a *arrears) share(slots int) int {
-	switch late := len(a.late); {
-	case a.othersNext():
-		return min(slots, int(a.owed))
-	case a.mark == 0, a.alone:
+	if !a.any() {
 		return slots
-	default:
-		all := late + a.others()
-		return (slots*late + all - 1) / all
 	}
+	turns, had := 0.0, float64(slots)
+	for i := range a.sections {
+		if s := &a.sections[i]; i == a.now || !s.idle {
+			own := a.turns(i)
+			turns += own
+			had += s.passed * own
+		}
+	}
+	fair := (had/turns - a.sections[a.now].passed) * a.turns(a.now)
+	return min(max(int(math.Ceil(fair)), 1), slots)
 }
 
-// others is how many tenants beside those who are late had tasks lately.
-func (a *arrears) others() int {
-	names := slices.Clone(a.recent)
-	slices.Sort(names)
-	return max(len(slices.Compact(names)), 1)
+// turns is how many take turns in a section: who does in several, in each of them for a
+// part.
+func (a *arrears) turns(at int) float64 {
+	var met []turn
+	sum := 0.0
+	for _, t := range a.sections[at].recent {
+		if slices.Contains(met, t) {
+			continue
+		}
+		met = append(met, t)
+		parts := 0.0
+		for i := range a.sections {
+			if slices.Contains(a.sections[i].recent, t) {
+				parts++
+			}
+		}
+		sum += 1 / parts
+	}
+	if sum == 0 {
+		return 1
+	}
+	return sum
 }
 
-// servedOthers notes what a claim for others found. short: that was all.
-func (a *arrears) servedOthers(claimed *persistence.Claimed, short bool) {
-	for i := range claimed.Grants {
-		a.recent = append(a.recent, claimed.Grants[i].Tenant)
-	}
-	a.recent = a.recent[max(len(a.recent)-recentMax, 0):]
-	a.owed -= float64(len(claimed.Grants))
-	if a.alone = short; short {
-		a.owed = 0
-	}
-}
-
-// served notes what another claim found: whether somebody is late, and who. short:
-// that was all. What is late stays late by the same mark: what others are granted moves
-// the frontier on, past what yet others were given behind it.
-func (a *arrears) served(claimed *persistence.Claimed, short bool) {
-	mark := a.mark
-	if mark == 0 {
-		mark = placeOf(claimed.Frontier - arrearsBlocks)
-	}
-	if short || claimed.Lowest == 0 || claimed.Lowest >= mark {
-		*a = arrears{}
+// learn notes what a claim found. short: that was all there is from where it began to
+// look.
+func (a *arrears) learn(claimed *persistence.Claimed, short bool, now time.Time) {
+	before := a.frontier(claimed.Frontier, now)
+	if !a.any() {
+		if !short && a.late(claimed, before) {
+			a.sections = []section{{}}
+			a.cut(before, claimed.Frontier)
+			a.serve(0, claimed)
+			a.choose()
+		}
 		return
 	}
-	a.mark, a.alone = mark, false
-	a.claims++
-	a.meet(claimed.Lowest)
-	a.owed += float64(len(claimed.Grants)*a.others()) / float64(len(a.late))
+	at := a.now
+	s := &a.sections[at]
+	if s.idle { // nobody waited there, and nobody is owed anything
+		s.passed = max(s.passed, a.least())
+	}
+	a.serve(at, claimed)
+	s.idle = short
+	switch {
+	case at == len(a.sections)-1:
+		if short {
+			s.passed = max(s.passed, a.least())
+		}
+		crowd := short && claimed.Held >= heldCrowd // it would not come past it
+		if crowd || a.late(claimed, before) {
+			s.recent = nil // those stand above
+			a.note(at, claimed)
+			a.cut(before, claimed.Frontier)
+		}
+	case at == 0 && short: // nothing more is ready
+		a.end()
+	case short && claimed.Held > 0: // not for now
+		s.passed = max(s.passed, a.least()+1)
+	case claimed.Lowest >= a.sections[at+1].from, short && len(claimed.Grants) == 0: // nothing is left there
+		a.sections = slices.Delete(a.sections, at, at+1)
+		if len(a.sections) == 1 {
+			a.end()
+		}
+	}
+	a.choose()
 }
 
-// meet notes the tenant of a place that came first, and forgets who came first in none
-// of the last claims.
-func (a *arrears) meet(place int64) {
-	group, _, _ := lifecycle.SplitFairID(place)
-	rounds := lateRounds * (len(a.late) + 1)
-	a.late = slices.DeleteFunc(a.late, func(l lateTenant) bool { return l.group == group || a.claims-l.met > rounds })
-	if len(a.late) < lateMax {
-		a.late = append(a.late, lateTenant{group, a.claims})
+// frontier notes where the frontier is, and returns the block where it was a while ago.
+func (a *arrears) frontier(block int64, now time.Time) (before int64) {
+	if now.Sub(a.seenAt) >= arrearsAge {
+		a.past, a.seen, a.seenAt = a.seen, block, now
+	}
+	if a.past == 0 {
+		return min(a.seen, block)
+	}
+	return min(a.past, block)
+}
+
+// late reports whether what was granted stands far below where the frontier was.
+func (a *arrears) late(claimed *persistence.Claimed, before int64) bool {
+	return claimed.Lowest > 0 && claimed.Lowest < placeOf(before-arrearsBlocks)
+}
+
+// serve notes what turns a section gave.
+func (a *arrears) serve(at int, claimed *persistence.Claimed) {
+	a.note(at, claimed)
+	a.sections[at].passed += float64(len(claimed.Grants)) / a.turns(at)
+}
+
+// note notes whose they were.
+func (a *arrears) note(at int, claimed *persistence.Claimed) {
+	s := &a.sections[at]
+	for i := range claimed.Grants {
+		g := &claimed.Grants[i]
+		s.recent = append(s.recent, turn{g.Tenant, len(g.Parents) > 0})
+	}
+	s.recent = s.recent[max(len(s.recent)-recentMax, 0):]
+}
+
+// cut divides the last section: above what is late, and where the frontier is. Between
+// the two stand the last of those who are late, and what was enqueued behind an older
+// frontier.
+func (a *arrears) cut(before, frontier int64) {
+	from, passed := a.sections[len(a.sections)-1].from, a.least()
+	for _, place := range []int64{placeOf(before - arrearsBlocks), placeOf(frontier + 1)} {
+		if place > from && len(a.sections) < sectionsMax {
+			a.sections = append(a.sections, section{from: place, passed: passed})
+			from = place
+		}
 	}
 }
+
+// least is how many turns that section had that had the fewest, of those where something
+// is ready.
+func (a *arrears) least() float64 {
+	least := math.Inf(1)
+	for i := range a.sections {
+		if s := &a.sections[i]; !s.idle {
+			least = min(least, s.passed)
+		}
+	}
+	return least
+}
+
+// choose makes it the turn of the section that had the fewest: of several, of one where
+// something was ready, and of the highest.
+func (a *arrears) choose() {
+	a.now = max(len(a.sections)-1, 0)
+	for i := a.now - 1; i >= 0; i-- {
+		s, best := &a.sections[i], &a.sections[a.now]
+		if s.passed < best.passed || s.passed == best.passed && best.idle && !s.idle {
+			a.now = i
+		}
+	}
+}
+
+// end makes the line whole.
+func (a *arrears) end() { a.sections, a.now = nil, 0 }
 
 // placeOf is the first place of a block.
 func placeOf(block int64) int64 { return lifecycle.FairID(0, 0, max(block, 0)) }

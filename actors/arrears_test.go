@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,145 +17,311 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Who was passed over for long is late: claims take turns between it and the others.
-func TestQueueViewAndArrears(t *testing.T) {
-	t.Parallel()
-	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	q, frontier := &queueView{}, int64(10_000)
-	require.Equal(t, 10, q.arrears.share(10))
-	claim := func(ms, n int, block int64) *openClaim {
-		after := q.after(at(ms))
-		q.woken = false
-		request := persistence.ClaimRequest{Limit: q.arrears.share(10), After: after, But: q.arrears.but()}
-		open := &openClaim{request: request, asked: at(ms), full: after == 0}
-		found := granted(n, block)
-		found.Frontier = frontier
-		q.learn(open, found, at(ms))
-		return open
-	}
-	high := lifecycle.FairID(0, 0, 10_000-arrearsBlocks)
-	claim(0, 10, 10_000)
-	require.Zero(t, claim(300, 10, 100).request.After)
-	for i := range 4 {
-		require.True(t, q.woken)
-		others := claim(305+1000*(i%2), 0, 0)
-		require.Equal(t, high, others.request.After, "also if a look at everything is due")
-		require.Equal(t, []int32{7}, others.request.But)
-		require.Equal(t, 10, others.request.Limit)
-		require.True(t, q.woken, "nothing of others is ready")
-		late := claim(310+1000*(i%2), 10, int64(101+i))
-		require.Less(t, late.request.After, high)
-		require.Empty(t, late.request.But)
-		require.Equal(t, 10, late.request.Limit, "all are free for who is late")
-		frontier += 50 // the mark stays
-	}
-	claim(1410, 10, 10_001)
-	require.Empty(t, q.arrears.but())
-	require.Equal(t, 5, q.arrears.share(10), "nobody knows that no other is ready")
-	claim(1420, 3, 110)
-	require.False(t, q.woken)
-	require.Zero(t, q.arrears.mark, "that was all")
-	claim(1430, 10, frontier+10-arrearsBlocks)
-	require.Zero(t, q.arrears.mark, "what was enqueued late is no arrears")
+// fairLine is a queue of which a view takes tasks, in time that its claims take.
+type fairLine struct {
+	view     queueView
+	rows     []place
+	counters map[turn]int64
+	frontier int64
+	now      time.Time
+	claims   int
+	granted  map[string]int
 }
 
-// Each tenant with ready tasks gets as many as any other, whether it is late or not, and
-// what others do not need goes to those who are late.
-func TestLateTenantsTakeTurnsWithOthers(t *testing.T) {
+type place struct {
+	at   int64
+	turn turn
+	held bool
+}
+
+func newFairLine() *fairLine {
+	return &fairLine{counters: map[turn]int64{}, granted: map[string]int{}, now: time.Unix(1000, 0)}
+}
+
+// enqueue gives a tenant places, as stores do.
+func (l *fairLine) enqueue(tenant string, n int, goesOn bool) {
+	t := turn{tenant, goesOn}
+	lane := lifecycle.LaneNew
+	if goesOn {
+		lane = lifecycle.LaneContinuing
+	}
+	for range n {
+		l.counters[t] = lifecycle.NextBlock(l.counters[t], l.frontier)
+		at := lifecycle.FairID(int32(tenant[0]), lane, l.counters[t])
+		i, _ := slices.BinarySearchFunc(l.rows, at, func(p place, at int64) int { return cmp.Compare(p.at, at) })
+		l.rows = slices.Insert(l.rows, i, place{at: at, turn: t})
+	}
+}
+
+// hold lets what a tenant has be held, or no more.
+func (l *fairLine) hold(tenant string, held bool) {
+	for i := range l.rows {
+		if l.rows[i].turn.tenant == tenant {
+			l.rows[i].held = held
+		}
+	}
+}
+
+// waiting counts what a tenant has in the queue.
+func (l *fairLine) waiting(tenant string) (n int) {
+	for _, p := range l.rows {
+		if p.turn.tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
+// fill claims until no slot is free, or nothing is woken.
+func (l *fairLine) fill(free int) {
+	l.view.woken = true
+	for vain := 0; free > 0 && l.view.woken; vain++ {
+		if vain > 100 {
+			panic(fmt.Sprintf("%+v", l.view))
+		}
+		l.claims++
+		l.now = l.now.Add(2 * time.Millisecond)
+		l.view.woken = false
+		request := persistence.ClaimRequest{Limit: l.view.arrears.share(free), After: l.view.after(l.now)}
+		open := &openClaim{request: request, full: request.After == 0, asked: l.now}
+		found := l.claim(request)
+		l.view.learn(open, found, l.now)
+		free -= len(found.Grants)
+	}
+}
+
+func (l *fairLine) claim(request persistence.ClaimRequest) *persistence.Claimed {
+	found := &persistence.Claimed{Frontier: l.frontier}
+	l.rows = slices.DeleteFunc(l.rows, func(p place) bool {
+		switch {
+		case p.at < request.After || len(found.Grants) == request.Limit || request.After > 0 && found.Held >= 1000:
+			return false
+		case p.held:
+			found.Held++
+			return false
+		case found.Lowest == 0:
+			found.Lowest = p.at
+		}
+		grant := persistence.Grant{Tenant: p.turn.tenant}
+		if p.turn.goesOn {
+			grant.Parents = make([]persistence.Outcome, 1)
+		}
+		found.Grants = append(found.Grants, grant)
+		l.granted[p.turn.tenant]++
+		_, _, block := lifecycle.SplitFairID(p.at)
+		l.frontier = max(l.frontier, block)
+		return true
+	})
+	found.Scanned = len(found.Grants)
+	return found
+}
+
+// pass lets others work beside a tenant that is held, so that it is late.
+func (l *fairLine) pass(blocks int) {
+	for range blocks / 50 {
+		l.enqueue("x", 50, false)
+		for l.waiting("x") > 0 {
+			l.fill(50)
+			l.now = l.now.Add(wholeEvery)
+		}
+	}
+}
+
+// Each tenant with ready tasks takes turns, whether it is late or not.
+func TestWhoIsLateTakesTurnsWithOthers(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		late, others int
-		every        int // others have a task in so many of those that become free
-		want         float64
+	for what, c := range map[string]struct {
+		late, others string         // tenants, a letter each
+		more         map[string]int // what the late ones bring besides
+		want         map[string]float64
 	}{
-		{late: 1, others: 1, want: 1. / 2},
-		{late: 1, others: 2, want: 1. / 3},
-		{late: 3, others: 2, want: 3. / 5},
-		{late: 1, others: 20, want: 1. / 21},
-		{late: 20, others: 1, want: 20. / 21},
-		{late: 1, others: 2, every: 10, want: 9. / 10},
-		{late: 1, others: 0, want: 1},
+		"one beside one":            {late: "a", others: "b", want: map[string]float64{"a": 1. / 2, "b": 1. / 2}},
+		"one beside two":            {late: "a", others: "bc", want: map[string]float64{"a": 1. / 3, "c": 1. / 3}},
+		"three beside two":          {late: "dea", others: "bc", want: map[string]float64{"a": 1. / 5, "d": 1. / 5, "c": 1. / 5}},
+		"one beside ten":            {late: "a", others: "bcdefghijk", want: map[string]float64{"a": 1. / 11, "k": 1. / 11}},
+		"one that brings new tasks": {late: "a", others: "bc", more: map[string]int{"a": 1}, want: map[string]float64{"a": 4. / 9, "c": 2.5 / 9}},
+		"nobody else":               {late: "a", want: map[string]float64{"a": 1}},
 	} {
 		for _, slots := range []int{1, 3, 16} {
-			t.Run(fmt.Sprint(c, slots), func(t *testing.T) {
+			t.Run(fmt.Sprint(what, ", ", slots), func(t *testing.T) {
 				t.Parallel()
-				l := &lateLine{late: c.late, others: c.others, every: c.every}
-				for range 3000 {
+				l := newFairLine()
+				for _, tenant := range c.late {
+					l.enqueue(string(tenant), 2000, false)
+					l.hold(string(tenant), true)
+				}
+				l.pass(4000)
+				for _, tenant := range c.late {
+					l.hold(string(tenant), false)
+				}
+				l.view.forget()
+				l.granted, l.claims = map[string]int{}, 0
+				for range 2000 / slots {
+					for _, tenant := range c.others {
+						l.enqueue(string(tenant), max(2*slots-l.waiting(string(tenant)), 0), false)
+					}
+					for tenant, n := range c.more {
+						l.enqueue(tenant, n*slots, false)
+					}
 					l.fill(slots)
 				}
-				require.InDelta(t, c.want, float64(l.granted[true])/float64(l.granted[true]+l.granted[false]), 0.02)
-				require.LessOrEqual(t, l.claims, 3*3000, "rounds of claims")
+				all := 0
+				for _, n := range l.granted {
+					all += n
+				}
+				require.Greater(t, all, 1980)
+				for tenant, want := range c.want {
+					require.InDelta(t, want, float64(l.granted[tenant])/float64(all), 0.03, tenant)
+				}
+				require.LessOrEqual(t, l.claims, 3*2000/slots, "rounds of claims")
 			})
 		}
 	}
 }
 
-// lateLine is a queue of which some tenants are late, and its view.
-type lateLine struct {
-	view         queueView
-	late, others int
-	every, seen  int
-	claims       int
-	next         [2]int
-	granted      map[bool]int
+// late is a line in which tenants are late by so many tasks each, and others had 3,000.
+func lateLine(n int, tenants ...string) *fairLine {
+	l := newFairLine()
+	for _, tenant := range tenants {
+		l.enqueue(tenant, n, false)
+		l.hold(tenant, true)
+	}
+	l.pass(3000)
+	for _, tenant := range tenants {
+		l.hold(tenant, false)
+	}
+	l.view.forget()
+	l.granted = map[string]int{}
+	return l
 }
 
-// fill claims until no slot is free.
-func (l *lateLine) fill(free int) {
-	ready := 1 << 30
-	if l.granted == nil {
-		l.granted = map[bool]int{}
-	}
-	if l.every > 0 {
-		ready = 0
-		for range free {
-			if l.seen++; l.seen%l.every == 0 {
-				ready++
-			}
+// serve frees one slot after the other, a while apart, beside some others' steady work.
+func (l *fairLine) serve(n int, others ...string) {
+	l.granted = map[string]int{}
+	for range n {
+		for _, tenant := range others {
+			l.enqueue(tenant, max(2-l.waiting(tenant), 0), false)
 		}
-	}
-	for free > 0 {
-		l.claims++
-		request := persistence.ClaimRequest{Limit: l.view.arrears.share(free), But: l.view.arrears.but()}
-		found := &persistence.Claimed{Frontier: 10_000}
-		for range request.Limit {
-			switch others := len(request.But) > 0; {
-			case !others:
-				l.next[0]++
-				found.Grants = append(found.Grants, persistence.Grant{Tenant: "late"})
-			case l.others > 0 && ready > 0:
-				ready--
-				l.next[1]++
-				found.Grants = append(found.Grants, persistence.Grant{Tenant: fmt.Sprint("other", l.next[1]%l.others)})
-			}
-		}
-		if len(request.But) == 0 {
-			found.Lowest = lifecycle.FairID(int32(l.next[0]%l.late), 0, 100)
-		}
-		found.Scanned = len(found.Grants)
-		l.granted[len(request.But) == 0] += len(found.Grants)
-		l.view.learn(&openClaim{request: request}, found, time.Unix(1000, 0))
-		free -= len(found.Grants)
+		l.now = l.now.Add(20 * time.Millisecond)
+		l.fill(1)
 	}
 }
 
-// A tenant that is late no more is one of the others, while others still are.
-func TestWhoIsLateNoMoreIsAsOthersAre(t *testing.T) {
+// What nobody else wanted is not owed to them.
+func TestWhoIsLateOwesNothingForWhatNobodyWanted(t *testing.T) {
 	t.Parallel()
-	var a arrears
-	serve := func(group int32) {
-		a.served(&persistence.Claimed{Frontier: 10_000, Lowest: lifecycle.FairID(group, 0, 100), Grants: make([]persistence.Grant, 1)}, false)
+	l := lateLine(3000, "a")
+	for range 10 {
+		l.fill(100)
 	}
-	serve(1)
-	for range lateRounds*3 + 1 {
-		require.Contains(t, a.but(), int32(1))
-		serve(2)
+	require.Equal(t, 1000, l.granted["a"])
+	l.enqueue("b", 4000, false)
+	l.serve(100)
+	require.InDelta(t, 50, l.granted["a"], 3)
+}
+
+// The runs of who is late go on beside what is late of it.
+func TestTheRunsOfWhoIsLateGoOn(t *testing.T) {
+	t.Parallel()
+	l := lateLine(3000, "a")
+	l.serve(20, "b")
+	l.enqueue("a", 10, true)
+	before := l.waiting("a")
+	l.serve(60, "b")
+	for _, p := range l.rows {
+		require.False(t, p.turn.goesOn)
 	}
-	require.Equal(t, []int32{2}, a.but())
-	for group := range int32(2 * lateMax) {
-		serve(3 + group)
+	require.Equal(t, before-l.granted["a"], l.waiting("a"))
+	require.InDelta(t, 22, l.granted["b"], 8)
+}
+
+// Who becomes late while others still are delays nobody else, and is not delayed by these.
+func TestWhoBecomesLateLater(t *testing.T) {
+	t.Parallel()
+	l := lateLine(2000, "a")
+	l.enqueue("c", 250, false)
+	l.hold("c", true)
+	l.serve(1000, "b", "d")
+	require.InDelta(t, 333, l.granted["a"], 10)
+	l.hold("c", false)
+	l.serve(400, "b", "d")
+	for _, tenant := range []string{"a", "b", "c", "d"} {
+		require.InDelta(t, 100, l.granted[tenant], 15, tenant)
 	}
-	require.LessOrEqual(t, len(a.late), lateMax)
+	l.serve(4000)
+	require.Empty(t, l.rows)
+	require.False(t, l.view.arrears.any())
+}
+
+// Who is late no more takes turns like anybody else.
+func TestWhoIsLateNoMore(t *testing.T) {
+	t.Parallel()
+	l := newFairLine()
+	l.enqueue("a", 1000, false)
+	l.enqueue("b", 50, false)
+	l.hold("a", true)
+	l.hold("b", true)
+	l.pass(3000)
+	l.hold("a", false)
+	l.hold("b", false)
+	l.view.forget()
+	l.serve(200, "x")
+	require.Less(t, l.granted["a"], 120)
+	require.Equal(t, 50, l.granted["b"])
+	l.serve(300, "x", "b")
+	for _, tenant := range []string{"a", "b", "x"} {
+		require.InDelta(t, 100, l.granted[tenant], 12, tenant)
+	}
+}
+
+// Others stand behind a crowd that somebody holds, while somebody else is late.
+func TestOthersBehindACrowdBesideWhoIsLate(t *testing.T) {
+	t.Parallel()
+	l := lateLine(3000, "a")
+	l.serve(20, "x")
+	l.enqueue("h", 3000, false)
+	l.hold("h", true)
+	l.serve(3000, "x")
+	require.Greater(t, l.granted["x"], 1300)
+	l.hold("h", false)
+	l.serve(300, "x")
+	require.Greater(t, l.granted["h"], 60)
+	require.Greater(t, l.granted["x"], 60)
+}
+
+// What was enqueued behind an older frontier is not late; what is late cuts the line, into
+// so many sections at most.
+func TestQueueViewAndArrears(t *testing.T) {
+	t.Parallel()
+	q, now, frontier := &queueView{}, time.Unix(1000, 0), int64(10_000)
+	claim := func(n int, block int64) *openClaim {
+		now = now.Add(arrearsAge)
+		after := q.after(now)
+		q.woken = false
+		open := &openClaim{request: persistence.ClaimRequest{Limit: q.arrears.share(n), After: after}, asked: now, full: after == 0}
+		found := granted(open.request.Limit, block)
+		found.Frontier = frontier
+		q.learn(open, found, now)
+		return open
+	}
+	claim(10, 10_000)
+	claim(10, 10_000-arrearsBlocks)
+	require.False(t, q.arrears.any())
+	claim(10, 10_000-arrearsBlocks-1)
+	require.True(t, q.arrears.any())
+	open := claim(10, 10_001)
+	require.Equal(t, placeOf(10_001), open.request.After, "others' turn, also if a look at everything is due")
+	require.True(t, q.woken)
+	for range 100 {
+		frontier += 1000
+		block := frontier - 1500 // others are late, too
+		if at := q.arrears.now; at < len(q.arrears.sections)-1 {
+			block = q.arrears.sections[at].from / placeOf(1)
+		}
+		claim(1, block)
+		require.LessOrEqual(t, len(q.arrears.sections), sectionsMax)
+	}
+	require.Len(t, q.arrears.sections, sectionsMax)
 }
 
 // leaving is a store that parks nothing.

@@ -231,7 +231,7 @@ func (a *claimer) open(q *queueView, limit int) {
 	open := &openClaim{
 		request: persistence.ClaimRequest{
 			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.claimable(),
-			Suspects: !a.suspect, After: after, But: q.arrears.but(), TenantLimit: a.rt.config.TenantLimit,
+			Suspects: !a.suspect, After: after, TenantLimit: a.rt.config.TenantLimit,
 		},
 		pool: q.pool, asked: now, full: after == 0,
 	}

@@ -151,5 +151,5 @@ func (a *claimer) waits(pool string) bool {
 // arrears reports whether somebody's tasks come before all others' in a queue of the
 // pool: nobody else seems to wait there.
 func (a *claimer) arrears(pool string) bool {
-	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.arrears.mark > 0 })
+	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.arrears.any() })
 }

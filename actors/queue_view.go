@@ -51,8 +51,8 @@ const (
 // after is where the next claim begins to look.
 func (q *queueView) after(now time.Time) int64 {
 	switch {
-	case q.arrears.othersNext(): // also if a look at everything is due: where slots become free rarely, it always is
-		return max(q.hint, q.arrears.mark)
+	case q.arrears.from() > 0: // also if a look at everything is due: where slots become free rarely, it always is
+		return max(q.hint, q.arrears.from())
 	case !now.Before(q.whole):
 		return 0
 	}
@@ -66,12 +66,15 @@ func (q *queueView) forget() { q.hint, q.next, q.whole = 0, 0, time.Time{} }
 // can tell that there is nothing else.
 func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now time.Time) (unsure bool) {
 	short := claimed.Scanned < open.request.Limit || len(claimed.Grants)+claimed.Discarded+claimed.Passed == 0
-	if len(open.request.But) > 0 { // those stand below
-		q.arrears.servedOthers(claimed, short)
+	if open.full {
+		q.arrears.now = 0
+	}
+	above := q.arrears.from() > 0
+	q.arrears.learn(claimed, short, now)
+	if above { // others stand below
 		q.woken, q.unsure = true, true
 		return true
 	}
-	q.arrears.served(claimed, short)
 	q.unsure = q.look(open, claimed, short, now)
 	return q.unsure
 }

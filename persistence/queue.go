@@ -14,7 +14,6 @@ type ClaimRequest struct {
 	Handlers []int32 // numbers of the handlers this pod registers
 	Suspects bool    // the pod may take one suspect: a task that was lost too often to be beside another
 	After    int64   // do not look at fair ids below this; 0: look at all
-	But      []int32 // groups of the tenants that nothing is granted of; their places count as not there
 	// TenantLimit is the largest number of running tasks of one tenant; 0: none.
 	TenantLimit int
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -53,7 +52,7 @@ func (b *batch) claim(q *queue, p *pod, request persistence.ClaimRequest, limit 
 		}
 		seen++
 		switch {
-		case row.fairID < request.After, !handlers[row.handler], row.suspect && !suspects, slices.Contains(request.But, groupAt(row.fairID)):
+		case row.fairID < request.After, !handlers[row.handler], row.suspect && !suspects:
 			kept = append(kept, row)
 		case request.TenantLimit > 0 && b.s.full(b.s.tenantAt(row.fairID), request.TenantLimit):
 			kept = append(kept, row)
@@ -81,19 +80,13 @@ func (s *Store) full(tenant string, limit int) bool {
 
 // tenantAt returns the tenant that was given a place.
 func (s *Store) tenantAt(place int64) string {
-	group := groupAt(place)
+	group, _, _ := lifecycle.SplitFairID(place)
 	for name, t := range s.tenants {
 		if t.group == group {
 			return name
 		}
 	}
 	return ""
-}
-
-// groupAt returns the group of the tenant that was given a place.
-func groupAt(place int64) int32 {
-	group, _, _ := lifecycle.SplitFairID(place)
-	return group
 }
 
 // grants returns what a claim still holds.

@@ -107,7 +107,7 @@ func (s *Store) claim(
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
 		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
 	}
-	if only == nil && len(request.But) == 0 && s.firsts.expected(queue) {
+	if only == nil && s.firsts.expected(queue) {
 		out, known, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
 		switch {
 		case err != nil || known || out.Scanned == 0:
@@ -118,7 +118,7 @@ func (s *Store) claim(
 		}
 		s.firsts.missed(queue)
 	}
-	args["only"], args["until"], args["but"] = only, int64(math.MaxInt64), orEmpty(request.But)
+	args["only"], args["until"] = only, int64(math.MaxInt64)
 	if only != nil { // no further than they stand
 		args["after"], args["until"] = firstAndLast(only)
 	}

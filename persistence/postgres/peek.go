@@ -24,7 +24,7 @@ func (s *Store) peek(
 ) ([]peeked, error) {
 	text, args := s.statements.bind(statement, named{
 		"queue": queue, "after": request.After, "handlers": orEmpty(request.Handlers), "suspects": request.Suspects,
-		"limit": request.Limit, "but": butGroups(request.But, but), "skip": s.lost.list(), "foreign": s.foreign.list(),
+		"limit": request.Limit, "but": orEmpty(but), "skip": s.lost.list(), "foreign": s.foreign.list(),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -43,13 +43,4 @@ func placesOf(rows []peeked) []int64 {
 		places[i] = row.at
 	}
 	return places
-}
-
-// butGroups are the groups that a claim takes nothing of, and others that it meets.
-func butGroups(asked []int32, met []int64) []int64 {
-	but := make([]int64, 0, len(asked)+len(met))
-	for _, group := range asked {
-		but = append(but, int64(group))
-	}
-	return append(but, met...)
 }

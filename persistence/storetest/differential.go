@@ -251,7 +251,7 @@ func happenings() []string {
 		"group refused", "workflow unknown", "queue unknown", "trigger refused as bad row", "run triggered for later",
 		"condition on the input",
 		"run submitted", "submission rolled back", "run drained",
-		"task claimed", "tenant left out", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
+		"task claimed", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
 		"task completed", "condition on a completion", "attempt failed", "retry", "timeout", "loss", "release",
 		"task repeated in one batch", "transition already recorded", "transition stale", "bad row", "inline grant",
 		"record repeated", "first task granted", "batch repeated", "completed in a transaction", "bad row in a transaction",

@@ -39,12 +39,6 @@ func (w *differ) claim() {
 			pod, request.Claim = old.Pod, old.ID
 			w.saw("claim repeated")
 		}
-	case 5:
-		if len(w.state.Queue) > 0 {
-			group, _, _ := lifecycle.SplitFairID(anyOf(w, w.state.Queue).FairID)
-			request.But = []int32{group}
-			w.saw("tenant left out")
-		}
 	}
 	out := both(w, fmt.Sprintf("claim of pod %d: %+v", pod, request), func(s *side) (persistence.Claimed, error) {
 		own := request

@@ -36,7 +36,6 @@ func tenantLimitRules() []rule {
 	return []rule{
 		{"tenant_limit/holds", "no more tasks of a tenant run than its limit", limitHolds},
 		{"tenant_limit/stands_in_nobodys_way", "a tenant at its limit does not delay others, however long its backlog", limitPassedOver},
-		{"claim/but", "a claim takes nothing of the tenants it is told to leave, and all of others", claimBut},
 	}
 }
 
@@ -262,31 +261,6 @@ func limitHolds(w *world) {
 	p.send(out)
 	require.Len(w.t, limited(), 2)
 	require.Empty(w.t, limited())
-}
-
-func claimBut(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 300)...)
-	p := w.pod()
-	first := p.ask(p.request(1))
-	group, _, _ := lifecycle.SplitFairID(first.Lowest)
-	w.trigger(w.drafts(g, tenantB, 5)...)
-	for _, limit := range []int{0, 4} {
-		request := p.request(3)
-		request.But, request.TenantLimit = []int32{group}, limit
-		out := p.ask(request)
-		for _, grant := range out.Grants {
-			require.Equal(w.t, tenantB, grant.Tenant)
-		}
-		if limit == 0 {
-			require.Len(w.t, out.Grants, 3)
-			require.Equal(w.t, request.Limit, out.Scanned, "there may be more")
-			continue
-		}
-		require.Len(w.t, out.Grants, 1)
-		require.Less(w.t, out.Scanned, request.Limit, "nothing more is ready of others")
-	}
-	require.Equal(w.t, tenantA, p.claim(1)[0].Tenant)
 }
 
 func limitPassedOver(w *world) {

@@ -2,7 +2,7 @@
 -- most one suspect. What somebody else holds is passed over. Queue rows of
 -- tasks that are no longer queued are removed. A claim that exists grants
 -- nothing more. only, if given, are the places that may be granted, from after to
--- until; but are the groups of tenants that nothing is granted of. Returns a row
+-- until. Returns a row
 -- per grant with all that the attempt needs, at least one, and how many places were
 -- passed over since somebody holds their tasks.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
@@ -20,7 +20,6 @@ usual as materialized (
 	where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint and q.fair_id <= @until::bigint
 		and q.handler = any(@handlers::int[]) and not q.suspect
 		and (@only::bigint[] is null or q.fair_id = any(@only::bigint[]))
-		and (cardinality(@but::int[]) = 0 or not q.fair_id % 2097152 / 2 = any(@but::int[]))
 		and exists (select from alive) and not exists (select from known)
 	order by q.fair_id
 	limit @limit::int
@@ -37,7 +36,6 @@ suspects as materialized (
 		)
 		and q.handler = any(@handlers::int[]) and q.suspect
 		and (@only::bigint[] is null or q.fair_id = any(@only::bigint[]))
-		and (cardinality(@but::int[]) = 0 or not q.fair_id % 2097152 / 2 = any(@but::int[]))
 		and exists (select from alive) and not exists (select from known)
 	order by q.fair_id
 	limit 8
