@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -211,6 +212,9 @@ func (e *explainer) noPod() Reason {
 	return Reason{Cause: CauseNoPod, Text: "no pod is alive", Remedy: "start one, or look why it does not start"}
 }
 
+// enginePrefix begins the names of a pod's own sessions.
+const enginePrefix = "troupe "
+
 // locked explains by the lock that most wait for.
 func (e *explainer) locked() Reason {
 	if len(e.s.Locks) == 0 {
@@ -236,9 +240,15 @@ func (e *explainer) locked() Reason {
 		text += ": " + Statement(worst.Query)
 	}
 	remedy := "let it finish"
-	if worst.Idle {
+	switch {
+	case worst.Idle:
 		text += " (its transaction is idle since then)"
 		remedy = "have it commit or roll back"
+	case strings.HasPrefix(worst.Name, enginePrefix):
+		return Reason{
+			Cause: CauseLocked, Text: fmt.Sprintf("%s (a pod's own statement, of %s)", text, worst.Name), Since: e.s.Now.Add(-worst.Age),
+			Remedy: "ask troupe doctor what makes it slow, such as a trigger that is not the engine's; others wait their turn behind it",
+		}
 	}
 	return Reason{
 		Cause: CauseLocked, Text: text, Since: e.s.Now.Add(-worst.Age),

@@ -83,6 +83,9 @@ func queuedRows() []row {
 			s.Locks = []explain.Lock{{PID: 4711, Query: "ALTER TABLE\n troupe.tasks ADD x int", Age: time.Minute, Waiting: 2}, {PID: 1}}
 		}, explain.CauseLocked, "charge: held by a lock of pid 4711: ALTER TABLE troupe.tasks ADD x int (let it finish, or end it with select pg_terminate_backend(4711))"},
 		{"locked by a prepared transaction", func(s *explain.Situation) { s.Locks = []explain.Lock{{Prepared: "tx 1", Age: time.Minute}} }, explain.CauseLocked, `charge: held by the prepared transaction "tx 1" (commit prepared it, or rollback prepared it)`},
+		{"locked by a pod's own statement", func(s *explain.Situation) {
+			s.Locks = []explain.Lock{{PID: 7, Name: "troupe pod-a", Query: "with slow as (select 1)", Age: 3 * time.Second}}
+		}, explain.CauseLocked, "charge: held by a lock of pid 7: with slow as (select 1) (a pod's own statement, of troupe pod-a) (ask troupe doctor what makes it slow, such as a trigger that is not the engine's; others wait their turn behind it)"},
 		{"locked by an idle one", func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }, explain.CauseLocked, "charge: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
 	}
 }
