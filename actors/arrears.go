@@ -25,9 +25,10 @@ type arrears struct {
 // section is a part of a line, from a place on to where the next one begins.
 type section struct {
 	from   int64
-	recent []turn  // whose its last tasks were, at most recentMax
-	passed float64 // how many turns it had
-	idle   bool    // nothing was ready there at last
+	recent []turn    // whose its last tasks were, at most recentMax
+	passed float64   // how many turns it had
+	idle   bool      // nothing was ready there at last
+	stays  time.Time // until then it is not forgotten: what is being enqueued may stand there
 }
 
 // turn is whose turn a task is: each tenant takes turns for runs that go on, and for new
@@ -110,21 +111,20 @@ func (a *arrears) learn(claimed *persistence.Claimed, short bool, now time.Time)
 	if !a.any() {
 		if !short && a.late(claimed, before) {
 			a.sections = []section{{}}
-			a.cut(before, claimed.Frontier)
+			a.cut(before, claimed.Frontier, now)
 			a.serve(0, claimed)
 			a.choose()
 		}
 		return
 	}
 	at := a.now
+	a.serve(a.sectionOf(at, claimed.Lowest), claimed)
 	s := &a.sections[at]
-	if s.idle { // nobody waited there, and nobody is owed anything
-		s.passed = max(s.passed, a.least())
-	}
-	a.serve(at, claimed)
 	s.idle = short
+	last := at == len(a.sections)-1
+	empty := !last && (short && len(claimed.Grants) == 0 || claimed.Lowest >= a.sections[at+1].from)
 	switch {
-	case at == len(a.sections)-1:
+	case last:
 		if short {
 			s.passed = max(s.passed, a.least())
 		}
@@ -132,17 +132,18 @@ func (a *arrears) learn(claimed *persistence.Claimed, short bool, now time.Time)
 		if crowd || a.late(claimed, before) {
 			s.recent = nil // those stand above
 			a.note(at, claimed)
-			a.cut(before, claimed.Frontier)
+			a.cut(before, claimed.Frontier, now)
 		}
-	case at == 0 && short: // nothing more is ready
+	case at == 0 && short && claimed.Held < heldCrowd: // nothing more is ready
 		a.end()
-	case short && claimed.Held > 0: // not for now
+	case empty && (claimed.Held > 0 || now.Before(s.stays)): // nothing for now
+		s.idle, s.recent = true, nil
 		s.passed = max(s.passed, a.least()+1)
-	case claimed.Lowest >= a.sections[at+1].from, short && len(claimed.Grants) == 0: // nothing is left there
+	case empty:
 		a.sections = slices.Delete(a.sections, at, at+1)
-		if len(a.sections) == 1 {
-			a.end()
-		}
+	}
+	if len(a.sections) == 1 || !slices.ContainsFunc(a.sections, func(s section) bool { return !s.idle }) {
+		a.end()
 	}
 	a.choose()
 }
@@ -163,8 +164,19 @@ func (a *arrears) late(claimed *persistence.Claimed, before int64) bool {
 	return claimed.Lowest > 0 && claimed.Lowest < placeOf(before-arrearsBlocks)
 }
 
-// serve notes what turns a section gave.
+// sectionOf is where a place is, from a section on.
+func (a *arrears) sectionOf(at int, place int64) int {
+	for at+1 < len(a.sections) && place >= a.sections[at+1].from {
+		at++
+	}
+	return at
+}
+
+// serve notes what turns a section gave. If nobody waited there, nobody is owed anything.
 func (a *arrears) serve(at int, claimed *persistence.Claimed) {
+	if s := &a.sections[at]; s.idle {
+		s.passed = max(s.passed, a.least())
+	}
 	a.note(at, claimed)
 	a.sections[at].passed += float64(len(claimed.Grants)) / a.turns(at)
 }
@@ -182,24 +194,33 @@ func (a *arrears) note(at int, claimed *persistence.Claimed) {
 // cut divides the last section: above what is late, and where the frontier is. Between
 // the two stand the last of those who are late, and what was enqueued behind an older
 // frontier.
-func (a *arrears) cut(before, frontier int64) {
+func (a *arrears) cut(before, frontier int64, now time.Time) {
 	from, passed := a.sections[len(a.sections)-1].from, a.least()
 	for _, place := range []int64{placeOf(before - arrearsBlocks), placeOf(frontier + 1)} {
-		if place > from && len(a.sections) < sectionsMax {
-			a.sections = append(a.sections, section{from: place, passed: passed})
-			from = place
+		if place <= from {
+			continue
 		}
+		if len(a.sections) == sectionsMax { // it is one with what stands below
+			a.sections = slices.Delete(a.sections, 1, 2)
+		}
+		a.sections = append(a.sections, section{from: place, passed: passed, stays: now.Add(arrearsAge)})
+		from = place
 	}
 }
 
 // least is how many turns that section had that had the fewest, of those where something
-// is ready.
+// is ready, if there are any.
 func (a *arrears) least() float64 {
-	least := math.Inf(1)
+	least, ready := math.Inf(1), false
 	for i := range a.sections {
-		if s := &a.sections[i]; !s.idle {
-			least = min(least, s.passed)
+		s := &a.sections[i]
+		if ready && s.idle {
+			continue
 		}
+		if !ready && !s.idle {
+			least, ready = s.passed, true
+		}
+		least = min(least, s.passed)
 	}
 	return least
 }

@@ -70,8 +70,8 @@ func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now tim
 		q.arrears.now = 0
 	}
 	above := q.arrears.from() > 0
-	q.arrears.learn(claimed, short, now)
-	if above { // others stand below
+	q.arrears.learn(claimed, claimed.Scanned < open.request.Limit, now)
+	if above || short && q.arrears.any() { // there are other sections
 		q.woken, q.unsure = true, true
 		return true
 	}
