@@ -128,8 +128,9 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	if m.err != nil {
 		a.failures++
 		a.rt.storeFailed("trigger_runs", m.err)
+		wait := a.rt.retryDelay(a.failures)
 		if errors.Is(m.err, persistence.ErrNoResources) {
-			a.makeDoWithLess(open)
+			wait = a.makeDoWithLess(open)
 		}
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
 			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
@@ -137,7 +138,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 			open.loan = nil
 		}
 		a.heir.giveUp()
-		a.wait(a.rt.retryDelay(a.failures))
+		a.wait(wait)
 		return
 	}
 	a.failures = 0
