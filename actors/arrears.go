@@ -13,7 +13,8 @@ import (
 // passed over for long, because of what somebody held, stand far below those of others,
 // whose new ones would all wait behind them. The line is cut above what is late then, and
 // claims take turns between its sections, each by how many tenants have tasks there: who
-// was late catches up with nothing but what nobody else wants. The turns are those of stride scheduling (Waldspurger and Weihl, 1995).
+// was late catches up with nothing but what nobody else wants. The turns are those of
+// stride scheduling (Waldspurger and Weihl, 1995).
 type arrears struct {
 	sections []section // from the lowest on; none: nobody is late
 	now      int       // the section of the next claim

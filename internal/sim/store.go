@@ -40,7 +40,8 @@ type refusals struct {
 }
 
 // refusalsMax is how many calls of a kind a pod may have refused within a second: more
-// is a loop that does not wait before it tries again. Of 4,000 seeds none has 60.
+// is a loop that does not wait before it tries again. But for one such loop, none of the
+// first 2,000 seeds had more than 60.
 const refusalsMax = 500
 
 // refused counts a refused call.
