@@ -59,6 +59,7 @@ type question struct {
 	busyTo   time.Time            // its key, or its tenant, is held by another transaction until then, at least
 	busy     int                  // how often it was
 	held     atomic.Bool          // it was: the caller is told so if it gives up
+	lacks    int                  // how often the server lacked something for it alone
 	done     bool                 // answered; taken off the list at the next flush
 	asked    bool                 // in the batch under way
 	gone     func() bool          // nobody waits any more; nil: never

@@ -63,7 +63,7 @@ func (a *intake) begin() {
 // for those whose keys are busy.
 func (a *intake) next() []*question {
 	a.dropLate()
-	batch, wait := nextBatch(a.heir.waiting, a.narrow.most(), a.rt.now())
+	batch, wait := nextBatch(a.heir.waiting, &a.narrow, a.rt.now())
 	if len(batch) == 0 {
 		if wait > 0 {
 			a.wait(wait)
@@ -142,7 +142,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		return
 	}
 	a.failures = 0
-	a.narrow.widen()
+	a.narrow.stored(open.questions[0])
 	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.handOver(open, m.value.Grants)
 	a.heir.open = nil // not before the tasks are handed over

@@ -19,11 +19,14 @@ type cramped struct {
 
 	room    atomic.Int64
 	largest atomic.Int64 // that was stored
+	refused atomic.Int64 // calls
 }
 
 func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
 	n := int64(len(rows))
 	if n > s.room.Load() {
+		s.refused.Add(1)
+		pass(20 * time.Millisecond)
 		return persistence.Triggers{}, persistence.ErrNoResources
 	}
 	s.largest.Store(max(s.largest.Load(), n))
@@ -65,5 +68,46 @@ func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
 			pass(10 * time.Second)
 		}
 		require.Greater(t, store.largest.Load(), int64(30), "batches are as large as they were")
+	})
+}
+
+// However many triggers are too large for the server, others are stored beside them; if it
+// lacks something for all of them, it is not asked again and again.
+func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &cramped{Store: w.store}
+		store.room.Store(8)
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		const many = 60
+		large := make(chan *Refusal, many)
+		for range many {
+			go func() {
+				_, refused, _ := p.Trigger(w.t.Context(), slices.Repeat([]persistence.Trigger{w.order("single")}, 30))
+				large <- refused
+			}()
+		}
+		var waited []time.Duration
+		for range 1000 {
+			began := time.Now()
+			w.trigger(p, "single")
+			waited = append(waited, time.Since(began))
+			pass(20 * time.Millisecond)
+		}
+		require.Less(t, slices.Max(waited), 10*time.Second)
+		require.Less(t, slices.Max(waited[200:]), time.Second/2, "after all of them were met")
+		require.Empty(t, large)
+		store.room.Store(0)
+		pass(10 * time.Second)
+		store.refused.Store(0)
+		pass(10 * time.Second)
+		require.Less(t, store.refused.Load(), int64(10))
+		require.Positive(t, store.refused.Load())
+		store.room.Store(1000)
+		for range many {
+			require.Nil(t, <-large)
+		}
 	})
 }

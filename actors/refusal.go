@@ -3,7 +3,6 @@ package actors
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -164,27 +163,4 @@ func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refu
 		}
 	}
 	return t, nil
-}
-
-// nextBatch takes as many questions as fit into one transaction, and at most so
-// many, in order, passing over those whose key is busy; there is always room for
-// one. If none can be asked now, wait says when.
-func nextBatch(waiting []*question, most int, now time.Time) (batch []*question, wait time.Duration) {
-	rows, bytes := 0, 0
-	for _, q := range waiting {
-		if q.busyTo.After(now) {
-			if d := q.busyTo.Sub(now); wait == 0 || d < wait {
-				wait = d
-			}
-			continue
-		}
-		full := rows+len(q.triggers) > persistence.TriggerBatchMax || bytes+q.bytes > batchBytesMax
-		if len(batch) >= most || len(batch) > 0 && full {
-			break
-		}
-		batch = append(batch, q)
-		rows += len(q.triggers)
-		bytes += q.bytes
-	}
-	return batch, wait
 }
