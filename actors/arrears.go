@@ -26,10 +26,11 @@ type arrears struct {
 // section is a part of a line, from a place on to where the next one begins.
 type section struct {
 	from   int64
-	recent []turn    // whose its last tasks were, at most recentMax
-	passed float64   // how many turns it had
-	idle   bool      // nothing was ready there at last
-	stays  time.Time // until then it is not forgotten: what is being enqueued may stand there
+	recent []turn       // whose its last tasks were, at most recentMax
+	whose  map[turn]int // how many of these
+	passed float64      // how many turns it had
+	idle   bool         // nothing was ready there at last
+	stays  time.Time    // until then it is not forgotten: what is being enqueued may stand there
 }
 
 // turn is whose turn a task is: each tenant takes turns for runs that go on, and for new
@@ -48,8 +49,9 @@ const (
 	arrearsAge = time.Second
 	// sectionsMax bounds the sections of a line.
 	sectionsMax = 8
-	// recentMax is of how many tasks it is counted whose they were.
-	recentMax = 32
+	// recentMin and recentMax are of how many tasks it is counted whose they were: of
+	// twice as many as take turns.
+	recentMin, recentMax = 32, 256
 )
 
 // any reports whether somebody is late.
@@ -84,16 +86,11 @@ func (a *arrears) share(slots int) int {
 // turns is how many take turns in a section: who does in several, in each of them for a
 // part.
 func (a *arrears) turns(at int) float64 {
-	var met []turn
 	sum := 0.0
-	for _, t := range a.sections[at].recent {
-		if slices.Contains(met, t) {
-			continue
-		}
-		met = append(met, t)
+	for t := range a.sections[at].whose {
 		parts := 0.0
 		for i := range a.sections {
-			if slices.Contains(a.sections[i].recent, t) {
+			if a.sections[i].whose[t] > 0 {
 				parts++
 			}
 		}
@@ -105,14 +102,14 @@ func (a *arrears) turns(at int) float64 {
 	return sum
 }
 
-// learn notes what a claim found. short: that was all there is from where it began to
-// look.
-func (a *arrears) learn(claimed *persistence.Claimed, short bool, now time.Time) {
+// learn notes what a claim found that began to look at a place. short: that was all there
+// is from there on.
+func (a *arrears) learn(claimed *persistence.Claimed, after int64, short bool, now time.Time) {
 	before := a.frontier(claimed.Frontier, now)
 	if !a.any() {
 		if !short && a.late(claimed, before) {
 			a.sections = []section{{}}
-			a.cut(before, claimed.Frontier, now)
+			a.cut(before, claimed.Frontier, false, now)
 			a.serve(0, claimed)
 			a.choose()
 		}
@@ -124,6 +121,7 @@ func (a *arrears) learn(claimed *persistence.Claimed, short bool, now time.Time)
 	s.idle = short
 	last := at == len(a.sections)-1
 	empty := !last && (short && len(claimed.Grants) == 0 || claimed.Lowest >= a.sections[at+1].from)
+	whole := after <= s.from && (at > 0 || after == 0) // also what somebody held below was looked at
 	switch {
 	case last:
 		if short {
@@ -131,15 +129,15 @@ func (a *arrears) learn(claimed *persistence.Claimed, short bool, now time.Time)
 		}
 		crowd := short && claimed.Held >= heldCrowd // it would not come past it
 		if crowd || a.late(claimed, before) {
-			s.recent = nil // those stand above
-			a.note(at, claimed)
-			a.cut(before, claimed.Frontier, now)
+			s.forget() // those stand above
+			s.note(claimed)
+			a.cut(before, claimed.Frontier, len(claimed.Grants) == 0, now)
 		}
 	case at == 0 && short && claimed.Held < heldCrowd: // nothing more is ready
 		a.end()
-	case empty && (claimed.Held > 0 || now.Before(s.stays)): // nothing for now
-		s.idle, s.recent = true, nil
-		s.passed = max(s.passed, a.least()+1)
+	case empty && (!whole || claimed.Held > 0 || now.Before(s.stays)): // nothing for now
+		s.forget()
+		s.idle, s.passed = true, max(s.passed, a.least()+1)
 	case empty:
 		a.sections = slices.Delete(a.sections, at, at+1)
 	}
@@ -178,33 +176,48 @@ func (a *arrears) serve(at int, claimed *persistence.Claimed) {
 	if s := &a.sections[at]; s.idle {
 		s.passed = max(s.passed, a.least())
 	}
-	a.note(at, claimed)
+	a.sections[at].note(claimed)
 	a.sections[at].passed += float64(len(claimed.Grants)) / a.turns(at)
 }
 
 // note notes whose they were.
-func (a *arrears) note(at int, claimed *persistence.Claimed) {
-	s := &a.sections[at]
+func (s *section) note(claimed *persistence.Claimed) {
+	if s.whose == nil {
+		s.whose = map[turn]int{}
+	}
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
-		s.recent = append(s.recent, turn{g.Tenant, len(g.Parents) > 0})
+		t := turn{g.Tenant, len(g.Parents) > 0}
+		s.recent = append(s.recent, t)
+		s.whose[t]++
 	}
-	s.recent = s.recent[max(len(s.recent)-recentMax, 0):]
+	for len(s.recent) > min(max(2*len(s.whose), recentMin), recentMax) {
+		if t := s.recent[0]; s.whose[t] == 1 {
+			delete(s.whose, t)
+		} else {
+			s.whose[t]--
+		}
+		s.recent = s.recent[1:]
+	}
 }
+
+// forget forgets whose they were.
+func (s *section) forget() { s.recent, s.whose = nil, nil }
 
 // cut divides the last section: above what is late, and where the frontier is. Between
 // the two stand the last of those who are late, and what was enqueued behind an older
-// frontier.
-func (a *arrears) cut(before, frontier int64, now time.Time) {
+// frontier. idle: nothing is known to be ready there.
+func (a *arrears) cut(before, frontier int64, idle bool, now time.Time) {
 	from, passed := a.sections[len(a.sections)-1].from, a.least()
 	for _, place := range []int64{placeOf(before - arrearsBlocks), placeOf(frontier + 1)} {
 		if place <= from {
 			continue
 		}
 		if len(a.sections) == sectionsMax { // it is one with what stands below
-			a.sections = slices.Delete(a.sections, 1, 2)
+			spare := slices.IndexFunc(a.sections[1:], func(s section) bool { return s.idle && len(s.recent) == 0 })
+			a.sections = slices.Delete(a.sections, 1+max(spare, 0), 2+max(spare, 0))
 		}
-		a.sections = append(a.sections, section{from: place, passed: passed, stays: now.Add(arrearsAge)})
+		a.sections = append(a.sections, section{from: place, passed: passed, idle: idle, stays: now.Add(arrearsAge)})
 		from = place
 	}
 }

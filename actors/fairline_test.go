@@ -12,13 +12,14 @@ import (
 
 // fairLine is a queue of which a view takes tasks, in time that its claims take.
 type fairLine struct {
-	view     queueView
-	rows     []place
-	counters map[turn]int64
-	frontier int64
-	now      time.Time
-	claims   int
-	granted  map[string]int
+	view      queueView
+	rows      []place
+	counters  map[turn]int64
+	frontier  int64
+	now       time.Time
+	claims    int
+	elsewhere int64 // blocks that others grant during each claim
+	granted   map[string]int
 }
 
 type place struct {
@@ -40,7 +41,7 @@ func (l *fairLine) enqueue(tenant string, n int, goesOn bool) {
 	}
 	for range n {
 		l.counters[t] = lifecycle.NextBlock(l.counters[t], l.frontier)
-		at := lifecycle.FairID(int32(tenant[0]), lane, l.counters[t])
+		at := lifecycle.FairID([]rune(tenant)[0], lane, l.counters[t])
 		i, _ := slices.BinarySearchFunc(l.rows, at, func(p place, at int64) int { return cmp.Compare(p.at, at) })
 		l.rows = slices.Insert(l.rows, i, place{at: at, turn: t})
 	}
@@ -84,6 +85,7 @@ func (l *fairLine) fill(free int) {
 }
 
 func (l *fairLine) claim(request persistence.ClaimRequest) *persistence.Claimed {
+	l.frontier += l.elsewhere
 	found := &persistence.Claimed{Frontier: l.frontier}
 	l.rows = slices.DeleteFunc(l.rows, func(p place) bool {
 		switch {

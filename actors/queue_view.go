@@ -70,7 +70,7 @@ func (q *queueView) learn(open *openClaim, claimed *persistence.Claimed, now tim
 		q.arrears.now = 0
 	}
 	above := q.arrears.from() > 0
-	q.arrears.learn(claimed, claimed.Scanned < open.request.Limit, now)
+	q.arrears.learn(claimed, open.request.After, claimed.Scanned < open.request.Limit, now)
 	if above || short && q.arrears.any() { // there are other sections
 		q.woken, q.unsure = true, true
 		return true
