@@ -15,7 +15,10 @@ import (
 // ExpirePods implements persistence.Housekeeping. Tasks of runs that somebody
 // holds for too long are left for the next call.
 func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
-	out, late, err := s.lookPods(ctx, epoch, by)
+	out, late, unread, err := s.lookPods(ctx, epoch, by)
+	if err == nil && unread {
+		_, err = s.endUnread(ctx, by)
+	}
 	if err != nil || !late {
 		return out, err
 	}
@@ -40,8 +43,21 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int,
 	if used < limit && out.Tasks >= used { // there is more
 		out.NextExpiry = out.Now
 	}
-	_ = s.endSteps(ctx, out.Pods) // without it their locks stay for longer; the next call tries again
+	// Without these their locks stay for longer; the next call tries again.
+	_ = s.endSteps(ctx, out.Pods)
+	if ended, err := s.endUnread(ctx, by); err == nil && ended {
+		out.NextExpiry = out.Now
+	}
 	return out, nil
+}
+
+// endUnread ends sessions that hold locks while they send what nobody reads, and reports
+// whether there were any.
+func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err error) {
+	text, args := s.statements.bind("end_unread", named{"given_up": s.givenUp.Microseconds(), "by": instant(by)})
+	var count int
+	err = s.pool.QueryRow(ctx, text, args...).Scan(&count)
+	return count > 0, translate(err)
 }
 
 // expire takes back what dead pods hold. first is the run of the first task of it.

@@ -33,20 +33,21 @@ func (s *Store) lookTimers(ctx context.Context, epoch int64, from time.Time) (ou
 	return out, next != nil && !next.After(out.Now), err
 }
 
-// lookPods reports whether a lease has run out, by an instant, and when the next one does.
-func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late bool, err error) {
-	text, args := s.statements.bind("look_pods", named{"epoch": epoch, "by": instant(by)})
+// lookPods reports whether a lease has run out, by an instant, and when the next one does,
+// and whether a session keeps locks for what nobody reads any more.
+func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late, unread bool, err error) {
+	text, args := s.statements.bind("look_pods", named{"epoch": epoch, "by": instant(by), "given_up": s.givenUp.Microseconds()})
 	var leads bool
 	var count int
 	var next *time.Time
 	err = retry(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &count, &out.Live, &next)
+		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &count, &out.Live, &next, &unread)
 	})
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}
 	out.NextExpiry = orZero(next)
-	return out, count > 0, err
+	return out, count > 0, unread, err
 }
 
 // lookParking reports whether there are tasks that could be parked or put back.

@@ -59,6 +59,7 @@ type Store struct {
 	pool       *sessions.Pool  // our own
 	seats      sessions.Seats  // of pool
 	young      time.Duration   // of runs that a statement alone may store
+	givenUp    time.Duration   // after which nobody waits any more for the answer of a call
 	patience   poolPatience    // with the pool of the user
 	direct     bool            // the pool of the user has another address than the lease's connection
 	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
@@ -126,7 +127,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, givenUp: callMax + time.Second, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
 		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
 		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, foreign: foreign{log: options.Logger}, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},

@@ -85,8 +85,9 @@ func usable(tx pgx.Tx) error {
 // settle looks at what the step has deferred to the end of its transaction, under
 // its own settings; then come those of the engine.
 func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
-	// Only the commit follows: a frozen process keeps no locks of the engine's.
-	names, values := []string{"idle_in_transaction_session_timeout"}, []string{sessions.IdleInTx}
+	// Only the commit follows: a frozen process keeps no locks of the engine's, and what is
+	// answered survives a crash.
+	names, values := []string{"idle_in_transaction_session_timeout", "synchronous_commit"}, []string{sessions.IdleInTx, "on"}
 	for name, value := range sessions.Settings() {
 		names, values = append(names, name), append(values, value)
 	}

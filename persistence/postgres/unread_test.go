@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// deaf is a connection that reads nothing from some moment on, as one of a process that
+// froze, or that the network has cut off.
+type deaf struct {
+	net.Conn
+
+	froze   *atomic.Bool
+	givenUp chan struct{}
+	once    sync.Once
+}
+
+func (c *deaf) Read(b []byte) (int, error) {
+	if c.froze.Load() {
+		<-c.givenUp
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Read(b)
+}
+
+// SetDeadline ends what reads, as the driver does when its caller gives up.
+func (c *deaf) SetDeadline(at time.Time) error {
+	if c.froze.Load() && !at.IsZero() {
+		c.once.Do(func() { close(c.givenUp) })
+	}
+	return c.Conn.SetDeadline(at)
+}
+
+// Close never closes it: nobody tells the server.
+func (c *deaf) Close() error { return nil }
+
+// freezing returns a store whose process freezes.
+func (d *database) freezing(t *testing.T) (*Store, *atomic.Bool) {
+	t.Helper()
+	froze := &atomic.Bool{}
+	through := d.user.Config().ConnConfig.Copy()
+	through.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return &deaf{Conn: conn, froze: froze, givenUp: make(chan struct{})}, nil
+	}
+	store, err := Open(t.Context(), Options{Pool: d.user, Direct: through, PoolSize: 2})
+	require.NoError(t, err)
+	return store, froze
+}
+
+// The server ends no statement for the time that it takes to send its answer: a pod that
+// froze in the middle of a large one keeps nothing for longer than its lease, and one that
+// lives, of which a connection is cut, for no longer than the call takes at most.
+func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
+	t.Parallel()
+	for what, lives := range map[string]bool{"of a pod that froze": false, "of a pod that lives": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(openDatabase(t, Options{}), storetest.Single())
+			epoch, err := k.store.BumpEpoch(k.ctx, 1)
+			require.NoError(t, err)
+			pod := k.join(time.Hour)
+			list := k.draft(storetest.Single(), "a", 400)
+			for i := range list {
+				list[i].Input = bytes.Repeat([]byte("7"), persistence.InlinePayloadMax)
+			}
+			k.ask(list...)
+			frozen, froze := k.freezing(t)
+			frozen.firsts.missed(1)
+			none := k.request(pod, 1)
+			none.Handlers = nil
+			_, err = frozen.ClaimTasks(k.ctx, none) // its connection has the statement then
+			require.NoError(t, err)
+
+			froze.Store(true)
+			ctx, cancel := context.WithCancel(k.ctx)
+			claimed := make(chan error, 1)
+			go func() {
+				_, err := frozen.ClaimTasks(ctx, k.request(pod, len(list)))
+				claimed <- err
+			}()
+			const sending = `select count(*) from pg_stat_activity where wait_event = 'ClientWrite' and query like '%claim%' and datname = current_database()`
+			require.Eventually(t, func() bool { return value[int](k.database, sending) == 1 }, 20*time.Second, 10*time.Millisecond)
+			expire := func() persistence.Expired {
+				out, err := k.store.ExpirePods(k.ctx, epoch, 3, 1000, time.Time{})
+				require.NoError(t, err)
+				return out
+			}
+			require.Empty(t, expire().Pods)
+			require.Equal(t, 1, value[int](k.database, sending), "it may yet be read")
+			if lives {
+				k.store.givenUp = time.Millisecond
+			} else {
+				k.exec("update {schema}.pods set expires_at = clock_timestamp()")
+			}
+			require.Eventually(t, func() bool {
+				out := expire()
+				return len(out.Pods) == 1 || lives && value[int](k.database, sending) == 0
+			}, 20*time.Second, 10*time.Millisecond)
+			cancel()
+			require.Error(t, <-claimed)
+			if !lives {
+				pod = k.join(time.Hour)
+			}
+			require.Len(t, k.claim(pod, len(list)), len(list))
+		})
+	}
+}
+
+// What is answered survives a crash of the server, whatever the database, or the step,
+// says of commits.
+func TestACompletionInAStepsTransactionIsDurable(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on"} {
+		for _, by := range []string{"the database", "the step"} {
+			t.Run(set+" by "+by, func(t *testing.T) {
+				t.Parallel()
+				k := newKit(openDatabase(t, Options{}), storetest.Single())
+				if by == "the database" {
+					k.exec("alter database " + pgx.Identifier{value[string](k.database, "select current_database()")}.Sanitize() + " set synchronous_commit = " + set)
+					k.user.Reset()
+				}
+				k.exec(`create table {schema}.commits (how text);
+					create function note() returns trigger language plpgsql as $$ begin
+						insert into {schema}.commits select current_setting('synchronous_commit');
+						return null;
+					end $$;
+					create trigger note after update on {schema}.tasks for each row when (new.state = 10) execute function note()`)
+				pod := k.join(time.Minute)
+				k.start(storetest.Single(), "a", 1)
+				record := k.completion(pod, k.claim(pod, 1)...)
+				transition := record.Transitions[0]
+				record.Transitions = nil
+				out, err := k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+					var err error
+					if by == "the step" {
+						_, err = stepTx(tx).Exec(ctx, "set local synchronous_commit = "+set)
+					}
+					return transition, err
+				})
+				require.NoError(t, err)
+				require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+				require.Equal(t, want, value[string](k.database, "select how from {schema}.commits"))
+			})
+		}
+	}
+}
