@@ -87,7 +87,7 @@ func (e *Engine) Health(ctx context.Context) Health {
 	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
 		h.Reason = "others took the pod for dead and have taken over its tasks"
 	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():
-		h.Reason = "the pod's lease has run out: it goes on when a renewal succeeds"
+		h.Reason = strings.TrimSuffix("the pod's lease has run out: it goes on when a renewal succeeds; "+s.Degraded, "; ")
 	case !s.Ready && s.Lease == lifecycle.LeaseLive.String() && s.Degraded != "":
 		h.Reason = s.Degraded
 	case !s.Ready:

@@ -23,6 +23,23 @@ var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistenc
 var errSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
 	" take it off or put it back", persistence.ErrUnavailable)
 
+// errMeddled: rows are locked, and are not written. No transaction that is made again
+// finds anything else.
+var errMeddled = &meddledError{}
+
+type meddledError struct{}
+
+func (*meddledError) Error() string {
+	return persistence.ErrUnavailable.Error() + ": a row that was locked was not written, each time: take off the rule or the trigger that somebody put" +
+		" on the engine's tables, troupe doctor names them"
+}
+
+// SQLState is what servers say themselves of a row that something else has dealt with.
+func (*meddledError) SQLState() string { return "27000" }
+
+// Unwrap returns what a caller can act on.
+func (*meddledError) Unwrap() error { return persistence.ErrUnavailable }
+
 // refusesAnything is the error of a row that was refused with other values, too.
 func refusesAnything(err error) error { return fmt.Errorf("%w: %s", errSchemaRefuses, err.Error()) }
 
@@ -34,7 +51,7 @@ const (
 	codeReadOnly         = "25006"
 	codeIdleInTx         = "25P03"
 	codeUniqueViolation  = "23505"
-	codePlanChanged      = "0A000"
+	codeNotSupported     = "0A000"
 	codeNoStatement      = "26000"
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"
@@ -42,6 +59,7 @@ const (
 	codeUndefinedSchema  = "3F000"
 	codeLimit            = "54000"
 	codeDivisionByZero   = "22012"
+	codeLogarithm        = "2201E"
 	codeDataLost         = "XX001"
 	codeIndexLost        = "XX002"
 	codeDiskError        = "58030"
@@ -77,8 +95,14 @@ func translate(err error) error {
 	switch pg.Code {
 	case codeLockNotAvailable:
 		return fmt.Errorf("%w: %w", errLockTimeout, err)
-	case codeQueryCanceled, codeUniqueViolation, codePlanChanged, codeNoStatement:
+	case codeQueryCanceled, codeUniqueViolation, codeNoStatement:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
+	case codeNotSupported:
+		if stalePlan(pg) {
+			return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
+		}
+		return fmt.Errorf("%w: the server cannot do what it was asked for, since somebody put a rule on the engine's tables, or made them something else:"+
+			" take it off (drop rule), troupe doctor names it: %w", persistence.ErrUnavailable, err)
 	case codeDiskFull:
 		return fmt.Errorf("%w: %w", persistence.ErrDiskFull, err)
 	case codeNoPrivilege:
@@ -162,7 +186,17 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 			return err
 		}
 	}
+	if errors.Is(err, errRowsLost) {
+		return errMeddled
+	}
 	return err
+}
+
+// stalePlan reports whether a statement was prepared before its table was changed. The
+// code is that of anything that the server cannot do.
+func stalePlan(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeNotSupported && pg.Routine == "RevalidateCachedQuery"
 }
 
 // idsSpent reports whether the server refuses to write because its transaction

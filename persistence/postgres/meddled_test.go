@@ -52,6 +52,12 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			create trigger mine before insert or update on {schema}.tasks for each row execute function {schema}.refuse()`,
 			"drop trigger mine on {schema}.tasks",
 		},
+		"a rule that keeps events out": {
+			"create rule mine as on insert to {schema}.task_events do instead nothing", "drop rule mine on {schema}.task_events",
+		},
+		"a rule that adds to tasks": {
+			"create rule mine as on update to {schema}.tasks do also select 1", "drop rule mine on {schema}.tasks",
+		},
 		"a trigger that fails on runs": {
 			`create function {schema}.refuse() returns trigger language plpgsql as 'begin perform 1 / 0; return new; end';
 			create trigger mine before insert or update on {schema}.workflow_runs for each row execute function {schema}.refuse()`,
@@ -68,9 +74,14 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			_, err := k.store.RecordTransitions(k.ctx, k.completion(pod, held[:2]...))
 			require.Error(t, err)
 			require.NotErrorIs(t, err, persistence.ErrBadRow)
+			if strings.Contains(name, "a rule") {
+				require.ErrorIs(t, err, persistence.ErrUnavailable)
+				require.True(t, persistence.Answered(err))
+				require.ErrorContains(t, err, "take it off (drop rule)")
+			}
 			_, err = k.inTx(k.completion(pod, held[2]), "select 1")
 			require.ErrorIs(t, err, persistence.ErrUnavailable)
-			if !strings.Contains(name, "check") {
+			if !strings.Contains(name, "check") && !strings.Contains(name, "to tasks") {
 				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
 				require.Error(t, err, "it is not the trigger's fault")
 			}
@@ -89,6 +100,26 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			k.ends(pod, ids)
 		})
 	}
+}
+
+// What drops rows that are written is said to be there, and is no conflict that ends.
+func TestRowsThatAreNotWritten(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	record.Transitions[0].Report = lifecycle.Released
+	k.exec(`create function {schema}.drop() returns trigger language plpgsql as 'begin return null; end';
+		create trigger mine before update on {schema}.tasks for each row execute function {schema}.drop()`)
+	_, err := k.store.RecordTransitions(k.ctx, record)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.NotErrorIs(t, err, persistence.ErrConflict)
+	require.True(t, persistence.Answered(err))
+	require.ErrorContains(t, err, "take off the rule or the trigger")
+	k.exec("drop trigger mine on {schema}.tasks")
+	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	k.ends(pod, ids)
 }
 
 // Rows that a policy hides from the engine's role are not taken for gone: a timer

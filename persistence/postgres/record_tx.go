@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/internal/wire"
@@ -54,13 +53,6 @@ func (s *Store) RecordInTx(
 // before somebody changed its table or reset the session.
 func rolledBack(err error) bool {
 	return hasCode(err, "40001") || hasCode(err, "40P01") || hasCode(err, codeNoStatement) || stalePlan(err)
-}
-
-// stalePlan reports whether a statement of a step was prepared before its table
-// was changed. The code is that of anything that the server cannot do.
-func stalePlan(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == codePlanChanged && pg.Routine == "RevalidateCachedQuery"
 }
 
 // recordInTx makes the transaction once. An error of fn is returned as it is,

@@ -18,6 +18,17 @@ const (
 	markOutput
 )
 
+// wroteAll reads the answer of a statement that fails unless it writes all that was
+// decided on.
+func wroteAll(row pgx.Row) error {
+	var none float64
+	err := row.Scan(&none)
+	if hasCode(err, codeLogarithm) {
+		return errRowsLost
+	}
+	return err
+}
+
 // wrote returns a function that fails the transaction unless a statement wrote
 // as many rows as were decided on.
 func wrote(want int) func(pgx.Row) error {
@@ -65,7 +76,7 @@ func (p *pass) queueRuns(b *batch) {
 		"runs": ids, "states": states, "remaining": remaining, "events": events, "slow": slow, "canceling": canceling,
 		"failing": failing, "unhandled": unhandled, "cut": cut, "handler_made": made, "failed_steps": failed,
 		"started": started, "reasons": reasons, "now": instant(p.now),
-	}).QueryRow(wrote(len(ids)))
+	}).QueryRow(wroteAll)
 }
 
 // firstFailure returns the step that a reader is told about if the run failed,
@@ -115,7 +126,7 @@ func (p *pass) queueTaskRows(b *batch) {
 		}
 	}
 	if len(rows.runs) > 0 {
-		b.add("update_tasks", rows.named(p.now)).QueryRow(wrote(len(rows.runs)))
+		b.add("update_tasks", rows.named(p.now)).QueryRow(wroteAll)
 	}
 	if len(parkedRuns) > 0 {
 		b.add("delete_parked", named{"runs": parkedRuns, "steps": parkedSteps})

@@ -1,5 +1,5 @@
 -- start_runs: expanded runs that TriggerInTx stored: they get their tenant's
--- group, and a plain one starts. Returns how many rows it wrote.
+-- group, and a plain one starts. Writes all of them, or fails.
 -- Caller: DrainIntake, under their locks. Index: workflow_runs_pkey, probed per
 -- id.
 with d as materialized (
@@ -16,4 +16,4 @@ u as (
 	where r.ctid = d.tid and r.id is not distinct from d.id
 	returning 1
 )
-select count(*) from u
+{all_written}

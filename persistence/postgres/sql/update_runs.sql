@@ -1,4 +1,4 @@
--- update_runs: what decisions made of runs. Returns how many rows it wrote.
+-- update_runs: what decisions made of runs. Writes all of them, or fails.
 -- Caller: the slow path, which holds their locks.
 -- Index: workflow_runs_pkey, probed per id.
 with d as materialized (
@@ -21,4 +21,4 @@ u as (
 	where r.ctid = d.tid and r.id is not distinct from d.id
 	returning 1
 )
-select count(*) from u
+{all_written}

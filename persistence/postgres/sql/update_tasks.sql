@@ -1,4 +1,4 @@
--- update_tasks: what decisions made of tasks. Returns how many rows it wrote.
+-- update_tasks: what decisions made of tasks. Writes all of them, or fails.
 -- marks: 1 queued now, 2 started now, 4 ended now, 8 output given.
 -- Caller: the slow path, which holds the locks of their runs and of the rows.
 -- Index: tasks_pkey, probed per task.
@@ -23,4 +23,4 @@ u as (
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
 	returning 1
 )
-select count(*) from u
+{all_written}

@@ -20,6 +20,16 @@ const foreignKeys = `select k.conrelid::regclass::text, k.confrelid::regclass::t
 	where k.contype = 'f' and k.conparentid = 0 and c.relnamespace = to_regnamespace($1)
 	order by 1, 2, 3`
 
+// foreignRules lists the rules on the engine's tables, which have none.
+const foreignRules = `select c.relname::text, quote_ident(r.rulename) from pg_rewrite r join pg_class c on c.oid = r.ev_class
+	where c.relnamespace = to_regnamespace($1) and c.relkind in ('r', 'p') and r.ev_enabled <> 'D'
+	order by 1, 2`
+
+// policed lists the engine's tables that have row-level security.
+const policed = `select c.relname::text from pg_class c
+	where c.relnamespace = to_regnamespace($1) and c.relkind in ('r', 'p') and (c.relrowsecurity or c.relforcerowsecurity)
+	order by 1`
+
 // additions looks for what somebody has added to the engine's tables and what may
 // refuse, or hold up, what the engine writes.
 func additions(p *patient) error {
@@ -28,6 +38,20 @@ func additions(p *patient) error {
 	err := p.each(foreignTriggers, []any{schema}, []any{&table, &name, &other}, func() {
 		p.warn("%s has a trigger that is not the engine's, %s with %s: where it raises, or takes long, everybody's runs wait",
 			fmt.Sprintf("drop trigger %s on %s.%s, unless you know that it does neither", name, p.options.Schema, table), table, name, other)
+	})
+	if err != nil {
+		return err
+	}
+	err = p.each(foreignRules, []any{schema}, []any{&table, &name}, func() {
+		p.problem("%s has a rule, %s: what the engine writes does not go by it, or is refused, and everybody's runs wait",
+			fmt.Sprintf("drop rule %s on %s.%s", name, p.options.Schema, table), table, name)
+	})
+	if err != nil {
+		return err
+	}
+	err = p.each(policed, []any{schema}, []any{&table}, func() {
+		p.warn("%s has row-level security: where the engine's role is not exempt, all that reads or writes it is refused",
+			fmt.Sprintf("alter table %[1]s.%[2]s disable row level security, no force row level security", p.options.Schema, table), table)
 	})
 	if err != nil {
 		return err

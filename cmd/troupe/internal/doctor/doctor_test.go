@@ -156,6 +156,14 @@ func meddlings() map[string]provoked {
 			c.exec("create trigger notes before update on troupe.tasks for each row execute function public.note()")
 			return Options{}
 		}, "additions", Warning, []string{"tasks has a trigger that is not the engine's, notes with", "note()", "drop trigger notes on troupe.tasks"}},
+		"a rule that somebody added": {func(c *clinic) Options {
+			c.exec("create rule quiet as on insert to troupe.task_events do instead nothing")
+			return Options{}
+		}, "additions", Problem, []string{"task_events has a rule, quiet", "drop rule quiet on troupe.task_events"}},
+		"a policy that somebody added": {func(c *clinic) Options {
+			c.exec("alter table troupe.tasks force row level security")
+			return Options{}
+		}, "additions", Warning, []string{"tasks has row-level security", "alter table troupe.tasks disable row level security"}},
 		"a foreign key that somebody added": {func(c *clinic) Options {
 			c.exec("create table public.bills (run uuid constraint of_run references troupe.workflow_runs (id))")
 			return Options{}
