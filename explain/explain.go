@@ -72,7 +72,7 @@ func (e *explainer) scheduled() Reason {
 		return nothing("the run has not begun and no timer will start it")
 	}
 	if at.After(e.s.Now) {
-		return Reason{Cause: CauseScheduled, Text: "starts in " + Span(at.Sub(e.s.Now)), Until: at}
+		return Reason{Cause: CauseScheduled, Text: "starts " + e.until(at), Until: at}
 	}
 	return e.late("its start", at)
 }
@@ -154,11 +154,22 @@ func (e *explainer) timed(t *Task, cause Cause, text string) Reason {
 	case !t.Timer.After(e.s.Now):
 		return e.late("its timer", t.Timer)
 	}
-	r := Reason{Cause: cause, Text: text + " in " + Span(t.Timer.Sub(e.s.Now)), Until: t.Timer}
+	r := Reason{Cause: cause, Text: text + " " + e.until(t.Timer), Until: t.Timer}
 	if cause == CauseBackoff && t.Error != "" {
 		r.Text += ": " + Short(t.Error)
 	}
 	return r
+}
+
+// far is how far away an instant is named by its date: a duration holds 292 years.
+const far = 100 * 365 * 24 * time.Hour
+
+// until says when an instant comes.
+func (e *explainer) until(at time.Time) string {
+	if in := at.Sub(e.s.Now); in < far {
+		return "in " + Span(in)
+	}
+	return "on " + at.UTC().Format(time.DateOnly)
 }
 
 // late explains a timer that is due.

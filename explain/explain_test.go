@@ -137,6 +137,7 @@ func timerRows() []row {
 	}
 	return []row{
 		{"sleeps", state(lifecycle.Sleeping, in(3*time.Hour+12*time.Minute)), explain.CauseSleeping, "charge: sleeps, fires in 3 h 12 m"},
+		{"sleeps for ages", state(lifecycle.Sleeping, time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)), explain.CauseSleeping, "charge: sleeps, fires on 9999-12-31"},
 		{"backs off", state(lifecycle.Backoff, in(4*time.Second)), explain.CauseBackoff, "charge: tried twice, again in 4 s: card declined"},
 		{"due", late(time.Second, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 s ago, the leader is about to fire it"},
 		{"late", late(time.Minute, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 m ago and the leader, pod (1), has not fired it (look at"},

@@ -23,22 +23,20 @@ var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistenc
 var errSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
 	" take it off or put it back", persistence.ErrUnavailable)
 
-// errMeddled: rows are locked, and are not written. No transaction that is made again
+// meddledError: rows are locked, and are not written. No transaction that is made again
 // finds anything else.
-var errMeddled = &meddledError{}
-
 type meddledError struct{}
 
-func (*meddledError) Error() string {
+func (meddledError) Error() string {
 	return persistence.ErrUnavailable.Error() + ": a row that was locked was not written, each time: take off the rule or the trigger that somebody put" +
 		" on the engine's tables, troupe doctor names them"
 }
 
 // SQLState is what servers say themselves of a row that something else has dealt with.
-func (*meddledError) SQLState() string { return "27000" }
+func (meddledError) SQLState() string { return "27000" }
 
 // Unwrap returns what a caller can act on.
-func (*meddledError) Unwrap() error { return persistence.ErrUnavailable }
+func (meddledError) Unwrap() error { return persistence.ErrUnavailable }
 
 // refusesAnything is the error of a row that was refused with other values, too.
 func refusesAnything(err error) error { return fmt.Errorf("%w: %s", errSchemaRefuses, err.Error()) }
@@ -187,7 +185,7 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 		}
 	}
 	if errors.Is(err, errRowsLost) {
-		return errMeddled
+		return meddledError{}
 	}
 	return err
 }

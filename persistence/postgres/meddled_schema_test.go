@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// meddling is what somebody does to the schema, and what takes it back.
+type meddling struct{ spoil, mend string }
+
+func meddlings() map[string]meddling {
+	return map[string]meddling{
+		"a check on tasks": {
+			"alter table {schema}.tasks add constraint mine check (state <> 10) not valid", "alter table {schema}.tasks drop constraint mine",
+		},
+		"a check on runs": {
+			"alter table {schema}.workflow_runs add constraint mine check (state <> 10) not valid", "alter table {schema}.workflow_runs drop constraint mine",
+		},
+		"no partition for events": {
+			`create table {schema}.bounds as select i.inhrelid::regclass as part, pg_get_expr(c.relpartbound, c.oid) as bound
+				from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = '{schema}.task_events'::regclass;
+			do $$ declare b record; begin for b in select * from {schema}.bounds loop
+				execute format('alter table {schema}.task_events detach partition %s', b.part); end loop; end $$`,
+			`do $$ declare b record; begin for b in select * from {schema}.bounds loop
+				execute format('alter table {schema}.task_events attach partition %s %s', b.part, b.bound); end loop; end $$`,
+		},
+		"a trigger that raises": {
+			`create function {schema}.refuse() returns trigger language plpgsql as 'begin raise exception ''boom''; end';
+			create trigger mine before insert on {schema}.task_events for each row execute function {schema}.refuse()`,
+			"drop trigger mine on {schema}.task_events",
+		},
+		"a trigger that fails": {
+			`create function {schema}.refuse() returns trigger language plpgsql as 'begin perform 1 / 0; return new; end';
+			create trigger mine before insert on {schema}.task_events for each row execute function {schema}.refuse()`,
+			"drop trigger mine on {schema}.task_events",
+		},
+		"a trigger that finds no table": {
+			`create function {schema}.refuse() returns trigger language plpgsql as 'begin insert into audit_log values (1); return new; end';
+			create trigger mine before insert or update on {schema}.tasks for each row execute function {schema}.refuse()`,
+			"drop trigger mine on {schema}.tasks",
+		},
+		"a rule that keeps events out": {
+			"create rule mine as on insert to {schema}.task_events do instead nothing", "drop rule mine on {schema}.task_events",
+		},
+		"a rule that adds to tasks": {
+			"create rule mine as on update to {schema}.tasks do also select 1", "drop rule mine on {schema}.tasks",
+		},
+		"a trigger that fails on runs": {
+			`create function {schema}.refuse() returns trigger language plpgsql as 'begin perform 1 / 0; return new; end';
+			create trigger mine before insert or update on {schema}.workflow_runs for each row execute function {schema}.refuse()`,
+			"drop trigger mine on {schema}.workflow_runs",
+		},
+	}
+}
+
+// What somebody adds to the tables, or takes from them, is not the fault of the
+// tasks whose rows are refused: nothing fails, and all goes on once it is put
+// right.
+func TestAMeddledSchemaFailsNoTask(t *testing.T) {
+	t.Parallel()
+	for name, c := range meddlings() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(schemas(t)(t), storetest.Single())
+			pod := k.join(time.Hour)
+			ids := k.start(storetest.Single(), "a", 3)
+			held := k.claim(pod, 3)
+			k.exec(c.spoil)
+			_, err := k.store.RecordTransitions(k.ctx, k.completion(pod, held[:2]...))
+			require.Error(t, err)
+			require.NotErrorIs(t, err, persistence.ErrBadRow)
+			if strings.Contains(name, "a rule") {
+				require.ErrorIs(t, err, persistence.ErrUnavailable)
+				require.True(t, persistence.Answered(err))
+				require.ErrorContains(t, err, "take it off (drop rule)")
+			}
+			_, err = k.inTx(k.completion(pod, held[2]), "select 1")
+			require.ErrorIs(t, err, persistence.ErrUnavailable)
+			if !strings.Contains(name, "check") && !strings.Contains(name, "to tasks") {
+				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
+				require.Error(t, err, "it is not the trigger's fault")
+			}
+			if strings.Contains(name, "that raises") {
+				require.ErrorContains(t, err, ".refuse() line 1 at RAISE")
+				require.ErrorContains(t, err, "take it off")
+			}
+			if strings.Contains(name, "finds no table") {
+				require.ErrorContains(t, err, "a trigger that somebody put on the engine's tables")
+			}
+			k.exec(c.mend)
+			k.complete(pod, held[:2]...)
+			out, err := k.inTx(k.completion(pod, held[2]), "select 1")
+			require.NoError(t, err)
+			require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+			k.ends(pod, ids)
+		})
+	}
+}
+
+// What drops rows that are written is said to be there, and is no conflict that ends.
+func TestRowsThatAreNotWritten(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	ids := k.start(storetest.Single(), "a", 1)
+	record := k.completion(pod, k.claim(pod, 1)...)
+	record.Transitions[0].Report = lifecycle.Released
+	k.exec(`create function {schema}.drop() returns trigger language plpgsql as 'begin return null; end';
+		create trigger mine before update on {schema}.tasks for each row execute function {schema}.drop()`)
+	_, err := k.store.RecordTransitions(k.ctx, record)
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.NotErrorIs(t, err, persistence.ErrConflict)
+	require.True(t, persistence.Answered(err))
+	require.ErrorContains(t, err, "take off the rule or the trigger")
+	k.exec("drop trigger mine on {schema}.tasks")
+	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	k.ends(pod, ids)
+}
