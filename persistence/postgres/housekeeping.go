@@ -54,7 +54,9 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int,
 // endUnread ends sessions that hold locks while they send what nobody reads, and reports
 // whether there were any.
 func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err error) {
-	text, args := s.statements.bind("end_unread", named{"given_up": s.givenUp.Microseconds(), "by": instant(by)})
+	text, args := s.statements.bind("end_unread", named{
+		"given_up": s.givenUp.Microseconds(), "by": instant(by), "schema": pgx.Identifier{s.schema}.Sanitize(),
+	})
 	var count int
 	err = s.pool.QueryRow(ctx, text, args...).Scan(&count)
 	return count > 0, translate(err)

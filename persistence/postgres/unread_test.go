@@ -104,6 +104,7 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 				return out
 			}
 			require.Empty(t, expire().Pods)
+			k.requireLeft(t)
 			require.Equal(t, 1, value[int](k.database, sending), "it may yet be read")
 			if lives {
 				k.store.givenUp = time.Millisecond
@@ -122,6 +123,24 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 			require.Len(t, k.claim(pod, len(list)), len(list))
 		})
 	}
+}
+
+// requireLeft lets pods of another schema of the database run out.
+func (k *kit) requireLeft(t *testing.T) {
+	t.Helper()
+	other := newKit(openSchema(t, k.user, Options{Schema: "other"}), storetest.Single())
+	epoch, err := other.store.BumpEpoch(k.ctx, 1)
+	require.NoError(t, err)
+	other.join(time.Hour)
+	other.exec("update {schema}.pods set expires_at = clock_timestamp()")
+	release := other.hold("select from {schema}.pods for key share")
+	require.Eventually(t, func() bool {
+		out, err := other.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
+		require.NoError(t, err)
+		require.Empty(t, out.Pods)
+		return value[bool](other.database, "select clock_timestamp() > expires_at + interval '1.2 seconds' from {schema}.pods")
+	}, 20*time.Second, 10*time.Millisecond)
+	release()
 }
 
 // What is answered survives a crash of the server, whatever the database, or the step,
