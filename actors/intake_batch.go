@@ -112,10 +112,18 @@ func (a *intake) send() {
 	}
 	a.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))
 	take := open.take
-	a.number = ask(a.rt, a.self, "trigger_runs", storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
+	call := "trigger_runs"
+	if a.narrow.alone(open.questions[0]) {
+		call = triggerLarge
+	}
+	a.number = ask(a.rt, a.self, call, storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
 		return a.rt.ports.Store.TriggerRuns(ctx, rows, take)
 	})
 }
+
+// triggerLarge is the name of a call whose failure says nothing of others: what it stores
+// is too large for the server, as far as is known.
+const triggerLarge = "trigger_large"
 
 // onTriggered answers a batch, or keeps all of it to be stored again: the run
 // ids stay the same, so a batch that was stored after all is answered as such.
@@ -127,11 +135,14 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	a.number = 0
 	if m.err != nil {
 		a.failures++
-		a.rt.storeFailed("trigger_runs", m.err)
-		wait := a.rt.retryDelay(a.failures)
+		call, wait := "trigger_runs", a.rt.retryDelay(a.failures)
 		if errors.Is(m.err, persistence.ErrNoResources) {
-			wait = a.makeDoWithLess(open)
+			var all bool
+			if wait, all = a.makeDoWithLess(open); !all {
+				call = triggerLarge
+			}
 		}
+		a.rt.storeFailed(call, m.err)
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
 			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
 			a.rt.returnSlots(open.loan, nil)

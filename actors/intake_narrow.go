@@ -11,10 +11,25 @@ import (
 // memory or locks.
 type narrow struct {
 	questions int  // in a batch at most; 0: as many as fit
+	fine      int  // batches stored since that changed
 	vain      int  // questions for which alone it lacked something, since one was stored
 	smallest  bool // the next batch is the smallest question: does it lack something for all?
-	lone      bool // the next batch is a question that was set aside, if there is one
+	lone      bool // the next batch is a question that goes alone, if there is one
+	large     size // of one for which alone it lacked something; as large ones go alone, too
 }
+
+// size is how much of the server a question needs.
+type size struct{ rows, bytes int }
+
+func (q *question) size() size { return size{len(q.triggers), q.bytes} }
+
+// tooLarge reports whether a question is at least as large as one that was.
+func (n *narrow) tooLarge(q *question) bool {
+	return n.large.rows > 0 && len(q.triggers) >= n.large.rows && q.bytes >= n.large.bytes
+}
+
+// alone reports whether a question goes alone.
+func (n *narrow) alone(q *question) bool { return q.lacks > 0 || n.tooLarge(q) }
 
 func (n *narrow) most() int {
 	if n.questions == 0 {
@@ -23,40 +38,57 @@ func (n *narrow) most() int {
 	return n.questions
 }
 
-// stored lets the next batch be twice as large, after one that begins with a question.
-// What was set aside takes turns with all others.
+// widenAfter is after how many batches the next one may be twice as large.
+const widenAfter = 4
+
+// stored lets batches become larger, after one that begins with a question. What goes
+// alone takes turns with all others.
 func (n *narrow) stored(first *question) {
-	n.vain, n.smallest, n.lone = 0, false, first.lacks == 0
-	if n.questions *= 2; n.questions >= persistence.TriggerBatchMax {
+	switch n.fine++; {
+	case n.smallest: // what was set aside was the reason
+		n.questions, n.fine = 0, 0
+	case n.fine >= widenAfter:
+		n.questions, n.fine = 2*n.questions, 0
+	}
+	if n.questions >= persistence.TriggerBatchMax {
 		n.questions = 0
+	}
+	n.vain, n.smallest, n.lone = 0, false, !n.alone(first)
+	if n.tooLarge(first) { // no more
+		n.large = size{}
 	}
 }
 
 // makeDoWithLess makes batches half as large after one for which the server lacked
 // something: of this call nothing is stored, and tasks that an earlier one of unknown
 // outcome granted are found unheld. A question for which alone it does is set aside for
-// a while. It returns how long the intake waits.
-func (a *intake) makeDoWithLess(open *openTrigger) time.Duration {
+// a while. It returns how long the intake waits, and whether the server seems to lack
+// something for all.
+func (a *intake) makeDoWithLess(open *openTrigger) (wait time.Duration, all bool) {
 	a.rt.returnSlots(open.loan, nil)
 	open.loan = nil
+	a.narrow.fine = 0
 	if n := len(open.questions); n > 1 {
 		a.narrow.questions = n / 2
-		return a.rt.retryDelay(1)
+		return 0, false
 	}
 	q := open.questions[0]
-	if a.narrow.lone = false; q.lacks == 0 {
-		a.narrow.questions, a.narrow.smallest = 1, true
+	a.narrow.vain++
+	all = q.lacks == 0 && a.narrow.vain > 1
+	if !a.narrow.alone(q) {
+		a.narrow.questions, a.narrow.smallest, a.narrow.large = 1, true, q.size()
 	}
+	a.narrow.lone = false
 	q.lacks++
 	q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.lacks))
-	if a.narrow.vain++; a.narrow.vain == 1 {
-		return 0
+	if a.narrow.vain == 1 {
+		return 0, false
 	}
-	return a.rt.retryDelay(a.narrow.vain)
+	return a.rt.retryDelay(a.narrow.vain), all
 }
 
 // nextBatch takes as many questions as fit into one transaction, in order, passing over
-// those whose key is busy; there is always room for one. What was set aside goes alone.
+// those whose key is busy; there is always room for one. What is too large goes alone.
 // If none can be asked now, wait says when.
 func nextBatch(waiting []*question, n *narrow, now time.Time) (batch []*question, wait time.Duration) {
 	rows, bytes, full := 0, 0, false
@@ -68,7 +100,7 @@ func nextBatch(waiting []*question, n *narrow, now time.Time) (batch []*question
 				wait = d
 			}
 			continue
-		case q.lacks > 0:
+		case n.alone(q):
 			if lone == nil || q.busyTo.Before(lone.busyTo) {
 				lone = q
 			}

@@ -22,6 +22,18 @@ type cramped struct {
 	refused atomic.Int64 // calls
 }
 
+// large triggers as many runs as the server has no room for, at once.
+func (w *world) large(p *Pod, n int) chan *Refusal {
+	answers := make(chan *Refusal, n)
+	for range n {
+		go func() {
+			_, refused, _ := p.Trigger(w.t.Context(), slices.Repeat([]persistence.Trigger{w.order("single")}, 30))
+			answers <- refused
+		}()
+	}
+	return answers
+}
+
 func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
 	n := int64(len(rows))
 	if n > s.room.Load() {
@@ -43,11 +55,7 @@ func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
 		w.faults.Store = store
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5})
-		large := make(chan *Refusal, 1)
-		go func() {
-			_, refused, _ := p.Trigger(w.t.Context(), slices.Repeat([]persistence.Trigger{w.order("single")}, 30))
-			large <- refused
-		}()
+		large := w.large(p, 1)
 		pass(time.Second)
 		var stored atomic.Int64
 		for range 100 {
@@ -82,13 +90,7 @@ func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5})
 		const many = 60
-		large := make(chan *Refusal, many)
-		for range many {
-			go func() {
-				_, refused, _ := p.Trigger(w.t.Context(), slices.Repeat([]persistence.Trigger{w.order("single")}, 30))
-				large <- refused
-			}()
-		}
+		large := w.large(p, many)
 		var waited []time.Duration
 		for range 1000 {
 			began := time.Now()
@@ -107,6 +109,67 @@ func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
 		require.Positive(t, store.refused.Load())
 		store.room.Store(1000)
 		for range many {
+			require.Nil(t, <-large)
+		}
+	})
+}
+
+// Triggers that are too large for the server and keep coming do not keep others out.
+func TestTriggersThatAreTooLargeAndKeepComing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &cramped{Store: w.store}
+		store.room.Store(29)
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		var stored atomic.Int64
+		for i := range 30 * 20 { // 200 small ones and 2 large ones a second
+			for range 10 {
+				go func() {
+					w.trigger(p, "single")
+					stored.Add(1)
+				}()
+			}
+			if i%10 == 0 {
+				w.large(p, 1)
+			}
+			pass(50 * time.Millisecond)
+		}
+		pass(time.Second)
+		require.EqualValues(t, 30*20*10, stored.Load())
+		store.room.Store(1000)
+		pass(30 * time.Second)
+	})
+}
+
+// A trigger that is too large for the server says nothing of others: the leader takes over
+// what dead pods held, and the pod is ready.
+func TestATriggerThatIsTooLargeKeepsNoPodFromItsWork(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &cramped{Store: w.store}
+		store.room.Store(8)
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		leader := w.start(Config{Slots: 5})
+		other := w.start(Config{Slots: 5})
+		pass(time.Second)
+		large := w.large(leader, 1)
+		for range 20 {
+			pass(time.Second)
+			require.True(t, leader.Stats().Ready)
+			w.trigger(leader, "single")
+			require.Empty(t, leader.Stats().NoWrites)
+		}
+		require.Empty(t, leader.Stats().Degraded)
+		other.Kill()
+		pass(40 * time.Second) // more than two leases
+		renewed, err := w.store.RenewPod(t.Context(), persistence.Renewal{Pod: leader.Stats().Pod, TTL: time.Minute})
+		require.NoError(t, err)
+		require.Equal(t, 1, renewed.Pods)
+		store.room.Store(1000)
+		for range cap(large) {
 			require.Nil(t, <-large)
 		}
 	})

@@ -128,7 +128,7 @@ func (rt *runtime) retryDelay(n int) time.Duration {
 // storeFailed logs and counts a store call that will be made again.
 func (rt *runtime) storeFailed(name string, err error) {
 	rt.meter.add(MetricStoreErrors, 1, name)
-	if name == "renew_pod" || barsWrites(err) {
+	if name == "renew_pod" || barsWrites(name, err) {
 		rt.edge.away(rt.now())
 	}
 	switch {
@@ -151,10 +151,11 @@ func (rt *runtime) storeFailed(name string, err error) {
 }
 
 // barsWrites reports whether what a call failed with may have kept every pod from
-// renewing its lease, too: the database was away, or takes no writes.
-func barsWrites(err error) bool {
+// renewing its lease, too: the database was away, or takes no writes. What triggers need
+// more of than it has says nothing of renewals.
+func barsWrites(name string, err error) bool {
 	return !persistence.Answered(err) || errors.Is(err, persistence.ErrDiskFull) || errors.Is(err, persistence.ErrReadOnly) ||
-		errors.Is(err, persistence.ErrNoResources)
+		errors.Is(err, persistence.ErrNoResources) && name != "trigger_runs" && name != triggerLarge
 }
 
 // unknown counts a message that an actor does not accept.
