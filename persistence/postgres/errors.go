@@ -96,8 +96,11 @@ func translate(err error) error {
 	case codeQueryCanceled, codeUniqueViolation, codeNoStatement:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case codeNotSupported:
-		if stalePlan(pg) {
+		switch {
+		case stalePlan(pg):
 			return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
+		case pg.Routine == "call_bool_check_hook": // a standby cannot begin to write
+			return fmt.Errorf("%w: %w", persistence.ErrReadOnly, err)
 		}
 		return fmt.Errorf("%w: the server cannot do what it was asked for, since somebody put a rule on the engine's tables, or made them something else:"+
 			" take it off (drop rule), troupe doctor names it: %w", persistence.ErrUnavailable, err)

@@ -17,7 +17,7 @@ import (
 func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
 	out, late, unread, err := s.lookPods(ctx, epoch, by)
 	if err == nil && unread {
-		_, err = s.endUnread(ctx, by)
+		_, _ = s.endUnread(ctx, by) // as below
 	}
 	if err != nil || !late {
 		return out, err
@@ -51,11 +51,14 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int,
 	return out, nil
 }
 
+// quoted is the schema as statements name it.
+func (s *Store) quoted() string { return pgx.Identifier{s.schema}.Sanitize() }
+
 // endUnread ends sessions that hold locks while they send what nobody reads, and reports
 // whether there were any.
 func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err error) {
 	text, args := s.statements.bind("end_unread", named{
-		"given_up": s.givenUp.Microseconds(), "by": instant(by), "schema": pgx.Identifier{s.schema}.Sanitize(),
+		"given_up": s.givenUp.Microseconds(), "by": instant(by), "schema": s.quoted(),
 	})
 	var count int
 	err = s.pool.QueryRow(ctx, text, args...).Scan(&count)

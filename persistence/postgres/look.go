@@ -36,7 +36,9 @@ func (s *Store) lookTimers(ctx context.Context, epoch int64, from time.Time) (ou
 // lookPods reports whether a lease has run out, by an instant, and when the next one does,
 // and whether a session keeps locks for what nobody reads any more.
 func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late, unread bool, err error) {
-	text, args := s.statements.bind("look_pods", named{"epoch": epoch, "by": instant(by), "given_up": s.givenUp.Microseconds()})
+	text, args := s.statements.bind("look_pods", named{
+		"epoch": epoch, "by": instant(by), "given_up": s.givenUp.Microseconds(), "schema": s.quoted(),
+	})
 	var leads bool
 	var count int
 	var next *time.Time

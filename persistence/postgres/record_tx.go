@@ -33,6 +33,8 @@ func (s *Store) RecordInTx(
 		}
 	}
 	switch {
+	case errors.Is(err, errRowsLost): // each time
+		return persistence.Recorded{}, meddledError{}
 	case stalePlan(err): // on each connection that came
 		return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrTxBroken, err.Error())
 	case err == nil:

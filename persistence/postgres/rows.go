@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/workflow"
@@ -23,7 +25,8 @@ const (
 func wroteAll(row pgx.Row) error {
 	var none float64
 	err := row.Scan(&none)
-	if hasCode(err, codeLogarithm) {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == codeLogarithm && pg.Where == "" { // not of a trigger
 		return errRowsLost
 	}
 	return err

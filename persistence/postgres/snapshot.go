@@ -17,7 +17,7 @@ import (
 func (s *Store) Snapshot(ctx context.Context) (snapshot.Tables, error) {
 	var t snapshot.Tables
 	err := pgx.BeginTxFunc(ctx, s.user, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		r := &reader{ctx: ctx, s: s, schema: pgx.Identifier{s.schema}.Sanitize(), tx: tx}
+		r := &reader{ctx: ctx, s: s, schema: s.quoted(), tx: tx}
 		r.runs(&t)
 		r.queues(&t)
 		r.side(&t)

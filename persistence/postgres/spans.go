@@ -193,7 +193,7 @@ func (s *Store) define(ctx context.Context, tx pgx.Tx, sql string, one *span) er
 	name, whole := one.table()
 	const instant = "2006-01-02 15:04:05.999999Z07:00"
 	filled := strings.NewReplacer(
-		"{schema}", pgx.Identifier{s.schema}.Sanitize(), "{table}", pgx.Identifier{s.schema, name}.Sanitize(),
+		"{schema}", s.quoted(), "{table}", pgx.Identifier{s.schema, name}.Sanitize(),
 		"{whole}", pgx.Identifier{s.schema, whole}.Sanitize(),
 		"{since}", one.since.UTC().Format(instant), "{until}", one.until.UTC().Format(instant),
 	).Replace(sql)

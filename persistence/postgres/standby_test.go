@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -95,4 +97,23 @@ func (k *kit) standbys(names string) {
 		_, err := k.user.Exec(ctx, "select pg_logical_emit_message(true, 'test', '')")
 		return (err != nil) == (names != "")
 	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// A standby that a proxy has put in the place of the server takes no writes: it refuses to
+// begin to, with the code of what no server can do.
+func TestAStandbyCannotBeginToWrite(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	conn, err := pgx.Connect(t.Context(), server.URL("postgres"))
+	require.NoError(t, err)
+	var data string
+	require.NoError(t, conn.QueryRow(t.Context(), "select current_setting('data_directory')").Scan(&data))
+	require.NoError(t, conn.Close(t.Context()))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o600))
+	require.NoError(t, server.Restart(t.Context()))
+	conn, err = pgx.Connect(t.Context(), server.URL("postgres"))
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), (&Store{}).beginStep(&persistence.Record{}))
+	require.ErrorIs(t, translate(err), persistence.ErrReadOnly)
+	require.NoError(t, conn.Close(t.Context()))
 }

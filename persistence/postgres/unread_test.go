@@ -65,6 +65,48 @@ func (d *database) freezing(t *testing.T) (*Store, *atomic.Bool) {
 	return store, froze
 }
 
+// sending counts the sessions that send a claim's answer to nobody.
+const sending = `select count(*) from pg_stat_activity where wait_event = 'ClientWrite' and query like '%claim%' and datname = current_database()`
+
+// unread stores runs, and has a pod claim all of them whose process freezes in the middle
+// of the answer. It returns how many runs, and what ends the call.
+func (k *kit) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
+	t.Helper()
+	list := k.draft(storetest.Single(), "a", 400)
+	for i := range list {
+		list[i].Input = bytes.Repeat([]byte("7"), persistence.InlinePayloadMax)
+	}
+	k.ask(list...)
+	frozen, froze := k.freezing(t)
+	frozen.firsts.missed(1)
+	none := k.request(pod, 1)
+	none.Handlers = nil
+	_, err := frozen.ClaimTasks(k.ctx, none) // its connection has the statement then
+	require.NoError(t, err)
+
+	froze.Store(true)
+	ctx, cancel := context.WithCancel(k.ctx)
+	claimed := make(chan error, 1)
+	go func() {
+		_, err := frozen.ClaimTasks(ctx, k.request(pod, len(list)))
+		claimed <- err
+	}()
+	require.Eventually(t, func() bool { return value[int](k.database, sending) == 1 }, 20*time.Second, 10*time.Millisecond)
+	return len(list), func() {
+		t.Helper()
+		cancel()
+		require.Error(t, <-claimed)
+	}
+}
+
+// expire looks for pods whose leases have run out.
+func (k *kit) expire(store *Store, epoch int64) persistence.Expired {
+	k.t.Helper()
+	out, err := store.ExpirePods(k.ctx, epoch, 3, 1000, time.Time{})
+	require.NoError(k.t, err)
+	return out
+}
+
 // The server ends no statement for the time that it takes to send its answer: a pod that
 // froze in the middle of a large one keeps nothing for longer than its lease, and one that
 // lives, of which a connection is cut, for no longer than the call takes at most.
@@ -77,33 +119,8 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 			epoch, err := k.store.BumpEpoch(k.ctx, 1)
 			require.NoError(t, err)
 			pod := k.join(time.Hour)
-			list := k.draft(storetest.Single(), "a", 400)
-			for i := range list {
-				list[i].Input = bytes.Repeat([]byte("7"), persistence.InlinePayloadMax)
-			}
-			k.ask(list...)
-			frozen, froze := k.freezing(t)
-			frozen.firsts.missed(1)
-			none := k.request(pod, 1)
-			none.Handlers = nil
-			_, err = frozen.ClaimTasks(k.ctx, none) // its connection has the statement then
-			require.NoError(t, err)
-
-			froze.Store(true)
-			ctx, cancel := context.WithCancel(k.ctx)
-			claimed := make(chan error, 1)
-			go func() {
-				_, err := frozen.ClaimTasks(ctx, k.request(pod, len(list)))
-				claimed <- err
-			}()
-			const sending = `select count(*) from pg_stat_activity where wait_event = 'ClientWrite' and query like '%claim%' and datname = current_database()`
-			require.Eventually(t, func() bool { return value[int](k.database, sending) == 1 }, 20*time.Second, 10*time.Millisecond)
-			expire := func() persistence.Expired {
-				out, err := k.store.ExpirePods(k.ctx, epoch, 3, 1000, time.Time{})
-				require.NoError(t, err)
-				return out
-			}
-			require.Empty(t, expire().Pods)
+			runs, giveUp := k.unread(t, pod)
+			require.Empty(t, k.expire(k.store, epoch).Pods)
 			k.requireLeft(t)
 			require.Equal(t, 1, value[int](k.database, sending), "it may yet be read")
 			if lives {
@@ -112,17 +129,38 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 				k.exec("update {schema}.pods set expires_at = clock_timestamp()")
 			}
 			require.Eventually(t, func() bool {
-				out := expire()
+				out := k.expire(k.store, epoch)
 				return len(out.Pods) == 1 || lives && value[int](k.database, sending) == 0
 			}, 20*time.Second, 10*time.Millisecond)
-			cancel()
-			require.Error(t, <-claimed)
+			giveUp()
 			if !lives {
 				pod = k.join(time.Hour)
 			}
-			require.Len(t, k.claim(pod, len(list)), len(list))
+			require.Len(t, k.claim(pod, runs), runs)
 		})
 	}
+}
+
+// A session that the leader may not end keeps it from nothing else.
+func TestAnAnswerThatNobodyReadsOfAnotherRole(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	epoch, err := k.store.BumpEpoch(k.ctx, 1)
+	require.NoError(t, err)
+	_, giveUp := k.unread(t, k.join(time.Hour))
+	role := "reader_" + value[string](k.database, "select current_database()")
+	leader := k.as(role)
+	leader.givenUp = time.Millisecond
+	for _, grant := range []string{"pg_read_all_stats", "pg_signal_backend"} {
+		k.exec("grant " + grant + " to " + pgx.Identifier{role}.Sanitize())
+		late := k.join(time.Hour)
+		k.exec("update {schema}.pods set expires_at = clock_timestamp() where id = $1", late)
+		require.Equal(t, []int64{late}, k.expire(leader, epoch).Pods, "with %s", grant)
+		require.Equal(t, 1, value[int](k.database, sending), "it is a superuser's")
+	}
+	k.store.givenUp = time.Millisecond
+	k.expire(k.store, epoch)
+	giveUp()
 }
 
 // requireLeft lets pods of another schema of the database run out.
@@ -135,9 +173,7 @@ func (k *kit) requireLeft(t *testing.T) {
 	other.exec("update {schema}.pods set expires_at = clock_timestamp()")
 	release := other.hold("select from {schema}.pods for key share")
 	require.Eventually(t, func() bool {
-		out, err := other.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-		require.NoError(t, err)
-		require.Empty(t, out.Pods)
+		require.Empty(t, k.expire(other.store, epoch).Pods)
 		return value[bool](other.database, "select clock_timestamp() > expires_at + interval '1.2 seconds' from {schema}.pods")
 	}, 20*time.Second, 10*time.Millisecond)
 	release()

@@ -10,6 +10,6 @@ select clock_timestamp(), exists (select 1 from {schema}.leader_epoch l where l.
 	count(*) filter (where not p.dead)::int, min(p.expires_at) filter (where not p.dead),
 	exists (
 		select 1 from pg_catalog.pg_stat_activity a
-		where {unread} and a.query_start < clock_timestamp() - @given_up::bigint * interval '1 microsecond'
+		where {unread} and strpos(a.query, @schema::text) > 0 and {may_end} and a.query_start < clock_timestamp() - @given_up::bigint * interval '1 microsecond'
 	)
 from {schema}.pods p
