@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,6 +184,7 @@ func (e *explainer) late(what string, at time.Time) Reason {
 		return e.noPod()
 	case leads && over < lateAfter:
 		r.Text += ", the leader is about to fire it"
+	case over >= lateAfter && e.passedOver(&r, r.Text, "durable_timers", "leader_epoch"):
 	case leads:
 		r.Text += " and the leader, " + leader + ", has not fired it"
 		r.Pod, r.Remedy = leader, "look at the log of that pod, and at troupe doctor; a new leader is found when it is stopped"
@@ -234,37 +236,66 @@ func (e *explainer) locked() Reason {
 			Remedy: "ask again",
 		}
 	}
+	return e.lockedBy(e.worst(), "held by a lock of")
+}
+
+// worst returns the lock that most wait for.
+func (e *explainer) worst() *Lock {
 	worst := &e.s.Locks[0]
 	for i := range e.s.Locks {
 		if e.s.Locks[i].Waiting > worst.Waiting {
 			worst = &e.s.Locks[i]
 		}
 	}
-	if worst.Prepared != "" {
+	return worst
+}
+
+// lockedBy explains by one lock.
+func (e *explainer) lockedBy(l *Lock, held string) Reason {
+	if l.Prepared != "" {
 		return Reason{
-			Cause: CauseLocked, Text: fmt.Sprintf("held by the prepared transaction %q", worst.Prepared), Since: e.s.Now.Add(-worst.Age),
+			Cause: CauseLocked, Text: fmt.Sprintf("%s the prepared transaction %q", strings.TrimSuffix(held, " a lock of"), l.Prepared), Since: e.s.Now.Add(-l.Age),
 			Remedy: "commit prepared it, or rollback prepared it",
 		}
 	}
-	text := fmt.Sprintf("held by a lock of pid %d", worst.PID)
-	if worst.Query != "" {
-		text += ": " + Statement(worst.Query)
+	text := fmt.Sprintf("%s pid %d", held, l.PID)
+	if l.Query != "" {
+		text += ": " + Statement(l.Query)
 	}
 	remedy := "let it finish"
 	switch {
-	case worst.Idle:
+	case l.Idle:
 		text += " (its transaction is idle since then)"
 		remedy = "have it commit or roll back"
-	case strings.HasPrefix(worst.Name, enginePrefix):
+	case strings.HasPrefix(l.Name, enginePrefix):
 		return Reason{
-			Cause: CauseLocked, Text: fmt.Sprintf("%s (a pod's own statement, of %s)", text, worst.Name), Since: e.s.Now.Add(-worst.Age),
+			Cause: CauseLocked, Text: fmt.Sprintf("%s (a pod's own statement, of %s)", text, l.Name), Since: e.s.Now.Add(-l.Age),
 			Remedy: "ask troupe doctor what makes it slow, such as a trigger that is not the engine's; others wait their turn behind it",
 		}
 	}
 	return Reason{
-		Cause: CauseLocked, Text: text, Since: e.s.Now.Add(-worst.Age),
-		Remedy: fmt.Sprintf("%s, or end it with select pg_terminate_backend(%d)", remedy, worst.PID),
+		Cause: CauseLocked, Text: text, Since: e.s.Now.Add(-l.Age),
+		Remedy: fmt.Sprintf("%s, or end it with select pg_terminate_backend(%d)", remedy, l.PID),
 	}
+}
+
+// passedOver explains why rows of tables are passed over for long: what seems to be, and by
+// the oldest transaction that may hold them. It reports whether there is one.
+func (e *explainer) passedOver(r *Reason, seems string, tables ...string) bool {
+	var oldest *Lock
+	for i := range e.s.Touched {
+		l := &e.s.Touched[i]
+		if (oldest == nil || l.Age > oldest.Age) && slices.ContainsFunc(tables, func(t string) bool { return slices.Contains(l.Tables, t) }) {
+			oldest = l
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	since := r.Since
+	*r = e.lockedBy(oldest, fmt.Sprintf("%s: rows of %s are passed over, which may be held by", seems, tables[0]))
+	r.Since = since
+	return true
 }
 
 // nothing is the reason of what must not happen.

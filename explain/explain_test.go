@@ -86,6 +86,10 @@ func queuedRows() []row {
 		{"locked by a pod's own statement", func(s *explain.Situation) {
 			s.Locks = []explain.Lock{{PID: 7, Name: "troupe pod-a", Query: "with slow as (select 1)", Age: 3 * time.Second}}
 		}, explain.CauseLocked, "charge: held by a lock of pid 7: with slow as (select 1) (a pod's own statement, of troupe pod-a) (ask troupe doctor what makes it slow, such as a trigger that is not the engine's; others wait their turn behind it)"},
+		{"passed over", func(s *explain.Situation) {
+			s.Tasks[0].QueuedAt = in(-40 * time.Second)
+			s.Touched = []explain.Lock{{PID: 1, Age: time.Hour, Tables: []string{"pods"}}, {PID: 7, Age: time.Minute, Idle: true, Query: "select 1", Tables: []string{"claims", "ready_queue"}}}
+		}, explain.CauseLocked, "charge: ready for 40 s although 10 of 10 slots are free: rows of ready_queue are passed over, which may be held by pid 7: select 1 (its transaction is idle since then) (have it commit"},
 		{"locked by an idle one", func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }, explain.CauseLocked, "charge: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
 	}
 }
@@ -99,6 +103,12 @@ func runningRows() []row {
 	}
 	return []row{
 		{"running", with(func(*explain.Situation) {}), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s"},
+		{"lost, and its pod's row held", with(func(s *explain.Situation) {
+			s.Pods[0].Expires, s.Touched = in(-16*time.Second), []explain.Lock{{Prepared: "x", Tables: []string{"pods"}}}
+		}), explain.CauseLocked, `charge: its pod pod (1) is dead, its lease ended 16 s ago: rows of pods are passed over, which may be held by the prepared transaction "x" (commit`},
+		{"lost, and the pods held", with(func(s *explain.Situation) {
+			s.Pods[0].Expires, s.Locks = in(-time.Second), []explain.Lock{{PID: 5}}
+		}), explain.CauseLocked, "charge: its pod pod (1) is dead, its lease ended 1 s ago; nothing is taken over meanwhile: held by a lock of pid 5 (let it"},
 		{"running and locked", with(func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
 		{"stopping and locked", with(func(s *explain.Situation) { s.Canceling, s.Locks = true, []explain.Lock{{PID: 5}} }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (a function that ignores its context is deaf: have it return when the context ends; let it finish"},
 		{"again", with(func(s *explain.Situation) { s.Tasks[0].Attempt, s.Tasks[0].Lost = 2, 1 }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s, attempt 3, lost once before"},
@@ -143,6 +153,9 @@ func timerRows() []row {
 		{"late", late(time.Minute, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 m ago and the leader, pod (1), has not fired it (look at"},
 		{"late without leader", late(time.Minute, func(s *explain.Situation) { s.Leader = 0 }), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads (pods elect"},
 		{"late without pods", late(time.Minute, func(s *explain.Situation) { s.Pods = nil }), explain.CauseNoPod, "charge: no pod is alive"},
+		{"late, and timers held", late(time.Minute, func(s *explain.Situation) {
+			s.Touched = []explain.Lock{{PID: 4, Tables: []string{"durable_timers"}}}
+		}), explain.CauseLocked, "charge: its timer was due 1 m ago: rows of durable_timers are passed over, which may be held by pid 4 (let it"},
 		{"late by a lock", late(time.Minute, func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 4}} }), explain.CauseLocked, "charge: held by a lock of pid 4"},
 		{"no timer", state(lifecycle.Sleeping, time.Time{}), explain.CauseNone, "charge: nothing was found"},
 		{"reserved", state(lifecycle.Waiting, time.Time{}), explain.CauseNone, "charge: nothing was found that it waits for: it is waiting"},

@@ -72,6 +72,9 @@ func (e *explainer) inLine(r *Reason, t *Task, serving []*Pod) {
 		r.Cause, r.Text = CauseReady, "ready, the next claim takes it"
 		if waits := e.s.Now.Sub(t.QueuedAt); !t.QueuedAt.IsZero() && waits > slowClaim {
 			r.Text = fmt.Sprintf("ready for %s although %d of %s are free", Span(waits), slots-held, count(slots, "slot"))
+			if e.passedOver(r, r.Text, "ready_queue", "claims") {
+				return
+			}
 			r.Remedy = "look at \"degraded\" in /readyz of the pods: wakes may not reach them, and then they look every second to every half minute"
 		}
 	}
@@ -111,6 +114,10 @@ func (e *explainer) lastSeen(handler int32) string {
 	return ""
 }
 
+// takeoverAfter is how long after the end of a lease somebody should look why nothing was
+// taken over.
+const takeoverAfter = 3 * time.Second
+
 // running explains a step that a pod holds.
 func (e *explainer) running(t *Task) Reason {
 	r := Reason{Cause: CauseRunning, Since: t.StartedAt}
@@ -129,6 +136,12 @@ func (e *explainer) running(t *Task) Reason {
 		r.Cause, r.Text = CausePodLost, "its pod "+r.Pod+" is dead"
 		if !p.Dead {
 			r.Text += ", its lease ended " + Span(-left) + " ago"
+		}
+		if len(e.s.Locks) > 0 {
+			return e.lockedBy(e.worst(), r.Text+"; nothing is taken over meanwhile: held by a lock of")
+		}
+		if left < -takeoverAfter && e.passedOver(&r, r.Text, "pods", "claims", "leader_epoch") {
+			return r
 		}
 		r.Text += "; its tasks are taken over"
 		if len(e.living()) == 0 {

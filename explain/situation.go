@@ -33,6 +33,7 @@ type Situation struct {
 	Leader       int64     // pod that led last; 0: none did
 	TenantBusy   int       // running tasks of the run's tenant
 	Locks        []Lock    // on the tables, or on rows of the run
+	Touched      []Lock    // transactions that may hold rows of Tables, which are passed over then
 	Unreadable   bool      // Locks kept the tables from being read: the rest is empty
 
 	// What the tables do not hold; whoever asks fills it in. Zero: not known.
@@ -103,4 +104,5 @@ type Lock struct {
 	Idle     bool          // it does nothing meanwhile
 	Waiting  int           // sessions that wait for it
 	Prepared string        // name of the prepared transaction that holds it, in place of a session
+	Tables   []string      // of whose rows it may hold some; nil: it holds a table, or rows of the run
 }

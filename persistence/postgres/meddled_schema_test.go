@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -102,6 +103,32 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			k.ends(pod, ids)
 		})
 	}
+}
+
+// A rule that has nothing written is refused by each statement that would write: it says so
+// to nobody otherwise, and what was acknowledged stands nowhere.
+func TestEachStatementRefusesARule(t *testing.T) {
+	t.Parallel()
+	d := openDatabase(t, Options{})
+	conn, err := d.user.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	writes := regexp.MustCompile(`(insert into|update|delete from) (` + regexp.QuoteMeta(d.schema) + `\.[a-z_]+)`)
+	met := 0
+	for name, s := range d.store.statements {
+		for _, found := range writes.FindAllStringSubmatch(s.text, -1) {
+			met++
+			tx, err := conn.Begin(t.Context())
+			require.NoError(t, err)
+			event, _, _ := strings.Cut(found[1], " ")
+			_, err = tx.Exec(t.Context(), "create rule mine as on "+event+" to "+found[2]+" do instead nothing")
+			require.NoError(t, err)
+			_, err = tx.Prepare(t.Context(), "", s.text)
+			require.True(t, hasCode(err, codeNotSupported), "%s, of %s: %v", name, found[0], err)
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
+	}
+	require.Greater(t, met, 80)
 }
 
 // What drops rows that are written is said to be there, and is no conflict that ends.

@@ -75,9 +75,9 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 	if err != nil {
 		return explain.Situation{}, err
 	}
-	locks, now := out.Locks, out.Now
+	locks, touched, now := out.Locks, out.Touched, out.Now
 	err = i.read(ctx, func(r *situationReader) error {
-		out = explain.Situation{Run: run, Locks: locks}
+		out = explain.Situation{Run: run, Locks: locks, Touched: touched}
 		return r.situation(&out, tenant)
 	})
 	switch {
@@ -86,7 +86,7 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 	case err != nil:
 		return explain.Situation{}, err
 	case out.State.Terminal():
-		out.Locks = nil
+		out.Locks, out.Touched = nil, nil
 	}
 	return out, nil
 }
@@ -194,18 +194,22 @@ func (r *situationReader) rowLocks(out *explain.Situation) error {
 	if err != nil || len(pids)+len(prepared) == 0 {
 		return err
 	}
-	out.Locks = nil
+	out.Locks, out.Touched = nil, nil
 	return r.locks(out, pids, prepared)
 }
 
 // locks reads who holds tables of the schema, and the given sessions and prepared
-// transactions.
+// transactions, and who has touched rows that are passed over where they are held.
 func (r *situationReader) locks(out *explain.Situation, pids []int32, prepared []string) error {
 	var l explain.Lock
 	var age float64
-	targets := []any{&l.PID, &l.Name, &l.Query, &age, &l.Idle, &l.Waiting, &l.Prepared}
+	targets := []any{&l.PID, &l.Name, &l.Query, &age, &l.Idle, &l.Waiting, &l.Prepared, &l.Tables}
 	return r.each("explain_locks", named{"schema": r.i.schema, "pids": orEmpty(pids), "prepared": orEmpty(prepared)}, targets, func() {
 		l.Age = time.Duration(age * float64(time.Second))
+		if l.Tables != nil {
+			out.Touched = append(out.Touched, l)
+			return
+		}
 		out.Locks = append(out.Locks, l)
 	})
 }

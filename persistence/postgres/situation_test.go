@@ -70,6 +70,26 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 	}
 }
 
+// TestSituationTellsWhoMayHoldRows: what somebody holds is passed over, and nobody waits.
+func TestSituationTellsWhoMayHoldRows(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	run := k.start(storetest.Single(), "a", 1)[0]
+	k.join(time.Hour)
+	k.exec("update {schema}.tasks set queued_at = queued_at - interval '1 minute'")
+	release := k.hold(`select from {schema}.ready_queue for key share`)
+	var r explain.Reason
+	require.Eventually(t, func() bool { // it is told of once it is a second old
+		r = k.why(run)
+		return r.Cause == explain.CauseLocked
+	}, 10*time.Second, 100*time.Millisecond)
+	require.Contains(t, r.Text, "ready for 1 m")
+	require.Contains(t, r.Text, "rows of ready_queue are passed over, which may be held by pid")
+	require.Contains(t, r.Text, "for key share (its transaction is idle since then)")
+	release()
+	require.Equal(t, explain.CauseReady, k.why(run).Cause)
+}
+
 // TestSituationTellsWhoWaits counts the sessions behind a lock.
 func TestSituationTellsWhoWaits(t *testing.T) {
 	t.Parallel()

@@ -141,6 +141,33 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 	}
 }
 
+// So does a statement of which the rest never comes: in the middle of a batch no timeout of
+// the server counts either.
+func TestABatchWhoseRestNeverComesKeepsNothing(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	epoch, err := k.store.BumpEpoch(k.ctx, 1)
+	require.NoError(t, err)
+	pod := k.join(time.Hour)
+	conn, err := k.store.Pool().Acquire(k.ctx)
+	require.NoError(t, err)
+	defer conn.Release()
+	batch := conn.Conn().PgConn().StartPipeline(k.ctx)
+	batch.SendQueryParams("/* troupe check_pod */ select from "+k.schema+".pods for key share", nil, nil, nil, nil)
+	batch.SendFlushRequest()
+	require.NoError(t, batch.Flush())
+	const stands = `select count(*) from pg_stat_activity where wait_event = 'ClientRead' and state = 'active' and backend_xid is not null
+		and datname = current_database()`
+	require.Eventually(t, func() bool { return value[int](k.database, stands) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Empty(t, k.expire(k.store, epoch).Pods)
+	require.Equal(t, 1, value[int](k.database, stands), "the rest may yet come")
+	k.exec("update {schema}.pods set expires_at = clock_timestamp()")
+	require.Eventually(t, func() bool { return len(k.expire(k.store, epoch).Pods) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Error(t, batch.Close())
+	_, err = k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
+	require.ErrorIs(t, err, persistence.ErrPodDead)
+}
+
 // A session that the leader may not end keeps it from nothing else.
 func TestAnAnswerThatNobodyReadsOfAnotherRole(t *testing.T) {
 	t.Parallel()

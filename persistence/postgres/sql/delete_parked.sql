@@ -4,10 +4,13 @@
 -- them does. Index: parked_tasks_pkey, probed per task.
 with d as materialized (
 	select * from unnest(@runs::uuid[], @steps::int[]) as d (run_id, step)
+),
+written as (
+	delete from {schema}.parked_tasks p
+	using (
+		select x.tid, d.run_id, d.step
+		from d, lateral (select k.ctid as tid from {schema}.parked_tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
+	) d
+	where p.ctid = d.tid and p.run_id is not distinct from d.run_id and p.step is not distinct from d.step
 )
-delete from {schema}.parked_tasks p
-using (
-	select x.tid, d.run_id, d.step
-	from d, lateral (select k.ctid as tid from {schema}.parked_tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
-) d
-where p.ctid = d.tid and p.run_id is not distinct from d.run_id and p.step is not distinct from d.step
+{none}

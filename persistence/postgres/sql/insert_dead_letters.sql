@@ -1,16 +1,19 @@
 -- insert_dead_letters: what a reader is told about tasks that failed for good.
 -- Caller: everything that decides in Go, under the locks of the runs, after
 -- runs and tasks were written. Index: the primary keys, probed per task.
-insert into {schema}.dead_letters (run_id, step, definition, reason, queue, attempts, lost, created_at, started_at, died_at, tenant,
-	workflow, step_name, class, error, trace_context, labels)
-select d.run_id, d.step, r.definition, d.reason, r.queue, d.attempts, d.lost, r.created_at, t.started_at, @now::timestamptz, r.tenant,
-	w.name, s.name, nullif(d.class, ''), nullif(d.error, ''), r.trace_context, r.labels
-from unnest(@runs::uuid[], @steps::int[], @reasons::smallint[], @attempts::int[], @lost::int[], @classes::text[], @errors::text[])
-		as d (run_id, step, reason, attempts, lost, class, error),
-	lateral (select * from {schema}.workflow_runs k where k.id = d.run_id offset 0) r,
-	lateral (select k.name from {schema}.workflow_definitions k where k.definition = r.definition offset 0) w,
-	lateral (select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = d.step offset 0) s
-	left join lateral (
-		select k.started_at from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0
-	) t on true
-on conflict (run_id, step) do nothing
+with written as (
+	insert into {schema}.dead_letters (run_id, step, definition, reason, queue, attempts, lost, created_at, started_at, died_at, tenant,
+		workflow, step_name, class, error, trace_context, labels)
+	select d.run_id, d.step, r.definition, d.reason, r.queue, d.attempts, d.lost, r.created_at, t.started_at, @now::timestamptz, r.tenant,
+		w.name, s.name, nullif(d.class, ''), nullif(d.error, ''), r.trace_context, r.labels
+	from unnest(@runs::uuid[], @steps::int[], @reasons::smallint[], @attempts::int[], @lost::int[], @classes::text[], @errors::text[])
+			as d (run_id, step, reason, attempts, lost, class, error),
+		lateral (select * from {schema}.workflow_runs k where k.id = d.run_id offset 0) r,
+		lateral (select k.name from {schema}.workflow_definitions k where k.definition = r.definition offset 0) w,
+		lateral (select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = d.step offset 0) s
+		left join lateral (
+			select k.started_at from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0
+		) t on true
+	on conflict (run_id, step) do nothing
+)
+{none}

@@ -53,20 +53,23 @@ again as materialized (
 				then h.number
 		end as number
 	from had h
+),
+written as (
+	insert into {schema}.handlers (handler, workflow, step, fingerprint)
+	select coalesce(a.number, (
+		select coalesce(max(z.handler), 0)
+		from (
+			select max(k.handler) as handler from {schema}.handlers k
+			union all
+			select max(k.handler) from {schema}.definition_steps k
+			union all
+			select max(h) from {schema}.pods p, unnest(p.handlers) h
+			union all
+			select max(k.number) from again k
+			union all -- all rows are gone, and those of other programs as well
+			select max(t.handler) from {schema}.tasks t where not exists (select from {schema}.handlers)
+		) z
+	) + row_number() over (partition by a.number is null order by a.ord)), @workflow::text, a.step, a.fingerprint
+	from again a
 )
-insert into {schema}.handlers (handler, workflow, step, fingerprint)
-select coalesce(a.number, (
-	select coalesce(max(z.handler), 0)
-	from (
-		select max(k.handler) as handler from {schema}.handlers k
-		union all
-		select max(k.handler) from {schema}.definition_steps k
-		union all
-		select max(h) from {schema}.pods p, unnest(p.handlers) h
-		union all
-		select max(k.number) from again k
-		union all -- all rows are gone, and those of other programs as well
-		select max(t.handler) from {schema}.tasks t where not exists (select from {schema}.handlers)
-	) z
-) + row_number() over (partition by a.number is null order by a.ord)), @workflow::text, a.step, a.fingerprint
-from again a
+{none}

@@ -11,6 +11,9 @@ with new as (
 	from (select distinct name from unnest(@names::text[]) as z (name)) d
 	where not exists (select from {schema}.queues q where q.name = d.name)
 	returning queue
+),
+written as (
+	insert into {schema}.frontiers (queue, band, block) select queue, 0, 0 from new
+	on conflict (queue, band) do nothing
 )
-insert into {schema}.frontiers (queue, band, block) select queue, 0, 0 from new
-on conflict (queue, band) do nothing
+{none}

@@ -12,6 +12,9 @@ with r as (
 		@inputs::bytea[])
 		as d (id, definition, group_id, remaining, events, queue, state, slow, tenant, key, origin, trace_context, labels, input)
 	returning id, origin
+),
+written as (
+	insert into {schema}.task_events (run_id, step, n, kind, at, "by")
+	select r.id, -1, 1, 32, @now::timestamptz, nullif(r.origin, '') from r
 )
-insert into {schema}.task_events (run_id, step, n, kind, at, "by")
-select r.id, -1, 1, 32, @now::timestamptz, nullif(r.origin, '') from r
+{none}

@@ -1,11 +1,14 @@
 -- insert_tenants: gives new tenants the next group numbers, in the order given,
 -- as long as there are any. Caller: the intake, under lock_tenants and in a
 -- statement after it.
-insert into {schema}.tenants (tenant, group_id)
-select n.tenant, n.group_id
-from (
-	select d.tenant, (select coalesce(max(t.group_id), 0) from {schema}.tenants t) + row_number() over (order by d.ord) as group_id
-	from (select tenant, min(ord) as ord from unnest(@tenants::text[]) with ordinality as z (tenant, ord) group by 1) d
-	where not exists (select from {schema}.tenants t where t.tenant = d.tenant)
-) n
-where n.group_id <= @group_max::int
+with written as (
+	insert into {schema}.tenants (tenant, group_id)
+	select n.tenant, n.group_id
+	from (
+		select d.tenant, (select coalesce(max(t.group_id), 0) from {schema}.tenants t) + row_number() over (order by d.ord) as group_id
+		from (select tenant, min(ord) as ord from unnest(@tenants::text[]) with ordinality as z (tenant, ord) group by 1) d
+		where not exists (select from {schema}.tenants t where t.tenant = d.tenant)
+	) n
+	where n.group_id <= @group_max::int
+)
+{none}

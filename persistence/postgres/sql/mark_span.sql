@@ -1,3 +1,6 @@
 -- mark_span: how far the removal of a span has come. Caller: the leader, behind
 -- the fence. Index: spans_pkey.
-update {schema}.spans s set closed = true, cursor = coalesce(@cursor, s.cursor) where s.span = @span
+with written as (
+	update {schema}.spans s set closed = true, cursor = coalesce(@cursor, s.cursor) where s.span = @span
+)
+{none}

@@ -24,7 +24,11 @@ gone as (
 	using mine m
 	where t.ctid = m.tid and t.run_id is not distinct from m.run_id
 	returning t.run_id, t.step, t.kind, t.key, t.wake_at, t.epoch
+),
+written as (
+	insert into {schema}.parked_timers as p (run_id, step, kind, key, wake_at, epoch, since)
+	select g.run_id, g.step, g.kind, g.key, g.wake_at, g.epoch, clock_timestamp() from gone g
+	on conflict (run_id, step, kind, key) do update set wake_at = excluded.wake_at, epoch = excluded.epoch, since = excluded.since
+	returning 1
 )
-insert into {schema}.parked_timers as p (run_id, step, kind, key, wake_at, epoch, since)
-select g.run_id, g.step, g.kind, g.key, g.wake_at, g.epoch, clock_timestamp() from gone g
-on conflict (run_id, step, kind, key) do update set wake_at = excluded.wake_at, epoch = excluded.epoch, since = excluded.since
+select from written

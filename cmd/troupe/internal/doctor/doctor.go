@@ -61,6 +61,7 @@ type Options struct {
 // limits are from where on something is found.
 type limits struct {
 	transaction time.Duration // age of a transaction that holds back vacuum
+	touched     time.Duration // age of a transaction that may hold rows that are passed over
 	dead        int64         // dead rows of a hot table, beside as many living ones
 	skew        time.Duration // between this machine's clock and the server's
 	late        time.Duration // of timers and of the intake
@@ -71,7 +72,7 @@ type limits struct {
 
 func usual() limits {
 	return limits{
-		transaction: 5 * time.Minute, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, used: 0.8,
+		transaction: 5 * time.Minute, touched: 10 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, used: 0.8,
 		groups: 1<<20 - 1,
 	}
 }

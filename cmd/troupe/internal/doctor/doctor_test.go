@@ -185,6 +185,7 @@ func meddlings() map[string]provoked {
 // provocations are those that the tests' server can be brought to.
 func provocations() map[string]provoked {
 	strict := usual()
+	strict.touched = time.Nanosecond
 	strict.transaction, strict.skew, strict.late, strict.dead = time.Nanosecond, time.Second, time.Nanosecond, 10
 	return map[string]provoked{
 		"clock": {func(*clinic) Options {
@@ -194,6 +195,15 @@ func provocations() map[string]provoked {
 			c.hold("insert into troupe.tenants values ('x', 7)")
 			return Options{limits: strict}
 		}, "vacuum", Warning, []string{"keeps vacuum from removing rows", "insert into troupe.tenants", "idle_in_transaction_session_timeout"}},
+		"a transaction that holds timers": {func(c *clinic) Options {
+			c.hold("select from troupe.durable_timers for key share")
+			return Options{limits: strict}
+		}, "locks", Warning, []string{"pid ", "may hold rows of durable_timers for", "for key share", "pg_terminate_backend"}},
+		"a prepared transaction that holds the queue": {func(c *clinic) Options {
+			c.exec("begin; select from troupe.ready_queue for update; prepare transaction 'queue'")
+			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'queue'") })
+			return Options{limits: strict}
+		}, "locks", Warning, []string{`the prepared transaction "queue" may hold rows of ready_queue`, "rollback prepared"}},
 		"a prepared transaction": {func(c *clinic) Options {
 			c.exec("begin; insert into troupe.tenants values ('x', 7); prepare transaction 'forgotten'")
 			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'forgotten'") })

@@ -117,19 +117,3 @@ func holders(p *patient) error {
 			p.warn("standby %s keeps rows of the last %d transactions by its feedback", "end long queries there, or turn hot_standby_feedback off", name, held)
 		})
 }
-
-// locks looks for sessions that keep others waiting.
-func locks(p *patient) error {
-	const query = `select a.pid, coalesce(a.query, ''), coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::float8, count(*)
-		from pg_stat_activity w, unnest(pg_blocking_pids(w.pid)) b (pid), pg_stat_activity a
-		where w.wait_event_type = 'Lock' and w.datname = current_database() and a.pid = b.pid
-			and coalesce(clock_timestamp() - a.xact_start > interval '5 seconds', true)
-		group by 1, 2, 3 order by 4 desc limit 5`
-	var pid, waiting int
-	var text string
-	var age float64
-	return p.each(query, nil, []any{&pid, &text, &age, &waiting}, func() {
-		p.problem("pid %d holds locks for %s that %s for: %s", "let it finish, or end it with pg_terminate_backend",
-			pid, explain.Span(time.Duration(age*float64(time.Second))), several(waiting, "session waits", "sessions wait"), explain.Statement(text))
-	})
-}
