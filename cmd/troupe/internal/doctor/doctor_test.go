@@ -140,6 +140,23 @@ type provoked struct {
 	parts   []string
 }
 
+// holders are transactions that may hold rows.
+func holders() map[string]provoked {
+	strict := usual()
+	strict.touched = time.Nanosecond
+	return map[string]provoked{
+		"a transaction that holds timers": {func(c *clinic) Options {
+			c.hold("select from troupe.durable_timers for key share")
+			return Options{limits: strict}
+		}, "locks", Warning, []string{"pid ", "may hold rows of durable_timers for", "for key share", "pg_terminate_backend"}},
+		"a prepared transaction that holds the queue": {func(c *clinic) Options {
+			c.exec("begin; select from troupe.ready_queue for update; prepare transaction 'queue'")
+			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'queue'") })
+			return Options{limits: strict}
+		}, "locks", Warning, []string{`the prepared transaction "queue" may hold rows of ready_queue`, "rollback prepared"}},
+	}
+}
+
 // meddlings are what somebody has done by hand.
 func meddlings() map[string]provoked {
 	return map[string]provoked{
@@ -185,7 +202,6 @@ func meddlings() map[string]provoked {
 // provocations are those that the tests' server can be brought to.
 func provocations() map[string]provoked {
 	strict := usual()
-	strict.touched = time.Nanosecond
 	strict.transaction, strict.skew, strict.late, strict.dead = time.Nanosecond, time.Second, time.Nanosecond, 10
 	return map[string]provoked{
 		"clock": {func(*clinic) Options {
@@ -195,15 +211,6 @@ func provocations() map[string]provoked {
 			c.hold("insert into troupe.tenants values ('x', 7)")
 			return Options{limits: strict}
 		}, "vacuum", Warning, []string{"keeps vacuum from removing rows", "insert into troupe.tenants", "idle_in_transaction_session_timeout"}},
-		"a transaction that holds timers": {func(c *clinic) Options {
-			c.hold("select from troupe.durable_timers for key share")
-			return Options{limits: strict}
-		}, "locks", Warning, []string{"pid ", "may hold rows of durable_timers for", "for key share", "pg_terminate_backend"}},
-		"a prepared transaction that holds the queue": {func(c *clinic) Options {
-			c.exec("begin; select from troupe.ready_queue for update; prepare transaction 'queue'")
-			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'queue'") })
-			return Options{limits: strict}
-		}, "locks", Warning, []string{`the prepared transaction "queue" may hold rows of ready_queue`, "rollback prepared"}},
 		"a prepared transaction": {func(c *clinic) Options {
 			c.exec("begin; insert into troupe.tenants values ('x', 7); prepare transaction 'forgotten'")
 			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'forgotten'") })
@@ -265,6 +272,7 @@ func TestFindings(t *testing.T) {
 	all := provocations()
 	maps.Copy(all, lateTimers())
 	maps.Copy(all, meddlings())
+	maps.Copy(all, holders())
 	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, pgtest.Database(t))
