@@ -140,8 +140,8 @@ type provoked struct {
 	parts   []string
 }
 
-// holders are transactions that may hold rows.
-func holders() map[string]provoked {
+// rowHolders are transactions that may hold rows.
+func rowHolders() map[string]provoked {
 	strict := usual()
 	strict.touched = time.Nanosecond
 	return map[string]provoked{
@@ -272,7 +272,7 @@ func TestFindings(t *testing.T) {
 	all := provocations()
 	maps.Copy(all, lateTimers())
 	maps.Copy(all, meddlings())
-	maps.Copy(all, holders())
+	maps.Copy(all, rowHolders())
 	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, pgtest.Database(t))
