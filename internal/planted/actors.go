@@ -49,8 +49,8 @@ func actors() []Plant {
 			Name: "trigger-renamed", Seeds: 1000,
 			What: "triggers whose outcome is unknown are stored again under new run ids",
 			File: "actors/intake_batch.go",
-			Old:  "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n",
-			New: "\t\ta.rt.storeFailed(\"trigger_runs\", m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.loan = nil\n\t\t\tfor _, q := range open.questions {\n" +
+			Old:  "\t\ta.rt.storeFailed(call, m.err)\n",
+			New: "\t\ta.rt.storeFailed(call, m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.loan = nil\n\t\t\tfor _, q := range open.questions {\n" +
 				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
 		},
 	}
