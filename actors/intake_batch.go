@@ -113,7 +113,7 @@ func (a *intake) send() {
 	a.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))
 	take := open.take
 	call := "trigger_runs"
-	if a.narrow.alone(open.questions[0]) {
+	if q := open.questions[0]; a.narrow.alone(q) && !q.least() {
 		call = triggerLarge
 	}
 	a.number = ask(a.rt, a.self, call, storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {

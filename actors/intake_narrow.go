@@ -23,6 +23,12 @@ type size struct{ rows, bytes int }
 
 func (q *question) size() size { return size{len(q.triggers), q.bytes} }
 
+// least reports whether hardly any question needs less: what the server lacks for it, it
+// lacks for all.
+func (q *question) least() bool {
+	return len(q.triggers) == 1 && q.bytes <= persistence.InlinePayloadMax
+}
+
 // tooLarge reports whether a question is at least as large as one that was.
 func (n *narrow) tooLarge(q *question) bool {
 	return n.large.rows > 0 && len(q.triggers) >= n.large.rows && q.bytes >= n.large.bytes
@@ -62,8 +68,8 @@ func (n *narrow) stored(first *question) {
 // makeDoWithLess makes batches half as large after one for which the server lacked
 // something: of this call nothing is stored, and tasks that an earlier one of unknown
 // outcome granted are found unheld. A question for which alone it does is set aside for
-// a while. It returns how long the intake waits, and whether the server seems to lack
-// something for all.
+// a while. It returns how long the intake waits, and whether the server lacks something
+// for all.
 func (a *intake) makeDoWithLess(open *openTrigger) (wait time.Duration, all bool) {
 	a.rt.returnSlots(open.loan, nil)
 	open.loan = nil
@@ -74,17 +80,19 @@ func (a *intake) makeDoWithLess(open *openTrigger) (wait time.Duration, all bool
 	}
 	q := open.questions[0]
 	a.narrow.vain++
-	all = q.lacks == 0 && a.narrow.vain > 1
 	if !a.narrow.alone(q) {
-		a.narrow.questions, a.narrow.smallest, a.narrow.large = 1, true, q.size()
+		a.narrow.questions, a.narrow.smallest = 1, true
+		if !q.least() {
+			a.narrow.large = q.size()
+		}
 	}
 	a.narrow.lone = false
 	q.lacks++
 	q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.lacks))
 	if a.narrow.vain == 1 {
-		return 0, false
+		return 0, q.least()
 	}
-	return a.rt.retryDelay(a.narrow.vain), all
+	return a.rt.retryDelay(a.narrow.vain), q.least()
 }
 
 // nextBatch takes as many questions as fit into one transaction, in order, passing over

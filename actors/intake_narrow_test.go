@@ -2,11 +2,13 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
@@ -20,6 +22,14 @@ type cramped struct {
 	room    atomic.Int64
 	largest atomic.Int64 // that was stored
 	refused atomic.Int64 // calls
+	cut     atomic.Bool  // pods cannot say that they leave
+}
+
+func (s *cramped) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	if s.cut.Load() {
+		return persistence.Wake{}, persistence.ErrUnavailable
+	}
+	return s.Store.LeavePod(ctx, pod)
 }
 
 // large triggers as many runs as the server has no room for, at once.
@@ -39,7 +49,7 @@ func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, t
 	if n > s.room.Load() {
 		s.refused.Add(1)
 		pass(20 * time.Millisecond)
-		return persistence.Triggers{}, persistence.ErrNoResources
+		return persistence.Triggers{}, fmt.Errorf("%w: %w", persistence.ErrNoResources, &pgconn.PgError{Code: "53400"})
 	}
 	s.largest.Store(max(s.largest.Load(), n))
 	return s.Store.TriggerRuns(ctx, rows, take)
@@ -162,15 +172,44 @@ func TestATriggerThatIsTooLargeKeepsNoPodFromItsWork(t *testing.T) {
 			w.trigger(leader, "single")
 			require.Empty(t, leader.Stats().NoWrites)
 		}
-		require.Empty(t, leader.Stats().Degraded)
+		store.cut.Store(true)
 		other.Kill()
-		pass(40 * time.Second) // more than two leases
-		renewed, err := w.store.RenewPod(t.Context(), persistence.Renewal{Pod: leader.Stats().Pod, TTL: time.Minute})
-		require.NoError(t, err)
-		require.Equal(t, 1, renewed.Pods)
+		pass(10 * time.Second)
+		require.Equal(t, 2, w.living(leader))
+		pass(30 * time.Second) // more than two leases
+		require.Equal(t, 1, w.living(leader))
 		store.room.Store(1000)
 		for range cap(large) {
 			require.Nil(t, <-large)
 		}
+	})
+}
+
+// living counts the living pods, of which one asks.
+func (w *world) living(p *Pod) int {
+	w.t.Helper()
+	renewed, err := w.store.RenewPod(w.t.Context(), persistence.Renewal{Pod: p.Stats().Pod, TTL: time.Minute})
+	require.NoError(w.t, err)
+	return renewed.Pods
+}
+
+// Where the server has room for no trigger at all, the pod is not ready.
+func TestAServerWithoutRoomForAnyTrigger(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &cramped{Store: w.store}
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		pass(time.Second)
+		go w.trigger(p, "single")
+		for range 20 {
+			pass(time.Second)
+			require.False(t, p.Stats().Ready)
+			require.NotEmpty(t, p.Stats().NoWrites)
+		}
+		store.room.Store(1)
+		pass(10 * time.Second)
+		require.True(t, p.Stats().Ready)
 	})
 }

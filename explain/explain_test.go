@@ -104,11 +104,16 @@ func runningRows() []row {
 	return []row{
 		{"running", with(func(*explain.Situation) {}), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s"},
 		{"lost, and its pod's row held", with(func(s *explain.Situation) {
+			s.Pods = append(s.Pods, explain.Pod{ID: 2, Expires: in(time.Minute)})
 			s.Pods[0].Expires, s.Touched = in(-16*time.Second), []explain.Lock{{Prepared: "x", Tables: []string{"pods"}}}
 		}), explain.CauseLocked, `charge: its pod pod (1) is dead, its lease ended 16 s ago: rows of pods are passed over, which may be held by the prepared transaction "x" (commit`},
 		{"lost, and the pods held", with(func(s *explain.Situation) {
-			s.Pods[0].Expires, s.Locks = in(-time.Second), []explain.Lock{{PID: 5}}
-		}), explain.CauseLocked, "charge: its pod pod (1) is dead, its lease ended 1 s ago; nothing is taken over meanwhile: held by a lock of pid 5 (let it"},
+			s.Pods = append(s.Pods, explain.Pod{ID: 2, Expires: in(time.Minute)})
+			s.Pods[0].Expires, s.Locks = in(-4*time.Second), []explain.Lock{{PID: 5}}
+		}), explain.CauseLocked, "charge: its pod pod (1) is dead, its lease ended 4 s ago; nothing is taken over meanwhile: held by a lock of pid 5 (let it"},
+		{"all lost, and the pods held", with(func(s *explain.Situation) {
+			s.Pods[0].Expires, s.Locks = in(-4*time.Second), []explain.Lock{{PID: 5}}
+		}), explain.CausePodLost, "charge: its pod pod (1) is dead, its lease ended 4 s ago; its tasks are taken over; held by a lock of pid 5 (let it finish, or end it with select pg_terminate_backend(5); no other pod is alive: start one"},
 		{"running and locked", with(func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
 		{"stopping and locked", with(func(s *explain.Situation) { s.Canceling, s.Locks = true, []explain.Lock{{PID: 5}} }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (a function that ignores its context is deaf: have it return when the context ends; let it finish"},
 		{"again", with(func(s *explain.Situation) { s.Tasks[0].Attempt, s.Tasks[0].Lost = 2, 1 }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s, attempt 3, lost once before"},

@@ -137,15 +137,20 @@ func (e *explainer) running(t *Task) Reason {
 		if !p.Dead {
 			r.Text += ", its lease ended " + Span(-left) + " ago"
 		}
-		if len(e.s.Locks) > 0 {
+		late := left < -takeoverAfter && len(e.living()) > 0
+		if late && len(e.s.Locks) > 0 {
 			return e.lockedBy(e.worst(), r.Text+"; nothing is taken over meanwhile: held by a lock of")
 		}
-		if left < -takeoverAfter && e.passedOver(&r, r.Text, "pods", "claims", "leader_epoch") {
+		if late && e.passedOver(&r, r.Text, "pods", "claims", "leader_epoch") {
 			return r
 		}
 		r.Text += "; its tasks are taken over"
 		if len(e.living()) == 0 {
 			r.Remedy = "no other pod is alive: start one"
+			if len(e.s.Locks) > 0 { // which may be why
+				locked := e.locked()
+				r.Text, r.Remedy = r.Text+"; "+locked.Text, locked.Remedy+"; "+r.Remedy
+			}
 		} else if _, leads := e.leader(); !leads {
 			r.Remedy = "nobody leads: pods elect a leader within seconds"
 		}

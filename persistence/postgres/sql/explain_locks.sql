@@ -1,7 +1,8 @@
 -- explain_locks: the given sessions, or if these wait for others the last of these, the
 -- given prepared transactions, and those of both that hold a lock on a table of the schema
 -- that keeps others from writing; for a second at least. Then those that have touched rows
--- of tables whose rows are passed over if somebody holds them, which these may do.
+-- of tables whose rows are passed over if somebody holds them, which these may do; none of
+-- the engine's own: statements that take long hold what they work on.
 -- Caller: Situation, before it reads any table. Reads the catalog only.
 with recursive chain (pid) as (
 	select p.pid from unnest(@pids::int[]) as p (pid)
@@ -50,7 +51,7 @@ union all
 select a.pid, coalesce(a.application_name, ''), coalesce(a.query, ''), extract(epoch from clock_timestamp() - a.xact_start)::float8,
 	coalesce(a.state like 'idle in transaction%', false), 0, '', t.tables
 from touched t join pg_stat_activity a on a.pid = t.pid
-where a.pid <> pg_backend_pid() and a.xact_start < clock_timestamp() - interval '1 second'
+where a.pid <> pg_backend_pid() and a.xact_start < clock_timestamp() - interval '1 second' and a.application_name not like 'troupe %'
 union all
 select 0, '', '', extract(epoch from clock_timestamp() - p.prepared)::float8, true, 0, p.gid, t.tables
 from touched t

@@ -39,7 +39,7 @@ func touched(p *patient) error {
 		)
 		select a.pid, '', coalesce(a.query, ''), extract(epoch from clock_timestamp() - a.xact_start)::float8, t.tables
 		from touched t join pg_stat_activity a on a.pid = t.pid
-		where a.pid <> pg_backend_pid() and clock_timestamp() - a.xact_start > $2
+		where a.pid <> pg_backend_pid() and clock_timestamp() - a.xact_start > $2 and a.application_name not like 'troupe %'
 		union all
 		select 0, p.gid, '', extract(epoch from clock_timestamp() - p.prepared)::float8, t.tables
 		from touched t join pg_locks l on l.virtualtransaction = t.virtualtransaction and l.locktype = 'transactionid' and l.pid is null
