@@ -84,3 +84,27 @@ func (k *kit) endSession(ctx context.Context, tx pgx.Tx) {
 	require.NoError(k.t, k.user.QueryRow(ctx, "select pg_terminate_backend($1, 5000)", int32(tx.Conn().PgConn().PID())).Scan(&ended))
 	require.True(k.t, ended)
 }
+
+// RESET ALL takes the mark of a step's transaction with it. It is the same one.
+func TestAStepThatResetsAllSettings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ statement, refused string }{
+		"in its transaction":                  {"reset all", ""},
+		"in another":                          {"commit; begin; reset all", errTxEnded.Error()},
+		"and takes a role that may not write": {"create role troupe_of_a_reset; set local role troupe_of_a_reset; reset all", errTxRole.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(openDatabase(t, Options{}), storetest.Single())
+			_, err := k.step(k.join(time.Minute), func(ctx context.Context, tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, c.statement)
+				return err
+			})
+			if c.refused != "" {
+				require.ErrorContains(t, err, c.refused)
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}

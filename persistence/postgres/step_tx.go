@@ -91,15 +91,18 @@ func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
 	for name, value := range sessions.Settings() {
 		names, values = append(names, name), append(values, value)
 	}
-	var mark, role string
+	var (
+		mark, role string
+		same       bool
+	)
 	b := r.s.newBatch()
-	b.add("check_mark", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&mark, &role) })
+	b.add("check_mark", named{"key": r.s.stepKey(r.record.Pod)}).QueryRow(func(row pgx.Row) error { return row.Scan(&mark, &role, &same) })
 	b.Queue("set constraints all immediate")
 	b.add("set_local", named{"names": names, "values": values})
 	if err := send(ctx, tx, b); err != nil {
 		return err
 	}
-	if mark == "" {
+	if !same {
 		return errTxEnded
 	}
 	r.otherRole = mark != role
