@@ -150,14 +150,7 @@ func TestHealthHandlerSaysWhyALoginIsRefused(t *testing.T) {
 // A network that swallows everything ends no connection: only time tells.
 func TestHealthHandlerNoticesSilence(t *testing.T) {
 	t.Parallel()
-	var swallows atomic.Bool
-	pool := migratedPool(t, pgtest.Database(t), func(config *pgxpool.Config) {
-		dial := config.ConnConfig.DialFunc
-		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
-			return &swallowing{Conn: conn, swallows: &swallows}, err
-		}
-	})
+	pool, swallows := swallowingPool(t)
 	engine := startedOn(t, pool)
 	p := probe(t, engine)
 	p.until(http.StatusOK, time.Second)
@@ -173,6 +166,21 @@ func TestHealthHandlerNoticesSilence(t *testing.T) {
 	swallows.Store(false)
 	took = p.until(http.StatusOK, 5*time.Second)
 	t.Logf("/readyz is 200 %v after new connections got through", took)
+}
+
+// swallowingPool returns a pool on whose connections nothing arrives any more once
+// swallows is set.
+func swallowingPool(t *testing.T) (pool *pgxpool.Pool, swallows *atomic.Bool) {
+	t.Helper()
+	swallows = &atomic.Bool{}
+	pool = migratedPool(t, pgtest.Database(t), func(config *pgxpool.Config) {
+		dial := config.ConnConfig.DialFunc
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return &swallowing{Conn: conn, swallows: swallows}, err
+		}
+	})
+	return pool, swallows
 }
 
 // swallowing is a connection on which nothing arrives any more, once something

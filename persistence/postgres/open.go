@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
@@ -57,6 +58,7 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool       *sessions.Pool  // our own
+	cut        *sessions.Cut   // what ends connections of the store when they are not waited for
 	seats      sessions.Seats  // of pool
 	young      time.Duration   // of runs that a statement alone may store
 	givenUp    time.Duration   // after which nobody waits any more for the answer of a call
@@ -127,7 +129,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, givenUp: callMax + time.Second, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, cut: own.Cut, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, givenUp: callMax + time.Second, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
 		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
 		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, foreign: foreign{log: options.Logger}, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
@@ -151,8 +153,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the store's own connections and waits for statements in flight.
+// Close closes the store's own connections. It waits for statements in flight, for
+// two seconds: then it ends them, which a silent server would keep for longer.
 func (s *Store) Close() {
+	defer (clock.System{}).After(closeMax, s.cut.All)()
 	s.pool.Close()
 	s.lease.Close()
 	if s.proxied != nil {
@@ -160,9 +164,13 @@ func (s *Store) Close() {
 	}
 }
 
+// closeMax is how long Close waits.
+const closeMax = 2 * time.Second
+
 // sessions says where connections go.
 func (o Options) sessions() sessions.Options {
 	return sessions.Options{
+		Cut:  sessions.NewCut(),
 		Pool: o.Pool, Direct: o.Direct, Proxied: o.Proxied, Size: o.PoolSize, Application: o.ApplicationName,
 		Tracer: o.Tracer, Logger: o.Logger,
 	}

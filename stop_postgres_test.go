@@ -1,0 +1,26 @@
+package troupe_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A database that does not answer holds up nobody who stops: five seconds for what
+// is handed back, two for the connections.
+func TestStopDoesNotWaitForASilentDatabase(t *testing.T) {
+	t.Parallel()
+	pool, swallows := swallowingPool(t)
+	engine := startedOn(t, pool)
+	swallows.Store(true)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	require.ErrorIs(t, engine.Stop(ended), context.Canceled)
+	took := time.Since(began)
+	t.Logf("stopped after %v", took)
+	require.Less(t, took, 12*time.Second)
+	require.NoError(t, engine.Stop(t.Context()))
+}
