@@ -289,7 +289,8 @@ func (p *Pod) Stats() Stats {
 	}
 	if oldest := p.rt.reach.oldest(p.rt.now()); oldest >= leadAwayMax {
 		s.Degraded = fmt.Sprintf("the database has not answered a call for %v, though it may answer others; what waits for it goes on when it is given up,"+
-			" after 30 s at most: look for locks, and for connections that are dead on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))
+			" after 30 s at most: look for locks and commits that wait for a standby (troupe doctor names them), and for connections that are dead"+
+			" on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))
 	}
 	if silence := p.rt.reach.silence(p.rt.now()); silence >= leadAwayMax {
 		s.Degraded = fmt.Sprintf("the database has answered nothing for %v that the pod asked through its pool: it claims nothing, "+

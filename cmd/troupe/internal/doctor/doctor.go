@@ -62,6 +62,7 @@ type Options struct {
 type limits struct {
 	transaction time.Duration // age of a transaction that holds back vacuum
 	touched     time.Duration // age of a transaction that may hold rows that are passed over
+	confirmed   time.Duration // that a commit waits for a standby
 	dead        int64         // dead rows of a hot table, beside as many living ones
 	skew        time.Duration // between this machine's clock and the server's
 	late        time.Duration // of timers and of the intake
@@ -72,7 +73,7 @@ type limits struct {
 
 func usual() limits {
 	return limits{
-		transaction: 5 * time.Minute, touched: 10 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, used: 0.8,
+		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, used: 0.8,
 		groups: 1<<20 - 1,
 	}
 }
@@ -99,6 +100,7 @@ func checks() []check {
 	return []check{
 		{"server", false, server},
 		{"durability", false, durability},
+		{"standbys", false, standbys},
 		{"clock", false, clocks},
 		{"connections", false, connections},
 		{"schema", false, schema},

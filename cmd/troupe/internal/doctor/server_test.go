@@ -40,6 +40,40 @@ func TestFindingsOfSettings(t *testing.T) {
 	finds(t, report, "dead rows", Problem, "autovacuum is off", "track_counts")
 }
 
+// Commits that a standby does not confirm keep everybody waiting, and nobody for a
+// lock.
+func TestFindingsOfStandbys(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	address, err := server.CreateDatabase(t.Context(), "confirmed")
+	require.NoError(t, err)
+	c := open(t, address)
+	limits := usual()
+	limits.confirmed = time.Millisecond
+	c.exec("alter system set synchronous_standby_names = 'far_away'")
+	c.exec("select pg_reload_conf()")
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		var err error
+		for err == nil { // until the session has heard of it, which waits then
+			_, err = c.pool.Exec(ctx, "select pg_logical_emit_message(true, 'test', '')")
+		}
+		ended <- err
+	}()
+	require.Eventually(t, func() bool {
+		for _, f := range c.examine(Options{limits: limits}).Findings {
+			if f.Check == "standbys" {
+				return true
+			}
+		}
+		return false
+	}, 20*time.Second, 10*time.Millisecond)
+	finds(t, c.examine(Options{limits: limits}), "standbys", Problem, "1 commit waits", `synchronous_standby_names is "far_away"`, "bring the standby back")
+	cancel()
+	require.Error(t, <-ended)
+}
+
 // A role that may do less than an engine needs, and one that may not see.
 func TestFindingsOfRights(t *testing.T) {
 	t.Parallel()
