@@ -167,7 +167,7 @@ func (e *edge) here(now time.Time) {
 
 // Why a database takes no writes, with the remedy.
 const (
-	diskFull = "the database's disk is full: make room; what is refused is tried again until then"
+	diskFull = "the database's disk is full, or takes no more for another cause, which the log tells: make room; what is refused is tried again until then"
 	readOnly = "the database takes no writes (default_transaction_read_only, which providers turn on when a disk is nearly full, or a standby):" +
 		" make it writable; what is refused is tried again until then"
 	noResources = "the server lacks memory, locks, connections or temporary files for what it is asked (class 53, see the log): look for sessions that hold many of them" +

@@ -61,6 +61,8 @@ const (
 	codeDataLost         = "XX001"
 	codeIndexLost        = "XX002"
 	codeDiskError        = "58030"
+	codeInternal         = "XX000"
+	codeTxTimeout        = "25P04" // since PostgreSQL 17
 	codeFileLost         = "58P01"
 
 	classCardinality = "21"
@@ -90,6 +92,12 @@ func translate(err error) error {
 		// whether the transaction was committed.
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
+	switch {
+	case noRoom(pg):
+		return fmt.Errorf("%w: %w", persistence.ErrDiskFull, err)
+	case fileRefused(pg):
+		return fmt.Errorf("%w: the server cannot work on a file of its own, look at its disk: %w", persistence.ErrUnavailable, err)
+	}
 	switch pg.Code {
 	case codeLockNotAvailable:
 		return fmt.Errorf("%w: %w", errLockTimeout, err)
@@ -104,8 +112,6 @@ func translate(err error) error {
 		}
 		return fmt.Errorf("%w: the server cannot do what it was asked for, since somebody put a rule on the engine's tables, or made them something else:"+
 			" take it off (drop rule), troupe doctor names it: %w", persistence.ErrUnavailable, err)
-	case codeDiskFull:
-		return fmt.Errorf("%w: %w", persistence.ErrDiskFull, err)
 	case codeNoPrivilege:
 		return fmt.Errorf("%w: the role may not do what it has to: give it the rights on the schema's tables back, troupe doctor names them: %w",
 			persistence.ErrUnavailable, err)
@@ -117,7 +123,7 @@ func translate(err error) error {
 		return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
 	case codeReadOnly:
 		return fmt.Errorf("%w: %w", persistence.ErrReadOnly, err)
-	case codeIdleInTx:
+	case codeIdleInTx, codeTxTimeout:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
 	if idsSpent(pg) {

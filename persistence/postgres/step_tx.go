@@ -152,11 +152,11 @@ func stepRefused(err error) error {
 	case canceled(pg):
 		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
 	}
-	switch pg.Code[:2] {
+	switch class(pg.Code) {
 	case classRollback, classConnection, classResources, classSystem:
 		return translate(err)
 	}
-	if idsSpent(pg) {
+	if idsSpent(pg) || fileRefused(pg) {
 		return translate(err)
 	}
 	return fmt.Errorf("at the end of the step's transaction: %w", err)
@@ -164,7 +164,7 @@ func stepRefused(err error) error {
 
 // broke reports whether the server has ended the session.
 func broke(pg *pgconn.PgError) bool {
-	return pg.Code == codeIdleInTx || pg.Code[:2] == classOperator && pg.Code != codeQueryCanceled
+	return pg.Code == codeIdleInTx || pg.Code == codeTxTimeout || class(pg.Code) == classOperator && pg.Code != codeQueryCanceled
 }
 
 // exhausted reports whether a statement of the step was refused by the state of
@@ -172,7 +172,7 @@ func broke(pg *pgconn.PgError) bool {
 // canceled the statement.
 func exhausted(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code[:2] == classResources || pg.Code[:2] == classSystem || idsSpent(pg) || canceled(pg))
+	return errors.As(err, &pg) && (class(pg.Code) == classResources || class(pg.Code) == classSystem || idsSpent(pg) || fileRefused(pg) || canceled(pg))
 }
 
 // canceled reports whether somebody canceled a statement (pg_cancel_backend). A

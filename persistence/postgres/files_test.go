@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// What a disk says that has no code of its own, as of a quota, is not the fault of the
+// step whose statement hears it. Here it is a limit of the size of files.
+func TestAFileThatMayNotGrowIsNobodysFault(t *testing.T) {
+	t.Parallel()
+	limit, err := exec.LookPath("prlimit")
+	if err != nil {
+		t.Skip("prlimit is not installed")
+	}
+	server := pgtest.Server(t, nil)
+	address, err := server.CreateDatabase(t.Context(), "files")
+	require.NoError(t, err)
+	user, err := pgxpool.New(t.Context(), address)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	d := openSchema(t, user, Options{})
+	k := newKit(d, storetest.Single())
+	pod := k.join(time.Hour)
+	d.exec("create table large (x text)")
+	d.exec("alter table large alter x set storage external")
+	const files = 16 << 20 // so much log is in one file
+	insert := func(tx pgx.Tx) error {
+		_, err := tx.Exec(k.ctx, "insert into large select repeat('x', 1 << 20) from generate_series(1, 24)")
+		return err
+	}
+	for _, limited := range []bool{true, false} {
+		_, err = k.step(pod, func(ctx context.Context, tx pgx.Tx) error {
+			if limited {
+				process := strconv.Itoa(int(tx.Conn().PgConn().PID()))
+				command := exec.CommandContext(ctx, limit, "--pid", process, "--fsize="+strconv.Itoa(files))
+				asOwner(t, command, "/proc/"+process)
+				out, err := command.CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			}
+			return insert(tx)
+		})
+		if !limited {
+			require.NoError(t, err)
+			continue
+		}
+		var pg *pgconn.PgError
+		require.ErrorIs(t, err, persistence.ErrTxBroken)
+		require.ErrorContains(t, err, "File too large")
+		err = insert(beginOn(t, user))
+		require.ErrorAs(t, err, &pg)
+		require.Equal(t, codeInternal, pg.Code, "should it get a code of its own, it is to be known")
+		require.ErrorIs(t, translate(err), persistence.ErrDiskFull)
+		user.Reset()
+	}
+}
+
+// asOwner has the command run as the owner of a process of PostgreSQL's.
+func asOwner(t *testing.T, command *exec.Cmd, process string) {
+	t.Helper()
+	name, err := os.ReadFile(process + "/comm")
+	require.NoError(t, err)
+	require.Equal(t, "postgres", strings.TrimSpace(string(name)))
+	if os.Getuid() != 0 {
+		return
+	}
+	info, err := os.Stat(process)
+	require.NoError(t, err)
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	require.True(t, ok)
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+}
+
+// beginOn begins a transaction that the test's end rolls back.
+func beginOn(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+// A disk that has become read-only is told as a missing right, a quota as an internal
+// error; rights that are missing, and what a function of a user's raises, are not.
+func TestWhatAFileOfTheServersRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refused pgconn.PgError
+		want    error
+		step    bool // it is the fault of a step that hears it
+	}{
+		"a full disk":           {pgconn.PgError{Code: codeDiskFull, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
+		"a quota":               {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdzeroextend"}, persistence.ErrDiskFull, false},
+		"of what is sorted":     {pgconn.PgError{Code: codeInternal, File: "buffile.c", Routine: "BufFileDumpBuffer"}, persistence.ErrDiskFull, false},
+		"a read-only disk":      {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
+		"a file that is denied": {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdopenfork"}, persistence.ErrUnavailable, false},
+		"a damaged disk":        {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdread"}, persistence.ErrUnavailable, false},
+		"a missing right":       {pgconn.PgError{Code: codeNoPrivilege, File: "aclchk.c", Routine: "aclcheck_error"}, persistence.ErrUnavailable, true},
+		"an error of a query":   {pgconn.PgError{Code: codeInternal, File: "setrefs.c", Routine: "set_plan_refs"}, nil, true},
+		"no code":               {pgconn.PgError{}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.want != nil {
+				require.ErrorIs(t, translate(&c.refused), c.want)
+			}
+			require.Equal(t, c.want == persistence.ErrDiskFull, errors.Is(translate(&c.refused), persistence.ErrDiskFull)) //nolint:errorlint // which of them is meant
+			require.Equal(t, c.step, !exhausted(&c.refused))
+			require.Equal(t, c.step, !errors.Is(stepRefused(&c.refused), persistence.ErrUnavailable))
+		})
+	}
+}
