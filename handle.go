@@ -63,8 +63,10 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 // tenants or triggers wait for, except on its own Key. The run's id is known at
 // once, but until the commit Await and the other calls of the run return
 // [ErrRunNotFound]. PostgreSQL prepares no transaction that notifies, as this may:
-// it is not for transactions of PREPARE TRANSACTION. An engine of [NewInMemory] has
-// none at all.
+// it is not for transactions of PREPARE TRANSACTION. Where the transaction is of
+// repeatable read or serializable, a Key that another has stored since it began is a
+// conflict, as any row would be: the transaction has failed, begin it again. An
+// engine of [NewInMemory] has no transactions at all.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
 	pod, err := h.engine.livePod()
 	if err != nil {
