@@ -55,10 +55,10 @@ func CacheDir() string {
 
 // openFolder takes the directory, or a new temporary one, into possession and
 // ends a server that a dead owner left running in it.
-func openFolder(ctx context.Context, dir string, owner account) (*folder, error) {
+func openFolder(ctx context.Context, dir string, volatile bool, owner account) (*folder, error) {
 	if dir == "" {
 		sweepTemporary(ctx, owner)
-		return openTemporary(ctx, owner)
+		return openTemporary(ctx, temporaryParent(volatile, owner), owner)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -75,11 +75,20 @@ func openFolder(ctx context.Context, dir string, owner account) (*folder, error)
 	return takeFolder(ctx, abs, owner)
 }
 
-func openTemporary(ctx context.Context, owner account) (*folder, error) {
-	parent := os.TempDir()
-	if owner.enter(parent) != nil {
-		parent = "/tmp"
+// temporaryParent is where a temporary folder is made. What a power failure may lose
+// is kept in memory where there is room: a database is several hundred files, and
+// making them takes a disk's file system longer than all else that most tests do.
+func temporaryParent(volatile bool, owner account) string {
+	switch parent := os.TempDir(); {
+	case volatile && roomInMemory() && owner.enter(sharedMemory) == nil:
+		return sharedMemory
+	case owner.enter(parent) == nil:
+		return parent
 	}
+	return "/tmp"
+}
+
+func openTemporary(ctx context.Context, parent string, owner account) (*folder, error) {
 	for {
 		path, err := os.MkdirTemp(parent, temporaryPrefix)
 		if err != nil {
@@ -135,6 +144,10 @@ func stands(lock *os.File) bool {
 // be removed is left: it is somebody else's, or the next sweep's.
 func sweepTemporary(ctx context.Context, owner account) {
 	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*")) // the pattern is constant
+	if sharedMemory != "" {
+		inMemory, _ := filepath.Glob(filepath.Join(sharedMemory, temporaryPrefix+"*"))
+		paths = append(paths, inMemory...)
+	}
 	for _, path := range paths {
 		if !owner.owns(path) {
 			continue

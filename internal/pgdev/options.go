@@ -43,7 +43,9 @@ type Options struct {
 	// Settings override postgresql.conf; the defaults are wal_level=logical,
 	// 32 walsenders and replication slots, 300 connections.
 	Settings map[string]string
-	// Volatile turns fsync off: faster, and a power failure loses the data.
+	// Volatile turns fsync off, and keeps a temporary folder in memory where there
+	// is room (Linux: 4 GiB free in /dev/shm): faster, and a power failure loses
+	// the data.
 	Volatile bool
 	// Private ignores TROUPE_DATABASE_URL.
 	Private bool

@@ -40,7 +40,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := openFolder(ctx, options.Dir, owner)
+	folder, err := openFolder(ctx, options.Dir, options.Volatile, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +102,12 @@ func (s *Server) Foreign() bool { return s.folder == nil }
 // CreateDatabase returns the address of the database, which it creates unless
 // it exists.
 func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error) {
+	return s.CopyDatabase(ctx, "", name)
+}
+
+// CopyDatabase is CreateDatabase for a database that begins as a copy of another,
+// to which nobody may be connected; of an empty one if original is "".
+func (s *Server) CopyDatabase(ctx context.Context, original, name string) (string, error) {
 	err := s.onMaintenance(ctx, func(conn *pgx.Conn) error {
 		var exists bool
 		err := conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists)
@@ -109,8 +115,11 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error
 			return err
 		}
 		// Whatever the cluster was made with, the engine needs UTF8.
-		_, err = conn.Exec(ctx, "create database "+pgx.Identifier{name}.Sanitize()+
-			" template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'")
+		source := "template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'"
+		if original != "" {
+			source = pgx.Identifier{original}.Sanitize()
+		}
+		_, err = conn.Exec(ctx, "create database "+pgx.Identifier{name}.Sanitize()+" template "+source)
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,46 +10,42 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// schemas returns a function that opens schema after schema of one database:
-// making one takes a tenth of the time of making a database.
+// schemas returns a function that opens store after store, each in a database of its
+// own that has the tables.
 func schemas(t *testing.T) func(t *testing.T) *database {
 	t.Helper()
 	return schemasWith(t, Options{})
 }
 
-// schemasWith is schemas with options of the stores.
-func schemasWith(t *testing.T, options Options) func(t *testing.T) *database {
+// schemasWith is schemas with options of the stores, and with what the statements make
+// in each database besides the tables.
+func schemasWith(t *testing.T, options Options, statements ...string) func(t *testing.T) *database {
 	t.Helper()
-	url := pgtest.Database(t)
-	var count atomic.Int64
 	return func(t *testing.T) *database {
 		t.Helper()
-		config, err := pgxpool.ParseConfig(url)
+		config, err := pgxpool.ParseConfig(migrated(t, statements...))
 		require.NoError(t, err)
 		config.MaxConns = 3
 		user, err := pgxpool.NewWithConfig(t.Context(), config)
 		require.NoError(t, err)
 		t.Cleanup(user.Close)
 		own := options
-		own.Schema, own.PoolSize = fmt.Sprintf("s%d", count.Add(1)), 3
-		return openSchema(t, user, own)
+		own.PoolSize = 3
+		return openStore(t, user, own)
 	}
 }
 
-// published is schemas in a database all of whose tables somebody publishes, as
+// published is schemas in databases all of whose tables somebody publishes, as
 // change data capture and replicas of a whole database do: updates and deletes
 // of tables without a replica identity are refused there.
 func published(t *testing.T) func(t *testing.T) *database {
 	t.Helper()
-	open := schemas(t)
-	open(t).exec("create publication everything for all tables")
-	return open
+	return schemasWith(t, Options{}, "create publication everything for all tables")
 }
 
 // TestContract holds the store to what every store promises, also where all

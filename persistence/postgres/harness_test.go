@@ -32,12 +32,35 @@ type database struct {
 // openDatabase returns a fresh database. Options fill in what is not theirs.
 func openDatabase(t testing.TB, options Options) *database {
 	t.Helper()
-	user, err := pgxpool.New(t.Context(), pgtest.Database(t))
+	user, err := pgxpool.New(t.Context(), migrated(t))
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	return openSchema(t, user, options)
+	return openStore(t, user, options)
 }
 
+// migrated returns the address of a new database with the tables in it, and with what
+// the statements make besides.
+func migrated(t testing.TB, statements ...string) string {
+	t.Helper()
+	return pgtest.Copy(t, strings.Join(append([]string{"migrated"}, statements...), "; "), func(ctx context.Context, url string) error {
+		pool, err := pgxpool.New(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		if _, err := migrations.Migrate(ctx, pool, migrations.DefaultSchema); err != nil {
+			return err
+		}
+		for _, statement := range statements {
+			if _, err := pool.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// openSchema makes the tables, too.
 func openSchema(t testing.TB, user *pgxpool.Pool, options Options) *database {
 	t.Helper()
 	if options.Schema == "" {
@@ -45,6 +68,14 @@ func openSchema(t testing.TB, user *pgxpool.Pool, options Options) *database {
 	}
 	_, err := migrations.Migrate(t.Context(), user, options.Schema)
 	require.NoError(t, err)
+	return openStore(t, user, options)
+}
+
+func openStore(t testing.TB, user *pgxpool.Pool, options Options) *database {
+	t.Helper()
+	if options.Schema == "" {
+		options.Schema = migrations.DefaultSchema
+	}
 	options.Pool = user
 	store, err := Open(t.Context(), options)
 	require.NoError(t, err)

@@ -173,7 +173,10 @@ func TestEmptyStatisticsCostNothing(t *testing.T) {
 // TestSettings opens stores where every setting that could change the meaning
 // or the plan of a statement is odd.
 func TestSettings(t *testing.T) {
-	d := openDatabase(t, Options{Schema: `we"ird Schema`})
+	pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	d := openSchema(t, pool, Options{Schema: `we"ird Schema`})
 	name := pgx.Identifier{value[string](d, `select current_database()`)}.Sanitize()
 	d.exec(`create schema evil; create function evil.clock_timestamp() returns timestamptz language sql as $$ select now() - interval '1 year' $$;
 		create table evil.tasks (); create table evil.workflow_runs ()`)
@@ -233,9 +236,9 @@ func showIn(t *testing.T, s *Store, setting string) string {
 
 // TestSchemasDoNotMeet runs two engines in two schemas of one database.
 func TestSchemasDoNotMeet(t *testing.T) {
-	open := schemas(t)
 	g := storetest.Diamond()
-	a, b := newKit(open(t), g), newKit(open(t), g)
+	a := newKit(schemas(t)(t), g)
+	b := newKit(openSchema(t, a.user, Options{Schema: "other"}), g)
 	require.NotEqual(t, a.schema, b.schema)
 	list := a.draft(g, "a", 2)
 	list[0].Key, list[1].Key = "key", "key"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -89,6 +90,30 @@ func (c silent) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// connections are closed from below, and so is what is made afterwards.
+type connections struct {
+	mu     sync.Mutex
+	list   []net.Conn
+	closed bool
+}
+
+func (c *connections) add(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.list = append(c.list, conn); c.closed {
+		_ = conn.Close()
+	}
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, conn := range c.list {
+		_ = conn.Close()
+	}
+}
+
 // newSilencedKit is a kit whose user's pool, unlike the store's own, falls silent
 // when off is set.
 func newSilencedKit(t *testing.T, maxConns int32) (k *kit, off *atomic.Bool) {
@@ -98,15 +123,20 @@ func newSilencedKit(t *testing.T, maxConns int32) (k *kit, off *atomic.Bool) {
 	direct := config.ConnConfig.Copy()
 	config.MaxConns = maxConns
 	off = &atomic.Bool{}
+	made := &connections{}
 	dial := config.ConnConfig.DialFunc
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
+		if err == nil {
+			made.add(conn)
+		}
 		return silent{conn, off}, err
 	}
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
 	k = newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	t.Cleanup(made.close) // the pool would wait for answers on what fell silent
 	return k, off
 }
 

@@ -51,6 +51,7 @@ type suite struct {
 	stop      func(context.Context) error
 	err       error
 	databases atomic.Int64
+	originals originals
 }
 
 // Main runs the tests, stops the shared server and exits: the body of a
@@ -68,6 +69,7 @@ func Run(m *testing.M, settings ...map[string]string) int {
 	code := m.Run()
 	if binary.stop != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		binary.originals.drop(ctx, binary.server)
 		if err := binary.stop(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the tests' PostgreSQL:", err)
 		}
@@ -93,6 +95,12 @@ func overlap() {
 // Safe for parallel tests.
 func Database(t testing.TB) string {
 	t.Helper()
+	return shared(t).database(t, "")
+}
+
+// shared returns what this test binary has, with its server.
+func shared(t testing.TB) *suite {
+	t.Helper()
 	skipUnwanted(t)
 	binary.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
@@ -102,15 +110,21 @@ func Database(t testing.TB) string {
 	if binary.err != nil {
 		unavailable(t, binary.err)
 	}
-	name := databaseName(t.Name(), binary.databases.Add(1))
-	url, err := binary.server.CreateDatabase(t.Context(), name)
+	return &binary
+}
+
+// database makes a database of the test's own, a copy unless original is empty.
+func (s *suite) database(t testing.TB, original string) (url string) {
+	t.Helper()
+	name := databaseName(t.Name(), s.databases.Add(1))
+	url, err := s.server.CopyDatabase(t.Context(), original, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 		defer cancel()
-		if err := binary.server.DropDatabase(ctx, name); err != nil {
+		if err := s.server.DropDatabase(ctx, name); err != nil {
 			t.Log(err) // the server goes away soon
 		}
 	})

@@ -1,0 +1,21 @@
+package pgdev
+
+import "syscall"
+
+const (
+	sharedMemory = "/dev/shm"
+	// memoryMin is what a file system in memory must have free: a server of tests
+	// writes a gigabyte of log before it takes old files for new ones.
+	memoryMin = 4 << 30
+
+	tmpfsMagic = 0x01021994 // of statfs(2)
+)
+
+// roomInMemory reports whether files can be kept in memory.
+func roomInMemory() bool {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Type != tmpfsMagic {
+		return false
+	}
+	return fs.Bavail*uint64(fs.Bsize) >= memoryMin
+}
