@@ -5,8 +5,8 @@ import "syscall"
 const (
 	sharedMemory = "/dev/shm"
 	// memoryMin is what a file system in memory must have free: a server of tests
-	// writes a gigabyte of log before it takes old files for new ones.
-	memoryMin = 4 << 30
+	// takes a few hundred megabytes.
+	memoryMin = 2 << 30
 
 	tmpfsMagic = 0x01021994 // of statfs(2)
 )

@@ -44,7 +44,7 @@ type Options struct {
 	// 32 walsenders and replication slots, 300 connections.
 	Settings map[string]string
 	// Volatile turns fsync off, and keeps a temporary folder in memory where there
-	// is room (Linux: 4 GiB free in /dev/shm): faster, and a power failure loses
+	// is room (Linux: 2 GiB free in /dev/shm): faster, and a power failure loses
 	// the data.
 	Volatile bool
 	// Private ignores TROUPE_DATABASE_URL.
@@ -84,6 +84,7 @@ func (o Options) configuration(port int, socketDir string) string {
 	if o.Volatile {
 		settings["fsync"] = "off"
 		settings["full_page_writes"] = "off"
+		settings["max_wal_size"] = "256MB" // a checkpoint costs nothing then, and the folder stays small
 	}
 	maps.Copy(settings, o.Settings)
 	var text strings.Builder
