@@ -32,7 +32,10 @@ func TestAFileThatMayNotGrowIsNobodysFault(t *testing.T) {
 	server := pgtest.Server(t, nil)
 	address, err := server.CreateDatabase(t.Context(), "files")
 	require.NoError(t, err)
-	user, err := pgxpool.New(t.Context(), address)
+	config, err := pgxpool.ParseConfig(address)
+	require.NoError(t, err)
+	config.MaxConns = 1 // the session that is limited is the next one, too
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
 	d := openSchema(t, user, Options{})
@@ -63,7 +66,10 @@ func TestAFileThatMayNotGrowIsNobodysFault(t *testing.T) {
 		var pg *pgconn.PgError
 		require.ErrorIs(t, err, persistence.ErrTxBroken)
 		require.ErrorContains(t, err, "File too large")
-		err = insert(beginOn(t, user))
+		tx, begun := user.Begin(t.Context())
+		require.NoError(t, begun)
+		err = insert(tx)
+		require.NoError(t, tx.Rollback(t.Context()))
 		require.ErrorAs(t, err, &pg)
 		require.Equal(t, codeInternal, pg.Code, "should it get a code of its own, it is to be known")
 		require.ErrorIs(t, translate(err), persistence.ErrDiskFull)
@@ -87,15 +93,6 @@ func asOwner(t *testing.T, command *exec.Cmd, process string) {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 }
 
-// beginOn begins a transaction that the test's end rolls back.
-func beginOn(t *testing.T, pool *pgxpool.Pool) pgx.Tx {
-	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	return tx
-}
-
 // A disk that has become read-only is told as a missing right, a quota as an internal
 // error; rights that are missing, and what a function of a user's raises, are not.
 func TestWhatAFileOfTheServersRefuses(t *testing.T) {
@@ -105,15 +102,16 @@ func TestWhatAFileOfTheServersRefuses(t *testing.T) {
 		want    error
 		step    bool // it is the fault of a step that hears it
 	}{
-		"a full disk":           {pgconn.PgError{Code: codeDiskFull, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
-		"a quota":               {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdzeroextend"}, persistence.ErrDiskFull, false},
-		"of what is sorted":     {pgconn.PgError{Code: codeInternal, File: "buffile.c", Routine: "BufFileDumpBuffer"}, persistence.ErrDiskFull, false},
-		"a read-only disk":      {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
-		"a file that is denied": {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdopenfork"}, persistence.ErrUnavailable, false},
-		"a damaged disk":        {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdread"}, persistence.ErrUnavailable, false},
-		"a missing right":       {pgconn.PgError{Code: codeNoPrivilege, File: "aclchk.c", Routine: "aclcheck_error"}, persistence.ErrUnavailable, true},
-		"an error of a query":   {pgconn.PgError{Code: codeInternal, File: "setrefs.c", Routine: "set_plan_refs"}, nil, true},
-		"no code":               {pgconn.PgError{}, nil, true},
+		"a full disk":            {pgconn.PgError{Code: codeDiskFull, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
+		"a quota":                {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdzeroextend"}, persistence.ErrDiskFull, false},
+		"of what is sorted":      {pgconn.PgError{Code: codeInternal, File: "buffile.c", Routine: "BufFileDumpBuffer"}, persistence.ErrDiskFull, false},
+		"a read-only disk":       {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
+		"a file that is denied":  {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdopenfork"}, persistence.ErrUnavailable, false},
+		"a damaged disk":         {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdread"}, persistence.ErrUnavailable, false},
+		"a folder of the step's": {pgconn.PgError{Code: codeNoPrivilege, File: "fd.c", Routine: "ReadDirExtended"}, persistence.ErrUnavailable, true},
+		"a missing right":        {pgconn.PgError{Code: codeNoPrivilege, File: "aclchk.c", Routine: "aclcheck_error"}, persistence.ErrUnavailable, true},
+		"an error of a query":    {pgconn.PgError{Code: codeInternal, File: "setrefs.c", Routine: "set_plan_refs"}, nil, true},
+		"no code":                {pgconn.PgError{}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +121,9 @@ func TestWhatAFileOfTheServersRefuses(t *testing.T) {
 			require.Equal(t, c.want == persistence.ErrDiskFull, errors.Is(translate(&c.refused), persistence.ErrDiskFull)) //nolint:errorlint // which of them is meant
 			require.Equal(t, c.step, !exhausted(&c.refused))
 			require.Equal(t, c.step, !errors.Is(stepRefused(&c.refused), persistence.ErrUnavailable))
+			if fileRefused(&c.refused) {
+				require.ErrorIs(t, (&recording{otherRole: true}).ownRefused(&c.refused), persistence.ErrUnavailable)
+			}
 		})
 	}
 }

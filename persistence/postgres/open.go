@@ -58,7 +58,6 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool       *sessions.Pool  // our own
-	cut        *sessions.Cut   // what ends connections of the store when they are not waited for
 	seats      sessions.Seats  // of pool
 	young      time.Duration   // of runs that a statement alone may store
 	givenUp    time.Duration   // after which nobody waits any more for the answer of a call
@@ -129,7 +128,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, cut: own.Cut, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, givenUp: callMax + time.Second, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
+		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, givenUp: callMax + time.Second, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
 		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
 		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
 		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, foreign: foreign{log: options.Logger}, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
@@ -154,13 +153,22 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 }
 
 // Close closes the store's own connections. It waits for statements in flight, for
-// two seconds: then it ends them, which a silent server would keep for longer.
+// two seconds: what a silent server keeps for longer ends by itself, the goodbyes
+// that nobody answers after fifteen.
 func (s *Store) Close() {
-	defer (clock.System{}).After(closeMax, s.cut.All)()
-	s.pool.Close()
-	s.lease.Close()
-	if s.proxied != nil {
-		s.proxied.Close()
+	closed, late := make(chan struct{}), make(chan struct{})
+	(clock.System{}).After(0, func() {
+		defer close(closed)
+		s.pool.Close()
+		s.lease.Close()
+		if s.proxied != nil {
+			s.proxied.Close()
+		}
+	})
+	defer (clock.System{}).After(closeMax, func() { close(late) })()
+	select {
+	case <-closed:
+	case <-late:
 	}
 }
 
@@ -170,7 +178,6 @@ const closeMax = 2 * time.Second
 // sessions says where connections go.
 func (o Options) sessions() sessions.Options {
 	return sessions.Options{
-		Cut:  sessions.NewCut(),
 		Pool: o.Pool, Direct: o.Direct, Proxied: o.Proxied, Size: o.PoolSize, Application: o.ApplicationName,
 		Tracer: o.Tracer, Logger: o.Logger,
 	}

@@ -91,19 +91,25 @@ func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
 	for name, value := range sessions.Settings() {
 		names, values = append(names, name), append(values, value)
 	}
-	var (
-		mark, role string
-		same       bool
-	)
+	var mark, role, session string
 	b := r.s.newBatch()
-	b.add("check_mark", named{"key": r.s.stepKey(r.record.Pod)}).QueryRow(func(row pgx.Row) error { return row.Scan(&mark, &role, &same) })
+	b.add("check_mark", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&mark, &role, &session) })
 	b.Queue("set constraints all immediate")
 	b.add("set_local", named{"names": names, "values": values})
 	if err := send(ctx, tx, b); err != nil {
 		return err
 	}
-	if !same {
-		return errTxEnded
+	if mark == "" {
+		same := false
+		check := r.s.newBatch()
+		check.add("check_step_lock", named{"key": r.s.stepKey(r.record.Pod)}).QueryRow(func(row pgx.Row) error { return row.Scan(&same) })
+		if err := send(ctx, tx, check); err != nil {
+			return err
+		}
+		if !same {
+			return errTxEnded
+		}
+		mark = session // what it was begun with is not known
 	}
 	r.otherRole = mark != role
 	return nil
@@ -123,11 +129,11 @@ func (r *recording) ownRefused(err error) error {
 	switch {
 	case errors.Is(err, errNotMoved):
 		return err
-	case !errors.As(err, &pg), broke(pg):
+	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout:
 		return txBroken(answered, err)
 	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
 		return errTxReadOnly
-	case pg.Code == codeNoPrivilege && r.otherRole:
+	case pg.Code == codeNoPrivilege && r.otherRole && !fileRefused(pg):
 		return errTxRole
 	case pg.Code == codeLockNotAvailable || pg.Code == codeQueryCanceled:
 		return fmt.Errorf("%w: somebody holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
@@ -162,9 +168,10 @@ func stepRefused(err error) error {
 	return fmt.Errorf("at the end of the step's transaction: %w", err)
 }
 
-// broke reports whether the server has ended the session.
+// broke reports whether the server has ended the session, but for a transaction_timeout:
+// that is the step's own, as a statement_timeout is.
 func broke(pg *pgconn.PgError) bool {
-	return pg.Code == codeIdleInTx || pg.Code == codeTxTimeout || class(pg.Code) == classOperator && pg.Code != codeQueryCanceled
+	return pg.Code == codeIdleInTx || class(pg.Code) == classOperator && pg.Code != codeQueryCanceled
 }
 
 // exhausted reports whether a statement of the step was refused by the state of
@@ -195,7 +202,7 @@ func txBroken(answered, err error) error {
 func cut(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return errors.Is(translate(pg), persistence.ErrUnavailable)
+		return pg.Code != codeTxTimeout && errors.Is(translate(pg), persistence.ErrUnavailable)
 	}
 	return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
 }

@@ -58,7 +58,11 @@ func (o *originals) of(name string) *original {
 	return o.made[name]
 }
 
+// drop removes them from a server that goes on.
 func (o *originals) drop(ctx context.Context, server *pgdev.Server) {
+	if !server.Foreign() {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, original := range o.made {

@@ -69,7 +69,7 @@ func TestFindingsOfStandbys(t *testing.T) {
 		}
 		return false
 	}, 20*time.Second, 10*time.Millisecond)
-	finds(t, c.examine(Options{limits: limits}), "standbys", Problem, "1 commit waits", `synchronous_standby_names is "far_away"`, "bring the standby back")
+	finds(t, c.examine(Options{limits: limits}), "standbys", Problem, " to be confirmed by a synchronous standby", `synchronous_standby_names is "far_away"`, "bring the standby back")
 	cancel()
 	require.Error(t, <-ended)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 )
 
-// Options say where connections go. All but Direct, Tracer, Logger and Cut are required.
+// Options say where connections go. All but Direct, Tracer and Logger are required.
 type Options struct {
 	Pool        *pgxpool.Pool   // of the embedder, whose settings say where to connect to
 	Direct      *pgx.ConnConfig // where else to; nil: where Pool does
@@ -20,7 +20,6 @@ type Options struct {
 	Application string          // name that the server shows
 	Tracer      pgx.QueryTracer // of all statements; nil: that of where it connects to, if any
 	Logger      *slog.Logger    // gets what goes wrong in a tracer; nil: nothing is logged
-	Cut         *Cut            // ends the connections; nil: nothing does but their closing
 }
 
 // proxied derives the configuration of a pool behind a proxy: the proxy refuses
@@ -53,9 +52,6 @@ func (o Options) direct() *pgxpool.Config {
 	config.MaxConnIdleTime = min(config.MaxConnIdleTime, idleMax)
 	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
 	wire.Prepare(config.ConnConfig)
-	if o.Cut != nil {
-		o.Cut.prepare(config.ConnConfig)
-	}
 	config.MaxConns = o.Size
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	config.ConnConfig.StatementCacheCapacity = statementsMax
