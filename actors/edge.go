@@ -245,6 +245,12 @@ func (e *edge) leaseState(state lifecycle.LeaseState) {
 	e.lease = state
 }
 
+func (e *edge) leaseLives() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lease == lifecycle.LeaseLive
+}
+
 func (e *edge) feedMode(mode cluster.Mode) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -319,3 +319,52 @@ func TestOutageDuringStop(t *testing.T) {
 		require.Less(t, time.Since(begun), 40*time.Second)
 	})
 }
+
+// A database that answers late is waited for, so that nothing that the pod held is
+// charged a loss; but not by whoever wants to end at once.
+func TestStopAtASlowDatabase(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		patience time.Duration // of whoever stops
+		left     bool
+	}{
+		"in good order": {time.Hour, true},
+		"at once":       {2 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(time.Hour))
+				p := w.start(Config{StopGrace: time.Second})
+				run := w.trigger(p, "single")
+				pass(time.Second)
+				w.faults.failBefore(func(ctx context.Context, call string) error {
+					if call != "leave" {
+						return nil
+					}
+					select {
+					case <-time.After(12 * time.Second):
+						return nil
+					case <-ctx.Done():
+						return persistence.ErrUnavailable
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+				defer cancel()
+				begun := time.Now()
+				err := p.Stop(ctx)
+				tasks, failed := w.store.Tasks(t.Context(), "", run)
+				require.NoError(t, failed)
+				require.Zero(t, tasks[0].Lost)
+				if c.left {
+					require.NoError(t, err)
+					require.Empty(t, w.store.Snapshot().Pods)
+					return
+				}
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Less(t, time.Since(begun), c.patience+2*stopStageLimit)
+				require.Len(t, w.store.Snapshot().Pods, 1, "its lease ends")
+			})
+		})
+	}
+}

@@ -39,6 +39,9 @@ type pod struct {
 	stage    stopStage
 	stageNo  int64 // number of the stage's timer
 	leaving  int64 // call under way
+	killed   bool  // it is to end at once
+
+	stageParts int // times that the stage has been given its limit
 }
 
 // Messages of the pod to itself, and from the edge.
@@ -103,6 +106,7 @@ func (a *pod) Receive(ctx actorContext) {
 	case *numbersChanged:
 		a.onNumbersChanged(msg.err)
 	case *killPod:
+		a.killed = true
 		a.advance(ctx, stageLeave)
 	case *stageDue:
 		a.onStageDue(ctx, msg)

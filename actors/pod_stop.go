@@ -44,9 +44,21 @@ func (a *pod) limit(stage stopStage) time.Duration {
 	return stopStageLimit
 }
 
-// stopStageLimit bounds the stages that wait for the database: without one the
-// pod ends all the same, and its lease runs out.
-const stopStageLimit = 5 * time.Second
+const (
+	// stopStageLimit bounds the stages that wait for the database: without one the
+	// pod ends all the same, and its lease runs out.
+	stopStageLimit = 5 * time.Second
+	// stopStageParts is how many times that a stage has which writes down what the pod
+	// held, while the lease is live: then the database answers, and is slow.
+	stopStageParts = 3
+)
+
+// mayGoOn reports whether a stage that has taken its time gets some more. Nobody who
+// wants the pod to end at once waits for that.
+func (a *pod) mayGoOn() bool {
+	writes := a.stage == stageFlush || a.stage == stageLeave
+	return writes && !a.killed && a.stageParts < stopStageParts && a.rt.edge.leaseLives()
+}
 
 // advance enters a stage, unless the stop has come further.
 func (a *pod) advance(ctx actorContext, stage stopStage) {
@@ -59,7 +71,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	if stage <= a.stage || stage > stageEnded {
 		return
 	}
-	a.stage = stage
+	a.stage, a.stageParts = stage, 1
 	a.off = stage >= stageFeed
 	a.stageNo = a.rt.numbers.next()
 	a.rt.after(a.limit(stage), a.rt.team.pod, &stageDue{number: a.stageNo})
@@ -107,6 +119,11 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 	if m.number != a.stageNo {
 		return
 	}
+	if a.mayGoOn() {
+		a.stageParts++
+		a.rt.after(a.limit(a.stage), a.rt.team.pod, m)
+		return
+	}
 	if a.stage != stageGrace {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "a stage of the stop took too long, going on",
 			slog.Int64("pod_id", a.number), slog.String("stage", a.stage.String()))
@@ -132,7 +149,7 @@ func (a *pod) leave() {
 		return
 	}
 	rt, number := a.rt, a.number
-	a.leaving = ask(rt, rt.team.pod, "leave_pod", stopStageLimit, func(ctx context.Context) (left, error) {
+	a.leaving = ask(rt, rt.team.pod, "leave_pod", stopStageParts*stopStageLimit, func(ctx context.Context) (left, error) {
 		wake, err := rt.ports.Store.LeavePod(ctx, number)
 		return left{wake: wake}, err
 	})
