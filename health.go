@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 )
 
@@ -109,6 +107,12 @@ func unreached(err error) string {
 	if errors.As(err, &certificate) {
 		return "the database's certificate is not accepted: " + certificate.Err.Error()
 	}
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "the process cannot open a connection to ask the database, as it has no file descriptor left: raise its limit (ulimit -n)"
+	case errors.Is(err, errNoAnswer):
+		return "the database has not answered within a second"
+	}
 	return "the database does not answer"
 }
 
@@ -126,45 +130,3 @@ func (b *backend) silent(ctx context.Context, pod *actors.Pod) bool {
 // return that have not listened so far: it has replaced as many of their slots
 // as it may.
 func deafened(s Stats) bool { return s.Stuck > 0 && s.Running == 0 && s.Free == 0 }
-
-const (
-	probeTimeout = time.Second
-	probeFresh   = 500 * time.Millisecond
-)
-
-// probe asks whether the database answers. Whoever asks at the same time shares
-// the answer. It is safe for concurrent use.
-type probe struct {
-	ping  func(ctx context.Context) error // nil: there is nothing to ask
-	clock clock.Clock
-
-	mu    sync.Mutex
-	asked time.Time // when the last question was answered
-	err   error
-}
-
-// ask returns why the database does not answer, or nil. A caller that gives up
-// does not end the question for the others.
-func (p *probe) ask(ctx context.Context) error {
-	if p == nil || p.ping == nil {
-		return nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := p.clock.Now(); p.asked.IsZero() || now.Sub(p.asked) >= probeFresh {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-		defer cancel()
-		if p.err = p.ping(within); sessionEnded(p.err) {
-			p.err = p.ping(within) // that one was ended; whether the database answers, another tells
-		}
-		p.asked = p.clock.Now()
-	}
-	return p.err
-}
-
-// sessionEnded reports whether the server's last word was that it ends this session.
-func sessionEnded(err error) bool {
-	const adminShutdown, crashShutdown = "57P01", "57P02"
-	var said *pgconn.PgError
-	return errors.As(err, &said) && (said.Code == adminShutdown || said.Code == crashShutdown)
-}

@@ -273,3 +273,43 @@ func startedOn(t *testing.T, pool *pgxpool.Pool) *troupe.Engine {
 	})
 	return engine
 }
+
+// Probes cost no lease where the network is slow: it is renewed on the connection that
+// they ask on.
+func TestProbesOfASlowNetworkCostNoLease(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Bool
+	pool := migratedPool(t, pgtest.Database(t), func(config *pgxpool.Config) {
+		dial := config.ConnConfig.DialFunc
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return &distant{Conn: conn, slow: &slow}, err
+		}
+	})
+	engine := startedOn(t, pool) // its lease takes 4 s
+	p := probe(t, engine)
+	p.until(http.StatusOK, time.Second)
+	for begun := time.Now(); time.Since(begun) < 13*time.Second; {
+		slow.Store(time.Since(begun) > 3*time.Second) // it was renewed before
+		_, h := p.get("/readyz")
+		require.Contains(t, []string{"live", "late"}, h.Lease, h.Reason)
+	}
+	slow.Store(false)
+	p.until(http.StatusOK, 5*time.Second)
+}
+
+// distant is a connection to somewhere far away: a round trip takes less than a fifth
+// of a lease of 4 s.
+type distant struct {
+	net.Conn
+
+	slow *atomic.Bool
+}
+
+// Write implements net.Conn.
+func (c *distant) Write(b []byte) (int, error) {
+	if c.slow.Load() {
+		time.Sleep(600 * time.Millisecond)
+	}
+	return c.Conn.Write(b)
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
@@ -34,4 +36,33 @@ func TestAnEndedSessionIsNoAnswer(t *testing.T) {
 		require.Equal(t, c.want, p.ask(t.Context()), name)
 		require.Len(t, c.answers, asked, name)
 	}
+}
+
+// A database that answers after more than a second is not ready, and its connection is
+// left to it: the lease is renewed on that.
+func TestALateAnswerCostsNoConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		p := &probe{clock: clock.System{}, ping: func(ctx context.Context) error {
+			asked++
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Duration(asked*asked) * 1500 * time.Millisecond):
+				return nil
+			}
+		}}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, p.ask(ended), errNoAnswer)
+		require.NoError(t, p.ask(t.Context()), "the same question, which goes on")
+		require.Equal(t, 1, asked)
+		time.Sleep(probeFresh)
+		for range probeMax / probeTimeout {
+			require.ErrorIs(t, p.ask(t.Context()), errNoAnswer)
+		}
+		require.ErrorIs(t, p.ask(t.Context()), context.DeadlineExceeded, "it is given up after all")
+		require.Equal(t, 2, asked)
+	})
 }

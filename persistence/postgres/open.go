@@ -140,7 +140,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		err = s.loadQueues(ctx)
 	}
 	if err == nil {
-		err = s.Ping(ctx) // the connection is there when it is needed
+		err = translate(s.lease.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) })) // it is there when it is needed
 	}
 	if err != nil {
 		s.Close()
@@ -184,9 +184,10 @@ func (o Options) sessions() sessions.Options {
 }
 
 // Ping asks for an answer on the connection that renews the pod's lease: whoever
-// gets none cannot renew it either.
+// gets none cannot renew it either. ctx bounds the wait for a renewal, whose answer
+// is one; the question itself takes two seconds at most.
 func (s *Store) Ping(ctx context.Context) error {
-	return translate(s.lease.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
+	return translate(s.lease.Ping(ctx))
 }
 
 // PingPool asks for an answer the way that the store's own pool connects, which
@@ -196,7 +197,7 @@ func (s *Store) PingPool(ctx context.Context) error {
 	if s.proxied == nil {
 		return s.Ping(ctx)
 	}
-	return translate(s.proxied.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) }))
+	return translate(s.proxied.Ping(ctx))
 }
 
 // Pool returns the store's own pool, for the adapters that share it. It is

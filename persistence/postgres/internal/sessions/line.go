@@ -25,6 +25,8 @@ type Line struct {
 	// give. Nil: nobody's.
 	lend    func(ctx context.Context, do func(on *pgx.Conn) error) error
 	refused time.Time // when the server had none; guarded by turn
+
+	answered time.Time // when it was last used with success; guarded by turn
 }
 
 // OpenProxied makes a line that goes the way of a pool behind a proxy. It connects
@@ -36,8 +38,37 @@ func OpenProxied(ctx context.Context, options Options) (*Line, error) {
 func openLine(ctx context.Context, config *pgxpool.Config) (*Line, error) {
 	config.MaxConns = 1 + givenUp
 	config.MaxConnIdleTime = time.Hour // it is not for others, however rarely it is used
+	config.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+		return p.IdleDuration > idlePing && ctx.Value(pinging{}) == nil
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	return &Line{pool: pool, turn: make(chan struct{}, 1)}, err
+}
+
+// idlePing is after how long a connection is asked for an answer before it is used.
+const idlePing = time.Second
+
+// pinging marks the context of a use that is nothing else.
+type pinging struct{}
+
+// pingMax is how long an answer may take. Giving a question up costs the connection.
+const pingMax = 2 * time.Second
+
+// Ping asks for an answer, once, unless somebody who was before it gets one. ctx bounds
+// the wait for them.
+func (l *Line) Ping(ctx context.Context) error {
+	asked := clock.System{}.Now()
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.free()
+	if l.answered.After(asked) {
+		return nil
+	}
+	// Not in what is left of ctx: who waited for long would cut the connection short.
+	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), pinging{}, true), pingMax)
+	defer cancel()
+	return l.use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) })
 }
 
 // Close closes the connection and waits for statements in flight.
@@ -48,12 +79,27 @@ func (l *Line) Connections() int { return int(l.pool.Stat().TotalConns()) }
 
 // Use waits for the line and runs do on it.
 func (l *Line) Use(ctx context.Context, do func(on *pgx.Conn) error) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.free()
+	return l.use(ctx, do)
+}
+
+// take waits for the line's turn, which free gives back.
+func (l *Line) take(ctx context.Context) error {
 	select {
 	case l.turn <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-l.turn }()
+}
+
+func (l *Line) free() { <-l.turn }
+
+// use is Use of whoever has the turn.
+func (l *Line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	now := clock.System{}.Now()
 	if l.lend != nil && !l.refused.IsZero() && now.Sub(l.refused) < refusedFor {
 		return l.borrow(ctx, do)
@@ -68,7 +114,10 @@ func (l *Line) Use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	}
 	defer conn.Release()
 	l.refused = time.Time{}
-	return do(conn.Conn())
+	if err = do(conn.Conn()); err == nil {
+		l.answered = clock.System{}.Now()
+	}
+	return err
 }
 
 // borrow runs do on somebody else's connection. If that comes to nothing, the next use
