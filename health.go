@@ -49,10 +49,15 @@ type Health struct {
 // too, unless that was used so short ago. A pod that is not Ready while the
 // database is away becomes so again by itself.
 func (e *Engine) Health(ctx context.Context) Health {
+	return e.health(func(p *probe) error { return p.ask(ctx) })
+}
+
+// health is Health, with what asked says of the database.
+func (e *Engine) health(asked func(*probe) error) Health {
+	pod, err := e.livePod()
 	e.mu.Lock()
 	broken, backend := e.pod != nil && e.pod.Err() != nil, e.backend
 	e.mu.Unlock()
-	pod, err := e.livePod()
 	switch {
 	case broken:
 		return Health{Reason: "the pod has ended with an error and will not come back: Engine.Err and the log tell which"}
@@ -72,11 +77,11 @@ func (e *Engine) Health(ctx context.Context) Health {
 		h.Degraded = strings.TrimPrefix(h.Degraded+"; "+trouble, "; ")
 		h.Reason = h.Degraded
 	}
-	unanswered := backend.probe.ask(ctx)
+	unanswered := asked(backend.probe)
 	switch {
 	case unanswered != nil:
 		h.Ready, h.Reason = false, unreached(unanswered)
-	case backend.silent(ctx, pod):
+	case backend.silent(asked, pod):
 		h.Ready = false
 		h.Reason = "the pool does not answer, though the database does on the connection of the lease (DirectURL): " +
 			"look at the proxy that the pool connects to, and whether it has connections to the server to give"
@@ -119,11 +124,11 @@ func unreached(err error) string {
 // silent asks whether the pool answers where it connects to a proxy. A proxy all
 // of whose sessions are at work answers late: what the pod was answered meanwhile
 // counts as well.
-func (b *backend) silent(ctx context.Context, pod *actors.Pod) bool {
+func (b *backend) silent(asked func(*probe) error, pod *actors.Pod) bool {
 	if b.proxied == nil || pod.Heard(probeFresh) {
 		return false
 	}
-	return b.proxied.ask(ctx) != nil && !pod.Heard(probeTimeout)
+	return asked(b.proxied) != nil && !pod.Heard(probeTimeout)
 }
 
 // deafened tells whether a pod executes nothing and will not, unless functions

@@ -12,7 +12,8 @@ import (
 //
 // /livez is 503 if the pod has ended with an error, or if every slot is held by a step
 // function that ignores the end of its context: only a new process mends either. It
-// does not depend on the database. /readyz is 200 while the pod claims
+// does not depend on the database, and does not wait for it: its body tells what the
+// last question was answered with. /readyz is 200 while the pod claims
 // tasks and takes triggers, and 503 before Start, while it stops, without a
 // lease, and within two seconds of losing the database. The body is the JSON of
 // [Health] in both; a pod that hears of work later than it could is ready and
@@ -24,11 +25,12 @@ func (e *Engine) HealthHandler() http.Handler {
 			http.Error(w, "use GET", http.StatusMethodNotAllowed)
 			return
 		}
-		h := e.Health(r.Context())
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/livez"):
+			h := e.health((*probe).last)
 			writeHealth(w, h, h.Live)
 		case strings.HasSuffix(r.URL.Path, "/readyz"):
+			h := e.Health(r.Context())
 			writeHealth(w, h, h.Ready)
 		default:
 			http.Error(w, "there are /livez and /readyz", http.StatusNotFound)

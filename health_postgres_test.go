@@ -157,10 +157,15 @@ func TestHealthHandlerNoticesSilence(t *testing.T) {
 	swallows.Store(true)
 	took := p.until(http.StatusServiceUnavailable, 2*time.Second)
 	t.Logf("/readyz is 503 %v after the network fell silent", took)
-	code, _ := p.get("/livez")
-	require.Equal(t, http.StatusOK, code)
+	asked := time.Now()
+	for range 3 {
+		code, h := p.get("/livez")
+		require.Equal(t, http.StatusOK, code)
+		require.False(t, h.Ready)
+	}
+	require.Less(t, time.Since(asked), time.Second, "it waits for no database")
 	for range 2 { // more than one connection is given up
-		code, _ = p.get("/readyz")
+		code, _ := p.get("/readyz")
 		require.Equal(t, http.StatusServiceUnavailable, code)
 	}
 	swallows.Store(false)

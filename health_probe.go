@@ -36,8 +36,9 @@ type probe struct {
 
 // probing is one question.
 type probing struct {
-	done chan struct{} // closed when err is there
-	err  error
+	since time.Time
+	done  chan struct{} // closed when err is there
+	err   error
 }
 
 // ask returns why the database does not answer, or nil, after probeTimeout at the
@@ -52,7 +53,7 @@ func (p *probe) ask(ctx context.Context) error {
 		return p.err
 	}
 	if p.open == nil {
-		p.open = &probing{done: make(chan struct{})}
+		p.open = &probing{since: p.clock.Now(), done: make(chan struct{})}
 		p.clock.After(0, func() { p.put(context.WithoutCancel(ctx)) })
 	}
 	open := p.open
@@ -67,13 +68,27 @@ func (p *probe) ask(ctx context.Context) error {
 	}
 }
 
+// last returns what the last question was answered with, or that it is not, and asks
+// nothing.
+func (p *probe) last() error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open != nil && p.clock.Now().Sub(p.open.since) >= probeTimeout {
+		return errNoAnswer
+	}
+	return p.err
+}
+
 // put puts the question that is open.
 func (p *probe) put(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeMax)
 	defer cancel()
 	err := p.ping(ctx)
 	if sessionEnded(err) {
-		err = p.ping(ctx) // that one was ended; whether the database answers, another tells
+		err = p.ping(ctx) // whether the database answers, another one tells
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,9 +97,14 @@ func (p *probe) put(ctx context.Context) {
 	p.asked, p.err, p.open = p.clock.Now(), err, nil
 }
 
-// sessionEnded reports whether the server's last word was that it ends this session.
+// sessionEnded reports whether a connection had ended before it was asked: by the
+// server's last word, or by somebody between, who forgets those that rest. An answer
+// that is late, and a refusal, are answers.
 func sessionEnded(err error) bool {
 	const adminShutdown, crashShutdown = "57P01", "57P02"
 	var said *pgconn.PgError
-	return errors.As(err, &said) && (said.Code == adminShutdown || said.Code == crashShutdown)
+	if errors.As(err, &said) {
+		return said.Code == adminShutdown || said.Code == crashShutdown
+	}
+	return err != nil && !errors.Is(err, context.DeadlineExceeded) && !pgconn.Timeout(err)
 }

@@ -3,6 +3,8 @@ package troupe
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/internal/clock"
 )
 
-// A session that was ended says nothing about the database: another is asked.
-func TestAnEndedSessionIsNoAnswer(t *testing.T) {
+// A connection that had ended says nothing about the database: another is asked.
+func TestAnEndedConnectionIsNoAnswer(t *testing.T) {
 	t.Parallel()
-	boom := errors.New("boom")
+	boom, late := errors.New("boom"), fmt.Errorf("ping: %w", context.DeadlineExceeded)
 	for name, c := range map[string]struct {
 		answers []error
 		want    error
@@ -24,7 +26,9 @@ func TestAnEndedSessionIsNoAnswer(t *testing.T) {
 		"one that is well":     {[]error{nil}, nil},
 		"ended":                {[]error{&pgconn.PgError{Code: "57P01"}, nil}, nil},
 		"ended by a crash":     {[]error{&pgconn.PgError{Code: "57P02"}, boom}, boom},
-		"nobody there":         {[]error{boom}, boom},
+		"cut while it rested":  {[]error{io.ErrUnexpectedEOF, nil}, nil},
+		"nobody there":         {[]error{boom, boom}, boom},
+		"late":                 {[]error{late}, late},
 		"a login that may not": {[]error{&pgconn.PgError{Code: "28000"}}, &pgconn.PgError{Code: "28000"}},
 	} {
 		asked := 0
@@ -65,4 +69,25 @@ func TestALateAnswerCostsNoConnection(t *testing.T) {
 		require.ErrorIs(t, p.ask(t.Context()), context.DeadlineExceeded, "it is given up after all")
 		require.Equal(t, 2, asked)
 	})
+}
+
+// Probes come while an engine starts, too.
+func TestHealthWhileAnEngineStarts(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		engine, err := NewInMemory(Config{})
+		require.NoError(t, err)
+		started := make(chan error)
+		go func() { started <- engine.Start(t.Context()) }()
+		for begun := false; !begun; {
+			select {
+			case err := <-started:
+				require.NoError(t, err)
+				begun = true
+			default:
+				require.True(t, engine.Health(t.Context()).Live)
+			}
+		}
+		require.NoError(t, engine.Stop(t.Context()))
+	}
 }
