@@ -107,7 +107,7 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		slog.Int("engine_max", config.Connections()), slog.Int("of_them_pool", config.PoolSize), slog.Int("of_them_dedicated", dedicated),
 		slog.Bool("pool_behind_proxy", options.Proxied), slog.Int("embedder_pool_max", int(pool.Config().MaxConns)))
 	b := &backend{
-		store: store, pod: pod, wake: waker(pool, adapter),
+		store: store, pod: pod, wake: waker(adapter),
 		ports: actors.Ports{
 			Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Ping: store.PingPool, Lending: lending(pool),
 		},
@@ -162,12 +162,15 @@ func lending(pool *pgxpool.Pool) func() actors.Lending {
 	}
 }
 
-// waker tells all pods of runs that are stored. If that fails they find them
-// at their next sweep.
-func waker(pool *pgxpool.Pool, adapter *clusterpg.Adapter) func(ctx context.Context) {
+// wakeMax is how long telling of what is stored may take.
+const wakeMax = 2 * time.Second
+
+// waker tells all pods of runs that are stored, on a connection of the engine's: the
+// user's may all be out. If that fails they find them at their next sweep.
+func waker(adapter *clusterpg.Adapter) func(ctx context.Context) {
 	return func(ctx context.Context) {
-		_ = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
-		})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeMax)
+		defer cancel()
+		_ = adapter.Notify(ctx, cluster.Notice{Wakes: []cluster.Wake{{Kind: cluster.WakeSubmitted}}})
 	}
 }

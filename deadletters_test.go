@@ -240,6 +240,8 @@ func TestBadRequestsAboutDeadLetters(t *testing.T) {
 		} {
 			_, err := dead.List(t.Context(), filter)
 			require.ErrorContains(t, err, "filter dead letters: ", "%+v", filter)
+			_, err = dead.RequeueAll(t.Context(), filter, troupe.RequeueOptions{})
+			require.ErrorContains(t, err, "filter dead letters: ", "%+v", filter)
 		}
 		for _, id := range []string{"", "x", strings.Repeat("z", 300), "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/-1", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/01"} {
 			_, err := dead.Show(t.Context(), "", id)

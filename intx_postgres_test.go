@@ -83,3 +83,39 @@ func TestAClosedPoolLeavesStepsToOtherPods(t *testing.T) {
 	_, err = run.Await(t.Context())
 	require.NoError(t, err)
 }
+
+// A requeue returns when it is durable, though the embedder has lent all of its
+// connections: telling others of it needs none of them.
+func TestARequeueTakesNoConnectionOfTheEmbedders(t *testing.T) {
+	t.Parallel()
+	pool := migratedPool(t, pgtest.Database(t), func(config *pgxpool.Config) { config.MaxConns = 2 })
+	engine, err := troupe.New(pool, troupe.Config{})
+	require.NoError(t, err)
+	handle, err := troupe.Register(engine, single(func(context.Context, string) (int, error) {
+		return 0, troupe.Terminal(errBusy)
+	}))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
+	for range 2 {
+		_, err = handle.Run(t.Context(), "")
+		require.ErrorIs(t, err, troupe.ErrRunFailed)
+	}
+	dead := engine.DeadLetters()
+	page, err := dead.List(t.Context(), troupe.DeadLetterFilter{})
+	require.NoError(t, err)
+	require.Len(t, page.Letters, 2)
+	for range pool.Config().MaxConns {
+		conn, err := pool.Acquire(t.Context())
+		require.NoError(t, err)
+		defer conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = dead.Requeue(ctx, "", page.Letters[0].ID, troupe.RequeueOptions{})
+	require.NoError(t, err)
+	report, err := dead.RequeueAll(ctx, troupe.DeadLetterFilter{Limit: 1}, troupe.RequeueOptions{})
+	require.NoError(t, err)
+	require.Len(t, report.Runs, 1)
+	require.NoError(t, ctx.Err(), "it waited for a connection of the pool")
+}

@@ -89,12 +89,11 @@ func (d *DeadLetters) RequeueAll(
 		return report, errors.New("requeue dead letters: Input is for one of them: use Requeue")
 	}
 	filter.NotRequeued = filter.NotRequeued || !options.Again && !filter.RequeuedOnly
-	limit := filter.Limit
-	filter.Limit = requeuePage
 	selected, err := filter.filter(office.tenant)
 	if err != nil {
 		return report, err
 	}
+	selected.Limit = requeuePage
 	defer func() {
 		if len(report.Runs) > 0 {
 			office.stored(ctx)
@@ -111,7 +110,7 @@ func (d *DeadLetters) RequeueAll(
 			if page[i].Task.Run == last || made[page[i].Task.Run] {
 				continue
 			}
-			if limit > 0 && len(report.Runs) == limit {
+			if filter.Limit > 0 && len(report.Runs) == filter.Limit {
 				return report, nil
 			}
 			last = page[i].Task.Run
