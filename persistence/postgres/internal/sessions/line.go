@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +13,7 @@ import (
 
 // givenUp is how many connections of a line may be on their way out at once. One
 // that was given up, because nothing came back on it, keeps its place in the
-// pool for up to 15 s, and a ping gives up after 1.5 s.
+// pool for up to 15 s, and a ping gives up after pingMax.
 const givenUp = 10
 
 // Line is a connection whose users take turns, so that there is one at a time,
@@ -55,7 +56,8 @@ type pinging struct{}
 const pingMax = 2 * time.Second
 
 // Ping asks for an answer, once, unless somebody who was before it gets one. ctx bounds
-// the wait for them.
+// the wait for them; the question itself ends where ctx is canceled, but not with its
+// time.
 func (l *Line) Ping(ctx context.Context) error {
 	asked := clock.System{}.Now()
 	if err := l.take(ctx); err != nil {
@@ -66,9 +68,14 @@ func (l *Line) Ping(ctx context.Context) error {
 		return nil
 	}
 	// Not in what is left of ctx: who waited for long would cut the connection short.
-	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), pinging{}, true), pingMax)
+	asking, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), pinging{}, true), pingMax)
 	defer cancel()
-	return l.use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) })
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			cancel()
+		}
+	})()
+	return l.use(asking, func(on *pgx.Conn) error { return on.Ping(asking) })
 }
 
 // Close closes the connection and waits for statements in flight.
