@@ -174,9 +174,9 @@ func bytesOf(t *testing.T, quantity string) int64 {
 	return 0
 }
 
-// stopRest is what a stop takes beyond its grace: tasks are handed back, actors
-// end, and the HTTP port is closed.
-const stopRest = 20 * time.Second
+// stopRest is what a stop takes beyond its grace, at most: five stages of five seconds,
+// and two of fifteen.
+const stopRest = 55 * time.Second
 
 // Kubernetes waits until the pod has stopped by itself: for preStop, the grace of
 // running tasks, and the rest of the stop.
