@@ -16,7 +16,7 @@ func standbys(p *patient) error {
 	if err := p.row(query, []any{p.options.limits.confirmed}, &names, &waiting, &age); err != nil || waiting == 0 {
 		return err
 	}
-	p.problem("%s to be confirmed by a synchronous standby, for up to %s (synchronous_standby_names is %q): nothing is acknowledged meanwhile, and no lease renewed",
+	p.problem("%s to be confirmed by a synchronous standby, begun up to %s ago (synchronous_standby_names is %q): nothing is acknowledged meanwhile, and no lease renewed",
 		"bring the standby back; or take it out of synchronous_standby_names and reload, if what is acknowledged from then on may be on this server alone",
 		several(waiting, "commit waits", "commits wait"), explain.Span(time.Duration(age*float64(time.Second))), names)
 	return nil
