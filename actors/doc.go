@@ -36,4 +36,22 @@
 //
 // [Start] returns a [Pod], the one place where goroutines of the embedder meet
 // actors.
+//
+// # Where things are
+//
+// By the names of files; a star is for whatever follows:
+//
+//   - the pod as the embedder sees it: start, config, pod*, edge, lending, check, refusal, errors
+//   - the tree and its restarts: tree, supervision, runtime, executor, mailbox, protoactor
+//   - triggers: intake*
+//   - claims: claimer*, queue_view, arrears, unbegun
+//   - slots and executions: runs, ledger, run*, step, attempt, working, broken, outcome, failure, errorclass, errorchain
+//   - completions: journal*
+//   - what both ask the claimer for: loan, gather
+//   - the lease: pulse*
+//   - wakes, and who waits for the end of a run: feed*, awaits, ends
+//   - the leader: leader*, timekeeper, housekeeper*, leap
+//   - what the database answers: reach, refusals
+//   - messages and store types: convert
+//   - measures: meter, metrics
 package actors

@@ -19,4 +19,27 @@
 // that into a scan, and by ctid alone rows of two tables could be confused.
 // Claims stand outside: they lock queue rows and queued tasks and pass over
 // what they do not get, so they wait for nobody.
+//
+// # Where things are
+//
+// By the names of files; a star is for whatever follows:
+//
+//   - the store and its connections: open, guests, transaction
+//   - statements and their arguments: statements, arrays
+//   - what a refusal of the server means: errors, files
+//   - what is registered: catalog*, definitions, register, registry_lost, foreign
+//   - triggers: trigger*, tenants, expand
+//   - places in queues: places, peek, heads, usual, limits, counters_lost
+//   - claims: claim*, grants
+//   - completions: record*, recent
+//   - steps with transactions: step_*
+//   - decisions, and what they write: pass, run, rows*, archived
+//   - cancels and dead letters: cancel, dead*
+//   - timers: timers, timer_front, parked_timers
+//   - the leader's other work: lead, look, housekeeping, takeover, free
+//   - history: history, rotate, spans
+//   - pods and their leases: pods, renew, leave
+//   - what somebody holds: strained, held*
+//   - what cannot be read: lost
+//   - answers to callers: reads, situation*, snapshot
 package postgres
