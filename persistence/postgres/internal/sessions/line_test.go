@@ -20,7 +20,7 @@ func TestAQuestionEndsWhereItIsCanceled(t *testing.T) {
 	config, err := pgxpool.ParseConfig("postgres://u@" + silent.Addr().String() + "/db?sslmode=disable&connect_timeout=5")
 	require.NoError(t, err)
 	ask := func(ctx context.Context) (time.Duration, error) {
-		line, err := openLine(t.Context(), config.Copy())
+		line, err := openLine(ctx, config.Copy())
 		require.NoError(t, err)
 		t.Cleanup(line.Close)
 		begun := time.Now()
