@@ -118,13 +118,13 @@ func txAttempt(
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):
 		broken = true
-		if n := rt.broken.note(key.task, rt.now(), rt.edge.lastAway()); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
+		if n := rt.broken.note(key.task, rt.now(), rt.boundary.lastAway()); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
 			return &attemptEnded{failed: failureOf(WithClass(classTxBroken, fmt.Errorf("%d times in a row: %w", n, err)), nil)}
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxNotBegun):
 		if ctx.Err() == nil { // else the pod has let go of the task
-			rt.unbegun.note(asked, rt.now(), rt.edge.lastAway(), err)
+			rt.unbegun.note(asked, rt.now(), rt.boundary.lastAway(), err)
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):

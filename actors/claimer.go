@@ -259,7 +259,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.number = 0
 	if m.err != nil {
 		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
-			a.rt.edge.toldDead(a.rt.now())
+			a.rt.boundary.toldDead(a.rt.now())
 			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
 		}
 		a.failures++
@@ -268,7 +268,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.failures = 0
-	a.rt.edge.toldAlive()
+	a.rt.boundary.toldAlive()
 	a.note(open, &m.value)
 	a.free[open.pool] += open.request.Limit - len(m.value.Grants)
 	if len(m.value.Grants) > 0 {
@@ -288,7 +288,7 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	a.rt.meter.add(MetricClaims, 1, request.Queue)
 	a.rt.meter.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
 	if claimed.Passed > 0 {
-		a.rt.edge.passedOver(a.rt.now())
+		a.rt.boundary.passedOver(a.rt.now())
 	}
 	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
 	for i := range claimed.Grants {

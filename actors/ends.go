@@ -31,7 +31,7 @@ func (e *ends) look(of []workflow.RunID) {
 		e.again = true
 		return
 	}
-	e.left = sortedRuns(append(e.rt.edge.watched(), of...))
+	e.left = sortedRuns(append(e.rt.boundary.watched(), of...))
 	e.lookOn()
 }
 
@@ -68,7 +68,7 @@ func (a *feed) onEnded(m *answered[endedRuns]) {
 	}
 	e.fails = 0
 	for _, run := range m.value {
-		a.rt.edge.hint(run)
+		a.rt.boundary.hint(run)
 		a.heir.awaits.check(run)
 	}
 	if len(e.left) == 0 && e.again {

@@ -136,7 +136,7 @@ func TestTransactionsThatBreak(t *testing.T) {
 				w.faults.failBefore(func(_ context.Context, call string) error {
 					if call == "record in tx" && calls.Add(1) <= test.breaks {
 						if name == "server away" { // as the listener's session notices
-							w.pods[0].rt.edge.away(time.Now())
+							w.pods[0].rt.boundary.away(time.Now())
 						}
 						return persistence.ErrTxBroken
 					}
@@ -337,7 +337,7 @@ func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
 					}
 					pass(time.Millisecond)
 					if test.away > 0 {
-						w.pods[0].rt.edge.away(time.Now())
+						w.pods[0].rt.boundary.away(time.Now())
 					}
 					<-ctx.Done()
 					return Output{}, ctx.Err()

@@ -192,7 +192,7 @@ func (a *feed) onListenerUp(m *listenerUp) {
 		return
 	}
 	a.listening, a.listenFail = true, 0
-	a.rt.edge.listens(true, a.rt.now())
+	a.rt.boundary.listens(true, a.rt.now())
 	a.hearing, a.heardAt = &cluster.Hearing{}, time.Time{}
 	a.sweep()
 	a.replan()
@@ -207,7 +207,7 @@ func (a *feed) onListenerDown(m *listenerDown) {
 		return
 	}
 	a.listenFail++
-	a.rt.edge.listens(false, a.rt.now())
+	a.rt.boundary.listens(false, a.rt.now())
 	a.rt.storeFailed("listen", m.err)
 	a.rt.after(a.rt.retryDelay(a.listenFail), a.self, &listenAgain{})
 	a.replan()
@@ -220,7 +220,7 @@ func (a *feed) onNotice(n *cluster.Notice) {
 	}
 	a.count(n)
 	missed := a.hearing.Hear(*n)
-	if n.From != a.rt.edge.podNumber() {
+	if n.From != a.rt.boundary.podNumber() {
 		a.rt.meter.add(MetricWakes, float64(len(n.Wakes)), "notice")
 		a.apply(n.Wakes)
 		if missed {
@@ -267,7 +267,7 @@ func (a *feed) ended(w *cluster.Wake) {
 		a.lookAtEnds()
 		return
 	}
-	a.rt.edge.hint(w.Run)
+	a.rt.boundary.hint(w.Run)
 	a.heir.awaits.check(w.Run)
 }
 

@@ -29,7 +29,7 @@ func (a *feed) replan() {
 	}
 	if plan.Mode != before.Mode {
 		a.rt.meter.set(MetricMode, float64(plan.Mode))
-		a.rt.edge.feedMode(plan.Mode)
+		a.rt.boundary.feedMode(plan.Mode)
 		a.tellLeader()
 		from := "starting"
 		if before.Mode != 0 {
@@ -57,7 +57,7 @@ func (a *feed) view() cluster.View {
 	now := a.rt.now()
 	return cluster.View{
 		Leading: a.heir.leading != 0, Streaming: a.streaming, Counted: a.counted, Pods: a.pods, Waiting: a.waiting,
-		Submits: a.rt.edge.submits(now, a.rt.config.StreamSpare),
+		Submits: a.rt.boundary.submits(now, a.rt.config.StreamSpare),
 		Heard:   heard && a.listening && !ping.Resigned, Silence: now.Sub(a.heardAt), Said: ping.Mode,
 		Last: a.plan, For: now.Sub(a.since),
 	}
@@ -81,7 +81,7 @@ const sweepSpared = 5
 // counts them. A leader that takes itself for alone is greeted: it notifies
 // nobody.
 func (a *feed) count(n *cluster.Notice) {
-	if n.From == 0 || n.From == a.rt.edge.podNumber() {
+	if n.From == 0 || n.From == a.rt.boundary.podNumber() {
 		return
 	}
 	a.pods = max(a.pods, 2)

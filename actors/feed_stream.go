@@ -37,7 +37,7 @@ func (a *feed) onStreamUp(m *streamUp) {
 		return
 	}
 	a.streaming, a.streamFail, a.streamSaid = true, 0, ""
-	a.rt.edge.degraded("")
+	a.rt.boundary.degraded("")
 	a.replan()
 	a.sweep()
 }
@@ -60,7 +60,7 @@ func (a *feed) onStreamDown(m *streamDown) {
 			slog.Any("error", m.err))
 	}
 	if streamRefused(m.err) {
-		a.rt.edge.degraded(m.err.Error())
+		a.rt.boundary.degraded(m.err.Error())
 	}
 	a.streamNext = true
 	a.rt.after(cluster.StreamRetry(m.err, a.streamFail), a.self, &streamAgain{})
@@ -107,7 +107,7 @@ func (a *feed) onSendDue() {
 	if a.outbox.Len() == 0 || a.sending != 0 {
 		return
 	}
-	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.edge.podNumber()}
+	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.boundary.podNumber()}
 	a.sentAt, a.sent = a.rt.now(), notice.Wakes
 	a.relayed += int64(len(notice.Wakes))
 	a.sending = ask(a.rt, a.self, "notify", storeTimeout, func(ctx context.Context) (notified, error) {

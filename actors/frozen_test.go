@@ -79,9 +79,9 @@ func TestARefusalFromBeforeSaysNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		p := w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
-		p.rt.edge.toldDead(time.Now().Add(-leadAwayMax))
+		p.rt.boundary.toldDead(time.Now().Add(-leadAwayMax))
 		require.Empty(t, p.Stats().Degraded, "it was said once")
-		p.rt.edge.toldDead(time.Now())
+		p.rt.boundary.toldDead(time.Now())
 		require.Contains(t, p.Stats().Degraded, "different databases", "it is said still")
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if strings.HasPrefix(call, "renew") {

@@ -79,11 +79,11 @@ func (a *housekeeper) next() {
 	now := a.rt.now()
 	// After an outage, or once the database's clock has leapt, every lease looks old.
 	// Nobody is expired before the others had time to renew.
-	since := a.rt.edge.connectedSince()
+	since := a.rt.boundary.connectedSince()
 	if since.IsZero() {
 		since = now
 	}
-	leap := a.rt.edge.leaps()
+	leap := a.rt.boundary.leaps()
 	by := leap.latest(now)
 	if leap.at.After(since) {
 		since = leap.at

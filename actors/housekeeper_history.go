@@ -58,7 +58,7 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 	store, self := a.rt.ports.Store, a.rt.team.housekeeper
 	// A clock that is ahead by more than a retention would cost history that nothing
 	// brings back. It may be put right.
-	leap := a.rt.edge.leaps()
+	leap := a.rt.boundary.leaps()
 	by := leap.latest(now)
 	if !leap.farAt.IsZero() && now.Sub(leap.farAt) < leapHold {
 		a.history.hold(leap.farAt.Add(leapHold))

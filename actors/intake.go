@@ -81,7 +81,7 @@ type drain struct {
 	failures int
 }
 
-// triggerCall is a question from the edge, which has checked it.
+// triggerCall is a question from the boundary, which has checked it.
 type triggerCall struct{ ask *question }
 
 // intakePause ends a wait before the next trigger call.
@@ -152,7 +152,7 @@ func (a *intake) onStarted() {
 	a.flush()
 }
 
-// accept takes a question in, unless there is no room. Calls from the edge
+// accept takes a question in, unless there is no room. Calls from the boundary
 // hold permits for what they ask, so only messages can find it full.
 func (a *intake) accept(q *question) {
 	if q.taken != nil && q.taken() {

@@ -154,7 +154,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	}
 	a.failures = 0
 	a.narrow.stored(open.questions[0])
-	a.rt.edge.sawDatabaseTime(m.value.Now, a.rt.now())
+	a.rt.boundary.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.handOver(open, m.value.Grants)
 	a.heir.open = nil // not before the tasks are handed over
 	answers := m.value.Answers

@@ -69,7 +69,7 @@ type cancelQuestion struct {
 	answer   func(persistence.Canceled, error)
 }
 
-// Messages of the journal to itself, and from the edge.
+// Messages of the journal to itself, and from the boundary.
 type (
 	cancelCall  struct{ ask *cancelQuestion }
 	cancelAgain struct{ ask *cancelQuestion }
@@ -287,7 +287,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	a.number = 0
 	if m.err != nil {
 		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
-			a.rt.edge.toldDead(a.rt.now())
+			a.rt.boundary.toldDead(a.rt.now())
 			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
 		}
 		a.failures++
@@ -302,7 +302,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	if m.value.Refused != nil {
 		a.rt.storeFailed("record_transitions", m.value.Refused)
 	}
-	a.rt.edge.toldAlive()
+	a.rt.boundary.toldAlive()
 	// The children take slots of the pool whose queues were named.
 	granted := startTasks(m.value.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
 	own := a.own(open, len(granted), m.value.Answers)

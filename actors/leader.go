@@ -197,7 +197,7 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 	a.relayed, a.tried = 0, false
 	epoch := m.value.Epoch()
 	a.rt.meter.set(MetricLeading, 1)
-	a.rt.edge.leading(epoch)
+	a.rt.boundary.leading(epoch)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "elected leader",
 		slog.Int64("pod_id", a.pod), slog.Int64("epoch", epoch))
 	a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: epoch})
@@ -279,7 +279,7 @@ func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
 		return
 	}
 	a.heard, a.heardAt, a.resigned = true, a.rt.now(), m.GetResigned()
-	a.rt.edge.heardLeader(a.heardAt)
+	a.rt.boundary.heardLeader(a.heardAt)
 	a.tried = false
 	a.campaign()
 }
@@ -305,8 +305,8 @@ func (a *leader) endTerm(ctx actorContext) {
 
 func (a *leader) tellEnded() {
 	a.rt.meter.set(MetricLeading, 0)
-	a.rt.edge.leading(0)
-	a.rt.edge.heardLeader(a.rt.now())
+	a.rt.boundary.leading(0)
+	a.rt.boundary.heardLeader(a.rt.now())
 	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.heir.term.Epoch()})
 }
 

@@ -44,7 +44,7 @@ type pod struct {
 	stageParts int // times that the stage has been given its limit
 }
 
-// Messages of the pod to itself, and from the edge.
+// Messages of the pod to itself, and from the boundary.
 type (
 	stopPod   struct{}
 	killPod   struct{}
@@ -134,7 +134,7 @@ func (a *pod) Receive(ctx actorContext) {
 		a.off = true
 	case *stopped:
 		a.rt.guarded(podName, a.refuseRest)
-		a.rt.edge.end(a.ending())
+		a.rt.boundary.end(a.ending())
 	default:
 		a.rt.unknown(podName, msg)
 	}
@@ -203,7 +203,7 @@ func (a *pod) spawnAll(ctx actorContext) {
 			a.children = append(a.children, pid)
 		}
 	}
-	a.rt.edge.begin()
+	a.rt.boundary.begin()
 }
 
 // onEscalated ends the pod: supervision could not mend it.
@@ -286,8 +286,8 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 		return
 	}
 	a.failures, a.dead, a.number = 0, false, m.value.number
-	a.rt.edge.joined(a.number)
-	a.rt.edge.toldAlive()
+	a.rt.boundary.joined(a.number)
+	a.rt.boundary.toldAlive()
 	kept := a.heirs
 	a.heirs = newHeirs(a.rt)
 	a.heirs.intake, a.heirs.feed = kept.intake, kept.feed

@@ -27,10 +27,10 @@ func (p *Pod) PID() *PID { return p.rt.team.pod }
 func (p *Pod) System() *System { return p.rt.system }
 
 // Done is closed when the pod has ended.
-func (p *Pod) Done() <-chan struct{} { return p.rt.edge.done }
+func (p *Pod) Done() <-chan struct{} { return p.rt.boundary.done }
 
 // Err is why the pod has ended, or nil: it lives, or was stopped.
-func (p *Pod) Err() error { return p.rt.edge.failure() }
+func (p *Pod) Err() error { return p.rt.boundary.failure() }
 
 // NewRunID makes the id of a run, by the database's clock.
 func (p *Pod) NewRunID() workflow.RunID { return p.rt.newRunID() }
@@ -62,7 +62,7 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 		return nil, refuse(LimitReached, "inputs", fmt.Sprintf(
 			"%d bytes in one call; at most %d: make several calls", bytes, limit)), nil
 	}
-	release, err := p.rt.edge.admit(ctx, len(triggers))
+	release, err := p.rt.boundary.admit(ctx, len(triggers))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,28 +146,28 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 // Submitted tells the pod that a transaction which stored triggers has been
 // committed, or may be soon.
 func (p *Pod) Submitted() {
-	p.rt.edge.submit(p.rt.now())
+	p.rt.boundary.submit(p.rt.now())
 	p.rt.arrive(p.rt.team.feed, &messages.TablesChanged{Submitted: true})
 }
 
 // Streamed reports whether wakes reach the pods by a stream of the database's
 // changes, so that writers need not notify.
 func (p *Pod) Streamed() bool {
-	p.rt.edge.mu.Lock()
-	defer p.rt.edge.mu.Unlock()
-	return p.rt.edge.mode == cluster.ModeStream || p.rt.edge.mode == cluster.ModeRelay
+	p.rt.boundary.mu.Lock()
+	defer p.rt.boundary.mu.Unlock()
+	return p.rt.boundary.mode == cluster.ModeStream || p.rt.boundary.mode == cluster.ModeRelay
 }
 
 // Watch returns a channel that holds a token after every hint that a run may
 // have ended. stop releases it.
 func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
-	return p.rt.edge.watch(run)
+	return p.rt.boundary.watch(run)
 }
 
 // Remind gives those who watch a run a hint after a while: they could not read
 // it.
 func (p *Pod) Remind(run workflow.RunID) {
-	p.rt.clock.After(resendAfter, func() { p.rt.edge.hint(run) })
+	p.rt.clock.After(resendAfter, func() { p.rt.boundary.hint(run) })
 }
 
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends
@@ -207,7 +207,7 @@ func (p *Pod) over() bool {
 // Actors that do not answer are not waited for.
 func (p *Pod) Kill() {
 	p.rt.arrive(p.rt.team.pod, &killPod{})
-	stop := p.rt.clock.After(p.rt.config.EndGrace+killMax, func() { p.rt.edge.end(errDeafActors) })
+	stop := p.rt.clock.After(p.rt.config.EndGrace+killMax, func() { p.rt.boundary.end(errDeafActors) })
 	<-p.Done()
 	stop()
 	p.rt.executor.Close()
@@ -221,7 +221,7 @@ var errDeafActors = errors.New("the pod's actors do not answer")
 
 // Abandon tells whoever waits for the pod that it has ended, and nobody else:
 // for simulations of a crash.
-func (p *Pod) Abandon(err error) { p.rt.edge.end(err) }
+func (p *Pod) Abandon(err error) { p.rt.boundary.end(err) }
 
 // BeginStop begins what Stop waits for.
 func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
@@ -255,32 +255,32 @@ type Stats struct {
 
 // Stats returns a snapshot. Its numbers are those of the metrics.
 func (p *Pod) Stats() Stats {
-	e, m := p.rt.edge, p.rt.meter
-	e.mu.Lock()
+	b, m := p.rt.boundary, p.rt.meter
+	b.mu.Lock()
 	s := Stats{
-		Ready: !e.stopping && !e.ended && (e.lease == lifecycle.LeaseLive || e.lease == lifecycle.LeaseLate),
-		Pod:   e.number, Lease: e.lease.String(), Leading: e.epoch != 0, Mode: modeName(e.mode), Degraded: e.degradedBy,
+		Ready: !b.stopping && !b.ended && (b.lease == lifecycle.LeaseLive || b.lease == lifecycle.LeaseLate),
+		Pod:   b.number, Lease: b.lease.String(), Leading: b.epoch != 0, Mode: modeName(b.mode), Degraded: b.degradedBy,
 	}
-	if !e.refused.IsZero() && p.rt.now().Sub(e.refused) < fullFor {
-		s.NoWrites, s.Ready = e.refuses, false
+	if !b.refused.IsZero() && p.rt.now().Sub(b.refused) < fullFor {
+		s.NoWrites, s.Ready = b.refuses, false
 	}
 	patience := leaderlessFor * p.rt.config.LeaderSilence
-	if deaf := p.rt.now().Sub(e.deaf); !e.deaf.IsZero() && deaf > patience {
+	if deaf := p.rt.now().Sub(b.deaf); !b.deaf.IsZero() && deaf > patience {
 		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: what others notify is found by sweeps, "+
 			"and whether anybody leads, without whom no timer fires, is not known here; the log says why (listen)", deaf.Truncate(time.Second))
-	} else if quiet := e.leaderless(p.rt.now()); quiet > patience && e.deaf.IsZero() {
+	} else if quiet := b.leaderless(p.rt.now()); quiet > patience && b.deaf.IsZero() {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
 			"the log says if elections fail, and why (campaign), and troupe doctor who holds the lock of the leader, and what to mend", quiet.Truncate(time.Second))
 	}
-	if !e.unread.IsZero() && p.rt.now().Sub(e.unread) < unreadFor {
+	if !b.unread.IsZero() && p.rt.now().Sub(b.unread) < unreadFor {
 		s.Degraded = "some runs cannot be read, and are passed over: the log names them; look at what the database's disk has lost"
 	}
-	if e.parted() {
+	if b.parted() {
 		s.Ready = false
 		s.Degraded = "the lease is renewed, and the database says through the pool that the pod is dead: the connection that renews it" +
 			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
-	e.mu.Unlock()
+	b.mu.Unlock()
 	if trouble := p.rt.unbegun.trouble(p.rt.now()); trouble != "" {
 		s.Degraded = trouble
 	}

@@ -57,7 +57,7 @@ const (
 // wants the pod to end at once waits for that.
 func (a *pod) mayGoOn() bool {
 	writes := a.stage == stageFlush || a.stage == stageLeave
-	return writes && !a.killed && a.stageParts < stopStageParts && a.rt.edge.leaseLives()
+	return writes && !a.killed && a.stageParts < stopStageParts && a.rt.boundary.leaseLives()
 }
 
 // advance enters a stage, unless the stop has come further.
@@ -77,7 +77,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	a.rt.after(a.limit(stage), a.rt.team.pod, &stageDue{number: a.stageNo})
 	switch stage {
 	case stageIntake:
-		a.rt.edge.stop()
+		a.rt.boundary.stop()
 		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "stopping", slog.Int64("pod_id", a.number))
 		a.rt.send(a.rt.team.intake, &messages.DrainIntake{})
 	case stageClaims:
@@ -144,7 +144,7 @@ func (a *pod) disown(ctx actorContext) {
 // leave hands back what is held and deletes the pod's row. While the pod joins
 // again it has no row yet: the answer to that tells which.
 func (a *pod) leave() {
-	a.rt.edge.stop()
+	a.rt.boundary.stop()
 	if a.joining != 0 {
 		return
 	}

@@ -177,7 +177,7 @@ func (a *pulse) load() persistence.Load {
 	}
 	a.claims, a.beat = claims, now
 	switch {
-	case now.Sub(a.waited) >= c.StreamSpare && !a.rt.edge.submits(now, c.StreamSpare):
+	case now.Sub(a.waited) >= c.StreamSpare && !a.rt.boundary.submits(now, c.StreamSpare):
 		return persistence.LoadBusy
 	case free <= 0 || len(a.rt.functions) == 0:
 		return persistence.LoadFull
@@ -224,7 +224,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	}
 	a.failures = 0
 	a.rt.sawClock(m.value.Now, a.sent)
-	a.rt.edge.here(a.rt.now())
+	a.rt.boundary.here(a.rt.now())
 	a.heir.renewed = a.sent
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
@@ -313,7 +313,7 @@ func (a *pulse) turn(next lifecycle.LeaseState) {
 	before := a.heir.state
 	if next != before {
 		a.heir.state = next
-		a.rt.edge.leaseState(next)
+		a.rt.boundary.leaseState(next)
 		if next != lifecycle.LeaseLive || before != 0 {
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",
 				slog.Int64("pod_id", a.pod), slog.String("from", before.String()), slog.String("to", next.String()))

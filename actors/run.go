@@ -367,7 +367,7 @@ func (a *run) stopTimers() {
 
 // orphaned is why the context of an attempt ends whose actor is stopped.
 func (a *run) orphaned() error {
-	if a.rt.edge.isStopping() {
+	if a.rt.boundary.isStopping() {
 		return ErrStopping
 	}
 	return ErrLeaseLost

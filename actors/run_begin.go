@@ -17,7 +17,7 @@ var errNotBegun = errors.New("the step's transaction did not begin")
 // inTx is the body of an attempt that is recorded in its own transaction.
 func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
 	rt, self, f, attempt, key := a.rt, a.self, a.function, a.attempt, a.key
-	record := rt.recordOf(rt.edge.podNumber())
+	record := rt.recordOf(rt.boundary.podNumber())
 	record.Task = key.task
 	if limit := a.timeout(); limit > 0 {
 		record.TxLimit = limit + txMargin
@@ -82,7 +82,7 @@ func (a *run) databaseWasAway() bool {
 	if !a.function.Options.InTx {
 		return false
 	}
-	now, away := a.rt.now(), a.rt.edge.lastAway()
+	now, away := a.rt.now(), a.rt.boundary.lastAway()
 	if away.Before(a.began) && !a.rt.reach.wasSilent(a.began, now) {
 		return false
 	}

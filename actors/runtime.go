@@ -31,7 +31,7 @@ type runtime struct {
 	ports     Ports
 	functions map[int32]StepFunction // by handler number
 	evaluate  Evaluate
-	edge      *edge
+	boundary  *boundary
 	reach     *reach
 	refusals  *refusals
 	unbegun   *unbegun     // transactions of steps
@@ -115,7 +115,7 @@ func (rt *runtime) newRunID() workflow.RunID {
 	var random [16]byte
 	binary.BigEndian.PutUint64(random[:8], rt.random.Uint64())
 	binary.BigEndian.PutUint64(random[8:], rt.random.Uint64())
-	return workflow.NewRunID(rt.edge.databaseTime(rt.now()), [10]byte(random[:10]))
+	return workflow.NewRunID(rt.boundary.databaseTime(rt.now()), [10]byte(random[:10]))
 }
 
 // retryDelay is the wait before a store call is made again after failing n
@@ -129,15 +129,15 @@ func (rt *runtime) retryDelay(n int) time.Duration {
 func (rt *runtime) storeFailed(name string, err error) {
 	rt.meter.add(MetricStoreErrors, 1, name)
 	if name == "renew_pod" || barsWrites(name, err) {
-		rt.edge.away(rt.now())
+		rt.boundary.away(rt.now())
 	}
 	switch {
 	case errors.Is(err, persistence.ErrDiskFull):
-		rt.edge.noWrites(diskFull, rt.now())
+		rt.boundary.noWrites(diskFull, rt.now())
 	case errors.Is(err, persistence.ErrReadOnly):
-		rt.edge.noWrites(readOnly, rt.now())
+		rt.boundary.noWrites(readOnly, rt.now())
 	case errors.Is(err, persistence.ErrNoResources) && slices.Contains(vital(), name):
-		rt.edge.noWrites(noResources, rt.now())
+		rt.boundary.noWrites(noResources, rt.now())
 	}
 	if errors.Is(err, persistence.ErrNumbersChanged) {
 		rt.send(rt.team.pod, &numbersChanged{err})
@@ -235,7 +235,7 @@ func (rt *runtime) guarded(actor string, f func()) {
 // sawClock notes what the database's clock said in an answer to what was asked at an
 // instant of ours, and says so if it has leapt.
 func (rt *runtime) sawClock(database, asked time.Time) {
-	if by := rt.edge.sawClock(database, asked, rt.now()); by > 0 {
+	if by := rt.boundary.sawClock(database, asked, rt.now()); by > 0 {
 		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the database's clock has leapt forward: no pod is declared dead for the length of a lease, and after a minute or more no history dropped for an hour",
 			slog.Duration("by", by.Round(time.Second)))
 	}

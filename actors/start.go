@@ -45,7 +45,7 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 		return nil, err
 	}
 	select {
-	case <-p.rt.edge.up:
+	case <-p.rt.boundary.up:
 		return p, nil
 	case <-p.Done():
 		p.rt.executor.Close()
@@ -65,10 +65,10 @@ func Launch(ctx context.Context, options Options) (*Pod, error) {
 		return nil, fmt.Errorf("join the cluster: %w", err)
 	}
 	local := rt.now()
-	rt.edge.sawClock(now, asked, local)
-	rt.edge.here(local)
-	rt.edge.joined(number)
-	rt.edge.heardLeader(local)
+	rt.boundary.sawClock(now, asked, local)
+	rt.boundary.here(local)
+	rt.boundary.joined(number)
+	rt.boundary.heardLeader(local)
 	root := fmt.Sprintf("troupe-%d-%d", number, rt.random.Uint64()%1e6)
 	rt.team = newTeam(rt.system, root)
 	if _, err := rt.system.Root.SpawnNamed(newProps(newPod(rt, number), rt.mailbox), root); err != nil {
@@ -94,7 +94,7 @@ func newRuntime(o Options) *runtime {
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics, o.Log, o.Clock.Now), config: config, ports: o.Ports,
-		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), edge: newEdge(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
+		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), boundary: newBoundary(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
 	rt.reach = newReach(rt.now())
 	rt.refusals, rt.unbegun = newRefusals(), &unbegun{}

@@ -92,7 +92,7 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.failures = 0
 	fired := &m.value
-	a.rt.edge.sawDatabaseTime(fired.Now, a.rt.now())
+	a.rt.boundary.sawDatabaseTime(fired.Now, a.rt.now())
 	a.rt.meter.add(MetricTimersFired, float64(fired.Count))
 	for _, late := range fired.Late {
 		a.rt.meter.observe(MetricTimerLateness, late.Seconds())
@@ -149,7 +149,7 @@ func (a *timekeeper) rest() {
 		a.due = 0
 		return
 	}
-	a.sleep(max(a.next.Sub(a.rt.edge.databaseTime(a.rt.now())), 0))
+	a.sleep(max(a.next.Sub(a.rt.boundary.databaseTime(a.rt.now())), 0))
 }
 
 func (a *timekeeper) sleep(d time.Duration) {

@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// edge is what goroutines of the embedder and the actors of one pod share. It
+// boundary is what goroutines of the embedder and the actors of one pod share. It
 // is safe for concurrent use, and nothing in it blocks.
-type edge struct {
+type boundary struct {
 	permits  chan struct{} // one per trigger of a call that may wait to be stored
 	turn     chan struct{} // who holds its token takes permits
 	up       chan struct{} // closed when the actors run for the first time
@@ -50,27 +50,27 @@ type edge struct {
 // watcher is one caller that waits for hints about a run.
 type watcher struct{ hints chan struct{} }
 
-func newEdge(pending int, slack time.Duration, onJoined func(int64)) *edge {
-	return &edge{
+func newBoundary(pending int, slack time.Duration, onJoined func(int64)) *boundary {
+	return &boundary{
 		permits: make(chan struct{}, pending), turn: make(chan struct{}, 1), up: make(chan struct{}), done: make(chan struct{}), onJoined: onJoined, leap: leap{slack: slack},
 		watchers: map[workflow.RunID]map[*watcher]struct{}{},
 	}
 }
 
 // admit waits for room for n triggers. release gives it back.
-func (e *edge) admit(ctx context.Context, n int) (release func(), err error) {
+func (b *boundary) admit(ctx context.Context, n int) (release func(), err error) {
 	taken := 0
 	release = func() {
 		for range taken {
-			<-e.permits
+			<-b.permits
 		}
 	}
-	if err := e.enter(ctx, e.turn); err != nil {
+	if err := b.enter(ctx, b.turn); err != nil {
 		return nil, err
 	}
-	defer func() { <-e.turn }()
-	for taken < min(n, cap(e.permits)) {
-		if err := e.enter(ctx, e.permits); err != nil {
+	defer func() { <-b.turn }()
+	for taken < min(n, cap(b.permits)) {
+		if err := b.enter(ctx, b.permits); err != nil {
 			release()
 			return nil, err
 		}
@@ -79,89 +79,89 @@ func (e *edge) admit(ctx context.Context, n int) (release func(), err error) {
 	return release, nil
 }
 
-func (e *edge) enter(ctx context.Context, room chan<- struct{}) error {
+func (b *boundary) enter(ctx context.Context, room chan<- struct{}) error {
 	select {
 	case room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-e.done:
+	case <-b.done:
 		return ErrEnded
 	}
 }
 
 // sawDatabaseTime notes what the database's clock said at an instant of ours.
-func (e *edge) sawDatabaseTime(database, local time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (b *boundary) sawDatabaseTime(database, local time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if !database.IsZero() {
-		e.offset = database.Sub(local)
+		b.offset = database.Sub(local)
 	}
 }
 
 // databaseTime is what the database's clock says at an instant of ours, as far
 // as is known.
-func (e *edge) databaseTime(local time.Time) time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return local.Add(e.offset)
+func (b *boundary) databaseTime(local time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return local.Add(b.offset)
 }
 
 // sawClock notes what the database's clock said between two instants of ours, and returns
 // by how much it has leapt at least.
-func (e *edge) sawClock(database, asked, answered time.Time) time.Duration {
-	e.sawDatabaseTime(database, answered)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.leap.saw(database, asked, answered)
+func (b *boundary) sawClock(database, asked, answered time.Time) time.Duration {
+	b.sawDatabaseTime(database, answered)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leap.saw(database, asked, answered)
 }
 
 // leaps returns what is known of the database's clock.
-func (e *edge) leaps() leap {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.leap
+func (b *boundary) leaps() leap {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leap
 }
 
 // away notes that a store call has found the database away; here, that one has
 // succeeded.
-func (e *edge) away(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.connected, e.missed = time.Time{}, now
+func (b *boundary) away(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.connected, b.missed = time.Time{}, now
 }
 
 // listens notes whether something listens for what others notify.
-func (e *edge) listens(yes bool, now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (b *boundary) listens(yes bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch {
 	case yes:
-		e.deaf = time.Time{}
-	case e.deaf.IsZero():
-		e.deaf = now
+		b.deaf = time.Time{}
+	case b.deaf.IsZero():
+		b.deaf = now
 	}
 }
 
 // passedOver notes that tasks cannot be read.
-func (e *edge) passedOver(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.unread = now
+func (b *boundary) passedOver(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unread = now
 }
 
 // lastAway is when a store call last found the database away; zero: never.
-func (e *edge) lastAway() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.missed
+func (b *boundary) lastAway() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.missed
 }
 
-func (e *edge) here(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.connected.IsZero() {
-		e.connected = now
+func (b *boundary) here(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.connected.IsZero() {
+		b.connected = now
 	}
 }
 
@@ -175,191 +175,191 @@ const (
 )
 
 // noWrites notes that nothing can be written, whatever it is.
-func (e *edge) noWrites(why string, now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.refuses, e.refused = why, now
+func (b *boundary) noWrites(why string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refuses, b.refused = why, now
 }
 
 // toldDead notes that a call through the pool was answered with the pod's death;
 // toldAlive, that one was not.
-func (e *edge) toldDead(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.strange.IsZero() {
-		e.strange = now
+func (b *boundary) toldDead(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.strange.IsZero() {
+		b.strange = now
 	}
-	e.stranger = now
+	b.stranger = now
 }
 
 // parted reports whether the database has gone on to say so while the lease was
 // renewed. What was said before the pod had its lease back is over.
-func (e *edge) parted() bool {
-	return e.lease == lifecycle.LeaseLive && e.stranger.Sub(e.strange) >= leadAwayMax
+func (b *boundary) parted() bool {
+	return b.lease == lifecycle.LeaseLive && b.stranger.Sub(b.strange) >= leadAwayMax
 }
 
-func (e *edge) toldAlive() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.strange, e.stranger = time.Time{}, time.Time{}
+func (b *boundary) toldAlive() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.strange, b.stranger = time.Time{}, time.Time{}
 }
 
 // connectedSince is since when the database answers this pod.
-func (e *edge) connectedSince() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.connected
+func (b *boundary) connectedSince() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.connected
 }
 
-func (e *edge) podNumber() int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.number
+func (b *boundary) podNumber() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.number
 }
 
-func (e *edge) joined(number int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.number, e.lease = number, lifecycle.LeaseLive
-	if e.onJoined != nil {
-		e.onJoined(number)
+func (b *boundary) joined(number int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.number, b.lease = number, lifecycle.LeaseLive
+	if b.onJoined != nil {
+		b.onJoined(number)
 	}
 }
 
 // begin closes up, once.
-func (e *edge) begin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.running {
-		e.running = true
-		close(e.up)
+func (b *boundary) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.running {
+		b.running = true
+		close(b.up)
 	}
 }
 
-func (e *edge) leaseState(state lifecycle.LeaseState) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.lease != lifecycle.LeaseLive {
-		e.strange, e.stranger = time.Time{}, time.Time{}
+func (b *boundary) leaseState(state lifecycle.LeaseState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lease != lifecycle.LeaseLive {
+		b.strange, b.stranger = time.Time{}, time.Time{}
 	}
-	e.lease = state
+	b.lease = state
 }
 
-func (e *edge) leaseLives() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.lease == lifecycle.LeaseLive
+func (b *boundary) leaseLives() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lease == lifecycle.LeaseLive
 }
 
-func (e *edge) feedMode(mode cluster.Mode) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.mode = mode
+func (b *boundary) feedMode(mode cluster.Mode) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mode = mode
 }
 
-func (e *edge) leading(epoch int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.epoch = epoch
+func (b *boundary) leading(epoch int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.epoch = epoch
 }
 
 // heardLeader notes that somebody leads, or that nobody could be heard before.
-func (e *edge) heardLeader(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.led = now
+func (b *boundary) heardLeader(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.led = now
 }
 
 // leaderless is for how long nobody has led as far as this pod can tell. The
 // caller holds the lock.
-func (e *edge) leaderless(now time.Time) time.Duration {
-	if e.epoch != 0 || e.led.IsZero() {
+func (b *boundary) leaderless(now time.Time) time.Duration {
+	if b.epoch != 0 || b.led.IsZero() {
 		return 0
 	}
-	return now.Sub(e.led)
+	return now.Sub(b.led)
 }
 
-func (e *edge) degraded(why string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.degradedBy = why
+func (b *boundary) degraded(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.degradedBy = why
 }
 
-func (e *edge) submit(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.submitted = now
+func (b *boundary) submit(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.submitted = now
 }
 
 // submits reports whether the embedder stores runs in transactions of its own:
 // it has, not longer ago than within.
-func (e *edge) submits(now time.Time, within time.Duration) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.submitted.IsZero() && now.Sub(e.submitted) < within
+func (b *boundary) submits(now time.Time, within time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.submitted.IsZero() && now.Sub(b.submitted) < within
 }
 
-func (e *edge) stop() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.stopping = true
+func (b *boundary) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopping = true
 }
 
-func (e *edge) isStopping() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stopping
+func (b *boundary) isStopping() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopping
 }
 
 // end closes done, once.
-func (e *edge) end(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ended {
+func (b *boundary) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
 		return
 	}
-	e.ended, e.err = true, err
-	close(e.done)
+	b.ended, b.err = true, err
+	close(b.done)
 }
 
-func (e *edge) failure() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err
+func (b *boundary) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
 
 // watch returns a channel that holds a token after every hint about a run.
-func (e *edge) watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
+func (b *boundary) watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
 	w := &watcher{hints: make(chan struct{}, 1)}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.watchers[run] == nil {
-		e.watchers[run] = map[*watcher]struct{}{}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watchers[run] == nil {
+		b.watchers[run] = map[*watcher]struct{}{}
 	}
-	e.watchers[run][w] = struct{}{}
+	b.watchers[run][w] = struct{}{}
 	return w.hints, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.watchers[run], w)
-		if len(e.watchers[run]) == 0 {
-			delete(e.watchers, run)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.watchers[run], w)
+		if len(b.watchers[run]) == 0 {
+			delete(b.watchers, run)
 		}
 	}
 }
 
-func (e *edge) hint(run workflow.RunID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for w := range e.watchers[run] {
+func (b *boundary) hint(run workflow.RunID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.watchers[run] {
 		w.wake()
 	}
 }
 
 // watched returns the runs that callers wait for, in no order.
-func (e *edge) watched() []workflow.RunID {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Collect(maps.Keys(e.watchers))
+func (b *boundary) watched() []workflow.RunID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.watchers))
 }
 
 func (w *watcher) wake() {
