@@ -7,5 +7,5 @@
 // A rule is a table and a function from sources to findings. Each function is
 // shown to find something in a bad source of a few lines, so that a rule that
 // never fails is not mistaken for one that holds. To allow something new, edit
-// the table: it is meant to be read in review.
+// the table: it is meant to be read as a diff.
 package archtest
