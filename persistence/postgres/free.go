@@ -9,12 +9,12 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Once a lock was not granted in time, or dead pods hold tasks of runs that are not
-// there, what a leader does at most so many of in one call is chosen among what can be
-// had without a wait: else as much of the rest would hide it.
+// A leader fires timers and takes tasks over a bounded number at a time. Once a lock was
+// not granted in time, or dead pods hold tasks of runs that are not there, it chooses only
+// those that can be had without a wait: otherwise as many others would hide them.
 
-// freeShare is in how many times as much as may be chosen what can be had is looked for
-// first, before all there is.
+// freeShare is how many times as many as may be chosen are looked at first, before all
+// there is.
 const freeShare = 8
 
 // chooseTimers chooses timers that are due. Where it finds too few that can be had, it has

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// What somebody holds is told by runs: of one whose row, or a task of which that is
-// needed, or a child or a timer of that, cannot be had, nothing is done.
+// Holds are told by runs: nothing is done for a run if its row cannot be had, or a task
+// that is needed, or a child or a timer of that task.
 
 // taskIDs are tasks of which something is to be done; lifecycle.RunStep stands for all of
 // a run's that have not ended.
@@ -70,8 +70,8 @@ func (p *pass) lockFree(ctx context.Context, tasks taskIDs, mode locking) (map[w
 	return free, nil
 }
 
-// leaveOut locks the runs of tasks, but those that are left. Whatever else they need is
-// not waited for for long.
+// leaveOut locks the runs of tasks, except those that it leaves out. It does not wait for
+// long for the other rows that they need.
 func (p *pass) leaveOut(ctx context.Context, tasks taskIDs, mode locking) error {
 	tasks = p.s.strained.withoutHeld(tasks, func(run workflow.RunID, _ bool) { p.left[run] = true })
 	b := p.s.newBatch()
@@ -103,8 +103,8 @@ func (p *pass) leaveOut(ctx context.Context, tasks taskIDs, mode locking) error 
 	return p.meetHolders(ctx, tasks.but(held).runs())
 }
 
-// heldOpen returns those of some runs of which somebody else holds something of a task
-// that has not ended: whoever skips or stops what comes later needs these.
+// heldOpen returns the runs, among some, of which somebody else holds rows of a task that
+// has not ended: a decision that skips or stops later tasks needs these rows.
 func (p *pass) heldOpen(ctx context.Context, runs []*run) (held map[workflow.RunID]bool, err error) {
 	tasks := make(taskIDs, len(runs))
 	for i, r := range runs {
@@ -196,8 +196,8 @@ func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
 	return set, err
 }
 
-// lookForHolders finds who holds something of tasks, or what gives their tenants places,
-// for which somebody has waited in vain in a transaction that is not the engine's.
+// lookForHolders finds the holders of rows of tasks, or of the counters of their tenants,
+// after a transaction that is not the engine's has waited for these in vain.
 func (s *Store) lookForHolders(ctx context.Context, tasks taskIDs) {
 	s.strained.note(ctx)
 	_ = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { // the next wait in vain looks again
@@ -212,8 +212,8 @@ func (s *Store) lookForHolders(ctx context.Context, tasks taskIDs) {
 	})
 }
 
-// lookFurther finds who holds something that the recording of tasks of free runs has
-// reached all the same, and remembers it of these tasks.
+// lookFurther finds the holders of other rows that recording tasks of free runs has
+// reached, and remembers them with these tasks.
 func (s *Store) lookFurther(ctx context.Context, tx pgx.Tx, tasks taskIDs, free map[workflow.RunID]bool) error {
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(task workflow.TaskID) bool { return !free[task.Run] })
 	if len(tasks) == 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// knownHeld returns the runs of tasks of which those who are known to hold something
-// hold something, and whether it is what gives their tenant places. That somebody stands
-// in a row does not say that one would have to wait for it: this is tried.
+// knownHeld returns the runs of tasks of which a known holder holds rows, and whether
+// these are the counters of their tenant. A number in a row does not say whether one would
+// have to wait for it, so that is tried.
 func (s *Store) knownHeld(ctx context.Context, tx pgx.Tx, tasks taskIDs) (held map[workflow.RunID]bool, err error) {
 	held = map[workflow.RunID]bool{}
 	hold := func(run workflow.RunID, tenant bool) { held[run] = held[run] || tenant }
@@ -93,17 +93,17 @@ const (
 	places
 )
 
-// suspicion is who stands where of a run; 0: nobody.
+// suspicion is whose number stands in which rows of a run; 0: nobody's.
 type suspicion [places]int64
 
-// heldBy is who holds something of a run, and whether it is what gives its tenant places.
+// heldBy is the holder of rows of a run, and whether these are the counters of its tenant.
 type heldBy struct {
 	holder int64
 	tenant bool
 }
 
-// suspectedHeld returns the runs of tasks in whose rows those stand who are known to hold
-// something, and who in which.
+// suspectedHeld returns the runs of tasks in whose rows numbers of known holders stand, and
+// which stands where.
 func (s *Store) suspectedHeld(ctx context.Context, on querier, tasks taskIDs) (map[workflow.RunID]suspicion, error) {
 	runs, steps := tasks.columns()
 	text, args := s.statements.bind("known_held", named{

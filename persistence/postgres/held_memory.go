@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// What waits for a holder is tried again several times a second, and of a task with
-// thousands of children a look takes as long. So what a look has found is taken for true
-// for as many times as long as it took, unless the holder ends before.
+// A completion that waits for a holder is tried again several times a second, and a look
+// at a task with thousands of children takes as long. So the result of a look is relied on
+// for heldShare times as long as the look took, unless the holder ends before.
 const (
 	heldShare = 10
 	heldMax   = 10 * time.Second

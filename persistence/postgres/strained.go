@@ -14,39 +14,41 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// A lock that is not granted in time holds up everybody whose turn is beside it. So
-// who was waited for in vain is remembered, by its transaction, which stands in the
-// rows that it holds (xmax): as long as it goes on, what it holds is left out, and
-// everything else is done as always. Meanwhile, who else has held something for a while
-// is not waited for either. Where it cannot be told who it is, all that
-// anybody holds is left out for a while.
+// A lock that is not granted in time holds up everybody whose turn is beside it. So if
+// the store has waited for a transaction in vain, it remembers that transaction by the
+// number that stands in the rows that it holds (xmax). As long as the transaction goes
+// on, the store leaves out these rows and does everything else as always. Meanwhile it
+// waits for no other transaction either that has held something for a while. If the
+// holder cannot be told, the store leaves out for a while all that anybody holds.
 
 const (
-	// strainedFor is that while. After it somebody has to wait in vain again, so that
-	// what is merely busy is not left out for long.
+	// strainedFor is that while. After it a call has to wait in vain again, so that rows
+	// which are merely busy are not left out for long.
 	strainedFor = 5 * time.Second
 	// strainedTold is how often the log says so at most.
 	strainedTold = time.Minute
 	// holdersMax bounds the transactions that are remembered: each savepoint is one.
 	holdersMax = 1000
-	// holdersTold is how many of what stands in rows one look remembers.
+	// holdersTold is how many numbers that stand in rows one look remembers.
 	holdersTold = 100
-	// strangerLong is how long a number that is nobody's has to stand in a row to be taken
-	// for one of somebody who goes on, and how soon it has to be met again.
+	// strangerLong is how long a number has to stand in a row, if it is that of no known
+	// transaction, to be taken for the number of one that goes on. It is also how soon the
+	// number has to be met again.
 	strangerLong = time.Second
-	// holdersFresh is how long it is taken for true that they go on.
+	// holdersFresh is how long the answer that a holder goes on is relied on.
 	holdersFresh = 100 * time.Millisecond
-	// goesOnFor is since when a transaction goes on that is taken for one that holds things,
-	// while somebody is known to: each savepoint of it has a number of its own.
+	// goesOnFor is how old a transaction is that is taken for a holder while another one
+	// is known: a holder has a number for each of its savepoints.
 	goesOnFor = 500 * time.Millisecond
-	// calmPatience is how long a lock is waited for while somebody is known to hold others.
+	// calmPatience is how long a lock is waited for while a holder of others is known.
 	calmPatience = "500ms"
-	// heldAskMax is how long a step with a transaction waits for the answer whether its
-	// run is held.
+	// heldAskMax is how long a step with a transaction waits to be told whether its run is
+	// held.
 	heldAskMax = time.Second
 )
 
-// strained is who was waited for in vain. It is safe for concurrent use.
+// strained remembers the transactions that were waited for in vain. It is safe for
+// concurrent use.
 type strained struct {
 	log *slog.Logger // nil: nothing is logged
 
@@ -67,14 +69,14 @@ type mark struct {
 	next int64
 }
 
-// holder is what stood in a row that somebody held.
+// holder is a number that stood in a row that somebody held.
 type holder struct {
 	first, last time.Time // when it was met
 	alive       bool      // it is a transaction, or a set of some, and goes on
 }
 
-// note notes that a lock was not granted in time. If that was so a moment ago, and
-// nobody was found since who goes on, it cannot be told who holds it.
+// note notes that a lock was not granted in time. If that was so a moment ago, too, and
+// no transaction that goes on was found since, the holder cannot be told.
 func (s *strained) note(ctx context.Context) {
 	now := clock.System{}.Now()
 	s.mu.Lock()
@@ -92,8 +94,8 @@ func (s *strained) note(ctx context.Context) {
 	}
 }
 
-// found remembers what stands in rows that somebody holds. What is nobody's and goes on to
-// stand there keeps looks strict, once they are.
+// found remembers the numbers that stand in rows that somebody holds. A number of no known
+// transaction that goes on standing there keeps looks strict, once they are.
 func (s *strained) found(numbers []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,20 +118,20 @@ func (s *strained) found(numbers []int64) {
 	}
 }
 
-// isBlind reports whether it could not be told lately who holds something.
+// isBlind reports whether there was a holder lately that could not be told.
 func (s *strained) isBlind(now time.Time) bool {
 	return !s.blind.IsZero() && now.Sub(s.blind) < strainedFor
 }
 
-// known returns what stands in rows that somebody holds, as far as is known.
+// known returns the numbers that are known to stand in rows that somebody holds.
 func (s *strained) known() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.holders))
 }
 
-// stale returns those of which it was not asked lately whether they go on; who asks
-// tells keep.
+// stale returns the holders of which it was not asked lately whether they go on. The
+// caller asks, and tells keep.
 func (s *strained) stale() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +149,8 @@ func (s *strained) stale() []int64 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// keep forgets those of some that do not go on. Where it cannot be told who does, what
-// is met again and again is kept: claims go around it.
+// keep forgets the holders, among some, that do not go on. While the holder cannot be
+// told, a number that is met again and again is kept: claims go around it.
 func (s *strained) keep(of, alive []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,8 +175,8 @@ func (s *strained) keep(of, alive []int64) {
 	}
 }
 
-// mark notes how far the server has counted. One that counts behind what was seen is
-// another.
+// mark notes how far the server has counted. A count below one that was seen is that of
+// another server.
 func (s *strained) mark(next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +216,8 @@ func (s *strained) mode() locking {
 	return lockWaiting
 }
 
-// locking asks whether those who were waited for in vain go on, and returns what to do
-// about locks.
+// locking asks whether the transactions that were waited for in vain go on, and returns
+// what to do about locks.
 func (s *Store) locking(ctx context.Context) locking {
 	if stale := s.strained.stale(); stale != nil {
 		s.askHolders(ctx, stale)
@@ -223,7 +225,7 @@ func (s *Store) locking(ctx context.Context) locking {
 	return s.strained.mode()
 }
 
-// askHolders forgets those who do not go on. One who cannot be asked about is asked about
+// askHolders forgets the holders that do not go on. If asking fails, they are asked about
 // again.
 func (s *Store) askHolders(ctx context.Context, holders []int64) {
 	text, args := s.statements.bind("find_alive", named{"holders": holders})
@@ -246,7 +248,8 @@ func (s *Store) askHolders(ctx context.Context, holders []int64) {
 	}
 }
 
-// heldRows reads what somebody holds, and who. In a strict look these are remembered.
+// heldRows reads which rows somebody holds, and the holders. A strict look remembers the
+// holders.
 func (s *Store) heldRows(rows pgx.Rows, key any, strict bool, add func()) error {
 	var holder int64
 	var holders []int64

@@ -1,8 +1,9 @@
--- known_held: the runs of some tasks in whose tenants' counters (0), whose own rows (1), or
--- in the rows of these tasks, of their children or of timers or progress of these (2) some
--- transactions stand, or any that goes on and was there before the server had counted to
--- before. A number in a row is the last 32 bits of what the server counts; whether what it
--- stands for is a lock that anybody has to wait for, it does not say.
+-- known_held: the runs, among those of some tasks, that a holder may hold something of,
+-- where, and the number of the holder. Where is 0: the counters of the run's tenant; 1: the
+-- row of the run; 2: the rows of these tasks, of their children, or of timers or progress of
+-- these. A holder is one of holders, or any transaction that goes on and began before the
+-- server had counted to before. Its number, in the row, is the last 32 bits of what the
+-- server counts; it does not say whether anybody has to wait for the lock.
 -- Caller: completions and claims, while somebody is known to hold something.
 -- Index: the primary keys, probed per run, per task, and per tenant and queue.
 with next as materialized (

@@ -1,6 +1,6 @@
--- known_held_tenants: the tenants among some in whose counters of new runs some
--- transactions hold a row, or any that goes on and was there before the server had
--- counted to before.
+-- known_held_tenants: the tenants, among some, in whose counters of new runs a holder has
+-- a row. A holder is one of holders, or any transaction that goes on and began before the
+-- server had counted to before.
 -- Caller: triggers, while somebody is known to hold something.
 -- Index: tenant_groups_pkey, probed per tenant and queue.
 with next as materialized (
