@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,7 +42,7 @@ type Config struct {
 	SessionTimeout    time.Duration // of a leader that does not ping; default 3 s, or as long as LeaderPing needs
 	PingTimeout       time.Duration // of one ping; default 1 s
 	SlotTimeout       time.Duration // of creating a replication slot; default 2 s
-	StatusInterval    time.Duration // between two confirmations to the stream's sender; default 3 s
+	StatusInterval    time.Duration // between two confirmations to the stream's sender; default 1 s
 	WALSenderTimeout  time.Duration // after which that sender gives up; default 10 s
 	QueueNameDeadline time.Duration // of looking up the name of a queue; default 1 s
 }
@@ -72,7 +73,7 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	for d, value := range map[*time.Duration]time.Duration{
 		&c.ConnectTimeout: 5 * time.Second, &c.SessionTimeout: sessionTimeout(c.LeaderPing), &c.PingTimeout: time.Second,
-		&c.SlotTimeout: 2 * time.Second, &c.StatusInterval: 3 * time.Second, &c.WALSenderTimeout: 10 * time.Second,
+		&c.SlotTimeout: 2 * time.Second, &c.StatusInterval: time.Second, &c.WALSenderTimeout: 10 * time.Second,
 		&c.QueueNameDeadline: time.Second,
 	} {
 		if *d == 0 {
@@ -100,13 +101,14 @@ func sessionTimeout(leaderPing time.Duration) time.Duration {
 
 // Adapter implements the ports of the cluster room. Its methods are safe for
 // concurrent use; it starts no goroutines and holds no connections between
-// calls.
+// calls. What Listen hears tells Read how far the log is written.
 type Adapter struct {
 	pool    *pgxpool.Pool
 	config  Config
 	channel string
 	queues  *queueNames
 	warned  *onceWarned
+	written atomic.Uint64 // how far the server's log was written at the last ping that was heard; 0: not known
 }
 
 var (

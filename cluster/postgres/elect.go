@@ -18,6 +18,8 @@ var (
 	tryLeadSQL string
 	//go:embed sql/bump_epoch.sql
 	bumpEpochSQL string
+	//go:embed sql/ping.sql
+	pingSQL string
 	//go:embed sql/resign.sql
 	resignSQL string
 
@@ -146,10 +148,13 @@ func (t *term) Ping(ctx context.Context, ping cluster.Ping) error {
 	payloads := Payloads(cluster.Notice{Ping: &ping, From: t.pod})
 	deadline, cancel := context.WithTimeout(ctx, t.adapter.config.PingTimeout)
 	defer cancel()
-	if _, err := t.conn.Exec(deadline, notifySQL, t.adapter.channel, payloads); err != nil {
+	said, err := t.conn.Exec(deadline, pingSQL, t.adapter.channel, payloads)
+	if err != nil && !queueFull(err) {
 		t.end(ctx)
 		return fmt.Errorf("ping: %w", err)
 	}
+	// The session holds the lock all the same: another leader could say no more.
+	t.adapter.warned.fullQueue(err != nil || said.RowsAffected() == 0)
 	return nil
 }
 

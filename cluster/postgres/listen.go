@@ -29,7 +29,7 @@ func (a *Adapter) Listen(ctx context.Context, connected func(), sink func(cluste
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		notice, err := ParsePayload(n.Payload)
+		notice, written, err := parsePayload(n.Payload)
 		if err != nil {
 			if !strange { // once for each connection: a sender of these does not stop
 				a.config.Logger.LogAttrs(ctx, slog.LevelWarn, "notification ignored",
@@ -37,6 +37,9 @@ func (a *Adapter) Listen(ctx context.Context, connected func(), sink func(cluste
 			}
 			strange = true
 			continue
+		}
+		if written != 0 {
+			a.written.Store(written)
 		}
 		sink(notice)
 	}

@@ -24,6 +24,7 @@ var errPayload = errors.New("notification of another format")
 // format is words separated by spaces: the version, the sender, then
 //
 //	p<epoch>,<mode>,<pods>,<relayed>,<resigned>   the ping
+//	w<bytes>                                      how far the log is written; the server adds it to a ping
 //	r<count>,<key>,<queue>                        tasks became ready
 //	s   t<microseconds>   e<run>   c<run>         the other wakes
 //
@@ -40,24 +41,34 @@ func Payloads(n cluster.Notice) []string {
 
 // ParsePayload reads one text that Payloads wrote.
 func ParsePayload(text string) (cluster.Notice, error) {
+	n, _, err := parsePayload(text)
+	return n, err
+}
+
+// parsePayload is ParsePayload with how far the server's log is written; 0: the text
+// does not say.
+func parsePayload(text string) (n cluster.Notice, written uint64, err error) {
 	words := strings.Split(text, " ")
 	if len(words) < 2 || words[0] != payloadVersion {
-		return cluster.Notice{}, errPayload
+		return cluster.Notice{}, 0, errPayload
 	}
-	from, err := strconv.ParseInt(words[1], 10, 64)
-	if err != nil {
-		return cluster.Notice{}, errPayload
+	if n.From, err = strconv.ParseInt(words[1], 10, 64); err != nil {
+		return cluster.Notice{}, 0, errPayload
 	}
-	n := cluster.Notice{From: from}
 	for _, word := range words[2:] {
-		if word == "" {
-			return cluster.Notice{}, errPayload
+		switch {
+		case word == "":
+			err = errPayload
+		case word[0] == 'w':
+			written, err = strconv.ParseUint(word[1:], 10, 64)
+		default:
+			err = readWord(&n, word[0], word[1:])
 		}
-		if err := readWord(&n, word[0], word[1:]); err != nil {
-			return cluster.Notice{}, err
+		if err != nil {
+			return cluster.Notice{}, 0, errPayload
 		}
 	}
-	return n, nil
+	return n, written, nil
 }
 
 func split(n cluster.Notice) []string {

@@ -19,13 +19,19 @@ const (
 	batchRowsMax = 1000
 	// silentIntervalsMax is how many status intervals may pass without a
 	// word from the server, which is asked for one in each.
-	silentIntervalsMax = 4
+	silentIntervalsMax = 10
+	// behindIntervalsMax is how many status intervals the stream may take to come to
+	// where the server's log was.
+	behindIntervalsMax = 3
 	// publishedIntervals is after how many status intervals the publication is
 	// looked at again.
-	publishedIntervals = 10
+	publishedIntervals = 30
 )
 
-var errStreamSilent = errors.New("the stream's server does not answer")
+var (
+	errStreamSilent = errors.New("the stream's server does not answer")
+	errStreamBehind = errors.New("the stream is behind the server's log, as after a large transaction of anybody's: what it has not brought is looked for")
+)
 
 // Read implements cluster.Stream.
 func (a *Adapter) Read(ctx context.Context, connected func(), sink func([]cluster.Wake)) error {
@@ -34,6 +40,7 @@ func (a *Adapter) Read(ctx context.Context, connected func(), sink func([]cluste
 		return err
 	}
 	defer hangUp(ctx, conn)
+	a.written.Store(0)
 	connected()
 	r := &reader{
 		adapter: a, conn: conn.PgConn(), sink: sink,
@@ -55,6 +62,8 @@ type reader struct {
 	batch   *cluster.Coalescer // queues by number (see queueNumber), until they are handed on
 
 	received  pglogrepl.LSN // confirmed to the server: wakes are hints, nothing is replayed
+	due       pglogrepl.LSN // where the log was some intervals ago; 0: not known
+	late      int           // intervals since then
 	rows      int           // in the batch
 	committed bool          // the batch holds a whole transaction
 	heard     bool          // a message, since the last confirmation
@@ -74,6 +83,9 @@ func (r *reader) run(ctx context.Context) error {
 		}
 		if silent >= silentIntervalsMax {
 			return fmt.Errorf("read the stream: %w", errStreamSilent)
+		}
+		if err := r.behind(); err != nil {
+			return fmt.Errorf("read the stream: %w", err)
 		}
 		if err := r.confirm(ctx, true); err != nil {
 			return err
@@ -103,6 +115,21 @@ func (r *reader) interval(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// behind returns an error if the stream has not come to where the log was
+// behindIntervalsMax ago. The sender of a stream decodes everybody's transactions in
+// the order of their commits, and says that it lives meanwhile; a new stream begins
+// behind them.
+func (r *reader) behind() error {
+	r.late++
+	switch {
+	case r.received >= r.due:
+		r.due, r.late = pglogrepl.LSN(r.adapter.written.Load()), 0
+	case r.late >= behindIntervalsMax:
+		return fmt.Errorf("%w (%d kB)", errStreamBehind, (pglogrepl.LSN(r.adapter.written.Load())-r.received)>>10)
+	}
+	return nil
 }
 
 func (r *reader) receive(ctx context.Context, message pgproto3.BackendMessage) error {
@@ -142,7 +169,9 @@ func (r *reader) copyData(ctx context.Context, data []byte) error {
 		if err := r.collect(record.WALData); err != nil {
 			return err
 		}
-		r.received = max(r.received, record.WALStart+pglogrepl.LSN(len(record.WALData)))
+		// Where the message stands in the log, which has nothing to do with its length:
+		// a server that shuts down waits until exactly what it has sent is confirmed.
+		r.received = max(r.received, record.WALStart)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -65,10 +66,19 @@ func blocked(cause error) error {
 		"and pg_stat_activity shows who has had one open for long (backend_xid, xact_start)", cause)
 }
 
-// onceWarned warns at the first look at a setting only: every reconnect looks.
+// onceWarned warns at the first look only of what is looked at again and again.
 type onceWarned struct {
 	once sync.Once
+	full atomic.Bool // the queue of notifications
 	log  *slog.Logger
+}
+
+// fullQueue warns once for each time that pings are not heard because the server's
+// queue of notifications is full.
+func (w *onceWarned) fullQueue(full bool) {
+	if w.full.Swap(full) != full && full {
+		w.log.Warn("no pod hears the leader", slog.Any("error", errQueueFull))
+	}
 }
 
 // unboundedSlots warns if a reader that hangs could fill the server's disk.

@@ -1,3 +1,5 @@
 -- resign: the leader's session. The lock is free before anybody hears of it:
--- notifications go out at commit.
-select pg_advisory_unlock($1), pg_notify($2, $3)
+-- notifications go out at commit. As notify, where their queue is nearly full
+-- nothing is said.
+select pg_advisory_unlock($1),
+	case when (select pg_notification_queue_usage()) < 0.9 then pg_notify($2, $3) end
