@@ -132,6 +132,7 @@ func (a *feed) onNotified(m *answered[notified]) {
 		a.outbox.Add(a.sent...)
 		a.armed = true
 		a.rt.after(a.rt.retryDelay(a.fails), a.self, &sendDue{})
+		a.replan()
 	}
 	a.sent = nil
 	if a.heir.closing {

@@ -269,7 +269,7 @@ func (p *Pod) Stats() Stats {
 		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: what others notify is found by sweeps, "+
 			"and whether anybody leads, without whom no timer fires, is not known here; the log says why (listen)", deaf.Truncate(time.Second))
 	} else if quiet := b.leaderless(p.rt.now()); quiet > patience && b.deaf.IsZero() {
-		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over; "+
+		s.Degraded = fmt.Sprintf("no leader was heard of for %v: unless one leads that is not heard, timers do not fire and dead pods are not taken over; "+
 			"the log says if elections fail, and why (campaign), and troupe doctor who holds the lock of the leader, and what to mend", quiet.Truncate(time.Second))
 	}
 	if !b.unread.IsZero() && p.rt.now().Sub(b.unread) < unreadFor {

@@ -22,6 +22,7 @@ type View struct {
 	Counted   bool          // a renewal has counted the pods
 	Pods      int           // living pods, by the last renewal or ping
 	Waiting   int           // of them, that are not busy, by the last renewal
+	Refused   bool          // the server takes no notifications
 	Submits   bool          // this pod stores runs in transactions of the embedder's, of which only the stream tells for free
 	Heard     bool          // a ping of the current leader was heard
 	Silence   time.Duration // since that ping
@@ -103,9 +104,9 @@ func DecideFeed(times FeedTimes, v View) Feed {
 // busy pods only after a while, and about other pods at once.
 func spares(times FeedTimes, v View) bool {
 	alone := v.Pods <= 1
-	spare := v.Counted && !v.Submits && (alone || v.Waiting == 0 && v.Pods <= SparePodsMax)
+	spare := v.Counted && !v.Submits && !v.Refused && (alone || v.Waiting == 0 && v.Pods <= SparePodsMax)
 	switch before := v.Last.Mode == ModeSpared; {
-	case spare == before, v.For >= times.Spare:
+	case spare == before, v.For >= times.Spare, v.Refused:
 		return spare
 	case before:
 		return alone || !v.Last.Alone

@@ -74,6 +74,7 @@ func TestDecideFeedSpares(t *testing.T) {
 		"one waits, too soon to read":        {cluster.View{Pods: 2, Waiting: 1, Last: spared, For: 9 * time.Second}, spared},
 		"one waits, long enough":             {cluster.View{Pods: 2, Waiting: 1, Last: spared, For: 10 * time.Second}, reads},
 		"one triggers in its own, too soon":  {cluster.View{Pods: 2, Submits: true, Last: spared, For: 9 * time.Second}, spared},
+		"nobody is told, however soon":       {cluster.View{Pods: 2, Refused: true, Last: spared, For: time.Second}, reads},
 		"many that are busy relay at first":  {cluster.View{Pods: 5, Streaming: true, Last: relay, For: 11 * time.Second}, relaying},
 		"so many that notifying costs more":  {cluster.View{Pods: 9, Streaming: true, Last: relay, For: time.Hour}, relay},
 		"a new leader of busy pods":          {cluster.View{Pods: 5, Last: spared, For: time.Second}, spared},

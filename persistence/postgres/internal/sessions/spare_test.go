@@ -147,14 +147,17 @@ func TestThePoolLendsToTheLease(t *testing.T) {
 	lease, err := OpenLease(t.Context(), options, full)
 	require.NoError(t, err)
 	t.Cleanup(lease.Close)
-	renew := func() error {
-		return lease.Use(t.Context(), func(on *pgx.Conn) error {
-			if err := lease.Settle(t.Context(), on, time.Hour); err != nil {
+	within := func(d time.Duration) error { // a renewal has a time, as every call
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		return lease.Use(ctx, func(on *pgx.Conn) error {
+			if err := lease.Settle(ctx, on, time.Hour); err != nil {
 				return err
 			}
-			return on.Ping(t.Context())
+			return on.Ping(ctx)
 		})
 	}
+	renew := func() error { return within(time.Minute) }
 	require.NoError(t, renew())
 	releaseAll(full.fill(t))
 	exec(fmt.Sprintf("alter role %s connection limit %d", role, size))
@@ -165,7 +168,7 @@ func TestThePoolLendsToTheLease(t *testing.T) {
 	_, err = pgx.ConnectConfig(t.Context(), direct)
 	require.ErrorContains(t, err, "too many connections")
 
-	require.Error(t, renew(), "its session has gone, or none is to be had within the time of a call")
+	require.Error(t, within(time.Second), "its session has gone, or none is to be had within the time of a call")
 	require.True(t, lease.refused.IsZero(), "the next one asks for its own again")
 	go func() {
 		_, _ = held[0].Exec(t.Context(), "select pg_sleep(0.2)")
