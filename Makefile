@@ -20,7 +20,7 @@ STAT     = workflow lifecycle persistence/memory actors persistence/postgres clu
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos soak bench bench-once bench-stat bench-baseline bench-growth bench-churn cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-stat bench-baseline bench-growth bench-churn cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -82,7 +82,12 @@ chaos: ## faults on pods and PostgreSQL under load, and the board of what was me
 	@mkdir -p bin/chaos; rm -f bin/chaos/report; $(GO) test -c -o bin/chaos.test ./internal/chaos
 	@cd internal/chaos && TROUPE_CHAOS=full TROUPE_CHAOS_BOARD=$(if $(JSON),json,table) TROUPE_CHAOS_FAULTS="$(FAULTS)" \
 		TROUPE_CHAOS_KEEP=$(CURDIR)/bin/chaos TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos/report \
+		TROUPE_CHAOS_COMMIT=$$(git describe --always --dirty 2>/dev/null) TROUPE_CHAOS_DOCS=$(DOCS) \
 		$(CURDIR)/bin/chaos.test -test.parallel 1 -test.timeout 40m 3>&1 1>&2
+
+chaos-board: override FAULTS =
+chaos-board: DOCS = 1
+chaos-board: chaos ## make chaos of every row, which puts the board into docs unless a row fails; nothing else may run meanwhile
 
 soak: ## MINUTES=60 of mixed load at RATE=50 runs/s, a fault EVERY=1m (SEED=1), and what grows (ARGS=--json)
 	@mkdir -p bin/chaos; $(GO) test -c -o bin/soak.test ./internal/chaos

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
-
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 const (
@@ -23,6 +21,8 @@ const (
 	envFaults = "TROUPE_CHAOS_FAULTS" // rows to test, separated by commas; "": all
 	envKeep   = "TROUPE_CHAOS_KEEP"   // folder in which failing rows leave their logs
 	envReport = "TROUPE_CHAOS_REPORT" // file of the lines so far
+	envCommit = "TROUPE_CHAOS_COMMIT" // of what is tested
+	envDocs   = "TROUPE_CHAOS_DOCS"   // set: the pages of docs get the board, if no row speaks against it
 )
 
 // Verdicts of a line.
@@ -33,33 +33,66 @@ const (
 	verdictNotRun      = "did not run"
 )
 
+// board is what `make chaos` prints.
+type board struct {
+	head
+	lines []line
+}
+
+// head says of what, when and where.
+type head struct {
+	Commit   string  `json:"commit"`
+	Date     string  `json:"date"` // of the end, UTC
+	Cores    int     `json:"cores"`
+	Postgres string  `json:"postgres"` // the server's version
+	Seconds  float64 `json:"seconds"`  // from the beginning to the end
+}
+
 // line is one line of the board, as JSON prints it.
 type line struct {
-	ID       string             `json:"id"`
-	Name     string             `json:"name,omitempty"`
-	Fault    string             `json:"fault,omitempty"`
-	Must     string             `json:"must,omitempty"`
-	Allowed  []string           `json:"allowed,omitempty"`
-	Measured map[string]float64 `json:"measured,omitempty"`
-	Figures  []string           `json:"figures,omitempty"` // the same, to be read
-	Notes    []string           `json:"notes,omitempty"`
-	Verdict  string             `json:"verdict"`
-	Why      string             `json:"why,omitempty"`
-	Logs     string             `json:"logs,omitempty"`
-	Seconds  float64            `json:"seconds,omitempty"`
+	ID      string    `json:"id"`
+	Name    string    `json:"name,omitempty"`
+	Test    string    `json:"test,omitempty"`
+	Fault   string    `json:"fault,omitempty"`
+	Must    string    `json:"must,omitempty"`
+	Figures []reading `json:"figures,omitempty"`
+	Notes   []string  `json:"notes,omitempty"`
+	Verdict string    `json:"verdict"`
+	Why     string    `json:"why,omitempty"`
+	Logs    string    `json:"logs,omitempty"`
+	Seconds float64   `json:"seconds,omitempty"`
+
+	Postgres string `json:"postgres,omitempty"` // the server's version
+}
+
+// reading is a figure of a row and what was measured.
+type reading struct {
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit,omitempty"`
+	Allowed  string   `json:"allowed"`
+	Least    *float64 `json:"least,omitempty"` // nil: there is none
+	Most     *float64 `json:"most,omitempty"`
+	Measured *float64 `json:"measured,omitempty"` // nil: it was not
+}
+
+// String says what was measured.
+func (r reading) String() string {
+	if r.Measured == nil {
+		return r.Name + " not measured"
+	}
+	return strings.TrimRight(fmt.Sprintf("%s %g %s", r.Name, *r.Measured, r.Unit), " ")
 }
 
 // line says how a trial ended.
 func (tr *trial) line() line {
+	test, _, _ := strings.Cut(tr.Name(), "/")
 	l := line{
-		ID: tr.row.ID, Name: tr.row.Name, Fault: tr.row.Fault, Must: tr.row.Must, Measured: tr.found, Notes: tr.notes,
+		ID: tr.row.ID, Name: tr.row.Name, Test: test, Fault: tr.row.Fault, Must: tr.row.Must, Notes: tr.notes,
 		Verdict: verdictMet, Why: tr.refused, Seconds: float64(time.Since(tr.began).Milliseconds()) / 1000,
+		Postgres: tr.server,
 	}
 	for _, f := range tr.row.Allowed {
-		l.Allowed = append(l.Allowed, f.String())
-		if value, ok := tr.found[f.name]; ok {
-			l.Figures = append(l.Figures, strings.TrimRight(fmt.Sprintf("%s %g %s", f.name, value, f.unit), " "))
-		}
+		l.Figures = append(l.Figures, f.reading(tr.found))
 	}
 	switch {
 	case tr.Failed():
@@ -68,6 +101,21 @@ func (tr *trial) line() line {
 		l.Verdict = verdictNotInjected
 	}
 	return l
+}
+
+// reading is the figure as the board shows it.
+func (f figure) reading(found map[string]float64) reading {
+	r := reading{Name: f.name, Unit: f.unit, Allowed: f.String()}
+	if !math.IsInf(f.least, 0) {
+		r.Least = &f.least
+	}
+	if !math.IsInf(f.most, 0) {
+		r.Most = &f.most
+	}
+	if value, ok := found[f.name]; ok {
+		r.Measured = &value
+	}
+	return r
 }
 
 // String is the line of the table.
@@ -79,9 +127,19 @@ func (l line) String() string {
 	if l.Logs != "" {
 		verdict += " (logs: " + l.Logs + ")"
 	}
+	var allowed, measured []string
+	for _, r := range l.Figures {
+		allowed = append(allowed, r.Allowed)
+		if r.Measured != nil {
+			measured = append(measured, r.String())
+		}
+	}
 	cells := []string{
-		l.ID, strings.TrimSpace(l.Name + ": " + l.Fault), l.Must, strings.Join(l.Allowed, "; "),
-		strings.Join(slices.Concat(l.Figures, l.Notes), "; "), verdict,
+		l.ID, strings.TrimSpace(l.Name + ": " + l.Fault), l.Must, strings.Join(allowed, "; "),
+		strings.Join(slices.Concat(measured, l.Notes), "; "), "", verdict,
+	}
+	if l.Seconds > 0 {
+		cells[5] = fmt.Sprintf("%.0f s", l.Seconds)
 	}
 	for i := range cells {
 		cells[i] = strings.ReplaceAll(strings.TrimPrefix(cells[i], ":"), "|", "/")
@@ -89,7 +147,7 @@ func (l line) String() string {
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
-const boardHead = "| row | fault | must hold | allowed | measured | verdict |\n|---|---|---|---|---|---|"
+const tableHead = "| row | fault | must hold | allowed | measured | took | verdict |\n|---|---|---|---|---|---|---|"
 
 // write adds the line to the report, if there is one.
 func (l line) write() error {
@@ -109,41 +167,11 @@ func (l line) write() error {
 	return errors.Join(err, file.Close())
 }
 
-// boardFile is where the board is printed: package testing has standard output
-// for itself.
-const boardFile = 3
-
-// TestMain lets the test binary be a pod, and prints the board where one is
-// wanted.
-func TestMain(m *testing.M) {
-	if os.Getenv(podVariable) != "" {
-		os.Exit(servePod())
-	}
-	form := os.Getenv(envBoard)
-	if form == "" {
-		pgtest.Main(m)
-	}
-	code := pgtest.Run(m)
-	lines, err := readBoard(os.Getenv(envReport))
-	if err == nil {
-		lines = complete(lines)
-		err = printBoard(os.NewFile(boardFile, "board"), form, lines)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "print the board:", err)
-		code = 1
-	}
-	if slices.ContainsFunc(lines, line.failed) {
-		code = 1
-	}
-	os.Exit(code)
-}
-
 // failed tells whether a line speaks against the engine or the harness.
 func (l line) failed() bool { return l.Verdict == verdictFailed || l.Verdict == verdictNotRun }
 
-// readBoard returns the lines of a report; there is none if no row has ended.
-func readBoard(path string) ([]line, error) {
+// readLines returns the lines of a report; there is none if no row has ended.
+func readLines(path string) ([]line, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -183,21 +211,32 @@ func complete(lines []line) []line {
 	return lines
 }
 
-// printBoard prints lines, and how many there are of each verdict.
-func printBoard(w io.Writer, form string, lines []line) error {
-	if form == "json" {
-		encoder := json.NewEncoder(w)
-		for _, l := range lines {
-			if err := encoder.Encode(l); err != nil {
-				return err
-			}
-		}
-		return nil
+// print prints the board for people, or as lines of JSON of which the first is
+// its head.
+func (b board) print(w io.Writer, form string) error {
+	if form != "json" {
+		_, err := io.WriteString(w, b.String())
+		return err
 	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(b.head); err != nil {
+		return err
+	}
+	for _, l := range b.lines {
+		if err := encoder.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String is the head, the table, and how many lines there are of each verdict.
+func (b board) String() string {
 	var text strings.Builder
-	text.WriteString(boardHead + "\n")
+	fmt.Fprintf(&text, "%v\n\n%s\n", b.head, tableHead)
 	counts := map[string]int{}
-	for _, l := range lines {
+	for _, l := range b.lines {
 		text.WriteString(l.String() + "\n")
 		counts[l.Verdict]++
 	}
@@ -206,13 +245,16 @@ func printBoard(w io.Writer, form string, lines []line) error {
 		sums = append(sums, strconv.Itoa(counts[verdict])+" "+verdict)
 	}
 	text.WriteString("\n" + strings.Join(sums, ", ") + "\n")
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
-// scoreboard is every fault that `make chaos` answers for. Rows that are missing
-// here are answered by another command: `make soak` for F48.
+// String implements fmt.Stringer.
+func (h head) String() string {
+	return fmt.Sprintf("Commit %s, %s, %d cores, PostgreSQL %s, %.0f minutes.", h.Commit, h.Date, h.Cores, h.Postgres, h.Seconds/60)
+}
+
+// scoreboard is every fault that `make chaos` answers for.
 func scoreboard() []string {
 	return strings.Fields(`F01 F02 F03 F04 F06 F07 F08 F09 F11 F12 F13 F15 F16 F17 F18 F19 F20 F21 F23 F25 F28 F29
-		F30 F32 F33 F34 F35 F36 F37 F40 F41 F42 F44 F46 F47`)
+		F30 F32 F33 F34 F35 F36 F37 F40 F41 F42 F44 F46 F47 F48`)
 }

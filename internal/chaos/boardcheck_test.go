@@ -2,10 +2,8 @@ package chaos
 
 import (
 	"bytes"
-	"encoding/json"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +19,12 @@ func TestBoardTellsVerdictsApart(t *testing.T) {
 	written := []line{
 		{ID: "F07 F08", Name: "b", Fault: "frozen", Verdict: verdictFailed, Why: "x | y", Logs: "some/where"},
 		{ID: "F37", Name: "c", Fault: "full disk", Verdict: verdictNotInjected, Why: "no root"},
-		{ID: "F01", Name: "a", Fault: "killed", Allowed: []string{"n ≤ 1"}, Figures: []string{"n 1"}, Verdict: verdictMet},
+		{ID: "F01", Name: "a", Fault: "killed", Figures: []reading{atMost("n", 1, "").reading(map[string]float64{"n": 1})}, Verdict: verdictMet, Seconds: 7.4},
 	}
 	for _, l := range written {
 		require.NoError(t, l.write())
 	}
-	lines, err := readBoard(filepath.Join(filepath.Dir(t.TempDir()), "none"))
+	lines, err := readLines(filepath.Join(filepath.Dir(t.TempDir()), "none"))
 	require.NoError(t, err)
 	require.Empty(t, lines)
 	lines = slices.Clone(written)
@@ -38,16 +36,16 @@ func TestBoardTellsVerdictsApart(t *testing.T) {
 	require.False(t, lines[3].failed())
 
 	var table, stream bytes.Buffer
-	require.NoError(t, printBoard(&table, "table", lines))
-	require.Contains(t, table.String(), "| F01 | a: killed |  | n ≤ 1 | n 1 | met |")
+	b := board{head{"abc-dirty", "2026-01-02", 2, "15.1", 600}, lines}
+	require.NoError(t, b.print(&table, "table"))
+	require.Contains(t, table.String(), "Commit abc-dirty, 2026-01-02, 2 cores, PostgreSQL 15.1, 10 minutes.\n")
+	require.Contains(t, table.String(), "| F01 | a: killed |  | n ≤ 1 | n 1 | 7 s | met |")
 	require.Contains(t, table.String(), "FAILED: x / y (logs: some/where) |")
 	require.Contains(t, table.String(), "1 met, 1 FAILED, 1 not injected, 1 did not run")
-	require.NoError(t, printBoard(&stream, "json", lines))
-	rows := strings.Split(strings.TrimSpace(stream.String()), "\n")
-	require.Len(t, rows, 4)
-	var first line
-	require.NoError(t, json.Unmarshal([]byte(rows[0]), &first))
-	require.Equal(t, written[2], first)
+	require.NoError(t, b.print(&stream, "json"))
+	read, err := parseBoard(stream.Bytes())
+	require.NoError(t, err)
+	require.Equal(t, b, read)
 }
 
 func TestFiguresSayWhatTheyAllow(t *testing.T) {
@@ -62,7 +60,11 @@ func TestFiguresSayWhatTheyAllow(t *testing.T) {
 	require.False(t, none("lost").allows(1))
 	require.Equal(t, "rate ≤ 1.5", atMost("rate", 1.5, "").String())
 	t.Setenv(envFull, "")
-	require.True(t, late.allows(1501), "a plain go test shares its cores")
+	require.True(t, late.allows(7500), "a plain go test shares its cores")
+	require.False(t, late.allows(7501))
+	require.False(t, atLeast("recovered", 95, "%").allows(94), "what is divided is no limit any more")
+	require.True(t, atLeast("recovered", 95, "%").inGoTest(50).allows(50))
+	require.False(t, atLeast("recovered", 95, "%").inGoTest(50).allows(49))
 	require.False(t, none("lost").allows(1), "and loses nothing for it")
 }
 
@@ -84,7 +86,7 @@ func TestNotInjectedIsNotMet(t *testing.T) {
 	t.Run("row", func(t *testing.T) {
 		begin(t, row{ID: "F37", Name: "disk-full", Allowed: []figure{none("lost")}}).notInjected("no tmpfs")
 	})
-	lines, err := readBoard(report)
+	lines, err := readLines(report)
 	require.NoError(t, err)
 	if testing.Short() {
 		require.Empty(t, lines)

@@ -10,13 +10,17 @@
 //	make chaos                   every fault, and the board: a table, a line for each
 //	make chaos FAULTS=F07,F25    these rows only
 //	make chaos JSON=1            the board as lines of JSON
+//	make chaos-board             every fault; the board and its figures go into docs
 //	make soak MINUTES=60         a fault a minute under mixed load, and what grows
 //	go test ./internal/chaos     each fault for a few seconds, without the long rows
 //
-// The board has what was allowed, what was measured, and a verdict: met,
+// The board says on which commit, machine and server it was made, and of each row
+// what was allowed, what was measured, how long it took, and a verdict: met,
 // FAILED (the reason, and the folder of the logs, ledgers and history), not
 // injected (why this machine cannot), or did not run. Rows that failed or did
-// not run make the exit code 1.
+// not run make the exit code 1. docs/reliability-board.json is the board that is
+// kept; what docs/reliability-board.md and docs/reliability.md say of it is made of
+// that file, and a test compares (page_test.go).
 //
 // A soak spares its first pod from faults that end a process, so that one is
 // measured from the beginning to the end. It has the configuration of production
@@ -55,12 +59,14 @@
 // takes settings. newYardOn takes any address; y.url may be changed afterwards,
 // to one of a proxy. y.each changes what a pod is told before it starts. Shapes
 // of runs are in shapes_test.go: give one a name, add it to register, and
-// trigger it by that name. Times of pods come from tuning; brisk is ten times
-// faster than production, and figures are said for it.
+// trigger it by that name. Times of pods come from tuning; brisk is faster than the
+// defaults by 3 to 20 times, as the table in docs/reliability.md says, and figures
+// are said for it.
 //
 // spell(a, b) is a in `go test` and b in `make chaos`; FullOnly leaves a row to
-// `make chaos`. Times that within allows are tripled in `go test`, where other
-// tests have the cores, too. A fault that the machine cannot inject is
+// `make chaos`. Times that within allows may be five times as long in `go test`
+// (sharedTimes), where other rows have the cores, too; any other figure that a busy
+// machine changes is given its limit there with inGoTest. A fault that the machine cannot inject is
 // r.notInjected(why). IDs are those of scoreboard(); one of which no test speaks
 // is on the board as "did not run".
 package chaos

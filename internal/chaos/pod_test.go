@@ -51,8 +51,8 @@ type tuning struct {
 	MaxLost       int
 }
 
-// brisk is a configuration in which everything that production takes seconds
-// for happens ten times sooner.
+// brisk is a configuration in which what production takes seconds for happens
+// sooner: docs/reliability.md has both beside each other.
 func brisk() tuning {
 	return tuning{
 		Slots: 16, Pulse: 250 * time.Millisecond, Lease: 1250 * time.Millisecond, Grace: 5 * time.Second,

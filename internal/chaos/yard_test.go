@@ -54,6 +54,8 @@ func newYardOn(t *trial, url string, tune tuning, callers int) *yard {
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
+	require.NoError(t, pool.QueryRow(t.Context(), "show server_version").Scan(&t.server))
+	t.server, _, _ = strings.Cut(t.server, " ") // without the package's name
 	_, err = migrations.Migrate(t.Context(), pool, migrations.DefaultSchema)
 	require.NoError(t, err)
 	for _, table := range []string{"effects", "orders"} {
