@@ -62,5 +62,8 @@ func (p *podProcess) leave(where string) {
 
 // rescue says what a look for dead pods did.
 func rescue(expired persistence.Expired, err error) string {
-	return fmt.Sprintf("%d pods, %d tasks, error %v", len(expired.Pods), expired.Tasks, err)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d pods, %d tasks", len(expired.Pods), expired.Tasks)
 }

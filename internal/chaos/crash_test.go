@@ -2,6 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -143,7 +146,7 @@ func TestCrashInsideTransactions(t *testing.T) {
 	const twice = `select count(*)::int from (select from troupe.every_event e where kind = 3 and step >= 0
 		group by run_id, step having count(*) > 1) s`
 	r.count("children enqueued twice", y.number(twice))
-	r.note("%d fans, ends in %s", v.runs, y.lefts())
+	r.note("%d fans, processes ended %s", v.runs, y.lefts())
 }
 
 // lefts counts where processes ended on purpose.
@@ -155,7 +158,11 @@ func (y *yard) lefts() string {
 			places[e.detail]++
 		}
 	}
-	return fmt.Sprint(places)
+	var texts []string
+	for _, place := range slices.Sorted(maps.Keys(places)) {
+		texts = append(texts, fmt.Sprintf("%s: %d", place, places[place]))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // F16: a step function that ends every process that executes it is given up

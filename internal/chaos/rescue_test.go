@@ -95,7 +95,7 @@ func TestTwoRescuers(t *testing.T) {
 	r.count("rescuers that came too late", empty)
 	r.count("tasks taken twice", v.losses-held)
 	r.count("re-executed beyond what it held", v.executions-48-held)
-	r.note("%s", strings.Join(rescues, " and "))
+	r.note("taken: %s", strings.Join(rescues, " and "))
 }
 
 // F36: pods that hear no wake find what is ready all the same: the leader's

@@ -240,6 +240,8 @@ func (s *soak) finish() {
 	s.printer.end(s, v)
 	t.count("series that grow", len(grow))
 	t.count("faults", len(s.faults))
-	t.note("grow: %s", strings.Join(grow, ", "))
+	if len(grow) > 0 {
+		t.note("grow: %s", strings.Join(grow, ", "))
+	}
 	require.Empty(t, grow, "what grows")
 }
