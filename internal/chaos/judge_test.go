@@ -134,6 +134,20 @@ func (y *yard) judgeTasks(entries []entry, stories map[taskKey]story) verdict {
 	return v
 }
 
+// leasesKept is what a row allows whose fault may cost time, but no lease.
+func leasesKept(more ...figure) []figure {
+	return append([]figure{none("tasks lost"), none("pods that fenced themselves"), none("pods that joined again")}, more...)
+}
+
+// countLeases enters the figures of leasesKept.
+func (y *yard) countLeases(v verdict) {
+	y.t.Helper()
+	y.t.count("tasks lost", v.losses)
+	y.t.count("pods that fenced themselves", y.logged("to=lost"))
+	y.t.count("pods that joined again", y.logged("joining again"))
+	y.t.note("%d renewals were late", y.logged("to=late"))
+}
+
 // judgeRuns checks that every run that a caller was told about exists and has
 // completed, and that nobody was told anything wrong (I1).
 func (y *yard) judgeRuns(entries []entry, v *verdict) {
