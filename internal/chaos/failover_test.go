@@ -24,7 +24,10 @@ func TestStandbyIsPromoted(t *testing.T) {
 	r := begin(t, row{
 		ID: "F40", Name: "promote-standby", Fault: "SIGKILL of the primary under load, its synchronous standby is promoted",
 		FullOnly: true, Must: "I1: what was acknowledged is there; terms go on; nothing is read from a standby",
-		Allowed: []figure{within("resumed after the promotion", 10*time.Second), atLeast("terms more", 1, ""), none("sessions on the standby")},
+		Allowed: []figure{
+			within("resumed after the promotion", 10*time.Second), within("streamed after the promotion", 15*time.Second),
+			atLeast("replication slots there", 1, ""), atLeast("terms more", 1, ""), none("sessions on the standby"), none("tasks lost"),
+		},
 	})
 	server := pgtest.Server(r, nil)
 	address, err := server.CreateDatabase(r.Context(), "chaos")
@@ -33,6 +36,7 @@ func TestStandbyIsPromoted(t *testing.T) {
 	y := newYardOn(r, bothOf(r, address, standby), brisk(), 6)
 	y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
+	y.eventually("the leader reads a stream", y.streams)
 	epoch := y.epoch()
 	r.count("sessions on the standby", ask[int](r, standby, `select count(*)::int from pg_stat_activity where application_name like 'troupe%'`))
 	require.NoError(r, server.Kill())
@@ -41,9 +45,22 @@ func TestStandbyIsPromoted(t *testing.T) {
 	began := time.Now()
 	y.resumed()
 	r.took("resumed after the promotion", time.Since(began))
+	y.eventually("the leader reads a stream of the new primary", y.streams)
+	r.took("streamed after the promotion", time.Since(began))
+	r.count("replication slots there", ask[int](r, standby, `select count(*)::int from pg_replication_slots where active`))
 	v := y.settle()
+	r.count("tasks lost", v.losses)
 	r.count("terms more", y.number(`select epoch::int from troupe.leader_epoch`)-epoch)
 	r.note("%d runs had been acknowledged", v.acked)
+}
+
+// streams tells whether the leader reads a replication stream of the server, and
+// relays it: the other pods are too many to read one each.
+func (y *yard) streams() bool {
+	y.t.Helper()
+	leader := y.named(y.leader())
+	return leader != nil && y.stats(leader).Mode == "relay" &&
+		y.number(`select count(*)::int from pg_replication_slots where database = current_database() and active`) > 0
 }
 
 // startStandby makes a synchronous standby of a server, and returns the address
