@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 )
@@ -40,14 +41,20 @@ type story struct{ started, completed, failed, lost, released, retried, timedOut
 // nothing was lost, done twice or told wrongly.
 func (y *yard) settle() verdict {
 	y.t.Helper()
+	y.quiet(patience)
+	return y.judge()
+}
+
+// quiet ends the load: callers have heard of what they wait for.
+func (y *yard) quiet(limit time.Duration) {
+	y.t.Helper()
 	for _, p := range y.alive() {
 		y.awaitReady(p)
 		p.tell("quiet")
 	}
 	for _, p := range y.alive() {
-		y.hear(p, "quiet")
+		y.hearWithin(p, "quiet", limit)
 	}
-	return y.judge()
 }
 
 const openSQL = `select count(*)::int from troupe.every_run where state < 10`
@@ -163,13 +170,16 @@ func (y *yard) judgeRuns(entries []entry, v *verdict) {
 	})
 	require.NoError(y.t, err)
 	v.runs = len(states)
-	const completed = 10
 	for _, e := range entries {
 		switch e.what {
 		case "acked":
 			v.acked++
-			if !hopeless(e.detail) && states[e.run] != completed {
-				require.Fail(y.t, "an acknowledged run has not completed", "%s of %s, state %d: %s", e.detail, e.ledger, states[e.run], y.history(e.run))
+			want := lifecycle.Completed
+			if e.detail == "endless" {
+				want = lifecycle.Canceled
+			}
+			if !hopeless(e.detail) && states[e.run] != int(want) {
+				require.Fail(y.t, "an acknowledged run has not ended as it had to", "%s of %s, state %d: %s", e.detail, e.ledger, states[e.run], y.history(e.run))
 			}
 		case "ended":
 			v.ended++

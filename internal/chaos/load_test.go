@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ const awaitMax = 30 * time.Second
 func (p *podProcess) call(ctx context.Context) {
 	for n := p.shapes.calls.Add(1); !p.isQuiet() && ctx.Err() == nil; n = p.shapes.calls.Add(1) {
 		key := fmt.Sprintf("%s-%d-%d", p.spec.Name, os.Getpid(), n)
+		if p.spec.Cancels && n%cancelOneIn == 0 {
+			p.cancelOne(ctx, n, key)
+			continue
+		}
 		run := p.triggerOne(ctx, n, key)
 		if run == nil {
 			continue
@@ -53,7 +58,12 @@ func (p *podProcess) triggerOne(ctx context.Context, n int64, key string) *troup
 		p.ledger.note("acked", run.ID().String(), "tx")
 		return run
 	}
-	shape := loadShapes[n%int64(len(loadShapes))]
+	return p.store(ctx, loadShapes[n%int64(len(loadShapes))], key, tenant)
+}
+
+// store triggers a run, and asks again while it cannot know. It returns nil if the
+// pod stops.
+func (p *podProcess) store(ctx context.Context, shape, key string, tenant troupe.TriggerOption) *troupe.Run[string] {
 	for ctx.Err() == nil {
 		run, err := p.shapes.byName(shape).RunNoWait(ctx, key, troupe.Key(key), tenant)
 		if err == nil {
@@ -83,8 +93,34 @@ func (p *podProcess) triggerInTx(ctx context.Context, key string, tenant troupe.
 	return run, err
 }
 
+// cancelOneIn is how many runs of a caller who cancels some there are for each.
+const cancelOneIn = 5
+
+// cancelOne triggers a run that would take an hour, asks to cancel it until that is
+// acknowledged, and waits for its end.
+func (p *podProcess) cancelOne(ctx context.Context, n int64, key string) {
+	run := p.store(ctx, "endless", key, troupe.Tenant(fmt.Sprintf("tenant-%d", n%5)))
+	if run == nil {
+		return
+	}
+	_ = pause(ctx, time.Duration(n%10)*5*time.Millisecond) // the loop looks at ctx itself
+	for ctx.Err() == nil && run.Cancel(ctx, "the caller cancels it") != nil {
+		_ = pause(ctx, 20*time.Millisecond) // as above
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.spec.Await, awaitMax), errStuck)
+	defer cancel()
+	switch _, err := run.Await(ctx); {
+	case errors.Is(err, troupe.ErrRunCanceled):
+		p.ledger.note("ended", run.ID().String(), "canceled")
+	case errors.Is(err, errStuck):
+		p.ledger.note("stuck", run.ID().String(), "canceled")
+	case err == nil, errors.Is(err, troupe.ErrRunFailed), errors.Is(err, troupe.ErrNoOutput):
+		p.ledger.note("wrong", run.ID().String(), fmt.Sprint("canceled, and ended with ", err))
+	}
+}
+
 func (p *podProcess) await(ctx context.Context, run *troupe.Run[string], key string) {
-	ctx, cancel := context.WithTimeoutCause(ctx, awaitMax, errStuck)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(p.spec.Await, awaitMax), errStuck)
 	defer cancel()
 	got, err := run.Await(ctx)
 	switch {

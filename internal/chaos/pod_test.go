@@ -29,11 +29,13 @@ const podVariable = "TROUPE_CHAOS_POD"
 type podSpec struct {
 	Name    string
 	URL     string
-	Direct  string    // past a proxy, for sessions that live long; "": as URL
-	Dir     string    // of the ledgers, and of the files that let holds go
-	Ledger  string    // the pod's own
-	Callers int       // that trigger and wait; 0: none
-	Soak    *soakSpec // nil: no soak
+	Direct  string        // past a proxy, for sessions that live long; "": as URL
+	Dir     string        // of the ledgers, and of the files that let holds go
+	Ledger  string        // the pod's own
+	Callers int           // that trigger and wait; 0: none
+	Cancels bool          // callers cancel some runs, too
+	Await   time.Duration // how long callers wait for a run before it is stuck; 0: awaitMax
+	Soak    *soakSpec     // nil: no soak
 	Tune    tuning
 	Fail    failSpec
 	Version int // of the program; 0: the first

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -12,8 +13,11 @@ import (
 )
 
 // carrier writes a piece of what the server answers to a client, or returns an
-// error to have the connection cut.
+// error to have the connection cut; after errSilent it stays open, and nothing
+// arrives any more.
 type carrier func(client net.Conn, answer []byte) error
+
+var errSilent = errors.New("silent")
 
 // openProxy stands between pods and the server of an address until the test
 // ends, and returns the address that leads through it.
@@ -63,7 +67,13 @@ func connect(client net.Conn, server string, carry carrier) {
 		defer hangUp()
 		for answer := make([]byte, 64<<10); ; {
 			n, err := upstream.Read(answer)
-			if err != nil || carry(client, answer[:n]) != nil {
+			if err == nil {
+				err = carry(client, answer[:n])
+			}
+			if errors.Is(err, errSilent) {
+				_, _ = io.Copy(io.Discard, upstream) // until the client gives it up
+			}
+			if err != nil {
 				return
 			}
 		}

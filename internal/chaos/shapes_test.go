@@ -23,7 +23,7 @@ var errFlaky = errors.New("this first attempt fails on purpose")
 // register makes every shape known to the pod's engine.
 func (p *podProcess) register() error {
 	p.shapes.handles = map[string]*troupe.Handle[string, string]{}
-	sound := []*troupe.Workflow[string, string]{p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted()}
+	sound := []*troupe.Workflow[string, string]{p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted(), p.endless()}
 	for _, w := range append(sound, p.faulty()...) {
 		handle, err := troupe.Register(p.engine, w)
 		if err != nil {
@@ -108,6 +108,14 @@ func (p *podProcess) nap() *troupe.Workflow[string, string] {
 	return troupe.Define("nap", func(b *troupe.Builder[string]) troupe.StepRef[string] {
 		nap := troupe.Sleep(b, "nap", napTime)
 		return troupe.Step0(b, "a", p.first, troupe.After(nap))
+	})
+}
+
+// endless takes an hour, unless it is canceled.
+func (p *podProcess) endless() *troupe.Workflow[string, string] {
+	return troupe.Define("endless", func(b *troupe.Builder[string]) troupe.StepRef[string] {
+		a := troupe.Step0(b, "a", p.first)
+		return troupe.Step1(b, "b", p.next, a, troupe.After(troupe.Sleep(b, "nap", time.Hour, troupe.After(a))))
 	})
 }
 

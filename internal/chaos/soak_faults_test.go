@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"syscall"
 	"time"
 
@@ -72,21 +71,7 @@ func (s *soak) probe() int {
 // hear waits for a word of a pod, for as long as a soak's callers do.
 func (s *soak) hear(p *pod, word string) string {
 	s.y.t.Helper()
-	timer := time.NewTimer(soakWait)
-	defer timer.Stop()
-	for {
-		select {
-		case line, open := <-p.lines:
-			if !open {
-				s.y.t.Fatalf("%s ended before it said %q", p.name, word)
-			}
-			if strings.HasPrefix(line, word) {
-				return line
-			}
-		case <-timer.C:
-			s.y.t.Fatalf("%s did not say %q in %v", p.name, word, soakWait)
-		}
-	}
+	return s.y.hearWithin(p, word, soakWait)
 }
 
 // replaceable picks one of the pods that faults end; the first one is spared, so

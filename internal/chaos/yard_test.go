@@ -173,7 +173,12 @@ func (y *yard) named(name string) *pod {
 // hear waits for a line of a pod that begins with a word, and returns it.
 func (y *yard) hear(p *pod, word string) string {
 	y.t.Helper()
-	timer := time.NewTimer(patience)
+	return y.hearWithin(p, word, patience)
+}
+
+func (y *yard) hearWithin(p *pod, word string, limit time.Duration) string {
+	y.t.Helper()
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		select {
@@ -186,7 +191,7 @@ func (y *yard) hear(p *pod, word string) string {
 				return line
 			}
 		case <-timer.C:
-			y.t.Fatalf("%s did not say %q in %v", p.name, word, patience)
+			y.t.Fatalf("%s did not say %q in %v", p.name, word, limit)
 		}
 	}
 }
