@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,6 +60,29 @@ func succeeds(record persistence.Record) bool {
 func (p *podProcess) leave(where string) {
 	p.ledger.note("left", "", where)
 	os.Exit(exitCrash)
+}
+
+// lead makes a call of the leader. If it waits for the test, it is made whatever
+// the pod has heard meanwhile, and the ledger has under which epoch and what came of it.
+func lead[T any](ctx context.Context, p *podProcess, epoch int64, call func(context.Context) (T, error)) (T, error) {
+	if !p.spec.Fail.Lead || !p.armed("lead") {
+		return call(ctx)
+	}
+	p.ledger.note("held", "", strconv.FormatInt(epoch, 10))
+	ctx = context.WithoutCancel(ctx)
+	for p.armed("lead") {
+		_ = pause(ctx, lookGap) // the loop looks by itself
+	}
+	value, err := call(ctx)
+	what := "accepted"
+	switch {
+	case errors.Is(err, persistence.ErrDeposed):
+		what = "refused"
+	case err != nil:
+		what = "unanswered"
+	}
+	p.ledger.note(what, "", fmt.Sprintf("%d %v", epoch, err))
+	return value, err
 }
 
 // rescue says what a look for dead pods did.

@@ -25,6 +25,7 @@ type failSpec struct {
 	Writes int    // the process ends in the middle of the nth transaction; 0: never
 	Elect  string // electShared or electBumped: the pod leads without the lock, once the test arms it; electNever
 	Expire bool   // the pod waits before it takes the tasks of dead pods until the test lets it
+	Lead   bool   // what the pod does as the leader waits while the test arms it, and is noted
 	Wakes  string // dropNotices or dropAll: wakes from other pods that do not arrive
 	Panic  string // the actor that reaches this place panics, again and again, once the test arms it
 }
@@ -101,8 +102,27 @@ func (s *failingStore) RecordTransitions(ctx context.Context, record persistence
 	return recorded, err
 }
 
+// FireTimers implements persistence.Timekeeping.
+func (s *failingStore) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	return lead(ctx, s.pod, epoch, func(ctx context.Context) (persistence.Fired, error) {
+		return s.Store.FireTimers(ctx, epoch, limit)
+	})
+}
+
+// ParkTasks implements persistence.Housekeeping.
+func (s *failingStore) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	return lead(ctx, s.pod, epoch, func(ctx context.Context) (persistence.Parked, error) {
+		return s.Store.ParkTasks(ctx, epoch, limit)
+	})
+}
+
 // ExpirePods implements persistence.Housekeeping.
 func (s *failingStore) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
+	if s.pod.spec.Fail.Lead { // it may wait for longer than by allows: the clock is believed
+		return lead(ctx, s.pod, epoch, func(ctx context.Context) (persistence.Expired, error) {
+			return s.Store.ExpirePods(ctx, epoch, maxLost, limit, time.Time{})
+		})
+	}
 	if s.pod.spec.Fail.Expire && s.pod.armed("expire") {
 		s.pod.ledger.note("waits", "", "expire")
 		begun := time.Now()
