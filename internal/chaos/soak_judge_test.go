@@ -14,9 +14,9 @@ import (
 func soakLimits() []limit {
 	shown := math.NaN()
 	return []limit{
-		{"memory of a pod (RSS)", "MiB", 16, 12},
+		{seriesRSS, "MiB", 16, 12},
 		{"heap of a pod", "MiB", 16, 12},
-		{"goroutines of a pod", "", 20, 10},
+		{seriesGoroutines, "", 20, 10},
 		{"open files of a pod", "", 4, 8}, // a pod that leads and reads the stream has some sessions more
 		{"dead tuples", "", 20_000, 40_000},
 		{"dead tuples of the queue", "", 10_000, 20_000},
@@ -42,17 +42,31 @@ const (
 	warmUpMore = 4
 )
 
-// trends are the slopes of everything that was measured.
-func (s *soak) trends() []trend {
+// trends are the slopes of everything that was measured in a time.
+func (s *sampler) trends(duration time.Duration) []trend {
 	var trends []trend
 	for _, l := range soakLimits() {
-		if s.options.duration() < 2*warmUp {
+		if duration < 2*warmUp {
 			l.settling *= warmUpMore
 		}
-		trends = append(trends, fit(s.sampler.series[l.name], l))
+		trends = append(trends, fit(s.series[l.name], l))
 	}
 	return trends
 }
+
+// mightGrow tells whether a leak of memory or goroutines may hide in a series that
+// is unclear. A short soak leaves most slopes unclear, as an hour has many of its
+// minutes: the rise within it is what it knows. One of what buffers may rise by, and
+// less, is no growth however fast it is; if the interval reaches beyond that, the
+// soak has not told growth from noise where that was what it was for.
+func (t trend) mightGrow() bool {
+	return t.Unclear && t.RiseMost > t.Settling && (t.Name == seriesRSS || t.Name == seriesGoroutines)
+}
+
+const (
+	seriesRSS        = "memory of a pod (RSS)"
+	seriesGoroutines = "goroutines of a pod"
+)
 
 // judge waits until every run has ended, and checks all that every row checks;
 // the fates of runs are those of a soak, where some are meant to fail or to be

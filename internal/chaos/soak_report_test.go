@@ -92,7 +92,7 @@ func (p *soakPrinter) end(s *soak, v verdict) {
 
 // finite returns a trend that JSON can carry: what is not known is -1.
 func (t trend) finite() trend {
-	for _, value := range []*float64{&t.First, &t.Median, &t.Most, &t.PerHour, &t.Margin, &t.Limit} {
+	for _, value := range []*float64{&t.First, &t.Median, &t.Most, &t.PerHour, &t.Margin, &t.Limit, &t.RiseMost} {
 		if math.IsNaN(*value) || math.IsInf(*value, 0) {
 			*value = -1
 		}

@@ -85,9 +85,9 @@ func (s *sampler) look() soakSample {
 		claim.merge(p.Claim)
 		p.Start, p.Claim = nil, nil
 		if p.Pod == s.spared {
-			s.add("memory of a pod (RSS)", at, float64(p.RSS)/(1<<20))
+			s.add(seriesRSS, at, float64(p.RSS)/(1<<20))
 			s.add("heap of a pod", at, float64(p.Heap)/(1<<20))
-			s.add("goroutines of a pod", at, float64(p.Goroutines))
+			s.add(seriesGoroutines, at, float64(p.Goroutines))
 			s.add("open files of a pod", at, float64(p.FDs))
 		}
 	}

@@ -34,24 +34,29 @@ var student = [...]float64{12.71, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26,
 
 // trend is a straight line through the second half of a series.
 type trend struct {
-	Name    string  `json:"name"`
-	Unit    string  `json:"unit"`
-	First   float64 `json:"first"`  // median of the first tenth of the soak
-	Median  float64 `json:"median"` // of the second half
-	Most    float64 `json:"most"`
-	PerHour float64 `json:"per_hour"` // slope of the line
-	Margin  float64 `json:"margin"`   // half of the slope's 95 % interval
-	Limit   float64 `json:"limit_per_hour"`
-	Judged  bool    `json:"judged"`
-	Grows   bool    `json:"grows"`
-	Unclear bool    `json:"unclear"` // the interval reaches beyond the limit: the soak was too short to tell
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit"`
+	First    float64 `json:"first"`  // median of the first tenth of the soak
+	Median   float64 `json:"median"` // of the second half
+	Most     float64 `json:"most"`
+	PerHour  float64 `json:"per_hour"` // slope of the line
+	Margin   float64 `json:"margin"`   // half of the slope's 95 % interval
+	Limit    float64 `json:"limit_per_hour"`
+	RiseMost float64 `json:"rise_most"` // within the second half, by the upper end of the interval
+	Settling float64 `json:"settling"`  // a rise that is no growth
+	Judged   bool    `json:"judged"`
+	Grows    bool    `json:"grows"`
+	Unclear  bool    `json:"unclear"` // the interval reaches beyond the limit: the soak was too short to tell
 }
 
 // fit judges a series by the least-squares line through its second half. It
 // grows if the whole 95 % interval of the slope is above the limit, and the line
 // rises by more than settling does.
 func fit(series []point, l limit) trend {
-	t := trend{Name: l.name, Unit: l.unit, Limit: l.perHour, Judged: !math.IsNaN(l.perHour), Margin: math.Inf(1)}
+	t := trend{
+		Name: l.name, Unit: l.unit, Limit: l.perHour, Settling: l.settling, Judged: !math.IsNaN(l.perHour),
+		Margin: math.Inf(1), RiseMost: math.Inf(1),
+	}
 	series = slices.DeleteFunc(slices.Clone(series), func(p point) bool { return math.IsNaN(p.value) })
 	if len(series) == 0 {
 		t.Unclear = t.Judged
@@ -71,7 +76,11 @@ func fit(series []point, l limit) trend {
 	t.First, t.Median = medianOf(early).value, medianOf(late).value
 	blocks := blocksOf(late)
 	t.PerHour, t.Margin = leastSquares(blocks)
-	rise := t.PerHour * (end - late[0].at).Hours()
+	span := (end - late[0].at).Hours()
+	rise := t.PerHour * span
+	if !math.IsInf(t.Margin, 0) {
+		t.RiseMost = rise + t.Margin*span
+	}
 	t.Grows = t.Judged && t.PerHour-t.Margin > l.perHour && rise > l.settling
 	t.Unclear = t.Judged && !t.Grows && t.PerHour+t.Margin > l.perHour
 	return t
@@ -192,6 +201,13 @@ func TestSlopesOfFewSamplesAreUnclear(t *testing.T) {
 	require.False(t, found.Grows)
 	require.True(t, found.Unclear)
 	require.Equal(t, "ok, unclear", found.verdict())
+	require.False(t, found.mightGrow(), "it is not what a soak is for")
+	found.Name = seriesRSS
+	require.True(t, found.mightGrow())
+	found = fit(made(func(i int) float64 { return 80 + float64(i%7)/7 })[:12], limit{seriesRSS, "MiB", 16, 4})
+	require.True(t, found.Unclear)
+	require.False(t, found.mightGrow(), "too little for what it would take")
+	require.True(t, fit(nil, limit{seriesGoroutines, "", 16, 4}).mightGrow(), "nothing was measured")
 	require.True(t, fit(nil, limit{"memory", "MiB", 16, 4}).Unclear)
 	require.True(t, fit(series[:1], limit{"memory", "MiB", 16, 4}).Unclear)
 }

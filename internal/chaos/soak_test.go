@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -109,7 +110,7 @@ func TestSoak(t *testing.T) {
 	r := begin(t, row{
 		ID: "F48", Name: "soak", Fault: fmt.Sprintf("%g min of mixed load at %g runs/s, a random fault every %v", options.minutes, options.rate, options.every),
 		Must:     "I1 to I14; what lives does not grow",
-		Allowed:  []figure{none("series that grow"), atLeast("faults", 1, "")},
+		Allowed:  []figure{none("series that grow"), none("memory or goroutines that might"), atLeast("faults", 1, "")},
 		FullOnly: !asked,
 	})
 	s := newSoak(r, options)
@@ -222,7 +223,7 @@ func (s *soak) run() {
 func (s *soak) finish() {
 	t := s.y.t
 	t.Helper()
-	trends := s.trends()
+	trends := s.sampler.trends(s.options.duration())
 	s.printer.trends(trends)
 	for _, p := range s.pods {
 		p.tell("quiet")
@@ -231,15 +232,24 @@ func (s *soak) finish() {
 		s.hear(p, "quiet")
 	}
 	v := s.judge()
-	var grow []string
+	var grow, unclear []string
+	might := 0
 	for _, one := range trends {
+		if one.Unclear {
+			unclear = append(unclear, one.Name)
+		}
+		if one.mightGrow() {
+			might++
+		}
 		if one.Grows {
 			grow = append(grow, fmt.Sprintf("%s %+.3g %s/h", one.Name, one.PerHour, one.Unit))
 		}
 	}
 	s.printer.end(s, v)
 	t.count("series that grow", len(grow))
+	t.count("memory or goroutines that might", might)
 	t.count("faults", len(s.faults))
+	t.note("%d of %d series unclear: %s", len(unclear), len(trends), cmp.Or(strings.Join(unclear, ", "), "none"))
 	if len(grow) > 0 {
 		t.note("grow: %s", strings.Join(grow, ", "))
 	}
