@@ -41,7 +41,7 @@ func TestDatabaseClockJumps(t *testing.T) {
 	y.until("the clock has jumped back", patience, func() bool { return y.databaseNow().Before(before) })
 	r.took("resumed after 3 s back", y.resumed())
 	y.under(spell(time.Second, 5*time.Second))
-	r.count("attempts lost", y.number(`select count(*)::int from troupe.every_event where kind = 7`))
+	r.count("attempts lost", y.number(`select count(*)::int from troupe.every_event where kind = 'lost'`))
 	y.settle()
 }
 
@@ -71,7 +71,7 @@ func TestAPodDiesWhileTheClockIsAhead(t *testing.T) {
 	jump(0)
 	y.until("the clock is right", patience, func() bool { return y.databaseNow().Sub(before) < 59*time.Minute })
 	r.took("taken over after", y.until("every task of the dead pod is taken from it", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == held
+		return y.number(`select count(*)::int from troupe.every_event where kind = 'lost'`) == held
 	}))
 	for _, p := range pods {
 		y.letGo(p.name)

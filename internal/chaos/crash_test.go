@@ -75,7 +75,7 @@ func TestCrashAfterTheCommit(t *testing.T) {
 	again := 0
 	for _, task := range crashed {
 		again += y.number(`select count(*)::int from troupe.every_event e where run_id = $1 and step = $2 and n >
-			(select n from troupe.every_event c where c.run_id = e.run_id and c.step = e.step and c.kind = 3)`, task.run, task.step)
+			(select n from troupe.every_event c where c.run_id = e.run_id and c.step = e.step and c.kind = 'completed')`, task.run, task.step)
 	}
 	r.count("committed tasks taken back or executed again", again)
 	r.note("%d tasks were in records whose answer was lost", len(crashed))
@@ -141,9 +141,9 @@ func TestCrashInsideTransactions(t *testing.T) {
 	}
 	r.count("crashes", crashes)
 	v := y.judge()
-	const tasks = `select count(*)::int from troupe.every_task t join troupe.every_run r on r.id = t.run_id where t.state in (10, 12)`
+	const tasks = `select count(*)::int from troupe.every_task t join troupe.every_run r on r.id = t.run_id where t.state in ('completed', 'skipped')`
 	r.count("children missing", runs*(fanWidth+2)-y.number(tasks))
-	const twice = `select count(*)::int from (select from troupe.every_event e where kind = 3 and step >= 0
+	const twice = `select count(*)::int from (select from troupe.every_event e where kind = 'completed' and step >= 0
 		group by run_id, step having count(*) > 1) s`
 	r.count("children enqueued twice", y.number(twice))
 	r.note("%d fans, processes ended %s", v.runs, y.lefts())
@@ -192,13 +192,13 @@ func TestPoisonPill(t *testing.T) {
 			crashes := 0
 			y.eventually("the poisoned run is given up", func() bool {
 				crashes += y.revive("pod-1", "pod-2", "pod-3")
-				return y.number(`select count(*)::int from troupe.every_run where id = $1 and state = 11`, poison) == 1
+				return y.number(`select count(*)::int from troupe.every_run where id = $1 and state = 'failed'`, poison) == 1
 			})
 			r.count("crashes", crashes)
 			y.settle()
 			const letters = `select count(*)::int from troupe.dead_letters where run_id = $1 and reason = $2 and lost = 3`
 			r.count("dead letters, for poison", y.number(letters, poison, int(lifecycle.PoisonPill)))
-			r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where id <> $1 and state = 11`, poison))
+			r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where id <> $1 and state = 'failed'`, poison))
 		})
 	}
 }
@@ -220,7 +220,7 @@ func TestCrashLoop(t *testing.T) {
 	kills := 0
 	for y.number(`select coalesce(max(lost), 0) from troupe.tasks`) < 5 {
 		y.eventually("each step is executed", func() bool {
-			return y.number(`select count(*)::int from troupe.tasks where state = 3`) == len(names)
+			return y.number(`select count(*)::int from troupe.tasks where state = 'running'`) == len(names)
 		})
 		for _, p := range y.alive() {
 			p.kill()
@@ -234,7 +234,7 @@ func TestCrashLoop(t *testing.T) {
 		y.letGo(name)
 	}
 	y.judge()
-	r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where state = 11`))
+	r.count("innocent runs failed", y.number(`select count(*)::int from troupe.every_run where state = 'failed'`))
 	r.count("dead letters", y.number(`select count(*)::int from troupe.dead_letters`))
 }
 

@@ -12,13 +12,13 @@ import (
 
 const (
 	startsSQL = `select count(*)::int from troupe.every_event e join troupe.every_run r on r.id = e.run_id
-		where e.kind = 2 and r.tenant = $1`
+		where e.kind = 'started' and r.tenant = $1`
 	// waitSQL is the 95th percentile of what a tenant's tasks waited for a slot.
 	waitSQL = `select coalesce(percentile_cont(0.95) within group (order by extract(epoch from s.at - q.at)) * 1000, 0)::int
 		from troupe.every_event s
-		join troupe.every_event q on q.run_id = s.run_id and q.step = s.step and q.n = s.n - 1 and q.kind = 1
+		join troupe.every_event q on q.run_id = s.run_id and q.step = s.step and q.n = s.n - 1 and q.kind = 'queued'
 		join troupe.every_run r on r.id = s.run_id
-		where s.kind = 2 and r.tenant = $1`
+		where s.kind = 'started' and r.tenant = $1`
 )
 
 // F41: a tenant that enqueues a lot delays nobody else, and gets what they
@@ -42,7 +42,7 @@ func TestNoisyNeighbour(t *testing.T) {
 	b := y.trigger(pods[1], "tick/b", 1)[0]
 	y.eventually("B is served", func() bool { return y.number(startsSQL, "b") == 1 })
 	left := func() int {
-		return y.number(`select count(*)::int from troupe.every_run where tenant = 'a' and state < 10`)
+		return y.number(`select count(*)::int from troupe.every_run where tenant = 'a' and state < 'completed'`)
 	}
 	var rates [2][]float64 // alone, and beside C
 	// In turn, each first every other time, and by medians: a machine is not equally
@@ -61,8 +61,8 @@ func TestNoisyNeighbour(t *testing.T) {
 	alone, beside := rates[0][len(rates[0])/2], rates[1][len(rates[1])/2]
 	y.settle()
 	const passed = `select count(*)::int from troupe.every_event e,
-		(select max(at) filter (where kind = 1) as ready, max(at) filter (where kind = 2) as began from troupe.every_event where run_id = $1 and step >= 0) b
-		where e.kind = 2 and e.at > b.ready and e.at < b.began`
+		(select max(at) filter (where kind = 'queued') as ready, max(at) filter (where kind = 'started') as began from troupe.every_event where run_id = $1 and step >= 0) b
+		where e.kind = 'started' and e.at > b.ready and e.at < b.began`
 	r.count("dispatches before B's", y.number(passed, b))
 	r.took("B waited", time.Duration(y.number(waitSQL, "b"))*time.Millisecond)
 	r.took("C's p95", time.Duration(y.number(waitSQL, "c"))*time.Millisecond)
@@ -115,12 +115,12 @@ func TestRetryStorm(t *testing.T) {
 	y.disarm("downstream")
 	y.settle()
 	const peak = `select (1000 * max(n) / avg(n))::int from (select count(*) as n from troupe.every_event e
-		where kind = 2 and attempt > 1 and at >= $1 and at < $1 + make_interval(secs => floor(extract(epoch from $2::timestamptz - $1)))
+		where kind = 'started' and attempt > 1 and at >= $1 and at < $1 + make_interval(secs => floor(extract(epoch from $2::timestamptz - $1)))
 		group by floor(extract(epoch from at - $1))) s`
 	r.measure("peak of retries a second, in means", float64(y.number(peak, from, to))/1000)
 	r.took("others' p95", time.Duration(y.number(waitSQL, "calm"))*time.Millisecond)
-	r.count("failed for good", y.number(`select count(*)::int from troupe.every_run where state = 11`))
-	r.note("%d retries", y.number(`select count(*)::int from troupe.every_event where kind = 5`))
+	r.count("failed for good", y.number(`select count(*)::int from troupe.every_run where state = 'failed'`))
+	r.note("%d retries", y.number(`select count(*)::int from troupe.every_event where kind = 'retrying'`))
 }
 
 // flood has a pod trigger many runs at once.

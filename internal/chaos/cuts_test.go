@@ -70,7 +70,7 @@ func newLossyYard(r *trial) (*yard, *way) {
 	return y, way
 }
 
-const canceledSQL = `select count(*)::int from troupe.every_run where state = 13`
+const canceledSQL = `select count(*)::int from troupe.every_run where state = 'canceled'`
 
 // way is a proxy that loses answers.
 type way struct {

@@ -115,7 +115,7 @@ func ask[T any](r *trial, address, query string) (value T) {
 	conn, err := pgx.Connect(ctx, address)
 	require.NoError(r, err)
 	defer func() { _ = conn.Close(ctx) }() // it was only asked
-	rows, err := conn.Query(ctx, query, pgx.QueryExecModeSimpleProtocol)
+	rows, err := conn.Query(ctx, coded(query), pgx.QueryExecModeSimpleProtocol)
 	require.NoError(r, err)
 	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
 	require.NoError(r, err)

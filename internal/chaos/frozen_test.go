@@ -57,9 +57,9 @@ func TestSIGKILLWhileDraining(t *testing.T) {
 	at := y.databaseNow()
 	pods[2].kill()
 	y.eventually("its tasks are taken from it", func() bool {
-		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == tune.Slots
+		return y.number(`select count(*)::int from troupe.every_event where kind = 'lost'`) == tune.Slots
 	})
-	taken := y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 7`, at)
+	taken := y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 'lost'`, at)
 	r.took("taken over after", time.Duration(taken)*time.Millisecond)
 	y.letGo("pod-1")
 	y.letGo("pod-2")

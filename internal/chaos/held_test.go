@@ -51,7 +51,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 					at := time.Now()
 					id := y.trigger(pods[n%2], "diamond/"+tenant, 1)[0]
 					y.until("a run of another tenant ends", patience, func() bool {
-						return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 10`, id) == 1
+						return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 'completed'`, id) == 1
 					})
 					longest = max(longest, time.Since(at))
 				}

@@ -41,7 +41,7 @@ func TestStepsStarveThePool(t *testing.T) {
 		at := time.Now()
 		id := y.trigger(pods[0], "diamond", 1)[0]
 		y.until("a run without the pool ends", patience, func() bool {
-			return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 10`, id) == 1
+			return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 'completed'`, id) == 1
 		})
 		longest = max(longest, time.Since(at))
 	}

@@ -57,7 +57,7 @@ func (y *yard) quiet(limit time.Duration) {
 	}
 }
 
-const openSQL = `select count(*)::int from troupe.every_run where state < 10`
+const openSQL = `select count(*)::int from troupe.every_run where state < 'completed'`
 
 // judge waits until every run has ended, and checks all that every row checks:
 // tasks, runs and transactions against the ledgers, the tables, and that pods
@@ -78,9 +78,9 @@ func (y *yard) judge() verdict {
 }
 
 const storiesSQL = `select e.run_id::text, case when e.step = d.steps then 'handler' else s.name end,
-	count(*) filter (where e.kind = 2)::int, count(*) filter (where e.kind = 3)::int, count(*) filter (where e.kind = 4)::int,
-	count(*) filter (where e.kind = 7)::int, count(*) filter (where e.kind = 8)::int,
-	count(*) filter (where e.kind = 5)::int, count(*) filter (where e.kind = 6)::int
+	count(*) filter (where e.kind = 'started')::int, count(*) filter (where e.kind = 'completed')::int, count(*) filter (where e.kind = 'failed')::int,
+	count(*) filter (where e.kind = 'lost')::int, count(*) filter (where e.kind = 'released')::int,
+	count(*) filter (where e.kind = 'retrying')::int, count(*) filter (where e.kind = 'timed_out')::int
 from troupe.every_event e
 join troupe.every_run r on r.id = e.run_id
 join troupe.workflow_definitions d on d.definition = r.definition
@@ -91,7 +91,7 @@ group by 1, 2`
 // stories reads the history of every task.
 func (y *yard) stories() map[taskKey]story {
 	y.t.Helper()
-	rows, err := y.pool.Query(y.t.Context(), storiesSQL)
+	rows, err := y.pool.Query(y.t.Context(), coded(storiesSQL))
 	require.NoError(y.t, err)
 	stories := map[taskKey]story{}
 	var key taskKey
@@ -217,7 +217,7 @@ func (y *yard) judgeTransactions() {
 		full join (select r.id::text as run
 			from (select r.id from troupe.every_run r join troupe.workflow_definitions d using (definition) where d.name = 'intx' offset 0) r,
 				lateral (select t.state from troupe.every_task t where t.run_id = r.id and t.step = 0 offset 0) t
-			where t.state = 10) t on t.run = e.run
+			where t.state = 'completed') t on t.run = e.run
 		where e.run is null or t.run is null`
 	require.Zero(y.t, y.number(effects), "effects of steps with InTx without their completion, or the reverse")
 }
@@ -243,7 +243,7 @@ func (y *yard) warm() {
 	y.t.Helper()
 	y.until("a pod leads", patience, func() bool { return y.leader() != "" })
 	y.until("runs of the load have ended", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.every_run where state = 10`) >= 50
+		return y.number(`select count(*)::int from troupe.every_run where state = 'completed'`) >= 50
 	})
 }
 

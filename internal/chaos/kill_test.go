@@ -69,7 +69,7 @@ func TestTakeover(t *testing.T) {
 	at := y.databaseNow()
 	follower.kill()
 	y.until("every task of the dead pod is taken from it", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == held
+		return y.number(`select count(*)::int from troupe.every_event where kind = 'lost'`) == held
 	})
 	y.until("every task of the dead pod is executed again, beside the others", patience, func() bool {
 		return count(readLedgers(r, y.dir), "begun") == 100+held
@@ -78,8 +78,8 @@ func TestTakeover(t *testing.T) {
 		const latest = `select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = `
 		return time.Duration(y.number(latest+kind, at)) * time.Millisecond
 	}
-	r.took("taken over after", since("7"))
-	r.took("all of it executed again after", since("2"))
+	r.took("taken over after", since("'lost'"))
+	r.took("all of it executed again after", since("'started'"))
 	for _, p := range pods {
 		y.letGo(p.name)
 	}
@@ -107,7 +107,7 @@ func TestZombiePod(t *testing.T) {
 	require.Positive(r, held)
 	zombie.signal(syscall.SIGSTOP)
 	y.until("every task of the frozen pod is taken from it", patience, func() bool {
-		return y.number(`select count(*)::int from troupe.every_event where kind = 7`) == held
+		return y.number(`select count(*)::int from troupe.every_event where kind = 'lost'`) == held
 	})
 	for _, p := range pods {
 		if p != zombie {
@@ -121,7 +121,7 @@ func TestZombiePod(t *testing.T) {
 		return count(readLedger(r, zombie.ledger), "cut") == held
 	})
 	late := y.number(`select count(*)::int from troupe.every_event e join troupe.pods p on p.id = e.pod
-		where p.name = $1 and e.kind = 3`, zombie.name)
+		where p.name = $1 and e.kind = 'completed'`, zombie.name)
 	r.count("stale accepted", late)
 	r.took("contexts ended after", cut)
 	y.letGo(zombie.name)

@@ -10,10 +10,10 @@ import (
 
 const latestNapSQL = `select coalesce((max(extract(epoch from woken.at - asleep.wake_at)) * 1000)::int, 0)
 from troupe.every_event asleep
-join troupe.every_event woken on woken.run_id = asleep.run_id and woken.step = asleep.step and woken.kind = 12
-where asleep.kind = 11`
+join troupe.every_event woken on woken.run_id = asleep.run_id and woken.step = asleep.step and woken.kind = 'woken'
+where asleep.kind = 'sleeping'`
 
-const wokenSinceSQL = `select count(*)::int from troupe.every_event where kind = 12 and at >= $1`
+const wokenSinceSQL = `select count(*)::int from troupe.every_event where kind = 'woken' and at >= $1`
 
 // F09: another pod leads soon after the leader was killed, and timers are late
 // by no more than that.

@@ -40,7 +40,7 @@ func (y *yard) pickup(since time.Time) time.Duration {
 	const query = `select coalesce(max(extract(epoch from started.at - queued.at) * 1000), 0)::int
 		from troupe.every_event queued
 		join troupe.every_event started on started.run_id = queued.run_id and started.step = queued.step and started.n = queued.n + 1
-		where queued.kind = 1 and started.kind = 2 and queued.at >= $1`
+		where queued.kind = 'queued' and started.kind = 'started' and queued.at >= $1`
 	return time.Duration(y.number(query, since)) * time.Millisecond
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	wokenTwiceSQL = `select count(*)::int from (select from troupe.every_event where kind = 12 group by run_id, step having count(*) > 1) s`
-	wokenSQL      = `select count(*)::int from troupe.every_event where kind = 12`
+	wokenTwiceSQL = `select count(*)::int from (select from troupe.every_event where kind = 'woken' group by run_id, step having count(*) > 1) s`
+	wokenSQL      = `select count(*)::int from troupe.every_event where kind = 'woken'`
 )
 
 // F11: all pods lead at the same time, under one epoch, which the fence lets
@@ -130,10 +130,10 @@ func TestWakesAreDropped(t *testing.T) {
 				y.eventually(fmt.Sprintf("tick %d is done", n), func() bool { return y.number(endedSQL) == n+1 })
 			}
 			const gap = `select (max(extract(epoch from s.at - q.at)) * 1000)::int from troupe.every_event s
-				join troupe.every_event q on q.run_id = s.run_id and q.step = s.step and q.kind = 1 where s.kind = 2 and s.at > $1`
+				join troupe.every_event q on q.run_id = s.run_id and q.step = s.step and q.kind = 'queued' where s.kind = 'started' and s.at > $1`
 			r.took("picked up after at most", time.Duration(y.number(gap, time.Time{}))*time.Millisecond)
 			r.count("picked up by others", y.number(`select count(*)::int from troupe.every_event e join troupe.pods p on p.id = e.pod
-				where e.kind = 2 and p.name <> 'pod-1'`))
+				where e.kind = 'started' and p.name <> 'pod-1'`))
 			y.letGo("pod-1")
 			y.judge()
 		})

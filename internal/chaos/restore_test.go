@@ -74,9 +74,9 @@ func yardOnCopy(r *trial, url string) *yard {
 // completed returns the tasks that have completed.
 func (y *yard) completed() map[taskKey]bool {
 	y.t.Helper()
-	rows, err := y.pool.Query(y.t.Context(), `select t.run_id::text, s.name from troupe.every_task t
+	rows, err := y.pool.Query(y.t.Context(), coded(`select t.run_id::text, s.name from troupe.every_task t
 		join troupe.every_run r on r.id = t.run_id
-		join troupe.definition_steps s on s.definition = r.definition and s.step = t.step where t.state = 10`)
+		join troupe.definition_steps s on s.definition = r.definition and s.step = t.step where t.state = 'completed'`))
 	require.NoError(y.t, err)
 	done := map[taskKey]bool{}
 	var key taskKey

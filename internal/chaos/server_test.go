@@ -91,7 +91,7 @@ func TestEverythingIsKilled(t *testing.T) {
 	y.start("pod-1", "pod-2", "pod-3")
 	y.resumed()
 	y.settle()
-	const claimed = `select (extract(epoch from min(at) - $1) * 1000)::int from troupe.every_event where kind = 2 and at > $1`
+	const claimed = `select (extract(epoch from min(at) - $1) * 1000)::int from troupe.every_event where kind = 'started' and at > $1`
 	r.took("first claim after the server answers", time.Duration(y.number(claimed, began))*time.Millisecond)
 }
 
@@ -179,7 +179,7 @@ func (y *yard) postmaster() int {
 	return pid
 }
 
-const endedSQL = `select count(*)::int from troupe.every_run where state = 10`
+const endedSQL = `select count(*)::int from troupe.every_run where state = 'completed'`
 
 // resumed waits until runs end again, and returns how long that took.
 func (y *yard) resumed() time.Duration {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // What happens to a task when its pod is told to stop, by the state that it is
@@ -92,9 +93,9 @@ func (s shutdown) stopped() {
 // begun returns how many executions have begun on a pod.
 func (s shutdown) begun(p *pod) int { s.r.Helper(); return count(readLedger(s.r, p.ledger), "begun") }
 
-func (s shutdown) inState(state int) int {
+func (s shutdown) inState(state lifecycle.State) int {
 	s.r.Helper()
-	return s.y.number(`select count(*)::int from troupe.tasks where state = $1`, state)
+	return s.y.number(`select count(*)::int from troupe.tasks where state = $1`, int(state))
 }
 
 // judge ends the row: nothing was lost, and as many tasks were handed back as
@@ -166,14 +167,14 @@ func TestShutdownKilledWhileItDrains(t *testing.T) {
 	at := s.y.databaseNow()
 	s.one.kill()
 	s.y.eventually("the peer has them", func() bool { return s.y.number(openSQL) == 0 })
-	taken := s.y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 7`, at)
+	taken := s.y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 'lost'`, at)
 	s.r.took("taken over after", time.Duration(taken)*time.Millisecond)
 	require.Equal(s.r, 8, s.judge().executions)
 }
 
 // restsThrough stops pod-1 while tasks rest, and returns how early the first of
 // them goes on with pod-2, in milliseconds before it is due.
-func (s shutdown) restsThrough(state int, early string) int {
+func (s shutdown) restsThrough(state lifecycle.State, early string) int {
 	s.r.Helper()
 	s.y.eventually("every task rests", func() bool { return s.inState(state) == 8 })
 	s.stop()
@@ -192,10 +193,9 @@ func TestShutdownDoesNotDisturbSleeps(t *testing.T) {
 		ID: "F12", Name: "shutdown-sleeping", Fault: "SIGTERM of the only pod, with 8 sleeping tasks",
 		Must: "I8; the next pod fires their timers", Allowed: []figure{none("tasks lost with a pod"), none("handed back"), none("early")},
 	}, "doze", 8)
-	const sleeping = 5
-	s.r.count("early", s.restsThrough(sleeping, `select count(*)::int from troupe.every_event asleep
-		join troupe.every_event woken on woken.run_id = asleep.run_id and woken.step = asleep.step and woken.kind = 12
-		where asleep.kind = 11 and woken.at < asleep.wake_at`))
+	s.r.count("early", s.restsThrough(lifecycle.Sleeping, `select count(*)::int from troupe.every_event asleep
+		join troupe.every_event woken on woken.run_id = asleep.run_id and woken.step = asleep.step and woken.kind = 'woken'
+		where asleep.kind = 'sleeping' and woken.at < asleep.wake_at`))
 	s.judge()
 }
 
@@ -207,11 +207,10 @@ func TestShutdownDoesNotDisturbBackoffs(t *testing.T) {
 		ID: "F12", Name: "shutdown-backoff", Fault: "SIGTERM of the only pod, with 8 tasks that wait for their next attempt",
 		Must: "the next pod tries again when the delay is over", Allowed: []figure{none("tasks lost with a pod"), none("handed back"), none("early")},
 	}, "patient", 8)
-	const backoff = 4
-	s.r.count("early", s.restsThrough(backoff, `select count(*)::int from troupe.every_event failed
-		join troupe.every_event again on again.run_id = failed.run_id and again.step = failed.step and again.kind = 2 and again.attempt = 2
-		where failed.kind = 5 and again.at < failed.wake_at`))
-	attempts := s.y.number(`select count(*)::int from troupe.every_event where kind = 2 and attempt = 2`)
+	s.r.count("early", s.restsThrough(lifecycle.Backoff, `select count(*)::int from troupe.every_event failed
+		join troupe.every_event again on again.run_id = failed.run_id and again.step = failed.step and again.kind = 'started' and again.attempt = 2
+		where failed.kind = 'retrying' and again.at < failed.wake_at`))
+	attempts := s.y.number(`select count(*)::int from troupe.every_event where kind = 'started' and attempt = 2`)
 	require.Equal(s.r, 8, attempts)
 	s.judge()
 }

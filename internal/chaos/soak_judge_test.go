@@ -75,7 +75,7 @@ func (s *soak) judge() verdict {
 	y := s.y
 	y.t.Helper()
 	y.until("every run has ended", soakWait, func() bool {
-		return y.number(`select count(*)::int from troupe.workflow_runs where state < 10`) == 0
+		return y.number(`select count(*)::int from troupe.workflow_runs where state < 'completed'`) == 0
 	})
 	entries, stories := readLedgers(y.t, y.dir), y.stories()
 	v := y.judgeTasks(entries, stories)

@@ -40,7 +40,7 @@ const serverSampleSQL = `select
 	coalesce((select max(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) from pg_replication_slots), 0)::bigint,
 	(select count(*) from pg_replication_slots),
 	(select count(*) from pg_stat_activity where datname = current_database() and (application_name like 'troupe%' or application_name = 'chaos pod')),
-	(select count(*) from troupe.workflow_runs where state < 10),
+	(select count(*) from troupe.workflow_runs where state < 'completed'),
 	coalesce((select max(age(backend_xmin)) from pg_stat_activity where backend_xmin is not null), 0)::bigint,
 	coalesce((select n_dead_tup from pg_stat_user_tables where schemaname = 'troupe' and relname = 'ready_queue'), 0)::bigint`
 
@@ -135,7 +135,7 @@ func (s *sampler) server() *serverSample {
 	ctx, cancel := context.WithTimeout(s.y.t.Context(), 5*time.Second)
 	defer cancel()
 	var v serverSample
-	err := s.y.pool.QueryRow(ctx, serverSampleSQL).Scan(&v.Dead, &v.Hot, &v.History, &v.WAL, &v.WALKept, &v.SlotLag, &v.Slots,
+	err := s.y.pool.QueryRow(ctx, coded(serverSampleSQL)).Scan(&v.Dead, &v.Hot, &v.History, &v.WAL, &v.WALKept, &v.SlotLag, &v.Slots,
 		&v.Connections, &v.Open, &v.Oldest, &v.ReadyDead)
 	if err != nil {
 		return nil

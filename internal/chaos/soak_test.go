@@ -170,7 +170,7 @@ func (s *soak) warm() {
 	for range (s.options.warm + s.options.burst - 1) / s.options.burst {
 		s.burst(nil)
 		s.y.until("a burst has ended", soakWait, func() bool {
-			return s.y.number(`select count(*)::int from troupe.workflow_runs where state < 10`) < 100
+			return s.y.number(`select count(*)::int from troupe.workflow_runs where state < 'completed'`) < 100
 		})
 	}
 }

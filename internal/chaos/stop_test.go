@@ -60,10 +60,10 @@ func TestSIGTERMOverrun(t *testing.T) {
 	require.Equal(r, 8, count(readLedger(r, peers[0].ledger), "done"))
 	const gap = `select (max(extract(epoch from started.at - back.at)) * 1000)::int
 		from troupe.every_event back join troupe.every_event started
-			on started.run_id = back.run_id and started.step = back.step and started.n = back.n + 1 and started.kind = 2
-		where back.kind = 8`
+			on started.run_id = back.run_id and started.step = back.step and started.n = back.n + 1 and started.kind = 'started'
+		where back.kind = 'released'`
 	r.took("claimed by a peer after", time.Duration(y.number(gap))*time.Millisecond)
-	r.count("charged", y.number(`select count(*)::int from troupe.every_event where kind = 2 and attempt <> 1 or kind = 7`))
+	r.count("charged", y.number(`select count(*)::int from troupe.every_event where kind = 'started' and attempt <> 1 or kind = 'lost'`))
 	r.note("exit 0 after %d ms (grace %v)", took.Milliseconds(), tune.Grace)
 	v := y.judge()
 	r.count("handed back", v.released)
@@ -166,6 +166,6 @@ func (y *yard) slowest(from, to time.Time) time.Duration {
 	y.t.Helper()
 	const query = `select coalesce(percentile_cont(0.99) within group (order by extract(epoch from finished_at - created_at)) * 1000, 0)::int
 		from troupe.every_run r join troupe.workflow_definitions d using (definition)
-		where d.name = 'diamond' and r.state = 10 and r.created_at >= $1 and r.created_at < $2`
+		where d.name = 'diamond' and r.state = 'completed' and r.created_at >= $1 and r.created_at < $2`
 	return max(time.Duration(y.number(query, from, to))*time.Millisecond, 100*time.Millisecond)
 }

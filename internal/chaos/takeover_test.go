@@ -48,10 +48,10 @@ func TestRestartInterruptsATakeover(t *testing.T) {
 	y.until("the server has ended", patience, func() bool { return syscall.Kill(postmaster, 0) != nil })
 	require.NoError(r, server.Restart(r.Context()))
 	at := y.databaseNow()
-	const taken = `select count(*)::int from troupe.every_event where kind = 7`
+	const taken = `select count(*)::int from troupe.every_event where kind = 'lost'`
 	r.count("tasks taken before that", y.number(taken+` and at < $1`, at))
 	y.eventually("all is taken over", func() bool { return y.number(taken) >= len(held) })
-	after := y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 7`, at)
+	after := y.number(`select (extract(epoch from max(at) - $1) * 1000)::int from troupe.every_event where kind = 'lost'`, at)
 	r.took("taken over after the server answers", time.Duration(after)*time.Millisecond)
 	for _, p := range pods {
 		y.letGo(p.name)

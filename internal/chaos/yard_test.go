@@ -253,9 +253,10 @@ func (y *yard) until(what string, limit time.Duration, holds func() bool) time.D
 	return time.Since(began)
 }
 
-// number reads one number. A database that is away for a moment is waited for.
+// number reads one number, by a query with codes by their names. A database that is away for a moment is waited for.
 func (y *yard) number(query string, args ...any) int {
 	y.t.Helper()
+	query = coded(query)
 	var n int
 	var err error
 	for began := time.Now(); time.Since(began) < patience; {
