@@ -114,7 +114,9 @@ type RequeueOrder struct {
 	Input      []byte        // nil: that of the run
 
 	// Judged says that Edges are what conditions on the input say; otherwise
-	// they say what they said of the run.
+	// they say what they said of the run. Who starts afresh on a definition none
+	// of whose conditions look at the input needs no judge; on any other, an input
+	// that nobody judged is refused.
 	Judged bool
 	Edges  []EdgeResult
 }
@@ -130,6 +132,7 @@ const (
 	RunGoesOn                    // nothing stored: the run of the letter has not ended yet
 	RunGone                      // nothing stored: the run is no longer kept, and so is nothing to go on from
 	RequeueRefused               // nothing stored: Answer.Trigger says why
+	InputUnjudged                // nothing stored: conditions look at the input, or may, and nobody judged the new one
 )
 
 // RequeueAnswer answers a requeue.

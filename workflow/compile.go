@@ -41,9 +41,22 @@ func NewGraph(d *Definition) (*Graph, error) {
 		node.Traits |= TraitOnFailure
 		g.OnFailure = &node
 	}
+	g.InputFree = d.inputFree()
 	d.fingerprint(g)
 	g.Hash = g.hash()
 	return g, nil
+}
+
+// inputFree reports whether nothing that is decided looks at the input.
+func (d *Definition) inputFree() bool {
+	onInput := func(c Condition) bool { return c.Ref == Input }
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		if s.Kind == SleepUntil && s.WakeFrom == Input || slices.ContainsFunc(s.Conditions, onInput) {
+			return false
+		}
+	}
+	return true
 }
 
 func newNode(s *Step) Node {

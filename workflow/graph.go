@@ -12,6 +12,10 @@ type Graph struct {
 	Retention RetentionClass
 	Nodes     []Node // index = step
 	OnFailure *Node  // its step index is len(Nodes); nil for none
+	// InputFree: no condition and no instant of a sleep looks at the input, so no
+	// code is needed to judge one; false: some do, or nobody knows. It follows from
+	// the fingerprints, so the hash covers it.
+	InputFree bool
 }
 
 // Hash is a SHA-256.

@@ -150,20 +150,27 @@ func (s *Store) RequeueDeadLetter(
 		return s.repeated(&order, old), nil
 	case l.Requeues > 0 && !order.Again:
 		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: l.RequeuedAs}, nil
-	case old == nil && !(order.Fresh && order.Judged):
-		return persistence.RequeueAnswer{Result: persistence.RunGone}, nil
 	case old != nil && !old.core.State.Terminal():
 		return persistence.RequeueAnswer{Result: persistence.RunGoesOn}, nil
 	}
 	t := l.trigger(&order, old)
+	def := s.definitions[t.Definition]
+	if order.Fresh && !order.Judged && def != nil && def.graph.InputFree {
+		order.Judged, order.Edges, t.Edges = true, nil, nil
+	}
+	switch {
+	case old == nil && !(order.Fresh && order.Judged):
+		return persistence.RequeueAnswer{Result: persistence.RunGone}, nil
+	case def == nil || def.graph.Name != l.Workflow:
+		return persistence.RequeueAnswer{Result: persistence.RequeueRefused, Trigger: persistence.UnknownWorkflow}, nil
+	case order.Fresh && order.Input != nil && !order.Judged:
+		return persistence.RequeueAnswer{Result: persistence.InputUnjudged}, nil
+	}
 	kept := map[int32][]byte{}
 	if old != nil {
 		t.Edges, kept = old.goOn(&order)
 	}
 	examined := s.examine(t, draft{}, &Tx{})
-	if def := s.definitions[t.Definition]; def == nil || def.graph.Name != l.Workflow {
-		examined = persistence.TriggerAnswer{Result: persistence.UnknownWorkflow}
-	}
 	if examined.Result == persistence.Triggered {
 		if err := s.refuse(t.Input); err != nil {
 			examined = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}

@@ -82,17 +82,11 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 		return r.repeated(ctx)
 	case r.letter.requeues > 0 && !r.order.Again:
 		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: orZero(r.letter.as)}, nil
-	case r.gone && !(r.order.Fresh && r.order.Judged):
-		return persistence.RequeueAnswer{Result: persistence.RunGone}, nil
 	case !r.gone && !r.state.Terminal():
 		return persistence.RequeueAnswer{Result: persistence.RunGoesOn}, nil
 	}
-	if err := r.choose(ctx); err != nil {
-		return persistence.RequeueAnswer{}, err
-	}
-	if known, err := r.s.definitions(ctx, []workflow.Hash{r.trigger.Definition}); err != nil ||
-		known[r.trigger.Definition] == nil || known[r.trigger.Definition].graph.Name != r.letter.workflow {
-		return persistence.RequeueAnswer{Result: persistence.RequeueRefused, Trigger: persistence.UnknownWorkflow}, err
+	if refused, err := r.prepare(ctx); err != nil || refused.Result != 0 {
+		return refused, err
 	}
 	examined, err := r.s.TriggerInTx(ctx, r.tx, r.trigger)
 	if err != nil || examined.Result != persistence.Triggered {
@@ -105,6 +99,42 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 		Result: persistence.RequeueStored, Run: r.order.Run, Kept: len(r.kept), Letters: letters,
 		Wake: persistence.Wake{Submitted: true},
 	}, err
+}
+
+// prepare chooses what is triggered; an answer that says something refuses it.
+func (r *requeueing) prepare(ctx context.Context) (persistence.RequeueAnswer, error) {
+	graph, err := r.graph(ctx)
+	if err != nil {
+		return persistence.RequeueAnswer{}, err
+	}
+	if r.order.Fresh && !r.order.Judged && graph != nil && graph.InputFree {
+		r.order.Judged, r.order.Edges = true, nil
+	}
+	switch {
+	case r.gone && !(r.order.Fresh && r.order.Judged):
+		return persistence.RequeueAnswer{Result: persistence.RunGone}, nil
+	case graph == nil || graph.Name != r.letter.workflow:
+		return persistence.RequeueAnswer{Result: persistence.RequeueRefused, Trigger: persistence.UnknownWorkflow}, nil
+	case r.order.Fresh && r.order.Input != nil && !r.order.Judged:
+		return persistence.RequeueAnswer{Result: persistence.InputUnjudged}, nil
+	}
+	return persistence.RequeueAnswer{}, r.choose(ctx)
+}
+
+// graph returns that of the new run, or nil if it is not known.
+func (r *requeueing) graph(ctx context.Context) (*workflow.Graph, error) {
+	if hash := r.order.Definition; r.order.Fresh && hash != (workflow.Hash{}) {
+		known, err := r.s.definitions(ctx, []workflow.Hash{hash})
+		if err != nil || known[hash] == nil {
+			return nil, err
+		}
+		return known[hash].graph, nil
+	}
+	d, err := r.s.definitionOf(ctx, r.tx, r.letter.definition)
+	if err != nil {
+		return nil, err
+	}
+	return d.graph, nil
 }
 
 // repeated answers an order that was carried out before as it was answered then.

@@ -50,7 +50,7 @@ func (s *Store) readDefinitions(
 		var hash []byte
 		var policy, class int16
 		var hasHandler bool
-		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class, &d.count)
+		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class, &d.count, &d.graph.InputFree)
 		copy(d.graph.Hash[:], hash)
 		d.graph.Policy, d.graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
 		if hasHandler {

@@ -89,7 +89,7 @@ func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph)
 		"number": definitionNumber(g.Hash), "probes": definitionProbes,
 		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
 		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
-		"class": int16(g.Retention),
+		"class": int16(g.Retention), "input_free": g.InputFree,
 	}
 	if err := s.exec(ctx, tx, "insert_definition", args); err != nil {
 		return 0, nil, err

@@ -34,6 +34,7 @@ func requeueRules() []rule {
 		{"requeue/deadlines", "a step that is taken over cannot wait in the queue for too long", requeueDeadlines},
 		{"requeue/input_conditions", "what conditions on the input said holds for the new run", requeueInputConditions},
 		{"requeue/fresh", "a fresh start takes nothing over and may have another input", requeueFresh},
+		{"requeue/unjudged", "an input that nobody judged is taken where no condition looks at it, and nowhere else", requeueUnjudged},
 		{"requeue/archived", "a run in history can go on as well", requeueArchived},
 		{"requeue/options", "queue, labels and start may differ; a queue that does not exist is refused", requeueOptions},
 		{"requeue/lost", "a crash between taking over and completing costs nothing", requeueLost},
@@ -211,10 +212,12 @@ func deadOutlives(w *world) {
 		require.True(w.t, before.Events[i].At.Equal(after.Events[i].At))
 	}
 	require.Equal(w.t, persistence.RunGone, w.requeue(persistence.RequeueOrder{Letter: task}).Result)
-	fresh := w.requeue(persistence.RequeueOrder{Letter: task, Fresh: true, Judged: true})
-	require.Equal(w.t, persistence.RequeueStored, fresh.Result)
-	w.drain(10)
-	require.JSONEq(w.t, `"input"`, string(w.pod().claimStep("a").Input))
+	for _, order := range []persistence.RequeueOrder{{Judged: true}, {Again: true}} {
+		order.Letter, order.Fresh = task, true
+		require.Equal(w.t, persistence.RequeueStored, w.requeue(order).Result)
+		w.drain(10)
+		require.JSONEq(w.t, `"input"`, string(w.pod().claimStep("a").Input))
+	}
 }
 
 func deadTenants(w *world) {

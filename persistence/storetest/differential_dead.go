@@ -135,6 +135,8 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 		w.saw("requeue too early")
 	case persistence.RunGone:
 		w.saw("requeue too late")
+	case persistence.InputUnjudged:
+		w.saw("requeue with an input that nobody judged")
 	case persistence.RequeueRefused:
 		if order.Queue == "" && order.Definition == (workflow.Hash{}) {
 			w.diverge("refused: %+v", answer)

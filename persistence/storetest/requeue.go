@@ -213,6 +213,28 @@ func requeueFresh(w *world) {
 	require.EqualValues(w.t, 1, w.letters()["s1"].Requeues)
 }
 
+func requeueUnjudged(w *world) {
+	input := []byte(`"other"`)
+	d := w.draft(w.with(InputBranch()))
+	d.Edges = []persistence.EdgeResult{{Child: "yes", Flags: lifecycle.FlagSkip}}
+	w.trigger(d)
+	p := w.pod()
+	p.fail(p.claimStep("no"))
+	order := persistence.RequeueOrder{Letter: w.letters()["no"].Task, Fresh: true, Input: input}
+	require.Equal(w.t, persistence.RequeueAnswer{Result: persistence.InputUnjudged}, w.requeue(order))
+	require.Zero(w.t, w.letters()["no"].Requeues)
+	require.Zero(w.t, w.drain(10).Count)
+	order.Judged = true
+	require.Equal(w.t, persistence.RequeueStored, w.requeue(order).Result)
+
+	w.start(w.with(Chain(2)))
+	p = w.pod()
+	p.finishBut("s1")
+	answer := w.goOn("s1", persistence.RequeueOrder{Fresh: true, Input: input})
+	require.Zero(w.t, answer.Kept)
+	require.Equal(w.t, w.run(w.letters()["s1"].Task.Run).Definition, w.run(answer.Run).Definition)
+}
+
 // finishBut completes what it claims until it meets a step, which fails.
 func (p *worker) finishBut(step string) {
 	p.w.t.Helper()
