@@ -34,6 +34,9 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 // overflow.
 const durationMax = 100 * 365 * 24 * time.Hour
 
+// payloadLimitMax bounds PayloadLimit: what is larger does not belong into a row.
+const payloadLimitMax = 64 << 20
+
 // Validate returns every problem of c, joined; each is a [*ConfigError]. Zero
 // fields are no problem: they take their defaults.
 func (c Config) Validate() error {
@@ -60,7 +63,7 @@ func (c Config) Validate() error {
 	refuse(d.TenantLimit < 0, "TenantLimit", fmt.Sprintf("is %d", d.TenantLimit), "use 0 for none, or more")
 	refuse(d.PoolSize < 3 || d.PoolSize > 64, "PoolSize", fmt.Sprintf("is %d", d.PoolSize), "use 3 to 64")
 	refuse(d.MaxLost < 1 || d.MaxLost > 1000, "MaxLost", fmt.Sprintf("is %d", d.MaxLost), "use 1 to 1000")
-	refuse(d.PayloadLimit < 1 || d.PayloadLimit > 64<<20, "PayloadLimit", fmt.Sprintf("is %d bytes", d.PayloadLimit),
+	refuse(d.PayloadLimit < 1 || d.PayloadLimit > payloadLimitMax, "PayloadLimit", fmt.Sprintf("is %d bytes", d.PayloadLimit),
 		"use up to 64 MiB; larger data belongs into a store of its own, with a reference here")
 	refuse(d.IntakePending < 1, "IntakePending", fmt.Sprintf("is %d", d.IntakePending), "use 1 or more")
 	refuse(!plainText(d.DefaultTenant), "DefaultTenant", fmt.Sprintf("is %q", d.DefaultTenant),

@@ -181,8 +181,9 @@ type deadOffice struct {
 	// begins anew if fresh; false: no code here knows.
 	judge func(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error)
 	// encode encodes a new input; nil: no codec is known here.
-	encode func(value any) ([]byte, error)
-	stored func(ctx context.Context) // tells the pods
+	encode   func(value any) ([]byte, error)
+	inputMax int                       // bytes of a new input
+	stored   func(ctx context.Context) // tells the pods
 }
 
 // List returns one page, those of the oldest runs first.

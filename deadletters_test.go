@@ -144,11 +144,27 @@ func TestDeadLetterIsRequeuedWithAnotherInput(t *testing.T) {
 		_, err = dead.Requeue(t.Context(), "", page.Letters[0].ID, troupe.RequeueOptions{Queue: "nowhere"})
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, "queue", refused.Field)
-		requeued, err := dead.Requeue(t.Context(), "", page.Letters[0].ID, troupe.RequeueOptions{Input: "right"})
-		require.NoError(t, err)
-		out, err := handle.Get("", requeued.Run).Await(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "right", out)
+		for i, options := range []troupe.RequeueOptions{
+			{Payload: []byte("7")},
+			{Payload: []byte{}},
+			{Input: "right", Payload: []byte(`"right"`)},
+			{Input: strings.Repeat("x", 1<<20)},
+			{Payload: make([]byte, 1<<20+1)},
+		} {
+			_, err = dead.Requeue(t.Context(), "", page.Letters[0].ID, options)
+			require.ErrorAs(t, err, &refused, i)
+			require.Equal(t, "input", refused.Field)
+		}
+		require.Equal(t, troupe.LimitReached, refused.Code)
+		_, err = dead.RequeueAll(t.Context(), troupe.DeadLetterFilter{}, troupe.RequeueOptions{Payload: []byte(`"right"`)})
+		require.ErrorContains(t, err, "for one of them")
+		for _, options := range []troupe.RequeueOptions{{Input: "right"}, {Payload: []byte(`"right"`), Again: true}} {
+			requeued, err := dead.Requeue(t.Context(), "", page.Letters[0].ID, options)
+			require.NoError(t, err)
+			out, err := handle.Get("", requeued.Run).Await(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "right", out)
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -28,6 +29,9 @@ type RequeueOptions struct {
 	// Input replaces the run's input; nil: as before. It implies FromStart: what
 	// the steps returned came from the old one.
 	Input any
+	// Payload is the same for an input that is encoded already, as the codec of the
+	// program that registers the workflow does it. Set one of the two.
+	Payload []byte
 	// Again requeues letters that were requeued before, too.
 	Again bool
 }
@@ -85,8 +89,8 @@ func (d *DeadLetters) RequeueAll(
 	if err != nil {
 		return report, err
 	}
-	if options.Input != nil {
-		return report, errors.New("requeue dead letters: Input is for one of them: use Requeue")
+	if options.Input != nil || options.Payload != nil {
+		return report, errors.New("requeue dead letters: Input and Payload are for one of them: use Requeue")
 	}
 	filter.NotRequeued = filter.NotRequeued || !options.Again && !filter.RequeuedOnly
 	selected, err := filter.filter(office.tenant)
@@ -167,10 +171,22 @@ func (o *deadOffice) requeue(
 	case persistence.RunGoesOn:
 		return answer, fmt.Errorf("%w: wait for the end of run %v, or cancel it", ErrRunGoesOn, task.Run)
 	case persistence.RunGone:
-		return answer, fmt.Errorf("%w: requeue it from the start, in a program that registers its workflow", ErrRunGone)
+		return answer, fmt.Errorf("%w: requeue it from the start, in a program that registers its workflow if conditions look at the input", ErrRunGone)
+	case persistence.InputUnjudged:
+		return answer, o.unjudged(ctx, tenant, task)
 	case persistence.RequeueRefused:
 	}
 	return answer, answerError(&persistence.Trigger{Queue: order.Queue}, persistence.TriggerAnswer{Result: answer.Trigger, Err: answer.Err})
+}
+
+// unjudged is the error for an input that only another program can judge.
+func (o *deadOffice) unjudged(ctx context.Context, tenant string, task workflow.TaskID) error {
+	letter, err := o.store.DeadLetter(ctx, tenant, task)
+	if err != nil {
+		return err
+	}
+	return &TriggerError{Code: BadInput, Field: "input", Remedy: fmt.Sprintf(
+		"conditions of workflow %q look at its input, or may, and its code is not here: requeue it in a program that registers it", letter.Workflow)}
 }
 
 // requeueTries bounds how often is asked what the database gave no answer to.
@@ -193,20 +209,13 @@ func (o *deadOffice) order(
 ) (persistence.RequeueOrder, error) {
 	order := persistence.RequeueOrder{
 		Letter: task, Tenant: tenant, Run: o.newRun(), Again: options.Again, At: options.At, Queue: options.Queue,
-		Labels: maps.Clone(options.Labels), Fresh: options.FromStart || options.Input != nil,
+		Labels: maps.Clone(options.Labels), Fresh: options.FromStart || options.Input != nil || options.Payload != nil,
 	}
-	if options.Input != nil {
-		if o.encode == nil {
-			return order, &TriggerError{Code: BadInput, Field: "input", Remedy: "requeue it in a program that registers its workflow"}
-		}
-		payload, err := o.encode(options.Input)
-		if err != nil {
-			return order, &TriggerError{Code: BadInput, Field: "input", Remedy: "pass a value that the codec can encode", cause: err}
-		}
-		order.Input = payload
+	if err := o.input(&order, options); err != nil {
+		return order, err
 	}
 	check := persistence.Trigger{Workflow: "w", Tenant: "t", Input: order.Input, Queue: order.Queue, Labels: order.Labels, At: order.At}
-	if refused := actors.CheckTrigger(&check, max(len(order.Input), 1)); refused != nil {
+	if refused := actors.CheckTrigger(&check, o.inputMax); refused != nil {
 		return order, triggerError(refused)
 	}
 	if o.judge == nil {
@@ -222,6 +231,28 @@ func (o *deadOffice) order(
 	return order, nil
 }
 
+// input fills in the new input, if there is one.
+func (o *deadOffice) input(order *persistence.RequeueOrder, options RequeueOptions) error {
+	wrong := func(remedy string, cause error) error {
+		return &TriggerError{Code: BadInput, Field: "input", Remedy: remedy, cause: cause}
+	}
+	switch {
+	case options.Input == nil:
+		order.Input = bytes.Clone(options.Payload)
+		return nil
+	case options.Payload != nil:
+		return wrong("set Input or Payload, not both", nil)
+	case o.encode == nil:
+		return wrong("no codec is known here: pass Payload, the input as the workflow's program encodes it", nil)
+	}
+	payload, err := o.encode(options.Input)
+	if err != nil {
+		return wrong("pass a value that the codec can encode", err)
+	}
+	order.Input = payload
+	return nil
+}
+
 // DeadLetters returns the dead letters that this engine can reach, once it runs.
 func (e *Engine) DeadLetters() *DeadLetters {
 	return &DeadLetters{open: func() (deadOffice, error) {
@@ -230,7 +261,7 @@ func (e *Engine) DeadLetters() *DeadLetters {
 			return deadOffice{}, err
 		}
 		return deadOffice{
-			store: e.store, tenant: e.tenant, newRun: pod.NewRunID, judge: e.judge,
+			store: e.store, tenant: e.tenant, newRun: pod.NewRunID, judge: e.judge, inputMax: e.config.PayloadLimit,
 			encode: func(value any) ([]byte, error) { return encode(e.config.Codec, value) },
 			stored: func(ctx context.Context) {
 				if !pod.Streamed() && e.backend.wake != nil {
@@ -268,9 +299,10 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 }
 
 // OpenDeadLetters returns the dead letters of a schema without an engine, for
-// tools: an empty tenant stands for all. It knows no code, so it cannot change
-// an input, and conditions on inputs stay as they were decided. The pool stays
-// the caller's; Close gives back the connections that are its own.
+// tools: an empty tenant stands for all. It knows no code, so conditions on
+// inputs stay as they were decided, and another input is a Payload, for
+// workflows none of whose conditions look at it. The pool stays the caller's;
+// Close gives back the connections that are its own.
 func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*DeadLetters, error) {
 	if pool == nil {
 		return nil, errors.New("open dead letters: the pool is nil: pass a *pgxpool.Pool of the database to use")
@@ -284,7 +316,7 @@ func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*D
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
 	office := deadOffice{
-		store: backend.store, tenant: func(name string) string { return name },
+		store: backend.store, tenant: func(name string) string { return name }, inputMax: payloadLimitMax,
 		newRun: func() RunID {
 			var random [10]byte
 			_, _ = rand.Read(random[:])                  // never fails (documented since Go 1.24)

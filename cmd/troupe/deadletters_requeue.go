@@ -22,13 +22,15 @@ type requeueFlags struct {
 	first   int
 	labels  map[string]string
 	at      string
+	file    string // with the new input
+	raw     bool   // which is in the form of some other codec
 }
 
 func deadRequeue(w world, f *deadFlags) *cobra.Command {
 	var r requeueFlags
 	c := f.selecting(&cobra.Command{
 		Use: "requeue [ID]", Short: "Let the run of one dead letter, the first n or all selected ones go on",
-		Args: func(c *cobra.Command, args []string) error { return r.check(c, args) },
+		Args: func(c *cobra.Command, args []string) error { return r.check(c, w, args) },
 		RunE: f.run(w, "select, insert, update, delete", func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
 			if len(args) == 1 {
 				done, err := letters.Requeue(ctx, f.filter.Tenant, args[0], r.options)
@@ -62,12 +64,14 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 	flags.StringToStringVar(&r.labels, "label", nil, "labels instead of those of the run, as in color=red")
 	flags.StringVar(&r.at, "at", "", "start no earlier, e.g. 2030-01-31T08:00:00Z")
 	flags.BoolVar(&r.options.FromStart, "from-start", false, "execute every step again, also those that completed")
+	flags.StringVar(&r.file, "input", "", "file with another input, - for standard input: JSON; implies --from-start")
+	flags.BoolVar(&r.raw, "raw", false, "take --input as it is: the program has a codec of its own")
 	flags.BoolVar(&r.options.Again, "again", false, "also if requeued before")
 	return c
 }
 
 // check says what is wrong with the call before anything is tried.
-func (r *requeueFlags) check(c *cobra.Command, args []string) error {
+func (r *requeueFlags) check(c *cobra.Command, w world, args []string) error {
 	first, queue := c.Flags().Changed("first"), c.Flags().Changed("queue")
 	switch {
 	case len(args) > 1:
@@ -91,7 +95,11 @@ func (r *requeueFlags) check(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if err := r.complete(); err != nil {
+	err := r.complete()
+	if err == nil {
+		err = r.input(c, w, args)
+	}
+	if err != nil {
 		return &usageError{err}
 	}
 	return nil
