@@ -67,14 +67,16 @@ type limits struct {
 	skew        time.Duration // between this machine's clock and the server's
 	late        time.Duration // of timers and of the intake
 	retained    int64         // bytes of WAL that a slot keeps
+	held        int64         // transactions whose rows a slot or a standby keeps
+	frozen      float64       // times autovacuum_freeze_max_age that a table is old
 	used        float64       // part of a resource
 	groups      int64         // tenants
 }
 
 func usual() limits {
 	return limits{
-		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, used: 0.8,
-		groups: 1<<20 - 1,
+		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, held: 1_000_000, frozen: 2,
+		used: 0.8, groups: 1<<20 - 1,
 	}
 }
 

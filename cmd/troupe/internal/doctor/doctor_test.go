@@ -273,6 +273,8 @@ func TestFindings(t *testing.T) {
 	maps.Copy(all, lateTimers())
 	maps.Copy(all, meddlings())
 	maps.Copy(all, rowHolders())
+	maps.Copy(all, usedUp())
+	maps.Copy(all, streams())
 	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, pgtest.Database(t))

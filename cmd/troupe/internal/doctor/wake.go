@@ -106,14 +106,14 @@ func holders(p *patient) error {
 	}
 	var held int64
 	err = p.each(`select slot_name::text, greatest(age(xmin), age(catalog_xmin))::bigint from pg_replication_slots
-		where not active and coalesce(greatest(age(xmin), age(catalog_xmin)), 0) > 1000000`, nil, []any{&name, &held}, func() {
+		where not active and coalesce(greatest(age(xmin), age(catalog_xmin)), 0) > $1`, []any{p.options.limits.held}, []any{&name, &held}, func() {
 		p.warn("slot %s is not read and keeps rows of the last %d transactions", "have its reader go on, or drop it", name, held)
 	})
 	if err != nil {
 		return err
 	}
-	return p.each(`select coalesce(application_name, ''), age(backend_xmin)::bigint from pg_stat_replication where coalesce(age(backend_xmin), 0) > 1000000`,
-		nil, []any{&name, &held}, func() {
+	return p.each(`select coalesce(application_name, ''), age(backend_xmin)::bigint from pg_stat_replication where coalesce(age(backend_xmin), 0) > $1`,
+		[]any{p.options.limits.held}, []any{&name, &held}, func() {
 			p.warn("standby %s keeps rows of the last %d transactions by its feedback", "end long queries there, or turn hot_standby_feedback off", name, held)
 		})
 }

@@ -37,7 +37,7 @@ func deadRows(p *patient) error {
 		if dead > p.options.limits.dead && dead > live {
 			p.warn("%s has %d dead rows beside %d living ones; its last vacuum was %s", "see what holds vacuum back (check vacuum), then vacuum "+p.options.Schema+"."+table, table, dead, live, last)
 		}
-		if age > 2*most {
+		if float64(age) > p.options.limits.frozen*float64(most) {
 			p.problem("%s is not frozen for %d transactions: at two thousand million the server stops", "vacuum (freeze) it, and see what holds vacuum back", table, age)
 		}
 	})
