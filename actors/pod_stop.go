@@ -32,13 +32,13 @@ func (s stopStage) String() string {
 	}[s]
 }
 
-// limit is how long a stage may take.
-func (a *pod) limit(stage stopStage) time.Duration {
-	switch stage {
+// limit is how long a stage may take at a time.
+func (s stopStage) limit(c Config) time.Duration {
+	switch s {
 	case stageGrace:
-		return a.rt.config.StopGrace
+		return c.StopGrace
 	case stageEnd:
-		return a.rt.config.EndGrace
+		return c.EndGrace
 	case stageIntake, stageClaims, stageFlush, stageResign, stageFeed, stageLeave, stageEnded:
 	}
 	return stopStageLimit
@@ -53,11 +53,29 @@ const (
 	stopStageParts = 3
 )
 
+// parts is how many times its limit a stage may take.
+func (s stopStage) parts() int {
+	if s == stageFlush || s == stageLeave {
+		return stopStageParts
+	}
+	return 1
+}
+
+// StopMax returns how long a stop takes at most, from the first to the last of its
+// stages. Whoever ends processes from outside waits for longer than that.
+func (c Config) StopMax() time.Duration {
+	c = c.withDefaults()
+	sum := time.Duration(0)
+	for s := stageIntake; s < stageEnded; s++ {
+		sum += time.Duration(s.parts()) * s.limit(c)
+	}
+	return sum
+}
+
 // mayGoOn reports whether a stage that has taken its time gets some more. Nobody who
 // wants the pod to end at once waits for that.
 func (a *pod) mayGoOn() bool {
-	writes := a.stage == stageFlush || a.stage == stageLeave
-	return writes && !a.killed && a.stageParts < stopStageParts && a.rt.boundary.leaseLives()
+	return !a.killed && a.stageParts < a.stage.parts() && a.rt.boundary.leaseLives()
 }
 
 // advance enters a stage, unless the stop has come further.
@@ -74,7 +92,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	a.stage, a.stageParts = stage, 1
 	a.off = stage >= stageFeed
 	a.stageNo = a.rt.numbers.next()
-	a.rt.after(a.limit(stage), a.rt.team.pod, &stageDue{number: a.stageNo})
+	a.rt.after(stage.limit(a.rt.config), a.rt.team.pod, &stageDue{number: a.stageNo})
 	switch stage {
 	case stageIntake:
 		a.rt.boundary.stop()
@@ -121,7 +139,7 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 	}
 	if a.mayGoOn() {
 		a.stageParts++
-		a.rt.after(a.limit(a.stage), a.rt.team.pod, m)
+		a.rt.after(a.stage.limit(a.rt.config), a.rt.team.pod, m)
 		return
 	}
 	if a.stage != stageGrace {

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/environment"
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/orders"
 )
@@ -174,10 +175,6 @@ func bytesOf(t *testing.T, quantity string) int64 {
 	return 0
 }
 
-// stopRest is what a stop takes beyond its grace, at most: five stages of five seconds,
-// and two of fifteen.
-const stopRest = 55 * time.Second
-
 // Kubernetes waits until the pod has stopped by itself: for preStop, the grace of
 // running tasks, and the rest of the stop.
 func TestTheGracePeriodCoversTheDrain(t *testing.T) {
@@ -190,7 +187,9 @@ func TestTheGracePeriodCoversTheDrain(t *testing.T) {
 	require.Equal(t, 5*time.Second, preStop)
 	require.Equal(t, 120, pod.Grace)
 	require.Positive(t, config.StopGrace, "it is said, since 30 s by default may be too short")
-	require.GreaterOrEqual(t, time.Duration(pod.Grace)*time.Second, preStop+config.StopGrace+stopRest)
+	stop := actors.Config{StopGrace: config.StopGrace}.StopMax()
+	require.Greater(t, stop, config.StopGrace)
+	require.GreaterOrEqual(t, time.Duration(pod.Grace)*time.Second, preStop+stop)
 }
 
 // Kubernetes tells pods of services by variables that begin with the services'
@@ -230,15 +229,11 @@ func TestPodsFitIntoTheConnections(t *testing.T) {
 	config := read(t, d.Template.Spec.Containers[0], all["Secret"].StringData).Config
 	const (
 		serverMax    = 100 - 3 // max_connections less superuser_reserved_connections
-		renewal      = 1       // of the lease
-		notices      = 1       // LISTEN
-		once         = 3       // the leader's lock, and the stream with its successor
 		migration    = 2
-		ownPool      = orders.PoolMax
 		leaveToOther = 20
 	)
 	pods := d.Replicas + d.Strategy.RollingUpdate.MaxSurge
-	need := pods*(fallback(t, config.PoolSize, "PoolSize")+renewal+notices+ownPool) + once + migration
+	need := pods*(config.Connections()+orders.PoolMax) + migration
 	require.LessOrEqual(t, need, serverMax-leaveToOther)
 }
 
