@@ -71,5 +71,13 @@ func tables() []Plant {
 			Old:  "\tif t.Key != \"\" {\n\t\tif answer := s.examineKey(",
 			New:  "\tif t.Key != \"\" && !planted.On(\"key-not-unique\") {\n\t\tif answer := s.examineKey(",
 		},
+		{
+			Name: "backoff-unexplained", Seeds: 1000,
+			What: "why a task waits for its next attempt cannot be told: its timer is not read",
+			File: "persistence/memory/situation.go",
+			Old:  "\tif t.State == lifecycle.Queued {\n\t\te.Expires = ",
+			New: "\tif t.State == lifecycle.Backoff && planted.On(\"backoff-unexplained\") {\n\t\te.Timer = time.Time{}\n\t}\n" +
+				"\tif t.State == lifecycle.Queued {\n\t\te.Expires = ",
+		},
 	}
 }
