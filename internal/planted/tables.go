@@ -71,6 +71,12 @@ func tables() []Plant {
 			Old:  "\tif t.Key != \"\" {\n\t\tif answer := s.examineKey(",
 			New:  "\tif t.Key != \"\" && !planted.On(\"key-not-unique\") {\n\t\tif answer := s.examineKey(",
 		},
+	}
+}
+
+// situations is what can be told of why a run does not move.
+func situations() []Plant {
+	return []Plant{
 		{
 			Name: "backoff-unexplained", Seeds: 1000,
 			What: "why a task waits for its next attempt cannot be told: its timer is not read",
