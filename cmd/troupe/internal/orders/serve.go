@@ -23,12 +23,28 @@ const PoolMax = 4
 
 // Limits of the HTTP port: none of its answers takes long.
 const (
-	readTimeout  = 5 * time.Second
-	writeTimeout = 15 * time.Second
-	idleTimeout  = time.Minute
 	headerMax    = 16 << 10
 	closeTimeout = 5 * time.Second
 )
+
+// patience is how long the HTTP port waits for a client.
+type patience struct {
+	read  time.Duration // until a request is there, headers and body
+	write time.Duration // until its answer has gone
+	idle  time.Duration // until the next request of a connection
+}
+
+func usual() patience {
+	return patience{read: 5 * time.Second, write: 15 * time.Second, idle: time.Minute}
+}
+
+// server returns one that no client can hold up.
+func server(handler http.Handler, p patience) *http.Server {
+	return &http.Server{
+		Handler:     handler,
+		ReadTimeout: p.read, WriteTimeout: p.write, IdleTimeout: p.idle, MaxHeaderBytes: headerMax,
+	}
+}
 
 // CheckListen says why an address is none to listen on. It opens nothing.
 func CheckListen(address string) error {
@@ -69,10 +85,7 @@ func Serve(ctx context.Context, pool *pgxpool.Pool, config troupe.Config, listen
 	if err != nil {
 		return fmt.Errorf("open the HTTP port: %w", err)
 	}
-	server := &http.Server{
-		Handler:     Handler(engine, handle),
-		ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMax,
-	}
+	server := server(Handler(engine, handle), usual())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(port) }()
 	config.Logger.InfoContext(ctx, "the HTTP port is open", slog.String("address", port.Addr().String()))
