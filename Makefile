@@ -20,7 +20,7 @@ STAT     = workflow lifecycle persistence/memory actors persistence/postgres clu
 COVER    = 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-stat bench-baseline bench-growth bench-churn cover vuln ci
+.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -135,4 +135,5 @@ cover: ## test coverage of the pure rooms; fails below 95 %
 vuln: ## known vulnerabilities in what is linked in (needs a network)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
+ci: SIM = 15s
 ci: test lint race verify cover bench-once bench-build sim sim-planted ## what .ci/run runs, once it has installed what is missing
