@@ -68,7 +68,7 @@ func (y *yard) judge() verdict {
 	entries := readLedgers(y.t, y.dir)
 	stories := y.stories()
 	v := y.judgeTasks(entries, stories)
-	y.judgeRuns(entries, &v)
+	y.judgeRuns(entries, &v, wrongShape)
 	y.judgeTransactions()
 	y.judgeTables()
 	y.judgeResources()
@@ -156,16 +156,17 @@ func (y *yard) countLeases(v verdict) {
 }
 
 // judgeRuns checks that every run that a caller was told about exists and has
-// completed, and that nobody was told anything wrong (I1).
-func (y *yard) judgeRuns(entries []entry, v *verdict) {
+// ended as it had to, and that nobody was told anything wrong (I1). wrong says what
+// is wrong with a run's end, by what the ledger says of the run; "": nothing.
+func (y *yard) judgeRuns(entries []entry, v *verdict, wrong func(detail string, end lifecycle.State) string) {
 	y.t.Helper()
 	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.every_run`)
 	require.NoError(y.t, err)
-	states := map[string]int{}
+	states := map[string]lifecycle.State{}
 	var id string
 	var state int
 	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
-		states[id] = state
+		states[id] = lifecycle.State(state)
 		return nil
 	})
 	require.NoError(y.t, err)
@@ -174,12 +175,8 @@ func (y *yard) judgeRuns(entries []entry, v *verdict) {
 		switch e.what {
 		case "acked":
 			v.acked++
-			want := lifecycle.Completed
-			if e.detail == "endless" {
-				want = lifecycle.Canceled
-			}
-			if !hopeless(e.detail) && states[e.run] != int(want) {
-				require.Fail(y.t, "an acknowledged run has not ended as it had to", "%s of %s, state %d: %s", e.detail, e.ledger, states[e.run], y.history(e.run))
+			if problem := wrong(e.detail, states[e.run]); problem != "" {
+				require.Fail(y.t, "an acknowledged run has not ended as it had to", "%s: %s: %s", e.ledger, problem, y.history(e.run))
 			}
 		case "ended":
 			v.ended++
@@ -187,6 +184,18 @@ func (y *yard) judgeRuns(entries []entry, v *verdict) {
 			require.Fail(y.t, "a caller was told wrongly", "%+v", e)
 		}
 	}
+}
+
+// wrongShape is what is wrong with the end of a run of the load.
+func wrongShape(shape string, end lifecycle.State) string {
+	want := lifecycle.Completed
+	if shape == "endless" {
+		want = lifecycle.Canceled
+	}
+	if hopeless(shape) || end == want {
+		return ""
+	}
+	return fmt.Sprintf("a run of %s, meant to be %v, is %v", shape, want, end)
 }
 
 // hopeless tells whether a shape fails however often it is tried.

@@ -3,10 +3,10 @@ package chaos
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/require"
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
 // soakLimits say how much what a soak measures may rise in an hour. History
@@ -79,7 +79,7 @@ func (s *soak) judge() verdict {
 	})
 	entries, stories := readLedgers(y.t, y.dir), y.stories()
 	v := y.judgeTasks(entries, stories)
-	y.judgeFates(entries, &v)
+	y.judgeRuns(entries, &v, wrongFate)
 	y.judgeTransactions()
 	y.judgeTables()
 	y.judgeResources()
@@ -88,49 +88,17 @@ func (s *soak) judge() verdict {
 	return v
 }
 
-// judgeFates checks that every run that a caller was told about exists and has
-// ended as it had to, and that nobody was told anything wrong (I1).
-func (y *yard) judgeFates(entries []entry, v *verdict) {
-	y.t.Helper()
-	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.every_run`)
-	require.NoError(y.t, err)
-	states := map[string]int{}
-	var id string
-	var state int
-	_, err = pgx.ForEachRow(rows, []any{&id, &state}, func() error {
-		states[id] = state
-		return nil
-	})
-	require.NoError(y.t, err)
-	v.runs = len(states)
-	for _, e := range entries {
-		switch e.what {
-		case "acked":
-			v.acked++
-			if problem := wrongEnd(fate(e.detail), states[e.run]); problem != "" {
-				require.Fail(y.t, "a run has not ended as it had to", "%s: %s: %s", e.ledger, problem, y.history(e.run))
-			}
-		case "ended":
-			v.ended++
-		case "stuck", "wrong":
-			require.Fail(y.t, "a caller was told wrongly", "%+v: %s", e, y.history(e.run))
-		}
+// wrongFate is what is wrong with the end of a run of a soak; a state of 0 is none
+// at all.
+func wrongFate(detail string, end lifecycle.State) string {
+	ok := map[fate][]lifecycle.State{
+		fateCompleted: {lifecycle.Completed}, "tx": {lifecycle.Completed}, fateFailed: {lifecycle.Failed},
+		fateEither: {lifecycle.Completed, lifecycle.Canceled},
 	}
-}
-
-// wrongEnd says what is wrong with the state of a run that is meant to end in
-// some way; a state of 0 is none at all.
-func wrongEnd(want fate, state int) string {
-	const completed, failed, canceled = 10, 11, 13
-	ok := map[fate][]int{
-		fateCompleted: {completed}, "tx": {completed}, fateFailed: {failed}, fateEither: {completed, canceled},
+	if slices.Contains(ok[fate(detail)], end) {
+		return ""
 	}
-	for _, allowed := range ok[want] {
-		if state == allowed {
-			return ""
-		}
-	}
-	return fmt.Sprintf("meant to be %s, its state is %d", want, state)
+	return fmt.Sprintf("meant to be %s, is %v", detail, end)
 }
 
 // rateOf is how many in a second.
