@@ -22,7 +22,8 @@ import (
 // value is a pod as embedders have it.
 type failSpec struct {
 	Record string // crashBefore or crashAfter the record of a completion, once the test arms it
-	Writes int    // the process ends in the middle of the nth transaction; 0: never
+	Writes int    // the process ends in the middle of a transaction, after so many writes; 0: never
+	Apart  bool   // and only between two statements of one
 	Elect  string // electShared or electBumped: the pod leads without the lock, once the test arms it; electNever
 	Expire bool   // the pod waits before it takes the tasks of dead pods until the test lets it
 	Lead   bool   // what the pod does as the leader waits while the test arms it, and is noted
@@ -33,7 +34,7 @@ type failSpec struct {
 // newEngine returns the pod's engine: as embedders make it, or with what fails
 // between it and its ports.
 func (p *podProcess) newEngine(config troupe.Config) (*troupe.Engine, error) {
-	if f := p.spec.Fail; f == (failSpec{Writes: f.Writes}) {
+	if f := p.spec.Fail; f == (failSpec{Writes: f.Writes, Apart: f.Apart}) {
 		return troupe.New(p.pool, config)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -230,14 +231,16 @@ func (c *tornConn) Read(b []byte) (int, error) {
 
 const readyForQuery = 6 // bytes
 
+const betweenStatements = "between statements"
+
 // Write implements net.Conn.
 func (c *tornConn) Write(b []byte) (int, error) {
 	const long = 400 // bytes: a statement with rows, not a ping
 	switch n := c.pod.writes.Add(1); {
 	case n < int64(c.pod.spec.Fail.Writes):
 	case c.open.Load():
-		c.pod.leave("between statements")
-	case len(b) > long:
+		c.pod.leave(betweenStatements)
+	case len(b) > long && !c.pod.spec.Fail.Apart:
 		_, _ = c.Conn.Write(b[:len(b)/2]) // the process ends anyway
 		c.pod.leave("with half a batch sent")
 	}
