@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -258,10 +257,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	}
 	a.number = 0
 	if m.err != nil {
-		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
-			a.rt.boundary.toldDead(a.rt.now())
-			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
-		}
+		a.rt.refusedAsDead(m.err)
 		a.failures++
 		a.rt.storeFailed("claim_tasks", m.err)
 		a.rt.after(a.rt.retryDelay(a.failures), a.self, &claimAgain{open: open})

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -286,10 +285,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	}
 	a.number = 0
 	if m.err != nil {
-		if errors.Is(m.err, persistence.ErrPodDead) { // or only late: the renewal tells
-			a.rt.boundary.toldDead(a.rt.now())
-			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
-		}
+		a.rt.refusedAsDead(m.err)
 		a.failures++
 		a.rt.storeFailed("record_transitions", m.err)
 		if !a.paused {

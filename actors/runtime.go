@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -148,6 +149,15 @@ func (rt *runtime) storeFailed(name string, err error) {
 	}
 	rt.log.LogAttrs(context.Background(), level, "store call failed, trying again",
 		slog.String("call", name), slog.Any("error", err))
+}
+
+// refusedAsDead hears that the database takes the pod for dead, if that is what a call
+// failed with. It may be late only: the renewal, which is asked for now, tells.
+func (rt *runtime) refusedAsDead(err error) {
+	if errors.Is(err, persistence.ErrPodDead) {
+		rt.boundary.toldDead(rt.now())
+		rt.send(rt.team.pulse, &messages.CheckCancels{})
+	}
 }
 
 // barsWrites reports whether what a call failed with may have kept every pod from
