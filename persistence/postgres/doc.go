@@ -37,7 +37,7 @@
 //   - cancels and dead letters: cancel, dead*
 //   - timers: timers, timer_front, parked_timers
 //   - the leader's other work: lead, look, housekeeping, takeover, free
-//   - history: history, rotate, spans
+//   - history: history, rotate, seal, spans
 //   - pods and their leases: pods, renew, leave
 //   - what somebody holds: strained, held*
 //   - what cannot be read: lost

@@ -171,18 +171,27 @@ func made(id workflow.RunID) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// DropHistory implements persistence.History.
+// DropHistory implements persistence.History. It also seals what is over.
 func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
-	var out persistence.Dropped
-	var over []span
+	var all spans
 	err := retry(ctx, func(ctx context.Context) error {
-		all, err := s.spans(ctx, s.pool, epoch, runClasses()...)
-		over = all.over(retention, by)
+		var err error
+		all, err = s.spans(ctx, s.pool, epoch, runClasses()...)
 		return err
 	})
-	if err != nil || len(over) == 0 {
-		return out, err
+	if err != nil {
+		return persistence.Dropped{}, err
 	}
+	if over := all.over(retention, by); len(over) > 0 {
+		return s.dropOver(ctx, epoch, over)
+	}
+	more, err := s.sealSpans(ctx, epoch, &all)
+	return persistence.Dropped{More: more}, err
+}
+
+// dropOver drops the first of some spans, or removes keys of it.
+func (s *Store) dropOver(ctx context.Context, epoch int64, over []span) (persistence.Dropped, error) {
+	var out persistence.Dropped
 	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		out = persistence.Dropped{}
 		emptied, err := s.dropKeys(ctx, tx, &over[0], &out)
@@ -207,6 +216,11 @@ func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persiste
 func (s *Store) dropKeys(ctx context.Context, tx pgx.Tx, span *span, out *persistence.Dropped) (emptied bool, err error) {
 	if !span.keyed {
 		return true, nil
+	}
+	// A plan for any span would lock all of them.
+	err = s.exec(ctx, tx, "set_local", named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}})
+	if err != nil {
+		return false, err
 	}
 	text, args := s.statements.bind("drop_keys", named{
 		"class": span.class, "since": span.since, "until": span.until, "after": span.cursor, "limit": persistence.DropRowsMax,

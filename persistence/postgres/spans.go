@@ -26,6 +26,7 @@ type span struct {
 	keptFrom time.Time
 	keyed    bool
 	closed   bool
+	sealed   bool
 	cursor   [16]byte
 }
 
@@ -57,12 +58,12 @@ func (s *Store) spans(ctx context.Context, on querier, epoch int64, classes ...i
 		var one span
 		var number *int32
 		var since, until, keptFrom *time.Time
-		var keyed, closed *bool
+		var keyed, closed, sealed *bool
 		var cursor *[16]byte
-		err := row.Scan(&all.now, &leads, &number, &one.class, &since, &until, &keptFrom, &keyed, &closed, &cursor)
+		err := row.Scan(&all.now, &leads, &number, &one.class, &since, &until, &keptFrom, &keyed, &closed, &sealed, &cursor)
 		if err == nil && number != nil {
 			one.number, one.since, one.until, one.keptFrom = *number, *since, *until, *keptFrom
-			one.keyed, one.closed, one.cursor = *keyed, *closed, orZero(cursor)
+			one.keyed, one.closed, one.sealed, one.cursor = *keyed, *closed, *sealed, orZero(cursor)
 			all.list = append(all.list, one)
 		}
 		return struct{}{}, err

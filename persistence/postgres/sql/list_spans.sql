@@ -3,7 +3,7 @@
 -- so that there is no transaction where there is nothing to do.
 -- Caller: whoever makes or drops them. Locks nothing; they are few.
 select clock.now, exists (select from {schema}.leader_epoch l where l.epoch = @epoch), s.span, coalesce(s.class, -1)::smallint, s.since,
-	s.until, s.kept_from, s.keyed, s.closed, s.cursor
+	s.until, s.kept_from, s.keyed, s.closed, s.lowest is not null, s.cursor
 from (select clock_timestamp() as now) clock
 	left join {schema}.spans s on coalesce(s.class, -1) = any(@classes::smallint[])
 order by s.since
