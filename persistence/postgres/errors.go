@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -53,6 +54,7 @@ const (
 	codeNoStatement      = "26000"
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"
+	codeUndefinedRoutine = "42883"
 	codeNoPrivilege      = "42501"
 	codeUndefinedSchema  = "3F000"
 	codeLimit            = "54000"
@@ -115,8 +117,8 @@ func translate(err error) error {
 	case codeNoPrivilege:
 		return fmt.Errorf("%w: the role may not do what it has to: give it the rights on the schema's tables back, troupe doctor names them: %w",
 			persistence.ErrUnavailable, err)
-	case codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema:
-		if pg.Where != "" { // the engine has no functions that could miss anything
+	case codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema, codeUndefinedRoutine:
+		if pg.Where != "" && !strings.Contains(pg.Where, ".history_") { // not history_of and history_page
 			return fmt.Errorf("%w: a trigger that somebody put on the engine's tables does not find what it names: name the schema, too, in its function,"+
 				" or set its search_path (%s): %w", persistence.ErrUnavailable, lifecycle.CleanText(pg.Where), err)
 		}

@@ -24,7 +24,7 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 	k.start(g, "a", 1) // a tenant that is known, and statements that are prepared
 	k.complete(pod, k.claim(pod, 1)...)
 
-	release := k.hold(`lock table {schema}.run_history in access exclusive mode`)
+	release := k.hold(`lock table {schema}.spans in access exclusive mode`)
 	ctx, stop := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for range 100 {

@@ -1,7 +1,12 @@
 -- load_archived_tasks: every task of archived runs, as load_tasks gives those of
--- others. Caller: the slow path, about runs that ended. Index: that of each span
--- of run_history.
-select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents, t.children, t.epoch, t.attempt, t.lost, t.pod,
-	t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue
-from (select distinct id from unnest(@runs::uuid[]) as z (id) order by id) d,
-	lateral (select * from {schema}.every_task k where k.run_id = d.id offset 0) t
+-- others. Caller: the slow path, about runs that ended. Index: that of a span of
+-- run_history, definition_steps_pkey, probed per task.
+select h.id, s.step, u.state, s.traits, coalesce(u.flags, 0::smallint), coalesce(u.pending, 0), s.pending, s.children, u.epoch,
+	coalesce(u.attempt, 0), coalesce(u.lost, 0), u.pod, nullif(s.sleep, 0), nullif(s.start_timeout, 0), u.wake_at, u.class, u.error,
+	s.handler, coalesce(s.queue, h.queue)
+from {schema}.history_of(@runs::uuid[]) h,
+	unnest(h.states, h.flags, h.pendings, h.epochs, h.attempts, h.losts, h.pods, h.wakes, h.classes, h.errors)
+		with ordinality as u (state, flags, pending, epoch, attempt, lost, pod, wake_at, class, error, nth),
+	lateral (
+		select k.* from {schema}.definition_steps k where k.definition = h.definition and k.step = h.first + u.nth::int - 1 offset 0
+	) s

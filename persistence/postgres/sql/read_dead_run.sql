@@ -1,3 +1,7 @@
 -- read_dead_run: the run of a dead letter, wherever it is; none if it is gone.
--- Caller: RequeueDeadLetter. Index: the primary keys.
-select r.state, r.input, r.origin_run from {schema}.every_run r where r.id = @run
+-- Caller: RequeueDeadLetter. Index: workflow_runs_pkey, or that of a span of
+-- run_history.
+{live_or_old}
+select r.state, r.input, r.origin_run from live r
+union all
+select h.state, h.input, h.origin_run from old h where h.slice = 0

@@ -1,3 +1,5 @@
 -- read_dead_tasks: how the tasks of an ended run stand, by step.
--- Caller: RequeueDeadLetter. Index: tasks_pkey or run_history by id.
-select t.step, t.state, t.flags, t.wake_at, t.error from {schema}.every_task t where t.run_id = @run order by t.step
+-- Caller: RequeueDeadLetter. Index: tasks_pkey, or that of a span of run_history.
+{live_or_old},
+{tasks_of_run}
+select t.step, t.state, t.flags, t.wake_at, t.error from t order by t.step

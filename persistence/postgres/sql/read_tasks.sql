@@ -1,9 +1,16 @@
 -- read_tasks: the tasks of a run as readers see them, by step.
--- Caller: Tasks. Index: tasks_pkey, one range; the rest is probed per task.
+-- Caller: Tasks. Index: tasks_pkey, one range, or that of a span of run_history;
+-- the rest is probed per task.
+{live_or_old},
+{tasks_of_run},
+r as materialized (
+	select k.id, k.definition, k.tenant from live k
+	union all
+	select h.id, h.definition, h.tenant from old h where h.slice = 0
+)
 select t.step, s.name, t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, t.class, t.error, w.wake_at,
 	t.started_at, t.finished_at, k.run_id is not null
-from {schema}.every_run r,
-	lateral (select * from {schema}.every_task k where k.run_id = r.id order by k.step offset 0) t,
+from r, t,
 	lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = t.step offset 0
 	) s
@@ -15,5 +22,5 @@ from {schema}.every_run r,
 	left join lateral (
 		select k.run_id from {schema}.parked_tasks k where t.state = 2 and k.run_id = r.id and k.step = t.step offset 0
 	) k on true
-where r.id = @run and (@tenant::text = '' or r.tenant = @tenant::text)
+where @tenant::text = '' or r.tenant = @tenant::text
 order by t.step

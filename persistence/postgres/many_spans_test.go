@@ -1,0 +1,276 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// long is a retention whose spans are days.
+var long = persistence.Retention{500 * day}
+
+const day = 24 * time.Hour
+
+// addSpans makes spans of a day before an instant.
+func addSpans(t testing.TB, s *Store, before time.Time, count int) {
+	t.Helper()
+	for n := range count {
+		one := span{class: 0}
+		one.since, one.until = long.SpanOf(0, before.Add(-time.Duration(n+1)*day))
+		require.NoError(t, s.write(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return s.makeSpan(ctx, tx, &one) }))
+	}
+}
+
+// days starts and ends runs on some days, and returns them by day; all but those of the
+// last are in history, and all spans of others are sealed.
+func (a *annals) days(g *workflow.Graph, pod int64, count int) [][]workflow.RunID {
+	a.t.Helper()
+	var runs [][]workflow.RunID
+	for n := range count {
+		if n > 0 {
+			a.pass(day)
+		}
+		runs = append(runs, a.start(g, "a", 3))
+		if n < count-1 {
+			a.finish(pod)
+			a.archiveDay(3)
+		}
+	}
+	a.seal()
+	return runs
+}
+
+func (a *annals) archiveDay(want int) {
+	a.t.Helper()
+	out, err := a.store.ArchiveRuns(a.ctx, a.epoch, persistence.Archive{Retention: long})
+	require.NoError(a.t, err)
+	require.Equal(a.t, want, out.Count)
+}
+
+func (a *annals) seal() {
+	a.t.Helper()
+	for more := true; more; {
+		out, err := a.store.DropHistory(a.ctx, a.epoch, long, a.clock)
+		require.NoError(a.t, err)
+		require.Zero(a.t, out.Spans)
+		more = out.More
+	}
+}
+
+// spansLocked runs a statement and returns how many spans of history, and their
+// indexes, it has locked.
+func (a *annals) spansLocked(name string, args named) (tables, indexes int) {
+	a.t.Helper()
+	tx, err := a.store.pool.Begin(a.ctx)
+	require.NoError(a.t, err)
+	defer func() { require.NoError(a.t, tx.Rollback(a.ctx)) }()
+	if name == "drop_keys" { // as dropKeys does
+		custom := named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}}
+		require.NoError(a.t, a.store.exec(a.ctx, tx, "set_local", custom))
+	}
+	require.NoError(a.t, a.store.exec(a.ctx, tx, name, args))
+	require.NoError(a.t, tx.QueryRow(a.ctx, `select count(*) filter (where c.relkind = 'r'), count(*) filter (where c.relkind = 'i')
+		from pg_locks l join pg_class c on c.oid = l.relation
+		where l.pid = pg_backend_pid() and c.relname like 'run\_history\__\_%'`).Scan(&tables, &indexes))
+	return tables, indexes
+}
+
+// readers are the statements that read one run, with their arguments.
+func readers(run workflow.RunID) map[string]named {
+	id := [16]byte(run)
+	return map[string]named{
+		"find_run":            {"run": id, "tenant": "a"},
+		"find_runs":           {"runs": uuids{run}},
+		"read_runs":           {"runs": uuids{run}, "outputs": true, "tenant": textOrNull("a")},
+		"read_tasks":          {"run": id, "tenant": "a"},
+		"read_events":         {"run": id, "after": 0, "limit": 100},
+		"read_payload":        {"run": id, "step": 0},
+		"explain_run":         {"run": id, "tenant": "a"},
+		"read_dead_run":       {"run": id},
+		"read_dead_tasks":     {"run": id},
+		"read_dead_letter":    {"run": id, "step": 0, "tenant": textOrNull("a")},
+		"read_dead_events":    {"run": id, "step": 0, "limit": 100},
+		"read_dead_parents":   {"run": id, "step": 0, "inline_max": 100},
+		"load_archived":       {"runs": uuids{run}},
+		"load_archived_tasks": {"runs": uuids{run}},
+		"keep_outputs":        {"new": id, "run": id, "steps": []int32{0}},
+		"list_runs":           {"before": id, "states": []int16{}, "labels": textOrNull(""), "workflow": textOrNull(""), "limit": 1},
+		"list_tenant_runs":    {"before": id, "states": []int16{}, "labels": textOrNull(""), "workflow": textOrNull(""), "limit": 1, "tenant": "a"},
+	}
+}
+
+// Retentions of a year have hundreds of spans. Who reads a run at work touches none of
+// them, who reads one in history that one alone.
+func TestARunIsReadWithoutALookIntoEachSpan(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	addSpans(t, a.store, a.clock, 400)
+	pod := a.join(100 * day)
+	runs := a.days(g, pod, 4)
+	for name, args := range readers(runs[3][2]) {
+		switch name {
+		case "load_archived", "load_archived_tasks":
+			continue // nobody asks them for such runs
+		case "list_runs", "list_tenant_runs":
+			args["before"] = uuidMax
+		}
+		tables, _ := a.spansLocked(name, args)
+		require.Zero(t, tables, "%s of a run at work", name)
+	}
+	for name, args := range readers(runs[1][1]) {
+		tables, indexes := a.spansLocked(name, args)
+		want := 1
+		if name == "read_dead_letter" || name == "read_dead_parents" {
+			want = 0 // there is no letter
+		}
+		require.Equal(t, [2]int{want, 2 * want}, [2]int{tables, indexes}, "%s of a run in history", name)
+	}
+	for name, args := range readers(workflow.RunID(uuidMax)) {
+		tables, _ := a.spansLocked(name, args)
+		require.Zero(t, tables, "%s of no run", name)
+	}
+}
+
+// The leader, too, opens the span that it writes to, or drops, and no other.
+func TestTheLeaderOpensOneSpan(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	addSpans(t, a.store, a.clock, 60)
+	pod := a.join(100 * day)
+	ids := a.start(g, "a", 3)
+	a.finish(pod)
+	a.archiveOne() // makes the span
+	slices.SortFunc(ids, compareRuns)
+	los, his := intervals(ids)
+	since, until := long.SpanOf(0, a.clock)
+	for name, args := range map[string]named{
+		"archive_runs": {"runs": uuids(ids), "los": los, "his": his},
+		"drop_keys":    {"class": 0, "since": since, "until": until, "after": [16]byte{}, "limit": 100},
+	} {
+		tables, _ := a.spansLocked(name, args)
+		require.Equal(t, 1, tables, name)
+	}
+}
+
+func compareRuns(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) }
+
+var uuidMax = [16]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// Whatever is in history is found, also what came into a span that was sealed.
+func TestSealedSpansTakeWhatComesLate(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	addSpans(t, a.store, a.clock, 20)
+	pod := a.join(100 * day)
+	runs := a.days(g, pod, 5)
+	sealed := value[int](a.database, `select count(*) from {schema}.spans where lowest is not null`)
+	require.Equal(t, 24, sealed)
+	a.pass(-3 * day)
+	late := a.draft(g, "a", 2)
+	late[0].Key = "key"
+	require.Equal(t, persistence.Triggered, a.ask(late...)[0].Result)
+	a.finish(pod)
+	a.archiveDay(5) // and those of the last day
+	a.requireSound()
+	all := append(slices.Concat(runs...), late[0].Run, late[1].Run)
+	require.Equal(t, sealed, value[int](a.database, `select count(*) from {schema}.spans where lowest is not null`))
+	require.Zero(t, value[int](a.database, `select count(*)
+		from {schema}.spans s join {schema}.run_history h on h.class = s.class and h.finished_at >= s.since and h.finished_at < s.until
+		where h.id < s.lowest or h.id > s.highest`))
+	for _, id := range all {
+		row, err := a.store.Run(a.ctx, "a", id)
+		require.NoError(t, err)
+		require.Equal(t, id, row.ID)
+		require.NotEmpty(t, row.Output)
+		tasks, err := a.store.Tasks(a.ctx, "a", id)
+		require.NoError(t, err)
+		require.Len(t, tasks, 4)
+		events, _, err := a.store.Events(a.ctx, "a", id, 0, 0)
+		require.NoError(t, err)
+		require.Len(t, events, 15)
+	}
+	slices.SortFunc(all, compareRuns)
+	slices.Reverse(all)
+	for _, filter := range []persistence.RunFilter{{Limit: 2}, {Limit: 5, Tenant: "a"}, {Limit: 100, Tenant: "a", Workflow: g.Name}} {
+		require.Equal(t, all, a.pages(filter))
+	}
+	require.Empty(t, a.pages(persistence.RunFilter{Workflow: "other", Limit: 2}))
+	require.Equal(t, persistence.Triggered, a.ask(late...)[0].Result, "it exists")
+	require.Equal(t, 0, value[int](a.database, `select count(*) from {schema}.workflow_runs`))
+}
+
+// pages returns what a filter finds, page by page.
+func (a *annals) pages(filter persistence.RunFilter) (ids []workflow.RunID) {
+	a.t.Helper()
+	for {
+		rows, err := a.store.ListRuns(a.ctx, filter)
+		require.NoError(a.t, err)
+		for i := range rows {
+			ids = append(ids, rows[i].ID)
+		}
+		if len(rows) < filter.Limit {
+			return ids
+		}
+		filter.Before = ids[len(ids)-1]
+	}
+}
+
+// A run that moves into history while it is asked for is found.
+func TestNobodyMissesARunOnItsWayIntoHistory(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	pod := a.join(100 * day)
+	const count = 60
+	ids := a.start(g, "a", count)
+	a.finish(pod)
+	a.archiveOne() // makes the span
+	moved := make(chan struct{})
+	go func() {
+		defer close(moved)
+		for range count - 1 {
+			a.archiveOne()
+		}
+	}()
+	for over := false; !over; {
+		select {
+		case <-moved:
+			over = true
+		default:
+		}
+		for _, id := range ids {
+			_, err := a.store.Run(a.ctx, "a", id)
+			require.NoError(t, err)
+			tasks, err := a.store.Tasks(a.ctx, "a", id)
+			require.NoError(t, err)
+			require.Len(t, tasks, 4)
+			out, err := a.store.CancelRun(a.ctx, persistence.Cancel{Run: id, Tenant: "a"})
+			require.NoError(t, err)
+			require.True(t, out.State.Terminal())
+		}
+		rows, err := a.store.ListRuns(a.ctx, persistence.RunFilter{Tenant: "a"})
+		require.NoError(t, err)
+		require.Len(t, rows, count)
+	}
+	require.Equal(t, count, value[int](a.database, `select count(*) from {schema}.run_history`))
+}
+
+func (a *annals) archiveOne() {
+	a.t.Helper()
+	for {
+		out, err := a.store.ArchiveRuns(a.ctx, a.epoch, persistence.Archive{Limit: 1, Retention: long})
+		if err != nil || out.Count == 1 {
+			if err != nil {
+				a.t.Error(err)
+			}
+			return
+		}
+	}
+}

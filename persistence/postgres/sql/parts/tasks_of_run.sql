@@ -1,0 +1,17 @@
+-- After live_or_old.
+t as (
+	select k.step, k.state, k.traits, k.flags, k.epoch, k.attempt, k.lost, k.pod, k.wake_at, k.started_at, k.finished_at, k.class, k.error,
+		k.output
+	from {schema}.tasks k
+	where k.run_id = @run
+	union all
+	select h.first + u.nth::int - 1, u.state, s.traits, coalesce(u.flags, 0::smallint), u.epoch, coalesce(u.attempt, 0), coalesce(u.lost, 0),
+		u.pod, u.wake_at, u.started_at, u.finished_at, u.class, u.error, u.output
+	from old h,
+		unnest(h.states, h.flags, h.epochs, h.attempts, h.losts, h.pods, h.wakes, h.started, h.finished, h.classes, h.errors, h.outputs)
+			with ordinality as u (state, flags, epoch, attempt, lost, pod, wake_at, started_at, finished_at, class, error, output, nth),
+		lateral (
+			select k.traits from {schema}.definition_steps k
+			where k.definition = h.definition and k.step = h.first + u.nth::int - 1 offset 0
+		) s
+)
