@@ -22,6 +22,9 @@ import (
 
 // openPod checks what a pod may do, too: it writes everywhere.
 func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
+	if err := checkAddress(pool); err != nil {
+		return nil, err
+	}
 	if err := reach(ctx, pool, givenPool, reachMax); err != nil {
 		return nil, err
 	}
@@ -60,10 +63,21 @@ func reach(ctx context.Context, pool *pgxpool.Pool, name string, limit time.Dura
 
 // openPostgres checks the schema and opens the adapters on it.
 func openPostgres(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
+	if err := checkAddress(pool); err != nil {
+		return nil, err
+	}
 	if err := migrations.Check(ctx, pool, config.Schema); err != nil {
 		return nil, err
 	}
 	return openAdapters(ctx, pool, config)
+}
+
+// checkAddress returns why the pool cannot lead where it was meant to.
+func checkAddress(pool *pgxpool.Pool) error {
+	if problem, remedy := misread(pool.Config().ConnConfig); problem != "" {
+		return fmt.Errorf("the address of %s %s: %s", givenPool, problem, remedy)
+	}
+	return nil
 }
 
 // checkPod returns why a pod cannot work, the schema first: what is somebody else's
@@ -84,6 +98,9 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 		direct, err := pgx.ParseConfig(config.DirectURL)
 		if err != nil {
 			return nil, &ConfigError{Field: "DirectURL", Text: "cannot be parsed", Remedy: "use a connection string of PostgreSQL"}
+		}
+		if problem, remedy := misread(direct); problem != "" {
+			return nil, &ConfigError{Field: "DirectURL", Text: problem, Remedy: remedy}
 		}
 		options.Direct, options.Proxied = direct, true
 		if err := checkDirect(ctx, pool.Config(), direct, config.Schema); err != nil {

@@ -3,11 +3,15 @@ package troupe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -129,4 +133,34 @@ func (c Config) validateTimes() []error {
 // plainText reports whether text can name a tenant or a pod.
 func plainText(text string) bool {
 	return len(text) <= workflow.NameMax && utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0
+}
+
+// parameterName is what a parameter of a session can be called.
+var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// misread says what the driver took for a part of an address that cannot be one, or
+// "": it reads any text with a = in it as names and values, goes to the default host
+// with it, and the error shows what was meant as a password.
+func misread(config *pgx.ConnConfig) (problem, remedy string) {
+	parts := maps.Clone(config.RuntimeParams)
+	for name := range parts {
+		if !parameterName.MatchString(name) {
+			return "has a parameter of no possible name", "use the form postgres://user@host:5432/database"
+		}
+	}
+	delete(parts, "application_name") // may be anything
+	hosts := []string{config.Host}
+	for _, other := range config.Fallbacks {
+		hosts = append(hosts, other.Host)
+	}
+	parts["host"], parts["user"], parts["dbname"] = strings.Join(hosts, ","), config.User, config.Database
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if strings.Contains(parts[name], "://") {
+			return "has a URL as the value of " + name, "give the URL alone"
+		}
+	}
+	if slices.ContainsFunc(hosts, func(host string) bool { return strings.Index(host, "@") > 0 }) { // first it names a socket
+		return "has an @ in its host", "write an @ in a name or a password as %40"
+	}
+	return "", ""
 }

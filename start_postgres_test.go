@@ -143,11 +143,42 @@ func TestB39ABadDirectURLIsNamed(t *testing.T) {
 	for address, want := range map[string]string{
 		"postgres://u:secret@127.0.0.1:port/d": "DirectURL",
 		"postgres://u:secret@127.0.0.1:1/d":    "connect",
+		"u:secret@127.0.0.1/d?sslmode=disable": "DirectURL has a parameter of no possible name",
+		"url=postgres://u:secret@127.0.0.1/d":  "DirectURL has a URL as the value of url",
+		"postgres://u:a@secret@127.0.0.1:1/d":  "DirectURL has an @ in its host: write an @ in a name or a password as %40",
 	} {
 		engine, _ := starting(t, pool, troupe.Config{DirectURL: address})
 		err := engine.Start(t.Context())
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// What the driver took for something else than it was meant for is told before it
+// connects: its own error would show the password.
+func TestB44AMisreadAddressOfAPoolIsRefused(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"u:secret@127.0.0.1/d?sslmode=disable":         "has a parameter of no possible name",
+		"postgres://u:a@secret@127.0.0.1:1/d":          "has an @ in its host",
+		"dbname=postgres://u:secret@127.0.0.1/d":       "has a URL as the value of dbname",
+		"host=h,postgres://u:secret@127.0.0.1/d":       "has a URL as the value of host",
+		"application_name=postgres://u:secret@h host=": "connect",
+	} {
+		config, err := pgxpool.ParseConfig(address)
+		require.NoError(t, err)
+		if want == "connect" {
+			config.ConnConfig.Port = 1
+		}
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		engine, _ := starting(t, pool, troupe.Config{})
+		_, opening := troupe.OpenDeadLetters(t.Context(), pool, "troupe")
+		for _, err := range []error{engine.Start(t.Context()), opening} {
+			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "secret")
+		}
 	}
 }
 

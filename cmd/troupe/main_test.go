@@ -67,7 +67,13 @@ func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 		"no port to listen": {[]string{nobody}, []string{"orders", "--listen", "h:"}, `--listen is "h:"`},
 		"host to listen":    {[]string{nobody}, []string{"orders", "--listen", "a b:80"}, `--listen is "a b:80"`},
 		"bad direct URL":    {[]string{nobody, "TROUPE_DIRECT_URL=http://u:" + secret + "@h"}, []string{"orders", "--listen", "127.0.0.1:0"}, "TROUPE_DIRECT_URL: it is a URL of http"},
-		"at in password":    {nil, []string{"migrate", "up", "--database-url", "postgres://u:a@" + secret + "@h:port/b"}, "xxxxx@"},
+		"at in password":    {nil, []string{"migrate", "up", "--database-url", "postgres://u:a@" + secret + "@h:port/b"}, "write an @ in a name or a password as %40"},
+		"no scheme":         {[]string{"TROUPE_DATABASE_URL=bob:" + secret + "@127.0.0.1/x?sslmode=disable"}, []string{"doctor"}, "TROUPE_DATABASE_URL: it is neither a URL nor"},
+		"half a scheme":     {nil, []string{"migrate", "up", "--database-url", "postgres//bob:" + secret + "@h/d?sslmode=disable"}, "it is neither a URL nor"},
+		"a slash too few":   {[]string{nobody, "TROUPE_DIRECT_URL=postgres:/bob:" + secret + "@h/d?sslmode=disable"}, []string{"doctor"}, "TROUPE_DIRECT_URL: it is neither a URL nor"},
+		"quotes":            {[]string{"TROUPE_DATABASE_URL='postgres://bob:" + secret + "@h/d?sslmode=disable'"}, []string{"doctor"}, "remove the quotes"},
+		"URL as a value":    {[]string{"TROUPE_DATABASE_URL=url=postgres://bob:" + secret + "@h/d"}, []string{"doctor"}, "it has a URL as the value of url"},
+		"at in host":        {[]string{"TROUPE_DATABASE_URL=postgres://bob:a@" + secret + "@127.0.0.1/x"}, []string{"doctor"}, "as %40"},
 	} {
 		code, out, problem := call(c.environ, c.args...)
 		require.Equal(t, exitUsage, code, "%s: %s", name, problem)

@@ -106,6 +106,51 @@ func TestWhatIsNoAddressOfAPostgreSQL(t *testing.T) {
 	}
 }
 
+// What the driver would take for something else, on another server, is refused before
+// it gets it. A server's error would show what was meant as a password.
+func TestAnAddressThatIsTakenForSomethingElse(t *testing.T) {
+	t.Parallel()
+	const nothing = "it is neither a URL nor a list of keywords: use the form postgres://user@host:5432/database"
+	for text, want := range map[string]string{
+		"bob:hunter2@127.0.0.1/x?sslmode=disable":              nothing,
+		"bob:hunter2@127.0.0.1/x":                              nothing,
+		"postgres//bob:hunter2@h/d?sslmode=disable":            nothing,
+		"postgres:/bob:hunter2@h/d?sslmode=disable":            nothing,
+		"//bob:hunter2@h/d?sslmode=disable":                    nothing,
+		"host=h bob:hunter2@h/d?sslmode=disable":               nothing,
+		"host=h password=my hunter2 user=u":                    nothing,
+		"host=h password='hunter2":                             nothing,
+		"'postgres://bob:hunter2@h/d?sslmode=disable'":         "it begins with a quote: remove the quotes",
+		`"postgres://bob:hunter2@h/d"`:                         "it begins with a quote: remove the quotes",
+		` "host=h password=hunter2"`:                           "it begins with a quote: remove the quotes",
+		"url=postgres://bob:hunter2@h/d?sslmode=disable":       "it has a URL as the value of url: give the URL alone",
+		"export TROUPE_DATABASE_URL=postgres://bob:hunter2@h/": nothing,
+		"host=postgres://bob:hunter2@h/d":                      "it has a URL as the value of host: give the URL alone",
+		"dbname=postgres://bob:hunter2@h/d":                    "it has a URL as the value of dbname: give the URL alone",
+		"user=postgres://bob:hunter2@h/d":                      "it has a URL as the value of user: give the URL alone",
+		"host=bob:hunter2@h":                                   "its host has an @ in it",
+		"host=h,bob:hunter2@h":                                 "its host has an @ in it",
+		"postgres://bob:my@hunter2@h/d":                        "it has more than one @ before its host: write an @ in a name or a password as %40",
+		"postgres://bob:my@hunter2@h:port/d":                   "write an @ in a name or a password as %40",
+		"postgres://bob@x:hunter2@h/d":                         "write an @ in a name or a password as %40",
+		"postgres://bob:5432/hunter2@h/d":                      "it has an @ after its host: write a / in a name or a password as %2F",
+		"postgres://bob:5432?hunter2@h/d=x":                    "it has an @ in the name of a parameter: write a ? in a name or a password as %3F",
+		"postgres://h/d?host=postgres://bob:hunter2@h/d":       "it has a URL as the value of host: give the URL alone",
+	} {
+		err := environment.CheckAddress(text)
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "hunter2", text)
+		require.NotContains(t, err.Error(), "bob", text)
+	}
+	for _, text := range []string{
+		"postgres://bob%40x:hun%40ter2@h/d", "postgres://a:1,b:2/d", "postgres://bob:p@a,b/d?options=-c%20x.y%3D1", "postgres:///d?host=/run",
+		"postgres://h/d?user=bob@server&TimeZone=UTC", " host = h  password = 'a b\\' c'  user='' ", `host=h password=a\ b`, "host=h password=",
+		"host=h search_path=a,b options='-c a.b=1 -c c=d' application_name=https://shop", "host=h password='x'user=u", "host=h my.parameter=1",
+	} {
+		require.NoError(t, environment.CheckAddress(text), text)
+	}
+}
+
 // What no engine could work with is told by the name of the variable.
 func TestValuesAreValidatedByTheirNames(t *testing.T) {
 	t.Parallel()
