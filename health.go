@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // Stats is what a pod counts about itself; see actors.Stats for its fields.
@@ -106,9 +108,13 @@ func (e *Engine) health(asked func(*probe) error) Health {
 func unreached(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
-		return fmt.Sprintf("the database refuses the connection that renews the pod's lease: %s (SQLSTATE %s)", refused.Message, refused.Code)
+		return "the database refuses the connection that renews the pod's lease: " + persistence.Shown(refused)
 	}
 	var certificate *tls.CertificateVerificationError
+	var otherHost x509.HostnameError
+	if errors.As(err, &otherHost) {
+		return "the database's certificate is not accepted: it is for another host than the one that the engine connects to"
+	}
 	if errors.As(err, &certificate) {
 		return "the database's certificate is not accepted: " + certificate.Err.Error()
 	}

@@ -17,7 +17,8 @@ import (
 // tasks and takes triggers, and 503 before Start, while it stops, without a
 // lease, and within two seconds of losing the database. The body is the JSON of
 // [Health] in both; a pod that hears of work later than it could is ready and
-// says so under "degraded". It names no address and no payload.
+// says so under "degraded". It names no address,
+// no role, no database and no payload.
 func (e *Engine) HealthHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -142,7 +142,7 @@ func TestHealthHandlerSaysWhyALoginIsRefused(t *testing.T) {
 	p.until(http.StatusServiceUnavailable, 2*time.Second)
 	_, h := p.get("/readyz")
 	require.Contains(t, h.Reason, "refuses the connection")
-	require.Contains(t, h.Reason, `role "pods" is not permitted to log in`)
+	require.Contains(t, h.Reason, "the server does not let the engine's role in (SQLSTATE 28000)")
 	exec("alter role pods login")
 	p.until(http.StatusOK, 15*time.Second)
 }

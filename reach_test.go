@@ -36,4 +36,6 @@ func TestACertificateThatIsNotAcceptedIsSaid(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("connect: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
 	require.Equal(t, "the database's certificate is not accepted: x509: certificate signed by unknown authority", unreached(err))
+	err = fmt.Errorf("connect: %w", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "db.shop"}})
+	require.Equal(t, "the database's certificate is not accepted: it is for another host than the one that the engine connects to", unreached(err))
 }

@@ -60,7 +60,7 @@ func (a *feed) onStreamDown(m *streamDown) {
 			slog.Any("error", m.err))
 	}
 	if streamRefused(m.err) {
-		a.rt.boundary.degraded(m.err.Error())
+		a.rt.boundary.degraded(cluster.Shown(m.err))
 	}
 	a.streamNext = true
 	a.rt.after(cluster.StreamRetry(m.err, a.streamFail), a.self, &streamAgain{})

@@ -88,5 +88,5 @@ func (r *refusals) worst(now time.Time) (why string, idle bool) {
 		return "", false
 	}
 	return fmt.Sprintf("the database has refused each %s for %v; it is made again until that is mended, and the log has all of it: %.300s",
-		name, worst.last.Sub(worst.since).Truncate(time.Second), worst.err.Error()), idle
+		name, worst.last.Sub(worst.since).Truncate(time.Second), persistence.Shown(worst.err)), idle
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 const (
@@ -95,8 +97,8 @@ func (u *unbegun) trouble(now time.Time) string {
 	if u.times < unbegunMax || now.Sub(u.last) >= unbegunMemory {
 		return ""
 	}
-	return fmt.Sprintf("no further step with InTx can begin its transaction, and such steps are left to other pods: %v; look at the pool that was given to the engine, "+
-		"which is to be closed after Engine.Stop and not before", u.err)
+	return fmt.Sprintf("no further step with InTx can begin its transaction, and such steps are left to other pods: %s; look at the pool that was given to the engine, "+
+		"which is to be closed after Engine.Stop and not before", persistence.Shown(u.err))
 }
 
 // claimable returns the handlers whose steps the pod can execute now, ascending.

@@ -51,7 +51,7 @@ func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
 			runs = append(runs, w.trigger(p, "single"))
 		}
 		pass(3 * time.Second)
-		require.Contains(t, p.Stats().Degraded, "closed pool")
+		require.Contains(t, p.Stats().Degraded, "the pool is closed")
 		require.True(t, p.Stats().Ready)
 		w.completed(w.trigger(p, "chain2"))
 		before := pool.asked.Load()
@@ -105,7 +105,7 @@ func TestStepsThatWaitForAnEmptyPoolLeaveSlotsToOthers(t *testing.T) {
 			require.Less(t, time.Since(begun), 2*time.Second)
 			pass(time.Second / 2)
 		}
-		require.Contains(t, p.Stats().Degraded, "empty pool")
+		require.Contains(t, p.Stats().Degraded, "no connection to give")
 		p.Kill()
 	})
 }

@@ -70,6 +70,40 @@ var (
 	ErrStreamUnavailable = errors.New("replication stream unavailable")
 )
 
+// StreamError is an ErrStreamUnavailable with what the server said, in which there
+// may be the role, the database and the host.
+type StreamError struct {
+	Remedy string
+	Cause  error // nil: none
+}
+
+// Error implements error.
+func (e *StreamError) Error() string {
+	text := ErrStreamUnavailable.Error() + ": " + e.Remedy
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns both errors that it is.
+func (e *StreamError) Unwrap() []error { return []error{ErrStreamUnavailable, e.Cause} }
+
+// Shown returns what anybody may see of an error of the stream: of a StreamError,
+// the remedy and the SQLSTATE.
+func Shown(err error) string {
+	var refused *StreamError
+	if !errors.As(err, &refused) {
+		return err.Error()
+	}
+	text := ErrStreamUnavailable.Error() + ": " + refused.Remedy
+	var server interface{ SQLState() string }
+	if errors.As(refused.Cause, &server) {
+		text += " (SQLSTATE " + server.SQLState() + ")"
+	}
+	return text
+}
+
 // Listener receives notifications.
 type Listener interface {
 	// Listen connects, calls connected once it hears, then passes every notice

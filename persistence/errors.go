@@ -3,6 +3,7 @@ package persistence
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -72,4 +73,51 @@ func Answered(err error) bool {
 	)
 	state := refusal.SQLState()
 	return !strings.HasPrefix(state, classConnection) && !strings.HasPrefix(state, classGone)
+}
+
+// plainError is an error with nothing of the driver's or the server's in it.
+type plainError struct{ error }
+
+// Unwrap returns the error.
+func (e plainError) Unwrap() error { return e.error }
+
+// Plain marks an error as one in which there is nothing of the driver's or the
+// server's: Shown returns its text.
+func Plain(err error) error { return plainError{err} }
+
+// Shown returns what anybody may see of an error: its text if the server says it of
+// tables, else words of the engine's own with the SQLSTATE. What a server says of
+// sessions, and a driver of addresses, names the role, the database and the host.
+func Shown(err error) string {
+	var refusal interface{ SQLState() string } // of a server
+	if !errors.As(err, &refusal) {
+		var plain plainError
+		switch {
+		case errors.As(err, &plain):
+			return plain.Error()
+		case errors.Is(err, ErrTxNotBegun):
+			return "the pool is closed, reaches no server, or has no connection to give"
+		case errors.Is(err, ErrUnavailable):
+			return "the database does not answer"
+		}
+		return err.Error()
+	}
+	state := refusal.SQLState()
+	began := func(with string) bool { return strings.HasPrefix(state, with) }
+	words := "the server refuses it, and the log says why"
+	switch {
+	case slices.ContainsFunc([]string{"23", "25", "27", "40", "42P01", "42703", "3F", "55P03", "57014", "P0", "XX", "0A"}, began):
+		return err.Error() // of tables
+	case began("28"):
+		words = "the server does not let the engine's role in"
+	case began("3D"):
+		words = "the server has no such database, or does not open it"
+	case began("42501"):
+		words = "the role lacks a right: troupe doctor says which"
+	case began("53"):
+		words = "the server lacks memory, room, locks or connections"
+	case began("57P"):
+		words = "the server ends, or begins"
+	}
+	return fmt.Sprintf("%s (SQLSTATE %s)", words, state)
 }

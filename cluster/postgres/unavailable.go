@@ -24,10 +24,7 @@ const (
 
 // unavailable is an error of the stream with what an operator can do about it.
 func unavailable(remedy string, cause error) error {
-	if cause == nil {
-		return fmt.Errorf("%w: %s", cluster.ErrStreamUnavailable, remedy)
-	}
-	return fmt.Errorf("%w: %s: %w", cluster.ErrStreamUnavailable, remedy, cause)
+	return &cluster.StreamError{Remedy: remedy, Cause: cause}
 }
 
 // classify turns an error of the stream's first steps into one that is

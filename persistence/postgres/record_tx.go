@@ -124,9 +124,9 @@ func (s *Store) recordInTx(
 // It is not the step's fault that others hold every connection, or that nobody
 // answers on one.
 var (
-	errPoolEmpty = fmt.Errorf("%w: the pool that was given to the engine had no connection in time:"+
-		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun)
-	errPoolSilent = fmt.Errorf("%w: nobody answered in time on a connection of the pool that was given to the engine", persistence.ErrTxNotBegun)
+	errPoolEmpty = persistence.Plain(fmt.Errorf("%w: the pool that was given to the engine had no connection in time:"+
+		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun))
+	errPoolSilent = persistence.Plain(fmt.Errorf("%w: nobody answered in time on a connection of the pool that was given to the engine", persistence.ErrTxNotBegun))
 )
 
 // vanishedMin is how long the server may say nothing under a step, at least.
