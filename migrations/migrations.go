@@ -185,11 +185,15 @@ func (s *session) latest() int { return s.migrations[len(s.migrations)-1].versio
 
 func (s *session) fill(sql string) string { return strings.ReplaceAll(sql, "{schema}", s.quoted) }
 
-// version returns the schema's version; 0 means that it has none yet.
+// version returns the schema's version; 0 means that it has none yet, and nothing of
+// somebody else's either.
 func (s *session) version(ctx context.Context, tx pgx.Tx) (int, error) {
 	ours, err := s.versioned(ctx, tx)
-	if err != nil || !ours {
+	if err != nil {
 		return 0, err
+	}
+	if !ours {
+		return 0, s.foreign(ctx, tx)
 	}
 	var version int
 	err = tx.QueryRow(ctx, s.fill(`select coalesce(max(version), 0) from {schema}.schema_version`)).Scan(&version)
