@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe"
@@ -24,6 +25,7 @@ type deadFlags struct {
 	reasons  []string
 	requeued string
 	json     bool
+	pool     *pgxpool.Pool // once connected
 }
 
 func deadLettersCommand(w world) *cobra.Command {
@@ -36,6 +38,9 @@ func deadLettersCommand(w world) *cobra.Command {
 
 A requeue lets the run go on as a new run: steps that completed are taken over,
 the failed one and all that comes after it are executed. The ended run stays.
+The new run is of the definition that the ended run had, with --from-start, too:
+a pod of that version has to live. Letters of a workflow that has changed are
+requeued from the start in a program that registers the new version.
 
 With --json each command prints one object on one line, and every key is always
 there. An instant that never was, a run that is none and a next page that is
@@ -49,7 +54,8 @@ none are null.
   show     the keys of a letter, and "run_kept", "input", "parents": [{"step",
            "state", "output", "size"}, …], "events": [{"at", "kind", "class",
            "text"}, …]; a payload that is no JSON is its bytes in base64
-  requeue  {"runs": [the new ones], "taken_over", "letters", "go_on", "gone"}
+  requeue  {"runs": [the new ones], "taken_over", "letters", "go_on", "gone",
+           "unserved": new runs with steps that no living pod registers}
   purge    {"purged"}`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -87,6 +93,7 @@ func (f *deadFlags) connect(c *cobra.Command, w world) (*troupe.DeadLetters, fun
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
+	f.pool = pool
 	letters, err := troupe.OpenDeadLetters(c.Context(), pool, f.schema)
 	if err != nil {
 		pool.Close()

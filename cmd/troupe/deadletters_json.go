@@ -65,6 +65,7 @@ type requeuedJSON struct {
 	Letters   int      `json:"letters"`
 	GoOn      int      `json:"go_on"`
 	Gone      int      `json:"gone"`
+	Unserved  *int     `json:"unserved"`
 }
 
 func letterOf(l *troupe.DeadLetter) letterJSON {

@@ -37,9 +37,10 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				unserved := f.unserved(ctx, w, []troupe.RunID{done.Run})
 				if f.json {
 					return printObject(w.out, requeuedJSON{
-						Runs: runsOf([]troupe.RunID{done.Run}), TakenOver: done.TakenOver, Letters: done.Letters,
+						Runs: runsOf([]troupe.RunID{done.Run}), TakenOver: done.TakenOver, Letters: done.Letters, Unserved: unserved,
 					})
 				}
 				_, err = fmt.Fprintf(w.out, "requeued as run %v: %d steps taken over, %d letters\n", done.Run, done.TakenOver, done.Letters)
@@ -47,9 +48,11 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 			}
 			f.filter.Limit = r.first
 			report, err := letters.RequeueAll(ctx, f.filter, r.options)
+			unserved := f.unserved(ctx, w, report.Runs)
 			if f.json {
 				return errors.Join(printObject(w.out, requeuedJSON{
 					Runs: runsOf(report.Runs), TakenOver: report.TakenOver, Letters: report.Letters, GoOn: report.GoOn, Gone: report.Gone,
+					Unserved: unserved,
 				}), err)
 			}
 			_, printed := fmt.Fprintf(w.out, "requeued %d runs with %d letters; left alone: %d whose run goes on, %d whose run is gone\n",
@@ -63,7 +66,7 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 	flags.StringVar(&r.options.Queue, "queue", "", "queue for steps that name none")
 	flags.StringToStringVar(&r.labels, "label", nil, "labels instead of those of the run, as in color=red")
 	flags.StringVar(&r.at, "at", "", "start no earlier, e.g. 2030-01-31T08:00:00Z")
-	flags.BoolVar(&r.options.FromStart, "from-start", false, "execute every step again, also those that completed")
+	flags.BoolVar(&r.options.FromStart, "from-start", false, "execute every step again, also those that completed, under the definition that the ended run had")
 	flags.StringVar(&r.file, "input", "", "file with another input, - for standard input: JSON; implies --from-start")
 	flags.BoolVar(&r.raw, "raw", false, "take --input as it is: the program has a codec of its own")
 	flags.BoolVar(&r.options.Again, "again", false, "also if requeued before")

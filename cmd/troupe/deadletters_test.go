@@ -123,7 +123,7 @@ func TestDeadLettersJSONKeys(t *testing.T) {
 	require.Contains(t, detail, "parents")
 	require.Contains(t, detail, "run_kept")
 
-	ofRequeue := []string{"runs", "taken_over", "letters", "go_on", "gone"}
+	ofRequeue := []string{"runs", "taken_over", "letters", "go_on", "gone", "unserved"}
 	for _, args := range [][]string{{"requeue", "--first", "1"}, {"requeue", "--all", "--workflow", "none"}, {"requeue", next, "--from-start"}} {
 		done := object(args...)
 		require.Len(t, done, len(ofRequeue))
