@@ -117,7 +117,7 @@ func (f *deadFlags) run(w world, rights string, do deadRun) func(*cobra.Command,
 			return granted(err, f.schema, rights)
 		}
 		defer shut()
-		return inFlags(granted(do(c.Context(), letters, args), f.schema, rights), args)
+		return inFlags(granted(do(c.Context(), letters, args), f.schema, rights), args, f.filter.Tenant)
 	}
 }
 

@@ -106,10 +106,13 @@ func checkID(text string) error {
 
 // inFlags rewords what the library says about its options, of which the command
 // has flags.
-func inFlags(err error, args []string) error {
+func inFlags(err error, args []string, tenant string) error {
 	switch {
 	case errors.Is(err, troupe.ErrRequeuedBefore):
 		return errors.New(strings.Replace(err.Error(), "pass Again", "pass --again", 1))
+	case errors.Is(err, troupe.ErrDeadLetterNotFound) && len(args) == 1 && tenant != "":
+		return fmt.Errorf("%w: %s may be of another tenant than %q or another schema, or have been purged: leave out --tenant to look at all",
+			troupe.ErrDeadLetterNotFound, args[0], tenant)
 	case errors.Is(err, troupe.ErrDeadLetterNotFound) && len(args) == 1:
 		return fmt.Errorf("%w: %s may have been purged, or be of another schema: troupe dead-letters list shows ids", troupe.ErrDeadLetterNotFound, args[0])
 	}

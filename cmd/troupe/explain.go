@@ -101,10 +101,13 @@ func readable(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	return nil
 }
 
-// oneRun accepts the id of a run.
+// oneRun accepts the id of a run, and a tenant if one is named.
 func oneRun(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return &usageError{fmt.Errorf("%s takes the id of one run, got %d arguments", c.CommandPath(), len(args))}
+	}
+	if tenant := c.Flags().Lookup("tenant"); tenant.Changed && tenant.Value.String() == "" {
+		return &usageError{errors.New("--tenant is empty: say which, or leave it out for any")} // an unset variable of a script
 	}
 	return nil
 }

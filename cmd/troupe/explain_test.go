@@ -58,7 +58,7 @@ func TestExplainPrintsALineForEachStep(t *testing.T) {
 	code, _, problem = call(environ, "explain", "--tenant", "other", run.String())
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, problem, "it may be another tenant's")
-	for _, args := range [][]string{{"explain"}, {"explain", "x"}, {"explain", run.String(), run.String()}} {
+	for _, args := range [][]string{{"explain"}, {"explain", "x"}, {"explain", run.String(), run.String()}, {"explain", run.String(), "--tenant", ""}} {
 		code, _, problem = call(environ, args...)
 		require.Equal(t, exitUsage, code, problem)
 		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
