@@ -291,3 +291,8 @@ func TestStatementShowsNoPassword(t *testing.T) {
 	require.Equal(t, "alter role r with password …", explain.Statement("alter role r\nwith PASSWORD 'geheim'"))
 	require.Equal(t, "select 1", explain.Statement(" select  1"))
 }
+
+func TestStatementSaysThatItIsHidden(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a statement that this role may not see (pg_read_all_stats shows it)", explain.Statement("<insufficient privilege>"))
+}

@@ -47,9 +47,15 @@ func Short(text string) string {
 	return text[:cut] + "…"
 }
 
+// hiddenStatement is what PostgreSQL shows in place of a statement of another role.
+const hiddenStatement = "<insufficient privilege>"
+
 // Statement is the beginning of a statement of somebody else's, without what
 // follows the word password.
 func Statement(sql string) string {
+	if sql == hiddenStatement {
+		return "a statement that this role may not see (pg_read_all_stats shows it)"
+	}
 	if at := strings.Index(strings.ToLower(sql), "password"); at >= 0 && at <= len(sql) {
 		return Short(sql[:at]) + " password …"
 	}

@@ -2,7 +2,8 @@
 -- given prepared transactions, and those of both that hold a lock on a table of the schema
 -- that keeps others from writing; for a second at least. Then those that have touched rows
 -- of tables whose rows are passed over if somebody holds them, which these may do; none of
--- the engine's own: statements that take long hold what they work on.
+-- the engine's own: statements that take long hold what they work on. How old another
+-- role's transaction is may be hidden; such a one is told of whatever its age.
 -- Caller: Situation, before it reads any table. Reads the catalog only.
 with recursive chain (pid) as (
 	select p.pid from unnest(@pids::int[]) as p (pid)
@@ -31,7 +32,7 @@ touched as (
 )
 select a.pid, coalesce(a.application_name, ''), coalesce(a.query, ''),
 	coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::float8, coalesce(a.state like 'idle in transaction%', false),
-	(select count(*)::int from pg_stat_activity w where w.wait_event_type = 'Lock' and a.pid = any(pg_blocking_pids(w.pid))), '', null::text[]
+	(select count(distinct w.pid)::int from pg_locks w where not w.granted and a.pid = any(pg_blocking_pids(w.pid))), '', null::text[]
 from pg_stat_activity a
 where a.pid <> pg_backend_pid()
 	and (
@@ -48,10 +49,11 @@ where p.database = current_database()
 		where l.locktype = 'transactionid' and l.transactionid = p.transaction and l.pid is null and h.pid is null
 	))
 union all
-select a.pid, coalesce(a.application_name, ''), coalesce(a.query, ''), extract(epoch from clock_timestamp() - a.xact_start)::float8,
-	coalesce(a.state like 'idle in transaction%', false), 0, '', t.tables
+select a.pid, coalesce(a.application_name, ''), coalesce(a.query, ''),
+	coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::float8, coalesce(a.state like 'idle in transaction%', false), 0, '', t.tables
 from touched t join pg_stat_activity a on a.pid = t.pid
-where a.pid <> pg_backend_pid() and a.xact_start < clock_timestamp() - interval '1 second' and a.application_name not like 'troupe %'
+where a.pid <> pg_backend_pid() and coalesce(a.xact_start < clock_timestamp() - interval '1 second', true)
+	and coalesce(a.application_name, '') not like 'troupe %'
 union all
 select 0, '', '', extract(epoch from clock_timestamp() - p.prepared)::float8, true, 0, p.gid, t.tables
 from touched t
