@@ -2,11 +2,13 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -63,6 +65,7 @@ type limits struct {
 	transaction time.Duration // age of a transaction that holds back vacuum
 	touched     time.Duration // age of a transaction that may hold rows that are passed over
 	confirmed   time.Duration // that a commit waits for a standby
+	hidden      int64         // transactions since one began whose age is hidden, and that holds back vacuum
 	dead        int64         // dead rows of a hot table, beside as many living ones
 	skew        time.Duration // between this machine's clock and the server's
 	late        time.Duration // of timers and of the intake
@@ -75,6 +78,7 @@ type limits struct {
 
 func usual() limits {
 	return limits{
+		hidden:      100_000,
 		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, held: 1_000_000, frozen: 2,
 		used: 0.8, groups: 1<<20 - 1,
 	}
@@ -104,6 +108,7 @@ func checks() []check {
 		{"durability", false, durability},
 		{"standbys", false, standbys},
 		{"clock", false, clocks},
+		{"visibility", false, visibility},
 		{"connections", false, connections},
 		{"schema", false, schema},
 		{"indexes", true, indexed},
@@ -154,13 +159,21 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, options Options) (Report, 
 	return report, ctx.Err()
 }
 
+// lockTimeout is the SQLSTATE of a statement that waited too long for a lock.
+const lockTimeout = "55P03"
+
 func (p *patient) run(c check) {
 	if c.tables && p.empty || p.ctx.Err() != nil {
 		return
 	}
 	p.check = c.name
 	p.report.Checks = append(p.report.Checks, c.name)
-	if err := c.look(p); err != nil {
+	err := c.look(p)
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == lockTimeout {
+		p.warn("it could not be looked at: %s", "the check locks says who holds what it reads, if that has lasted for a while; ask again after that", err)
+		return
+	}
+	if err != nil {
 		p.warn("it could not be looked at: %s", "mend that and ask again; a role with pg_monitor sees the most", err)
 	}
 }

@@ -149,6 +149,10 @@ func rowHolders() map[string]provoked {
 			c.hold("select from troupe.durable_timers for key share")
 			return Options{limits: strict}
 		}, "locks", Warning, []string{"pid ", "may hold rows of durable_timers for", "for key share", "pg_terminate_backend"}},
+		"a lock that nobody waits for": {func(c *clinic) Options {
+			c.hold("lock table troupe.dead_letters in access exclusive mode")
+			return Options{limits: strict}
+		}, "locks", Problem, []string{"pid ", "holds a lock on dead_letters", "that keeps others from writing, or from reading, too: begin; lock table troupe.dead_letters", "pg_terminate_backend"}},
 		"a prepared transaction that holds the queue": {func(c *clinic) Options {
 			c.exec("begin; select from troupe.ready_queue for update; prepare transaction 'queue'")
 			c.t.Cleanup(func() { _, _ = c.pool.Exec(context.Background(), "rollback prepared 'queue'") })

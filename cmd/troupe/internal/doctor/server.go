@@ -83,8 +83,8 @@ func clocks(p *patient) error {
 func connections(p *patient) error {
 	const query = `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 			- coalesce(current_setting('reserved_connections', true)::int, 0),
-		count(*) filter (where backend_type = 'client backend'), count(*) filter (where application_name like 'troupe%' and datname = current_database())
-		from pg_stat_activity`
+		count(*) filter (where ` + client + `), count(*) filter (where application_name like 'troupe%' and datname = current_database())
+		from pg_stat_activity a`
 	var allowed, used, ours int
 	if err := p.row(query, nil, &allowed, &used, &ours); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/explain"
@@ -83,16 +84,24 @@ func slots(p *patient) error {
 // change all the time this is what makes everything slow.
 func holders(p *patient) error {
 	limit := p.options.limits.transaction
-	const sessions = `select pid, coalesce(application_name, ''), coalesce(state, ''), coalesce(query, ''), extract(epoch from clock_timestamp() - xact_start)::float8
-		from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend' and datname = current_database()
-			and (backend_xmin is not null or backend_xid is not null) and clock_timestamp() - xact_start > $1 order by xact_start limit 5`
+	const sessions = `select pid, coalesce(application_name, ''), coalesce(state, 'state hidden'), coalesce(query, ''), extract(epoch from clock_timestamp() - xact_start)::float8,
+			coalesce(greatest(age(backend_xid), age(backend_xmin)), 0)::bigint
+		from pg_stat_activity a where pid <> pg_backend_pid() and ` + client + ` and datname = current_database()
+			and (backend_xmin is not null or backend_xid is not null)
+			and coalesce(clock_timestamp() - xact_start > $1, greatest(age(backend_xid), age(backend_xmin)) > $2) order by xact_start limit 5`
 	var pid int
 	var name, state, query string
 	var age float64
+	var begun *float64
+	var others int64
 	seconds := func(s float64) string { return explain.Span(time.Duration(s * float64(time.Second))) }
-	err := p.each(sessions, []any{limit}, []any{&pid, &name, &state, &query, &age}, func() {
+	err := p.each(sessions, []any{limit, p.options.limits.hidden}, []any{&pid, &name, &state, &query, &begun, &others}, func() {
+		open := fmt.Sprintf("the last %d transactions", others)
+		if begun != nil {
+			open = seconds(*begun)
+		}
 		p.warn("the transaction of pid %d (%s, %s) is open for %s and keeps vacuum from removing rows: %s",
-			"have it commit; idle_in_transaction_session_timeout ends such sessions", pid, name, state, seconds(age), explain.Statement(query))
+			"have it commit; idle_in_transaction_session_timeout ends such sessions", pid, name, state, open, explain.Statement(query))
 	})
 	if err != nil {
 		return err
