@@ -62,10 +62,13 @@ func indexes() []index {
 }
 
 // indexesThere lists the indexes that are there, by table, columns, and whether they are
-// those of a primary key, or unique.
+// those of a primary key, or unique. It asks the catalog alone: pg_get_indexdef waits for
+// who holds the table. The only expressions are functions of an id, whose names the
+// catalog gives to their columns.
 const indexesThere = `select c.relname::text, s.columns, case when x.indisprimary then 'primary key' when x.indisunique then 'unique' else 'index' end
 	from pg_index x join pg_class c on c.oid = x.indrelid,
-		lateral (select string_agg(pg_get_indexdef(x.indexrelid, n, true), ', ' order by n) as columns from generate_series(1, x.indnkeyatts) n) s
+		lateral (select string_agg(a.attname || case x.indkey[a.attnum - 1] when 0 then '(id)' else '' end, ', ' order by a.attnum) as columns
+			from pg_attribute a where a.attrelid = x.indexrelid and a.attnum <= x.indnkeyatts) s
 	where c.relnamespace = to_regnamespace($1) and not c.relispartition and x.indisvalid
 		and (x.indisunique or x.indpred is null)
 	order by 1, 2, 3`
