@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,14 +190,29 @@ func (e *explainer) late(what string, at time.Time) Reason {
 		r.Text += " and the leader, " + leader + ", has not fired it"
 		r.Pod, r.Remedy = leader, "look at the log of that pod, and at troupe doctor; a new leader is found when it is stopped"
 	default:
-		r.Text += " and nobody leads"
-		r.Remedy = "pods elect a leader within seconds; if none does, look for errors of the election in their logs (DirectURL, behind a proxy)"
+		r.Text += " and " + e.nobodyLeads(&r)
 	}
 	return r
 }
 
 // lateAfter is how late a timer may be before somebody should look.
 const lateAfter = 5 * time.Second
+
+// nobodyLeads says so, by who holds the leader's lock if somebody does, with its remedy.
+func (e *explainer) nobodyLeads(r *Reason) string {
+	const text = "nobody leads"
+	switch l := e.s.LeaderLock; {
+	case l == nil:
+		r.Remedy = "pods elect a leader within seconds; if none does, look for errors of the election in their logs (DirectURL, behind a proxy)"
+		return text
+	case l.PID == 0:
+		r.Remedy = "commit prepared it, or rollback prepared it"
+		return fmt.Sprintf("%s: the prepared transaction %q holds the leader's lock", text, l.Prepared)
+	default:
+		r.Remedy = fmt.Sprintf("unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(%d)", l.PID)
+		return fmt.Sprintf("%s: pid %d (%s) holds the leader's lock", text, l.PID, cmp.Or(l.Name, "without a name"))
+	}
+}
 
 // leader returns the name of the pod that leads, if it lives.
 func (e *explainer) leader() (name string, lives bool) {

@@ -131,7 +131,7 @@ func runningRows() []row {
 		{"nobody leads", with(func(s *explain.Situation) {
 			s.Pods[0].Dead = true
 			s.Pods = append(s.Pods, pod(2))
-		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over (nobody leads"},
+		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over, but nobody leads (pods elect"},
 		{"pod gone", with(func(s *explain.Situation) { s.Pods[0].ID = 2 }), explain.CauseNone, "charge: nothing was found"},
 		{"stopping", with(func(s *explain.Situation) { s.Canceling, s.Fenced = true, in(18*time.Second) }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; it is recorded as canceled in 18 s (a function that ignores"},
 	}
@@ -157,6 +157,12 @@ func timerRows() []row {
 		{"due", late(time.Second, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 s ago, the leader is about to fire it"},
 		{"late", late(time.Minute, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 m ago and the leader, pod (1), has not fired it (look at"},
 		{"late without leader", late(time.Minute, func(s *explain.Situation) { s.Leader = 0 }), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads (pods elect"},
+		{"late, and the leader's lock is somebody else's", late(time.Minute, func(s *explain.Situation) {
+			s.Leader, s.LeaderLock = 0, &explain.Lock{PID: 8, Name: "psql"}
+		}), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads: pid 8 (psql) holds the leader's lock (unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(8))"},
+		{"late, and the leader's lock is prepared", late(time.Minute, func(s *explain.Situation) {
+			s.Leader, s.LeaderLock = 0, &explain.Lock{Prepared: "x"}
+		}), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads: the prepared transaction \"x\" holds the leader's lock (commit"},
 		{"late without pods", late(time.Minute, func(s *explain.Situation) { s.Pods = nil }), explain.CauseNoPod, "charge: no pod is alive"},
 		{"late, and timers held", late(time.Minute, func(s *explain.Situation) {
 			s.Touched = []explain.Lock{{PID: 4, Tables: []string{"durable_timers"}}}

@@ -152,7 +152,7 @@ func (e *explainer) running(t *Task) Reason {
 				r.Text, r.Remedy = r.Text+"; "+locked.Text, locked.Remedy+"; "+r.Remedy
 			}
 		} else if _, leads := e.leader(); !leads {
-			r.Remedy = "nobody leads: pods elect a leader within seconds"
+			r.Text += ", but " + e.nobodyLeads(&r)
 		}
 	case e.s.Lease > 0 && left < e.s.Lease-2*e.s.Pulse:
 		r.Cause, r.Until = CausePodLate, p.Expires

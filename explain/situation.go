@@ -30,7 +30,8 @@ type Situation struct {
 	Pods         []Pod     // not declared dead or still holding tasks, by number
 	Queues       []Queue   // in which tasks of the run are ready, by name
 	Handlers     []Handler // of tasks that are ready, by number
-	Leader       int64     // pod that led last; 0: none did
+	Leader       int64     // pod that leads, or did when it died; 0: none
+	LeaderLock   *Lock     // what keeps pods from being elected: who else holds the leader's lock; nil: nobody
 	TenantBusy   int       // running tasks of the run's tenant
 	Locks        []Lock    // on the tables, or on rows of the run
 	Touched      []Lock    // transactions that may hold rows of Tables, which are passed over then

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -154,7 +155,10 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 		out.Canceling, out.CancelReason = false, ""
 		return nil
 	}
-	out.Submitted, out.StartsAt, out.Fenced, out.Leader = group == 0, orZero(starts), orZero(fenced), orZero(leader)
+	out.Submitted, out.StartsAt, out.Fenced = group == 0, orZero(starts), orZero(fenced)
+	if err := r.leader(out, orZero(leader)); err != nil {
+		return err
+	}
 	queues, handlers, err := r.tasks(out)
 	if err != nil {
 		return err
@@ -176,6 +180,29 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 		}
 	}
 	return r.rowLocks(out)
+}
+
+// leader reads whether the pod that led last does so still: its session holds the leader's
+// lock then, or who else holds that.
+func (r *situationReader) leader(out *explain.Situation, last int64) error {
+	var l explain.Lock
+	var leads bool
+	args := named{"schema": r.i.schema, "holder": last, "key": leaderKey(r.i.schema)}
+	return r.each("explain_leader", args, []any{&l.PID, &l.Name, &l.Prepared, &leads}, func() {
+		if leads {
+			out.Leader = last
+			return
+		}
+		other := l
+		out.LeaderLock = &other
+	})
+}
+
+// leaderKey is cluster/postgres.LeaderKey, which this room may not see.
+func leaderKey(schema string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte("troupe leader\x00" + schema))
+	return int64(h.Sum64())
 }
 
 // rowLocks adds those who have locked rows of the run.
