@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/explain"
 )
 
@@ -55,14 +54,13 @@ func several[N int | int64](n N, one, more string) string {
 func pods(p *patient) error {
 	const query = `select count(*) filter (where not dead and expires_at > clock_timestamp()), count(*) filter (where dead or expires_at <= clock_timestamp()),
 		coalesce(sum(slots) filter (where not dead and expires_at > clock_timestamp()), 0),
-		exists (select from {schema}.leader_epoch l join {schema}.pods h on h.id = l.holder where not h.dead and h.expires_at > clock_timestamp()),
+		coalesce((select l.holder from {schema}.leader_epoch l join {schema}.pods h on h.id = l.holder where not h.dead and h.expires_at > clock_timestamp()), 0),
 		(select count(*) from {schema}.workflow_runs where state < 10),
 		count(*) filter (where not dead and expires_at > clock_timestamp() + coalesce(ttl, '9 minutes') + interval '1 minute')
 		from {schema}.pods`
 	var living, dead, slots, ahead int
-	var led bool
-	var open int64
-	if err := p.row(query, nil, &living, &dead, &slots, &led, &open, &ahead); err != nil {
+	var last, open int64
+	if err := p.row(query, nil, &living, &dead, &slots, &last, &open, &ahead); err != nil {
 		return err
 	}
 	p.fact("%s with %s; %s not ended", several(living, "living pod", "living pods"), several(slots, "slot", "slots"), several(open, "run has", "runs have"))
@@ -82,38 +80,7 @@ func pods(p *patient) error {
 				"update "+p.options.Schema+".pods set expires_at = now() + interval '1 minute' where expires_at > now() + interval '10 minutes' does so now, and living pods renew theirs",
 			several(ahead, "lease ends", "leases end"))
 	}
-	if !led {
-		return leaderless(p)
-	}
-	return nil
-}
-
-// leaderless says why nobody leads.
-func leaderless(p *patient) error {
-	const query = `select coalesce(l.pid, 0), coalesce(nullif(a.application_name, ''), 'without a name'), coalesce(a.state, 'unknown')
-		from pg_locks l left join pg_stat_activity a using (pid)
-		where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.database = (select oid from pg_database where datname = current_database())
-			and (l.classid::bigint << 32 | l.objid::bigint) = $1 limit 1`
-	const what = "no living pod leads: timers do not fire and dead pods are not taken over"
-	var pid int
-	var name, state string
-	held := false
-	err := p.each(query, []any{postgres.LeaderKey(p.options.Schema)}, []any{&pid, &name, &state}, func() { held = true })
-	if err != nil {
-		return err
-	}
-	switch {
-	case held && pid == 0:
-		p.problem(what+"; a prepared transaction holds the leader's lock", "end it: rollback prepared, or commit prepared, by its gid in pg_prepared_xacts")
-		return nil
-	case held:
-		p.problem(what+"; pid %d (%s, %s) holds the leader's lock", "unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(the pid)",
-			pid, name, state)
-		return nil
-	}
-	p.problem(what, "pods elect a leader within seconds; if none does, the error beside campaign in their logs says why: "+
-		"no connection of their own (DirectURL, behind a proxy), no rights on leader_epoch (check rights), or a lock of somebody else on it (check locks)")
-	return nil
+	return led(p, last)
 }
 
 // lateMax is how many late timers are counted.
