@@ -92,7 +92,13 @@ func (e *Engine) health(asked func(*probe) error) Health {
 	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
 		h.Reason = "others took the pod for dead and have taken over its tasks"
 	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():
-		h.Reason = strings.TrimSuffix("the pod's lease has run out: it goes on when a renewal succeeds; "+s.Degraded, "; ")
+		h.Reason = "the pod's lease has run out: it goes on when a renewal succeeds"
+		if !strings.Contains(s.Degraded, s.Unrenewed) { // it says that for itself after a while
+			h.Reason += "; " + s.Unrenewed
+		}
+		if s.Degraded != "" {
+			h.Reason += "; " + s.Degraded
+		}
 	case !s.Ready && s.Lease == lifecycle.LeaseLive.String() && s.Degraded != "":
 		h.Reason = s.Degraded
 	case !s.Ready:

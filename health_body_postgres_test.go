@@ -66,3 +66,20 @@ func TestB44ProbesNameNoAddressAndNoRole(t *testing.T) {
 	require.NoError(t, server.Kill())
 	says("the database does not answer")
 }
+
+// A pod whose lease ran out for a cause that the database names says it at once.
+func TestALeaseThatRanOutHasACause(t *testing.T) {
+	t.Parallel()
+	pool := migratedPool(t, pgtest.Database(t), nil)
+	p := probe(t, startedOn(t, pool))
+	p.until(http.StatusOK, time.Second)
+	_, err := pool.Exec(t.Context(), "alter schema troupe rename to away")
+	require.NoError(t, err)
+	p.until(http.StatusServiceUnavailable, 6*time.Second)
+	_, h := p.get("/readyz")
+	require.Contains(t, h.Reason, "the pod's lease has run out")
+	require.Contains(t, h.Reason, "the schema's tables are not those of this program")
+	_, err = pool.Exec(t.Context(), "alter schema away rename to troupe")
+	require.NoError(t, err)
+	p.until(http.StatusOK, 15*time.Second)
+}

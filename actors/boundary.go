@@ -33,6 +33,7 @@ type boundary struct {
 	refuses    string    // why a store call was last told that nothing can be written
 	refused    time.Time // when
 	lease      lifecycle.LeaseState
+	unrenewed  string // why the last renewal failed; "": it did not
 	mode       cluster.Mode
 	epoch      int64     // of the term of this pod; 0: it does not lead
 	led        time.Time // when this pod last heard of a leader, led, or joined
@@ -243,6 +244,16 @@ func (b *boundary) leaseState(state lifecycle.LeaseState) {
 		b.strange, b.stranger = time.Time{}, time.Time{}
 	}
 	b.lease = state
+}
+
+// renewal notes how the last one ended.
+func (b *boundary) renewal(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unrenewed = ""
+	if err != nil {
+		b.unrenewed = persistence.Shown(err)
+	}
 }
 
 func (b *boundary) leaseLives() bool {

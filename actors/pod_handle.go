@@ -233,6 +233,7 @@ type Stats struct {
 	Degraded  string // what does not work as well as it could; "": nothing
 	Pod       int64  // number of this start
 	Lease     string // live, late, lost or dead
+	Unrenewed string // why the last renewal of the lease failed; "": it did not
 	Leading   bool   // this pod is the leader
 	Mode      string // how wakes arrive: stream (read here), relay (from the leader) or none (notifications and sweeps)
 	Pods      int    // living pods, as last heard
@@ -260,6 +261,7 @@ func (p *Pod) Stats() Stats {
 	s := Stats{
 		Ready: !b.stopping && !b.ended && (b.lease == lifecycle.LeaseLive || b.lease == lifecycle.LeaseLate),
 		Pod:   b.number, Lease: b.lease.String(), Leading: b.epoch != 0, Mode: modeName(b.mode), Degraded: b.degradedBy,
+		Unrenewed: b.unrenewed,
 	}
 	if !b.refused.IsZero() && p.rt.now().Sub(b.refused) < fullFor {
 		s.NoWrites, s.Ready = b.refuses, false

@@ -209,6 +209,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 		return
 	}
 	a.number = 0
+	a.rt.boundary.renewal(m.err)
 	switch {
 	case errors.Is(m.err, persistence.ErrPodDead):
 		a.rt.meter.add(MetricRenewals, 1, "dead")
