@@ -137,7 +137,10 @@ func told(r Reason) string {
 	case CauseInLine:
 		return "is " + r.Text
 	case CauseLocked:
-		return "is " + r.Text
+		if strings.HasPrefix(r.Text, "held") || strings.HasPrefix(r.Text, "ready") {
+			return "is " + r.Text
+		}
+		return "does not go on: " + r.Text
 	case CauseRunning, CauseReady:
 		return "is " + r.Text
 	case CauseBackoff:
@@ -237,7 +240,12 @@ func (e *explainer) living() []*Pod {
 	return pods
 }
 
+// noPod explains by who may hold rows of the pods, if somebody does: whoever waits to
+// renew its lease looks as dead as who is gone.
 func (e *explainer) noPod() Reason {
+	if held := e.oldest("pods"); held != nil {
+		return e.lockedBy(held, "no pod is alive: renewals wait for rows of pods, which may be held by")
+	}
 	return Reason{Cause: CauseNoPod, Text: "no pod is alive", Remedy: "start one, or look why it does not start"}
 }
 
@@ -298,6 +306,18 @@ func (e *explainer) lockedBy(l *Lock, held string) Reason {
 // passedOver explains why rows of tables are passed over for long: what seems to be, and by
 // the oldest transaction that may hold them. It reports whether there is one.
 func (e *explainer) passedOver(r *Reason, seems string, tables ...string) bool {
+	held := e.oldest(tables...)
+	if held == nil {
+		return false
+	}
+	since := r.Since
+	*r = e.lockedBy(held, fmt.Sprintf("%s: rows of %s are passed over, which may be held by", seems, tables[0]))
+	r.Since = since
+	return true
+}
+
+// oldest returns the oldest transaction that may hold rows of tables; nil: none does.
+func (e *explainer) oldest(tables ...string) *Lock {
 	var oldest *Lock
 	for i := range e.s.Touched {
 		l := &e.s.Touched[i]
@@ -305,13 +325,7 @@ func (e *explainer) passedOver(r *Reason, seems string, tables ...string) bool {
 			oldest = l
 		}
 	}
-	if oldest == nil {
-		return false
-	}
-	since := r.Since
-	*r = e.lockedBy(oldest, fmt.Sprintf("%s: rows of %s are passed over, which may be held by", seems, tables[0]))
-	r.Since = since
-	return true
+	return oldest
 }
 
 // nothing is the reason of what must not happen.

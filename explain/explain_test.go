@@ -66,6 +66,9 @@ func queuedRows() []row {
 		{"its wait ends", first(func(t *explain.Task) { t.Expires = in(90 * time.Second) }), explain.CauseReady, "charge: ready, the next claim takes it, fails in 1 m 30 s unless it starts"},
 		{"nowhere", first(func(t *explain.Task) { t.Ready = false }), explain.CauseNone, "charge: nothing was found that it waits for: it is ready and stands in no queue (run troupe doctor"},
 		{"no pod", func(s *explain.Situation) { s.Pods = nil }, explain.CauseNoPod, "charge: no pod is alive (start one"},
+		{"no pod, and their rows held", func(s *explain.Situation) {
+			s.Pods, s.Touched = nil, []explain.Lock{{PID: 6, Query: "select 1", Tables: []string{"claims", "pods"}}}
+		}, explain.CauseLocked, "charge: no pod is alive: renewals wait for rows of pods, which may be held by pid 6: select 1 (let it finish, or end it with select pg_terminate_backend(6))"},
 		{"only dead pods", func(s *explain.Situation) { s.Pods[0].Expires = now() }, explain.CauseNoPod, "charge: no pod is alive"},
 		{"unregistered", func(s *explain.Situation) {
 			s.Pods[0].Handlers, s.Handlers[0].LastSeen = nil, in(-6*time.Minute)
@@ -114,6 +117,9 @@ func runningRows() []row {
 		{"all lost, and the pods held", with(func(s *explain.Situation) {
 			s.Pods[0].Expires, s.Locks = in(-4*time.Second), []explain.Lock{{PID: 5}}
 		}), explain.CausePodLost, "charge: its pod pod (1) is dead, its lease ended 4 s ago; its tasks are taken over; held by a lock of pid 5 (let it finish, or end it with select pg_terminate_backend(5); no other pod is alive: start one"},
+		{"all lost, and their rows held", with(func(s *explain.Situation) {
+			s.Pods[0].Expires, s.Touched = in(-4*time.Second), []explain.Lock{{Prepared: "x", Tables: []string{"pods"}}}
+		}), explain.CauseLocked, "charge: its pod pod (1) is dead, its lease ended 4 s ago, and no pod is alive: renewals wait for rows of pods, which may be held by the prepared transaction \"x\" (commit"},
 		{"running and locked", with(func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 5, Idle: true}} }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (its transaction is idle since then) (have it commit"},
 		{"stopping and locked", with(func(s *explain.Situation) { s.Canceling, s.Locks = true, []explain.Lock{{PID: 5}} }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; nothing of it is recorded meanwhile, and with InTx it is not begun: held by a lock of pid 5 (a function that ignores its context is deaf: have it return when the context ends; let it finish"},
 		{"again", with(func(s *explain.Situation) { s.Tasks[0].Attempt, s.Tasks[0].Lost = 2, 1 }), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s, attempt 3, lost once before"},
@@ -240,6 +246,9 @@ func TestExplainPending(t *testing.T) {
 	require.Equal(t, "join: waits for part0, part1, part2 and 2 more; part0 does not go on: no live pod registers it"+
 		" (start a pod of a version that has this step as it was when the run began, or cancel the run)", line(s)[5])
 	require.Equal(t, explain.CauseNone, explain.Explain(usual(step(0, "orphan")))[0].Cause)
+	s = usual(fan[0], step(5, "join"))
+	s.Pods, s.Touched = nil, []explain.Lock{{PID: 6, Tables: []string{"pods"}}}
+	require.Contains(t, line(s)[1], "join: waits for part0, which does not go on: no pod is alive: renewals wait")
 	circle := usual(step(0, "a", 1), step(1, "b", 0))
 	require.Equal(t, explain.CauseParents, explain.Explain(circle)[0].Cause, "not a graph, and still an answer")
 }

@@ -144,6 +144,10 @@ func (e *explainer) running(t *Task) Reason {
 		if late && e.passedOver(&r, r.Text, "pods", "claims", "leader_epoch") {
 			return r
 		}
+		if none := e.noPod(); none.Cause == CauseLocked && len(e.living()) == 0 {
+			none.Text, none.Since = r.Text+", and "+none.Text, r.Since
+			return none
+		}
 		r.Text += "; its tasks are taken over"
 		if len(e.living()) == 0 {
 			r.Remedy = "no other pod is alive: start one"
