@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/explain"
@@ -65,10 +67,10 @@ func pods(p *patient) error {
 	}
 	p.fact("%s with %s; %s not ended", several(living, "living pod", "living pods"), several(slots, "slot", "slots"), several(open, "run has", "runs have"))
 	if living == 0 {
-		if open > 0 { // without work nobody is missed
-			p.problem("no pod is alive and %s not ended", "start a pod, or look why it does not start", several(open, "run has", "runs have"))
+		if open == 0 { // without work nobody is missed
+			return nil
 		}
-		return nil
+		return lifeless(p, several(open, "run has", "runs have"))
 	}
 	if dead > 0 {
 		p.warn("%s tasks or rows", "the leader takes over within seconds; if that does not help, look at its log",
@@ -81,6 +83,28 @@ func pods(p *patient) error {
 			several(ahead, "lease ends", "leases end"))
 	}
 	return led(p, last)
+}
+
+// lifeless says that no pod lives. Who waits to renew its lease looks as dead as who is
+// gone.
+func lifeless(p *patient, open string) error {
+	holders, err := p.holders()
+	if err != nil {
+		return err
+	}
+	for _, h := range holders {
+		if !slices.Contains(strings.Split(h.tables, ", "), "pods") {
+			continue
+		}
+		who := fmt.Sprintf("pid %d", h.pid)
+		if h.prepared != "" {
+			who = fmt.Sprintf("the prepared transaction %q", h.prepared)
+		}
+		p.problem("no pod is alive and %s not ended: renewals wait for rows of pods, which may be held by %s", "end that transaction, as the check locks says: pods that are there renew again by themselves", open, who)
+		return nil
+	}
+	p.problem("no pod is alive and %s not ended", "start a pod, or look why it does not start", open)
+	return nil
 }
 
 // lateMax is how many late timers are counted.
@@ -152,7 +176,7 @@ func parked(p *patient) error {
 }
 
 // orphans looks for runs under way of which no living pod registers any step,
-// and for ready tasks nobody can take.
+// and for ready tasks nobody can take. Where no pod lives it is too early to say.
 func orphans(p *patient) error {
 	const query = `with registered as materialized (
 			select distinct h as handler from {schema}.pods p, unnest(p.handlers) h where not p.dead and p.expires_at > clock_timestamp()
@@ -162,7 +186,8 @@ func orphans(p *patient) error {
 		select d.name, encode(substr(d.hash, 1, 4), 'hex'), o.count,
 			(select count(*) from {schema}.definition_steps s where s.definition = o.definition and s.kind = 1),
 			(select count(*) from {schema}.definition_steps s where s.definition = o.definition and s.kind = 1 and s.handler in (select handler from registered))
-		from open o join {schema}.workflow_definitions d using (definition) order by 3 desc`
+		from open o join {schema}.workflow_definitions d using (definition)
+		where exists (select from {schema}.pods where not dead and expires_at > clock_timestamp()) order by 3 desc`
 	var name, hash string
 	var runs, steps, known int
 	return p.each(query, nil, []any{&name, &hash, &runs, &steps, &known}, func() {
