@@ -228,10 +228,11 @@ func (s *session) refuse(name string) error {
 	return fmt.Errorf("%w: %s holds %q, which is not troupe's: name a schema of troupe's own", ErrForeign, s.schema, name)
 }
 
-// look runs reads in one transaction that names nothing but by the catalog.
+// look runs reads in one transaction that names nothing but by the catalog. It waits for
+// who holds a table no longer than a migration waits for another.
 func (s *session) look(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `set local search_path = pg_catalog`); err != nil {
+		if _, err := tx.Exec(ctx, `set local search_path = pg_catalog; set local lock_timeout = '`+queueTimeout+`'`); err != nil {
 			return err
 		}
 		return read(ctx, tx)
