@@ -93,6 +93,8 @@ type patient struct {
 	report  *Report
 	check   string
 	empty   bool // there are no tables, or not all
+
+	publication string // why it is missing, as the check schema finds it
 }
 
 // check is one subject.

@@ -183,6 +183,16 @@ func meddlings() map[string]provoked {
 			c.exec("create trigger notes before update on troupe.tasks for each row execute function public.note()")
 			return Options{}
 		}, "additions", Warning, []string{"tasks has a trigger that is not the engine's, notes with", "note()", "drop trigger notes on troupe.tasks"}},
+		"a table that is not logged": {func(c *clinic) Options {
+			c.exec("alter table troupe.workflow_runs set unlogged")
+			return Options{}
+		}, "durability", Problem, []string{"the table workflow_runs is unlogged: a crash of the server empties it", "alter table troupe.workflow_runs set logged"}},
+		"a lock on the version of the tables": {func(c *clinic) Options {
+			c.hold("lock table troupe.schema_version in access exclusive mode")
+			strict := usual()
+			strict.touched = time.Nanosecond
+			return Options{limits: strict}
+		}, "locks", Problem, []string{"pid ", "holds a lock on schema_version for"}},
 		"a rule that somebody added": {func(c *clinic) Options {
 			c.exec("create rule quiet as on insert to troupe.task_events do instead nothing")
 			return Options{}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -20,10 +21,20 @@ func server(p *patient) error {
 	return nil
 }
 
+// schemaPatience bounds the look at the version of the tables, which waits for who holds
+// that one.
+const schemaPatience = 3 * time.Second
+
 // schema looks at the server, the encoding, whether it can be written to and
 // the version of the tables, as an engine does when it starts.
 func schema(p *patient) error {
-	err := migrations.Check(p.ctx, p.pool, p.options.Schema)
+	brief, cancel := context.WithTimeout(p.ctx, schemaPatience)
+	defer cancel()
+	err := migrations.Check(brief, p.pool, p.options.Schema)
+	if brief.Err() != nil && p.ctx.Err() == nil {
+		p.problem("the version of the tables could not be read within %s: somebody may hold a lock on schema_version", "the check locks says who holds it", explain.Span(schemaPatience))
+		return nil
+	}
 	remedy := "the text says it"
 	switch {
 	case err == nil:
@@ -39,19 +50,32 @@ func schema(p *patient) error {
 		p.problem("%v", remedy, err)
 		return nil
 	}
-	report, err := migrations.Status(p.ctx, p.pool, p.options.Schema)
+	report, err := migrations.Status(brief, p.pool, p.options.Schema)
 	if err != nil {
 		return err
 	}
+	p.publication = report.Publication
 	p.fact("schema %s is at version %d", report.Schema, report.Version)
 	return nil
 }
 
 // durability looks at settings under which an acknowledged run can be lost.
 func durability(p *patient) error {
-	var name string
-	return p.each(`select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off' order by 1`, nil, []any{&name}, func() {
+	var name, kind string
+	err := p.each(`select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off' order by 1`, nil, []any{&name}, func() {
 		p.problem("%s is off: a crash of the machine loses or damages acknowledged runs", "set "+name+" = on in postgresql.conf and reload", name)
+	})
+	if err != nil {
+		return err
+	}
+	const unlogged = `select c.relname::text, case c.relkind when 'S' then 'sequence' else 'table' end from pg_class c
+		where c.relnamespace = (select oid from pg_namespace where nspname = $1) and c.relpersistence = 'u' and c.relkind in ('r', 'S')
+			and not exists (select from pg_depend d join pg_class t on t.oid = d.refobjid
+				where c.relkind = 'S' and d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_class'::regclass and t.relpersistence = 'u')
+		order by 1`
+	return p.each(unlogged, []any{p.options.Schema}, []any{&name, &kind}, func() {
+		p.problem("the %s %s is unlogged: a crash of the server empties it, and a standby has nothing of it",
+			"alter "+kind+" "+p.options.Schema+"."+name+" set logged, which writes all of it and keeps others out meanwhile", kind, name)
 	})
 }
 

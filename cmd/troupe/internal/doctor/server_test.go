@@ -136,6 +136,16 @@ func TestFindingsOfUnsuitableDatabases(t *testing.T) {
 	}
 }
 
+// The version of the tables is not waited for without end.
+func TestAnExaminationDoesNotWaitForTheVersion(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	c.hold("lock table troupe.schema_version in access exclusive mode")
+	report := c.examine(Options{})
+	finds(t, report, "schema", Problem, "could not be read within 3 s", "the check locks")
+	require.Contains(t, report.Checks, "pods", "the rest is looked at")
+}
+
 // Nothing of an examination writes: it does its work where nothing can be
 // written, and a lock keeps it for no longer than half a second a check.
 func TestAnExaminationWaitsForNobody(t *testing.T) {

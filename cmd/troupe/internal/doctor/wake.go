@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/explain"
-	"github.com/troupe-dev/troupe/migrations"
 )
 
 // later is what it costs if there is no stream.
@@ -27,15 +26,8 @@ func wake(p *patient) error {
 	if !may {
 		p.warn("the role lacks REPLICATION: there is no stream of wakes", "alter role … replication"+later)
 	}
-	if p.empty {
-		return nil
-	}
-	report, err := migrations.Status(p.ctx, p.pool, p.options.Schema)
-	if err != nil {
-		return err
-	}
-	if report.Publication != "" {
-		p.warn("%s", "run troupe migrate up with a role that has create on the database", report.Publication)
+	if p.publication != "" {
+		p.warn("%s", "run troupe migrate up with a role that has create on the database", p.publication)
 	}
 	return nil
 }
