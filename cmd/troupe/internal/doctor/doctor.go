@@ -66,6 +66,8 @@ type limits struct {
 	touched     time.Duration // age of a transaction that may hold rows that are passed over
 	confirmed   time.Duration // that a commit waits for a standby
 	hidden      int64         // transactions since one began whose age is hidden, and that holds back vacuum
+	filling     float64       // part of the queue of notifications that is in use
+	full        float64       // the same, shortly before they are refused
 	dead        int64         // dead rows of a hot table, beside as many living ones
 	skew        time.Duration // between this machine's clock and the server's
 	late        time.Duration // of timers and of the intake
@@ -78,7 +80,7 @@ type limits struct {
 
 func usual() limits {
 	return limits{
-		hidden:      100_000,
+		hidden: 100_000, filling: 0.5, full: 0.9,
 		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, held: 1_000_000, frozen: 2,
 		used: 0.8, groups: 1<<20 - 1,
 	}
@@ -119,6 +121,7 @@ func checks() []check {
 		{"wake", false, wake},
 		{"publications", true, publications},
 		{"slots", false, slots},
+		{"notifications", false, notifications},
 		{"vacuum", false, holders},
 		{"dead rows", true, deadRows},
 		{"locks", false, locks},

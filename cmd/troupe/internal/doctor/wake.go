@@ -54,18 +54,30 @@ func slots(p *patient) error {
 		p.warn("max_slot_wal_keep_size is -1: a slot that nobody reads fills the disk",
 			"set it to a part of the disk, such as 10GB, and reload (the engine's own slots are temporary and go with their session)")
 	}
+	return kept(p)
+}
+
+// own are the names of the engines' slots, of any schema: they are temporary, and go with
+// their session.
+const own = `temporary and slot_name ~ '^[a-z0-9_]+_[0-9a-f]{8}_[0-9]+_[0-9a-f]{8}$'`
+
+// kept looks at how much WAL slots keep.
+func kept(p *patient) error {
 	var name, status string
-	var active bool
+	var active, ours bool
 	var kept int64
-	return p.each(`select slot_name::text, active, coalesce(wal_status, ''), coalesce(pg_wal_lsn_diff(
+	return p.each(`select slot_name::text, active, `+own+`, coalesce(wal_status, ''), coalesce(pg_wal_lsn_diff(
 			case when pg_is_in_recovery() then pg_last_wal_receive_lsn() else pg_current_wal_lsn() end, restart_lsn), 0)::bigint
-		from pg_replication_slots order by 1`, nil, []any{&name, &active, &status, &kept}, func() {
+		from pg_replication_slots order by 1`, nil, []any{&name, &active, &ours, &status, &kept}, func() {
 		drop := "have its reader go on, or select pg_drop_replication_slot('" + name + "')"
 		switch {
 		case status == "lost":
 			p.warn("slot %s was invalidated: it kept more WAL than max_slot_wal_keep_size", "drop it, and let its owner make another", name)
 		case kept > p.options.limits.retained && !active:
 			p.problem("slot %s keeps %d MB of WAL and nobody reads it", drop, name, kept>>20)
+		case kept > p.options.limits.retained && ours:
+			p.warn("slot %s, of an engine's stream of wakes, is %d MB behind: a large transaction is open or being decoded",
+				"let that transaction end, and make the next one smaller; the stream catches up by itself, and its slot goes with its session"+later, name, kept>>20)
 		case kept > p.options.limits.retained:
 			p.warn("slot %s keeps %d MB of WAL", drop, name, kept>>20)
 		}
