@@ -54,6 +54,13 @@ func queuedRows() []row {
 	return []row{
 		{"ready", nil, explain.CauseReady, "charge: ready, the next claim takes it"},
 		{"ready for long", first(func(t *explain.Task) { t.QueuedAt = in(-time.Minute) }), explain.CauseReady, "charge: ready for 1 m although 10 of 10 slots are free (look at "},
+		{"ready for long, and its tenant's limit unknown", func(s *explain.Situation) {
+			s.Tasks[0].QueuedAt, s.TenantBusy, s.TenantLimitUnknown = in(-time.Minute), 1, true
+		}, explain.CauseReady, "charge: ready for 1 m although 10 of 10 slots are free (look at \"degraded\" in /readyz of the pods: wakes may not reach them, and then they look every second to every half minute;" +
+			" or its tenant is at TenantLimit: set TROUPE_TENANT_LIMIT for this command)"},
+		{"ready for long, and its tenant runs nothing", func(s *explain.Situation) {
+			s.Tasks[0].QueuedAt, s.TenantLimitUnknown = in(-time.Minute), true
+		}, explain.CauseReady, "charge: ready for 1 m although 10 of 10 slots are free (look at \"degraded\" in /readyz of the pods: wakes may not reach them, and then they look every second to every half minute)"},
 		{"all slots busy", func(s *explain.Situation) {
 			s.Tasks[0].Place, s.Tasks[0].Nth = 3, 7
 			s.Pods = append(s.Pods, pod(2))

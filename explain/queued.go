@@ -76,6 +76,9 @@ func (e *explainer) inLine(r *Reason, t *Task, serving []*Pod) {
 				return
 			}
 			r.Remedy = "look at \"degraded\" in /readyz of the pods: wakes may not reach them, and then they look every second to every half minute"
+			if e.s.TenantLimitUnknown && e.s.TenantBusy > 0 {
+				r.Remedy += "; or its tenant is at TenantLimit: set TROUPE_TENANT_LIMIT for this command"
+			}
 		}
 	}
 }

@@ -38,9 +38,10 @@ type Situation struct {
 	Unreadable   bool      // Locks kept the tables from being read: the rest is empty
 
 	// What the tables do not hold; whoever asks fills it in. Zero: not known.
-	TenantLimit int
-	Pulse       time.Duration // between two renewals
-	Lease       time.Duration
+	TenantLimit        int           // 0: none
+	TenantLimitUnknown bool          // to who asks, as pods may have another than it
+	Pulse              time.Duration // between two renewals
+	Lease              time.Duration
 }
 
 // Task is a step of the run that has not ended.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -49,6 +51,7 @@ TROUPE_TENANT_LIMIT, and TROUPE_PULSE with TROUPE_LEASE.`,
 				return err
 			}
 			situation.TenantLimit = chosen.config.TenantLimit
+			situation.TenantLimitUnknown = !slices.ContainsFunc(w.environ, func(v string) bool { return strings.HasPrefix(v, "TROUPE_TENANT_LIMIT=") })
 			if chosen.config.Pulse > 0 && chosen.config.Lease > 0 {
 				situation.Pulse, situation.Lease = chosen.config.Pulse, chosen.config.Lease
 			}

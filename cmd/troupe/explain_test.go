@@ -65,6 +65,46 @@ func TestExplainPrintsALineForEachStep(t *testing.T) {
 	}
 }
 
+// Whoever does not know the limit of tenants is told that it may be why a task waits.
+func TestExplainKnowsNoTenantLimit(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Database(t)
+	pool, err := pgxpool.New(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	_, err = migrations.Migrate(t.Context(), pool, migrations.DefaultSchema)
+	require.NoError(t, err)
+	engine, err := troupe.New(pool, troupe.Config{TenantLimit: 1})
+	require.NoError(t, err)
+	begun, release := make(chan struct{}, 2), make(chan struct{})
+	handle, err := troupe.Register(engine, troupe.Define("orders", func(b *troupe.Builder[string]) troupe.StepRef[string] {
+		return troupe.Step0(b, "ship", func(_ context.Context, in string) (string, error) {
+			begun <- struct{}{}
+			<-release
+			return in, nil
+		})
+	}))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context()))
+	t.Cleanup(func() { _ = engine.Stop(context.Background()) })
+	t.Cleanup(func() { close(release) })
+	_, err = handle.RunNoWait(t.Context(), "x", troupe.Tenant("acme"))
+	require.NoError(t, err)
+	<-begun
+	waits, err := handle.RunNoWait(t.Context(), "x", troupe.Tenant("acme"))
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "update troupe.tasks set queued_at = queued_at - interval '1 minute' where run_id = $1", [16]byte(waits.ID()))
+	require.NoError(t, err)
+	environ := []string{"TROUPE_DATABASE_URL=" + url}
+	for limit, want := range map[string]string{"": "or its tenant is at TenantLimit: set TROUPE_TENANT_LIMIT", "TROUPE_TENANT_LIMIT=1": "its tenant runs 1 tasks and may run 1"} {
+		code, out, problem := call(append(environ, limit), "explain", waits.ID().String())
+		require.Zero(t, code, problem)
+		require.Contains(t, out, want)
+	}
+	_, out, _ := call(append(environ, "TROUPE_TENANT_LIMIT=0"), "explain", waits.ID().String())
+	require.NotContains(t, out, "TROUPE_TENANT_LIMIT", "it is known that there is none")
+}
+
 // What doctor and migrate say of tables that are not what the program knows is
 // what explain says.
 func TestExplainLooksAtTheSchemaFirst(t *testing.T) {
