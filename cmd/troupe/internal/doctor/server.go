@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/explain"
@@ -35,9 +36,13 @@ func schema(p *patient) error {
 		p.problem("the version of the tables could not be read within %s: somebody may hold a lock on schema_version", "the check locks says who holds it", explain.Span(schemaPatience))
 		return nil
 	}
-	remedy := "the text says it"
+	remedy := "mend that and ask again"
 	switch {
 	case err == nil:
+	case errors.Is(err, migrations.ErrServer):
+		remedy = unsuitable(p)
+	case errors.Is(err, migrations.ErrForeign):
+		remedy = "name a schema of troupe's own: --schema, or TROUPE_SCHEMA"
 	case errors.Is(err, migrations.ErrBehind):
 		remedy = "run troupe migrate up"
 	case errors.Is(err, migrations.ErrNewer):
@@ -57,6 +62,32 @@ func schema(p *patient) error {
 	p.publication = report.Publication
 	p.fact("schema %s is at version %d", report.Schema, report.Version)
 	return nil
+}
+
+// unsuitable says what mends a server or a database that cannot hold the tables. The
+// examination itself is read-only, so that this is what is left.
+func unsuitable(p *patient) string {
+	const query = `select current_setting('server_version_num')::int < 150000, current_setting('server_encoding') = 'SQL_ASCII', pg_is_in_recovery(),
+		quote_ident(current_database()), quote_ident(current_user)`
+	var old, bytes, standby bool
+	var database, role string
+	if err := p.row(query, nil, &old, &bytes, &standby, &database, &role); err != nil {
+		return "mend that and ask again"
+	}
+	return remedyFor(old, bytes, standby, database, role)
+}
+
+func remedyFor(old, bytes, standby bool, database, role string) string {
+	switch {
+	case old:
+		return "upgrade the server to PostgreSQL 15 or newer, with pg_upgrade or by a dump"
+	case bytes:
+		return "create database NAME encoding 'UTF8' template template0, and use that one; a dump with pg_dump --encoding=UTF8 brings the rest along"
+	case standby:
+		return "connect to the primary: target_session_attrs=read-write in the address, with all hosts in it, finds it"
+	}
+	return fmt.Sprintf("alter database %[1]s reset default_transaction_read_only; alter role %[2]s reset default_transaction_read_only;"+
+		" alter role %[2]s in database %[1]s reset default_transaction_read_only; or turn it off in postgresql.conf and the address, or connect to the primary", database, role)
 }
 
 // durability looks at settings under which an acknowledged run can be lost.

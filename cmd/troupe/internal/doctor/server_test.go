@@ -113,11 +113,12 @@ func TestFindingsOfUnsuitableDatabases(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = main.Close(context.Background()) }()
 	for name, test := range map[string]struct {
-		make string
-		part string
+		make   string
+		part   string
+		remedy string
 	}{
-		"ascii":    {`create database ascii encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0`, "SQL_ASCII"},
-		"readonly": {`create database readonly`, "read-only"},
+		"ascii":    {`create database ascii encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0`, "SQL_ASCII", "create database NAME encoding 'UTF8'"},
+		"readonly": {`create database readonly`, "read-only", "alter database readonly reset default_transaction_read_only"},
 	} {
 		_, err := main.Exec(t.Context(), test.make)
 		require.NoError(t, err)
@@ -129,7 +130,7 @@ func TestFindingsOfUnsuitableDatabases(t *testing.T) {
 		require.NoError(t, err)
 		report, err := Examine(t.Context(), pool, Options{Schema: migrations.DefaultSchema, Now: time.Now})
 		require.NoError(t, err)
-		finds(t, report, "schema", Problem, test.part)
+		finds(t, report, "schema", Problem, test.part, test.remedy)
 		require.Contains(t, report.Checks, "slots")
 		require.NotContains(t, report.Checks, "pods", "there are no tables to look at")
 		pool.Close()
@@ -144,6 +145,26 @@ func TestAnExaminationDoesNotWaitForTheVersion(t *testing.T) {
 	report := c.examine(Options{})
 	finds(t, report, "schema", Problem, "could not be read within 3 s", "the check locks")
 	require.Contains(t, report.Checks, "pods", "the rest is looked at")
+}
+
+// Each reason why a server cannot hold the tables has a remedy of its own.
+func TestRemediesForUnsuitableServers(t *testing.T) {
+	t.Parallel()
+	require.Contains(t, remedyFor(true, false, false, "d", "r"), "PostgreSQL 15")
+	require.Contains(t, remedyFor(false, true, false, "d", "r"), "encoding 'UTF8'")
+	require.Contains(t, remedyFor(false, false, true, "d", "r"), "target_session_attrs=read-write")
+	require.Contains(t, remedyFor(false, false, false, `"D"`, "r"), `alter role r in database "D" reset`)
+}
+
+// Somebody else's schema is left to them.
+func TestFindingsOfAForeignSchema(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	_, err = pool.Exec(t.Context(), "create schema troupe; create table troupe.schema_version (version varchar(50))")
+	require.NoError(t, err)
+	finds(t, (&clinic{t: t, pool: pool}).examine(Options{}), "schema", Problem, "not troupe's", "--schema")
 }
 
 // Nothing of an examination writes: it does its work where nothing can be
