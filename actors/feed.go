@@ -51,6 +51,7 @@ type feed struct {
 	sending int64          // notify call under way; 0: none
 	sent    []cluster.Wake // by it
 	fails   int            // notify calls failed in a row
+	unheard bool           // the last one did because nobody can be notified
 	sentAt  time.Time
 	armed   bool // a timer will send
 	relayed int64

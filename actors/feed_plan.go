@@ -57,7 +57,7 @@ func (a *feed) view() cluster.View {
 	now := a.rt.now()
 	return cluster.View{
 		Leading: a.heir.leading != 0, Streaming: a.streaming, Counted: a.counted, Pods: a.pods, Waiting: a.waiting,
-		Refused: a.fails > 1,
+		Refused: a.unheard,
 		Submits: a.rt.boundary.submits(now, a.rt.config.StreamSpare),
 		Heard:   heard && a.listening && !ping.Resigned, Silence: now.Sub(a.heardAt), Said: ping.Mode,
 		Last: a.plan, For: now.Sub(a.since),

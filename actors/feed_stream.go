@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -121,7 +122,7 @@ func (a *feed) onNotified(m *answered[notified]) {
 	if m.number != a.sending {
 		return
 	}
-	a.sending = 0
+	a.sending, a.unheard = 0, errors.Is(m.err, cluster.ErrUnheard)
 	a.tellLeader()
 	switch {
 	case m.err == nil:

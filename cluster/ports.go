@@ -68,6 +68,9 @@ var (
 	// stream; the text says why and what would mend it. The engine goes on in
 	// ModeNone.
 	ErrStreamUnavailable = errors.New("replication stream unavailable")
+	// ErrUnheard: the server has no room for notifications; the text says what
+	// would make some.
+	ErrUnheard = errors.New("nobody can be notified")
 )
 
 // StreamError is an ErrStreamUnavailable with what the server said, in which there
@@ -126,7 +129,7 @@ type Stream interface {
 // Notifier sends notifications.
 type Notifier interface {
 	// Notify sends one notice to all listening pods, this one included, in a
-	// transaction of its own.
+	// transaction of its own. It returns ErrUnheard if none can be told for now.
 	Notify(ctx context.Context, notice Notice) error
 }
 

@@ -16,8 +16,8 @@ import (
 var notifySQL string
 
 // errQueueFull: a commit that notifies would fail.
-var errQueueFull = errors.New("the server's queue of notifications is full, of all databases together: " +
-	"end the session that listens and has had a transaction open for long (pg_stat_activity); it goes on by itself then")
+var errQueueFull = fmt.Errorf("%w: the server's queue of notifications is full, of all databases together: "+
+	"end the session that listens and has had a transaction open for long (pg_stat_activity); it goes on by itself then", cluster.ErrUnheard)
 
 // queueFull reports whether the server has refused a commit because of its
 // notification.
