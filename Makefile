@@ -78,7 +78,7 @@ sim-soak: ## make sim for HOURS=8, from other seeds each time; failures are kept
 	$(GO) build -o bin/troupe ./cmd/troupe
 	./bin/troupe sim --seed $$(date +%s)000 --for $(HOURS)h --shrink --save bin/replay --json
 
-chaos: ## faults on pods and PostgreSQL under load, and the board of what was measured, <= 25 min (FAULTS=F07,F25 JSON=1)
+chaos: ## faults on pods and PostgreSQL under load, and the board of what was measured, some 20 min (FAULTS=F07,F25 JSON=1)
 	@mkdir -p bin/chaos; rm -f bin/chaos/report; $(GO) test -c -o bin/chaos.test ./internal/chaos
 	@cd internal/chaos && TROUPE_CHAOS=full TROUPE_CHAOS_BOARD=$(if $(JSON),json,table) TROUPE_CHAOS_FAULTS="$(FAULTS)" \
 		TROUPE_CHAOS_KEEP=$(CURDIR)/bin/chaos TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos/report \
