@@ -31,6 +31,7 @@ type intake struct {
 	number    int64 // of the trigger call under way; 0: none
 	failures  int   // trigger calls failed in a row
 	pause     int64 // of the wait before the next trigger call; 0: none
+	idle      bool  // that wait is for what was set aside, and not for the server
 	gathering gathering
 	crowd     int // questions in the last batch
 	narrow    narrow
@@ -169,6 +170,7 @@ func (a *intake) accept(q *question) {
 		}
 		a.heir.waiting = append(a.heir.waiting, q)
 		a.heir.rows += len(q.triggers)
+		a.waitNoLonger(q)
 		a.flush()
 	}
 }

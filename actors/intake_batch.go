@@ -59,14 +59,14 @@ func (a *intake) begin() {
 	}
 }
 
-// next returns the questions of the next batch. If there are none yet, it waits
-// for those whose keys are busy.
+// next returns the questions of the next batch. If there are none yet, it waits for those
+// that were set aside, or for the next that comes.
 func (a *intake) next() []*question {
 	a.dropLate()
 	batch, wait := nextBatch(a.heir.waiting, &a.narrow, a.rt.now())
 	if len(batch) == 0 {
 		if wait > 0 {
-			a.wait(wait)
+			a.wait(wait, true)
 		}
 		a.tellDrained()
 	}
@@ -135,9 +135,8 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	a.number = 0
 	if m.err != nil {
 		a.failures++
-		call, wait := "trigger_runs", a.rt.retryDelay(a.failures)
+		call, wait, all := "trigger_runs", a.rt.retryDelay(a.failures), true
 		if errors.Is(m.err, persistence.ErrNoResources) {
-			var all bool
 			if wait, all = a.makeDoWithLess(open); !all {
 				call = triggerLarge
 			}
@@ -149,7 +148,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 			open.loan = nil
 		}
 		a.heir.giveUp()
-		a.wait(wait)
+		a.wait(wait, !all)
 		return
 	}
 	a.failures = 0
@@ -209,15 +208,23 @@ func (a *intake) dropLate() {
 	a.heir.waiting = slices.DeleteFunc(a.heir.waiting, func(q *question) bool { return q.done })
 }
 
-// wait puts off the next trigger call.
-func (a *intake) wait(d time.Duration) {
-	a.pause = a.rt.numbers.next()
+// wait puts off the next trigger call. Idle is a wait only for what was set aside: it ends
+// early when something else comes.
+func (a *intake) wait(d time.Duration, idle bool) {
+	a.pause, a.idle = a.rt.numbers.next(), idle
 	a.rt.after(d, a.self, &intakePause{number: a.pause})
+}
+
+// waitNoLonger ends an idle wait, unless what has come is to be set aside, too.
+func (a *intake) waitNoLonger(q *question) {
+	if a.idle && !a.narrow.alone(q) {
+		a.pause, a.idle = 0, false
+	}
 }
 
 func (a *intake) onPause(m *intakePause) {
 	if m.number == a.pause {
-		a.pause = 0
+		a.pause, a.idle = 0, false
 		a.flush()
 	}
 }

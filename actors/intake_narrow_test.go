@@ -124,6 +124,72 @@ func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
+// While all that waits cannot be asked for yet, what comes is stored at once.
+func TestATriggerThatWaitsHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &cramped{Store: w.store}
+		store.room.Store(8)
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		large := w.large(p, 1)
+		pass(20 * time.Second) // by then it is asked for every two seconds
+		for range 100 {
+			began := time.Now()
+			w.trigger(p, "single")
+			require.Less(t, time.Since(began), 50*time.Millisecond)
+			pass(300 * time.Millisecond)
+		}
+		require.Empty(t, large)
+		store.room.Store(1000)
+		require.Nil(t, <-large)
+	})
+}
+
+// keyHeld is a store of which somebody's transaction holds a key.
+type keyHeld struct {
+	persistence.Store
+
+	held atomic.Bool
+}
+
+func (s *keyHeld) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+	if s.held.Load() && rows[0].Key != "" { // no test has two in one batch
+		return persistence.Triggers{Answers: []persistence.TriggerAnswer{{Result: persistence.KeyBusy}}}, nil
+	}
+	return s.Store.TriggerRuns(ctx, rows, take)
+}
+
+// While a trigger waits for who holds its key, others that come are stored at once.
+func TestATriggerWhoseKeyIsHeldHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &keyHeld{Store: w.store}
+		store.held.Store(true)
+		w.faults.Store = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{Slots: 5})
+		keyed := make(chan *Refusal, 1)
+		go func() {
+			order := w.order("single")
+			order.Key = "held"
+			_, refused, _ := p.Trigger(w.t.Context(), []persistence.Trigger{order})
+			keyed <- refused
+		}()
+		pass(20 * time.Second) // by then it is asked for every two seconds
+		for range 100 {
+			began := time.Now()
+			w.trigger(p, "single")
+			require.Less(t, time.Since(began), 50*time.Millisecond)
+			pass(300 * time.Millisecond)
+		}
+		require.Empty(t, keyed)
+		store.held.Store(false)
+		require.Nil(t, <-keyed)
+	})
+}
+
 // Triggers that are too large for the server and keep coming do not keep others out.
 func TestTriggersThatAreTooLargeAndKeepComing(t *testing.T) {
 	t.Parallel()
