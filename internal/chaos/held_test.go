@@ -59,9 +59,9 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 			}
 			first, _ := longest("b", 0)
 			y.flood(pods[1], "diamond/c", spell(1000, 3000)) // passes by what is held, by many turns
-			later, n := longest("b", spell(6*time.Second, 20*time.Second))
+			later, n := longest("b", spell(6*time.Second, 14*time.Second))
 			require.NoError(r, tx.Rollback(t.Context()))
-			after, _ := longest("b", spell(2*time.Second, 5*time.Second))
+			after, _ := longest("b", spell(2*time.Second, 4*time.Second))
 			r.took("the first run of another took", first)
 			r.took("any later one", later)
 			r.count("of these", n)

@@ -100,7 +100,7 @@ func (s *soak) seconds() float64 { return float64(time.Since(s.began).Millisecon
 // F48: an hour of mixed load with a fault a minute leaves nothing behind, and
 // nothing that is left over grows.
 func TestSoak(t *testing.T) {
-	args := []string{"--minutes", "2", "--every", "12s", "--burst", "5000", "--warm", "0"}
+	args := []string{"--minutes", "1.5", "--every", "10s", "--burst", "5000", "--warm", "0"}
 	asked := flag.Arg(0) == "soak" // `make soak`
 	if asked {
 		args = flag.Args()[1:]
