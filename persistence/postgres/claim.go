@@ -107,13 +107,13 @@ func (s *Store) claim(
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
 		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
 	}
-	if only == nil && s.firsts.expected(queue) {
+	if only == nil && s.firsts.worthTrying(queue) {
 		out, known, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
 		switch {
 		case err != nil || known || out.Scanned == 0:
 			return out, err
 		case len(out.Grants) > 0:
-			s.firsts.met(queue)
+			s.firsts.hit(queue)
 			return out, nil
 		}
 		s.firsts.missed(queue)

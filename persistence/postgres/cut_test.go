@@ -38,14 +38,14 @@ func TestUnknownOutcome(t *testing.T) {
 			return k.claimer()
 		}},
 		"first claim": {false, func(k *kit) call {
-			k.store.firsts.met(1)
+			k.store.firsts.hit(1)
 			return k.claimer()
 		}},
 		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded, 2) }},
 		"few recorded": {false, func(k *kit) call {
 			k.finish(1)
 			k.start(storetest.Chain(2), "a", 3)
-			k.store.fews.met(1)
+			k.store.fews.hit(1)
 			return k.recorder(lifecycle.Succeeded, 3)
 		}},
 		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released, 2) }},

@@ -26,20 +26,20 @@
 //
 //   - the store and its connections: open, guests, transaction
 //   - statements and their arguments: statements, arrays
-//   - what a refusal of the server means: errors, files
+//   - what a refusal of the server means: errors*
 //   - what is registered: catalog*, definitions, register, registry_lost, foreign
 //   - triggers: trigger*, tenants, expand
-//   - places in queues: places, peek, heads, usual, limits, counters_lost
+//   - places in queues: places, peek, heads, shortcut, limits, counters_lost
 //   - claims: claim*, grants
 //   - completions: record*, recent
 //   - steps with transactions: step_*
 //   - decisions, and what they write: pass, run, rows*, archived
 //   - cancels and dead letters: cancel, dead*
 //   - timers: timers, timer_front, parked_timers
-//   - the leader's other work: lead, look, housekeeping, takeover, free
+//   - the leader's other work: lead, look, housekeeping, takeover, choose_free
 //   - history: history, rotate, seal, spans
 //   - pods and their leases: pods, renew, leave
 //   - what somebody holds: strained, held*
-//   - what cannot be read: lost
+//   - what cannot be read: unreadable
 //   - answers to callers: reads, situation*, snapshot
 package postgres

@@ -65,7 +65,7 @@ func TestFewAreRecordedAsMany(t *testing.T) {
 			k.ask(other...)
 		}
 		require.Empty(t, w.record(func(*persistence.Record) {}, grants...))
-		require.False(t, w.one.store.fews.expected(1), "not tried again at once")
+		require.False(t, w.one.store.fews.worthTrying(1), "not tried again at once")
 	})
 }
 
@@ -101,7 +101,7 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 		grants = out.Grants
 	}
 	small := []string{"check_pod", "lock_runs", "record_few"}
-	store.firsts.met(1) // the steps of the first run may have missed it
+	store.firsts.hit(1) // the steps of the first run may have missed it
 	require.Equal(t, []string{"trigger_one"}, sent(func() { k.start(g, "known", 1) }))
 	require.Equal(t, []string{"claim_first"}, sent(func() { grants = k.claim(pod, 10) }))
 	for _, next := range []int{2, 1, 0} {

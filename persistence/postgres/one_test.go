@@ -33,9 +33,9 @@ func newTwins(t *testing.T, graphs ...*workflow.Graph) *twins {
 		k.finish(w.pod)
 	}
 	for queue := range int16(10) {
-		w.all.store.firsts.queues[queue] = usualRest{left: 1 << 30}
-		w.all.store.takes.queues[queue] = usualRest{left: 1 << 30}
-		w.all.store.fews.queues[queue] = usualRest{left: 1 << 30}
+		w.all.store.firsts.queues[queue] = shortcutRest{left: 1 << 30}
+		w.all.store.takes.queues[queue] = shortcutRest{left: 1 << 30}
+		w.all.store.fews.queues[queue] = shortcutRest{left: 1 << 30}
 	}
 	return w
 }
@@ -92,7 +92,7 @@ func (k *kit) rowsOf(table string) []string {
 func (w *twins) claim(limit int) []persistence.Grant {
 	w.t.Helper()
 	request := w.one.request(w.pod, limit)
-	w.one.store.firsts.met(1) // tried again
+	w.one.store.firsts.hit(1) // tried again
 	var grants [][]persistence.Grant
 	for _, k := range []*kit{w.one, w.all} {
 		out, err := k.store.ClaimTasks(k.ctx, request)
@@ -110,7 +110,7 @@ func (w *twins) record(change func(*persistence.Record), grants ...persistence.G
 	record.InlineLimit, record.InlineSpare = 10, 10
 	record.InlineHandlers, record.InlineQueues = w.one.handlers, []string{defaultQueue}
 	change(&record)
-	w.one.store.fews.met(1) // tried again
+	w.one.store.fews.hit(1) // tried again
 	var got []persistence.Recorded
 	for _, k := range []*kit{w.one, w.all} {
 		out, err := k.store.RecordTransitions(k.ctx, record)
@@ -219,7 +219,7 @@ func TestOneIsNotTaken(t *testing.T) {
 			require.Equal(t, persistence.Triggered, out.Answers[0].Result)
 			require.Empty(t, out.Grants)
 			require.Equal(t, before+1, value[int](k.database, "select count(*)::int from {schema}.ready_queue"))
-			require.False(t, k.store.takes.expected(1), "not tried again at once")
+			require.False(t, k.store.takes.worthTrying(1), "not tried again at once")
 		})
 	}
 }
@@ -256,7 +256,7 @@ func TestFirstTasksOnly(t *testing.T) {
 			ids := k.start(storetest.Single(), "known", 3)
 			c.set(k, ids[1])
 			require.Len(t, k.claim(pod, 10), c.granted)
-			require.False(t, k.store.firsts.expected(1), "not tried again at once")
+			require.False(t, k.store.firsts.worthTrying(1), "not tried again at once")
 		})
 	}
 	t.Run("a suspect that may not be had", func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestFirstTasksOnly(t *testing.T) {
 		out, err := k.store.ClaimTasks(k.ctx, request)
 		require.NoError(t, err)
 		require.Len(t, out.Grants, 2)
-		require.True(t, k.store.firsts.expected(1), "it is not in the way")
+		require.True(t, k.store.firsts.worthTrying(1), "it is not in the way")
 	})
 	t.Run("one that was lost", func(t *testing.T) {
 		t.Parallel()

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,17 @@ type Options struct {
 	DeadReasons []lifecycle.DeadReason
 }
 
+// withDefaults replaces what is zero.
+func (o Options) withDefaults() Options {
+	o.Schema = cmp.Or(o.Schema, "troupe")
+	o.ApplicationName = cmp.Or(o.ApplicationName, "troupe")
+	o.TenantsMax = cmp.Or(o.TenantsMax, lifecycle.GroupMax)
+	if o.PoolSize <= 0 {
+		o.PoolSize = defaultPoolSize
+	}
+	return o
+}
+
 // defaultPoolSize is the size of a store's own pool, see Options.PoolSize.
 const defaultPoolSize = 6
 
@@ -72,9 +84,9 @@ type Store struct {
 	catalog    *catalog
 	recent     *recent
 	heads      *heads
-	firsts     *usual // by queue, whether claim_first will do
-	fews       *usual // by its queue, whether record_few will do for a pod
-	takes      *usual // by queue, whether take_one will
+	firsts     *shortcut // by queue, whether claim_first will do
+	fews       *shortcut // by its queue, whether record_few will do for a pod
+	takes      *shortcut // by queue, whether take_one will
 	strained   strained
 	front      timerFront
 	runless    atomic.Bool // dead pods hold tasks of runs that are not there
@@ -101,18 +113,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err := untyped(options.Pool.Config().ConnConfig.DefaultQueryExecMode); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if options.Schema == "" {
-		options.Schema = "troupe"
-	}
-	if options.PoolSize <= 0 {
-		options.PoolSize = defaultPoolSize
-	}
-	if options.ApplicationName == "" {
-		options.ApplicationName = "troupe"
-	}
-	if options.TenantsMax == 0 {
-		options.TenantsMax = lifecycle.GroupMax
-	}
+	options = options.withDefaults()
 	statements, err := loadStatements(options.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -128,10 +129,30 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{
-		pool: pool, seats: sessions.NewSeats(own.Size), lease: lease, young: youngRun, givenUp: callMax + time.Second, patience: poolPatience{most: borrowMax}, direct: options.Direct != nil, user: options.Pool, schema: options.Schema, tenantsMax: options.TenantsMax,
-		statements: statements, catalog: newCatalog(), recent: newRecent(), heads: newHeads(),
-		firsts: newUsual(), fews: newUsual(), takes: newUsual(), strained: strained{log: options.Logger},
-		parked: parkedTimers{log: options.Logger}, deadReasons: options.DeadReasons, podID: drawPodID, foreign: foreign{log: options.Logger}, lost: lost{keep: lostFor, log: options.Logger}, lostEnds: lost{keep: lostEndsFor},
+		pool:        pool,
+		seats:       sessions.NewSeats(own.Size),
+		young:       youngRun,
+		givenUp:     callMax + time.Second,
+		patience:    poolPatience{most: borrowMax},
+		direct:      options.Direct != nil,
+		lease:       lease,
+		user:        options.Pool,
+		schema:      options.Schema,
+		tenantsMax:  options.TenantsMax,
+		statements:  statements,
+		catalog:     newCatalog(),
+		recent:      newRecent(),
+		heads:       newHeads(),
+		firsts:      newShortcut(),
+		fews:        newShortcut(),
+		takes:       newShortcut(),
+		strained:    strained{log: options.Logger},
+		parked:      parkedTimers{log: options.Logger},
+		foreign:     foreign{log: options.Logger},
+		lost:        lost{keep: lostFor, log: options.Logger},
+		lostEnds:    lost{keep: lostEndsFor},
+		deadReasons: options.DeadReasons,
+		podID:       drawPodID,
 	}
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)

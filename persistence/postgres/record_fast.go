@@ -61,7 +61,7 @@ func (f *fastRecord) pipeline(ctx context.Context) error {
 			return err
 		}
 		if f.answered {
-			f.s.fews.met(queue)
+			f.s.fews.hit(queue)
 			return nil
 		}
 		f.s.fews.missed(queue)

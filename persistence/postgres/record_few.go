@@ -27,7 +27,7 @@ func (f *fastRecord) few() int16 {
 		seen[t.Task] = true
 	}
 	queue := f.s.catalog.queueNumber(f.record.InlineQueues[0])
-	if queue == 0 || !f.s.fews.expected(queue) {
+	if queue == 0 || !f.s.fews.worthTrying(queue) {
 		return 0
 	}
 	return queue

@@ -54,7 +54,7 @@ func (f *fastTrigger) takeOne(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
 ) (stored, decided bool, err error) {
 	queue := f.roots[0].counter.queue
-	if !f.s.takes.expected(queue) {
+	if !f.s.takes.worthTrying(queue) {
 		return false, false, nil
 	}
 	after, until := f.s.heads.known([]int16{queue})
@@ -70,7 +70,7 @@ func (f *fastTrigger) takeOne(
 		f.s.takes.missed(queue)
 		return false, false, nil
 	}
-	f.s.takes.met(queue)
+	f.s.takes.hit(queue)
 	f.s.heads.note(looked{queues: []int16{queue}, after: after, until: until})
 	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
 	f.roots = nil // nobody else can claim it

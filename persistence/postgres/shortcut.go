@@ -1,0 +1,57 @@
+package postgres
+
+import "sync"
+
+// shortcut says for which queues the statement for the usual case is worth a try: it
+// is cheaper than the one for all cases, but where it meets another case, both are
+// paid for. After that only the other is used for a while, and for longer the
+// more often that happens in a row. It is safe for concurrent use.
+type shortcut struct {
+	mu     sync.Mutex
+	queues map[int16]shortcutRest
+}
+
+// shortcutRest counts calls for one queue.
+type shortcutRest struct {
+	left int // that use the statement for all cases before the usual one is tried again
+	last int // what left was after the last miss
+}
+
+const (
+	shortcutRestMin = 30
+	shortcutRestMax = 1000
+)
+
+func newShortcut() *shortcut { return &shortcut{queues: map[int16]shortcutRest{}} }
+
+// worthTrying reports whether to try the usual case.
+func (s *shortcut) worthTrying(queue int16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.queues[queue]
+	if r.left == 0 {
+		return true
+	}
+	r.left--
+	s.queues[queue] = r
+	return false
+}
+
+// hit notes that it was the usual case.
+func (s *shortcut) hit(queue int16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.queues, queue)
+}
+
+// missed notes that it was another case. Calls that were made at the same time miss the
+// same thing.
+func (s *shortcut) missed(queue int16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queues[queue].left > 0 {
+		return
+	}
+	rest := min(max(2*s.queues[queue].last, shortcutRestMin), shortcutRestMax)
+	s.queues[queue] = shortcutRest{left: rest, last: rest}
+}
