@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// The acceptance tests V4 to V12 of the specification, one file each. They run
+// The acceptance tests, a file for each subject. They run
 // the whole engine on the memory store in a bubble of testing/synctest, where
 // a day passes as soon as nothing else can happen. Names begin with the
 // requirement (R0 to R24) that the test shows; docs/guarantees.md lists them.
