@@ -99,6 +99,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrDiskFull, err)
 	case fileRefused(pg):
 		return fmt.Errorf("%w: the server cannot work on a file of its own, look at its disk: %w", persistence.ErrUnavailable, err)
+	case lacksResources(pg):
+		return fmt.Errorf("%w: %w", persistence.ErrNoResources, err)
 	}
 	switch pg.Code {
 	case codeLockNotAvailable:
@@ -141,8 +143,6 @@ func translate(err error) error {
 		return fmt.Errorf("%w: it was raised by %s: %w", errSchemaRefuses, lifecycle.CleanText(pg.Where), err)
 	case classIntegrity: // no value that the engine stores breaks what the migrations made
 		return fmt.Errorf("%w: %w", errSchemaRefuses, err)
-	case classResources:
-		return fmt.Errorf("%w: %w", persistence.ErrNoResources, err)
 	case classConnection, classOperator, classSystem, classNotNow, classLogin, classNoDatabase:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}

@@ -31,3 +31,9 @@ func noRoom(pg *pgconn.PgError) bool {
 	}
 	return fileRefused(pg) && (strings.HasPrefix(pg.Routine, "mdextend") || pg.Routine == "mdzeroextend" || pg.Routine == "BufFileDumpBuffer")
 }
+
+// lacksResources reports whether the server has no memory, connection, lock or buffer to
+// spare. That all buffers are in use has no code.
+func lacksResources(pg *pgconn.PgError) bool {
+	return class(pg.Code) == classResources || pg.Code == codeInternal && pg.Routine == "StrategyGetBuffer"
+}

@@ -159,10 +159,10 @@ func stepRefused(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
 	}
 	switch class(pg.Code) {
-	case classRollback, classConnection, classResources, classSystem:
+	case classRollback, classConnection, classSystem:
 		return translate(err)
 	}
-	if idsSpent(pg) || fileRefused(pg) {
+	if idsSpent(pg) || fileRefused(pg) || lacksResources(pg) {
 		return translate(err)
 	}
 	return fmt.Errorf("at the end of the step's transaction: %w", err)
@@ -179,7 +179,7 @@ func broke(pg *pgconn.PgError) bool {
 // canceled the statement.
 func exhausted(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (class(pg.Code) == classResources || class(pg.Code) == classSystem || idsSpent(pg) || fileRefused(pg) || canceled(pg))
+	return errors.As(err, &pg) && (lacksResources(pg) || class(pg.Code) == classSystem || idsSpent(pg) || fileRefused(pg) || canceled(pg))
 }
 
 // canceled reports whether somebody canceled a statement (pg_cancel_backend). A

@@ -110,6 +110,7 @@ func TestWhatAFileOfTheServersRefuses(t *testing.T) {
 		"a damaged disk":         {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdread"}, persistence.ErrUnavailable, false},
 		"a folder of the step's": {pgconn.PgError{Code: codeNoPrivilege, File: "fd.c", Routine: "ReadDirExtended"}, persistence.ErrUnavailable, true},
 		"a missing right":        {pgconn.PgError{Code: codeNoPrivilege, File: "aclchk.c", Routine: "aclcheck_error"}, persistence.ErrUnavailable, true},
+		"no buffers":             {pgconn.PgError{Code: codeInternal, File: "freelist.c", Routine: "StrategyGetBuffer"}, persistence.ErrNoResources, false},
 		"an error of a query":    {pgconn.PgError{Code: codeInternal, File: "setrefs.c", Routine: "set_plan_refs"}, nil, true},
 		"no code":                {pgconn.PgError{}, nil, true},
 	} {
