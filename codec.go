@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 type Codec interface {
 	// Marshal returns the encoding of value. The engine keeps the slice.
 	Marshal(value any) ([]byte, error)
-	// Unmarshal decodes data into what target points to. It must not keep
-	// data.
+	// Unmarshal decodes data into what target points to. data is its own: it may
+	// change it, as ciphers do that decrypt in place, and keep it.
 	Unmarshal(data []byte, target any) error
 }
 
@@ -58,15 +59,24 @@ func encode(codec Codec, value any) (payload []byte, err error) {
 // decode does the same for the way back.
 func decode[T any](codec Codec, payload []byte) (value T, err error) {
 	defer recovered(&err)
-	err = codec.Unmarshal(payload, &value)
+	err = codec.Unmarshal(own(codec, payload), &value)
 	return value, err
+}
+
+// own returns a payload that the codec may change: others read the same bytes, siblings
+// and later steps of the run. JSON changes nothing.
+func own(codec Codec, payload []byte) []byte {
+	if _, ok := codec.(JSON); ok {
+		return payload
+	}
+	return bytes.Clone(payload)
 }
 
 // decodeResult decodes what a step function returned once, into its type.
 func decodeResult(codec Codec, payload []byte, as reflect.Type) (value any, err error) {
 	defer recovered(&err)
 	into := reflect.New(as)
-	if err := codec.Unmarshal(payload, into.Interface()); err != nil {
+	if err := codec.Unmarshal(own(codec, payload), into.Interface()); err != nil {
 		return nil, terminal(classDecoding, fmt.Errorf("decode the output that is taken over into %v: %w", as, err))
 	}
 	return into.Elem().Interface(), nil

@@ -3,7 +3,9 @@ package troupe
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -66,8 +68,7 @@ type Config struct {
 	// records to its handler one after the other, on a goroutine that nothing
 	// waits for: a handler that blocks or panics holds up no work. While 1,024
 	// records wait more are dropped, and a warning with records_dropped says how
-	// many once the handler goes on. Its Enabled is called at once, by whoever
-	// logs, and must not block. Engines of NewInMemory log at once.
+	// many once the handler goes on. Engines of NewInMemory log at once.
 	Logger *slog.Logger
 
 	Metrics Metrics            // nil: none
@@ -130,6 +131,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PayloadLimit, 1<<20)
 	setDefault(&c.IntakePending, 10_000)
 	setDefault(&c.DefaultTenant, "default")
+	c.QueueSlots, c.DeadReasons = maps.Clone(c.QueueSlots), slices.Clone(c.DeadReasons) // the caller may go on with its own
 	if c.Codec == nil {
 		c.Codec = JSON{}
 	}

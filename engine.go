@@ -85,11 +85,12 @@ func NewInMemory(config Config) (*Engine, error) {
 func NewOn(h host.Host, config Config) (*Engine, error) { return newEngine(config, openHost(h)) }
 
 func newEngine(config Config, connect func(context.Context, Config) (*backend, error)) (*Engine, error) {
+	config = config.withDefaults()
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("new engine: %w", err)
 	}
 	return &Engine{
-		config: config.withDefaults(), connect: connect,
+		config: config, connect: connect,
 		programs: map[string]*program{},
 	}, nil
 }

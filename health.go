@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -103,12 +104,18 @@ func (e *Engine) health(asked func(*probe) error) Health {
 		h.Reason = s.Degraded
 	case !s.Ready:
 		h.Reason = "the pod stops"
+	case s.Stalled >= stalledForGood:
+		h.Live, h.Reason = false, s.Degraded+", and restart the process"
 	case deafened(s):
 		h.Live, h.Ready = false, false
 		h.Reason = "every slot is held by a step function that does not return though its context has ended: restart the process"
 	}
 	return h
 }
+
+// stalledForGood is after how long a pod whose Metrics does not return is taken for one
+// that will not mend.
+const stalledForGood = time.Minute
 
 // unreached says why the database could not be asked.
 func unreached(err error) string {

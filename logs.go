@@ -24,6 +24,9 @@ const (
 // waits for it. Engines whose time is virtual have none: in a simulation all
 // happens on one goroutine, and in a test what is logged is there at once.
 func (e *Engine) queueLogs() {
+	if e.config.Logger.Handler() == slog.DiscardHandler {
+		return
+	}
 	e.logs = logqueue.New(logqueue.Options{
 		Handler: e.config.Logger.Handler(), Clock: clock.System{},
 		Dropped: func() { e.config.Metrics.Add(actors.MetricLogDropped, 1) },

@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +20,7 @@ type TaskInfo struct {
 	MaxAttempts    int    // 1: never retried
 	AttemptID      string // unique to this attempt
 	IdempotencyKey string // the same for every attempt of this task: give it to whatever the step calls
-	Labels         map[string]string
+	Labels         map[string]string // as given to the trigger, the caller's copy
 	TraceContext   string // as given to the trigger; "": none
 }
 
@@ -34,7 +35,7 @@ func Task(ctx context.Context) TaskInfo {
 	return TaskInfo{
 		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Step: t.Step,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, AttemptID: t.AttemptID,
-		IdempotencyKey: t.IdempotencyKey, Labels: t.Labels, TraceContext: t.TraceContext,
+		IdempotencyKey: t.IdempotencyKey, Labels: maps.Clone(t.Labels), TraceContext: t.TraceContext,
 	}
 }
 

@@ -23,6 +23,9 @@ var (
 	// ErrSupervision: an actor failed more often than its supervisor allows. The
 	// pod's own actor may not fail at all.
 	ErrSupervision = errors.New("an actor failed too often")
+	// ErrActorGone: the embedder's code has ended the goroutine of an actor
+	// (runtime.Goexit, as testing's FailNow does).
+	ErrActorGone = errors.New("runtime.Goexit in Config.Metrics has ended an actor")
 	// ErrPodStopped: somebody else stopped the pod's actor.
 	ErrPodStopped = errors.New("the pod's actor was stopped from outside")
 )

@@ -211,7 +211,7 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 }
 
 func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) error {
-	pid, err := ctx.SpawnNamed(newProps(produce, a.rt.mailbox), name)
+	pid, err := ctx.SpawnNamed(a.rt.props(name, produce), name)
 	if err == nil {
 		a.children = append(a.children, pid)
 	}

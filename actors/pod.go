@@ -40,6 +40,7 @@ type pod struct {
 	stageNo  int64 // number of the stage's timer
 	leaving  int64 // call under way
 	killed   bool  // it is to end at once
+	lost     bool  // one of its actors is gone, so that it cannot stop in order
 
 	stageParts int // times that the stage has been given its limit
 }
@@ -104,7 +105,10 @@ func (a *pod) Receive(ctx actorContext) {
 	case *stopPod:
 		a.advance(ctx, stageIntake)
 	case *numbersChanged:
-		a.onNumbersChanged(msg.err)
+		a.fail(msg.err)
+	case *actorGone:
+		a.lost = true
+		a.fail(msg.err)
 	case *killPod:
 		a.killed = true
 		a.advance(ctx, stageLeave)
@@ -133,11 +137,16 @@ func (a *pod) Receive(ctx actorContext) {
 	case *restarting, *stopping:
 		a.off = true
 	case *stopped:
-		a.rt.guarded(podName, a.refuseRest)
-		a.rt.boundary.end(a.ending())
+		a.end()
 	default:
 		a.rt.unknown(podName, msg)
 	}
+}
+
+// end tells all who wait that the pod has ended.
+func (a *pod) end() {
+	a.rt.guarded(podName, a.refuseRest)
+	a.rt.boundary.end(a.ending())
 }
 
 // ending is why the pod has ended, if nobody has said so before.
@@ -194,7 +203,7 @@ func (a *pod) spawnAll(ctx actorContext) {
 		if again && survives(m.name) {
 			continue
 		}
-		pid, err := ctx.SpawnNamed(newProps(m.spawn(a.rt, a.number, a.heirs), a.rt.mailbox), m.name)
+		pid, err := ctx.SpawnNamed(a.rt.props(m.name, m.spawn(a.rt, a.number, a.heirs)), m.name)
 		if err != nil {
 			a.onEscalated(m.name, err)
 			return
@@ -208,8 +217,13 @@ func (a *pod) spawnAll(ctx actorContext) {
 
 // onEscalated ends the pod: supervision could not mend it.
 func (a *pod) onEscalated(child string, reason any) {
+	a.fail(fmt.Errorf("%w: %s: %v", ErrSupervision, child, reason))
+}
+
+// fail ends the pod, for the first of such reasons.
+func (a *pod) fail(err error) {
 	if a.failed == nil {
-		a.failed = fmt.Errorf("%w: %s: %v", ErrSupervision, child, reason)
+		a.failed = err
 	}
 	a.rt.send(a.rt.team.pod, &killPod{})
 }
@@ -276,7 +290,7 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 		return
 	}
 	if errors.Is(m.err, persistence.ErrNumbersChanged) {
-		a.onNumbersChanged(m.err)
+		a.fail(m.err)
 		return
 	}
 	if m.err != nil {
@@ -294,14 +308,6 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	a.heirs.journal.cancels = kept.journal.cancels
 	a.heirs.leader.term = kept.leader.term // to be resigned
 	a.spawnAll(ctx)
-}
-
-// onNumbersChanged ends the pod: it would execute other steps than it was given.
-func (a *pod) onNumbersChanged(err error) {
-	if a.failed == nil {
-		a.failed = err
-	}
-	a.rt.send(a.rt.team.pod, &killPod{})
 }
 
 // podInfo describes this pod to the database.

@@ -67,9 +67,9 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 		return nil, nil, err
 	}
 	defer release()
-	call := &triggerCall{ask: &question{triggers: triggers, bytes: bytes, gone: func() bool { return ctx.Err() != nil }}}
-	a, err := converse(ctx, p, p.rt.team.intake, call, func(answer func(triggerAnswers), taken func() bool) {
-		call.ask.answer, call.ask.taken = answer, taken
+	call := &triggerCall{ask: &question{triggers: triggers, bytes: bytes}}
+	a, err := converse(ctx, p, p.rt.team.intake, call, func(answer func(triggerAnswers), taken, gone func() bool) {
+		call.ask.answer, call.ask.taken, call.ask.gone = answer, taken, gone
 	})
 	if err != nil && call.ask.held.Load() {
 		err = fmt.Errorf("%w: %w", err, heldBy(triggers))
@@ -93,14 +93,16 @@ func heldBy(triggers []persistence.Trigger) error {
 
 // converse sends a question to an actor and waits for the answer. An actor
 // that is stopped forgets what is in its mailbox, so the question is sent
-// again until it is taken in.
+// again until it is taken in. The context is the embedder's code: no actor calls it, gone
+// says that its caller waits no more.
 func converse[A any](
-	ctx context.Context, p *Pod, to *PID, call any, connect func(answer func(A), taken func() bool),
+	ctx context.Context, p *Pod, to *PID, call any, connect func(answer func(A), taken, gone func() bool),
 ) (A, error) {
 	var none A
 	answers := make(chan A, 1)
-	var taken atomic.Bool
-	connect(func(a A) { answers <- a }, func() bool { return taken.Swap(true) })
+	var taken, left atomic.Bool
+	defer left.Store(true)
+	connect(func(a A) { answers <- a }, func() bool { return taken.Swap(true) }, left.Load)
 	again := make(chan struct{}, 1)
 	for {
 		p.rt.arrive(to, call)
@@ -132,10 +134,10 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 		canceled persistence.Canceled
 		err      error
 	}
-	call := &cancelCall{ask: &cancelQuestion{cancel: cancel, gone: func() bool { return ctx.Err() != nil }}}
-	a, err := converse(ctx, p, p.rt.team.journal, call, func(reply func(answer), taken func() bool) {
+	call := &cancelCall{ask: &cancelQuestion{cancel: cancel}}
+	a, err := converse(ctx, p, p.rt.team.journal, call, func(reply func(answer), taken, gone func() bool) {
 		call.ask.answer = func(c persistence.Canceled, err error) { reply(answer{c, err}) }
-		call.ask.taken = taken
+		call.ask.taken, call.ask.gone = taken, gone
 	})
 	if err != nil {
 		return persistence.Canceled{}, err
@@ -173,11 +175,11 @@ func (p *Pod) Remind(run workflow.RunID) {
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends
 // first, or has ended, the pod ends at once, and Stop returns the cause.
 func (p *Pod) Stop(ctx context.Context) error {
+	late := ctx.Err() != nil
 	defer p.rt.executor.Close()
 	if p.over() {
 		return nil
 	}
-	late := ctx.Err() != nil
 	p.rt.send(p.rt.team.pod, &stopPod{})
 	if !late {
 		select {
@@ -228,30 +230,31 @@ func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
 
 // Stats is what a pod counts about itself, since its start where it is a sum.
 type Stats struct {
-	Ready     bool   // claims tasks and takes triggers
-	NoWrites  string // why the database has refused to write anything within the last seconds; "": it has not
-	Degraded  string // what does not work as well as it could; "": nothing
-	Pod       int64  // number of this start
-	Lease     string // live, late, lost or dead
-	Unrenewed string // why the last renewal of the lease failed; "": it did not
-	Leading   bool   // this pod is the leader
-	Mode      string // how wakes arrive: stream (read here), relay (from the leader) or none (notifications and sweeps)
-	Pods      int    // living pods, as last heard
-	Running   int    // slots in use
-	Free      int    // slots not in use
-	Stuck     int    // functions that go on after their attempt was reported
-	Pending   int    // triggers that wait to be stored
-	Journal   int    // outcomes that wait to be recorded
-	Triggers  int64  // answered, refusals included
-	Attempts  int64  // ended, however
-	Retries   int64  // attempts that will be tried again
-	Losses    int64  // attempts lost on this pod
-	Inline    int64  // children granted with their parent's completion
-	First     int64  // first tasks granted with the storing of their runs
-	Restarts  int64  // of actors
-	Errors    int64  // of store calls, which are made again
-	Stale     int64  // outcomes refused because the task had moved on
-	TimersRun int64  // timers fired by this pod
+	Ready     bool          // claims tasks and takes triggers
+	NoWrites  string        // why the database has refused to write anything within the last seconds; "": it has not
+	Degraded  string        // what does not work as well as it could; "": nothing
+	Pod       int64         // number of this start
+	Lease     string        // live, late, lost or dead
+	Unrenewed string        // why the last renewal of the lease failed; "": it did not
+	Leading   bool          // this pod is the leader
+	Mode      string        // how wakes arrive: stream (read here), relay (from the leader) or none (notifications and sweeps)
+	Pods      int           // living pods, as last heard
+	Stalled   time.Duration // for how long an actor has not come back from Config.Metrics, ten seconds and more; 0: all do
+	Running   int           // slots in use
+	Free      int           // slots not in use
+	Stuck     int           // functions that go on after their attempt was reported
+	Pending   int           // triggers that wait to be stored
+	Journal   int           // outcomes that wait to be recorded
+	Triggers  int64         // answered, refusals included
+	Attempts  int64         // ended, however
+	Retries   int64         // attempts that will be tried again
+	Losses    int64         // attempts lost on this pod
+	Inline    int64         // children granted with their parent's completion
+	First     int64         // first tasks granted with the storing of their runs
+	Restarts  int64         // of actors
+	Errors    int64         // of store calls, which are made again
+	Stale     int64         // outcomes refused because the task had moved on
+	TimersRun int64         // timers fired by this pod
 }
 
 // Stats returns a snapshot. Its numbers are those of the metrics.
@@ -297,6 +300,11 @@ func (p *Pod) Stats() Stats {
 	if silence := p.rt.reach.silence(p.rt.now()); silence >= leadAwayMax {
 		s.Degraded = fmt.Sprintf("the database has answered nothing for %v that the pod asked through its pool: it claims nothing, "+
 			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))
+	}
+	if actor, stalled := p.rt.watches.longest(p.rt.now()); stalled >= stalledAfter {
+		s.Stalled, s.Ready = stalled, false
+		s.Degraded = fmt.Sprintf("Config.Metrics has not returned to an actor (%s) for %v: what the actor does waits for it; "+
+			"let Metrics never block", actor, stalled.Truncate(time.Second))
 	}
 	count := func(metric Metric) int64 { return int64(m.value(metric)) }
 	s.Pods, s.Running, s.Free = int(count(MetricPods)), int(count(MetricRunning)), int(count(MetricFree))

@@ -115,6 +115,9 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 		a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
 		a.leave()
 	case stageEnded:
+		if a.lost { // what is gone does not stop, and the pod would wait for it
+			a.end()
+		}
 		ctx.Stop(a.rt.team.pod)
 	}
 }

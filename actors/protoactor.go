@@ -18,12 +18,13 @@ type (
 	// MailboxProducer makes the mailbox of one actor.
 	MailboxProducer = actor.MailboxProducer
 
-	mailbox           = actor.Mailbox
-	receiver          = actor.Actor
-	actorContext      = actor.Context
-	props             = actor.Props
-	supervisor        = actor.Supervisor
-	restartStatistics = actor.RestartStatistics
+	mailbox            = actor.Mailbox
+	receiver           = actor.Actor
+	actorContext       = actor.Context
+	props              = actor.Props
+	supervisor         = actor.Supervisor
+	supervisorStrategy = actor.SupervisorStrategy
+	restartStatistics  = actor.RestartStatistics
 
 	started    = actor.Started
 	stopping   = actor.Stopping

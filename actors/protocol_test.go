@@ -76,7 +76,7 @@ func (p *protocol) declare(file *ast.File) {
 				p.funcs[of] = map[string]*ast.FuncDecl{}
 			}
 			p.funcs[of][d.Name.Name] = d
-			if d.Name.Name == "Receive" {
+			if d.Name.Name == "Receive" && of != "watched" { // it passes on what others receive
 				p.actors[of] = true
 			}
 		case *ast.GenDecl:

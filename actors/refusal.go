@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -128,14 +130,15 @@ func answerRefusal(t *persistence.Trigger, a persistence.TriggerAnswer) *Refusal
 }
 
 // triggerOf turns a message into a trigger: it evaluates the conditions on the
-// input and checks the rest.
+// input and checks the rest. The message stays its sender's, who may use its bytes again
+// once it is answered, while the run's first tasks go on with the trigger's.
 func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refusal) {
 	if rt.evaluate == nil {
 		return persistence.Trigger{}, refuse(UnknownWorkflow, "workflow", "this engine registers no workflow")
 	}
 	t := persistence.Trigger{
-		Run: rt.newRunID(), Workflow: m.GetWorkflow(), Tenant: m.GetTenant(), Key: m.GetKey(), Input: m.GetInput(),
-		At: instant(m.GetAt()), Queue: m.GetQueue(), Labels: m.GetLabels(), TraceContext: m.GetTraceContext(), Origin: m.GetOrigin(),
+		Run: rt.newRunID(), Workflow: m.GetWorkflow(), Tenant: m.GetTenant(), Key: m.GetKey(), Input: bytes.Clone(m.GetInput()),
+		At: instant(m.GetAt()), Queue: m.GetQueue(), Labels: maps.Clone(m.GetLabels()), TraceContext: m.GetTraceContext(), Origin: m.GetOrigin(),
 	}
 	if t.Tenant == "" {
 		t.Tenant = rt.config.DefaultTenant

@@ -140,7 +140,7 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 		a.handBack(h)
 		return
 	}
-	pid, err := ctx.SpawnNamed(newProps(newRun(a.rt, task, h), a.rt.mailbox), h.name)
+	pid, err := ctx.SpawnNamed(a.rt.props(runName, newRun(a.rt, task, h)), h.name)
 	if err != nil {
 		a.lose(h)
 		return

@@ -34,6 +34,7 @@ type runtime struct {
 	evaluate  Evaluate
 	boundary  *boundary
 	reach     *reach
+	watches   *watches
 	refusals  *refusals
 	unbegun   *unbegun     // transactions of steps
 	handlers  []int32      // of functions, ascending

@@ -71,7 +71,7 @@ func Launch(ctx context.Context, options Options) (*Pod, error) {
 	rt.boundary.heardLeader(local)
 	root := fmt.Sprintf("troupe-%d-%d", number, rt.random.Uint64()%1e6)
 	rt.team = newTeam(rt.system, root)
-	if _, err := rt.system.Root.SpawnNamed(newProps(newPod(rt, number), rt.mailbox), root); err != nil {
+	if _, err := rt.system.Root.SpawnNamed(rt.props(podName, newPod(rt, number)), root); err != nil {
 		return nil, fmt.Errorf("start the pod's actor: %w", err)
 	}
 	return &Pod{rt: rt}, nil
@@ -96,7 +96,7 @@ func newRuntime(o Options) *runtime {
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics, o.Log, o.Clock.Now), config: config, ports: o.Ports,
 		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), boundary: newBoundary(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
-	rt.reach = newReach(rt.now())
+	rt.reach, rt.watches = newReach(rt.now()), newWatches(rt.now())
 	rt.refusals, rt.unbegun = newRefusals(), &unbegun{}
 	rt.numberHandlers()
 	if rt.arrive = o.Arrive; rt.arrive == nil {

@@ -59,7 +59,8 @@ type migration struct {
 }
 
 // Migrate brings a schema to the latest version and returns how it stands
-// afterwards. It takes one connection of pool.
+// afterwards. It takes one connection of pool. Engines and the command troupe take plain
+// names only: up to 40 lower-case letters, digits and underscores.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (Report, error) {
 	var report Report
 	err := withSession(ctx, pool, schema, func(s *session) error {

@@ -6,9 +6,10 @@ import (
 	"log/slog"
 )
 
-// handler is the end of a queue that loggers use. It asks the embedder's handler
-// at once whether it is enabled, and for handlers with attributes and groups:
-// only its Handle is put off.
+// handler is the end of a queue that loggers use. The embedder's handler is asked at
+// once for handlers with attributes and groups; whether it is enabled, and its Handle,
+// are put off: whoever logs may be an actor, and neither waits for the embedder's code
+// nor ends with it.
 type handler struct {
 	queue *Queue
 	to    slog.Handler
@@ -20,8 +21,8 @@ var _ slog.Handler = handler{}
 // blocks. Those made of it share the queue.
 func (q *Queue) Handler() slog.Handler { return handler{queue: q, to: q.options.Handler} }
 
-// Enabled implements slog.Handler: it calls the embedder's handler.
-func (h handler) Enabled(ctx context.Context, level slog.Level) bool { return h.to.Enabled(ctx, level) }
+// Enabled implements slog.Handler. The embedder's handler is asked later.
+func (handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
 func (h handler) Handle(ctx context.Context, record slog.Record) error {

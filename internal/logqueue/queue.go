@@ -32,10 +32,9 @@ type Queue struct {
 
 // entry is a record with what the handler gets it with.
 type entry struct {
-	ctx     context.Context //nolint:containedctx // the values of the caller's; it does not end
-	to      slog.Handler
-	record  slog.Record
-	unasked bool // nobody has asked the handler whether it wants the record
+	ctx    context.Context //nolint:containedctx // the values of the caller's; it does not end
+	to     slog.Handler
+	record slog.Record
 }
 
 const (
@@ -141,10 +140,9 @@ func (q *Queue) work() {
 			ended = true
 			return
 		}
-		if e.unasked && !e.to.Enabled(e.ctx, e.record.Level) {
-			continue
+		if e.to.Enabled(e.ctx, e.record.Level) {
+			_ = e.to.Handle(e.ctx, e.record) // nobody is left to tell, as in slog itself
 		}
-		_ = e.to.Handle(e.ctx, e.record) // nobody is left to tell, as in slog itself
 	}
 }
 
@@ -156,7 +154,7 @@ func (q *Queue) next() (entry, bool) {
 	if !q.overfull.IsZero() && len(q.waiting) <= q.options.Size/2 {
 		record := slog.NewRecord(now, slog.LevelWarn, gap, 0)
 		record.AddAttrs(slog.Int("records_dropped", q.dropped))
-		q.waiting = append(q.waiting, entry{ctx: context.Background(), to: q.options.Handler, record: record, unasked: true})
+		q.waiting = append(q.waiting, entry{ctx: context.Background(), to: q.options.Handler, record: record})
 		q.overfull, q.dropped = time.Time{}, 0
 	}
 	if len(q.waiting) == 0 {

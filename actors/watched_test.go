@@ -1,0 +1,89 @@
+package actors
+
+import (
+	goruntime "runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// seized is a Metrics that does something else with the next measure of a batch of
+// triggers, which an actor takes.
+type seized struct {
+	NoMetrics
+
+	next atomic.Pointer[func()]
+}
+
+func (s *seized) Observe(metric Metric, _ float64, _ ...string) {
+	if metric != MetricTriggerBatch {
+		return
+	}
+	if do := s.next.Swap(nil); do != nil {
+		(*do)()
+	}
+}
+
+// A Metrics that ends the goroutine of an actor ends the pod, which says why: the actor
+// would never answer, and nobody could restart it. What the pod held goes to others.
+func TestAMetricsThatEndsAnActorEndsThePod(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		metrics := &seized{}
+		w.metrics = metrics
+		w.register(storetest.Single(), newGauge().work(5*time.Second))
+		p := w.start(Config{})
+		held := w.trigger(p, "single")
+		pass(time.Second)
+		exit := goruntime.Goexit
+		metrics.next.Store(&exit)
+		_, refused, err := p.Trigger(t.Context(), []persistence.Trigger{w.order("single")})
+		require.True(t, refused != nil || err != nil)
+		pass(time.Second)
+		require.True(t, p.over())
+		require.ErrorIs(t, p.Err(), ErrActorGone)
+		require.ErrorContains(t, p.Err(), "intake")
+		w.metrics = nil
+		w.start(Config{})
+		w.completed(held)
+		tasks, err := w.store.Tasks(t.Context(), "", held)
+		require.NoError(t, err)
+		require.Zero(t, tasks[0].Lost, "it was handed back")
+	})
+}
+
+// A pod whose actor does not come back from Metrics is not ready, and says so.
+func TestAMetricsThatHangsMakesThePodUnready(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		metrics := &seized{}
+		w.metrics = metrics
+		w.register(storetest.Single(), newGauge().work(time.Second))
+		p := w.start(Config{})
+		goOn := make(chan struct{})
+		hang := func() { <-goOn }
+		metrics.next.Store(&hang)
+		stored := make(chan persistence.TriggerAnswer, 1)
+		go func() {
+			answers, _, _ := p.Trigger(w.t.Context(), []persistence.Trigger{w.order("single")})
+			stored <- answers[0]
+		}()
+		pass(stalledAfter - time.Second)
+		require.True(t, p.Stats().Ready)
+		pass(2 * time.Second)
+		s := p.Stats()
+		require.False(t, s.Ready)
+		require.GreaterOrEqual(t, s.Stalled, stalledAfter)
+		require.Contains(t, s.Degraded, "Config.Metrics has not returned to an actor (intake)")
+		close(goOn)
+		w.completed((<-stored).Run)
+		s = p.Stats()
+		require.True(t, s.Ready)
+		require.Zero(t, s.Stalled)
+	})
+}
