@@ -44,6 +44,7 @@ type Config struct {
 	SlotTimeout       time.Duration // of creating a replication slot; default 2 s
 	StatusInterval    time.Duration // between two confirmations to the stream's sender; default 1 s
 	WALSenderTimeout  time.Duration // after which that sender gives up; default 10 s
+	ListenQuiet       time.Duration // without a notification, before the listener asks whether its connection lives, and for the answer; default 5 s
 	QueueNameDeadline time.Duration // of looking up the name of a queue; default 1 s
 }
 
@@ -61,7 +62,7 @@ func (c Config) Validate() error {
 	for name, d := range map[string]time.Duration{
 		"leader ping": c.LeaderPing, "connect timeout": c.ConnectTimeout, "session timeout": c.SessionTimeout, "ping timeout": c.PingTimeout,
 		"slot timeout": c.SlotTimeout, "status interval": c.StatusInterval, "wal sender timeout": c.WALSenderTimeout,
-		"queue name deadline": c.QueueNameDeadline,
+		"queue name deadline": c.QueueNameDeadline, "listen quiet": c.ListenQuiet,
 	} {
 		if d < 0 {
 			problems = append(problems, fmt.Errorf("%s %s: want a positive duration", name, d))
@@ -74,7 +75,7 @@ func (c Config) withDefaults() Config {
 	for d, value := range map[*time.Duration]time.Duration{
 		&c.ConnectTimeout: 5 * time.Second, &c.SessionTimeout: sessionTimeout(c.LeaderPing), &c.PingTimeout: time.Second,
 		&c.SlotTimeout: 2 * time.Second, &c.StatusInterval: time.Second, &c.WALSenderTimeout: 10 * time.Second,
-		&c.QueueNameDeadline: time.Second,
+		&c.QueueNameDeadline: time.Second, &c.ListenQuiet: 5 * time.Second,
 	} {
 		if *d == 0 {
 			*d = value

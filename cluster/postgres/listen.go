@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/cluster"
 )
@@ -25,7 +26,7 @@ func (a *Adapter) Listen(ctx context.Context, connected func(), sink func(cluste
 	connected()
 	strange := false
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		n, err := a.hear(ctx, conn)
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
@@ -43,6 +44,30 @@ func (a *Adapter) Listen(ctx context.Context, connected func(), sink func(cluste
 		}
 		sink(notice)
 	}
+}
+
+// hear waits for a notification. After a while without one it asks the server whether it
+// is still there: what a proxy or a load balancer has forgotten stays open, and silent. A
+// leader that lives is heard more often than that, so the question is rare.
+func (a *Adapter) hear(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	for {
+		quiet, cancel := context.WithTimeout(ctx, a.config.ListenQuiet)
+		n, err := conn.WaitForNotification(quiet)
+		late := quiet.Err() != nil
+		cancel()
+		if err == nil || !late || ctx.Err() != nil {
+			return n, err
+		}
+		if err := a.answers(ctx, conn); err != nil {
+			return nil, fmt.Errorf("the connection has gone silent: %w", err)
+		}
+	}
+}
+
+func (a *Adapter) answers(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, a.config.ListenQuiet)
+	defer cancel()
+	return conn.Ping(ctx)
 }
 
 func (a *Adapter) subscribe(ctx context.Context, conn *pgx.Conn) error {

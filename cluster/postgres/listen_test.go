@@ -80,6 +80,31 @@ func TestAListenerEnds(t *testing.T) {
 	})
 }
 
+// A connection that a proxy has forgotten stays open and says nothing.
+func TestAListenerWhoseConnectionHasGoneSilentEnds(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	way := newPath(t, w.url)
+	h := listen(t, w.adapter(t, 1, func(c *postgres.Config) { c.DirectURL, c.ListenQuiet = way.url, 300*time.Millisecond }))
+	way.drop()
+	require.ErrorContains(t, h.end(t), "the connection has gone silent")
+}
+
+// One to whom nobody says anything is asked now and then, and hears what comes then.
+func TestAListenerWhoseServerIsQuietGoesOn(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	a := w.adapter(t, 1, func(c *postgres.Config) { c.ListenQuiet = 5 * time.Millisecond })
+	h := listen(t, a)
+	for i := range 40 { // some come while the server is asked
+		eventually(t, "the listener has asked", func() bool {
+			return w.count(t, "select count(*) from pg_stat_activity where application_name like 'troupe listener%' and query = '-- ping'") == 1
+		})
+		require.NoError(t, a.Notify(t.Context(), cluster.Notice{From: 1, Wakes: []cluster.Wake{{Kind: cluster.WakeReady, Queue: "first", Count: i + 1}}}))
+		require.Equal(t, i+1, h.next(t).Wakes[0].Count)
+	}
+}
+
 func TestForeignSQLWakesEveryPodThroughTheRelay(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
