@@ -107,7 +107,7 @@ func (r Retention) classes() persistence.Retention {
 // Metrics receives what the engine measures. actors.MetricTable describes every
 // metric for those who make instruments from it; docs/metrics.md shows the table.
 // Actors call it and wait for it, so it must not block: a pod whose Metrics hangs
-// does no work and keeps its lease.
+// does no work. It is not ready after ten seconds, and not live after a minute.
 type Metrics = actors.Metrics
 
 // withDefaults returns c with every zero field replaced.

@@ -22,6 +22,7 @@ type Engine struct {
 	config  Config
 	connect func(context.Context, Config) (*backend, error)
 	logs    *logqueue.Queue // before Config.Logger; nil: there is none
+	nested  nested
 
 	mu       sync.Mutex
 	phase    phase

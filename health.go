@@ -76,12 +76,16 @@ func (e *Engine) health(asked func(*probe) error) Health {
 		h.Degraded = fmt.Sprintf("%d step functions go on after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
 		h.Reason = h.Degraded
 	}
-	if trouble := e.logsTrouble(); trouble != "" {
-		h.Degraded = strings.TrimPrefix(h.Degraded+"; "+trouble, "; ")
-		h.Reason = h.Degraded
+	for _, trouble := range []string{e.logsTrouble(), e.nested.stand(s)} {
+		if trouble != "" {
+			h.Degraded = strings.TrimPrefix(h.Degraded+"; "+trouble, "; ")
+			h.Reason = h.Degraded
+		}
 	}
 	unanswered := asked(backend.probe)
 	switch {
+	case s.Stalled >= stalledForGood:
+		h.Live, h.Reason = false, s.Degraded+", and restart the process"
 	case unanswered != nil:
 		h.Ready, h.Reason = false, unreached(unanswered)
 	case backend.silent(asked, pod):
@@ -104,8 +108,6 @@ func (e *Engine) health(asked func(*probe) error) Health {
 		h.Reason = s.Degraded
 	case !s.Ready:
 		h.Reason = "the pod stops"
-	case s.Stalled >= stalledForGood:
-		h.Live, h.Reason = false, s.Degraded+", and restart the process"
 	case deafened(s):
 		h.Live, h.Ready = false, false
 		h.Reason = "every slot is held by a step function that does not return though its context has ended: restart the process"

@@ -16,12 +16,12 @@ type TaskInfo struct {
 	Workflow       string
 	Tenant         string
 	Step           string
-	Attempt        int    // counted from 1
-	MaxAttempts    int    // 1: never retried
-	AttemptID      string // unique to this attempt
-	IdempotencyKey string // the same for every attempt of this task: give it to whatever the step calls
+	Attempt        int               // counted from 1
+	MaxAttempts    int               // 1: never retried
+	AttemptID      string            // unique to this attempt
+	IdempotencyKey string            // the same for every attempt of this task: give it to whatever the step calls
 	Labels         map[string]string // as given to the trigger, the caller's copy
-	TraceContext   string // as given to the trigger; "": none
+	TraceContext   string            // as given to the trigger; "": none
 }
 
 // Task describes the task that a step function executes. Outside of one, as in

@@ -42,7 +42,7 @@
 // By the names of files; a star is for whatever follows:
 //
 //   - the pod as the embedder sees it: start, config, pod*, boundary, lending, check, refusal, errors
-//   - the tree and its restarts: tree, supervision, runtime, executor, mailbox, protoactor
+//   - the tree and its restarts: tree, supervision, watched, runtime, executor, mailbox, protoactor
 //   - triggers: intake*
 //   - claims: claimer*, queue_view, arrears, unbegun
 //   - slots and executions: runs, ledger, run*, step, attempt, working, broken, outcome, failure, errorclass, errorchain

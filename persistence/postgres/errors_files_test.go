@@ -93,6 +93,16 @@ func asOwner(t *testing.T, command *exec.Cmd, process string) {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 }
 
+// A transaction_timeout is the step's own while its function goes on; what runs out after
+// that is the time of the engine's statements.
+func TestATransactionTimeoutAfterTheFunctionIsNotCharged(t *testing.T) {
+	t.Parallel()
+	late := &pgconn.PgError{Code: codeTxTimeout}
+	require.False(t, broke(late))
+	require.ErrorIs(t, stepRefused(late), persistence.ErrTxBroken)
+	require.ErrorIs(t, (&recording{}).ownRefused(late), persistence.ErrTxBroken)
+}
+
 // A disk that has become read-only is told as a missing right, a quota as an internal
 // error; rights that are missing, and what a function of a user's raises, are not.
 func TestWhatAFileOfTheServersRefuses(t *testing.T) {

@@ -151,7 +151,7 @@ func stepRefused(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errTxEnded):
 		return err
-	case !errors.As(err, &pg), broke(pg):
+	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout: // the function was done in time
 		return txBroken(translate(err), err)
 	case pg.Code == codeReadOnly:
 		return errTxReadOnly
