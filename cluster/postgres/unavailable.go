@@ -60,7 +60,7 @@ func withoutLogical(level string) error {
 
 func blocked(cause error) error {
 	return unavailable("the slot waits for a transaction that was writing before it; it is tried again later, "+
-		"and pg_stat_activity shows who has had one open for long (backend_xid, xact_start)", cause)
+		"pg_stat_activity shows who has had one open for long (backend_xid, xact_start), and pg_prepared_xacts those that were prepared", cause)
 }
 
 // onceWarned warns at the first look only of what is looked at again and again.
