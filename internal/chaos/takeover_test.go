@@ -58,5 +58,6 @@ func TestRestartInterruptsATakeover(t *testing.T) {
 	}
 	v := y.judge()
 	r.count("tasks taken twice or not", v.losses-len(held))
-	r.count("re-executed beyond what it held", v.executions-slots-len(held))
+	// A restart that outlasts a lease has its pod hand its tasks back.
+	r.count("re-executed beyond what it held", v.executions-slots-len(held)-v.released)
 }
