@@ -16,6 +16,13 @@ type binding struct {
 	retry          Retry         // of steps that have no Retry
 	attemptTimeout time.Duration // of steps that have none; 0: none
 	inTxTimeout    time.Duration // the same for steps with InTx
+	nested         *nested       // nil: there is no engine
+}
+
+func (e *Engine) binding() binding {
+	with := e.config.binding()
+	with.nested = e.nested
+	return with
 }
 
 func (c Config) binding() binding {
@@ -97,7 +104,7 @@ func (p *plan) bindStep(s *workflow.Step, fn stepFunction, decisions []*decision
 			return actors.Output{Payload: payload, Edges: rule(decisions, value)}, nil
 		},
 		Call: func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
-			payload, value, err := fn.call(withCodec(ctx, with.codec), with.codec, in)
+			payload, value, err := fn.call(with.nested.withNested(withCodec(ctx, with.codec)), with.codec, in)
 			if err != nil {
 				return actors.Output{}, err
 			}

@@ -22,7 +22,7 @@ type Engine struct {
 	config  Config
 	connect func(context.Context, Config) (*backend, error)
 	logs    *logqueue.Queue // before Config.Logger; nil: there is none
-	nested  nested
+	nested  *nested
 
 	mu       sync.Mutex
 	phase    phase
@@ -91,7 +91,7 @@ func newEngine(config Config, connect func(context.Context, Config) (*backend, e
 		return nil, fmt.Errorf("new engine: %w", err)
 	}
 	return &Engine{
-		config: config, connect: connect,
+		config: config, connect: connect, nested: newNested(),
 		programs: map[string]*program{},
 	}, nil
 }

@@ -9,42 +9,61 @@ import (
 	"github.com/troupe-dev/troupe/internal/clock"
 )
 
-// nested is the step functions of an engine that wait for the end of other runs. Each
-// keeps its slot meanwhile, so the runs that all of them wait for may have none. It is
-// safe for concurrent use.
+// nested is the step functions of an engine that wait for the end of runs, of whatever
+// engine. Each keeps its slot meanwhile, so the runs that all of them wait for may have
+// none. It is safe for concurrent use.
 type nested struct {
-	mu     sync.Mutex
-	last   int64
-	begins map[int64]time.Time
+	mu    sync.Mutex
+	waits map[actors.Attempt]*nestedWait
 }
 
-// wait notes that a caller waits for the end of a run, if it is a step function, until
-// over is called.
-func (n *nested) wait(ctx context.Context) (over func()) {
-	if actors.AttemptFrom(ctx) == nil {
+// nestedWait is what one step function waits for.
+type nestedWait struct {
+	runs  int       // at the same time
+	since time.Time // it has waited for any
+}
+
+func newNested() *nested { return &nested{waits: map[actors.Attempt]*nestedWait{}} }
+
+type nestedKey struct{}
+
+// withNested returns the context of a step function of the engine.
+func (n *nested) withNested(ctx context.Context) context.Context {
+	return context.WithValue(ctx, nestedKey{}, n)
+}
+
+// waitNested notes that a step function waits for the end of a run, until over is called.
+// Other callers hold no slot.
+func waitNested(ctx context.Context) (over func()) {
+	attempt := actors.AttemptFrom(ctx)
+	n, ok := ctx.Value(nestedKey{}).(*nested)
+	if attempt == nil || !ok || n == nil {
 		return func() {}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.begins == nil {
-		n.begins = map[int64]time.Time{}
+	w := n.waits[attempt]
+	if w == nil {
+		w = &nestedWait{since: clock.System{}.Now()}
+		n.waits[attempt] = w
 	}
-	n.last++
-	number := n.last
-	n.begins[number] = clock.System{}.Now()
+	w.runs++
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		delete(n.begins, number)
+		if w.runs--; w.runs == 0 {
+			delete(n.waits, attempt)
+		}
 	}
 }
 
-// waiting is how many have waited for as long as that.
+// waiting is how many step functions have waited for as long as that.
 func (n *nested) waiting(long time.Duration) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, began := range n.begins {
-		if (clock.System{}).Now().Sub(began) >= long {
+	now := clock.System{}.Now()
+	for _, w := range n.waits {
+		if now.Sub(w.since) >= long {
 			count++
 		}
 	}
@@ -54,9 +73,9 @@ func (n *nested) waiting(long time.Duration) (count int) {
 // nestedFor is after how long a pod whose slots are all held so says that it is.
 const nestedFor = 10 * time.Second
 
-// stand says that all slots of a pod are held by step functions that wait for runs; "":
+// trouble says that all slots of a pod are held by step functions that wait for runs; "":
 // they are not.
-func (n *nested) stand(s Stats) string {
+func (n *nested) trouble(s Stats) string {
 	if s.Free > 0 || s.Running == 0 || n.waiting(nestedFor) < s.Running {
 		return ""
 	}

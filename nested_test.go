@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +49,49 @@ func TestStepsThatWaitForRunsInEverySlot(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Empty(t, engine.Health(t.Context()).Degraded)
+	})
+}
+
+// A step that waits for several runs holds one slot: while another is at work, not every
+// slot is held by such steps.
+func TestAStepThatWaitsForSeveralRunsHoldsOneSlot(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		config := calm()
+		config.Slots = 2
+		engine, err := troupe.NewInMemory(config)
+		require.NoError(t, err)
+		inner, err := troupe.Register(engine, single(number))
+		require.NoError(t, err)
+		outer, err := troupe.Register(engine, troupe.Define("outer", func(b *troupe.Builder[string]) troupe.StepRef[int] {
+			return troupe.Step0(b, "step", func(ctx context.Context, in string) (int, error) {
+				if in == "works" {
+					time.Sleep(30 * time.Second)
+					return 0, nil
+				}
+				runs, err := inner.RunMany(ctx, []string{"1", "2"})
+				if err != nil {
+					return 0, err
+				}
+				var waits sync.WaitGroup
+				for _, run := range runs {
+					waits.Go(func() { _, _ = run.Await(ctx) })
+				}
+				waits.Wait()
+				return 0, nil
+			})
+		}))
+		require.NoError(t, err)
+		require.NoError(t, engine.Start(t.Context()))
+		defer func() { require.NoError(t, engine.Stop(context.Background())) }()
+		for _, in := range []string{"works", "waits"} {
+			_, err := outer.RunNoWait(t.Context(), in)
+			require.NoError(t, err)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 2, engine.Stats().Running)
+		require.Empty(t, engine.Health(t.Context()).Degraded)
+		time.Sleep(time.Minute)
 	})
 }
 

@@ -131,7 +131,7 @@ func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persisten
 	}
 	hints, stop := pod.Watch(run)
 	defer stop()
-	defer e.nested.wait(ctx)()
+	defer waitNested(ctx)()
 	for {
 		row, err := e.store.Run(ctx, tenant, run)
 		switch {

@@ -20,7 +20,7 @@ func Register[I, O any](e *Engine, w *Workflow[I, O]) (*Handle[I, O], error) {
 	if w == nil {
 		return nil, errors.New("register workflow: the workflow is nil: make one with Define")
 	}
-	b, err := w.bind(e.config.binding())
+	b, err := w.bind(e.binding())
 	if err != nil {
 		return nil, fmt.Errorf("register workflow %q: %w", w.name, err)
 	}

@@ -32,6 +32,16 @@ func (s *cramped) LeavePod(ctx context.Context, pod int64) (persistence.Wake, er
 	return s.Store.LeavePod(ctx, pod)
 }
 
+// cramp starts a pod whose server has room for so many triggers at once.
+func (w *world) cramp(room int64) (*cramped, *Pod) {
+	w.t.Helper()
+	store := &cramped{Store: w.store}
+	store.room.Store(room)
+	w.faults.Store = store
+	w.register(storetest.Single(), newGauge().work(time.Millisecond))
+	return store, w.start(Config{Slots: 5})
+}
+
 // large triggers as many runs as the server has no room for, at once.
 func (w *world) large(p *Pod, n int) chan *Refusal {
 	answers := make(chan *Refusal, n)
@@ -60,11 +70,7 @@ func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, t
 func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &cramped{Store: w.store}
-		store.room.Store(8)
-		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5})
+		store, p := w.cramp(8)
 		large := w.large(p, 1)
 		pass(time.Second)
 		var stored atomic.Int64
@@ -94,11 +100,7 @@ func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
 func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &cramped{Store: w.store}
-		store.room.Store(8)
-		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5})
+		store, p := w.cramp(8)
 		const many = 60
 		large := w.large(p, many)
 		var waited []time.Duration
@@ -128,11 +130,7 @@ func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
 func TestATriggerThatWaitsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &cramped{Store: w.store}
-		store.room.Store(8)
-		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5})
+		store, p := w.cramp(8)
 		large := w.large(p, 1)
 		pass(20 * time.Second) // by then it is asked for every two seconds
 		for range 100 {
@@ -194,11 +192,7 @@ func TestATriggerWhoseKeyIsHeldHoldsUpNobodyElse(t *testing.T) {
 func TestTriggersThatAreTooLargeAndKeepComing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &cramped{Store: w.store}
-		store.room.Store(29)
-		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5})
+		store, p := w.cramp(29)
 		var stored atomic.Int64
 		for i := range 30 * 20 { // 200 small ones and 2 large ones a second
 			for range 10 {
@@ -224,11 +218,7 @@ func TestTriggersThatAreTooLargeAndKeepComing(t *testing.T) {
 func TestATriggerThatIsTooLargeKeepsNoPodFromItsWork(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &cramped{Store: w.store}
-		store.room.Store(8)
-		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		leader := w.start(Config{Slots: 5})
+		store, leader := w.cramp(8)
 		other := w.start(Config{Slots: 5})
 		pass(time.Second)
 		large := w.large(leader, 1)
@@ -263,10 +253,7 @@ func (w *world) living(p *Pod) int {
 func TestAServerWithoutRoomForAnyTrigger(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &cramped{Store: w.store}
-		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5})
+		store, p := w.cramp(0)
 		pass(time.Second)
 		go w.trigger(p, "single")
 		for range 20 {

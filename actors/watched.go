@@ -28,25 +28,25 @@ func newWatches(now time.Time) *watches {
 	return &watches{began: now.Add(-time.Nanosecond), all: map[string]*watch{}} // nobody begins at 0
 }
 
-func (t *watches) of(name string) *watch {
+func (w *watches) of(name string) *watch {
 	if name == runName {
 		return &watch{}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.all[name] == nil {
-		t.all[name] = &watch{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all[name] == nil {
+		w.all[name] = &watch{}
 	}
-	return t.all[name]
+	return w.all[name]
 }
 
 // longest is the actor that has been at one message for longest, and for how long.
-func (t *watches) longest(now time.Time) (name string, longest time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for of, watch := range t.all {
+func (w *watches) longest(now time.Time) (name string, longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for of, watch := range w.all {
 		if since := watch.since.Load(); since != 0 {
-			if at := now.Sub(t.began.Add(time.Duration(since))); at > longest {
+			if at := now.Sub(w.began.Add(time.Duration(since))); at > longest {
 				name, longest = of, at
 			}
 		}

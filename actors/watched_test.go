@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	goruntime "runtime"
 	"sync/atomic"
 	"testing"
@@ -54,6 +55,41 @@ func TestAMetricsThatEndsAnActorEndsThePod(t *testing.T) {
 		tasks, err := w.store.Tasks(t.Context(), "", held)
 		require.NoError(t, err)
 		require.Zero(t, tasks[0].Lost, "it was handed back")
+	})
+}
+
+// touchy is a context of the embedder's that may be asked for its end only by waiting.
+type touchy struct{ context.Context }
+
+// Err implements context.Context.
+func (touchy) Err() error { panic("whoever asks is no caller") }
+
+// No actor calls a context of the embedder's: it may panic, or block.
+func TestNoActorAsksACallersContext(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store, p := w.cramp(0)
+		held := w.hang("cancel")
+		done := make(chan struct{}, 2)
+		caller := touchy{t.Context()}
+		go func() {
+			_, refused, err := p.Trigger(caller, []persistence.Trigger{w.order("single")})
+			require.Nil(t, refused)
+			require.NoError(t, err)
+			done <- struct{}{}
+		}()
+		go func() {
+			_, _ = p.Cancel(caller, persistence.Cancel{Run: p.NewRunID(), Grace: time.Second})
+			done <- struct{}{}
+		}()
+		pass(5 * time.Second)
+		require.Zero(t, p.Stats().Restarts)
+		require.False(t, p.over())
+		store.room.Store(1)
+		held()
+		<-done
+		<-done
+		require.Zero(t, p.Stats().Restarts)
 	})
 }
 
