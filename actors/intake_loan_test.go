@@ -218,20 +218,29 @@ func TestLoanOfAnotherPool(t *testing.T) {
 		w.completed(w.trigger(p, "single"))
 		pass(time.Second)
 		heal := w.hang("trigger")
-		ask := func(ctx context.Context, queue string) {
+		ask := func(ctx context.Context, queue string) <-chan struct{} {
 			order := w.order("single")
 			order.Queue = queue
-			go func() { _, _, _ = p.Trigger(ctx, []persistence.Trigger{order}) }()
+			returned := make(chan struct{})
+			go func() {
+				defer close(returned)
+				_, _, _ = p.Trigger(ctx, []persistence.Trigger{order})
+			}()
 			pass(time.Millisecond)
+			return returned
 		}
 		ask(t.Context(), "")
 		ctx, cancel := context.WithCancel(t.Context())
-		ask(ctx, "bulk")
+		returned := ask(ctx, "bulk")
+		leave := func() {
+			cancel()
+			<-returned // only then nobody waits any more
+		}
 		for range 4 {
 			ask(t.Context(), "")
 		}
 		w.sent.mu.Lock()
-		w.sent.heard, w.sent.then = ".LendSlots", cancel // of the next batch, for the bulk queue
+		w.sent.heard, w.sent.then = ".LendSlots", leave // of the next batch, for the bulk queue
 		w.sent.mu.Unlock()
 		heal()
 		pass(2 * time.Minute)
