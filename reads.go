@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -42,19 +40,23 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 			yield(Event{}, err)
 			return
 		}
-		var names map[int32]string
-		nameless := func(event lifecycle.Event) bool { _, ok := names[event.Step]; return !ok }
+		names, err := store.StepNames(ctx, e.tenant(tenant), run)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
 		for after := int64(0); ; {
 			page, next, err := store.Events(ctx, e.tenant(tenant), run, after, eventPage)
-			if err == nil && slices.ContainsFunc(page, nameless) { // after the page: steps may be added meanwhile
-				names, err = e.stepNames(ctx, store, tenant, run)
-			}
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
 			for _, event := range page {
-				if !yield(publicEvent(event, names[event.Step]), nil) {
+				name := ""
+				if event.Step >= 0 && int(event.Step) < len(names) { // a definition may have been removed
+					name = names[event.Step]
+				}
+				if !yield(publicEvent(event, name), nil) {
 					return
 				}
 			}
@@ -64,18 +66,6 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 			after = next
 		}
 	}
-}
-
-func (e *Engine) stepNames(ctx context.Context, store persistence.Store, tenant string, run RunID) (map[int32]string, error) {
-	tasks, err := store.Tasks(ctx, e.tenant(tenant), run)
-	if err != nil {
-		return nil, err
-	}
-	names := map[int32]string{lifecycle.RunStep: ""}
-	for _, t := range tasks {
-		names[t.Step] = t.Name
-	}
-	return names, nil
 }
 
 // Runs lists runs of one tenant, newest first, one page a call.

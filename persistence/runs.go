@@ -68,6 +68,9 @@ type Runs interface {
 	Run(ctx context.Context, tenant string, run workflow.RunID) (RunRow, error)
 	// Tasks returns the tasks of a run by step; none before it was expanded.
 	Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]TaskRow, error)
+	// StepNames returns the names of a run's steps by step, the failure handler last,
+	// also before it was expanded.
+	StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error)
 	// Events returns at most limit events of a run after the given position,
 	// oldest first, with the position to continue from.
 	Events(ctx context.Context, tenant string, run workflow.RunID, after int64, limit int) ([]lifecycle.Event, int64, error)

@@ -91,6 +91,7 @@ func readers(run workflow.RunID) map[string]named {
 		"find_runs":           {"runs": uuids{run}},
 		"read_runs":           {"runs": uuids{run}, "outputs": true, "tenant": textOrNull("a")},
 		"read_tasks":          {"run": id, "tenant": "a"},
+		"read_step_names":     {"run": id, "tenant": "a"},
 		"read_events":         {"run": id, "after": 0, "limit": 100},
 		"read_payload":        {"run": id, "step": 0},
 		"explain_run":         {"run": id, "tenant": "a"},

@@ -147,6 +147,25 @@ func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]
 	return list, translate(err)
 }
 
+// StepNames implements persistence.Runs.
+func (s *Store) StepNames(ctx context.Context, tenant string, id workflow.RunID) ([]string, error) {
+	ctx, leave, err := s.guest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if err = s.exists(ctx, tenant, id); err != nil {
+		return nil, err
+	}
+	text, args := s.statements.bind("read_step_names", named{"run": [16]byte(id), "tenant": tenant})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return names, translate(err)
+}
+
 func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 	var (
 		t                       persistence.TaskRow

@@ -55,6 +55,7 @@ func (w *differ) ends() {
 type runSeen struct {
 	Run    persistence.RunRow
 	Tasks  []persistence.TaskRow
+	Names  []string
 	Events []lifecycle.Event
 }
 
@@ -72,6 +73,9 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 		if t.Class == persistence.ClassBadRow {
 			t.Error = ""
 		}
+	}
+	if seen.Names, err = s.Store.StepNames(w.ctx, tenant, id); err != nil {
+		return seen, err
 	}
 	const page = 3
 	after := int64(0)

@@ -246,6 +246,8 @@ func (w *world) requireGone(id workflow.RunID) {
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, err = w.store.Tasks(w.ctx, "", id)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	_, err = w.store.StepNames(w.ctx, "", id)
+	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, _, err = w.store.Events(w.ctx, "", id, 0, 10)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	for _, r := range w.snapshot().Runs {
@@ -263,6 +265,8 @@ func (w *world) everything(runs []workflow.RunID) []string {
 		tell(row, err)
 		tasks, err := w.store.Tasks(w.ctx, tenantA, id)
 		tell(tasks, err)
+		names, err := w.store.StepNames(w.ctx, tenantA, id)
+		tell(names, err)
 		events, next, err := w.store.Events(w.ctx, tenantA, id, 0, persistence.PageMax)
 		tell(events, err)
 		tell(next, nil)

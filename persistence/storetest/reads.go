@@ -15,6 +15,7 @@ func readRules() []rule {
 	return []rule{
 		{"reads/run", "a run reads as it was triggered", readRun},
 		{"reads/tasks", "tasks read by step, with who ran them and when", readTasks},
+		{"reads/step_names", "names of steps read by step, also before the run has tasks", readStepNames},
 		{"reads/events_in_pages", "events come once each, in order, whatever the page", readEvents},
 		{"reads/ended", "those of some runs that do not go on", readEnded},
 		{"reads/payload", "payloads come back byte for byte", readPayload},
@@ -100,6 +101,19 @@ func readTasks(w *world) {
 	require.True(w.t, d.StartedAt.IsZero())
 }
 
+func readStepNames(w *world) {
+	g := w.with(Mixed(workflow.FailFast))
+	d := w.draft(g)
+	w.trigger(d)
+	names, err := w.store.StepNames(w.ctx, tenantA, d.Run)
+	require.NoError(w.t, err)
+	require.Len(w.t, names, len(g.Nodes)+1)
+	for i, node := range g.Nodes {
+		require.Equal(w.t, node.Name, names[i])
+	}
+	require.Equal(w.t, g.OnFailure.Name, names[len(g.Nodes)])
+}
+
 func readEvents(w *world) {
 	run := w.start(w.with(Fan(6)))
 	p := w.pod()
@@ -156,12 +170,16 @@ func readUnknown(w *world) {
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, err = w.store.Tasks(w.ctx, tenantA, nowhere)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	_, err = w.store.StepNames(w.ctx, tenantA, nowhere)
+	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, _, err = w.store.Events(w.ctx, tenantA, nowhere, 0, 10)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	for _, tenant := range []string{"nobody\x00", "nobody\xff"} { // no database would take these
 		_, err = w.store.Run(w.ctx, tenant, run)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 		_, err = w.store.Tasks(w.ctx, tenant, run)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, err = w.store.StepNames(w.ctx, tenant, run)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 		_, _, err = w.store.Events(w.ctx, tenant, run, 0, 10)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
@@ -269,6 +287,8 @@ func isolationReads(w *world) {
 	_, err := w.store.Run(w.ctx, tenantB, run)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, err = w.store.Tasks(w.ctx, tenantB, run)
+	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	_, err = w.store.StepNames(w.ctx, tenantB, run)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, _, err = w.store.Events(w.ctx, tenantB, run, 0, 10)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)

@@ -252,6 +252,13 @@ func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]
 	})
 }
 
+// StepNames implements persistence.Runs.
+func (t *Twin) StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error) {
+	return twice(ctx, t, "StepNames", run, func(ctx context.Context, s persistence.Store) ([]string, error) {
+		return s.StepNames(ctx, tenant, run)
+	})
+}
+
 // Events implements persistence.Runs.
 func (t *Twin) Events(
 	ctx context.Context, tenant string, run workflow.RunID, after int64, limit int,

@@ -1,4 +1,4 @@
--- find_run: whether a run of a tenant exists. Caller: CancelRun, Tasks, Events.
+-- find_run: whether a run of a tenant exists. Caller: CancelRun, Tasks, StepNames, Events.
 -- Index: workflow_runs_pkey, or that of a span of run_history.
 {live_or_old}
 select exists (
