@@ -68,9 +68,6 @@ type Runs interface {
 	Run(ctx context.Context, tenant string, run workflow.RunID) (RunRow, error)
 	// Tasks returns the tasks of a run by step; none before it was expanded.
 	Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]TaskRow, error)
-	// StepNames returns the names of a run's steps by step, the failure handler last,
-	// also before it was expanded.
-	StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error)
 	// Events returns at most limit events of a run after the given position,
 	// oldest first, with the position to continue from.
 	Events(ctx context.Context, tenant string, run workflow.RunID, after int64, limit int) ([]lifecycle.Event, int64, error)
@@ -100,6 +97,10 @@ type Registry interface {
 	RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error)
 	// Definition returns a stored graph by hash, or nil.
 	Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error)
+	// StepNames returns the names in the definition of a run by step, the failure handler
+	// last, also before the run was expanded. A run that the tenant ("": any) does not
+	// have gives ErrRunNotFound.
+	StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error)
 }
 
 // Store is everything an engine keeps.

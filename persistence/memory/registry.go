@@ -64,3 +64,18 @@ func (s *Store) Definition(_ context.Context, hash workflow.Hash) (*workflow.Gra
 	}
 	return nil, nil
 }
+
+// StepNames implements persistence.Registry.
+func (s *Store) StepNames(_ context.Context, tenant string, id workflow.RunID) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(r.definition.handlers))
+	for i := range names {
+		names[i] = r.definition.node(int32(i)).Name
+	}
+	return names, nil
+}

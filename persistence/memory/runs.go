@@ -57,21 +57,6 @@ func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID) ([]pe
 	return rows, nil
 }
 
-// StepNames implements persistence.Runs.
-func (s *Store) StepNames(_ context.Context, tenant string, id workflow.RunID) ([]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.find(tenant, id)
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, len(r.definition.handlers))
-	for i := range names {
-		names[i] = r.definition.node(int32(i)).Name
-	}
-	return names, nil
-}
-
 func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
 	row := persistence.TaskRow{

@@ -147,7 +147,7 @@ func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]
 	return list, translate(err)
 }
 
-// StepNames implements persistence.Runs.
+// StepNames implements persistence.Registry.
 func (s *Store) StepNames(ctx context.Context, tenant string, id workflow.RunID) ([]string, error) {
 	ctx, leave, err := s.guest(ctx)
 	if err != nil {

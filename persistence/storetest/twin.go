@@ -252,13 +252,6 @@ func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]
 	})
 }
 
-// StepNames implements persistence.Runs.
-func (t *Twin) StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error) {
-	return twice(ctx, t, "StepNames", run, func(ctx context.Context, s persistence.Store) ([]string, error) {
-		return s.StepNames(ctx, tenant, run)
-	})
-}
-
 // Events implements persistence.Runs.
 func (t *Twin) Events(
 	ctx context.Context, tenant string, run workflow.RunID, after int64, limit int,
@@ -313,6 +306,13 @@ func (t *Twin) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph
 func (t *Twin) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
 	return twice(ctx, t, "Definition", hash, func(ctx context.Context, s persistence.Store) (*workflow.Graph, error) {
 		return s.Definition(ctx, hash)
+	})
+}
+
+// StepNames implements persistence.Registry.
+func (t *Twin) StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error) {
+	return twice(ctx, t, "StepNames", run, func(ctx context.Context, s persistence.Store) ([]string, error) {
+		return s.StepNames(ctx, tenant, run)
 	})
 }
 
