@@ -189,6 +189,10 @@ func (e *explainer) late(what string, at time.Time) Reason {
 	case leads && over < lateAfter:
 		r.Text += ", the leader is about to fire it"
 	case over >= lateAfter && e.passedOver(&r, r.Text, "durable_timers", "leader_epoch"):
+	case leads && e.s.LeaderLock != nil && e.s.LeaderLock.Silent >= silentAfter:
+		r.Pod = leader
+		r.Text += fmt.Sprintf(" and the session of the leader, %s, pid %d, has said nothing for %s", leader, e.s.LeaderLock.PID, Span(e.s.LeaderLock.Silent))
+		r.Remedy = fmt.Sprintf("unless LeaderPing is that long, the session hangs: select pg_terminate_backend(%d); if it stays, the server or its disk hangs", e.s.LeaderLock.PID)
 	case leads:
 		r.Text += " and the leader, " + leader + ", has not fired it"
 		r.Pod, r.Remedy = leader, "look at the log of that pod, and at troupe doctor; a new leader is found when it is stopped"
@@ -200,6 +204,9 @@ func (e *explainer) late(what string, at time.Time) Reason {
 
 // lateAfter is how late a timer may be before somebody should look.
 const lateAfter = 5 * time.Second
+
+// silentAfter is how long a session that leads may say nothing before that tells why.
+const silentAfter = 15 * time.Second
 
 // nobodyLeads says so, by who holds the leader's lock if somebody does, with its remedy.
 func (e *explainer) nobodyLeads(r *Reason) string {

@@ -176,6 +176,12 @@ func timerRows() []row {
 		{"late, and the leader's lock is prepared", late(time.Minute, func(s *explain.Situation) {
 			s.Leader, s.LeaderLock = 0, &explain.Lock{Prepared: "x"}
 		}), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads: the prepared transaction \"x\" holds the leader's lock (commit"},
+		{"late, and the leader's session hangs", late(time.Minute, func(s *explain.Situation) {
+			s.LeaderLock = &explain.Lock{PID: 8, Name: "troupe leader", Silent: 46 * time.Second}
+		}), explain.CauseLate, "charge: its timer was due 1 m ago and the session of the leader, pod (1), pid 8, has said nothing for 46 s (unless LeaderPing is that long, the session hangs: select pg_terminate_backend(8); if it stays, the server or its disk hangs)"},
+		{"late, and the leader speaks", late(time.Minute, func(s *explain.Situation) {
+			s.LeaderLock = &explain.Lock{PID: 8, Name: "troupe leader", Silent: time.Second}
+		}), explain.CauseLate, "charge: its timer was due 1 m ago and the leader, pod (1), has not fired it (look at"},
 		{"late without pods", late(time.Minute, func(s *explain.Situation) { s.Pods = nil }), explain.CauseNoPod, "charge: no pod is alive"},
 		{"late, and timers held", late(time.Minute, func(s *explain.Situation) {
 			s.Touched = []explain.Lock{{PID: 4, Tables: []string{"durable_timers"}}}

@@ -31,7 +31,7 @@ type Situation struct {
 	Queues       []Queue   // in which tasks of the run are ready, by name
 	Handlers     []Handler // of tasks that are ready, by number
 	Leader       int64     // pod that leads, or did when it died; 0: none
-	LeaderLock   *Lock     // what keeps pods from being elected: who else holds the leader's lock; nil: nobody
+	LeaderLock   *Lock     // who holds the leader's lock, so that nobody else can lead; nil: nobody, or not known
 	TenantBusy   int       // running tasks of the run's tenant
 	Locks        []Lock    // on the tables, or on rows of the run
 	Touched      []Lock    // transactions that may hold rows of Tables, which are passed over then
@@ -104,6 +104,7 @@ type Lock struct {
 	Query    string        // its latest
 	Age      time.Duration // of its transaction
 	Idle     bool          // it does nothing meanwhile
+	Silent   time.Duration // of the holder of the leader's lock: since its session was heard last
 	Waiting  int           // sessions that wait for it
 	Prepared string        // name of the prepared transaction that holds it, in place of a session
 	Tables   []string      // of whose rows it may hold some; nil: it holds a table, or rows of the run

@@ -182,19 +182,22 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	return r.rowLocks(out)
 }
 
-// leader reads whether the pod that led last does so still: its session holds the leader's
-// lock then, or who else holds that.
+// leader reads who holds the leader's lock. The pod that led last does so still if its
+// session is that.
 func (r *situationReader) leader(out *explain.Situation, last int64) error {
 	var l explain.Lock
 	var leads bool
+	var silent float64
 	args := named{"schema": r.i.schema, "holder": last, "key": leaderKey(r.i.schema)}
-	return r.each("explain_leader", args, []any{&l.PID, &l.Name, &l.Prepared, &leads}, func() {
+	return r.each("explain_leader", args, []any{&l.PID, &l.Name, &l.Prepared, &leads, &silent}, func() {
 		if leads {
 			out.Leader = last
-			return
 		}
-		other := l
-		out.LeaderLock = &other
+		if l.PID != 0 || l.Prepared != "" {
+			holder := l
+			holder.Silent = time.Duration(silent * float64(time.Second))
+			out.LeaderLock = &holder
+		}
 	})
 }
 

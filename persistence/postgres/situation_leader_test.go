@@ -49,6 +49,16 @@ func TestSituationTellsWhetherSomebodyLeads(t *testing.T) {
 	_, err = other.Exec(k.ctx, "select pg_advisory_unlock_all()")
 	require.NoError(t, err)
 
-	_ = lead(fmt.Sprintf("troupe leader %s %d", k.store.schema, pod))
+	leader := lead(fmt.Sprintf("troupe leader %s %d", k.store.schema, pod))
+	pid = leader.PgConn().PID()
 	require.Contains(t, why().Text, "and the leader, ")
+	s, err := k.store.Situation(k.ctx, "a", run)
+	require.NoError(t, err)
+	require.Equal(t, pid, uint32(s.LeaderLock.PID))
+	require.Positive(t, s.LeaderLock.Silent)
+	require.Less(t, s.LeaderLock.Silent, time.Minute)
+
+	k.exec("update {schema}.pods set dead = true where id = $1", pod) // its session is still there
+	_ = k.join(time.Hour)
+	require.Contains(t, why().Text, fmt.Sprintf("nobody leads: pid %d (troupe leader ", pid))
 }

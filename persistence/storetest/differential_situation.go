@@ -44,6 +44,7 @@ func (w *differ) situation() {
 // and handlers, and instants.
 func (s *side) flatSituation(found explain.Situation) explain.Situation {
 	found.Now, found.StartsAt, found.Fenced, found.Leader = flat(found.Now), flat(found.StartsAt), flat(found.Fenced), 0
+	found.LeaderLock = nil
 	for i := range found.Tasks {
 		t := &found.Tasks[i]
 		t.Pod, t.Handler = s.ordinal(t.Pod), 0

@@ -70,6 +70,7 @@ type limits struct {
 	full        float64       // the same, shortly before they are refused
 	dead        int64         // dead rows of a hot table, beside as many living ones
 	skew        time.Duration // between this machine's clock and the server's
+	silent      time.Duration // that the session of a leader says nothing
 	late        time.Duration // of timers and of the intake
 	retained    int64         // bytes of WAL that a slot keeps
 	held        int64         // transactions whose rows a slot or a standby keeps
@@ -81,7 +82,7 @@ type limits struct {
 func usual() limits {
 	return limits{
 		hidden: 100_000, filling: 0.5, full: 0.9,
-		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, late: 30 * time.Second, retained: 1 << 30, held: 1_000_000, frozen: 2,
+		transaction: 5 * time.Minute, touched: 10 * time.Second, confirmed: 5 * time.Second, dead: 100_000, skew: 2 * time.Second, silent: 15 * time.Second, late: 30 * time.Second, retained: 1 << 30, held: 1_000_000, frozen: 2,
 		used: 0.8, groups: 1<<20 - 1,
 	}
 }

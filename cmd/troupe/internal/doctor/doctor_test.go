@@ -216,6 +216,14 @@ func meddlings() map[string]provoked {
 			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
 			return Options{}
 		}, "pods", Problem, []string{"no living pod leads", "pid ", "holds the leader's lock"}},
+		"the leader's session hangs": {func(c *clinic) Options {
+			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
+			c.exec("insert into troupe.leader_epoch (epoch, holder, at) select 7, id, now() from troupe.pods on conflict (one) do update set epoch = excluded.epoch, holder = excluded.holder")
+			c.hold(fmt.Sprintf("select set_config('application_name', 'troupe leader troupe ' || (select holder from troupe.leader_epoch), false), pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
+			hung := usual()
+			hung.silent = time.Nanosecond
+			return Options{limits: hung}
+		}, "pods", Problem, []string{"the leader's session, pid ", "(troupe leader troupe ", "has said nothing for 0 s", "pg_terminate_backend"}},
 		"a prepared transaction has the leader's lock": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			c.exec(fmt.Sprintf("begin; select pg_advisory_xact_lock(%d); prepare transaction 'leads'", postgres.LeaderKey("troupe")))

@@ -4,22 +4,29 @@ import "github.com/troupe-dev/troupe/cluster/postgres"
 
 // led says why nobody leads, unless the pod that led last does so still: the row of the
 // epoch keeps its holder when that has lost its session, and with it the leader's lock.
-// A session's name that is too long, or has foreign letters, is not all there.
+// A session's name that is too long, or has foreign letters, is not all there. One that
+// hangs in the server keeps the lock of a pod that has given it up long since.
 func led(p *patient, last int64) error {
 	const query = `select coalesce(l.pid, 0), coalesce(nullif(a.application_name, ''), 'without a name'), coalesce(a.state, 'unknown'),
 			$3 > 0 and coalesce(case when n.name ~ '^[ -~]{1,63}$' then a.application_name = n.name or starts_with(a.application_name, n.name || ' ')
-				else starts_with(a.application_name, 'troupe leader ') end, false)
+				else starts_with(a.application_name, 'troupe leader ') end, false),
+			coalesce(extract(epoch from clock_timestamp() - greatest(a.query_start, a.state_change)), 0)::float8
 		from (select 'troupe leader ' || $2::text || ' ' || $3::bigint) n (name), pg_locks l left join pg_stat_activity a using (pid)
 		where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.database = (select oid from pg_database where datname = current_database())
 			and (l.classid::bigint << 32 | l.objid::bigint) = $1 limit 1`
 	const what = "no living pod leads: timers do not fire and dead pods are not taken over"
 	var pid int
+	var silent float64 // seconds
 	var name, state string
 	held, leads := false, false
-	err := p.each(query, []any{postgres.LeaderKey(p.options.Schema), p.options.Schema, last}, []any{&pid, &name, &state, &leads}, func() { held = true })
+	err := p.each(query, []any{postgres.LeaderKey(p.options.Schema), p.options.Schema, last}, []any{&pid, &name, &state, &leads, &silent}, func() { held = true })
 	switch {
-	case err != nil || leads:
+	case err != nil:
 		return err
+	case leads && silent >= p.options.limits.silent.Seconds():
+		p.problem("the leader's session, pid %d (%s, %s), has said nothing for %.0f s: timers do not fire and dead pods are not taken over",
+			"unless LeaderPing is that long, the session hangs: select pg_terminate_backend(the pid); if it stays, the server or its disk hangs", pid, name, state, silent)
+	case leads:
 	case held && pid == 0:
 		p.problem(what+"; a prepared transaction holds the leader's lock", "end it: rollback prepared, or commit prepared, by its gid in pg_prepared_xacts")
 	case held:
