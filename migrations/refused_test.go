@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -101,6 +102,22 @@ func TestB39ADatabaseInSQLASCIIIsRefused(t *testing.T) {
 	refused(t, pool, migrations.ErrServer, name, "SQL_ASCII", "encoding 'UTF8'")
 	pool.Close()
 	exec(t, admin, "drop database "+quoted)
+}
+
+// TestB39DatabasesOfOtherEncodings: texts of the migrations and statements are in none but
+// ASCII, so that every encoding has their characters.
+func TestB39DatabasesOfOtherEncodings(t *testing.T) {
+	t.Parallel()
+	admin := fresh(t)
+	for _, encoding := range []string{"LATIN1", "KOI8R", "EUC_JP"} {
+		name := value[string](t, admin, "select left(current_database(), 50) || '_"+strings.ToLower(encoding)+"'")
+		quoted := pgx.Identifier{name}.Sanitize()
+		exec(t, admin, "create database "+quoted+" encoding '"+encoding+"' lc_collate 'C' lc_ctype 'C' template template0")
+		pool := connect(t, admin.Config().ConnString(), func(c *pgxpool.Config) { c.ConnConfig.Database = name })
+		require.NotEmpty(t, migrate(t, pool, schema).Applied)
+		pool.Close()
+		exec(t, admin, "drop database "+quoted)
+	}
 }
 
 func TestB39ReadOnlySessionsAreRefused(t *testing.T) {

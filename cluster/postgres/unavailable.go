@@ -32,7 +32,7 @@ func unavailable(remedy string, cause error) error {
 // they are: trying again soon may help.
 func classify(err error) error {
 	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
+	if !errors.As(err, &refused) || refusesEverySession(refused) {
 		return err
 	}
 	switch refused.Code {
@@ -48,6 +48,13 @@ func classify(err error) error {
 		return unavailable("the server cannot decode its log; connect to the primary", err)
 	}
 	return err
+}
+
+// refusesEverySession reports whether the server refuses the role or the database as
+// such: no right to connect, no connections allowed, their limit. The SQLSTATEs are those
+// of streams that are refused, the place in the server is another.
+func refusesEverySession(refused *pgconn.PgError) bool {
+	return refused.Routine == "CheckMyDatabase" || refused.Routine == "InitializeSessionUserId"
 }
 
 func (a *Adapter) unpublished(cause error) error {

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,40 @@ func TestARoleWithoutReplication(t *testing.T) {
 	h := listen(t, ordinary.adapter(t, 2)) // the rest works
 	require.NoError(t, ordinary.adapter(t, 1).Notify(t.Context(), cluster.Notice{From: 1, Wakes: []cluster.Wake{{Kind: cluster.WakeSubmitted}}}))
 	require.Len(t, h.next(t).Wakes, 1)
+}
+
+// What refuses every session says nothing of the stream, though its SQLSTATE is that of a
+// stream that is refused: a restart with wal_level=logical would mend nothing.
+func TestADatabaseThatRefusesSessions(t *testing.T) {
+	t.Parallel()
+	w := freshWorld(t)
+	config := w.pool.Config().ConnConfig.Copy()
+	database := config.Database
+	role := database[:min(len(database), 50)] + "_role"
+	config.Database = "postgres"
+	admin, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	exec := func(sql string) {
+		t.Helper()
+		_, err := admin.Exec(context.WithoutCancel(t.Context()), sql)
+		require.NoError(t, err)
+	}
+	exec(fmt.Sprintf("create role %s login replication password '%s'", pgx.Identifier{role}.Sanitize(), role))
+	t.Cleanup(func() {
+		exec("drop role " + pgx.Identifier{role}.Sanitize())
+		_ = admin.Close(context.Background())
+	})
+	pool, err := pgxpool.New(t.Context(), w.as(t, role))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	a := world{url: w.url, schema: w.schema, pool: pool}.adapter(t, 1)
+	exec("alter database " + pgx.Identifier{database}.Sanitize() + " with allow_connections false")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err = a.Read(ctx, func() { t.Error("connected") }, func([]cluster.Wake) {})
+	exec("alter database " + pgx.Identifier{database}.Sanitize() + " with allow_connections true")
+	require.ErrorContains(t, err, "not currently accepting connections")
+	require.NotErrorIs(t, err, cluster.ErrStreamUnavailable)
 }
 
 func TestAMissingPublication(t *testing.T) {

@@ -35,7 +35,7 @@ create table {schema}.workflow_runs (
 ) with (fillfactor = 50);
 
 -- Listings, newest first: ids sort by time. An expression, because a planner
--- that takes the table for empty would answer id = … from an index on
+-- that takes the table for empty would answer id = ... from an index on
 -- (tenant, id), by walking all of it.
 create index workflow_runs_by_tenant on {schema}.workflow_runs (tenant, uuid_send(id));
 
