@@ -15,9 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// TestMain lets the test binary be the demo, the bench and a pod of either, too.
+// TestMain lets the test binary be the demo, the bench, a pod of either, and orders, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"demo", demo.PodCommand, "bench", load.PodCommand}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"demo", demo.PodCommand, "bench", load.PodCommand, "orders"}, os.Args[1]) {
 		main()
 	}
 	pgtest.Main(m)

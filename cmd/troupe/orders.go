@@ -28,6 +28,7 @@ func ordersCommand(w world) *cobra.Command {
 			if err := orders.CheckListen(listen); err != nil {
 				return &usageError{err}
 			}
+			outliveReaders()
 			config := chosen.config
 			config.Logger = slog.New(slog.NewJSONHandler(w.err, nil))
 			pool, err := chosen.open(c.Context())
