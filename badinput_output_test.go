@@ -64,7 +64,7 @@ func TestB10OutputsThatCannotBeStoredFailForGood(t *testing.T) {
 		circle := &knot{}
 		circle.Next = circle
 		outputs := map[string]any{
-			"channel": make(chan int), "function": func() {}, "cycle": circle, "panics": marshalPanics{},
+			"channel": make(chan int), "function": func() {}, "cycle": circle, "panics": marshalPanics{}, "panics for ever": endless{},
 			"too large": strings.Repeat("x", 2<<20),
 		}
 		d := &diary{}
@@ -122,9 +122,26 @@ func misbehave(_ context.Context, how string) (int, error) {
 		return 0, (*mute)(nil)
 	case "error that panics":
 		return 0, &mute{}
+	case "panic whose text panics":
+		panic(endless{})
+	case "error that is every error":
+		return 0, fmt.Errorf("wrapped: %w", liar{})
 	}
 	return 1, nil
 }
+
+// endless panics with itself when it is asked for its text.
+type endless struct{}
+
+func (endless) String() string               { panic(endless{}) }
+func (endless) MarshalJSON() ([]byte, error) { panic(endless{}) }
+
+// liar says that it is whatever it is asked for.
+type liar struct{}
+
+func (liar) Error() string { return "no" }
+func (liar) Is(error) bool { return true }
+func (liar) As(any) bool   { return true }
 
 func TestB11NothingAStepFunctionDoesHarmsThePod(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -132,6 +149,7 @@ func TestB11NothingAStepFunctionDoesHarmsThePod(t *testing.T) {
 		for _, how := range []string{
 			"panic", "panic with nil", "nil map", "nil pointer", "goexit", "closes twice", "error of 10 MB",
 			"error with NUL", "error that wraps nil", "nil in an error", "error that panics",
+			"panic whose text panics", "error that is every error",
 		} {
 			run := begin(t, handle, how)
 			_, err := run.Await(t.Context())

@@ -183,9 +183,9 @@ func TestParents(t *testing.T) {
 	require.True(t, actors.IsTerminal(err))
 }
 
-type panics struct{}
+type panicky struct{}
 
-func (panics) MarshalJSON() ([]byte, error) { panic("no way") }
+func (panicky) MarshalJSON() ([]byte, error) { panic("no way") }
 
 type cyclic struct{ Next *cyclic }
 
@@ -197,7 +197,7 @@ func TestOutputsThatCannotBeEncoded(t *testing.T) {
 	w := Define("w", func(b *Builder[int]) StepRef[int] {
 		Step0(b, "chan", constant[int](make(chan int)))
 		Step0(b, "cycle", constant[int](loop))
-		Step0(b, "panic", constant[int](panics{}))
+		Step0(b, "panic", constant[int](panicky{}))
 		Step0(b, "nul", constant[int]("\x00"))
 		Step0(b, "null", constant[int, any](nil))
 		Step0(b, "nothing", constant[int](struct{}{}))

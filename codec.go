@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -49,6 +50,7 @@ func (JSON) Unmarshal(data []byte, target any) error { return json.Unmarshal(dat
 // calls, from going further.
 func encode(codec Codec, value any) (payload []byte, err error) {
 	defer recovered(&err)
+	err = errPanicNil
 	payload, err = codec.Marshal(value)
 	if payload == nil && err == nil {
 		payload = []byte{} // no bytes are a payload, too; none at all would be no output
@@ -59,6 +61,7 @@ func encode(codec Codec, value any) (payload []byte, err error) {
 // decode does the same for the way back.
 func decode[T any](codec Codec, payload []byte) (value T, err error) {
 	defer recovered(&err)
+	err = errPanicNil
 	err = codec.Unmarshal(own(codec, payload), &value)
 	return value, err
 }
@@ -82,10 +85,14 @@ func decodeResult(codec Codec, payload []byte, as reflect.Type) (value any, err 
 	return into.Elem().Interface(), nil
 }
 
+// errPanicNil is what an error is until the embedder's code has returned one: under
+// GODEBUG=panicnil=1, a panic of nil recovers to nothing.
+var errPanicNil = errors.New("panic: nil")
+
 // recovered turns a panic of the embedder's code into an error.
 func recovered(err *error) {
 	if cause := recover(); cause != nil {
-		*err = fmt.Errorf("panic: %v", cause)
+		*err = fmt.Errorf("panic: %s", panics.Text(cause))
 	}
 }
 

@@ -86,7 +86,9 @@ func merge(into *persistence.EdgeResult, said persistence.EdgeResult) {
 // output it looks at: that one has succeeded.
 func (d *decision) safely(value any) (ruled ruling, err error) {
 	defer recovered(&err)
-	return d.judge(value)
+	err = errPanicNil
+	ruled, err = d.judge(value)
+	return ruled, err
 }
 
 // edge returns what a ruling means for one child.

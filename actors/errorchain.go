@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -20,20 +21,44 @@ const (
 )
 
 // bounded returns an error of the embedder's as it is if a walk through what it
-// wraps comes to an end, and otherwise in a shell that ends it: whoever looks at
-// it with errors.Is or errors.As, in whatever room, is safe then.
+// wraps comes to an end, and nothing on the way claims to be every error; otherwise in a
+// shell: whoever looks at it with errors.Is or errors.As, in whatever room, is safe then.
 func bounded(err error) error {
-	w := chainWalk{left: chainNodesMax, match: func(error) bool { return false }}
-	if w.visit(err, 0); w.cut {
-		return boundedError{err}
+	says := false
+	w := chainWalk{left: chainNodesMax, match: func(err error) bool {
+		says = says || saysAnything(err)
+		return false
+	}}
+	if w.visit(err, 0); w.cut || says {
+		return boundedError{err: err, deaf: says}
 	}
 	return err
+}
+
+// errNobodys is an error that nobody has but whoever asks for it here.
+var errNobodys = errors.New("nobody's")
+
+// nobodys is a type of error that nobody has.
+type nobodys struct{ error }
+
+// saysAnything reports whether an error's own Is or As says yes to whatever it is asked.
+// It would pass for each of the engine's errors, one that costs no attempt among them.
+func saysAnything(err error) bool {
+	if own, ok := err.(interface{ Is(target error) bool }); ok && own.Is(errNobodys) {
+		return true
+	}
+	var place nobodys
+	own, ok := err.(interface{ As(target any) bool })
+	return ok && own.As(&place)
 }
 
 // boundedError is an error that wraps another one without showing it: what it
 // wraps is looked at within the bounds only. What lies beyond is as if it were
 // not there.
-type boundedError struct{ err error }
+type boundedError struct {
+	err  error
+	deaf bool // no Is and no As of what it wraps is asked
+}
 
 // Error implements error.
 func (e boundedError) Error() string { return errorText(e.err) }
@@ -46,7 +71,7 @@ func (e boundedError) Is(target error) bool {
 			return true
 		}
 		own, ok := err.(interface{ Is(target error) bool })
-		return ok && own.Is(target)
+		return ok && !e.deaf && own.Is(target)
 	})
 }
 
@@ -59,7 +84,7 @@ func (e boundedError) As(target any) bool {
 			return true
 		}
 		own, ok := err.(interface{ As(target any) bool })
-		return ok && own.As(target)
+		return ok && !e.deaf && own.As(target)
 	})
 }
 
@@ -132,7 +157,7 @@ func boundedEvaluate(evaluate Evaluate) Evaluate {
 	return func(name string, input []byte) (hash workflow.Hash, edges []persistence.EdgeResult, err error) {
 		defer func() {
 			if r := recover(); r != nil {
-				err = fmt.Errorf("panic: %v", r)
+				err = fmt.Errorf("panic: %s", panics.Text(r))
 			}
 		}()
 		hash, edges, err = evaluate(name, input)

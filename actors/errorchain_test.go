@@ -81,7 +81,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	require.NoError(t, bounded(nil))
 	require.NotErrorIs(t, bounded(&tailError{"loop"}), nil)
 	require.Equal(t, "error of type actors.oddError, whose Error method panicked: no text",
-		boundedError{oddError{func() string { panic("no text") }}}.Error())
+		boundedError{err: oddError{func() string { panic("no text") }}}.Error())
 }
 
 // B11: an error that wraps itself is classified by what is found before it turns
@@ -118,6 +118,33 @@ func TestB11ErrorsThatWrapThemselves(t *testing.T) {
 		}
 	}
 }
+
+// B11: an error that claims to be every error is none of the engine's: it costs an
+// attempt, and is retried as its step says.
+func TestB11ErrorsThatClaimToBeEveryError(t *testing.T) {
+	t.Parallel()
+	for _, inTx := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			calls := 0
+			w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) {
+				calls++
+				return Output{}, fmt.Errorf("wrapped: %w", liarError{})
+			}, func(f *StepFunction) {
+				f.Options.InTx, f.Options.Retry = inTx, workflow.RetryPolicy{Attempts: 2}
+			})
+			row := w.ended(w.trigger(w.start(Config{Slots: 1}), "single"))
+			require.Equal(t, lifecycle.Failed, row.State)
+			require.Equal(t, "wrapped: no", row.Error)
+			require.Equal(t, 2, calls)
+		})
+	}
+}
+
+type liarError struct{}
+
+func (liarError) Error() string { return "no" }
+func (liarError) Is(error) bool { return true }
+func (liarError) As(any) bool   { return true }
 
 // A codec's error about an input that came as a message is no other thing.
 func TestRefusalsOfErrorsThatWrapThemselves(t *testing.T) {

@@ -25,6 +25,6 @@ func (e classError) Unwrap() error { return e.err }
 // wraps, the outermost first; "" if there is none.
 func ErrorClass(err error) string {
 	var classed classError
-	boundedError{err}.As(&classed)
+	boundedError{err: err}.As(&classed)
 	return classed.class
 }

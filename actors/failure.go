@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
 )
 
@@ -30,7 +31,7 @@ func failureOf(err error, worth func(error) bool) *failure {
 func errorText(err error) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
-			text = lifecycle.CleanText(fmt.Sprintf("error of type %T, whose Error method panicked: %v", err, r))
+			text = lifecycle.CleanText(fmt.Sprintf("error of type %T, whose Error method panicked: %s", err, panics.Text(r)))
 		}
 	}()
 	return lifecycle.CleanText(err.Error())
@@ -39,7 +40,7 @@ func errorText(err error) (text string) {
 // panicked is the end of an attempt by a panic, while the stack is still there.
 func panicked(value any) *attemptEnded {
 	return &attemptEnded{failed: &failure{
-		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %v\n%s", value, debug.Stack())), retry: true,
+		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
 	}}
 }
 

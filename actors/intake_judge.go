@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -55,7 +56,7 @@ func (a *intake) judge() {
 		defer func() { deliver(end) }()
 		defer func() {
 			if r := recover(); r != nil {
-				end.refused = refuse(BadInput, "input", fmt.Sprintf("what looked at it panicked: %v", r))
+				end.refused = refuse(BadInput, "input", fmt.Sprintf("what looked at it panicked: %s", panics.Text(r)))
 			}
 		}()
 		end.trigger, end.refused = rt.triggerOf(message)

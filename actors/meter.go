@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/internal/panics"
 )
 
 // meter passes measures on to the embedder's Metrics and keeps the sums that
@@ -45,7 +47,7 @@ func (m *meter) contain(metric Metric) {
 	m.mu.Unlock()
 	if tell {
 		m.log.LogAttrs(context.Background(), slog.LevelError, "Config.Metrics panicked, the measure is lost",
-			slog.String("metric", MetricTable()[metric-1].Name), slog.Any("reason", reason))
+			slog.String("metric", MetricTable()[metric-1].Name), slog.String("reason", panics.Text(reason)))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -222,7 +223,7 @@ func carry[T any](
 func contained[T any](f func() (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = fmt.Errorf("panic: %s", panics.Text(r))
 		}
 	}()
 	return f()

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-dev/troupe/internal/panics"
 )
 
 // Contain returns a tracer that passes everything on to the given one, and that
@@ -39,7 +41,7 @@ var (
 func (c *containedTracer) contain(ctx context.Context) {
 	if reason := recover(); reason != nil && !c.told.Swap(true) && c.log != nil {
 		c.log.LogAttrs(ctx, slog.LevelError, "the tracer of the pool panicked: what it would have traced is lost",
-			slog.Any("reason", reason))
+			slog.String("reason", panics.Text(reason)))
 	}
 }
 

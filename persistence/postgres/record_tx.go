@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -166,7 +167,7 @@ func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Co
 	defer cancel()
 	defer func() {
 		if broken := recover(); broken != nil {
-			conn, err = nil, notBegun(fmt.Errorf("a hook of the embedder's pool panicked: %v", broken))
+			conn, err = nil, notBegun(fmt.Errorf("a hook of the embedder's pool panicked: %s", panics.Text(broken)))
 		}
 	}()
 	conn, err = s.user.Acquire(limited)
