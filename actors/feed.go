@@ -180,9 +180,11 @@ func (a *feed) listen() {
 	rt, self, session := a.rt, a.self, a.rt.numbers.next()
 	a.session = session
 	a.stopListen = rt.executor.Follow(self, "listen", func(ctx context.Context) any {
-		err := rt.ports.Listener.Listen(ctx,
-			func() { rt.send(self, &listenerUp{session: session}) },
-			func(n cluster.Notice) { rt.send(self, &noticeHeard{session: session, notice: n}) })
+		err := containedLoop(func() error {
+			return rt.ports.Listener.Listen(ctx,
+				func() { rt.send(self, &listenerUp{session: session}) },
+				func(n cluster.Notice) { rt.send(self, &noticeHeard{session: session, notice: n}) })
+		})
 		return &listenerDown{session: session, err: err}
 	})
 }

@@ -20,7 +20,9 @@ func (a *feed) read() {
 	a.buffer = buffer
 	a.slots++
 	a.stopStream = rt.executor.Follow(self, "stream", func(ctx context.Context) any {
-		err := stream.Read(ctx, func() { rt.send(self, &streamUp{from: buffer}) }, buffer.add)
+		err := containedLoop(func() error {
+			return stream.Read(ctx, func() { rt.send(self, &streamUp{from: buffer}) }, buffer.add)
+		})
 		return &streamDown{from: buffer, err: err}
 	})
 }

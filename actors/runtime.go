@@ -229,6 +229,12 @@ func contained[T any](f func() (T, error)) (value T, err error) {
 	return f()
 }
 
+// containedLoop does the same for what is followed until it ends.
+func containedLoop(loop func() error) error {
+	_, err := contained(func() (struct{}, error) { return struct{}{}, loop() })
+	return err
+}
+
 // guarded runs f and swallows its panic: a panic while an actor stops would
 // restart it instead.
 func (rt *runtime) guarded(actor string, f func()) {

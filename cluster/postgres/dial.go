@@ -30,8 +30,8 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		}
 		direct.Tracer = target.Tracer
 		target = direct
-	} else if a.config.BeforeConnect != nil {
-		if err := a.config.BeforeConnect(ctx, target); err != nil {
+	} else if before := wire.ContainBeforeConnect(a.config.BeforeConnect, a.config.Logger); before != nil {
+		if err := before(ctx, target); err != nil {
 			return nil, err
 		}
 	}
@@ -39,6 +39,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		target.AfterConnect = nil // a replication connection takes no ordinary queries
 	}
 	target.Tracer = wire.Contain(target.Tracer, a.config.Logger)
+	wire.ContainHooks(target, a.config.Logger)
 	share(target, a.config.ConnectTimeout)
 	wire.Prepare(target)
 	if target.RuntimeParams == nil {

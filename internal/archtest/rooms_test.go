@@ -51,7 +51,7 @@ var rooms = map[string]room{
 	"persistence/postgres": {
 		ours: []string{
 			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/sessions",
-			"internal/clock", "internal/wire",
+			"internal/clock", "internal/panics", "internal/wire",
 		},
 		outside: []string{pgx},
 	},
@@ -68,7 +68,7 @@ var rooms = map[string]room{
 	},
 	"migrations": {outside: []string{pgx}},
 	"actors": {
-		ours:    []string{"workflow", "lifecycle", "messages", "persistence", "cluster", "internal/clock"},
+		ours:    []string{"workflow", "lifecycle", "messages", "persistence", "cluster", "internal/clock", "internal/panics"},
 		outside: []string{protoactor, "github.com/asynkron/protoactor-go/eventstream", protobuf},
 	},
 
@@ -76,7 +76,7 @@ var rooms = map[string]room{
 		ours: []string{
 			"workflow", "lifecycle", "explain", "messages", "persistence", "persistence/memory", "persistence/postgres",
 			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock", "internal/host",
-			"internal/logqueue",
+			"internal/logqueue", "internal/panics",
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
@@ -117,7 +117,8 @@ var rooms = map[string]room{
 	"internal/host":         {ours: []string{"persistence", "actors"}},
 	"internal/logqueue":     {ours: []string{"internal/clock"}},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
-	"internal/wire":         {outside: []string{pgx}},
+	"internal/panics":       {},
+	"internal/wire":         {ours: []string{"internal/clock", "internal/panics"}, outside: []string{pgx}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
 }
 

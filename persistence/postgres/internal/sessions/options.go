@@ -19,7 +19,7 @@ type Options struct {
 	Size        int32           // of the pool
 	Application string          // name that the server shows
 	Tracer      pgx.QueryTracer // of all statements; nil: that of where it connects to, if any
-	Logger      *slog.Logger    // gets what goes wrong in a tracer; nil: nothing is logged
+	Logger      *slog.Logger    // gets what goes wrong in a tracer or a hook; nil: nothing is logged
 }
 
 // proxied derives the configuration of a pool behind a proxy: the proxy refuses
@@ -45,12 +45,15 @@ func (o Options) direct() *pgxpool.Config {
 	}
 	// The user's hooks may change sessions in ways that are not ours.
 	config.AfterConnect, config.PrepareConn, config.AfterRelease, config.BeforeClose = nil, nil, nil, nil
+	config.ShouldPing = nil
 	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
 	config.AfterConnect = prepareSession
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.PingTimeout = pingTimeout
 	config.MaxConnIdleTime = min(config.MaxConnIdleTime, idleMax)
 	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
+	config.BeforeConnect = wire.ContainBeforeConnect(config.BeforeConnect, o.Logger)
+	wire.ContainHooks(config.ConnConfig, o.Logger)
 	wire.Prepare(config.ConnConfig)
 	config.MaxConns = o.Size
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement

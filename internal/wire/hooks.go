@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/troupe-dev/troupe/internal/panics"
+)
+
+// BeforeConnect is a hook of a pool that changes how it connects.
+type BeforeConnect = func(ctx context.Context, config *pgx.ConnConfig) error
+
+// ContainBeforeConnect returns a hook whose panic is an error of the connection that was
+// to be made: pools call it on goroutines of their own, where a panic ends the process.
+// What it sets is contained as ContainHooks does. nil stays nil.
+func ContainBeforeConnect(hook BeforeConnect, log *slog.Logger) BeforeConnect {
+	if hook == nil {
+		return nil
+	}
+	return func(ctx context.Context, config *pgx.ConnConfig) (err error) {
+		defer contain("BeforeConnect", &err)
+		if err = hook(ctx, config); err == nil {
+			ContainHooks(config, log)
+		}
+		return err
+	}
+}
+
+// contain turns a panic of a hook into an error. It is deferred.
+func contain(hook string, err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("%s of the embedder's pool panicked: %s", hook, panics.Text(reason))
+	}
+}
+
+// ContainHooks changes the functions of config that are the embedder's: a panic in one is
+// an error of the connection that it is called for, as connections are made and read on
+// goroutines that nobody of the embedder's watches. Notifications are the engine's own to
+// hear, so OnNotification is not kept. What has no error to return is logged once; log may
+// be nil.
+func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
+	h := hooks{log: log, told: &atomic.Bool{}}
+	config.OnNotification = nil
+	config.DialFunc = h.dial(config.DialFunc)
+	if lookup := config.LookupFunc; lookup != nil {
+		config.LookupFunc = func(ctx context.Context, host string) (addresses []string, err error) {
+			defer contain("LookupFunc", &err)
+			return lookup(ctx, host)
+		}
+	}
+	if after := config.AfterNetConnect; after != nil {
+		config.AfterNetConnect = func(ctx context.Context, c *pgconn.Config, conn net.Conn) (out net.Conn, err error) {
+			defer func() {
+				if out == nil {
+					out = conn // which pgx closes after an error
+				}
+			}()
+			defer contain("AfterNetConnect", &err)
+			return after(ctx, c, conn)
+		}
+	}
+	config.ValidateConnect = h.checked("ValidateConnect", config.ValidateConnect)
+	config.AfterConnect = pgconn.AfterConnectFunc(h.checked("AfterConnect", pgconn.ValidateConnectFunc(config.AfterConnect)))
+	if token := config.OAuthTokenProvider; token != nil {
+		config.OAuthTokenProvider = func(ctx context.Context) (text string, err error) {
+			defer contain("OAuthTokenProvider", &err)
+			return token(ctx)
+		}
+	}
+	h.callbacks(config)
+}
+
+type hooks struct {
+	log  *slog.Logger
+	told *atomic.Bool
+}
+
+func (h hooks) checked(name string, check pgconn.ValidateConnectFunc) pgconn.ValidateConnectFunc {
+	if check == nil {
+		return nil
+	}
+	return func(ctx context.Context, conn *pgconn.PgConn) (err error) {
+		defer contain(name, &err)
+		return check(ctx, conn)
+	}
+}
+
+// dial also ends connections that keep no deadlines.
+func (h hooks) dial(dial pgconn.DialFunc) pgconn.DialFunc {
+	if dial == nil {
+		return nil
+	}
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		defer contain("DialFunc", &err)
+		conn, err = dial(ctx, network, address)
+		switch {
+		case err != nil:
+			return nil, err
+		case conn == nil:
+			return nil, errors.New("DialFunc of the embedder's pool returned no connection")
+		case conn.SetDeadline(time.Time{}) != nil:
+			return &deadlineless{Conn: conn}, nil
+		}
+		return conn, nil
+	}
+}
+
+// callbacks contains what is called while messages of the server are read.
+func (h hooks) callbacks(config *pgx.ConnConfig) {
+	if notice := config.OnNotice; notice != nil {
+		config.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+			defer h.tell("OnNotice")
+			notice(conn, n)
+		}
+	}
+	if refused := config.OnPgError; refused != nil {
+		config.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool { // false closes the connection
+			defer h.tell("OnPgError")
+			return refused(conn, e)
+		}
+	}
+	if build := config.BuildFrontend; build != nil {
+		config.BuildFrontend = func(r io.Reader, w io.Writer) (front *pgproto3.Frontend) {
+			defer func() {
+				if front == nil {
+					front = pgproto3.NewFrontend(r, w)
+				}
+			}()
+			defer h.tell("BuildFrontend")
+			return build(r, w)
+		}
+	}
+	if build := config.BuildContextWatcherHandler; build != nil {
+		config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) (handler ctxwatch.Handler) {
+			defer func() {
+				if handler == nil {
+					handler = &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+				}
+			}()
+			defer h.tell("BuildContextWatcherHandler")
+			return build(conn)
+		}
+	}
+}
+
+// tell ends a panic that nobody can be given as an error. It is deferred.
+func (h hooks) tell(hook string) {
+	if reason := recover(); reason != nil && !h.told.Swap(true) && h.log != nil {
+		h.log.Error("a hook of the embedder's pool panicked",
+			slog.String("hook", hook), slog.String("reason", panics.Text(reason)))
+	}
+}

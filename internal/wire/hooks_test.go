@@ -1,0 +1,110 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/internal/wire"
+)
+
+func TestAHookThatPanicsIsAnErrorOfItsConnection(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Database(t)
+	for name, arm := range map[string]func(c *pgx.ConnConfig){
+		"DialFunc": func(c *pgx.ConnConfig) {
+			c.DialFunc = func(context.Context, string, string) (net.Conn, error) { panic("no tunnel") }
+		},
+		"LookupFunc": func(c *pgx.ConnConfig) {
+			c.LookupFunc = func(context.Context, string) ([]string, error) { panic("no tunnel") }
+		},
+		"AfterNetConnect": func(c *pgx.ConnConfig) {
+			c.AfterNetConnect = func(context.Context, *pgconn.Config, net.Conn) (net.Conn, error) { panic("no tunnel") }
+		},
+		"ValidateConnect": func(c *pgx.ConnConfig) {
+			c.ValidateConnect = func(context.Context, *pgconn.PgConn) error { panic("no tunnel") }
+		},
+		"AfterConnect": func(c *pgx.ConnConfig) {
+			c.AfterConnect = func(context.Context, *pgconn.PgConn) error { panic("no tunnel") }
+		},
+	} {
+		config, err := pgx.ParseConfig(url)
+		require.NoError(t, err)
+		config.Host = "localhost"
+		arm(config)
+		wire.ContainHooks(config, nil)
+		wire.Prepare(config)
+		_, err = pgx.ConnectConfig(t.Context(), config)
+		require.ErrorContains(t, err, name+" of the embedder's pool panicked: no tunnel")
+	}
+	before := wire.ContainBeforeConnect(func(context.Context, *pgx.ConnConfig) error { panic("no secret") }, nil)
+	require.ErrorContains(t, before(t.Context(), &pgx.ConnConfig{}), "BeforeConnect of the embedder's pool panicked: no secret")
+	require.Nil(t, wire.ContainBeforeConnect(nil, nil))
+}
+
+func TestWhatIsCalledWhileMessagesAreReadMayPanic(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	var log bytes.Buffer
+	config.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) { panic("no notice") }
+	config.OnPgError = func(*pgconn.PgConn, *pgconn.PgError) bool { panic("no error") }
+	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { panic("not theirs to hear") }
+	wire.ContainHooks(config, slog.New(slog.NewTextHandler(&log, nil)))
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), "do $$ begin raise notice 'x'; end $$; listen a; notify a, 'b'")
+	require.NoError(t, err)
+	heard, err := conn.WaitForNotification(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "b", heard.Payload)
+	_, err = conn.Exec(t.Context(), "select 1/0")
+	require.ErrorContains(t, err, "division by zero")
+	require.True(t, conn.IsClosed())
+	require.Contains(t, log.String(), "hook=OnNotice reason=\"no notice\"")
+}
+
+// tunnel is a connection that keeps no deadlines.
+type tunnel struct{ net.Conn }
+
+var errNoDeadline = errors.New("deadline not supported")
+
+func (tunnel) SetDeadline(time.Time) error      { return errNoDeadline }
+func (tunnel) SetReadDeadline(time.Time) error  { return errNoDeadline }
+func (tunnel) SetWriteDeadline(time.Time) error { return errNoDeadline }
+
+// A statement on a connection without deadlines ends with its context all the same, and
+// such a connection works.
+func TestAConnectionThatKeepsNoDeadlinesIsClosedInstead(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return tunnel{conn}, err
+	}
+	wire.ContainHooks(config, nil)
+	wire.Prepare(config)
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	for range 3 {
+		_, err = conn.Exec(t.Context(), "select 1")
+		require.NoError(t, err)
+	}
+	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = conn.Exec(limited, "select pg_sleep(60)")
+	require.Error(t, err)
+	require.Less(t, time.Since(began), 30*time.Second)
+}
