@@ -188,6 +188,7 @@ type deadOffice struct {
 
 // List returns one page, those of the oldest runs first.
 func (d *DeadLetters) List(ctx context.Context, filter DeadLetterFilter) (DeadLetterPage, error) {
+	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return DeadLetterPage{}, err
@@ -212,6 +213,7 @@ func (d *DeadLetters) List(ctx context.Context, filter DeadLetterFilter) (DeadLe
 
 // Count returns how many there are.
 func (d *DeadLetters) Count(ctx context.Context, filter DeadLetterFilter) (int, error) {
+	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return 0, err
@@ -226,6 +228,7 @@ func (d *DeadLetters) Count(ctx context.Context, filter DeadLetterFilter) (int, 
 // Show returns one dead letter of a tenant ("": as in a filter) with its
 // details, or [ErrDeadLetterNotFound].
 func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDetail, error) {
+	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return DeadLetterDetail{}, err
@@ -251,6 +254,7 @@ func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDe
 // Purge removes the selected dead letters and returns how many. Nothing else of
 // their runs is touched.
 func (d *DeadLetters) Purge(ctx context.Context, filter DeadLetterFilter) (int, error) {
+	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return 0, err

@@ -104,6 +104,7 @@ var errStopped = fmt.Errorf("%w: it was stopped while it started", ErrNotStarted
 // the start only. A start that failed may be tried again, unless Stop was
 // called meanwhile.
 func (e *Engine) Start(ctx context.Context) error {
+	ctx = ofCaller(ctx)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	starting := make(chan struct{})
@@ -162,6 +163,7 @@ func (e *Engine) open(ctx context.Context) (*backend, *actors.Pod, error) {
 // returns, unless Config.Logger is stuck. Stop may be called again, also while
 // the first call waits: with a context that has ended it stops the pod at once.
 func (e *Engine) Stop(ctx context.Context) error {
+	ctx = ofCaller(ctx)
 	defer e.flushLogs(ctx)
 	e.mu.Lock()
 	e.phase = phaseStopped

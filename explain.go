@@ -19,6 +19,7 @@ func (r *Run[O]) Explain(ctx context.Context) ([]Reason, error) {
 // Explain is [Run.Explain] for a run of a tenant ("": the default one), or
 // returns [ErrRunNotFound].
 func (e *Engine) Explain(ctx context.Context, tenant string, run RunID) ([]Reason, error) {
+	ctx = ofCaller(ctx)
 	store, err := e.running()
 	if err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ func (h *Handle[I, O]) Run(ctx context.Context, in I, options ...TriggerOption) 
 // RunNoWait triggers a run. It returns once the run is durable; a refusal is a
 // [*TriggerError], and then nothing was stored.
 func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOption) (*Run[O], error) {
+	ctx = ofCaller(ctx)
 	runs, err := h.trigger(ctx, []I{in}, options)
 	if err != nil {
 		return nil, err
@@ -46,6 +47,7 @@ func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOp
 // runs are in the order of the inputs, and without inputs there are none. It
 // takes at most RunManyMax inputs. Key is refused unless there is one input.
 func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...TriggerOption) ([]*Run[O], error) {
+	ctx = ofCaller(ctx)
 	switch {
 	case len(inputs) == 0:
 		return nil, nil
@@ -68,6 +70,7 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 // conflict, as any row would be: the transaction has failed, begin it again. An
 // engine of [NewInMemory] has no transactions at all.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
+	ctx = ofCaller(ctx)
 	pod, err := h.engine.livePod()
 	if err != nil {
 		return nil, err

@@ -52,6 +52,7 @@ type Health struct {
 // too, unless that was used so short ago. A pod that is not Ready while the
 // database is away becomes so again by itself.
 func (e *Engine) Health(ctx context.Context) Health {
+	ctx = ofCaller(ctx)
 	return e.health(func(p *probe) error { return p.ask(ctx) })
 }
 
@@ -59,11 +60,13 @@ func (e *Engine) Health(ctx context.Context) Health {
 func (e *Engine) health(asked func(*probe) error) Health {
 	pod, err := e.livePod()
 	e.mu.Lock()
-	broken, backend := e.pod != nil && e.pod.Err() != nil, e.backend
+	started, backend := e.pod, e.backend
 	e.mu.Unlock()
 	switch {
-	case broken:
+	case started != nil && started.Err() != nil:
 		return Health{Reason: "the pod has ended with an error and will not come back: Engine.Err and the log tell which"}
+	case err != nil && started != nil && !over(started):
+		return stopping(started.Stats())
 	case err != nil:
 		return Health{Live: true, Reason: err.Error()}
 	}
@@ -111,6 +114,29 @@ func (e *Engine) health(asked func(*probe) error) Health {
 	case deafened(s):
 		h.Live, h.Ready = false, false
 		h.Reason = "every slot is held by a step function that does not return though its context has ended: restart the process"
+	}
+	return h
+}
+
+// over reports whether a pod has ended.
+func over(pod *actors.Pod) bool {
+	select {
+	case <-pod.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// stopping is the health of a pod while Stop waits for it. One whose actors hang will not
+// come to its end.
+func stopping(s actors.Stats) Health {
+	h := Health{Live: s.Stalled < stalledForGood, Reason: "the pod stops", Degraded: s.Degraded, Pod: s.Pod, Running: s.Running, Free: s.Free, Stuck: s.Stuck}
+	if s.Degraded != "" {
+		h.Reason += "; " + s.Degraded
+	}
+	if !h.Live {
+		h.Reason += ", and restart the process"
 	}
 	return h
 }

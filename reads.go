@@ -16,6 +16,7 @@ const eventPage = 500
 // Status reads a run of a tenant ("": the default one) and its steps, or
 // returns [ErrRunNotFound].
 func (e *Engine) Status(ctx context.Context, tenant string, run RunID) (RunStatus, error) {
+	ctx = ofCaller(ctx)
 	store, err := e.running()
 	if err != nil {
 		return RunStatus{}, err
@@ -34,6 +35,7 @@ func (e *Engine) Status(ctx context.Context, tenant string, run RunID) (RunStatu
 // Events reads the history of a run so far, oldest first, in pages. The
 // sequence ends after the first error.
 func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2[Event, error] {
+	ctx = ofCaller(ctx)
 	return func(yield func(Event, error) bool) {
 		store, err := e.running()
 		if err != nil {
@@ -70,6 +72,7 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 
 // Runs lists runs of one tenant, newest first, one page a call.
 func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
+	ctx = ofCaller(ctx)
 	store, err := e.running()
 	if err != nil {
 		return RunPage{}, err
@@ -100,6 +103,7 @@ func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 // the request is durable. Canceling a run that has ended changes nothing; an
 // unknown one gives [ErrRunNotFound].
 func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason string) error {
+	ctx = ofCaller(ctx)
 	pod, err := e.livePod()
 	if err != nil {
 		return err

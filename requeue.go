@@ -61,6 +61,7 @@ type RequeueReport struct {
 // It fails with [ErrDeadLetterNotFound], [ErrRequeuedBefore], [ErrRunGoesOn],
 // [ErrRunGone], or a [*TriggerError] if an option is refused.
 func (d *DeadLetters) Requeue(ctx context.Context, tenant, id string, options RequeueOptions) (Requeued, error) {
+	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return Requeued{}, err
@@ -304,6 +305,7 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 // workflows none of whose conditions look at it. The pool stays the caller's;
 // Close gives back the connections that are its own.
 func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*DeadLetters, error) {
+	ctx = ofCaller(ctx)
 	if pool == nil {
 		return nil, errors.New("open dead letters: the pool is nil: pass a *pgxpool.Pool of the database to use")
 	}

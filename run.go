@@ -31,6 +31,7 @@ func (r *Run[O]) Existing() bool { return r.existing }
 // an unknown one [ErrRunNotFound]; the end of ctx gives its cause, and the run
 // goes on.
 func (r *Run[O]) Await(ctx context.Context) (O, error) {
+	ctx = ofCaller(ctx)
 	var zero O
 	row, err := r.engine.await(ctx, r.tenant, r.id)
 	if err != nil {
