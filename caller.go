@@ -9,7 +9,7 @@ import (
 // caller is the context of whoever calls the engine. It may be of a type of their own,
 // and what is derived from it is asked about it on goroutines of package context, where a
 // panic ends the process, as does an end without an error. This one does neither.
-type caller struct{ of context.Context }
+type caller struct{ of context.Context } //nolint:containedctx // it is a context itself
 
 // ofCaller returns the context of a caller as the engine can use it.
 func ofCaller(ctx context.Context) context.Context { return caller{of: ctx} }

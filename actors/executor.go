@@ -33,8 +33,8 @@ type Executor interface {
 	// moment has run.
 	Yield(to *PID, message any)
 	// Close ends the contexts of calls and subscriptions, and waits until
-	// these have returned. It does not wait for attempts: a step function may
-	// be deaf.
+	// these have returned, but not for ever: what they wait in may be the embedder's,
+	// which has no end to it. It does not wait for attempts: a step function may be deaf.
 	Close()
 }
 
@@ -151,7 +151,17 @@ func (g *goroutines) Close() {
 	g.closed = true
 	g.mu.Unlock()
 	g.end()
-	g.calls.Wait()
+	returned, late := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(returned)
+		g.calls.Wait()
+	}()
+	stop := g.clock.After(stopStageLimit, func() { close(late) })
+	defer stop()
+	select {
+	case <-returned:
+	case <-late:
+	}
 }
 
 // Random is a source of random bits, safe for concurrent use.

@@ -176,7 +176,7 @@ func (p *Pod) Remind(run workflow.RunID) {
 // first, or has ended, the pod ends at once, and Stop returns the cause.
 func (p *Pod) Stop(ctx context.Context) error {
 	late := ctx.Err() != nil
-	defer p.closeExecutor()
+	defer p.rt.executor.Close()
 	if p.over() {
 		return nil
 	}
@@ -212,23 +212,7 @@ func (p *Pod) Kill() {
 	stop := p.rt.clock.After(p.rt.config.EndGrace+killMax, func() { p.rt.boundary.end(errDeafActors) })
 	<-p.Done()
 	stop()
-	p.closeExecutor()
-}
-
-// closeExecutor waits for the calls that are under way, but not for ever: each has its
-// deadline, but what it waits in may be the embedder's, which keeps none.
-func (p *Pod) closeExecutor() {
-	closed, late := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(closed)
-		p.rt.executor.Close()
-	}()
-	stop := p.rt.clock.After(stopStageLimit, func() { close(late) })
-	defer stop()
-	select {
-	case <-closed:
-	case <-late:
-	}
+	p.rt.executor.Close()
 }
 
 // killMax bounds the end of a pod that is killed, besides EndGrace: it is more
