@@ -145,7 +145,8 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnConfig, schema string) error {
 	config.ConnConfig, config.MaxConns, config.MinConns, config.MinIdleConns = direct.Copy(), 1, 0, 0
 	config.BeforeConnect, config.AfterConnect, config.PrepareConn, config.AfterRelease = nil, nil, nil, nil // they are for somewhere else
-	config.BeforeAcquire = nil                                                                              //nolint:staticcheck // deprecated, but a user's pool may have it
+	config.BeforeClose, config.ShouldPing = nil, nil
+	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err

@@ -12,7 +12,12 @@ import (
 type caller struct{ of context.Context } //nolint:containedctx // it is a context itself
 
 // ofCaller returns the context of a caller as the engine can use it.
-func ofCaller(ctx context.Context) context.Context { return caller{of: ctx} }
+func ofCaller(ctx context.Context) context.Context {
+	if ctx == nil {
+		return nil // which its caller finds out soonest by itself
+	}
+	return caller{of: ctx}
+}
 
 var errContextPanicked = errors.New("the caller's context panicked when it was asked for its error")
 

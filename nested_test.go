@@ -23,8 +23,12 @@ func TestStepsThatWaitForRunsInEverySlot(t *testing.T) {
 		require.NoError(t, err)
 		inner, err := troupe.Register(engine, single(number))
 		require.NoError(t, err)
+		var both sync.WaitGroup // else the first one's inner run may have the slot of the second
+		both.Add(2)
 		outer, err := troupe.Register(engine, troupe.Define("outer", func(b *troupe.Builder[string]) troupe.StepRef[int] {
 			return troupe.Step0(b, "wait", func(ctx context.Context, in string) (int, error) {
+				both.Done()
+				both.Wait()
 				within, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
 				_, err := inner.Run(within, in)

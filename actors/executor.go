@@ -45,6 +45,7 @@ type goroutines struct {
 	base    context.Context //nolint:containedctx // the one lifetime of all calls
 	end     context.CancelFunc
 	calls   sync.WaitGroup
+	closing sync.Once
 
 	mu     sync.Mutex
 	closed bool // nothing is begun any more
@@ -146,7 +147,9 @@ func (g *goroutines) begin() bool {
 }
 
 // Close implements Executor.
-func (g *goroutines) Close() {
+func (g *goroutines) Close() { g.closing.Do(g.close) }
+
+func (g *goroutines) close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()

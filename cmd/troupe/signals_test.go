@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -50,9 +51,11 @@ func TestAPodOutlivesItsTerminal(t *testing.T) {
 		Run   string
 		Steps map[string]string
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	client := &http.Client{Timeout: 10 * time.Second}
 	ask := func(method, path string, body io.Reader) (code int, found order) {
-		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+line.Address+path, body)
+		request, err := http.NewRequestWithContext(ctx, method, "http://"+line.Address+path, body)
 		require.NoError(t, err)
 		answer, err := client.Do(request)
 		require.NoError(t, err, "the pod has ended")

@@ -2,12 +2,14 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,10 +32,14 @@ func ContainBeforeConnect(hook BeforeConnect, log *slog.Logger) BeforeConnect {
 	}
 	return func(ctx context.Context, config *pgx.ConnConfig) (err error) {
 		defer contain("BeforeConnect", &err)
-		if err = hook(ctx, config); err == nil {
-			ContainHooks(config, log)
+		if err = hook(ctx, config); err != nil {
+			return err
 		}
-		return err
+		if _, done := config.Tracer.(*containedTracer); !done {
+			config.Tracer = Contain(config.Tracer, log)
+		}
+		ContainHooks(config, log)
+		return nil
 	}
 }
 
@@ -47,12 +53,18 @@ func contain(hook string, err *error) {
 // ContainHooks changes the functions of config that are the embedder's: a panic in one is
 // an error of the connection that it is called for, as connections are made and read on
 // goroutines that nobody of the embedder's watches. Notifications are the engine's own to
-// hear, so OnNotification is not kept. What has no error to return is logged once; log may
-// be nil.
+// hear, so OnNotification is not kept. What has no error to return is logged once for each
+// hook of config; log may be nil.
 func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
-	h := hooks{log: log, told: &atomic.Bool{}}
+	h := hooks{log: log, told: &sync.Map{}}
 	config.OnNotification = nil
 	config.DialFunc = h.dial(config.DialFunc)
+	config.TLSConfig = h.tls(config.TLSConfig)
+	for i, f := range config.Fallbacks {
+		other := *f
+		other.TLSConfig = h.tls(f.TLSConfig)
+		config.Fallbacks[i] = &other
+	}
 	if lookup := config.LookupFunc; lookup != nil {
 		config.LookupFunc = func(ctx context.Context, host string) (addresses []string, err error) {
 			defer contain("LookupFunc", &err)
@@ -67,7 +79,8 @@ func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
 				}
 			}()
 			defer contain("AfterNetConnect", &err)
-			return after(ctx, c, conn)
+			out, err = after(ctx, c, conn)
+			return h.ending(out), err
 		}
 	}
 	config.ValidateConnect = h.checked("ValidateConnect", config.ValidateConnect)
@@ -83,7 +96,7 @@ func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
 
 type hooks struct {
 	log  *slog.Logger
-	told *atomic.Bool
+	told *sync.Map // names of hooks
 }
 
 func (h hooks) checked(name string, check pgconn.ValidateConnectFunc) pgconn.ValidateConnectFunc {
@@ -109,11 +122,44 @@ func (h hooks) dial(dial pgconn.DialFunc) pgconn.DialFunc {
 			return nil, err
 		case conn == nil:
 			return nil, errors.New("DialFunc of the embedder's pool returned no connection")
-		case conn.SetDeadline(time.Time{}) != nil:
-			return &deadlineless{Conn: conn}, nil
 		}
-		return conn, nil
+		return h.ending(conn), nil
 	}
+}
+
+// ending returns a connection whose reads end.
+func (hooks) ending(conn net.Conn) net.Conn {
+	if conn == nil || conn.SetDeadline(time.Time{}) == nil {
+		return conn
+	}
+	return endDeadlines(conn)
+}
+
+// tls contains what the embedder has a say in when a connection is encrypted.
+func (h hooks) tls(config *tls.Config) *tls.Config {
+	if config == nil {
+		return nil
+	}
+	config = config.Clone()
+	if give := config.GetClientCertificate; give != nil {
+		config.GetClientCertificate = func(i *tls.CertificateRequestInfo) (c *tls.Certificate, err error) {
+			defer contain("GetClientCertificate", &err)
+			return give(i)
+		}
+	}
+	if verify := config.VerifyPeerCertificate; verify != nil {
+		config.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) (err error) {
+			defer contain("VerifyPeerCertificate", &err)
+			return verify(raw, chains)
+		}
+	}
+	if verify := config.VerifyConnection; verify != nil {
+		config.VerifyConnection = func(state tls.ConnectionState) (err error) {
+			defer contain("VerifyConnection", &err)
+			return verify(state)
+		}
+	}
+	return config
 }
 
 // callbacks contains what is called while messages of the server are read.
@@ -125,9 +171,17 @@ func (h hooks) callbacks(config *pgx.ConnConfig) {
 		}
 	}
 	if refused := config.OnPgError; refused != nil {
-		config.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) bool { // false closes the connection
+		config.OnPgError = func(conn *pgconn.PgConn, e *pgconn.PgError) (goesOn bool) {
+			panicked := true
+			defer func() {
+				if panicked { // as pgx has it by itself
+					goesOn = e.Severity != "FATAL" && e.SeverityUnlocalized != "FATAL"
+				}
+			}()
 			defer h.tell("OnPgError")
-			return refused(conn, e)
+			goesOn = refused(conn, e)
+			panicked = false
+			return goesOn
 		}
 	}
 	if build := config.BuildFrontend; build != nil {
@@ -149,14 +203,38 @@ func (h hooks) callbacks(config *pgx.ConnConfig) {
 				}
 			}()
 			defer h.tell("BuildContextWatcherHandler")
-			return build(conn)
+			handler = build(conn)
+			return &watchedContext{handler: handler, hooks: h}
 		}
 	}
 }
 
+// watchedContext contains a handler of ends of contexts, which is called on a goroutine of
+// package context.
+type watchedContext struct {
+	handler ctxwatch.Handler
+	hooks   hooks
+}
+
+// HandleCancel implements ctxwatch.Handler.
+func (w *watchedContext) HandleCancel(canceled context.Context) {
+	defer w.hooks.tell("BuildContextWatcherHandler")
+	w.handler.HandleCancel(canceled)
+}
+
+// HandleUnwatchAfterCancel implements ctxwatch.Handler.
+func (w *watchedContext) HandleUnwatchAfterCancel() {
+	defer w.hooks.tell("BuildContextWatcherHandler")
+	w.handler.HandleUnwatchAfterCancel()
+}
+
 // tell ends a panic that nobody can be given as an error. It is deferred.
 func (h hooks) tell(hook string) {
-	if reason := recover(); reason != nil && !h.told.Swap(true) && h.log != nil {
+	reason := recover()
+	if reason == nil || h.log == nil {
+		return
+	}
+	if _, told := h.told.LoadOrStore(hook, true); !told {
 		h.log.Error("a hook of the embedder's pool panicked",
 			slog.String("hook", hook), slog.String("reason", panics.Text(reason)))
 	}

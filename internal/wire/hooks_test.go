@@ -3,6 +3,8 @@ package wire_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -69,12 +71,16 @@ func TestWhatIsCalledWhileMessagesAreReadMayPanic(t *testing.T) {
 	require.Equal(t, "b", heard.Payload)
 	_, err = conn.Exec(t.Context(), "select 1/0")
 	require.ErrorContains(t, err, "division by zero")
-	require.True(t, conn.IsClosed())
+	require.False(t, conn.IsClosed())
 	require.Contains(t, log.String(), "hook=OnNotice reason=\"no notice\"")
 }
 
-// tunnel is a connection that keeps no deadlines.
-type tunnel struct{ net.Conn }
+// tunnel is a connection that keeps no deadlines. One that is cut waits for the other side
+// to agree before it is closed, so that its reads go on.
+type tunnel struct {
+	net.Conn
+	cut bool
+}
 
 var errNoDeadline = errors.New("deadline not supported")
 
@@ -82,29 +88,76 @@ func (tunnel) SetDeadline(time.Time) error      { return errNoDeadline }
 func (tunnel) SetReadDeadline(time.Time) error  { return errNoDeadline }
 func (tunnel) SetWriteDeadline(time.Time) error { return errNoDeadline }
 
+func (c tunnel) Close() error {
+	if c.cut {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
 // A statement on a connection without deadlines ends with its context all the same, and
 // such a connection works.
 func TestAConnectionThatKeepsNoDeadlinesIsClosedInstead(t *testing.T) {
 	t.Parallel()
-	config, err := pgx.ParseConfig(pgtest.Database(t))
+	url := pgtest.Database(t)
+	for _, cut := range []bool{false, true} {
+		config, err := pgx.ParseConfig(url)
+		require.NoError(t, err)
+		dial := config.DialFunc
+		var below net.Conn
+		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			below = conn
+			return tunnel{conn, cut}, err
+		}
+		wire.ContainHooks(config, nil)
+		wire.Prepare(config)
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = below.Close() })
+		for _, length := range []int{1, 100_000, 1_000_000} { // more than one read brings
+			var got string
+			require.NoError(t, conn.QueryRow(t.Context(), "select repeat('x', $1)", length).Scan(&got))
+			require.Len(t, got, length)
+			require.NoError(t, conn.QueryRow(t.Context(), "select $1::text", got).Scan(&got))
+			require.Len(t, got, length)
+		}
+		limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		began := time.Now()
+		_, err = conn.Exec(limited, "select pg_sleep(60)")
+		cancel()
+		require.Error(t, err)
+		require.Less(t, time.Since(began), 30*time.Second)
+		select {
+		case <-conn.PgConn().CleanupDone():
+		case <-time.After(30 * time.Second):
+			t.Fatal("something of the connection goes on")
+		}
+	}
+}
+
+func TestWhatSaysWhetherToTrustAServerMayPanic(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig("postgres://u@a,b/d?sslmode=require")
 	require.NoError(t, err)
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		return tunnel{conn}, err
+	require.NotEmpty(t, config.Fallbacks)
+	all := func() []*tls.Config {
+		list := []*tls.Config{config.TLSConfig}
+		for _, f := range config.Fallbacks {
+			list = append(list, f.TLSConfig)
+		}
+		return list
+	}
+	for _, c := range all() {
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { panic("no certificate") }
+		c.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { panic("no certificate") }
+		c.VerifyConnection = func(tls.ConnectionState) error { panic("no certificate") }
 	}
 	wire.ContainHooks(config, nil)
-	wire.Prepare(config)
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	require.NoError(t, err)
-	for range 3 {
-		_, err = conn.Exec(t.Context(), "select 1")
-		require.NoError(t, err)
+	for _, c := range all() {
+		_, err := c.GetClientCertificate(nil)
+		require.ErrorContains(t, err, "GetClientCertificate of the embedder's pool panicked: no certificate")
+		require.ErrorContains(t, c.VerifyPeerCertificate(nil, nil), "VerifyPeerCertificate of")
+		require.ErrorContains(t, c.VerifyConnection(tls.ConnectionState{}), "VerifyConnection of")
 	}
-	limited, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err = conn.Exec(limited, "select pg_sleep(60)")
-	require.Error(t, err)
-	require.Less(t, time.Since(began), 30*time.Second)
 }

@@ -223,7 +223,7 @@ func meddlings() map[string]provoked {
 			hung := usual()
 			hung.silent = time.Nanosecond
 			return Options{limits: hung}
-		}, "pods", Problem, []string{"the leader's session, pid ", "(troupe leader troupe ", "has said nothing for 0 s", "pg_terminate_backend"}},
+		}, "pods", Warning, []string{"the leader's session, pid ", "(troupe leader troupe ", "has said nothing for ", "pg_terminate_backend"}},
 		"a prepared transaction has the leader's lock": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			c.exec(fmt.Sprintf("begin; select pg_advisory_xact_lock(%d); prepare transaction 'leads'", postgres.LeaderKey("troupe")))

@@ -24,8 +24,8 @@ func led(p *patient, last int64) error {
 	case err != nil:
 		return err
 	case leads && silent >= p.options.limits.silent.Seconds():
-		p.problem("the leader's session, pid %d (%s, %s), has said nothing for %.0f s: timers do not fire and dead pods are not taken over",
-			"unless LeaderPing is that long, the session hangs: select pg_terminate_backend(the pid); if it stays, the server or its disk hangs", pid, name, state, silent)
+		p.warn("the leader's session, pid %d (%s, %s), has said nothing for %.0f s: unless LeaderPing is that long it hangs, timers do not fire and dead pods are not taken over",
+			"end it: select pg_terminate_backend(the pid); if it stays, the server or its disk hangs", pid, name, state, silent)
 	case leads:
 	case held && pid == 0:
 		p.problem(what+"; a prepared transaction holds the leader's lock", "end it: rollback prepared, or commit prepared, by its gid in pg_prepared_xacts")
