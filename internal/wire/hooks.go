@@ -203,8 +203,10 @@ func (h hooks) callbacks(config *pgx.ConnConfig) {
 				}
 			}()
 			defer h.tell("BuildContextWatcherHandler")
-			handler = build(conn)
-			return &watchedContext{handler: handler, hooks: h}
+			if built := build(conn); built != nil {
+				handler = &watchedContext{handler: built, hooks: h}
+			}
+			return handler
 		}
 	}
 }

@@ -128,8 +128,9 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 	return r, err
 }
 
-// Tasks implements persistence.Runs.
-func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
+// readOf returns the rows of a statement about one run that the tenant has, or
+// ErrRunNotFound.
+func readOf[T any](ctx context.Context, s *Store, tenant string, id workflow.RunID, name string, args named, scan pgx.RowToFunc[T]) ([]T, error) {
 	ctx, leave, err := s.guest(ctx)
 	if err != nil {
 		return nil, err
@@ -138,32 +139,23 @@ func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]
 	if err = s.exists(ctx, tenant, id); err != nil {
 		return nil, err
 	}
-	text, args := s.statements.bind("read_tasks", named{"run": [16]byte(id), "tenant": tenant})
-	rows, err := s.pool.Query(ctx, text, args...)
+	text, values := s.statements.bind(name, args)
+	rows, err := s.pool.Query(ctx, text, values...)
 	if err != nil {
 		return nil, translate(err)
 	}
-	list, err := pgx.CollectRows(rows, scanTaskRow)
+	list, err := pgx.CollectRows(rows, scan)
 	return list, translate(err)
+}
+
+// Tasks implements persistence.Runs.
+func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
+	return readOf(ctx, s, tenant, id, "read_tasks", named{"run": [16]byte(id), "tenant": tenant}, scanTaskRow)
 }
 
 // StepNames implements persistence.Registry.
 func (s *Store) StepNames(ctx context.Context, tenant string, id workflow.RunID) ([]string, error) {
-	ctx, leave, err := s.guest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	if err = s.exists(ctx, tenant, id); err != nil {
-		return nil, err
-	}
-	text, args := s.statements.bind("read_step_names", named{"run": [16]byte(id), "tenant": tenant})
-	rows, err := s.pool.Query(ctx, text, args...)
-	if err != nil {
-		return nil, translate(err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return names, translate(err)
+	return readOf(ctx, s, tenant, id, "read_step_names", named{"run": [16]byte(id), "tenant": tenant}, pgx.RowTo[string])
 }
 
 func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
@@ -190,25 +182,15 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 func (s *Store) Events(
 	ctx context.Context, tenant string, id workflow.RunID, after int64, limit int,
 ) ([]lifecycle.Event, int64, error) {
-	ctx, leave, err := s.guest(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	if err = s.exists(ctx, tenant, id); err != nil {
-		return nil, 0, err
-	}
 	if limit <= 0 || limit > persistence.PageMax {
 		limit = persistence.PageMax
 	}
 	after = max(after, 0)
-	text, args := s.statements.bind("read_events", named{"run": [16]byte(id), "after": after, "limit": limit})
-	rows, err := s.pool.Query(ctx, text, args...)
+	list, err := readOf(ctx, s, tenant, id, "read_events", named{"run": [16]byte(id), "after": after, "limit": limit}, scanEvent)
 	if err != nil {
-		return nil, 0, translate(err)
+		return list, 0, err
 	}
-	list, err := pgx.CollectRows(rows, scanEvent)
-	return list, after + int64(len(list)), translate(err)
+	return list, after + int64(len(list)), nil
 }
 
 func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
