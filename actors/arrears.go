@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -18,9 +17,7 @@ import (
 type arrears struct {
 	sections []section // from the lowest on; none: nobody is late
 	now      int       // the section of the next claim
-	past     int64     // block of the frontier, a while ago; 0: nobody looked
-	seen     int64     // what past becomes
-	seenAt   time.Time // when that was seen
+	frontier [len(arrearsAges)]glimpse
 }
 
 // section is a part of a line, from a place on to where the next one begins.
@@ -41,14 +38,8 @@ type turn struct {
 }
 
 const (
-	// arrearsBlocks is how far below where the frontier was a while ago stands what is
-	// late.
-	arrearsBlocks = 64
-	// arrearsAge is how long ago that is at least: whoever read the frontier before it
-	// moved has committed what it enqueued behind it.
-	arrearsAge = time.Second
 	// sectionsMax bounds the sections of a line.
-	sectionsMax = 8
+	sectionsMax = 16
 	// recentMin and recentMax are of how many tasks it is counted whose they were: of
 	// twice as many as take turns.
 	recentMin, recentMax = 32, 256
@@ -105,11 +96,11 @@ func (a *arrears) turns(at int) float64 {
 // learn notes what a claim found that began to look at a place. short: that was all there
 // is from there on.
 func (a *arrears) learn(claimed *persistence.Claimed, after int64, short bool, now time.Time) {
-	before := a.frontier(claimed.Frontier, now)
+	where := a.cuts(claimed.Frontier, now)
 	if !a.any() {
-		if !short && a.late(claimed, before) {
+		if !short && where.late(claimed) {
 			a.sections = []section{{}}
-			a.cut(before, claimed.Frontier, false, now)
+			a.cut(where, false, now)
 			a.serve(0, claimed)
 			a.choose()
 		}
@@ -128,10 +119,10 @@ func (a *arrears) learn(claimed *persistence.Claimed, after int64, short bool, n
 			s.passed = max(s.passed, a.least())
 		}
 		crowd := short && claimed.Held >= heldCrowd // it would not come past it
-		if crowd || a.late(claimed, before) {
+		if crowd || where.late(claimed) {
 			s.forget() // those stand above
 			s.note(claimed)
-			a.cut(before, claimed.Frontier, len(claimed.Grants) == 0, now)
+			a.cut(where, len(claimed.Grants) == 0, now)
 		}
 	case at == 0 && short && claimed.Held < heldCrowd: // nothing more is ready
 		a.end()
@@ -145,22 +136,6 @@ func (a *arrears) learn(claimed *persistence.Claimed, after int64, short bool, n
 		a.end()
 	}
 	a.choose()
-}
-
-// frontier notes where the frontier is, and returns the block where it was a while ago.
-func (a *arrears) frontier(block int64, now time.Time) (before int64) {
-	if now.Sub(a.seenAt) >= arrearsAge {
-		a.past, a.seen, a.seenAt = a.seen, block, now
-	}
-	if a.past == 0 {
-		return min(a.seen, block)
-	}
-	return min(a.past, block)
-}
-
-// late reports whether what was granted stands far below where the frontier was.
-func (a *arrears) late(claimed *persistence.Claimed, before int64) bool {
-	return claimed.Lowest > 0 && claimed.Lowest < placeOf(before-arrearsBlocks)
 }
 
 // sectionOf is where a place is, from a section on.
@@ -204,12 +179,10 @@ func (s *section) note(claimed *persistence.Claimed) {
 // forget forgets whose they were.
 func (s *section) forget() { s.recent, s.whose = nil, nil }
 
-// cut divides the last section: above what is late, and where the frontier is. Between
-// the two stand the last of those who are late, and what was enqueued behind an older
-// frontier. idle: nothing is known to be ready there.
-func (a *arrears) cut(before, frontier int64, idle bool, now time.Time) {
+// cut divides the last section. idle: nothing is known to be ready above it.
+func (a *arrears) cut(where cuts, idle bool, now time.Time) {
 	from, passed := a.sections[len(a.sections)-1].from, a.least()
-	for _, place := range []int64{placeOf(before - arrearsBlocks), placeOf(frontier + 1)} {
+	for _, place := range where {
 		if place <= from {
 			continue
 		}
@@ -253,6 +226,3 @@ func (a *arrears) choose() {
 
 // end makes the line whole.
 func (a *arrears) end() { a.sections, a.now = nil, 0 }
-
-// placeOf is the first place of a block.
-func placeOf(block int64) int64 { return lifecycle.FairID(0, 0, max(block, 0)) }
