@@ -58,7 +58,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 				return longest, n
 			}
 			first, _ := longest("b", 0)
-			y.flood(pods[1], "diamond/c", spell(1000, 3000)) // passes by what is held, by many turns
+			y.flood(pods[1], "diamond/c", spell(1000, 6000)) // passes by what is held, by many turns, and beyond the release
 			later, n := longest("b", spell(6*time.Second, 14*time.Second))
 			require.NoError(r, tx.Rollback(t.Context()))
 			after, _ := longest("b", spell(2*time.Second, 4*time.Second))
