@@ -38,7 +38,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 			tune.Slots = slots
 			y := newYard(r, tune, 0)
 			pods := y.start("pod-1", "pod-2")
-			y.flood(pods[0], "diamond/a", spell(4000, 6000))
+			y.flood(pods[0], "diamond/a", 4000)
 			y.eventually("the tenant is served", func() bool { return y.number(startsSQL, "a") >= 100 })
 			tx, err := y.pool.Begin(t.Context())
 			require.NoError(r, err)
