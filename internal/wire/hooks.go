@@ -2,8 +2,6 @@ package wire
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -133,33 +131,6 @@ func (hooks) ending(conn net.Conn) net.Conn {
 		return conn
 	}
 	return endDeadlines(conn)
-}
-
-// tls contains what the embedder has a say in when a connection is encrypted.
-func (h hooks) tls(config *tls.Config) *tls.Config {
-	if config == nil {
-		return nil
-	}
-	config = config.Clone()
-	if give := config.GetClientCertificate; give != nil {
-		config.GetClientCertificate = func(i *tls.CertificateRequestInfo) (c *tls.Certificate, err error) {
-			defer contain("GetClientCertificate", &err)
-			return give(i)
-		}
-	}
-	if verify := config.VerifyPeerCertificate; verify != nil {
-		config.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) (err error) {
-			defer contain("VerifyPeerCertificate", &err)
-			return verify(raw, chains)
-		}
-	}
-	if verify := config.VerifyConnection; verify != nil {
-		config.VerifyConnection = func(state tls.ConnectionState) (err error) {
-			defer contain("VerifyConnection", &err)
-			return verify(state)
-		}
-	}
-	return config
 }
 
 // callbacks contains what is called while messages of the server are read.

@@ -3,8 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -133,31 +131,5 @@ func TestAConnectionThatKeepsNoDeadlinesIsClosedInstead(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("something of the connection goes on")
 		}
-	}
-}
-
-func TestWhatSaysWhetherToTrustAServerMayPanic(t *testing.T) {
-	t.Parallel()
-	config, err := pgx.ParseConfig("postgres://u@a,b/d?sslmode=require")
-	require.NoError(t, err)
-	require.NotEmpty(t, config.Fallbacks)
-	all := func() []*tls.Config {
-		list := []*tls.Config{config.TLSConfig}
-		for _, f := range config.Fallbacks {
-			list = append(list, f.TLSConfig)
-		}
-		return list
-	}
-	for _, c := range all() {
-		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { panic("no certificate") }
-		c.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { panic("no certificate") }
-		c.VerifyConnection = func(tls.ConnectionState) error { panic("no certificate") }
-	}
-	wire.ContainHooks(config, nil)
-	for _, c := range all() {
-		_, err := c.GetClientCertificate(nil)
-		require.ErrorContains(t, err, "GetClientCertificate of the embedder's pool panicked: no certificate")
-		require.ErrorContains(t, c.VerifyPeerCertificate(nil, nil), "VerifyPeerCertificate of")
-		require.ErrorContains(t, c.VerifyConnection(tls.ConnectionState{}), "VerifyConnection of")
 	}
 }
