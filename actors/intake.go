@@ -28,10 +28,11 @@ type intake struct {
 	rt        *runtime
 	self      *PID
 	heir      *intakeHeir
-	number    int64 // of the trigger call under way; 0: none
-	failures  int   // trigger calls failed in a row
-	pause     int64 // of the wait before the next trigger call; 0: none
-	idle      bool  // that wait is for what was set aside, and not for the server
+	number    int64     // of the trigger call under way; 0: none
+	began     time.Time // when it did
+	failures  int       // trigger calls failed in a row
+	pause     int64     // of the wait before the next trigger call; 0: none
+	idle      bool      // that wait is for what was set aside, and not for the server
 	gathering gathering
 	crowd     int // questions in the last batch
 	narrow    narrow

@@ -116,6 +116,7 @@ func (a *intake) send() {
 	if q := open.questions[0]; a.narrow.alone(q) && !q.least() {
 		call = triggerLarge
 	}
+	a.began = a.rt.now()
 	a.number = ask(a.rt, a.self, call, storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
 		return a.rt.ports.Store.TriggerRuns(ctx, rows, take)
 	})
@@ -136,10 +137,13 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	if m.err != nil {
 		a.failures++
 		call, wait, all := "trigger_runs", a.rt.retryDelay(a.failures), true
-		if errors.Is(m.err, persistence.ErrNoResources) {
+		switch {
+		case errors.Is(m.err, persistence.ErrNoResources):
 			if wait, all = a.makeDoWithLess(open); !all {
 				call = triggerLarge
 			}
+		case a.rt.now().Sub(a.began) >= paceLong:
+			a.tookLong(open)
 		}
 		a.rt.storeFailed(call, m.err)
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
@@ -152,7 +156,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		return
 	}
 	a.failures = 0
-	a.narrow.stored(open.questions[0])
+	a.narrow.stored(open.questions, a.rt.now().Sub(a.began))
 	a.rt.boundary.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.handOver(open, m.value.Grants)
 	a.heir.open = nil // not before the tasks are handed over

@@ -8,7 +8,7 @@ import (
 )
 
 // narrow is what intake knows of a server that lacks what a large batch needs: files,
-// memory or locks.
+// memory, locks, or time.
 type narrow struct {
 	questions int  // in a batch at most; 0: as many as fit
 	fine      int  // batches stored since that changed
@@ -47,10 +47,16 @@ func (n *narrow) most() int {
 // widenAfter is after how many batches the next one may be twice as large.
 const widenAfter = 4
 
-// stored lets batches become larger, after one that begins with a question. What goes
-// alone takes turns with all others.
-func (n *narrow) stored(first *question) {
-	switch n.fine++; {
+// stored lets batches become larger after one that was stored, unless it took long. What
+// goes alone takes turns with all others.
+func (n *narrow) stored(batch []*question, took time.Duration) {
+	first := batch[0]
+	if took < paceQuick {
+		n.fine++
+	}
+	switch {
+	case took >= paceLong:
+		n.takeLess(len(batch))
 	case n.smallest: // what was set aside was the reason
 		n.questions, n.fine = 0, 0
 	case n.fine >= widenAfter:
@@ -93,6 +99,23 @@ func (a *intake) makeDoWithLess(open *openTrigger) (wait time.Duration, all bool
 		return 0, q.least()
 	}
 	return a.rt.retryDelay(a.narrow.vain), q.least()
+}
+
+// takeLess makes batches smaller after one that took long, as pace does.
+func (n *narrow) takeLess(questions int) {
+	if questions > 1 {
+		n.questions, n.fine = max(questions/4, 1), 0
+	}
+}
+
+// tookLong makes do with less after a batch that has ended in vain after a long time. With
+// less in it the call is another one, as for makeDoWithLess.
+func (a *intake) tookLong(open *openTrigger) {
+	if len(open.questions) > 1 {
+		a.rt.returnSlots(open.loan, nil)
+		open.loan = nil
+		a.narrow.takeLess(len(open.questions))
+	}
 }
 
 // nextBatch takes as many questions as fit into one transaction, in order, passing over

@@ -41,6 +41,7 @@ type runtime struct {
 	handlers  []int32      // of functions, ascending
 	plain     []int32      // those without a transaction
 	timers    stall        // of the timekeeper
+	firing    pace         // of the timekeepers of all terms
 	house     stall        // of the housekeeper
 	broken    *brokenSteps // transactions
 	working   *working

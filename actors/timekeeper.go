@@ -67,8 +67,9 @@ func (a *timekeeper) fire() {
 		return
 	}
 	a.told = false
-	a.rt.timers.asked(a.rt.now())
-	epoch, limit := a.epoch, a.rt.batch("fire one", timerBatch)
+	now := a.rt.now()
+	a.rt.timers.asked(now)
+	epoch, limit := a.epoch, a.rt.batch("fire one", a.rt.firing.begin(timerBatch, now))
 	a.number = ask(a.rt, a.rt.team.timekeeper, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
 		return a.rt.ports.Store.FireTimers(ctx, epoch, limit)
 	})
@@ -80,6 +81,7 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.number = 0
 	a.rt.timers.ended(m.err)
+	a.rt.firing.ended(m.value.Count, a.rt.now())
 	switch {
 	case errors.Is(m.err, persistence.ErrDeposed):
 		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
