@@ -51,7 +51,7 @@
 //   - the lease: pulse*
 //   - wakes, and who waits for the end of a run: feed*, awaits, ends
 //   - the leader: leader*, timekeeper, housekeeper*, leap
-//   - what the database answers: reach, refusals
+//   - what the database answers, and how soon: reach, refusals, pace
 //   - messages and store types: convert
 //   - measures: meter, metrics
 package actors

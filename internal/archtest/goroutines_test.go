@@ -16,6 +16,7 @@ var starters = []string{
 	"internal/clock/",               // local timers
 	"internal/logqueue/queue.go",    // calls the embedder's log handler
 	"internal/wire/deadlineless.go", // reads and writes that nothing else ends
+	"internal/wire/hooks.go",        // hooks that may end the goroutine
 	"internal/sim/swarm/batch.go",   // seeds side by side, each in a world of its own
 	"internal/pgdev/",               // waits for the server's process
 	"persistence/storetest/",        // drives a store from many goroutines, as pods would

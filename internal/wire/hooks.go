@@ -28,9 +28,8 @@ func ContainBeforeConnect(hook BeforeConnect, log *slog.Logger) BeforeConnect {
 	if hook == nil {
 		return nil
 	}
-	return func(ctx context.Context, config *pgx.ConnConfig) (err error) {
-		defer contain("BeforeConnect", &err)
-		if err = hook(ctx, config); err != nil {
+	return func(ctx context.Context, config *pgx.ConnConfig) error {
+		if err := apart("BeforeConnect", func() error { return hook(ctx, config) }); err != nil {
 			return err
 		}
 		if _, done := config.Tracer.(*containedTracer); !done {
@@ -39,6 +38,19 @@ func ContainBeforeConnect(hook BeforeConnect, log *slog.Logger) BeforeConnect {
 		ContainHooks(config, log)
 		return nil
 	}
+}
+
+// apart calls a hook on a goroutine of its own, which it may end: pools never get back the
+// place of a connection whose goroutine ended while it was made.
+func apart(hook string, f func() error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := fmt.Errorf("%s of the embedder's pool ended its goroutine (runtime.Goexit), as a test's FailNow does", hook)
+		defer func() { ended <- err }()
+		defer contain(hook, &err)
+		err = f()
+	}()
+	return <-ended
 }
 
 // contain turns a panic of a hook into an error. It is deferred.
@@ -65,8 +77,11 @@ func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
 	}
 	if lookup := config.LookupFunc; lookup != nil {
 		config.LookupFunc = func(ctx context.Context, host string) (addresses []string, err error) {
-			defer contain("LookupFunc", &err)
-			return lookup(ctx, host)
+			err = apart("LookupFunc", func() (err error) {
+				addresses, err = lookup(ctx, host)
+				return err
+			})
+			return addresses, err
 		}
 	}
 	if after := config.AfterNetConnect; after != nil {
@@ -76,17 +91,25 @@ func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
 					out = conn // which pgx closes after an error
 				}
 			}()
-			defer contain("AfterNetConnect", &err)
-			out, err = after(ctx, c, conn)
-			return h.ending(out), err
+			err = apart("AfterNetConnect", func() (err error) {
+				out, err = after(ctx, c, conn)
+				return err
+			})
+			if out != nil && out != conn {
+				out = h.ending(out)
+			}
+			return out, err
 		}
 	}
 	config.ValidateConnect = h.checked("ValidateConnect", config.ValidateConnect)
 	config.AfterConnect = pgconn.AfterConnectFunc(h.checked("AfterConnect", pgconn.ValidateConnectFunc(config.AfterConnect)))
 	if token := config.OAuthTokenProvider; token != nil {
 		config.OAuthTokenProvider = func(ctx context.Context) (text string, err error) {
-			defer contain("OAuthTokenProvider", &err)
-			return token(ctx)
+			err = apart("OAuthTokenProvider", func() (err error) {
+				text, err = token(ctx)
+				return err
+			})
+			return text, err
 		}
 	}
 	h.callbacks(config)
@@ -101,9 +124,8 @@ func (h hooks) checked(name string, check pgconn.ValidateConnectFunc) pgconn.Val
 	if check == nil {
 		return nil
 	}
-	return func(ctx context.Context, conn *pgconn.PgConn) (err error) {
-		defer contain(name, &err)
-		return check(ctx, conn)
+	return func(ctx context.Context, conn *pgconn.PgConn) error {
+		return apart(name, func() error { return check(ctx, conn) })
 	}
 }
 
@@ -113,8 +135,10 @@ func (h hooks) dial(dial pgconn.DialFunc) pgconn.DialFunc {
 		return nil
 	}
 	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-		defer contain("DialFunc", &err)
-		conn, err = dial(ctx, network, address)
+		err = apart("DialFunc", func() (err error) {
+			conn, err = dial(ctx, network, address)
+			return err
+		})
 		switch {
 		case err != nil:
 			return nil, err
@@ -125,9 +149,9 @@ func (h hooks) dial(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// ending returns a connection whose reads end.
+// ending returns a connection whose reads end, and whose methods do not panic.
 func (hooks) ending(conn net.Conn) net.Conn {
-	if conn == nil || conn.SetDeadline(time.Time{}) == nil {
+	if conn = containConn(conn); conn.SetDeadline(time.Time{}) == nil {
 		return conn
 	}
 	return endDeadlines(conn)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,22 +21,32 @@ import (
 
 func TestAHookThatPanicsIsAnErrorOfItsConnection(t *testing.T) {
 	t.Parallel()
+	requireHooksFail(t, func() { panic("no tunnel") }, "panicked: no tunnel")
+}
+
+func TestAHookThatEndsItsGoroutineIsAnErrorOfItsConnection(t *testing.T) {
+	t.Parallel()
+	requireHooksFail(t, runtime.Goexit, "ended its goroutine")
+}
+
+func requireHooksFail(t *testing.T, fail func(), how string) {
+	t.Helper()
 	url := pgtest.Database(t)
 	for name, arm := range map[string]func(c *pgx.ConnConfig){
 		"DialFunc": func(c *pgx.ConnConfig) {
-			c.DialFunc = func(context.Context, string, string) (net.Conn, error) { panic("no tunnel") }
+			c.DialFunc = func(context.Context, string, string) (net.Conn, error) { fail(); return nil, nil }
 		},
 		"LookupFunc": func(c *pgx.ConnConfig) {
-			c.LookupFunc = func(context.Context, string) ([]string, error) { panic("no tunnel") }
+			c.LookupFunc = func(context.Context, string) ([]string, error) { fail(); return nil, nil }
 		},
 		"AfterNetConnect": func(c *pgx.ConnConfig) {
-			c.AfterNetConnect = func(context.Context, *pgconn.Config, net.Conn) (net.Conn, error) { panic("no tunnel") }
+			c.AfterNetConnect = func(context.Context, *pgconn.Config, net.Conn) (net.Conn, error) { fail(); return nil, nil }
 		},
 		"ValidateConnect": func(c *pgx.ConnConfig) {
-			c.ValidateConnect = func(context.Context, *pgconn.PgConn) error { panic("no tunnel") }
+			c.ValidateConnect = func(context.Context, *pgconn.PgConn) error { fail(); return nil }
 		},
 		"AfterConnect": func(c *pgx.ConnConfig) {
-			c.AfterConnect = func(context.Context, *pgconn.PgConn) error { panic("no tunnel") }
+			c.AfterConnect = func(context.Context, *pgconn.PgConn) error { fail(); return nil }
 		},
 	} {
 		config, err := pgx.ParseConfig(url)
@@ -44,11 +56,66 @@ func TestAHookThatPanicsIsAnErrorOfItsConnection(t *testing.T) {
 		wire.ContainHooks(config, nil)
 		wire.Prepare(config)
 		_, err = pgx.ConnectConfig(t.Context(), config)
-		require.ErrorContains(t, err, name+" of the embedder's pool panicked: no tunnel")
+		require.ErrorContains(t, err, name+" of the embedder's pool "+how)
 	}
-	before := wire.ContainBeforeConnect(func(context.Context, *pgx.ConnConfig) error { panic("no secret") }, nil)
-	require.ErrorContains(t, before(t.Context(), &pgx.ConnConfig{}), "BeforeConnect of the embedder's pool panicked: no secret")
+	before := wire.ContainBeforeConnect(func(context.Context, *pgx.ConnConfig) error { fail(); return nil }, nil)
+	require.ErrorContains(t, before(t.Context(), &pgx.ConnConfig{}), "BeforeConnect of the embedder's pool "+how)
 	require.Nil(t, wire.ContainBeforeConnect(nil, nil))
+}
+
+// upsetConn panics in one of its methods, once it is told to.
+type upsetConn struct {
+	net.Conn
+	in *atomic.Value
+}
+
+func (c upsetConn) may(method string) {
+	if c.in.Load() == method {
+		panic("no tunnel")
+	}
+}
+
+func (c upsetConn) Read(p []byte) (int, error)  { c.may("Read"); return c.Conn.Read(p) }
+func (c upsetConn) Write(p []byte) (int, error) { c.may("Write"); return c.Conn.Write(p) }
+func (c upsetConn) Close() error                { c.may("Close"); return c.Conn.Close() }
+func (c upsetConn) SetDeadline(at time.Time) error {
+	c.may("SetDeadline")
+	return c.Conn.SetDeadline(at)
+}
+func (c upsetConn) SetReadDeadline(at time.Time) error {
+	c.may("SetReadDeadline")
+	return c.Conn.SetReadDeadline(at)
+}
+func (c upsetConn) SetWriteDeadline(at time.Time) error {
+	c.may("SetWriteDeadline")
+	return c.Conn.SetWriteDeadline(at)
+}
+
+func TestAConnectionThatPanicsIsAnErrorOfItsCalls(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Database(t)
+	for _, method := range []string{"Read", "Write", "Close", "SetDeadline", "SetReadDeadline", "SetWriteDeadline"} {
+		config, err := pgx.ParseConfig(url)
+		require.NoError(t, err)
+		var in atomic.Value
+		dial := config.DialFunc
+		config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return upsetConn{conn, &in}, err
+		}
+		wire.ContainHooks(config, nil)
+		wire.Prepare(config)
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		require.NoError(t, err)
+		in.Store(method)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err = conn.Exec(ctx, "select 1")
+		if method == "Read" || method == "Write" {
+			require.Error(t, err)
+		}
+		_ = conn.Close(ctx)
+		cancel()
+	}
 }
 
 func TestWhatIsCalledWhileMessagesAreReadMayPanic(t *testing.T) {
