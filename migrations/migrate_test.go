@@ -190,6 +190,21 @@ func TestB39OddSettingsOfTheSessionChangeNothing(t *testing.T) {
 	}
 }
 
+// B39: a statement_timeout that is too short for a look is named, with the remedy.
+func TestB39AShortStatementTimeoutIsNamed(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Database(t)
+	admin := connect(t, address)
+	migrate(t, admin, "one")
+	tx, err := admin.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "lock table one.schema_version") // a look takes as long as that is held
+	require.NoError(t, err)
+	hasty := connect(t, address, setting("statement_timeout", "300"))
+	require.ErrorContains(t, migrations.Check(t.Context(), hasty, "one"), "statement_timeout of this role, database or address is too short")
+}
+
 func TestTwoSchemasOfOneDatabaseDoNotMeet(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)

@@ -155,6 +155,9 @@ func advise(err error) error {
 	case hasCode(err, codeLockTimeout):
 		return fmt.Errorf("%w: somebody holds a lock for longer than %s, or a table all the time: end that transaction"+
 			" (pg_stat_activity shows it) and try again; what was finished stays", err, queueTimeout)
+	case hasCode(err, codeCanceled):
+		return fmt.Errorf("%w: somebody has canceled it, or the statement_timeout of this role, database or address is too short"+
+			" for a look at the schema: raise it (alter role … set statement_timeout) and try again", err)
 	}
 	return err
 }
@@ -262,6 +265,7 @@ func (s *session) report(ctx context.Context) (Report, error) {
 const (
 	codeNoRight     = "42501"
 	codeLockTimeout = "55P03"
+	codeCanceled    = "57014"
 )
 
 func hasCode(err error, code string) bool {

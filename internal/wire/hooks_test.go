@@ -82,10 +82,12 @@ func (c upsetConn) SetDeadline(at time.Time) error {
 	c.may("SetDeadline")
 	return c.Conn.SetDeadline(at)
 }
+
 func (c upsetConn) SetReadDeadline(at time.Time) error {
 	c.may("SetReadDeadline")
 	return c.Conn.SetReadDeadline(at)
 }
+
 func (c upsetConn) SetWriteDeadline(at time.Time) error {
 	c.may("SetWriteDeadline")
 	return c.Conn.SetWriteDeadline(at)
