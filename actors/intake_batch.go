@@ -15,6 +15,7 @@ type openTrigger struct {
 	questions []*question
 	loan      *messages.SlotsLent // of slots for the first tasks; nil: none
 	take      persistence.Taking
+	long      int // how often it has ended in vain after a long time
 }
 
 // giveUp takes a batch for one that was not asked for, unless tasks may have

@@ -109,9 +109,11 @@ func (n *narrow) takeLess(questions int) {
 }
 
 // tookLong makes do with less after a batch that has ended in vain after a long time. With
-// less in it the call is another one, as for makeDoWithLess.
+// less in it the call is another one, and nobody holds what this one granted if it was
+// stored after all: with a loan it is made again once as it was.
 func (a *intake) tookLong(open *openTrigger) {
-	if len(open.questions) > 1 {
+	open.long++
+	if len(open.questions) > 1 && (open.loan == nil || open.long > 1) {
 		a.rt.returnSlots(open.loan, nil)
 		open.loan = nil
 		a.narrow.takeLess(len(open.questions))
