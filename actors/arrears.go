@@ -182,15 +182,17 @@ func (s *section) forget() { s.recent, s.whose = nil, nil }
 // cut divides the last section. idle: nothing is known to be ready above it.
 func (a *arrears) cut(where cuts, idle bool, now time.Time) {
 	from, passed := a.sections[len(a.sections)-1].from, a.least()
+	made := 0
 	for _, place := range where {
 		if place <= from {
 			continue
 		}
 		if len(a.sections) == sectionsMax { // it is one with what stands below
-			spare := slices.IndexFunc(a.sections[1:], func(s section) bool { return s.idle && len(s.recent) == 0 })
+			spare := slices.IndexFunc(a.sections[1:sectionsMax-made], func(s section) bool { return s.idle && len(s.recent) == 0 })
 			a.sections = slices.Delete(a.sections, 1+max(spare, 0), 2+max(spare, 0))
 		}
 		a.sections = append(a.sections, section{from: place, passed: passed, idle: idle, stays: now.Add(arrearsAge)})
+		made++
 		from = place
 	}
 }

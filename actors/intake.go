@@ -80,6 +80,7 @@ type drain struct {
 	number   int64 // of the call under way; 0: none
 	again    bool  // woken during the call, or during the wait after one
 	waits    bool  // a failed call is made again later
+	pace     pace
 	failures int
 }
 
@@ -183,7 +184,7 @@ func (a *intake) onRunsSubmitted() {
 		return
 	}
 	a.drain.again = false
-	limit := a.rt.batch("drain one", drainBatch)
+	limit := a.rt.batch("drain one", a.drain.pace.begin(drainBatch, a.rt.now()))
 	a.drain.number = ask(a.rt, a.self, "drain_intake", storeTimeout, func(ctx context.Context) (persistence.Drained, error) {
 		return a.rt.ports.Store.DrainIntake(ctx, limit)
 	})
@@ -194,6 +195,7 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 		return
 	}
 	a.drain.number = 0
+	a.drain.pace.ended(m.value.Count, m.err != nil, a.rt.now())
 	if m.err != nil {
 		a.drain.failures++
 		a.drain.waits = true

@@ -51,12 +51,10 @@ const widenAfter = 4
 // goes alone takes turns with all others.
 func (n *narrow) stored(batch []*question, took time.Duration) {
 	first := batch[0]
-	if took < paceQuick {
+	if took < paceLong {
 		n.fine++
 	}
 	switch {
-	case took >= paceLong:
-		n.takeLess(len(batch))
 	case n.smallest: // what was set aside was the reason
 		n.questions, n.fine = 0, 0
 	case n.fine >= widenAfter:

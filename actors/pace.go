@@ -15,19 +15,19 @@ type pace struct {
 	begun time.Time // zero: none is
 }
 
-const (
-	// paceLong is how long a batch may take before the next one is smaller: much less than
-	// what ends calls (storeTimeout), and a leader's term (leadAwayMax).
-	paceLong = 5 * time.Second
-	// paceQuick is how soon a batch has to end for the next one to be larger.
-	paceQuick = paceLong / 8
-)
+// paceLong is how long a batch may take in vain before the next one is smaller, and within
+// how long it has to be done for the next one to be larger. Twice as much is still within
+// what ends a leader's term (leadAwayMax), and much less than what ends calls (storeTimeout).
+const paceLong = 5 * time.Second
 
-// begin begins a batch of so many rows at most, and returns of how many.
+// begin begins a batch of so many rows at most, and returns of how many. One that was given
+// up with its actor has failed, unless that is longer ago than any call takes.
 func (p *pace) begin(rows int, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(0, now)
+	if now.Sub(p.begun) < storeTimeout+paceLong {
+		p.end(0, true, now)
+	}
 	if p.most > 0 {
 		rows = min(rows, p.most)
 	}
@@ -35,21 +35,21 @@ func (p *pace) begin(rows int, now time.Time) int {
 	return rows
 }
 
-// ended notes the end of a batch, and how many rows it had; 0: it failed.
-func (p *pace) ended(rows int, now time.Time) {
+// ended notes the end of a batch, and how many rows it had.
+func (p *pace) ended(rows int, failed bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(rows, now)
+	p.end(rows, failed, now)
 }
 
-func (p *pace) end(rows int, now time.Time) {
+func (p *pace) end(rows int, failed bool, now time.Time) {
 	if p.begun.IsZero() {
 		return
 	}
-	switch took := now.Sub(p.begun); {
-	case took >= paceLong:
+	switch long := now.Sub(p.begun) >= paceLong; {
+	case failed && long:
 		p.most = max(p.size/4, 1)
-	case took < paceQuick && p.most > 0 && rows >= p.most:
+	case !failed && !long && p.most > 0 && rows >= p.most:
 		p.most *= 2
 	}
 	p.begun = time.Time{}

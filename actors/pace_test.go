@@ -17,12 +17,12 @@ import (
 type slowRows struct {
 	persistence.Store
 
-	each    atomic.Int64 // time.Duration
-	largest atomic.Int64 // batch asked for lately
+	each     atomic.Int64 // time.Duration
+	triggers atomic.Int64 // in the largest batch that was stored
+	timers   atomic.Int64 // how many were asked for last
 }
 
 func (s *slowRows) take(ctx context.Context, rows int) error {
-	s.largest.Store(int64(rows))
 	timer := time.NewTimer(time.Duration(s.each.Load()) * time.Duration(rows))
 	defer timer.Stop()
 	select {
@@ -37,10 +37,12 @@ func (s *slowRows) TriggerRuns(ctx context.Context, rows []persistence.Trigger, 
 	if err := s.take(ctx, len(rows)); err != nil {
 		return persistence.Triggers{}, err
 	}
+	s.triggers.Store(max(s.triggers.Load(), int64(len(rows))))
 	return s.Store.TriggerRuns(ctx, rows, take)
 }
 
 func (s *slowRows) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	s.timers.Store(int64(limit))
 	if err := s.take(ctx, limit); err != nil {
 		return persistence.Fired{}, err
 	}
@@ -77,12 +79,12 @@ func TestBatchesOfASlowServer(t *testing.T) {
 		}
 		store.each.Store(int64(200 * time.Millisecond))
 		w.completed(crowd(400)...) // 80 s, in one batch
-		store.each.Store(0)
-		for range 50 {
-			crowd(20)
+		require.Less(t, store.triggers.Load(), int64(storeTimeout/(200*time.Millisecond)))
+		store.each.Store(int64(time.Millisecond)) // others come while a batch is stored
+		for range 20 {
+			w.completed(crowd(400)...)
 		}
-		w.completed(crowd(400)...)
-		require.Greater(t, store.largest.Load(), int64(50))
+		require.Greater(t, store.triggers.Load(), int64(storeTimeout/(200*time.Millisecond)))
 	})
 }
 
@@ -100,7 +102,7 @@ func TestTimersOfASlowServer(t *testing.T) {
 		}
 		pass(3 * time.Minute)
 		w.completed(runs...)
-		require.Less(t, store.largest.Load(), int64(50))
+		require.Less(t, store.timers.Load(), int64(200))
 	})
 }
 
@@ -111,25 +113,23 @@ func TestPaceOfBatches(t *testing.T) {
 	batch := func(took time.Duration, ok bool) int {
 		rows := p.begin(500, now)
 		now = now.Add(took)
-		if ok {
-			p.ended(rows, now)
-		} else {
-			p.ended(0, now)
-		}
+		p.ended(rows, !ok, now)
 		return rows
 	}
 	require.Equal(t, 500, batch(time.Second, true))
 	require.Equal(t, 500, batch(time.Second, false), "that was something else")
+	require.Equal(t, 500, batch(paceLong, true), "slow, and done")
 	require.Equal(t, 500, batch(storeTimeout, false))
 	require.Equal(t, 125, p.begin(500, now))
 	now = now.Add(2 * paceLong) // given up with its actor
-	require.Equal(t, 31, batch(4*time.Second, true))
 	require.Equal(t, 31, batch(paceLong, true))
-	require.Equal(t, 7, batch(time.Second, true))
-	require.Equal(t, 7, batch(0, false))
-	for _, rows := range []int{7, 14, 28, 56, 112, 224, 448, 500, 500} {
-		require.Equal(t, rows, batch(paceQuick-1, true))
+	require.Equal(t, 31, batch(0, false))
+	for _, rows := range []int{31, 62, 124, 248, 496, 500, 500} {
+		require.Equal(t, rows, batch(paceLong-1, true))
 	}
+	require.Equal(t, 500, p.begin(500, now))
+	now = now.Add(time.Hour) // no call takes so long
+	require.Equal(t, 500, batch(0, true))
 	for range 10 {
 		batch(storeTimeout, false)
 	}

@@ -91,11 +91,15 @@ func ContainHooks(config *pgx.ConnConfig, log *slog.Logger) {
 					out = conn // which pgx closes after an error
 				}
 			}()
+			own := conn // of the embedder's
+			if contained, is := conn.(*containedConn); is {
+				own = contained.Conn
+			}
 			err = apart("AfterNetConnect", func() (err error) {
-				out, err = after(ctx, c, conn)
+				out, err = after(ctx, c, own)
 				return err
 			})
-			if out != nil && out != conn {
+			if out != nil {
 				out = h.ending(out)
 			}
 			return out, err

@@ -77,6 +77,8 @@ func (c upsetConn) may(method string) {
 
 func (c upsetConn) Read(p []byte) (int, error)  { c.may("Read"); return c.Conn.Read(p) }
 func (c upsetConn) Write(p []byte) (int, error) { c.may("Write"); return c.Conn.Write(p) }
+func (c upsetConn) RemoteAddr() net.Addr        { panic("no address") }
+func (c upsetConn) LocalAddr() net.Addr         { panic("no address") }
 func (c upsetConn) Close() error                { c.may("Close"); return c.Conn.Close() }
 func (c upsetConn) SetDeadline(at time.Time) error {
 	c.may("SetDeadline")
@@ -110,6 +112,18 @@ func TestAConnectionThatPanicsIsAnErrorOfItsCalls(t *testing.T) {
 		conn, err := pgx.ConnectConfig(t.Context(), config)
 		require.NoError(t, err)
 		in.Store(method)
+		own := conn.PgConn().Conn()
+		for name, set := range map[string]func(time.Time) error{
+			"SetDeadline": own.SetDeadline, "SetReadDeadline": own.SetReadDeadline, "SetWriteDeadline": own.SetWriteDeadline,
+		} {
+			if err := set(time.Time{}); name == method {
+				require.ErrorContains(t, err, "the connection of DialFunc of the embedder's pool panicked: no tunnel")
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		require.NotNil(t, own.RemoteAddr())
+		require.NotNil(t, own.LocalAddr())
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err = conn.Exec(ctx, "select 1")
 		if method == "Read" || method == "Write" {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -30,7 +31,7 @@ func (h hooks) tls(config *tls.Config) *tls.Config {
 	if config.ClientSessionCache != nil {
 		config.ClientSessionCache = sessionCache{config.ClientSessionCache, h}
 	}
-	if config.Rand != nil {
+	if config.Rand != nil && config.Rand != rand.Reader { // of which FIPS 140 asks to be itself
 		config.Rand = random{config.Rand}
 	}
 	if now := config.Time; now != nil {
@@ -83,6 +84,13 @@ func contained(c *tls.Certificate) {
 
 // privateKey is a key that may be kept elsewhere, as in a device.
 type privateKey struct{ crypto.Signer }
+
+// Public implements crypto.Signer. A certificate with a key of no known kind is not shown.
+func (k privateKey) Public() (key crypto.PublicKey) {
+	var err error
+	defer contain("PrivateKey of a certificate", &err)
+	return k.Signer.Public()
+}
 
 // Sign implements crypto.Signer.
 func (k privateKey) Sign(random io.Reader, digest []byte, options crypto.SignerOpts) (signature []byte, err error) {

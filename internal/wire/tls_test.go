@@ -49,6 +49,7 @@ func TestWhatSaysWhetherToTrustAServerMayPanic(t *testing.T) {
 // upset is what a handshake asks for, and panics unless it is calm.
 type upset struct {
 	calm  atomic.Bool
+	shy   bool // panics also when it is asked for its public key
 	asked atomic.Int64
 	key   crypto.Signer
 	cache tls.ClientSessionCache
@@ -61,15 +62,22 @@ func (u *upset) ask() {
 	}
 }
 
-func (u *upset) Write(p []byte) (int, error)             { u.ask(); return len(p), nil }
-func (u *upset) Read(p []byte) (int, error)              { u.ask(); return rand.Read(p) }
-func (u *upset) Public() crypto.PublicKey                { return u.key.Public() }
+func (u *upset) Write(p []byte) (int, error) { u.ask(); return len(p), nil }
+func (u *upset) Read(p []byte) (int, error)  { u.ask(); return rand.Read(p) }
+
 func (u *upset) now() time.Time                          { u.ask(); return time.Now() }
 func (u *upset) Put(k string, s *tls.ClientSessionState) { u.ask(); u.cache.Put(k, s) }
 
 func (u *upset) Get(k string) (*tls.ClientSessionState, bool) {
 	u.ask()
 	return u.cache.Get(k)
+}
+
+func (u *upset) Public() crypto.PublicKey {
+	if u.shy {
+		u.ask()
+	}
+	return u.key.Public()
 }
 
 func (u *upset) Sign(r io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
@@ -117,8 +125,10 @@ func TestWhatAHandshakeAsksForMayPanic(t *testing.T) {
 		"Time": {func(c *tls.Config, u *upset) {
 			c.Time, c.RootCAs, c.ServerName, c.InsecureSkipVerify = u.now, roots, "x", false
 		}, true},
-		"ClientSessionCache": {func(c *tls.Config, u *upset) { c.ClientSessionCache = u }, true},
-		"PrivateKey":         {func(c *tls.Config, u *upset) { c.Certificates[0].PrivateKey = u }, false},
+		"ClientSessionCache":     {func(c *tls.Config, u *upset) { c.ClientSessionCache = u }, true},
+		"ClientSessionCache.Put": {func(c *tls.Config, u *upset) { c.ClientSessionCache, c.MaxVersion = u, tls.VersionTLS12 }, true},
+		"PrivateKey":             {func(c *tls.Config, u *upset) { c.Certificates[0].PrivateKey = u }, false},
+		"PrivateKey.Public":      {func(c *tls.Config, u *upset) { u.shy, c.Certificates[0].PrivateKey = true, u }, true},
 		"GetClientCertificate": {func(c *tls.Config, u *upset) {
 			given := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: u}
 			c.Certificates, c.GetClientCertificate = nil, func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return given, nil }
