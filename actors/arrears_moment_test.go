@@ -34,7 +34,8 @@ func TestWhoComesInTheMomentInWhichAHoldEnds(t *testing.T) {
 			for ; l.granted["b"] == 0; waited++ {
 				turn()
 			}
-			require.LessOrEqual(t, waited, 100+6*int(moved), "tasks of others")
+			t.Log("tasks of others that went first:", waited)
+			require.LessOrEqual(t, waited, 100)
 		})
 	}
 }

@@ -157,7 +157,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		return
 	}
 	a.failures = 0
-	a.narrow.stored(open.questions, a.rt.now().Sub(a.began))
+	a.narrow.stored(open.questions[0], a.rt.now().Sub(a.began))
 	a.rt.boundary.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.handOver(open, m.value.Grants)
 	a.heir.open = nil // not before the tasks are handed over

@@ -47,10 +47,9 @@ func (n *narrow) most() int {
 // widenAfter is after how many batches the next one may be twice as large.
 const widenAfter = 4
 
-// stored lets batches become larger after one that was stored, unless it took long. What
-// goes alone takes turns with all others.
-func (n *narrow) stored(batch []*question, took time.Duration) {
-	first := batch[0]
+// stored lets batches become larger after one that begins with a question, unless it took
+// long. What goes alone takes turns with all others.
+func (n *narrow) stored(first *question, took time.Duration) {
 	if took < paceLong {
 		n.fine++
 	}
