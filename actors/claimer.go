@@ -53,6 +53,7 @@ type claimerHeir struct {
 type openClaim struct {
 	request persistence.ClaimRequest
 	pool    string
+	slots   int // that are taken off: as many as were asked for at first
 	asked   time.Time
 	full    bool // looked at all fair ids
 }
@@ -157,7 +158,7 @@ func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 		a.free[l.pool] -= l.slots
 	}
 	if open := a.heir.unknown; open != nil {
-		a.free[open.pool] -= open.request.Limit
+		a.free[open.pool] -= open.slots
 		if a.number == 0 {
 			a.send(open)
 		}
@@ -232,7 +233,7 @@ func (a *claimer) open(q *queueView, limit int) {
 			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.claimable(),
 			Suspects: !a.suspect, After: after, TenantLimit: a.rt.config.TenantLimit,
 		},
-		pool: q.pool, asked: now, full: after == 0,
+		pool: q.pool, slots: limit, asked: now, full: after == 0,
 	}
 	q.woken, q.asked = false, now
 	a.free[q.pool] -= limit
@@ -240,9 +241,12 @@ func (a *claimer) open(q *queueView, limit int) {
 	a.send(open)
 }
 
+// send asks for as many tasks as the server is likely to grant in time. If a call that
+// was about more has granted them after all, its claim id says so.
 func (a *claimer) send(open *openClaim) {
-	request := open.request
 	open.asked = a.rt.now()
+	open.request.Limit = a.rt.claiming.begin(open.slots, open.asked)
+	request := open.request
 	a.number = ask(a.rt, a.self, "claim_tasks", storeTimeout, func(ctx context.Context) (persistence.Claimed, error) {
 		return a.rt.ports.Store.ClaimTasks(ctx, request)
 	})
@@ -256,6 +260,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.number = 0
+	a.rt.claiming.ended(len(m.value.Grants), m.err != nil, a.rt.now())
 	if m.err != nil {
 		a.rt.refusedAsDead(m.err)
 		a.failures++
@@ -266,7 +271,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.failures = 0
 	a.rt.boundary.toldAlive()
 	a.note(open, &m.value)
-	a.free[open.pool] += open.request.Limit - len(m.value.Grants)
+	a.free[open.pool] += open.slots - len(m.value.Grants)
 	if len(m.value.Grants) > 0 {
 		queue := func(int32) string { return open.request.Queue }
 		a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: startTasks(m.value.Grants, queue)})

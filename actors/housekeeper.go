@@ -96,13 +96,13 @@ func (a *housekeeper) next() {
 	}
 	switch {
 	case !a.expireAt.After(now):
-		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", expireBatch)
+		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", a.rt.expiring.begin(expireBatch, now))
 		a.limit, a.asked = limit, now
 		a.number = ask(a.rt, a.rt.team.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
 			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, limit, by)
 		})
 	case !a.parkAt.After(now):
-		epoch, limit := a.epoch, a.rt.batch("park one", parkBatch)
+		epoch, limit := a.epoch, a.rt.batch("park one", a.rt.parking.begin(parkBatch, now))
 		a.limit = limit
 		a.number = ask(a.rt, a.rt.team.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
 			return a.rt.ports.Store.ParkTasks(ctx, epoch, limit)
@@ -119,7 +119,11 @@ func (a *housekeeper) sleep(d time.Duration) {
 }
 
 func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
-	if m.number != a.number || a.failed("expire_pods", m.err, &a.expireAt) {
+	if m.number != a.number {
+		return
+	}
+	a.rt.expiring.ended(m.value.Tasks, m.err != nil, a.rt.now())
+	if a.failed("expire_pods", m.err, &a.expireAt) {
 		return
 	}
 	expired := &m.value
@@ -155,12 +159,17 @@ const leapShare = 5
 const expiryMargin = 20 * time.Millisecond
 
 func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
-	if m.number != a.number || a.failed("park_tasks", m.err, &a.parkAt) {
+	if m.number != a.number {
+		return
+	}
+	moved := m.value.Parked + m.value.Unparked
+	a.rt.parking.ended(moved, m.err != nil, a.rt.now())
+	if a.failed("park_tasks", m.err, &a.parkAt) {
 		return
 	}
 	a.rt.spread(m.value.Wake)
 	a.parkAt = a.rt.now().Add(parkEvery)
-	if m.value.Parked+m.value.Unparked >= a.limit {
+	if moved >= a.limit {
 		a.parkAt = a.rt.now()
 	}
 	a.next()

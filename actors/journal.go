@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -48,13 +47,14 @@ type journalHeir struct {
 	cancels  []*cancelQuestion // not answered yet, in the order of their arrival
 }
 
-// openRecord is one batch until it is answered.
+// openRecord is one batch until it is answered, maybe in parts.
 type openRecord struct {
-	record  persistence.Record
-	reports []*messages.ReportOutcome
-	pool    string              // whose slots children may take
-	freed   int                 // slots of it that the reports' tasks leave
-	loan    *messages.SlotsLent // of slots for more of them; nil: none
+	record  persistence.Record        // of what is not answered yet
+	reports []*messages.ReportOutcome // likewise
+	part    int                       // how many of them, from the first on, the call under way is about
+	pool    string                    // whose slots children may take
+	freed   int                       // slots of it that the reports' tasks leave
+	loan    *messages.SlotsLent       // of slots for more of them; nil: none
 }
 
 // cancelQuestion is one cancel until it is answered.
@@ -242,7 +242,7 @@ func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int,
 // whose run is locked.
 func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	now, bytes := a.rt.now(), 0
-	limit := a.rt.batch("record one", persistence.RecordBatchMax)
+	limit := a.rt.batch("record one", a.rt.recording.limit(persistence.RecordBatchMax))
 	for i, r := range a.waiting {
 		size := len(r.GetOutput()) + len(r.GetProgress()) + len(r.GetError()) + 256
 		if len(batch) == limit || len(batch) > 0 && bytes+size > batchBytesMax {
@@ -258,13 +258,6 @@ func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	return batch, rest
 }
 
-func (a *journal) send() {
-	record := a.heir.current.record
-	a.number = ask(a.rt, a.self, "record_transitions", storeTimeout, func(ctx context.Context) (persistence.Recorded, error) {
-		return a.rt.ports.Store.RecordTransitions(ctx, record)
-	})
-}
-
 func (a *journal) onRecordAgain() {
 	a.paused = false
 	if a.heir.current != nil {
@@ -276,14 +269,15 @@ func (a *journal) onRecordAgain() {
 	a.flush()
 }
 
-// onRecorded answers a batch. One whose outcome is unknown is recorded again:
-// what was recorded after all is answered as such.
+// onRecorded answers a batch, or a part of it. What has an unknown outcome is recorded
+// again: what was recorded after all is answered as such.
 func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	open := a.heir.current
 	if m.number != a.number || open == nil {
 		return
 	}
 	a.number = 0
+	a.rt.recording.ended(open.part, m.err != nil, a.rt.now())
 	if m.err != nil {
 		a.rt.refusedAsDead(m.err)
 		a.failures++
@@ -299,19 +293,12 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		a.rt.storeFailed("record_transitions", m.value.Refused)
 	}
 	a.rt.boundary.toldAlive()
-	// The children take slots of the pool whose queues were named.
-	granted := startTasks(m.value.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
-	own := a.own(open, len(granted), m.value.Answers)
-	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
-	for i, r := range open.reports {
-		a.answer(answers, r, m.value.Answers[i])
-	}
-	a.rt.meter.add(MetricInlineGrants, float64(len(m.value.Grants)))
-	a.rt.meter.set(MetricJournalDepth, float64(len(a.waiting)))
-	a.rt.send(a.rt.team.runs, answers)
-	a.rt.returnSlots(open.loan, granted[own:])
-	a.heir.current = nil // not before the answers are handed over
+	a.answerPart(open, &m.value)
 	a.rt.spread(m.value.Wake)
+	if a.heir.current != nil {
+		a.send()
+		return
+	}
 	a.flush()
 }
 

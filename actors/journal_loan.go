@@ -33,7 +33,7 @@ func (a *journal) lends(queues []string) bool { return slices.Contains(queues, a
 // given theirs back. The others take slots of the loan.
 func (a *journal) own(o *openRecord, granted int, answers []persistence.RecordAnswer) int {
 	left := 0
-	for i, r := range o.reports {
+	for i, r := range o.reports[:o.part] {
 		if r.GetKind() == messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED && r.GetPool() == o.pool &&
 			answers[i].Result == lifecycle.Moved && !a.waits(r) {
 			left++

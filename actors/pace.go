@@ -35,6 +35,16 @@ func (p *pace) begin(rows int, now time.Time) int {
 	return rows
 }
 
+// limit returns of how many rows the next batch is, of so many at most.
+func (p *pace) limit(rows int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.most > 0 {
+		return min(rows, p.most)
+	}
+	return rows
+}
+
 // ended notes the end of a batch, and how many rows it had.
 func (p *pace) ended(rows int, failed bool, now time.Time) {
 	p.mu.Lock()

@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,49 +11,12 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// slowRows is a store whose server takes a while for each row.
-type slowRows struct {
-	persistence.Store
-
-	each     atomic.Int64 // time.Duration
-	triggers atomic.Int64 // in the largest batch that was stored
-	timers   atomic.Int64 // how many were asked for last
-}
-
-func (s *slowRows) take(ctx context.Context, rows int) error {
-	timer := time.NewTimer(time.Duration(s.each.Load()) * time.Duration(rows))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
-func (s *slowRows) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
-	if err := s.take(ctx, len(rows)); err != nil {
-		return persistence.Triggers{}, err
-	}
-	s.triggers.Store(max(s.triggers.Load(), int64(len(rows))))
-	return s.Store.TriggerRuns(ctx, rows, take)
-}
-
-func (s *slowRows) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	s.timers.Store(int64(limit))
-	if err := s.take(ctx, limit); err != nil {
-		return persistence.Fired{}, err
-	}
-	return s.Store.FireTimers(ctx, epoch, limit)
-}
-
 // Where a server is slow for each row, batches become as small as it can end in time, and as
 // large as before once it is fast.
 func TestBatchesOfASlowServer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &slowRows{Store: w.store}
-		w.faults.Store = store
+		store := w.slowRows()
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5, TriggerTimeout: 5 * time.Minute})
 		crowd := func(n int) (runs []workflow.RunID) {
@@ -91,9 +52,8 @@ func TestBatchesOfASlowServer(t *testing.T) {
 func TestTimersOfASlowServer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &slowRows{Store: w.store}
+		store := w.slowRows()
 		store.each.Store(int64(200 * time.Millisecond))
-		w.faults.Store = store
 		w.register(storetest.Nap(time.Second), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5})
 		var runs []workflow.RunID

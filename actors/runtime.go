@@ -37,11 +37,15 @@ type runtime struct {
 	reach     *reach
 	watches   *watches
 	refusals  *refusals
-	unbegun   *unbegun     // transactions of steps
-	handlers  []int32      // of functions, ascending
-	plain     []int32      // those without a transaction
-	timers    stall        // of the timekeeper
-	firing    pace         // of the timekeepers of all terms
+	unbegun   *unbegun // transactions of steps
+	handlers  []int32  // of functions, ascending
+	plain     []int32  // those without a transaction
+	timers    stall    // of the timekeeper
+	firing    pace     // of the timekeepers of all terms
+	expiring  pace     // of the housekeepers of all terms
+	parking   pace     // likewise
+	claiming  pace
+	recording pace
 	house     stall        // of the housekeeper
 	broken    *brokenSteps // transactions
 	working   *working
