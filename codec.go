@@ -58,28 +58,21 @@ func encode(codec Codec, value any) (payload []byte, err error) {
 	return payload, err
 }
 
-// decode does the same for the way back.
+// decode does the same for the way back. The payload is a copy of its own: others read the
+// same bytes, siblings and later steps of the run, and codecs may change what they read, or
+// methods of the embedder that package json calls.
 func decode[T any](codec Codec, payload []byte) (value T, err error) {
 	defer recovered(&err)
 	err = errPanicNil
-	err = codec.Unmarshal(own(codec, payload), &value)
+	err = codec.Unmarshal(bytes.Clone(payload), &value)
 	return value, err
-}
-
-// own returns a payload that the codec may change: others read the same bytes, siblings
-// and later steps of the run. JSON changes nothing.
-func own(codec Codec, payload []byte) []byte {
-	if _, ok := codec.(JSON); ok {
-		return payload
-	}
-	return bytes.Clone(payload)
 }
 
 // decodeResult decodes what a step function returned once, into its type.
 func decodeResult(codec Codec, payload []byte, as reflect.Type) (value any, err error) {
 	defer recovered(&err)
 	into := reflect.New(as)
-	if err := codec.Unmarshal(own(codec, payload), into.Interface()); err != nil {
+	if err := codec.Unmarshal(bytes.Clone(payload), into.Interface()); err != nil {
 		return nil, terminal(classDecoding, fmt.Errorf("decode the output that is taken over into %v: %w", as, err))
 	}
 	return into.Elem().Interface(), nil

@@ -17,7 +17,9 @@ func (e *explainer) queued(t *Task) Reason {
 	case len(e.s.Locks) > 0:
 		return e.locked()
 	case !t.Ready && !t.Parked && e.length(t.Queue) < LineMax:
-		return nothing("it is ready and stands in no queue")
+		r := nothing("it is ready and stands in no queue")
+		r.Remedy = "run troupe doctor --deep: if its row was removed, a statement in docs/operations.md puts it back; canceling the run ends it"
+		return r
 	case len(living) == 0:
 		r = e.noPod()
 	case len(registering) == 0:

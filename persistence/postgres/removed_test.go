@@ -261,15 +261,67 @@ func TestRemovingAPodWaitsForItsClaim(t *testing.T) {
 	require.Equal(t, []int64{pod}, out.Pods)
 }
 
+// handbook returns the statement of the handbook that begins so.
+func handbook(t *testing.T, begins string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	_, remedy, found := strings.Cut(string(text), "```sql\n"+begins)
+	require.True(t, found)
+	remedy, _, _ = strings.Cut(begins+remedy, "```")
+	return strings.ReplaceAll(remedy, "troupe.", "{schema}.")
+}
+
+// The remedy that the handbook has for ready tasks that are in no queue.
+func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "served", 5)
+	k.finish(pod)
+	lost := k.start(storetest.Single(), "a", 4)
+	kept := k.start(storetest.Single(), "b", 2)
+	k.exec("delete from {schema}.ready_queue where run_id = any($1)", uuids(lost))
+	for range 2 {
+		k.exec(handbook(t, "insert into troupe.parked_tasks"))
+	}
+	require.Equal(t, 4, value[int](k.database, "select count(*)::int from {schema}.parked_tasks"))
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	parked, err := k.store.ParkTasks(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	require.Equal(t, 4, parked.Unparked)
+	k.requireSound()
+	k.ends(pod, append(lost, kept...))
+}
+
+// The remedy that the handbook has for what sleeps or backs off and has no timer.
+func TestTimersThatWereRemovedArePutBack(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single(), storetest.Nap(time.Hour))
+	pod := k.join(1000 * time.Hour)
+	ids := append(k.start(storetest.Single(), "a", 1), k.start(storetest.Nap(time.Hour), "a", 1)...)
+	record := k.completion(pod, k.claim(pod, 2)...)
+	for i := range record.Transitions {
+		if record.Transitions[i].Task.Run == ids[0] {
+			record.Transitions[i].Report, record.Transitions[i].Retry, record.Transitions[i].RetryIn = lifecycle.Errored, true, 2*time.Hour
+		}
+	}
+	k.send(record)
+	const timers = "select string_agg(format('%s %s %s %s %s', run_id, step, kind, wake_at, epoch), ' ' order by run_id) from {schema}.durable_timers"
+	before := value[string](k.database, timers)
+	k.exec("truncate {schema}.durable_timers")
+	for range 2 {
+		k.exec(handbook(t, "insert into troupe.durable_timers"))
+	}
+	require.Equal(t, before, value[string](k.database, timers))
+	k.requireSound()
+}
+
 // The remedy that the handbook has for tasks that nobody holds.
 func TestTasksThatNobodyHoldsAreTakenOver(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/operations.md")
-	require.NoError(t, err)
-	_, remedy, found := strings.Cut(string(text), "```sql\ninsert into troupe.claims")
-	require.True(t, found)
-	remedy, _, _ = strings.Cut(remedy, "```")
-	remedy = strings.ReplaceAll("insert into {schema}.claims"+remedy, "troupe.", "{schema}.")
+	remedy := handbook(t, "insert into troupe.claims")
 
 	k := newKit(schemas(t)(t), storetest.Single())
 	gone, living := k.join(time.Hour), k.join(time.Hour)

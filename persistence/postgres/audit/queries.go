@@ -11,6 +11,10 @@ type query struct {
 const takenOver = "the leader takes over within seconds what is in a claim of a pod that is not there; " +
 	"if it stays, insert the claims as docs/operations.md says under \"Rows that somebody removed\""
 
+// putBack is what to do about rows that somebody removed.
+const putBack = "if somebody removed rows, or the disk lost them, put them back" +
+	" as docs/operations.md says under \"Rows that somebody removed\""
+
 // queries are those of the runs that are not in history. $1 and $2, where they
 // are, are meanings.
 func queries() []query {
@@ -25,14 +29,14 @@ func tables() []query {
 			from {schema}.tasks t left join (
 				select run_id, step from {schema}.ready_queue union all select run_id, step from {schema}.parked_tasks
 			) q on q.run_id = t.run_id and q.step = t.step
-			where t.state = 2 group by t.run_id, t.step having count(q.step) <> 1`, ""},
+			where t.state = 2 group by t.run_id, t.step having count(q.step) <> 1`, putBack},
 		{"I1", "what sleeps or backs off has its timer", `
 			select format('task %s/%s is in state %s and has no timer', t.run_id, t.step, t.state)
 			from {schema}.tasks t
 			where t.state in (4, 5) and not exists (
 				select from {schema}.durable_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)
 			and not exists ( -- the run was put back a moment ago
-				select from {schema}.parked_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`, ""},
+				select from {schema}.parked_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`, putBack},
 		{"I1", "a run that is not expanded is in the intake", `
 			select format('run %s has no tasks and is not in the intake', r.id)
 			from {schema}.workflow_runs r
