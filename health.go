@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -150,6 +151,10 @@ func unreached(err error) string {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		return "the database refuses the connection that renews the pod's lease: " + persistence.Shown(refused)
+	}
+	var server *wire.RefusedError
+	if errors.As(err, &server) {
+		return "the database is not connected to: " + server.Error()
 	}
 	var certificate *tls.CertificateVerificationError
 	var otherHost x509.HostnameError

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/internal/wire"
 )
 
 // An address that accepts connections and never answers is said at the start, after a
@@ -38,4 +42,14 @@ func TestACertificateThatIsNotAcceptedIsSaid(t *testing.T) {
 	require.Equal(t, "the database's certificate is not accepted: x509: certificate signed by unknown authority", unreached(err))
 	err = fmt.Errorf("connect: %w", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "db.shop"}})
 	require.Equal(t, "the database's certificate is not accepted: it is for another host than the one that the engine connects to", unreached(err))
+}
+
+func TestAServerThatTakesNoWritesIsSaid(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	config.RuntimeParams["default_transaction_read_only"] = "on"
+	wire.Prepare(config, wire.NewLineage())
+	_, err = pgx.ConnectConfig(t.Context(), config)
+	require.Contains(t, unreached(err), "turn default_transaction_read_only off")
 }

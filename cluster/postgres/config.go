@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/internal/wire"
 )
 
 // Config holds what an Adapter can be told. Zero durations mean the default.
@@ -27,6 +28,9 @@ type Config struct {
 	DirectURL string
 	// Logger gets what an operator should know. Nil: nothing is logged.
 	Logger *slog.Logger
+
+	// Lineage is what is known of the servers behind the address. Nil: nothing.
+	Lineage *wire.Lineage
 
 	// BeforeConnect prepares a connection that does not go to DirectURL: it may fetch
 	// a password that expires. Nil: there is nothing to prepare.

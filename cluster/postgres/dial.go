@@ -41,7 +41,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 	target.Tracer = wire.Contain(target.Tracer, a.config.Logger)
 	wire.ContainHooks(target, a.config.Logger)
 	share(target, a.config.ConnectTimeout)
-	wire.Prepare(target)
+	wire.Prepare(target, a.config.Lineage)
 	if target.RuntimeParams == nil {
 		target.RuntimeParams = map[string]string{}
 	}

@@ -15,18 +15,22 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// F40: the primary is killed, and its synchronous standby promoted.
+// F40: the primary is killed, and its synchronous standby promoted. Then the old one comes
+// back, and takes writes as before, while sessions end on the new one.
 func TestStandbyIsPromoted(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
-		ID: "F40", Name: "promote-standby", Fault: "SIGKILL of the primary under load, its synchronous standby is promoted",
-		FullOnly: true, Must: "I1: what was acknowledged is there; terms go on; nothing is read from a standby",
+		ID: "F40", Name: "promote-standby",
+		Fault:    "SIGKILL of the primary under load, its synchronous standby is promoted; the old primary comes back while sessions on the new one are ended",
+		FullOnly: true, Must: "I1: what was acknowledged is there; terms go on; nothing is read from a standby, nor from the old primary",
 		Allowed: []figure{
 			within("resumed after the promotion", 10*time.Second), within("streamed after the promotion", 15*time.Second),
-			atLeast("replication slots there", 1, ""), atLeast("terms more", 1, ""), none("sessions on the standby"), none("tasks lost"),
+			atLeast("replication slots there", 1, ""), atLeast("terms more", 1, ""), none("sessions on the standby"), none("sessions on the old primary"),
+			atLeast("sessions ended on the new one", 10, ""), none("tasks lost"),
 		},
 	})
 	server := pgtest.Server(r, nil)
@@ -48,10 +52,32 @@ func TestStandbyIsPromoted(t *testing.T) {
 	y.eventually("the leader reads a stream of the new primary", y.streams)
 	r.took("streamed after the promotion", time.Since(began))
 	r.count("replication slots there", ask[int](r, standby, `select count(*)::int from pg_replication_slots where active`))
+	y.oldPrimaryReturns(r, server, address, standby)
 	v := y.settle()
 	r.count("tasks lost", v.losses)
 	r.count("terms more", y.number(`select epoch::int from troupe.leader_epoch`)-epoch)
 	r.note("%d runs had been acknowledged", v.acked)
+}
+
+// oldPrimaryReturns starts a server again that another one has followed, ends sessions on
+// that one, which look for a new place, and stops the old one.
+func (y *yard) oldPrimaryReturns(r *trial, old *pgdev.Server, before, now string) {
+	y.t.Helper()
+	require.NoError(r, old.Restart(r.Context()))
+	for _, statement := range []string{"alter system set synchronous_standby_names = ''", "select pg_reload_conf()"} {
+		ask[string](r, before, statement)
+	}
+	ended, strayed := 0, 0
+	for range 3 {
+		ended += ask[int](r, now, `select count(pg_terminate_backend(pid))::int from pg_stat_activity
+			where application_name like 'troupe%' and random() < 0.5`)
+		y.under(2 * time.Second)
+		strayed = max(strayed, ask[int](r, before, `select count(*)::int from pg_stat_activity
+			where application_name like 'troupe%' and backend_start < clock_timestamp() - interval '1 second'`)) // not those being refused
+	}
+	require.NoError(r, old.Kill())
+	r.count("sessions ended on the new one", ended)
+	r.count("sessions on the old primary", strayed)
 }
 
 // streams tells whether the leader reads a replication stream of the server, and

@@ -54,7 +54,7 @@ func requireHooksFail(t *testing.T, fail func(), how string) {
 		config.Host = "localhost"
 		arm(config)
 		wire.ContainHooks(config, nil)
-		wire.Prepare(config)
+		wire.Prepare(config, nil)
 		_, err = pgx.ConnectConfig(t.Context(), config)
 		require.ErrorContains(t, err, name+" of the embedder's pool "+how)
 	}
@@ -108,7 +108,7 @@ func TestAConnectionThatPanicsIsAnErrorOfItsCalls(t *testing.T) {
 			return upsetConn{conn, &in}, err
 		}
 		wire.ContainHooks(config, nil)
-		wire.Prepare(config)
+		wire.Prepare(config, nil)
 		conn, err := pgx.ConnectConfig(t.Context(), config)
 		require.NoError(t, err)
 		in.Store(method)
@@ -192,7 +192,7 @@ func TestAConnectionThatKeepsNoDeadlinesIsClosedInstead(t *testing.T) {
 			return tunnel{conn, cut}, err
 		}
 		wire.ContainHooks(config, nil)
-		wire.Prepare(config)
+		wire.Prepare(config, nil)
 		conn, err := pgx.ConnectConfig(t.Context(), config)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = below.Close() })

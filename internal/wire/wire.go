@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -20,17 +19,16 @@ const (
 	unacknowledged = 10 * time.Second
 )
 
-// Prepare changes how config connects. Connecting ends in time. A server that
-// is only read from is refused, and the next address of config is tried: after a
-// failover some name may lead to a standby, whose answers are old. A server
-// that vanishes is noticed within ten seconds, also while nothing is sent. The dialer and the checks of config stay.
-func Prepare(config *pgx.ConnConfig) {
+// Prepare changes how config connects. Connecting ends in time. A server that is only read
+// from is refused, and one that was the primary before, by what lineage knows, and the next
+// address of config is tried: after a failover some name may lead to a standby, whose
+// answers are old. A server that vanishes is noticed within ten seconds, also while nothing
+// is sent. The dialer and the checks of config stay.
+func Prepare(config *pgx.ConnConfig, lineage *Lineage) {
 	if config.ConnectTimeout <= 0 {
 		config.ConnectTimeout = ConnectTimeout
 	}
-	if config.ValidateConnect == nil {
-		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
+	lineage.writable(config)
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

@@ -20,7 +20,7 @@ func prepared(t *testing.T, url string) *pgx.ConnConfig {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	require.NoError(t, err)
-	wire.Prepare(config)
+	wire.Prepare(config, wire.NewLineage())
 	return config
 }
 
@@ -59,7 +59,7 @@ func TestTheDialerOfTheAddressStays(t *testing.T) {
 	require.NoError(t, err)
 	mine := errors.New("mine")
 	config.DialFunc = func(context.Context, string, string) (net.Conn, error) { return nil, mine }
-	wire.Prepare(config)
+	wire.Prepare(config, nil)
 	require.Equal(t, 7*time.Second, config.ConnectTimeout)
 	_, err = pgx.ConnectConfig(t.Context(), config)
 	require.ErrorIs(t, err, mine)

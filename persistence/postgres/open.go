@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
@@ -45,6 +46,8 @@ type Options struct {
 	// Tracer sees every statement of the store's own pool; nil: the tracer of
 	// where it connects to, if any.
 	Tracer pgx.QueryTracer
+	// Lineage is what is known of the servers behind the addresses; nil: nothing.
+	Lineage *wire.Lineage
 	// Logger gets what an operator should know; nil: nothing is logged.
 	Logger *slog.Logger
 	// TenantsMax bounds the number of tenants; 0: lifecycle.GroupMax.
@@ -78,6 +81,7 @@ type Store struct {
 	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
 	proxied    *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
 	user       *pgxpool.Pool
+	lineage    *wire.Lineage // of the servers that user leads to; nil: nothing is known
 	schema     string
 	tenantsMax int32
 	statements statements
@@ -156,6 +160,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)
+	} else {
+		s.lineage = options.Lineage
 	}
 	if err == nil {
 		err = s.loadQueues(ctx)
@@ -200,7 +206,7 @@ const closeMax = 2 * time.Second
 func (o Options) sessions() sessions.Options {
 	return sessions.Options{
 		Pool: o.Pool, Direct: o.Direct, Proxied: o.Proxied, Size: o.PoolSize, Application: o.ApplicationName,
-		Tracer: o.Tracer, Logger: o.Logger,
+		Tracer: o.Tracer, Lineage: o.Lineage, Logger: o.Logger,
 	}
 }
 

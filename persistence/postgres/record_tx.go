@@ -173,7 +173,12 @@ func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Co
 	conn, err = s.user.Acquire(limited)
 	switch {
 	case err == nil:
-		return conn, nil
+		if err = s.lineage.Admit(limited, conn.Conn().PgConn()); err == nil {
+			return conn, nil
+		}
+		_ = conn.Conn().Close(limited) // the pool makes another one
+		conn.Release()
+		return nil, notBegun(err)
 	case limited.Err() == nil, ctx.Err() != nil:
 		return nil, notBegun(err)
 	}

@@ -69,6 +69,9 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if cause := recoded(conn.PgConn().ParameterStatus("client_encoding")); cause != nil {
 		return persistence.TriggerAnswer{}, cause
 	}
+	if err := s.lineage.Admit(ctx, conn.PgConn()); err != nil {
+		return persistence.TriggerAnswer{}, translate(err)
+	}
 	answer, err := s.triggerInTx(ctx, own, t)
 	switch {
 	case err == nil:

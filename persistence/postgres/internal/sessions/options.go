@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 )
 
-// Options say where connections go. All but Direct, Tracer and Logger are required.
+// Options say where connections go. All but Direct, Tracer, Lineage and Logger are required.
 type Options struct {
 	Pool        *pgxpool.Pool   // of the embedder, whose settings say where to connect to
 	Direct      *pgx.ConnConfig // where else to; nil: where Pool does
@@ -19,13 +19,14 @@ type Options struct {
 	Size        int32           // of the pool
 	Application string          // name that the server shows
 	Tracer      pgx.QueryTracer // of all statements; nil: that of where it connects to, if any
+	Lineage     *wire.Lineage   // of the servers that are connected to past any proxy; nil: nothing is known
 	Logger      *slog.Logger    // gets what goes wrong in a tracer or a hook; nil: nothing is logged
 }
 
 // proxied derives the configuration of a pool behind a proxy: the proxy refuses
 // parameters of sessions, and statements prepared in one.
 func (o Options) proxied() *pgxpool.Config {
-	o.Direct = nil
+	o.Direct, o.Lineage = nil, nil // a session of the proxy outlives that of a server
 	config := o.direct()
 	config.AfterConnect = ReadInstants
 	config.ConnConfig.RuntimeParams = maps.Clone(o.Pool.Config().ConnConfig.RuntimeParams)
@@ -54,7 +55,7 @@ func (o Options) direct() *pgxpool.Config {
 	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
 	config.BeforeConnect = wire.ContainBeforeConnect(config.BeforeConnect, o.Logger)
 	wire.ContainHooks(config.ConnConfig, o.Logger)
-	wire.Prepare(config.ConnConfig)
+	wire.Prepare(config.ConnConfig, o.Lineage)
 	config.MaxConns = o.Size
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	config.ConnConfig.StatementCacheCapacity = statementsMax
