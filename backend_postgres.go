@@ -16,7 +16,6 @@ import (
 	"github.com/troupe-dev/troupe/cluster"
 	clusterpg "github.com/troupe-dev/troupe/cluster/postgres"
 	"github.com/troupe-dev/troupe/internal/clock"
-	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence/postgres"
 )
@@ -93,7 +92,7 @@ func checkPod(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
 	options := postgres.Options{
 		Pool: pool, Schema: config.Schema, PoolSize: int32(config.PoolSize), ApplicationName: "troupe " + config.PodName,
-		DeadReasons: config.DeadReasons, Lineage: wire.NewLineage(), Logger: config.Logger,
+		DeadReasons: config.DeadReasons, Logger: config.Logger,
 	}
 	if config.DirectURL != "" {
 		direct, err := pgx.ParseConfig(config.DirectURL)
@@ -115,7 +114,7 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	pod := &atomic.Int64{}
 	adapter, err := clusterpg.New(store.Pool(), clusterpg.Config{
 		Schema: config.Schema, Pod: pod.Load, DirectURL: config.DirectURL, Logger: config.Logger, LeaderPing: config.LeaderPing,
-		Lineage: options.Lineage, BeforeConnect: pool.Config().BeforeConnect, Give: store.Give,
+		Lineage: store.Lineage(), BeforeConnect: pool.Config().BeforeConnect, Give: store.Give,
 	})
 	if err != nil {
 		store.Close()

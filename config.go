@@ -92,7 +92,8 @@ func (c Config) Connections() int {
 // Retention is how long runs are kept once they have ended, by the class that
 // [Retain] gives their workflow; zero keeps them for ever. Runs are removed by
 // the day in which they ended, or by a seventh of the retention if that is
-// shorter, so some are kept longer than said by that much, none shorter.
+// shorter (a minute at least), and the leader looks every five minutes: some are
+// kept longer than said by that much, none shorter.
 type Retention struct {
 	Standard time.Duration // workflows that name no class
 	Short    time.Duration // RetainShort

@@ -96,8 +96,12 @@ func newEngine(config Config, connect func(context.Context, Config) (*backend, e
 	}, nil
 }
 
-// errStopped is why a Start ends that Stop has come in the way of.
-var errStopped = fmt.Errorf("%w: it was stopped while it started", ErrNotStarted)
+var (
+	// errEnded is what calls get once the engine has stopped.
+	errEnded = fmt.Errorf("%w: it has stopped; make a new one", ErrNotStarted)
+	// errStopped is why a Start ends that Stop has come in the way of.
+	errStopped = fmt.Errorf("%w: it was stopped while it started", ErrNotStarted)
+)
 
 // Start connects to the database, makes the registered workflows known and
 // starts the pod's actors. It returns once the pod may claim tasks. ctx bounds
@@ -238,7 +242,7 @@ func (e *Engine) livePod() (*actors.Pod, error) {
 	case phaseRunning:
 		return e.pod, nil
 	case phaseStopped:
-		return nil, fmt.Errorf("%w: it has stopped; make a new one", ErrNotStarted)
+		return nil, errEnded
 	case phaseNew, phaseStarting:
 	}
 	return nil, fmt.Errorf("%w: call Start first", ErrNotStarted)
@@ -250,6 +254,15 @@ func (e *Engine) running() (persistence.Store, error) {
 		return nil, err
 	}
 	return e.store, nil
+}
+
+// whileRunning returns why a call failed: one that an end of the engine has overtaken found
+// its connections closed.
+func (e *Engine) whileRunning(err error) error {
+	if _, ended := e.livePod(); ended != nil && errors.Is(err, persistence.ErrUnavailable) {
+		return ended
+	}
+	return err
 }
 
 func (e *Engine) tenant(name string) string {

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -152,10 +151,6 @@ func unreached(err error) string {
 	if errors.As(err, &refused) {
 		return "the database refuses the connection that renews the pod's lease: " + persistence.Shown(refused)
 	}
-	var server *wire.RefusedError
-	if errors.As(err, &server) {
-		return "the database is not connected to: " + server.Error()
-	}
 	var certificate *tls.CertificateVerificationError
 	var otherHost x509.HostnameError
 	if errors.As(err, &otherHost) {
@@ -169,6 +164,8 @@ func unreached(err error) string {
 		return "the process cannot open a connection to ask the database, as it has no file descriptor left: raise its limit (ulimit -n)"
 	case errors.Is(err, errNoAnswer):
 		return "the database has not answered within a second"
+	case errors.Is(err, persistence.ErrUnavailable):
+		return persistence.Shown(err)
 	}
 	return "the database does not answer"
 }

@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,7 +95,9 @@ func TestStopTwice(t *testing.T) {
 		require.ErrorIs(t, engine.Stop(second), context.Canceled)
 		require.NoError(t, <-first)
 		require.Less(t, time.Since(begun), time.Second)
-		require.ErrorIs(t, <-awaited, ErrNotStarted)
+		require.ErrorIs(t, <-awaited, errEnded)
+		require.ErrorIs(t, engine.whileRunning(fmt.Errorf("%w: closed pool", ErrUnavailable)), errEnded)
+		require.ErrorIs(t, engine.whileRunning(ErrRunNotFound), ErrRunNotFound)
 		require.NoError(t, engine.Stop(t.Context()), "it has stopped")
 	})
 }

@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -88,6 +89,33 @@ func TestACodecMayChangeWhatItReads(t *testing.T) {
 		out, err := handle.Run(t.Context(), "a")
 		require.NoError(t, err)
 		require.Equal(t, "aaaaaaa", out)
+	}
+}
+
+// secret is text that is decoded in place, as package hex allows.
+type secret string
+
+// MarshalText implements encoding.TextMarshaler.
+func (s secret) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, []byte(s)), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *secret) UnmarshalText(text []byte) error {
+	n, err := hex.Decode(text, text)
+	*s = secret(text[:n])
+	return err
+}
+
+func TestMethodsThatJSONCallsMayChangeWhatTheyRead(t *testing.T) {
+	t.Parallel()
+	_, handle := started(t, troupe.Config{}, troupe.Define("secrets", func(b *troupe.Builder[secret]) troupe.StepRef[secret] {
+		echo := func(_ context.Context, in secret) (secret, error) { return in, nil }
+		left, right := troupe.Step0(b, "left", echo), troupe.Step0(b, "right", echo)
+		return troupe.Step2(b, "join", func(_ context.Context, in, left, right secret) (secret, error) { return in + left + right, nil }, left, right)
+	}))
+	for range 20 {
+		out, err := handle.Run(t.Context(), "0123456789")
+		require.NoError(t, err)
+		require.Equal(t, secret("012345678901234567890123456789"), out)
 	}
 }
 

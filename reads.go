@@ -23,11 +23,11 @@ func (e *Engine) Status(ctx context.Context, tenant string, run RunID) (RunStatu
 	}
 	row, err := store.Run(ctx, e.tenant(tenant), run)
 	if err != nil {
-		return RunStatus{}, err
+		return RunStatus{}, e.whileRunning(err)
 	}
 	tasks, err := store.Tasks(ctx, e.tenant(tenant), run)
 	if err != nil {
-		return RunStatus{}, err
+		return RunStatus{}, e.whileRunning(err)
 	}
 	return runStatus(row, tasks), nil
 }
@@ -44,13 +44,13 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 		}
 		names, err := store.StepNames(ctx, e.tenant(tenant), run)
 		if err != nil {
-			yield(Event{}, err)
+			yield(Event{}, e.whileRunning(err))
 			return
 		}
 		for after := int64(0); ; {
 			page, next, err := store.Events(ctx, e.tenant(tenant), run, after, eventPage)
 			if err != nil {
-				yield(Event{}, err)
+				yield(Event{}, e.whileRunning(err))
 				return
 			}
 			for _, event := range page {
@@ -87,7 +87,7 @@ func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 		Labels: filter.Labels, Before: filter.Before, Limit: limit,
 	})
 	if err != nil {
-		return RunPage{}, err
+		return RunPage{}, e.whileRunning(err)
 	}
 	page := RunPage{Runs: make([]RunStatus, 0, len(rows))}
 	for _, row := range rows {
@@ -141,7 +141,7 @@ func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persisten
 		case <-ctx.Done():
 			return row, context.Cause(ctx)
 		case <-pod.Done():
-			return row, ErrNotStarted
+			return row, errEnded
 		}
 	}
 }

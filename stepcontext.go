@@ -80,7 +80,9 @@ func Progress[T any](ctx context.Context) (T, bool) {
 
 // Tx returns the transaction of a step with [InTx]. The engine commits it with
 // the step's completion, or rolls it back if the step fails; Commit and
-// Rollback are refused. Without one it panics, which fails the attempt: the
+// Rollback are refused. It ends with the step function, and belongs to its
+// goroutine: what the function has started must be done with it before it
+// returns. Without one it panics, which fails the attempt: the
 // step lacks InTx, or the engine runs on a store without PostgreSQL.
 func Tx(ctx context.Context) pgx.Tx {
 	attempt := actors.AttemptFrom(ctx)

@@ -21,9 +21,9 @@ import (
 type RefusedError struct{ text string }
 
 // Error implements error.
-func (e *RefusedError) Error() string { return e.text }
+func (e RefusedError) Error() string { return e.text }
 
-var errReadOnly = &RefusedError{"the server takes no writes (read only): connect to the primary, or turn default_transaction_read_only off for the database or the role"}
+var errReadOnly = RefusedError{"the server takes no writes (read only): connect to the primary, or turn default_transaction_read_only off for the database or the role"}
 
 // Lineage knows which server goes on where another one ended, of those that a process
 // connects to by addresses of the same meaning. One that was the primary before and has
@@ -207,7 +207,7 @@ func (l *Lineage) refuse(at standing) error {
 }
 
 func outdated(timeline, newest uint64) error {
-	return &RefusedError{fmt.Sprintf("the server is of timeline %d, and another one of these addresses of timeline %d: it was the primary before."+
+	return RefusedError{fmt.Sprintf("the server is of timeline %d, and another one of these addresses of timeline %d: it was the primary before."+
 		" Stop it, or make it a standby of the other, so that nobody writes to both", timeline, newest)}
 }
 

@@ -34,7 +34,7 @@ func TestAnOldPrimaryIsRefused(t *testing.T) {
 	require.NoError(t, l.join(standing{"a", 2}, second))
 	err := l.join(standing{"a", 1}, another())
 	require.ErrorContains(t, err, "the server is of timeline 1, and another one of these addresses of timeline 2")
-	var refused *RefusedError
+	var refused RefusedError
 	require.ErrorAs(t, err, &refused)
 	endFirst()
 	now.Advance(time.Hour)

@@ -210,7 +210,7 @@ func TestClaimsGoAroundTasksThatSomebodyHolds(t *testing.T) {
 			k := newKit(openDatabase(t, Options{}), g)
 			pod := k.join(time.Hour)
 			if c.lost {
-				k.store.lost.remember(workflow.RunID{1})
+				k.store.lost.remember(workflow.RunID{1}, time.Minute)
 			}
 			held := k.start(g, "a", 250)[:249]
 			others := k.start(g, "b", 30)

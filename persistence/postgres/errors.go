@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -82,6 +83,15 @@ const (
 	classSystem      = "58"
 )
 
+// said is an error of which something may be shown to anybody.
+type said struct {
+	error
+	what error
+}
+
+// Unwrap returns both.
+func (e said) Unwrap() []error { return []error{e.error, e.what} }
+
 // translate turns what pgx returns into what a caller of the ports can act on.
 // It is the only place where that is decided, and it looks at codes only.
 func translate(err error) error {
@@ -90,6 +100,10 @@ func translate(err error) error {
 	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
+		var server wire.RefusedError
+		if errors.As(err, &server) {
+			err = said{err, persistence.Plain(server)}
+		}
 		// Whatever went wrong on the way to the server or back: nobody knows
 		// whether the transaction was committed.
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)

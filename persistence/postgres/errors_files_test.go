@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
@@ -100,6 +101,8 @@ func TestATransactionTimeoutAfterTheFunctionIsNotCharged(t *testing.T) {
 	late := &pgconn.PgError{Code: codeTxTimeout}
 	require.False(t, broke(late))
 	require.ErrorIs(t, stepRefused(late), persistence.ErrTxBroken)
+	met := &pgconn.PgError{Code: "57014", Message: "canceling statement due to statement timeout"} // by a statement of the engine
+	require.ErrorIs(t, stepRefused(met), persistence.ErrTxBroken)
 	require.ErrorIs(t, (&recording{}).ownRefused(late), persistence.ErrTxBroken)
 }
 
@@ -137,4 +140,19 @@ func TestWhatAFileOfTheServersRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Why a server is not connected to is for anybody to see, though not where it is.
+func TestWhyAServerIsRefusedIsShown(t *testing.T) {
+	t.Parallel()
+	config, err := pgx.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	config.RuntimeParams["default_transaction_read_only"] = "on"
+	wire.Prepare(config, nil)
+	_, err = pgx.ConnectConfig(t.Context(), config)
+	refused := translate(err)
+	require.ErrorIs(t, refused, persistence.ErrUnavailable)
+	require.ErrorContains(t, refused, "127.0.0.1")
+	require.Equal(t, "the server takes no writes (read only): connect to the primary,"+
+		" or turn default_transaction_read_only off for the database or the role", persistence.Shown(refused))
 }

@@ -46,8 +46,6 @@ type Options struct {
 	// Tracer sees every statement of the store's own pool; nil: the tracer of
 	// where it connects to, if any.
 	Tracer pgx.QueryTracer
-	// Lineage is what is known of the servers behind the addresses; nil: nothing.
-	Lineage *wire.Lineage
 	// Logger gets what an operator should know; nil: nothing is logged.
 	Logger *slog.Logger
 	// TenantsMax bounds the number of tenants; 0: lifecycle.GroupMax.
@@ -81,7 +79,8 @@ type Store struct {
 	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
 	proxied    *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
 	user       *pgxpool.Pool
-	lineage    *wire.Lineage // of the servers that user leads to; nil: nothing is known
+	servers    *wire.Lineage // past any proxy
+	lineage    *wire.Lineage // of those that user leads to; nil: nothing is known
 	schema     string
 	tenantsMax int32
 	statements statements
@@ -123,6 +122,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	own := options.sessions()
+	own.Lineage = wire.NewLineage()
 	pool, err := sessions.Open(ctx, own)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -140,6 +140,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		patience:    poolPatience{most: borrowMax},
 		direct:      options.Direct != nil,
 		lease:       lease,
+		servers:     own.Lineage,
 		user:        options.Pool,
 		schema:      options.Schema,
 		tenantsMax:  options.TenantsMax,
@@ -161,7 +162,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)
 	} else {
-		s.lineage = options.Lineage
+		s.lineage = own.Lineage
 	}
 	if err == nil {
 		err = s.loadQueues(ctx)
@@ -206,9 +207,12 @@ const closeMax = 2 * time.Second
 func (o Options) sessions() sessions.Options {
 	return sessions.Options{
 		Pool: o.Pool, Direct: o.Direct, Proxied: o.Proxied, Size: o.PoolSize, Application: o.ApplicationName,
-		Tracer: o.Tracer, Lineage: o.Lineage, Logger: o.Logger,
+		Tracer: o.Tracer, Logger: o.Logger,
 	}
 }
+
+// Lineage is what the store knows of the servers that it connects to past any proxy.
+func (s *Store) Lineage() *wire.Lineage { return s.servers }
 
 // Ping asks for an answer on the connection that renews the pod's lease: whoever
 // gets none cannot renew it either. ctx bounds the wait for a renewal, whose answer

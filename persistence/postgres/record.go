@@ -119,8 +119,8 @@ func (r *recording) onlyCheck(ctx context.Context, tx pgx.Tx) error {
 // unreadMax bounds the runs of one record that are looked at by themselves.
 const unreadMax = 64
 
-// judgeUnread leaves the runs alone for a while of which nothing could be stored,
-// and says whether that is their own fault: what they can be read without is
+// judgeUnread leaves the runs alone for a while of which nothing could be stored, a short
+// one if they can be read, and says whether that is their own fault: what they can be read without is
 // something that others need, too.
 func (r *recording) judgeUnread(ctx context.Context) {
 	looks := 0
@@ -131,11 +131,17 @@ func (r *recording) judgeUnread(ctx context.Context) {
 			continue
 		}
 		delete(r.unread, run)
-		if full := r.s.lostEnds.add(ctx, run, err); full != nil {
+		looks++
+		own := looks <= unreadMax && r.s.damaged(ctx, run)
+		keep := sharedFor
+		if own {
+			keep = lostEndsFor
+		}
+		if full := r.s.lostEnds.addFor(ctx, run, keep, err); full != nil {
 			r.out.Refused = full
 			continue
 		}
-		if looks++; looks <= unreadMax && r.s.damaged(ctx, run) {
+		if own {
 			err = r.s.lost.add(ctx, run, err)
 		}
 		if err != nil {

@@ -155,7 +155,7 @@ func stepRefused(err error) error {
 		return txBroken(translate(err), err)
 	case pg.Code == codeReadOnly:
 		return errTxReadOnly
-	case canceled(pg):
+	case pg.Code == codeQueryCanceled: // by somebody, or by a statement_timeout that the engine's statements met
 		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
 	}
 	switch class(pg.Code) {

@@ -22,6 +22,9 @@ const (
 	// more of the run would be claimed before it is known that none of it can be
 	// completed, again and again.
 	lostEndsFor = time.Minute
+	// sharedFor is the same for completions that met something which others need, too:
+	// it may be mended for all at once.
+	sharedFor = 5 * time.Second
 	// lostMax bounds the runs that are remembered. Where more cannot be read nothing
 	// but what was lost helps: calls that meet them fail, and pods say so.
 	lostMax = 1000
@@ -33,13 +36,18 @@ type lost struct {
 	log  *slog.Logger  // nil: nothing is logged
 
 	mu   sync.Mutex
-	runs map[workflow.RunID]time.Time // when that was
+	runs map[workflow.RunID]time.Time // until when
 }
 
 // add remembers a run, and names it in the log if it was not remembered. It returns
 // err if there are too many.
 func (l *lost) add(ctx context.Context, run workflow.RunID, err error) error {
-	known, full := l.remember(run)
+	return l.addFor(ctx, run, l.keep, err)
+}
+
+// addFor does so for a while that is not the usual one.
+func (l *lost) addFor(ctx context.Context, run workflow.RunID, keep time.Duration, err error) error {
+	known, full := l.remember(run, keep)
 	if full {
 		return fmt.Errorf("more than %d runs cannot be read: restore what the disk has lost: %w", lostMax, err)
 	}
@@ -52,7 +60,7 @@ func (l *lost) add(ctx context.Context, run workflow.RunID, err error) error {
 
 // remember reports whether the run was passed over before, or cannot be because too
 // many are.
-func (l *lost) remember(run workflow.RunID) (known, full bool) {
+func (l *lost) remember(run workflow.RunID, keep time.Duration) (known, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.runs == nil {
@@ -62,7 +70,7 @@ func (l *lost) remember(run workflow.RunID) (known, full bool) {
 	if !known && len(l.runs) >= lostMax {
 		return false, true
 	}
-	l.runs[run] = clock.System{}.Now()
+	l.runs[run] = clock.System{}.Now().Add(keep)
 	return known, false
 }
 
@@ -71,8 +79,8 @@ func (l *lost) list() uuids {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, now := uuids{}, clock.System{}.Now()
-	for run, at := range l.runs {
-		if now.Sub(at) >= l.keep {
+	for run, until := range l.runs {
+		if !now.Before(until) {
 			delete(l.runs, run)
 			continue
 		}
