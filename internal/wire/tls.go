@@ -36,13 +36,10 @@ func (h hooks) tls(config *tls.Config) *tls.Config {
 	}
 	if now := config.Time; now != nil {
 		config.Time = func() (at time.Time) {
-			defer func() {
-				if at.IsZero() {
-					at = clock.System{}.Now()
-				}
-			}()
-			defer h.tell("Time of TLSConfig")
-			return now()
+			if h.apart("Time of TLSConfig", func() { at = now() }); at.IsZero() {
+				at = clock.System{}.Now()
+			}
+			return at
 		}
 	}
 	return config
@@ -52,8 +49,11 @@ func (h hooks) tls(config *tls.Config) *tls.Config {
 func (hooks) decisions(config *tls.Config) {
 	if give := config.GetClientCertificate; give != nil {
 		config.GetClientCertificate = func(i *tls.CertificateRequestInfo) (c *tls.Certificate, err error) {
-			defer contain("GetClientCertificate", &err)
-			if c, err = give(i); c != nil {
+			err = apart("GetClientCertificate", func() (err error) {
+				c, err = give(i)
+				return err
+			})
+			if c != nil {
 				shown := *c // that of the embedder stays as it is
 				contained(&shown)
 				c = &shown
@@ -62,15 +62,17 @@ func (hooks) decisions(config *tls.Config) {
 		}
 	}
 	if verify := config.VerifyPeerCertificate; verify != nil {
-		config.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) (err error) {
-			defer contain("VerifyPeerCertificate", &err)
-			return verify(raw, chains)
+		config.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+			return apart("VerifyPeerCertificate", func() error { return verify(raw, chains) })
 		}
 	}
-	if verify := config.VerifyConnection; verify != nil {
-		config.VerifyConnection = func(state tls.ConnectionState) (err error) {
-			defer contain("VerifyConnection", &err)
-			return verify(state)
+	for name, verify := range map[string]*func(tls.ConnectionState) error{
+		"VerifyConnection": &config.VerifyConnection, "EncryptedClientHelloRejectionVerify": &config.EncryptedClientHelloRejectionVerify,
+	} {
+		if own := *verify; own != nil {
+			*verify = func(state tls.ConnectionState) error {
+				return apart(name, func() error { return own(state) })
+			}
 		}
 	}
 }
@@ -87,37 +89,50 @@ type privateKey struct{ crypto.Signer }
 
 // Public implements crypto.Signer. A certificate with a key of no known kind is not shown.
 func (k privateKey) Public() (key crypto.PublicKey) {
-	var err error
-	defer contain("PrivateKey of a certificate", &err)
-	return k.Signer.Public()
+	_ = apart(ofCertificate, func() error { key = k.Signer.Public(); return nil })
+	return key
 }
 
 // Sign implements crypto.Signer.
 func (k privateKey) Sign(random io.Reader, digest []byte, options crypto.SignerOpts) (signature []byte, err error) {
-	defer contain("PrivateKey of a certificate", &err)
-	return k.Signer.Sign(random, digest, options)
+	err = apart(ofCertificate, func() (err error) {
+		signature, err = k.Signer.Sign(random, digest, options)
+		return err
+	})
+	return signature, err
 }
 
 // SignMessage implements crypto.MessageSigner for every key.
 func (k privateKey) SignMessage(random io.Reader, message []byte, options crypto.SignerOpts) (signature []byte, err error) {
-	defer contain("PrivateKey of a certificate", &err)
-	return crypto.SignMessage(k.Signer, random, message, options)
+	err = apart(ofCertificate, func() (err error) {
+		signature, err = crypto.SignMessage(k.Signer, random, message, options)
+		return err
+	})
+	return signature, err
 }
+
+const ofCertificate = "PrivateKey of a certificate"
 
 type keyLog struct{ io.Writer }
 
 // Write implements io.Writer.
 func (w keyLog) Write(line []byte) (n int, err error) {
-	defer contain("KeyLogWriter of TLSConfig", &err)
-	return w.Writer.Write(line)
+	err = apart("KeyLogWriter of TLSConfig", func() (err error) {
+		n, err = w.Writer.Write(line)
+		return err
+	})
+	return n, err
 }
 
 type random struct{ io.Reader }
 
 // Read implements io.Reader.
 func (r random) Read(into []byte) (n int, err error) {
-	defer contain("Rand of TLSConfig", &err)
-	return r.Reader.Read(into)
+	err = apart("Rand of TLSConfig", func() (err error) {
+		n, err = r.Reader.Read(into)
+		return err
+	})
+	return n, err
 }
 
 // sessionCache resumes no session where the embedder's cache panics.
@@ -126,14 +141,15 @@ type sessionCache struct {
 	hooks hooks
 }
 
+const ofSessions = "ClientSessionCache of TLSConfig"
+
 // Get implements tls.ClientSessionCache.
 func (c sessionCache) Get(key string) (session *tls.ClientSessionState, ok bool) {
-	defer c.hooks.tell("ClientSessionCache of TLSConfig")
-	return c.ClientSessionCache.Get(key)
+	c.hooks.apart(ofSessions, func() { session, ok = c.ClientSessionCache.Get(key) })
+	return session, ok
 }
 
 // Put implements tls.ClientSessionCache.
 func (c sessionCache) Put(key string, session *tls.ClientSessionState) {
-	defer c.hooks.tell("ClientSessionCache of TLSConfig")
-	c.ClientSessionCache.Put(key, session)
+	c.hooks.apart(ofSessions, func() { c.ClientSessionCache.Put(key, session) })
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestWhatSaysWhetherToTrustAServerMayPanic(t *testing.T) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { panic("no certificate") }
 		c.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { panic("no certificate") }
 		c.VerifyConnection = func(tls.ConnectionState) error { panic("no certificate") }
+		c.EncryptedClientHelloRejectionVerify = func(tls.ConnectionState) error { runtime.Goexit(); return nil }
 	}
 	wire.ContainHooks(config, nil)
 	for _, c := range all() {
@@ -43,11 +45,13 @@ func TestWhatSaysWhetherToTrustAServerMayPanic(t *testing.T) {
 		require.ErrorContains(t, err, "GetClientCertificate of the embedder's pool panicked: no certificate")
 		require.ErrorContains(t, c.VerifyPeerCertificate(nil, nil), "VerifyPeerCertificate of")
 		require.ErrorContains(t, c.VerifyConnection(tls.ConnectionState{}), "VerifyConnection of")
+		require.ErrorContains(t, c.EncryptedClientHelloRejectionVerify(tls.ConnectionState{}), "ended its goroutine")
 	}
 }
 
-// upset is what a handshake asks for, and panics unless it is calm.
+// upset is what a handshake asks for, and panics unless it is calm, or ends its goroutine.
 type upset struct {
+	exits bool
 	calm  atomic.Bool
 	shy   bool // panics also when it is asked for its public key
 	asked atomic.Int64
@@ -57,7 +61,11 @@ type upset struct {
 
 func (u *upset) ask() {
 	u.asked.Add(1)
-	if !u.calm.Load() {
+	switch {
+	case u.calm.Load():
+	case u.exits:
+		runtime.Goexit()
+	default:
 		panic("upset")
 	}
 }
@@ -87,7 +95,7 @@ func (u *upset) Sign(r io.Reader, digest []byte, options crypto.SignerOpts) ([]b
 
 // A handshake with what panics is an error or does without, and once that is over it is as
 // without the engine.
-func TestWhatAHandshakeAsksForMayPanic(t *testing.T) {
+func TestWhatAHandshakeAsksForMayPanicOrExit(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -134,28 +142,30 @@ func TestWhatAHandshakeAsksForMayPanic(t *testing.T) {
 			c.Certificates, c.GetClientCertificate = nil, func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return given, nil }
 		}, false},
 	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			config, err := pgx.ParseConfig("postgres://u@a/d?sslmode=require")
-			require.NoError(t, err)
-			u := &upset{key: key, cache: tls.NewLRUClientSessionCache(1)}
-			config.TLSConfig.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
-			c.set(config.TLSConfig, u)
-			wire.ContainHooks(config, nil)
-			shake := func() error {
-				here, err := net.Dial("tcp", at.Addr().String())
+		for words, exits := range map[string]bool{"panicked: upset": false, "ended its goroutine": true} {
+			t.Run(what+" "+words, func(t *testing.T) {
+				t.Parallel()
+				config, err := pgx.ParseConfig("postgres://u@a/d?sslmode=require")
 				require.NoError(t, err)
-				defer func() { _ = here.Close() }()
-				return tls.Client(here, config.TLSConfig).HandshakeContext(t.Context())
-			}
-			if c.does {
+				u := &upset{exits: exits, key: key, cache: tls.NewLRUClientSessionCache(1)}
+				config.TLSConfig.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+				c.set(config.TLSConfig, u)
+				wire.ContainHooks(config, nil)
+				shake := func() error {
+					here, err := net.Dial("tcp", at.Addr().String())
+					require.NoError(t, err)
+					defer func() { _ = here.Close() }()
+					return tls.Client(here, config.TLSConfig).HandshakeContext(t.Context())
+				}
+				if c.does {
+					require.NoError(t, shake())
+				} else {
+					require.ErrorContains(t, shake(), words)
+				}
+				require.Positive(t, u.asked.Load())
+				u.calm.Store(true)
 				require.NoError(t, shake())
-			} else {
-				require.ErrorContains(t, shake(), "panicked: upset")
-			}
-			require.Positive(t, u.asked.Load())
-			u.calm.Store(true)
-			require.NoError(t, shake())
-		})
+			})
+		}
 	}
 }
