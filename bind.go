@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -64,7 +65,7 @@ func (w *Workflow[I, O]) bind(with binding) (bound, error) {
 	b.admit = func(payload []byte) ([]persistence.EdgeResult, error) {
 		in, err := decode[I](with.codec, payload)
 		if err != nil {
-			return nil, fmt.Errorf("decode the input into %T: %w", in, err)
+			return nil, fmt.Errorf("decode the input into %v: %w", reflect.TypeFor[I](), err)
 		}
 		return rule(onInput, in), nil
 	}

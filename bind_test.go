@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -270,4 +271,10 @@ func TestOutcomeOf(t *testing.T) {
 	require.Equal(t, StateSkipped, zero.State())
 	_, ok := None[int]().Value()
 	require.False(t, ok)
+}
+
+func TestWhatCannotBeDecodedIntoAnInterfaceIsNamed(t *testing.T) {
+	t.Parallel()
+	_, err := decodeOutput[fmt.Stringer](JSON{}, persistence.Outcome{Step: "p", Output: []byte("1")})
+	require.ErrorContains(t, err, `decode the output of "p" into fmt.Stringer`)
 }

@@ -92,7 +92,7 @@ func recovered(err *error) {
 func decodeInput[I any](codec Codec, payload []byte) (I, error) {
 	in, err := decode[I](codec, payload)
 	if err != nil {
-		return in, terminal(classDecoding, fmt.Errorf("decode the run's input into %T: %w", in, err))
+		return in, terminal(classDecoding, fmt.Errorf("decode the run's input into %v: %w", reflect.TypeFor[I](), err))
 	}
 	return in, nil
 }
@@ -107,7 +107,7 @@ func decodeOutput[T any](codec Codec, from persistence.Outcome) (T, error) {
 	}
 	value, err := decode[T](codec, from.Output)
 	if err != nil {
-		return value, terminal(classDecoding, fmt.Errorf("decode the output of %q into %T: %w", from.Step, value, err))
+		return value, terminal(classDecoding, fmt.Errorf("decode the output of %q into %v: %w", from.Step, reflect.TypeFor[T](), err))
 	}
 	return value, nil
 }

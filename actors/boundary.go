@@ -39,6 +39,7 @@ type boundary struct {
 	led        time.Time // when this pod last heard of a leader, led, or joined
 	running    bool      // up is closed
 	stopping   bool
+	leaving    bool // the pod hands back what it holds, and is dead to the database then
 	ended      bool
 	err        error
 	degradedBy string
@@ -308,6 +309,20 @@ func (b *boundary) submits(now time.Time, within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.submitted.IsZero() && now.Sub(b.submitted) < within
+}
+
+// leave marks the last stage of the pod's stop.
+func (b *boundary) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leaving = true
+}
+
+// leaves reports whether the pod is about to be dead to the database by its own wish.
+func (b *boundary) leaves() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leaving
 }
 
 func (b *boundary) stop() {

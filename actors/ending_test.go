@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
 // A pod that ends at once must not keep its term: the others would have to
@@ -64,4 +67,37 @@ func TestExecutorClosesWhileCalled(t *testing.T) {
 	g.Close()
 	callers.Wait()
 	g.Call(nil, "call", time.Minute, func(context.Context) any { panic("begun after Close") })
+}
+
+// Who stops a pod at once has it hand back what it holds: it is dead to the database then,
+// which is nothing to warn of.
+func TestAStopAtOnceWarnsOfNoDeath(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		var text bytes.Buffer
+		w.log = slog.New(slog.NewTextHandler(&text, nil))
+		w.register(storetest.Single(), newGauge().work(time.Hour))
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "record" {
+				pass(100 * time.Millisecond) // the pod has left by then
+			}
+			return nil
+		})
+		w.faults.failAfter(func(call string) error {
+			if call == "leave" {
+				pass(time.Second)
+			}
+			return nil
+		})
+		p := w.start(Config{Slots: 20, Pulse: 100 * time.Millisecond, LeaseTTL: time.Second})
+		for range 20 {
+			w.trigger(p, "single")
+		}
+		pass(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = p.Stop(ctx)
+		pass(time.Minute)
+		require.NotContains(t, text.String(), "dead")
+	})
 }

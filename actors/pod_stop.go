@@ -169,6 +169,7 @@ func (a *pod) leave() {
 	if a.joining != 0 {
 		return
 	}
+	a.rt.boundary.leave()
 	rt, number := a.rt, a.number
 	a.leaving = ask(rt, rt.team.pod, "leave_pod", stopStageParts*stopStageLimit, func(ctx context.Context) (left, error) {
 		wake, err := rt.ports.Store.LeavePod(ctx, number)

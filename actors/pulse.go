@@ -315,7 +315,7 @@ func (a *pulse) turn(next lifecycle.LeaseState) {
 	if next != before {
 		a.heir.state = next
 		a.rt.boundary.leaseState(next)
-		if next != lifecycle.LeaseLive || before != 0 {
+		if (next != lifecycle.LeaseLive || before != 0) && !a.rt.boundary.leaves() {
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",
 				slog.Int64("pod_id", a.pod), slog.String("from", before.String()), slog.String("to", next.String()))
 		}

@@ -150,6 +150,9 @@ func (rt *runtime) storeFailed(name string, err error) {
 	if errors.Is(err, persistence.ErrNumbersChanged) {
 		rt.send(rt.team.pod, &numbersChanged{err})
 	}
+	if errors.Is(err, persistence.ErrPodDead) && rt.boundary.leaves() {
+		return
+	}
 	level := slog.LevelError
 	if errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrPodDead) {
 		level = slog.LevelWarn
