@@ -311,20 +311,6 @@ func (b *boundary) submits(now time.Time, within time.Duration) bool {
 	return !b.submitted.IsZero() && now.Sub(b.submitted) < within
 }
 
-// leave marks the last stage of the pod's stop.
-func (b *boundary) leave() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.leaving = true
-}
-
-// leaves reports whether the pod is about to be dead to the database by its own wish.
-func (b *boundary) leaves() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.leaving
-}
-
 func (b *boundary) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

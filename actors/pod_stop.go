@@ -197,3 +197,17 @@ func (a *pod) onLeft(ctx actorContext, m *answered[left]) {
 
 // handedOver says that others were told of what this pod handed back.
 type handedOver struct{}
+
+// leave marks the last stage of the pod's stop.
+func (b *boundary) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leaving = true
+}
+
+// leaves reports whether the pod is about to be dead to the database by its own wish.
+func (b *boundary) leaves() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leaving
+}

@@ -232,22 +232,22 @@ func (w *watchedContext) HandleUnwatchAfterCancel() {
 // tell ends a panic that nobody can be given as an error. It is deferred.
 func (h hooks) tell(hook string) {
 	if reason := recover(); reason != nil {
-		h.once(hook, "a hook of the embedder's pool panicked", panics.Text(reason))
+		h.once(hook, "it panicked: "+panics.Text(reason))
 	}
 }
 
 // apart calls a hook on a goroutine of its own. Nobody can be given what goes wrong.
 func (h hooks) apart(hook string, f func()) {
 	if err := apart(hook, func() error { f(); return nil }); err != nil {
-		h.once(hook, "a hook of the embedder's pool failed", err.Error())
+		h.once(hook, err.Error())
 	}
 }
 
-func (h hooks) once(hook, message, reason string) {
+func (h hooks) once(hook, reason string) {
 	if h.log == nil {
 		return
 	}
 	if _, told := h.told.LoadOrStore(hook, true); !told {
-		h.log.Error(message, slog.String("hook", hook), slog.String("reason", reason))
+		h.log.Error("a hook of the embedder's pool failed", slog.String("hook", hook), slog.String("reason", reason))
 	}
 }

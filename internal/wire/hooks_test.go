@@ -153,7 +153,7 @@ func TestWhatIsCalledWhileMessagesAreReadMayPanic(t *testing.T) {
 	_, err = conn.Exec(t.Context(), "select 1/0")
 	require.ErrorContains(t, err, "division by zero")
 	require.False(t, conn.IsClosed())
-	require.Contains(t, log.String(), "hook=OnNotice reason=\"no notice\"")
+	require.Contains(t, log.String(), "hook=OnNotice reason=\"it panicked: no notice\"")
 }
 
 // tunnel is a connection that keeps no deadlines. One that is cut waits for the other side

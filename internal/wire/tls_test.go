@@ -93,19 +93,10 @@ func (u *upset) Sign(r io.Reader, digest []byte, options crypto.SignerOpts) ([]b
 	return u.key.Sign(r, digest, options)
 }
 
-// A handshake with what panics is an error or does without, and once that is over it is as
-// without the engine.
-func TestWhatAHandshakeAsksForMayPanicOrExit(t *testing.T) {
-	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"x"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	server := &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, ClientAuth: tls.RequireAnyClientCert,
-	}
-	at, err := tls.Listen("tcp", "127.0.0.1:0", server)
+// shaking is a server that shakes hands, and no more.
+func shaking(t *testing.T, shown tls.Certificate) net.Listener {
+	t.Helper()
+	at, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{shown}, ClientAuth: tls.RequireAnyClientCert})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = at.Close() })
 	go func() {
@@ -120,6 +111,19 @@ func TestWhatAHandshakeAsksForMayPanicOrExit(t *testing.T) {
 			}()
 		}
 	}()
+	return at
+}
+
+// A handshake with what panics is an error or does without, and once that is over it is as
+// without the engine.
+func TestWhatAHandshakeAsksForMayPanicOrExit(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"x"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	at := shaking(t, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key})
 	roots := x509.NewCertPool()
 	own, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
