@@ -175,6 +175,8 @@ const (
 	expireBatch = 500
 	// parkBatch bounds the queue rows moved in one transaction.
 	parkBatch = 1000
+	// parkLeast is how many at least: the first ones may be held by somebody.
+	parkLeast = 32
 	// archiveAge is how long a run that ended stays where it was: most is read
 	// of it, and most late reports about it come, soon.
 	archiveAge = time.Minute

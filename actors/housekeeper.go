@@ -102,7 +102,7 @@ func (a *housekeeper) next() {
 			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, limit, by)
 		})
 	case !a.parkAt.After(now):
-		epoch, limit := a.epoch, a.rt.batch("park one", a.rt.parking.begin(parkBatch, now))
+		epoch, limit := a.epoch, a.rt.batch("park one", max(a.rt.parking.begin(parkBatch, now), parkLeast))
 		a.limit = limit
 		a.number = ask(a.rt, a.rt.team.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
 			return a.rt.ports.Store.ParkTasks(ctx, epoch, limit)

@@ -24,7 +24,8 @@ func (a *journal) send() {
 
 // answerPart answers what was recorded, and leaves the rest of its batch open. For
 // children that were granted by more than is answered now there may be no slot: they
-// are handed back.
+// are handed back. They come once: the rest has another claim id then, as a step with
+// InTx may have ended before its next answer would name it again.
 func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	// The children take slots of the pool whose queues were named.
 	granted := startTasks(recorded.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
@@ -40,7 +41,10 @@ func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	open.loan = nil
 	// Not before the answers are handed over.
 	open.reports, open.record.Transitions = open.reports[open.part:], open.record.Transitions[open.part:]
-	if len(open.reports) == 0 {
+	switch {
+	case len(open.reports) == 0:
 		a.heir.current = nil
+	case len(recorded.Grants) > 0:
+		open.record.Claim = a.rt.newClaimID()
 	}
 }

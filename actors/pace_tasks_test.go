@@ -113,7 +113,7 @@ func TestARecordOfUnknownOutcomeThatTookLong(t *testing.T) {
 		store, g := w.slowRows(), newGauge()
 		w.register(storetest.Chain(3), g.work(time.Second))
 		p := w.start(Config{Slots: runs, Pulse: time.Hour, LeaseTTL: 4 * time.Hour}) // no renewal tells of what was granted
-		var struck, calls atomic.Int64
+		var struck, calls, lost atomic.Int64
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if call == "record" && struck.Load() > 0 {
 				calls.Add(1)
@@ -125,6 +125,7 @@ func TestARecordOfUnknownOutcomeThatTookLong(t *testing.T) {
 				return nil
 			}
 			struck.Store(store.records.Load())
+			lost.Store(store.granted.Load())
 			pass(storeTimeout)
 			return persistence.ErrUnavailable
 		})
@@ -135,6 +136,8 @@ func TestARecordOfUnknownOutcomeThatTookLong(t *testing.T) {
 		w.completed(all...)
 		require.Positive(t, struck.Load())
 		require.Greater(t, calls.Load(), int64(3), "in parts")
+		require.Positive(t, lost.Load())
+		require.LessOrEqual(t, store.granted.Load(), lost.Load()+2*runs, "what was granted is told of once more")
 		once(t, g, 3*runs)
 		pass(time.Minute)
 		require.Equal(t, runs, p.Stats().Free)

@@ -20,6 +20,7 @@ type slowRows struct {
 	timers   atomic.Int64 // how many were asked for last
 	records  atomic.Int64 // transitions in the largest batch that was recorded
 	claims   atomic.Int64 // tasks of the largest claim
+	granted  atomic.Int64 // with what was recorded
 	died     atomic.Bool  // a pod has: its tasks have to be taken
 }
 
@@ -79,7 +80,9 @@ func (s *slowRows) RecordTransitions(ctx context.Context, r persistence.Record) 
 		return persistence.Recorded{}, err
 	}
 	s.records.Store(max(s.records.Load(), int64(len(r.Transitions))))
-	return s.Store.RecordTransitions(ctx, r)
+	recorded, err := s.Store.RecordTransitions(ctx, r)
+	s.granted.Add(int64(len(recorded.Grants)))
+	return recorded, err
 }
 
 func (s *slowRows) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {

@@ -66,26 +66,41 @@ func NewLineage() *Lineage { return &Lineage{clock: clock.System{}} }
 func (l *Lineage) writable(config *pgx.ConnConfig) {
 	own := config.ValidateConnect
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		var taste *pgconn.NotPreferredError // such a server is taken if there is no other one
 		if own != nil {
-			if err := own(ctx, conn); err != nil {
+			if err := own(ctx, conn); err != nil && !errors.As(err, &taste) {
 				return err
 			}
 		}
-		if l == nil {
-			return onlyWritable(ctx, conn)
-		}
-		writes, at, err := stand(ctx, conn)
-		var refused *pgconn.PgError
-		switch {
-		case errors.As(err, &refused): // somebody keeps these functions for himself
-			return onlyWritable(ctx, conn)
-		case err != nil:
+		if err := l.examine(ctx, conn); err != nil || taste == nil {
 			return err
-		case !writes:
-			return errReadOnly
 		}
-		return l.join(at, open{weak.Make(conn), conn.CleanupDone()})
+		return taste // as it is: it is not looked for in a chain
 	}
+}
+
+// examine returns why a server is refused, or takes the connection in.
+func (l *Lineage) examine(ctx context.Context, conn *pgconn.PgConn) error {
+	if l == nil {
+		return onlyWritable(ctx, conn)
+	}
+	writes, at, err := stand(ctx, conn)
+	switch {
+	case kept(err):
+		return onlyWritable(ctx, conn)
+	case err != nil:
+		return err
+	case !writes:
+		return errReadOnly
+	}
+	return l.join(at, open{weak.Make(conn), conn.CleanupDone()})
+}
+
+// kept reports whether somebody keeps the functions that were asked for himself, or the
+// server has none of them.
+func kept(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && slices.Contains([]string{"42501", "42883", "0A000"}, refused.Code)
 }
 
 // stand tells where a connection leads to, and whether it is written to there.
@@ -124,7 +139,8 @@ func (l *Lineage) Admit(ctx context.Context, conn *pgconn.PgConn) error {
 		return nil
 	case !known:
 		// A refusal would end the transaction.
-		row, err := ask(ctx, conn, "select has_function_privilege('pg_control_system()', 'execute')")
+		row, err := ask(ctx, conn, `select has_function_privilege('pg_control_system()', 'execute')
+			and has_function_privilege('pg_current_wal_lsn()', 'execute') and has_function_privilege('pg_walfile_name(pg_lsn)', 'execute')`)
 		if err == nil && row[0] == "t" {
 			_, at, err = stand(ctx, conn)
 		}

@@ -64,3 +64,16 @@ func TestTheDialerOfTheAddressStays(t *testing.T) {
 	_, err = pgx.ConnectConfig(t.Context(), config)
 	require.ErrorIs(t, err, mine)
 }
+
+// Whoever would rather read from a standby is not given one, and the only server that
+// takes writes is taken.
+func TestATasteForStandbysDoesNotCount(t *testing.T) {
+	t.Parallel()
+	config := prepared(t, pgtest.Database(t)+"&target_session_attrs=prefer-standby")
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	config.RuntimeParams["default_transaction_read_only"] = "on"
+	_, err = pgx.ConnectConfig(t.Context(), config)
+	require.ErrorContains(t, err, "takes no writes")
+}

@@ -131,17 +131,12 @@ func (r *recording) judgeUnread(ctx context.Context) {
 			continue
 		}
 		delete(r.unread, run)
-		looks++
-		own := looks <= unreadMax && r.s.damaged(ctx, run)
-		keep := sharedFor
-		if own {
-			keep = lostEndsFor
-		}
-		if full := r.s.lostEnds.addFor(ctx, run, keep, err); full != nil {
+		if full := r.s.lostEnds.addFor(ctx, run, sharedFor, err); full != nil {
 			r.out.Refused = full
 			continue
 		}
-		if own {
+		if looks++; looks <= unreadMax && r.s.damaged(ctx, run) {
+			_ = r.s.lostEnds.add(ctx, run, err) // there is room for it
 			err = r.s.lost.add(ctx, run, err)
 		}
 		if err != nil {

@@ -173,12 +173,10 @@ func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Co
 	conn, err = s.user.Acquire(limited)
 	switch {
 	case err == nil:
-		if err = s.lineage.Admit(limited, conn.Conn().PgConn()); err == nil {
-			return conn, nil
+		if err = s.admit(ctx, conn, waiting); err != nil {
+			return nil, err
 		}
-		_ = conn.Conn().Close(limited) // the pool makes another one
-		conn.Release()
-		return nil, notBegun(err)
+		return conn, nil
 	case limited.Err() == nil, ctx.Err() != nil:
 		return nil, notBegun(err)
 	}
@@ -187,6 +185,26 @@ func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Co
 		return nil, errPoolSilent
 	}
 	return nil, errPoolEmpty
+}
+
+// admit gives a connection back that is not written to, or on which nobody answers.
+func (s *Store) admit(ctx context.Context, conn *pgxpool.Conn, waiting *poolWait) error {
+	limited, cancel := context.WithTimeout(ctx, waiting.limit)
+	defer cancel()
+	err := s.lineage.Admit(limited, conn.Conn().PgConn())
+	if err == nil {
+		return nil
+	}
+	var refused wire.RefusedError
+	if errors.As(err, &refused) {
+		_ = conn.Conn().Close(limited) // the pool makes another one
+	}
+	conn.Release()
+	if limited.Err() != nil && ctx.Err() == nil {
+		waiting.gaveUp()
+		return errPoolSilent
+	}
+	return notBegun(err)
 }
 
 // unheardMax bounds the question what became of a connection.

@@ -279,19 +279,20 @@ func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 	pod := k.join(time.Hour)
 	k.start(storetest.Single(), "served", 5)
 	k.finish(pod)
-	lost := k.start(storetest.Single(), "a", 4)
+	lost := append(k.start(storetest.Single(), "a", 4), k.start(storetest.Single(), "c", 2)...)
 	kept := k.start(storetest.Single(), "b", 2)
 	k.exec("delete from {schema}.ready_queue where run_id = any($1)", uuids(lost))
 	for range 2 {
 		k.exec(handbook(t, "insert into troupe.parked_tasks"))
 	}
-	require.Equal(t, 4, value[int](k.database, "select count(*)::int from {schema}.parked_tasks"))
+	require.Equal(t, 6, value[int](k.database, "select count(*)::int from {schema}.parked_tasks"))
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
 	parked, err := k.store.ParkTasks(k.ctx, epoch, 10)
 	require.NoError(t, err)
-	require.Equal(t, 4, parked.Unparked)
+	require.Equal(t, 6, parked.Unparked)
 	k.requireSound()
+	require.Equal(t, 2, value[int](k.database, "select count(distinct fair_id % (1 << 21) / 2)::int from {schema}.ready_queue q where run_id = any($1)", uuids(lost)), "tenants keep their own lines")
 	k.ends(pod, append(lost, kept...))
 }
 
