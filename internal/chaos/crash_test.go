@@ -183,6 +183,7 @@ func TestPoisonPill(t *testing.T) {
 			pods := y.start("pod-1", "pod-2", "pod-3")
 			y.warm()
 			poison := y.trigger(pods[0], pill.shape, 1)[0]
+			y.arm(pill.shape)
 			crashes := 0
 			y.eventually("the poisoned run is given up", func() bool {
 				crashes += y.revive("pod-1", "pod-2", "pod-3")

@@ -79,10 +79,16 @@ func (p *podProcess) downstream() *troupe.Workflow[string, string] {
 	})
 }
 
-// poison ends every process that executes it.
+// poison ends every process that executes it, once armed: by then the test has
+// heard of the run from the pod that triggered it, which may be the first to end.
 func (p *podProcess) poison(name string, end func()) *troupe.Workflow[string, string] {
 	return troupe.Define(name, func(b *troupe.Builder[string]) troupe.StepRef[string] {
 		return troupe.Step0(b, "a", func(ctx context.Context, _ string) (string, error) {
+			for !p.armed(name) {
+				if err := pause(ctx, lookGap); err != nil {
+					return "", err
+				}
+			}
 			task := troupe.Task(ctx)
 			p.ledger.note("begun", task.Run.String(), task.Step)
 			end()
