@@ -24,9 +24,9 @@ func TestAStreamDoesNotKeepTheServerFromShuttingDown(t *testing.T) {
 	w.exec(t, enqueue, 100, 1)
 	require.Len(t, s.next(t), 1)
 	eventually(t, "the commit is confirmed", func() bool {
-		return w.count(t, "select count(*) from pg_stat_replication where flush_lsn >= pg_current_wal_flush_lsn()") == 1
+		return w.count(t, "select count(*) from pg_replication_slots where confirmed_flush_lsn >= pg_current_wal_flush_lsn()") == 1
 	})
-	require.Zero(t, w.count(t, "select count(*) from pg_stat_replication where flush_lsn > sent_lsn"), "confirmed, and never sent")
+	require.Zero(t, w.count(t, "select count(*) from pg_stat_replication where write_lsn > sent_lsn"), "confirmed, and never sent")
 	w.pool.Close()
 	began := time.Now()
 	require.NoError(t, server.Stop(t.Context()))

@@ -16,9 +16,11 @@
 //     nothing while it listens.
 //   - The stream's slot is temporary: the server drops it with the session. A
 //     slot whose creation has to wait for somebody's open write transaction is
-//     given up after two seconds. The stream confirms what it has received
-//     every three seconds, or WAL would pile up, and asks for an answer, so
-//     that both sides notice the other's death within about ten.
+//     given up after two seconds. The stream says each second that it is read,
+//     and asks for an answer, so that both sides notice the other's death within
+//     about ten. Every ten seconds it lets the server go of what was read, or
+//     WAL would pile up, unless the server would take that for the word of a
+//     synchronous standby.
 //   - The leader's session ends when the leader does not ping for three
 //     seconds (idle_session_timeout), which frees the lock when the leader is
 //     frozen or its host is gone. Nothing else does.

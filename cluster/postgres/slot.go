@@ -19,9 +19,9 @@ var (
 	publishedSQL string
 )
 
-// openStream returns a connection on which the stream flows. The caller hangs
-// it up, and the slot goes with it.
-func (a *Adapter) openStream(ctx context.Context) (*pgx.Conn, error) {
+// openStream returns a connection on which the stream flows, and from where on. The
+// caller hangs it up, and the slot goes with it.
+func (a *Adapter) openStream(ctx context.Context) (*pgx.Conn, pglogrepl.LSN, error) {
 	conn, err := a.connect(ctx, "stream", map[string]string{
 		"replication":        "database",
 		"wal_sender_timeout": milliseconds(a.config.WALSenderTimeout),
@@ -31,26 +31,28 @@ func (a *Adapter) openStream(ctx context.Context) (*pgx.Conn, error) {
 		"lock_timeout":       "0",
 	})
 	if err != nil {
-		return nil, classify(fmt.Errorf("connect the stream: %w", err))
+		return nil, 0, classify(fmt.Errorf("connect the stream: %w", err))
 	}
-	if err := a.startStream(ctx, conn.PgConn()); err != nil {
+	start, err := a.startStream(ctx, conn.PgConn())
+	if err != nil {
 		hangUp(ctx, conn)
-		return nil, err
+		return nil, 0, err
 	}
-	return conn, nil
+	return conn, start, nil
 }
 
-func (a *Adapter) startStream(ctx context.Context, conn *pgconn.PgConn) error {
+func (a *Adapter) startStream(ctx context.Context, conn *pgconn.PgConn) (pglogrepl.LSN, error) {
 	setup, cancel := context.WithTimeout(ctx, a.config.ConnectTimeout)
 	defer cancel()
 	if err := a.checkSettings(setup, conn); err != nil {
-		return err
+		return 0, err
 	}
 	slot := slotName(a.config.Schema, a.config.Pod())
-	if err := a.createSlot(setup, conn, slot); err != nil {
-		return err
+	start, err := a.createSlot(setup, conn, slot)
+	if err != nil {
+		return 0, err
 	}
-	err := pglogrepl.StartReplication(setup, conn, slot, 0, pglogrepl.StartReplicationOptions{
+	err = pglogrepl.StartReplication(setup, conn, slot, 0, pglogrepl.StartReplicationOptions{
 		Mode: pglogrepl.LogicalReplication,
 		PluginArgs: []string{
 			"proto_version '1'", "messages 'true'",
@@ -58,9 +60,9 @@ func (a *Adapter) startStream(ctx context.Context, conn *pgconn.PgConn) error {
 		},
 	})
 	if err != nil {
-		return classify(fmt.Errorf("start the stream: %w", err))
+		return 0, classify(fmt.Errorf("start the stream: %w", err))
 	}
-	return nil
+	return start, nil
 }
 
 // checkSettings finds out what the creation of a slot would not say, or not
@@ -117,20 +119,21 @@ func (a *Adapter) stillPublished(ctx context.Context) error {
 	return a.published(state)
 }
 
-// createSlot gives up soon: the server first waits for every transaction that
-// has written already. Giving up cancels the statement and closes the
-// connection, which leaves nothing behind.
-func (a *Adapter) createSlot(ctx context.Context, conn *pgconn.PgConn, slot string) error {
+// createSlot returns where the log begins that the server keeps for the slot. It gives
+// up soon: the server first waits for every transaction that has written already.
+// Giving up cancels the statement and closes the connection, which leaves nothing
+// behind.
+func (a *Adapter) createSlot(ctx context.Context, conn *pgconn.PgConn, slot string) (pglogrepl.LSN, error) {
 	limited, cancel := context.WithTimeout(ctx, a.config.SlotTimeout)
 	defer cancel()
-	_, err := pglogrepl.CreateReplicationSlot(limited, conn, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{
+	created, err := pglogrepl.CreateReplicationSlot(limited, conn, slot, "pgoutput", pglogrepl.CreateReplicationSlotOptions{
 		Temporary: true, Mode: pglogrepl.LogicalReplication, SnapshotAction: "NOEXPORT_SNAPSHOT",
 	})
 	switch {
 	case err == nil:
-		return nil
+		return pglogrepl.ParseLSN(created.ConsistentPoint)
 	case limited.Err() != nil && ctx.Err() == nil:
-		return blocked(err)
+		return 0, blocked(err)
 	}
-	return classify(fmt.Errorf("create replication slot %s: %w", slot, err))
+	return 0, classify(fmt.Errorf("create replication slot %s: %w", slot, err))
 }

@@ -35,7 +35,7 @@ var (
 
 // Read implements cluster.Stream.
 func (a *Adapter) Read(ctx context.Context, connected func(), sink func([]cluster.Wake)) error {
-	conn, err := a.openStream(ctx)
+	conn, start, err := a.openStream(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (a *Adapter) Read(ctx context.Context, connected func(), sink func([]cluste
 	a.written.Store(0)
 	connected()
 	r := &reader{
-		adapter: a, conn: conn.PgConn(), sink: sink,
+		adapter: a, conn: conn.PgConn(), name: conn.Config().RuntimeParams["application_name"], kept: start, sink: sink,
 		decoder: newDecoder(a.config.Schema, a.channel), batch: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 	}
 	err = r.run(ctx)
@@ -57,11 +57,14 @@ func (a *Adapter) Read(ctx context.Context, connected func(), sink func([]cluste
 type reader struct {
 	adapter *Adapter
 	conn    *pgconn.PgConn
+	name    string // that the server knows the session by
 	sink    func([]cluster.Wake)
 	decoder *decoder
 	batch   *cluster.Coalescer // queues by number (see queueNumber), until they are handed on
 
-	received  pglogrepl.LSN // confirmed to the server: wakes are hints, nothing is replayed
+	received  pglogrepl.LSN // read to here: wakes are hints, nothing is replayed
+	kept      pglogrepl.LSN // the server keeps its log from here on, for this stream
+	keptFor   int           // intervals since then
 	due       pglogrepl.LSN // where the log was some intervals ago; 0: not known
 	late      int           // intervals since then
 	rows      int           // in the batch
@@ -87,8 +90,8 @@ func (r *reader) run(ctx context.Context) error {
 		if err := r.behind(); err != nil {
 			return fmt.Errorf("read the stream: %w", err)
 		}
-		if err := r.confirm(ctx, true); err != nil {
-			return err
+		if err := r.confirm(ctx, n); err != nil {
+			return fmt.Errorf("confirm to the stream: %w", err)
 		}
 		if n%publishedIntervals == 0 {
 			if err := r.adapter.stillPublished(ctx); err != nil {
@@ -159,7 +162,7 @@ func (r *reader) copyData(ctx context.Context, data []byte) error {
 		}
 		r.received = max(r.received, keepalive.ServerWALEnd)
 		if keepalive.ReplyRequested {
-			return r.confirm(ctx, false)
+			return r.reply(false)
 		}
 	case pglogrepl.XLogDataByteID:
 		record, err := pglogrepl.ParseXLogData(data[1:])
@@ -217,16 +220,4 @@ func (r *reader) handOn(ctx context.Context) {
 		named.Add(w)
 	}
 	r.sink(named.Drain())
-}
-
-// confirm tells the server how far the log was read, so that it can let go of
-// it; asking makes it answer even when nothing happens.
-func (r *reader) confirm(ctx context.Context, asking bool) error {
-	err := pglogrepl.SendStandbyStatusUpdate(ctx, r.conn, pglogrepl.StandbyStatusUpdate{
-		WALWritePosition: r.received, ReplyRequested: asking,
-	})
-	if err != nil {
-		return fmt.Errorf("confirm to the stream: %w", err)
-	}
-	return nil
 }

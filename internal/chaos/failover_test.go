@@ -109,7 +109,7 @@ func startStandby(r *trial, primary string) string {
 	startPostgres(r, bin, data)
 	address := withHost(r, primary, "127.0.0.1:"+strconv.Itoa(port))
 	awaitAnswer(r, address)
-	for _, statement := range []string{"alter system set synchronous_standby_names = 'standby'", "select pg_reload_conf()"} {
+	for _, statement := range []string{"alter system set synchronous_standby_names = '*'", "select pg_reload_conf()"} {
 		ask[string](r, primary, statement)
 	}
 	began := time.Now()
