@@ -19,7 +19,7 @@ const publicationTables = `
 	{schema}.task_events (run_id, kind) where (kind in (34, 35, 36, 37))`
 
 const publicationCarries = `select count(*) from pg_publication p join pg_publication_tables t using (pubname)
-	where p.pubname = $1 and p.pubinsert and p.pubviaroot and t.schemaname = $2
+	where p.pubname = $1 and p.pubinsert and not (p.pubupdate or p.pubdelete) and p.pubviaroot and t.schemaname = $2
 		and t.tablename in ('ready_queue', 'intake', 'durable_timers', 'task_events')`
 
 const publicationTablesCount = 4
@@ -75,7 +75,7 @@ func (s *session) published(ctx context.Context, tx pgx.Tx) (string, error) {
 		return "", err
 	}
 	if tables != publicationTablesCount {
-		return fmt.Sprintf("publication %s is missing or incomplete: migrate with a role that has create on the database;"+
+		return fmt.Sprintf("publication %s is missing, incomplete, or carries more than inserts: migrate with a role that has create on the database;"+
 			" until then pods hear by notifications and sweeps", Publication(s.schema)), nil
 	}
 	return "", nil

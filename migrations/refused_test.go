@@ -80,16 +80,19 @@ func TestB39APublicationOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.Empty(t, migrate(t, pool, schema).Publication)
 }
 
-func TestAPublicationThatLacksTablesIsMended(t *testing.T) {
+func TestAChangedPublicationIsMended(t *testing.T) {
 	t.Parallel()
 	pool := fresh(t)
 	migrate(t, pool, schema)
-	exec(t, pool, "alter publication troupe_wake drop table troupe.ready_queue")
-	status, err := migrations.Status(t.Context(), pool, schema)
-	require.NoError(t, err)
-	require.Contains(t, status.Publication, "missing or incomplete")
-	require.Empty(t, migrate(t, pool, schema).Publication)
-	require.Equal(t, 4, value[int](t, pool, "select count(*) from pg_publication_tables where pubname = 'troupe_wake'"))
+	for _, change := range []string{"drop table troupe.ready_queue", "set (publish = 'insert, delete')"} {
+		exec(t, pool, "alter publication troupe_wake "+change)
+		status, err := migrations.Status(t.Context(), pool, schema)
+		require.NoError(t, err)
+		require.Contains(t, status.Publication, "missing, incomplete, or carries more")
+		require.Empty(t, migrate(t, pool, schema).Publication)
+		require.Equal(t, 4, value[int](t, pool, "select count(*) from pg_publication_tables where pubname = 'troupe_wake'"))
+		require.False(t, value[bool](t, pool, "select pubdelete from pg_publication where pubname = 'troupe_wake'"))
+	}
 }
 
 func TestB39ADatabaseInSQLASCIIIsRefused(t *testing.T) {

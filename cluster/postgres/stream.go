@@ -138,7 +138,7 @@ func (r *reader) behind() error {
 func (r *reader) receive(ctx context.Context, message pgproto3.BackendMessage) error {
 	switch m := message.(type) {
 	case *pgproto3.CopyData:
-		if err := r.copyData(ctx, m.Data); err != nil {
+		if err := r.copyData(m.Data); err != nil {
 			return err
 		}
 		r.handOn(ctx)
@@ -150,7 +150,7 @@ func (r *reader) receive(ctx context.Context, message pgproto3.BackendMessage) e
 	return nil
 }
 
-func (r *reader) copyData(ctx context.Context, data []byte) error {
+func (r *reader) copyData(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}

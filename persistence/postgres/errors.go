@@ -14,9 +14,9 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// errRowsLost: a decision was made on a row that was not there to be written.
-// The locks forbid it, so the transaction is rolled back and made again.
-var errRowsLost = fmt.Errorf("%w: a row changed under its lock", persistence.ErrConflict)
+// errRowsLost: not all rows were written. The locks forbid that any changed, so the
+// transaction is rolled back and made again.
+var errRowsLost = fmt.Errorf("%w: not all rows were written, one changed under its lock", persistence.ErrConflict)
 
 // errLockTimeout: somebody holds a lock for longer than lock_timeout.
 var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistence.ErrConflict)
@@ -25,12 +25,12 @@ var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistenc
 var errSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
 	" take it off or put it back", persistence.ErrUnavailable)
 
-// meddledError: rows are locked, and are not written. No transaction that is made again
-// finds anything else.
+// meddledError: rows are not written, though nobody else can have changed them. No
+// transaction that is made again finds anything else.
 type meddledError struct{}
 
 func (meddledError) Error() string {
-	return persistence.ErrUnavailable.Error() + ": a row that was locked was not written, each time: take off the rule or the trigger that somebody put" +
+	return persistence.ErrUnavailable.Error() + ": a row was not written, each time: take off the rule or the trigger that somebody put" +
 		" on the engine's tables, troupe doctor names them"
 }
 
@@ -52,6 +52,7 @@ const (
 	codeIdleInTx         = "25P03"
 	codeUniqueViolation  = "23505"
 	codeNotSupported     = "0A000"
+	codeNotPublishable   = "42P10" // and columns that are named wrongly, which the engine's statements do not
 	codeNoStatement      = "26000"
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"
@@ -119,6 +120,10 @@ func translate(err error) error {
 	switch pg.Code {
 	case codeLockNotAvailable:
 		return fmt.Errorf("%w: %w", errLockTimeout, err)
+	case codeLogarithm:
+		if pg.Where == "" { // of a statement that has not written all of its rows, and not of a trigger
+			return errRowsLost
+		}
 	case codeQueryCanceled, codeUniqueViolation, codeNoStatement:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case codeNotSupported:
@@ -130,15 +135,8 @@ func translate(err error) error {
 		}
 		return fmt.Errorf("%w: the server cannot do what it was asked for, since somebody put a rule on the engine's tables, or made them something else:"+
 			" take it off (drop rule), troupe doctor names it: %w", persistence.ErrUnavailable, err)
-	case codeNoPrivilege:
-		return fmt.Errorf("%w: the role may not do what it has to: give it the rights on the schema's tables back, troupe doctor names them: %w",
-			persistence.ErrUnavailable, err)
-	case codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema, codeUndefinedRoutine:
-		if pg.Where != "" && !strings.Contains(pg.Where, ".history_") { // not history_of and history_page
-			return fmt.Errorf("%w: a trigger that somebody put on the engine's tables does not find what it names: name the schema, too, in its function,"+
-				" or set its search_path (%s): %w", persistence.ErrUnavailable, lifecycle.CleanText(pg.Where), err)
-		}
-		return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
+	case codeNoPrivilege, codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema, codeUndefinedRoutine, codeNotPublishable:
+		return schemaChanged(pg, err)
 	case codeReadOnly:
 		return fmt.Errorf("%w: %w", persistence.ErrReadOnly, err)
 	case codeIdleInTx, codeTxTimeout:
@@ -161,6 +159,22 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
 	return err
+}
+
+// schemaChanged translates why a statement does not fit the schema any more.
+func schemaChanged(pg *pgconn.PgError, err error) error {
+	switch {
+	case pg.Code == codeNoPrivilege:
+		return fmt.Errorf("%w: the role may not do what it has to: give it the rights on the schema's tables back, troupe doctor names them: %w",
+			persistence.ErrUnavailable, err)
+	case pg.Code == codeNotPublishable:
+		return fmt.Errorf("%w: a publication carries updates or deletes of the engine's tables, and not what their rows are known by (%s):"+
+			" have it publish inserts only, troupe doctor names it: %w", persistence.ErrUnavailable, lifecycle.CleanText(pg.Detail), err)
+	case pg.Where != "" && !strings.Contains(pg.Where, ".history_"): // not history_of and history_page
+		return fmt.Errorf("%w: a trigger that somebody put on the engine's tables does not find what it names: name the schema, too, in its function,"+
+			" or set its search_path (%s): %w", persistence.ErrUnavailable, lifecycle.CleanText(pg.Where), err)
+	}
+	return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
 }
 
 // class returns the class of a SQLSTATE: what is no such code, as of a proxy, has

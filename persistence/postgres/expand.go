@@ -299,5 +299,5 @@ func (t *triggering) queueStarts(b *batch) {
 	for _, r := range t.runs {
 		ids, groups, plain = append(ids, r.id), append(groups, r.group), append(plain, r.plain)
 	}
-	b.add("start_runs", named{"runs": ids, "groups": groups, "plain": plain, "now": instant(t.now)}).QueryRow(wroteAll)
+	b.add("start_runs", named{"runs": ids, "groups": groups, "plain": plain, "now": instant(t.now)})
 }

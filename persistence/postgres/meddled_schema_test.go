@@ -24,6 +24,9 @@ func meddlings() map[string]meddling {
 		"a check on runs": {
 			"alter table {schema}.workflow_runs add constraint mine check (state <> 10) not valid", "alter table {schema}.workflow_runs drop constraint mine",
 		},
+		"a publication of updates to tasks": {
+			"create publication mine for table {schema}.tasks (state)", "drop publication mine",
+		},
 		"no partition for events": {
 			`create table {schema}.bounds as select i.inhrelid::regclass as part, pg_get_expr(c.relpartbound, c.oid) as bound
 				from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = '{schema}.task_events'::regclass;
@@ -87,6 +90,9 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			if !strings.Contains(name, "check") && !strings.Contains(name, "to tasks") {
 				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
 				require.Error(t, err, "it is not the trigger's fault")
+			}
+			if strings.Contains(name, "a publication") {
+				require.ErrorContains(t, err, "have it publish inserts only")
 			}
 			if strings.Contains(name, "that raises") {
 				require.ErrorContains(t, err, ".refuse() line 1 at RAISE")

@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/workflow"
@@ -19,18 +17,6 @@ const (
 	markEnded
 	markOutput
 )
-
-// wroteAll reads the answer of a statement that fails unless it writes all that was
-// decided on.
-func wroteAll(row pgx.Row) error {
-	var none float64
-	err := row.Scan(&none)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == codeLogarithm && pg.Where == "" { // not of a trigger
-		return errRowsLost
-	}
-	return err
-}
 
 // wrote returns a function that fails the transaction unless a statement wrote
 // as many rows as were decided on.
@@ -79,7 +65,7 @@ func (p *pass) queueRuns(b *batch) {
 		"runs": ids, "states": states, "remaining": remaining, "events": events, "slow": slow, "canceling": canceling,
 		"failing": failing, "unhandled": unhandled, "cut": cut, "handler_made": made, "failed_steps": failed,
 		"started": started, "reasons": reasons, "now": instant(p.now),
-	}).QueryRow(wroteAll)
+	})
 }
 
 // firstFailure returns the step that a reader is told about if the run failed,
@@ -129,7 +115,7 @@ func (p *pass) queueTaskRows(b *batch) {
 		}
 	}
 	if len(rows.runs) > 0 {
-		b.add("update_tasks", rows.named(p.now)).QueryRow(wroteAll)
+		b.add("update_tasks", rows.named(p.now))
 	}
 	if len(parkedRuns) > 0 {
 		b.add("delete_parked", named{"runs": parkedRuns, "steps": parkedSteps})

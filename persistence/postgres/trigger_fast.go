@@ -87,6 +87,7 @@ type fastTrigger struct {
 	latest  workflow.RunID
 	groups  map[string]int32 // of the tenants in it
 	members []string
+	tasks   int64 // of all runs
 
 	counters map[counterKey]*fastCounter
 	roots    []fastRoot
@@ -183,6 +184,7 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 	if bytes.Compare(t.Run[:], f.latest[:]) > 0 {
 		f.latest = t.Run
 	}
+	f.tasks += int64(d.count)
 	return f.columns.add(t, d, queue, group, true)
 }
 
@@ -221,7 +223,7 @@ func (f *fastTrigger) named(take persistence.Taking) named {
 		"members": f.members, "member_groups": memberGroups,
 		"counter_queues": queues, "counter_groups": groups, "places": places,
 		"ready_queues": readyQueues, "ready_counters": readyCounters, "ready_places": readyPlaces,
-		"ready_runs": runs, "ready_steps": steps, "ready_handlers": handlers,
+		"ready_runs": runs, "ready_steps": steps, "ready_handlers": handlers, "tasks": f.tasks,
 	})
 	return args
 }

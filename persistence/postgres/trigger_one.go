@@ -107,5 +107,6 @@ func (f *fastTrigger) oneNamed(t *persistence.Trigger) named {
 		"definition": c.definitions[0], "hash": t.Definition[:], "group": c.groups[0], "remaining": c.remaining[0],
 		"events": c.events[0], "queue": c.queues[0], "state": c.states[0], "slow": c.slow[0], "tenant": c.tenants[0],
 		"origin": c.origins[0], "trace": c.traces[0], "labels": c.labels[0], "input": c.inputs[0], "step": root.step,
+		"tasks": f.tasks,
 	}
 }

@@ -110,6 +110,9 @@ func (s *Store) triggerInTx(ctx context.Context, own pgx.Tx, t persistence.Trigg
 		}
 		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}, nil
 	}
+	if errors.Is(err, errRowsLost) { // of rows that are new to everybody
+		return persistence.TriggerAnswer{}, meddledError{}
+	}
 	if err != nil {
 		return persistence.TriggerAnswer{}, err
 	}

@@ -85,6 +85,7 @@ moved as (
 			group by 1
 		) s on true
 		left join events e on e.run_id = r.id and coalesce(s.slice, 0) = 0
+	returning slice, cardinality(states) as tasks
 ),
 letters as (
 	update {schema}.dead_letters l
@@ -121,6 +122,7 @@ tasks as (
 	delete from {schema}.tasks t
 	using (select k.* from r, lateral (select t.ctid as tid, t.run_id, t.step from {schema}.tasks t where t.run_id = r.id offset 0) k) k
 	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
+	returning 1
 ),
 progress as (
 	delete from {schema}.task_progress p
@@ -159,3 +161,7 @@ gone as (
 	delete from {schema}.workflow_runs w using r where w.ctid = r.tid and w.id is not distinct from r.id returning 1
 )
 select count(*)::int from gone
+having ln((
+	count(*) = (select count(*) from r) and count(*) = (select count(*) from moved where slice = 0)
+	and (select coalesce(sum(tasks), 0) from moved) = (select count(*) from tasks)
+)::int) is not null

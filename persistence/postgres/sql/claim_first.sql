@@ -45,12 +45,14 @@ gone as (
 	using granted g
 	where q.ctid = g.tid and q.queue is not distinct from @queue::smallint and q.band is not distinct from 0
 		and q.fair_id is not distinct from g.fair_id
+	returning 1
 ),
 claimed as (
 	insert into {schema}.claims (pod, claim, runs, steps, epochs)
 	select @pod, @claim, array_agg(run_id order by fair_id), array_agg(step order by fair_id), array_agg(2::bigint)
 	from granted
 	having count(*) > 0
+	returning cardinality(epochs) as tasks
 ),
 frontier as (
 	update {schema}.frontiers f
@@ -85,4 +87,7 @@ from clock
 				from {schema}.workflow_runs k where k.id = g.run_id offset 0
 			) r
 	) a on true
+where ln((
+	(select count(*) from gone) + (select coalesce(sum(tasks), 0) from claimed) = 2 * (select count(*) from granted)
+)::int) is not null
 order by a.fair_id

@@ -77,12 +77,14 @@ gone as (
 	using (select tid, fair_id from granted union all select tid, fair_id from locked where state <> 2) g
 	where q.ctid = g.tid and q.queue is not distinct from @queue::smallint and q.band is not distinct from 0
 		and q.fair_id is not distinct from g.fair_id
+	returning 1
 ),
 claimed as (
 	insert into {schema}.claims (pod, claim, runs, steps, epochs)
 	select @pod, @claim, array_agg(run_id order by fair_id), array_agg(step order by fair_id), array_agg(epoch order by fair_id)
 	from granted
 	having count(*) > 0
+	returning cardinality(epochs) as tasks
 ),
 served as materialized (
 	select 1 from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0 for no key update skip locked
@@ -111,4 +113,8 @@ select clock.now, exists (select from alive), exists (select from known), (selec
 	coalesce((select min(fair_id) from granted), 0),
 	coalesce((select f.block from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0), 0), a.*
 from clock left join attempts a on true
+where ln((
+	(select count(*) from gone) + (select coalesce(sum(tasks), 0) from claimed)
+		= 2 * (select count(*) from granted) + (select count(*) from locked where state <> 2)
+)::int) is not null
 order by a.fair_id

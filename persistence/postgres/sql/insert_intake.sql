@@ -1,5 +1,5 @@
 -- insert_intake: asks the pods to expand a run. Caller: TriggerInTx.
-with written as (
-	insert into {schema}.intake (run_id, at, edges) values (@run, @at, @edges)
+with u as (
+	insert into {schema}.intake (run_id, at, edges) values (@run, @at, @edges) returning 1
 )
-{none}
+select ln((count(*) = 1)::int) from u

@@ -1,6 +1,6 @@
 -- insert_runs: stores runs and that they were created.
 -- Caller: TriggerRuns (with the tenant's group) and TriggerInTx (group 0: to be
--- expanded). Index: workflow_runs_pkey.
+-- expanded). Writes all of them, or fails. Index: workflow_runs_pkey.
 with r as (
 	insert into {schema}.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, started_at,
 		tenant, key, origin, trace_context, labels, input)
@@ -17,4 +17,4 @@ written as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, "by")
 	select r.id, -1, 1, 32, @now::timestamptz, nullif(r.origin, '') from r
 )
-{none}
+select ln((count(*) = cardinality(@runs::uuid[]))::int) from r

@@ -37,3 +37,6 @@ parked as (
 	returning 1
 )
 select count(*)::int from parked
+having ln((
+	(select count(*) from gone) = (select count(*) from t) and count(*) = (select count(*) from gone where state = 2)
+)::int) is not null

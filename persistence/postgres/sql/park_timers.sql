@@ -32,3 +32,6 @@ written as (
 	returning 1
 )
 select from written
+where (
+	select ln(((select count(*) from gone) = (select count(*) from mine) and (select count(*) from written) = (select count(*) from gone))::int)
+) is not null

@@ -45,6 +45,7 @@ kept as (
 	insert into {schema}.task_progress as p (run_id, step, progress)
 	select run_id, step, progress from done where progress is not null order by 1, 2
 	on conflict (run_id, step) do update set progress = excluded.progress
+	returning 1
 ),
 told as (
 	select done.run_id, c >> 3 as step, count(*)::int as ended, min(done.group_id) as group_id
@@ -153,6 +154,7 @@ moved as (
 enqueued as (
 	insert into {schema}.ready_queue (queue, band, fair_id, run_id, step, handler, suspect)
 	select queue, 0, fair_id, run_id, step, handler, false from moved where state = 2 order by 1, 3
+	returning 1
 ),
 claimed as (
 	insert into {schema}.claims as c (pod, claim, runs, steps, epochs)
@@ -162,6 +164,7 @@ claimed as (
 	having count(*) > 0
 	on conflict (pod, claim) do update
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
+	returning 1
 ),
 ended as (
 	{end_runs}
@@ -193,3 +196,12 @@ from clock, (
 		array_agg(epoch order by run_id, step) as epochs
 	from moved where state = 3
 ) g
+where (
+	select ln((
+		(select count(*) from kept) = (select count(*) from done where progress is not null)
+		and (select count(*) from moved) = (select count(*) from children)
+		and (select count(*) from enqueued) = (select count(*) from moved where state = 2)
+		and (select count(*) from claimed) = (exists (select from moved where state = 3))::int
+		and (select count(*) from ended) = (select count(distinct run_id) from done where cardinality(children) = 0)
+	)::int)
+) is not null

@@ -80,6 +80,7 @@ claimed as (
 	select @pod, @claim, runs, steps, epochs from granted where runs is not null
 	on conflict (pod, claim) do update
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
+	returning 1
 ),
 ended as (
 	{end_runs}
@@ -101,3 +102,12 @@ select s.now, exists (select from {schema}.claims c where c.pod = @pod and c.cla
 	case when s.since > 0 then @inline_until::timestamptz
 		else clock_timestamp() + least(interval '10 seconds', greatest(interval '250 milliseconds', 20 * (clock_timestamp() - s.now))) end
 from sure s, granted g
+where (
+	select ln((
+		(select count(*) from done) = begun.n * (select count(*) from few)
+		and (select count(*) from moved) = begun.n * (select count(*) from children)
+		and (select count(*) from claimed) = (g.runs is not null)::int
+		and (select count(*) from ended) = (select count(distinct run_id) from done where cardinality(children) = 0)
+	)::int)
+	from (select count(*) as n from sure) begun
+) is not null

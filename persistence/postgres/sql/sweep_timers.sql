@@ -35,4 +35,5 @@ back as (
 )
 select count(*)::int, (select count(*)::int from back), l.run_id, l.step, l.kind, l.key
 from piece, (select p.run_id, p.step, p.kind, p.key from piece p order by p.run_id desc, p.step desc, p.kind desc, p.key desc limit 1) l
+where (select ln(((select count(*) from taken) = (select count(*) from mine))::int)) is not null
 group by l.run_id, l.step, l.kind, l.key

@@ -31,6 +31,7 @@ r as (
 	insert into {schema}.workflow_runs ({columns_of_one})
 	select {values_of_one}
 	from granted s
+	returning 1
 ),
 t as (
 	insert into {schema}.tasks (run_id, step, handler, epoch, pending, parents, queue, state, traits, children, sleep, start_timeout,
@@ -41,10 +42,12 @@ t as (
 		case when k.pending = 0 then @pod else 0 end, case when k.pending = 0 then s.now end
 	from granted s, {schema}.definition_steps k
 	where k.definition = @definition::int and k.traits & 16 = 0
+	returning 1
 ),
 claimed as (
 	insert into {schema}.claims (pod, claim, runs, steps, epochs)
 	select @pod, @claim, array[@run::uuid], array[@step::int], array[2::bigint] from granted
+	returning 1
 ),
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, "by", pod, attempt)
@@ -57,3 +60,9 @@ select g.now, g.block * 2097152,
 	case when g.since > 0 then @take_until::timestamptz
 		else clock_timestamp() + least(interval '10 seconds', greatest(interval '250 milliseconds', 20 * (clock_timestamp() - g.now))) end
 from granted g
+where (
+	select ln((
+		(select count(*) from r) = begun.n and (select count(*) from t) = begun.n * @tasks::int and (select count(*) from claimed) = begun.n
+	)::int)
+	from (select count(*) as n from granted) begun
+) is not null

@@ -121,11 +121,13 @@ waits as (
 		unnest(@ready_queues::smallint[], @ready_counters::int[], @ready_places::bigint[], @ready_runs::uuid[], @ready_steps::int[],
 			@ready_handlers::int[]) with ordinality as d (queue, counter, place, run_id, step, handler, ord)
 	where exists (select from sure) and d.ord > begun.taken
+	returning 1
 ),
 claimed as (
 	insert into {schema}.claims (pod, claim, runs, steps, epochs)
 	select @pod, @claim, array_agg(run_id order by ord), array_agg(step order by ord), array_agg(2::bigint) from granted
 	having count(*) > 0
+	returning 1
 ),
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, "by", pod, attempt)
@@ -144,3 +146,11 @@ select clock.now, (select count(*)::int from r), begun.taken::int,
 		from heads h order by h.queue
 	)
 from clock, begun
+where (
+	select ln((
+		(select count(*) from r) = stored.n * cardinality(@runs::uuid[]) and (select count(*) from t) = stored.n * @tasks::bigint
+		and (select count(*) from waits) = stored.n * (cardinality(@ready_runs::uuid[]) - begun.taken)
+		and (select count(*) from claimed) = (begun.taken > 0)::int
+	)::int)
+	from (select count(*) as n from sure, counters where blocks is not null) stored, begun
+) is not null

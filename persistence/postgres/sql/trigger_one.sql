@@ -23,6 +23,7 @@ r as (
 	insert into {schema}.workflow_runs ({columns_of_one})
 	select {values_of_one}
 	from stored s
+	returning 1
 ),
 t as (
 	insert into {schema}.tasks (run_id, step, handler, epoch, pending, parents, queue, state, traits, children, sleep, start_timeout,
@@ -32,15 +33,24 @@ t as (
 		nullif(k.sleep, 0), nullif(k.start_timeout, 0), case when k.pending = 0 then s.now end
 	from stored s, {schema}.definition_steps k
 	where k.definition = @definition::int and k.traits & 16 = 0
+	returning 1
 ),
 waits as (
 	insert into {schema}.ready_queue (queue, band, fair_id, run_id, step, handler, suspect)
 	select @counter_queue::smallint, 0, @place::bigint + 2097152 * s.block, @run::uuid, @step::int, @handler::int, false
 	from stored s
+	returning 1
 ),
 noted as (
 	insert into {schema}.task_events (run_id, step, n, kind, at, "by")
 	select @run::uuid, e.step, e.n, e.kind, s.now, e.by
 	from stored s, (values (-1, 1, 32, nullif(@origin::text, '')), (-1, 2, 33, null), (@step::int, 1, 1, null)) as e (step, n, kind, by)
 )
-select s.now from stored s
+select s.now
+from stored s
+where (
+	select ln((
+		(select count(*) from r) = begun.n and (select count(*) from t) = begun.n * @tasks::int and (select count(*) from waits) = begun.n
+	)::int)
+	from (select count(*) as n from stored) begun
+) is not null

@@ -36,8 +36,8 @@ func additions(p *patient) error {
 	schema := pgx.Identifier{p.options.Schema}.Sanitize()
 	var table, other, name string
 	err := p.each(foreignTriggers, []any{schema}, []any{&table, &name, &other}, func() {
-		p.warn("%s has a trigger that is not the engine's, %s with %s: where it raises, or takes long, everybody's runs wait",
-			fmt.Sprintf("drop trigger %s on %s.%s, unless you know that it does neither", name, p.options.Schema, table), table, name, other)
+		p.warn("%s has a trigger that is not the engine's, %s with %s: where it raises, takes long, or leaves rows out, everybody's runs wait, or history has gaps",
+			fmt.Sprintf("drop trigger %s on %s.%s, unless you know that it does none of these", name, p.options.Schema, table), table, name, other)
 	})
 	if err != nil {
 		return err

@@ -1,10 +1,50 @@
 package doctor
 
+import "github.com/jackc/pgx/v5"
+
 // publications looks for tables whose updates and deletes are refused, because a
 // publication carries them and nothing says by what a row is known to those who
-// read it. Such a publication is somebody else's: the engine's own carries
-// inserts alone. A partition is carried with what it is a part of.
+// read it. Such a publication is somebody else's, or somebody has changed the engine's
+// own, which carries inserts alone.
 func publications(p *patient) error {
+	if err := unidentified(p); err != nil {
+		return err
+	}
+	return partial(p)
+}
+
+// partial looks for publications that leave out the columns by which rows are known, or
+// choose rows by others.
+func partial(p *patient) error {
+	const query = `select c.relname, p.pubname
+		from pg_publication p join pg_publication_rel r on r.prpubid = p.oid join pg_class c on c.oid = r.prrelid,
+			lateral (
+				select coalesce(array_agg(i.key), case when c.relreplident = 'f' then (
+					select array_agg(a.attnum) from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+				) end, '{}') as columns
+				from (
+					select unnest(x.indkey::int2[]) as key from pg_index x
+					where x.indrelid = c.oid and (c.relreplident = 'd' and x.indisprimary or c.relreplident = 'i' and x.indisreplident)
+				) i
+			) identity
+		where c.relnamespace = to_regnamespace($1) and (p.pubupdate or p.pubdelete) and (
+			r.prattrs is not null and not identity.columns <@ r.prattrs::int2[]
+			or r.prattrs is null and r.prqual is not null and exists (
+				select from pg_depend d where d.classid = 'pg_publication_rel'::regclass and d.objid = r.oid and d.refobjid = c.oid
+					and d.refobjsubid > 0 and not d.refobjsubid = any(identity.columns)
+			)
+		)
+		order by 1, 2`
+	var table, name string
+	return p.each(query, []any{pgx.Identifier{p.options.Schema}.Sanitize()}, []any{&table, &name}, func() {
+		p.problem("the publication %s carries updates or deletes of %s, without the columns that its rows are known by, or chooses them by others: the server refuses them",
+			"alter publication "+pgx.Identifier{name}.Sanitize()+" set (publish = 'insert')", name, table)
+	})
+}
+
+// unidentified looks for tables whose rows are known by nothing. A partition is carried
+// with what it is a part of.
+func unidentified(p *patient) error {
 	const query = `select c.relname, string_agg(distinct p.pubname, ', ' order by p.pubname), bool_or(k.keyed)
 		from pg_class c
 			cross join lateral (select exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary and i.indisvalid and i.indimmediate) as keyed) k,

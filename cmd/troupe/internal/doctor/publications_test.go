@@ -13,16 +13,7 @@ import (
 func TestFindingsOfPublications(t *testing.T) {
 	t.Parallel()
 	c := open(t, pgtest.Database(t))
-	found := func() (texts, remedies []string) {
-		t.Helper()
-		for _, f := range c.examine(Options{}).Findings {
-			if f.Check == "publications" {
-				require.Equal(t, Problem, f.Level)
-				texts, remedies = append(texts, f.Text), append(remedies, f.Remedy)
-			}
-		}
-		return texts, remedies
-	}
+	found := c.ofPublications
 	const change = `alter table troupe.task_events_kept replica identity default; alter table troupe.task_events_1 replica identity nothing;
 		alter table troupe.tasks replica identity nothing; create unique index mine on troupe.queues (name);
 		alter table troupe.queues replica identity using index mine; drop index troupe.mine;
@@ -53,5 +44,50 @@ func TestFindingsOfPublications(t *testing.T) {
 		}
 		c.exec(`drop publication everything; drop table troupe.notes;
 			alter table troupe.tasks replica identity default; alter table troupe.queues replica identity default`)
+	}
+}
+
+// ofPublications returns what the check finds, and how that is mended.
+func (c *clinic) ofPublications() (texts, remedies []string) {
+	c.t.Helper()
+	for _, f := range c.examine(Options{}).Findings {
+		if f.Check == "publications" {
+			require.Equal(c.t, Problem, f.Level)
+			texts, remedies = append(texts, f.Text), append(remedies, f.Remedy)
+		}
+	}
+	return texts, remedies
+}
+
+// Who has a publication carry updates, but not the columns by which the rows are known,
+// has them refused. So has who chooses the rows by other columns, and who changes the
+// engine's own.
+func TestFindingsOfPartialPublications(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	touch := `insert into troupe.queues values (100, 'a'); update troupe.queues set name = 'b' where queue = 100; delete from troupe.queues where queue = 100`
+	c.exec(touch)
+	for change, refused := range map[string]int{
+		"alter publication troupe_wake set (publish = 'insert, update')":                       3,
+		"alter publication troupe_wake set (publish = 'insert, truncate')":                     0,
+		"create publication mine for table troupe.queues (name)":                               1,
+		"create publication mine for table troupe.queues (name) with (publish = 'insert')":     0,
+		"create publication mine for table troupe.queues (queue)":                              0,
+		"create publication mine for table troupe.queues where (name <> '')":                   1,
+		"create publication mine for table troupe.queues where (queue > 1)":                    0,
+		"create publication mine for table troupe.queues":                                      0,
+		"create publication mine for all tables":                                               0,
+		`create publication "My ""own" for table troupe.queues (name) with (publish='delete')`: 1,
+	} {
+		c.exec(change)
+		texts, remedies := c.ofPublications()
+		require.Len(t, texts, refused, "%s: %q", change, texts)
+		for _, remedy := range remedies {
+			c.exec(remedy)
+		}
+		c.exec(touch)
+		texts, _ = c.ofPublications()
+		require.Empty(t, texts, change)
+		c.exec(`drop publication if exists mine; drop publication if exists "My ""own"; alter publication troupe_wake set (publish = 'insert')`)
 	}
 }
