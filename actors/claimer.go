@@ -260,7 +260,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.number = 0
-	a.rt.claiming.ended(max(len(m.value.Grants), m.value.Scanned), m.err != nil, a.rt.now())
+	a.rt.claiming.ended(max(len(m.value.Grants), m.value.Scanned), m.err, a.rt.now())
 	if m.err != nil {
 		a.rt.refusedAsDead(m.err)
 		a.failures++

@@ -122,7 +122,7 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	if m.number != a.number {
 		return
 	}
-	a.rt.expiring.ended(m.value.Tasks, m.err != nil, a.rt.now())
+	a.rt.expiring.ended(m.value.Tasks, m.err, a.rt.now())
 	if a.failed("expire_pods", m.err, &a.expireAt) {
 		return
 	}
@@ -163,7 +163,7 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 		return
 	}
 	moved := m.value.Parked + m.value.Unparked
-	a.rt.parking.ended(moved, m.err != nil, a.rt.now())
+	a.rt.parking.ended(moved, m.err, a.rt.now())
 	if a.failed("park_tasks", m.err, &a.parkAt) {
 		return
 	}

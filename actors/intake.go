@@ -195,7 +195,7 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 		return
 	}
 	a.drain.number = 0
-	a.drain.pace.ended(m.value.Count, m.err != nil, a.rt.now())
+	a.drain.pace.ended(m.value.Count, m.err, a.rt.now())
 	if m.err != nil {
 		a.drain.failures++
 		a.drain.waits = true

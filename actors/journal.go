@@ -277,7 +277,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		return
 	}
 	a.number = 0
-	a.rt.recording.ended(open.part, m.err != nil, a.rt.now())
+	a.rt.recording.ended(open.part, m.err, a.rt.now())
 	if m.err != nil {
 		a.rt.refusedAsDead(m.err)
 		a.failures++

@@ -304,6 +304,7 @@ func (a *leader) endTerm(ctx actorContext) {
 }
 
 func (a *leader) tellEnded() {
+	a.rt.refusals.forget(leaders())
 	a.rt.meter.set(MetricLeading, 0)
 	a.rt.boundary.leading(0)
 	a.rt.boundary.heardLeader(a.rt.now())

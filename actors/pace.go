@@ -1,13 +1,17 @@
 package actors
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // pace bounds the batches of a call by how long they take. A server that is slow for each
-// row, as with somebody's trigger on a table, would else be given a batch again and again
-// that it cannot end in time. It is safe for concurrent use.
+// row, as with somebody's trigger on a table, or that has no room for what a batch needs,
+// would else be given a batch again and again that it cannot end. It is safe for concurrent use.
 type pace struct {
 	mu    sync.Mutex
 	most  int       // rows of a batch; 0: as many as fit
@@ -26,7 +30,7 @@ func (p *pace) begin(rows int, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.begun) < storeTimeout+paceLong {
-		p.end(0, true, now)
+		p.end(0, context.DeadlineExceeded, now)
 	}
 	if p.most > 0 {
 		rows = min(rows, p.most)
@@ -46,20 +50,20 @@ func (p *pace) limit(rows int) int {
 }
 
 // ended notes the end of a batch, and how many rows it had.
-func (p *pace) ended(rows int, failed bool, now time.Time) {
+func (p *pace) ended(rows int, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(rows, failed, now)
+	p.end(rows, err, now)
 }
 
-func (p *pace) end(rows int, failed bool, now time.Time) {
+func (p *pace) end(rows int, err error, now time.Time) {
 	if p.begun.IsZero() {
 		return
 	}
 	switch long := now.Sub(p.begun) >= paceLong; {
-	case failed && long:
+	case err != nil && (long || errors.Is(err, persistence.ErrNoResources)):
 		p.most = max(p.size/4, 1)
-	case !failed && !long && p.most > 0 && rows >= p.most:
+	case err == nil && !long && p.most > 0 && rows >= p.most:
 		p.most *= 2
 	}
 	p.begun = time.Time{}

@@ -121,7 +121,7 @@ func TestARecordOfUnknownOutcomeThatTookLong(t *testing.T) {
 			return nil
 		})
 		w.faults.failAfter(func(call string) error {
-			if call != "record" || struck.Load() > 0 || store.records.Load() < runs/2 {
+			if call != "record" || struck.Load() > 0 || store.records.Load() < runs/2 || store.granted.Load() == 0 {
 				return nil
 			}
 			struck.Store(store.records.Load())

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -70,28 +71,34 @@ func TestPaceOfBatches(t *testing.T) {
 	t.Parallel()
 	var p pace
 	now := time.Unix(1000, 0)
-	batch := func(took time.Duration, ok bool) int {
+	failed := errors.New("failed")
+	batch := func(took time.Duration, err error) int {
 		rows := p.begin(500, now)
 		now = now.Add(took)
-		p.ended(rows, !ok, now)
+		p.ended(rows, err, now)
 		return rows
 	}
-	require.Equal(t, 500, batch(time.Second, true))
-	require.Equal(t, 500, batch(time.Second, false), "that was something else")
-	require.Equal(t, 500, batch(paceLong, true), "slow, and done")
-	require.Equal(t, 500, batch(storeTimeout, false))
+	require.Equal(t, 500, batch(time.Second, nil))
+	require.Equal(t, 500, batch(time.Second, failed), "that was something else")
+	require.Equal(t, 500, batch(paceLong, nil), "slow, and done")
+	require.Equal(t, 500, batch(storeTimeout, failed))
 	require.Equal(t, 125, p.begin(500, now))
 	now = now.Add(2 * paceLong) // given up with its actor
-	require.Equal(t, 31, batch(paceLong, true))
-	require.Equal(t, 31, batch(0, false))
+	require.Equal(t, 31, batch(paceLong, nil))
+	require.Equal(t, 31, batch(0, failed))
 	for _, rows := range []int{31, 62, 124, 248, 496, 500, 500} {
-		require.Equal(t, rows, batch(paceLong-1, true))
+		require.Equal(t, rows, batch(paceLong-1, nil))
 	}
 	require.Equal(t, 500, p.begin(500, now))
 	now = now.Add(time.Hour) // no call takes so long
-	require.Equal(t, 500, batch(0, true))
+	require.Equal(t, 500, batch(0, nil))
 	for range 10 {
-		batch(storeTimeout, false)
+		batch(storeTimeout, failed)
 	}
-	require.Equal(t, 1, batch(0, true))
+	require.Equal(t, 1, batch(0, nil))
+	for range 10 {
+		batch(0, nil)
+	}
+	require.Equal(t, 500, batch(0, persistence.ErrNoResources))
+	require.Equal(t, 125, batch(0, nil), "it has no room for as many")
 }

@@ -47,6 +47,22 @@ type refusedCall struct {
 
 func newRefusals() *refusals { return &refusals{calls: map[string]*refusedCall{}} }
 
+// leaders are the calls that a pod makes while it leads.
+func leaders() []string {
+	return []string{
+		"fire_timers", "expire_pods", "park_tasks", "rotate_events", "archive_runs", "drop_history", "purge_dead_letters",
+	}
+}
+
+// forget drops what is known of calls that are not made any more.
+func (r *refusals) forget(names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		delete(r.calls, name)
+	}
+}
+
 // note adds the end of a call. One that was not answered says nothing, and an
 // answer about what was asked for, and not about the call, is none.
 // took is how long the call took: the next one may take as long to be refused.

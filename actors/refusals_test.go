@@ -123,3 +123,21 @@ func TestRefusalsOfWhatNobodyAsksForAreForgotten(t *testing.T) {
 	}
 	require.True(t, worst(165*time.Second), "each takes long to be refused")
 }
+
+// A pod that leads no more makes none of a leader's calls, so it would not find out that
+// what refused them is mended.
+func TestRefusalsOfALeadersCallsEndWithItsTerm(t *testing.T) {
+	t.Parallel()
+	r, now := newRefusals(), time.Unix(1000, 0)
+	for range 3 {
+		for _, name := range leaders() {
+			r.note(name, now, storeTimeout, errors.New("refused"))
+		}
+		now = now.Add(refusedMax)
+	}
+	why, _ := r.worst(now)
+	require.NotEmpty(t, why)
+	r.forget(leaders())
+	why, _ = r.worst(now)
+	require.Empty(t, why)
+}

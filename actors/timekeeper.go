@@ -81,7 +81,7 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.number = 0
 	a.rt.timers.ended(m.err)
-	a.rt.firing.ended(m.value.Count, m.err != nil, a.rt.now())
+	a.rt.firing.ended(m.value.Count, m.err, a.rt.now())
 	switch {
 	case errors.Is(m.err, persistence.ErrDeposed):
 		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})

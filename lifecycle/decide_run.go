@@ -27,12 +27,15 @@ func (d *decider) start() Answer {
 	return Moved
 }
 
-// cancel asks the run to stop.
+// cancel asks the run to stop. One that is repeated ends a run that nothing else does.
 func (d *decider) cancel(c CancelRequested) Answer {
 	switch {
 	case d.run.State.Terminal():
 		return Stale
+	case d.run.Canceling && !d.all():
+		return AlreadyYours
 	case d.run.Canceling:
+		d.cutStranded()
 		return AlreadyYours
 	}
 	if !d.all() {
@@ -48,7 +51,31 @@ func (d *decider) cancel(c CancelRequested) Answer {
 	if d.anyRunning() {
 		d.setTimer(Timer{Step: RunStep, Kind: CancelGraceTimer, At: d.now.Add(c.Grace)})
 	}
+	d.drain()
+	d.cutStranded()
 	return Moved
+}
+
+// cutStranded ends what is left of a canceled run that no task of it will go on with:
+// its counts are not what its tasks say, since somebody has changed or removed rows. It
+// is called when all that has ended has been told of.
+func (d *decider) cutStranded() {
+	if d.run.State != Running || d.run.Remaining <= 0 || len(d.out.Missing) > 0 {
+		return
+	}
+	for i := range d.tasks {
+		if t := &d.tasks[i]; !t.State.Terminal() && t.State != Pending {
+			return
+		}
+	}
+	for i := range d.tasks {
+		if t := &d.tasks[i]; t.State == Pending {
+			d.cut(t, Event{})
+		}
+	}
+	d.ended = nil
+	d.run.Remaining = 0
+	d.run.Cut = true
 }
 
 // cancelUnstarted ends a run that has not begun: none of its tasks has either.

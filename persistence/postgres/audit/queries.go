@@ -69,12 +69,12 @@ func tables() []query {
 			select format('run %s is in state %s and %s of its tasks are open', r.id, r.state, coalesce(o.open, 0))
 			from {schema}.workflow_runs r
 				left join (select run_id, count(*) as open from {schema}.tasks where state < 10 group by 1) o on o.run_id = r.id
-			where r.group_id <> 0 and (r.state >= 10) <> (coalesce(o.open, 0) = 0)`, ""},
+			where r.group_id <> 0 and (r.state >= 10) <> (coalesce(o.open, 0) = 0)`, "canceling the run ends it"},
 		{"I6", "a run counts its open ends", `
 			select format('run %s counts %s open ends and has %s', r.id, r.remaining, coalesce(o.open, 0))
 			from {schema}.workflow_runs r
 				left join (select run_id, count(*) as open from {schema}.tasks where state < 10 and children = '{}' group by 1) o on o.run_id = r.id
-			where r.group_id <> 0 and r.remaining <> coalesce(o.open, 0)`, ""},
+			where r.group_id <> 0 and r.remaining <> coalesce(o.open, 0)`, "canceling the run ends it"},
 		{"I14", "a run belongs to the group of its tenant", `
 			select format('run %s of tenant %s is in group %s', r.id, r.tenant, r.group_id)
 			from {schema}.workflow_runs r left join {schema}.tenants t on t.tenant = r.tenant
