@@ -217,23 +217,3 @@ func ids(p *patient) error {
 	}
 	return nil
 }
-
-// history looks at the spans that events are written into.
-func history(p *patient) error {
-	const query = `select exists (select from {schema}.spans where class is null and not closed and since <= clock_timestamp() and until > clock_timestamp()),
-		(select count(*) from (select from {schema}.task_events_default limit 100000) e),
-		exists (select from {schema}.pods where not dead and expires_at > clock_timestamp())`
-	var covered, alive bool
-	var stray int
-	if err := p.row(query, nil, &covered, &stray, &alive); err != nil {
-		return err
-	}
-	if !covered && alive {
-		p.warn("no table for the events of now was made: they go to task_events_default", "the leader makes it ahead of time: see the check pods, and the rights of its role")
-	}
-	if stray > 0 {
-		p.warn("%s in task_events_default", "the leader made a table too late, or could not: it sorts them out when it can; see the check pods, and the rights of its role",
-			several(stray, "row is", "rows are"))
-	}
-	return nil
-}

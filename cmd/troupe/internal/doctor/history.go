@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// history looks at the spans that events are written into.
+func history(p *patient) error {
+	if err := detached(p); err != nil {
+		return err
+	}
+	const query = `select exists (select from {schema}.spans where class is null and not closed and since <= clock_timestamp() and until > clock_timestamp()),
+		(select count(*) from (select from {schema}.task_events_default limit 100000) e),
+		exists (select from {schema}.pods where not dead and expires_at > clock_timestamp())`
+	var covered, alive bool
+	var stray int
+	if err := p.row(query, nil, &covered, &stray, &alive); err != nil {
+		return err
+	}
+	if !covered && alive {
+		p.warn("no table for the events of now was made: they go to task_events_default", "the leader makes it ahead of time: see the check pods, and the rights of its role")
+	}
+	if stray > 0 {
+		p.warn("%s in task_events_default", "the leader made a table too late, or could not: it sorts them out when it can; see the check pods, and the rights of its role",
+			several(stray, "row is", "rows are"))
+	}
+	return nil
+}
+
+// detached looks for spans whose table somebody has taken off its whole, or dropped.
+func detached(p *patient) error {
+	const query = `select t.whole, t.whole||'_'||s.span, s.span, s.class is null, s.since::text, s.until::text, to_regclass($1||'.'||t.whole||'_'||s.span) is not null
+		from {schema}.spans s, lateral (select case when s.class is null then 'task_events' else 'run_history_'||s.class end as whole) t
+		where not exists (
+			select from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class w on w.oid = i.inhparent
+			where c.relnamespace = to_regnamespace($1) and c.relname = t.whole||'_'||s.span and w.relnamespace = c.relnamespace and w.relname = t.whole
+		)
+		order by s.span limit 10`
+	schema := pgx.Identifier{p.options.Schema}.Sanitize()
+	var whole, table, since, until string
+	var number int
+	var events, there bool
+	targets := []any{&whole, &table, &number, &events, &since, &until, &there}
+	return p.each(query, []any{schema}, targets, func() {
+		if !there {
+			p.problem("%s is gone, with all that was in it", fmt.Sprintf("restore it, or delete from %s.spans where span = %d", schema, number), table)
+			return
+		}
+		attach := fmt.Sprintf("alter table %[1]s.%[2]s attach partition %[1]s.%[3]s for values from ('%[4]s') to ('%[5]s')", schema, whole, table, since, until)
+		if events { // meanwhile they went to where all goes that has no table
+			attach = fmt.Sprintf("with later as (delete from %[1]s.task_events_default where at >= '%[2]s' and at < '%[3]s' returning *) insert into %[1]s.%[4]s select * from later; ",
+				schema, since, until, table) + attach
+		}
+		p.problem("%s was taken off %s: what is in it is not found", "in one transaction: "+attach, table, whole)
+	})
+}

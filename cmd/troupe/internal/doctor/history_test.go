@@ -1,0 +1,51 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+// A table of events that somebody has taken off is put back by the statements that doctor
+// gives, with what came meanwhile.
+func TestFindingsOfDetachedSpans(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	found := func() (texts, remedies []string) {
+		t.Helper()
+		for _, f := range c.examine(Options{}).Findings {
+			if f.Check == "history" && f.Level == Problem {
+				texts, remedies = append(texts, f.Text), append(remedies, f.Remedy)
+			}
+		}
+		return texts, remedies
+	}
+	texts, _ := found()
+	require.Empty(t, texts)
+	const event = "insert into troupe.task_events (run_id, step, kind, n, at) values (gen_random_uuid(), 0, 1, 1, now())"
+	c.exec(event)
+	c.exec("alter table troupe.task_events detach partition troupe.task_events_1")
+	c.exec(event)
+	texts, remedies := found()
+	require.Equal(t, []string{"task_events_1 was taken off task_events: what is in it is not found"}, texts)
+	statements, told := strings.CutPrefix(remedies[0], "in one transaction: ")
+	require.True(t, told)
+	c.exec(statements)
+	texts, _ = found()
+	require.Empty(t, texts)
+	var events int
+	require.NoError(t, c.pool.QueryRow(t.Context(), "select count(*) from troupe.task_events_1").Scan(&events))
+	require.Equal(t, 2, events)
+
+	c.exec("drop table troupe.task_events_1")
+	texts, remedies = found()
+	require.Equal(t, []string{"task_events_1 is gone, with all that was in it"}, texts)
+	_, statement, told := strings.Cut(remedies[0], ", or ")
+	require.True(t, told)
+	c.exec(statement)
+	texts, _ = found()
+	require.Empty(t, texts)
+}
