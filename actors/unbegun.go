@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,11 +34,12 @@ type unbegun struct {
 
 // note adds one that could not be begun, which has waited for that since an instant. One
 // that has waited for long says as much as several. It counts for nothing if the database
-// is away, which is nobody else's gain either.
+// is away, which is nobody else's gain either. A server that has no connection to give is
+// not away.
 func (u *unbegun) note(since, now, away time.Time, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Sub(away) < unbegunPause {
+	if now.Sub(away) < unbegunPause && !errors.Is(err, persistence.ErrNoResources) {
 		u.times = 0
 		return
 	}
@@ -97,8 +99,11 @@ func (u *unbegun) trouble(now time.Time) string {
 	if u.times < unbegunMax || now.Sub(u.last) >= unbegunMemory {
 		return ""
 	}
-	return fmt.Sprintf("no further step with InTx can begin its transaction, and such steps are left to other pods: %s; look at the pool that was given to the engine, "+
-		"which is to be closed after Engine.Stop and not before", persistence.Shown(u.err))
+	remedy := "look at the pool that was given to the engine, which is to be closed after Engine.Stop and not before"
+	if errors.Is(u.err, persistence.ErrNoResources) {
+		remedy = "the server has too few connections for all pods and their steps: raise max_connections (a restart), or the limit of the role or the database"
+	}
+	return fmt.Sprintf("no further step with InTx can begin its transaction, and such steps are left to other pods: %s; %s", persistence.Shown(u.err), remedy)
 }
 
 // claimable returns the handlers whose steps the pod can execute now, ascending.

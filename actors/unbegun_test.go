@@ -178,4 +178,8 @@ func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
 	require.Zero(t, u.wait(now), "there is a connection again")
 	u.note(now, now, time.Time{}, err)
 	require.Empty(t, u.trouble(now), "it begins anew")
+	for range unbegunMax {
+		u.note(now, now, now, persistence.ErrNoResources)
+	}
+	require.Contains(t, u.trouble(now), "raise max_connections", "a server that has no connection to give answers")
 }
