@@ -18,8 +18,9 @@ var countedSQL string
 
 const (
 	// flushedIntervals is after how many status intervals the server may let go of
-	// what was read.
-	flushedIntervals = 10
+	// what was read, unless it is as much as flushedBytes before.
+	flushedIntervals = 60
+	flushedBytes     = 1 << 20
 	// keptIntervalsMax and keptBytesMax bound what the server keeps of its log for a
 	// stream that may not tell it to let go.
 	keptIntervalsMax = 600
@@ -40,7 +41,7 @@ var errStreamCounted = errors.New("the server counts every stream as a synchrono
 // flushed nothing is not asked (SyncRepGetCandidateStandbys of PostgreSQL).
 func (r *reader) confirm(ctx context.Context, n int) error {
 	r.keptFor++
-	if n%flushedIntervals != 0 || r.received <= r.kept {
+	if r.received <= r.kept || n%flushedIntervals != 0 && r.received-r.kept < flushedBytes {
 		return r.reply(true)
 	}
 	counted, err := r.counted(ctx)

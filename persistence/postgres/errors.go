@@ -223,7 +223,7 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 			return err
 		}
 	}
-	if errors.Is(err, errRowsLost) {
+	if errors.Is(err, errRowsLost) || placeTaken(err) { // counters that were made again do not move
 		return meddledError{}
 	}
 	return err

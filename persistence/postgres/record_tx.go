@@ -34,7 +34,7 @@ func (s *Store) RecordInTx(
 		}
 	}
 	switch {
-	case errors.Is(err, errRowsLost): // each time
+	case errors.Is(err, errRowsLost), placeTaken(err): // each time
 		return persistence.Recorded{}, meddledError{}
 	case stalePlan(err): // on each connection that came
 		return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrTxBroken, err.Error())

@@ -38,7 +38,7 @@ granted as (
 	set state = 3, epoch = 2, pod = @pod, started_at = l.now
 	from (select f.*, clock.now from first f, clock where (select count(*) from seen) = (select count(*) from first) offset 0) l
 	where t.ctid = l.task and t.run_id is not distinct from l.run_id and t.step is not distinct from l.step and t.state = 2
-	returning t.run_id, t.step, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.flags, l.fair_id, l.tid
+	returning t.run_id, t.step, t.state, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.flags, l.fair_id, l.tid
 ),
 gone as (
 	delete from {schema}.ready_queue q
@@ -88,6 +88,6 @@ from clock
 			) r
 	) a on true
 where ln((
-	(select count(*) from gone) + (select coalesce(sum(tasks), 0) from claimed) = 2 * (select count(*) from granted)
+	(select count(*) from gone) + (select coalesce(sum(tasks), 0) from claimed) = 2 * (select count(*) from granted where state = 3)
 )::int) is not null
 order by a.fair_id

@@ -69,7 +69,7 @@ granted as (
 	from locked l, clock
 	where t.ctid = l.task and t.run_id is not distinct from l.run_id and t.step is not distinct from l.step
 		and l.state = 2 and t.state = 2
-	returning t.run_id, t.step, t.epoch, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.parents, t.traits, t.flags,
+	returning t.run_id, t.step, t.state, t.epoch, t.attempt, t.lost, t.handler, t.queued_at, t.started_at, t.parents, t.traits, t.flags,
 		l.fair_id, l.tid
 ),
 gone as (
@@ -115,6 +115,6 @@ select clock.now, exists (select from alive), exists (select from known), (selec
 from clock left join attempts a on true
 where ln((
 	(select count(*) from gone) + (select coalesce(sum(tasks), 0) from claimed)
-		= 2 * (select count(*) from granted) + (select count(*) from locked where state <> 2)
+		= 2 * (select count(*) from granted where state = 3) + (select count(*) from locked where state <> 2)
 )::int) is not null
 order by a.fair_id

@@ -8,6 +8,6 @@ u as (
 	delete from {schema}.intake i
 	using d
 	where i.ctid = d.tid and i.id is not distinct from d.id
-	returning 1
+	returning true as written
 )
 {all_written}

@@ -13,6 +13,6 @@ u as (
 	delete from {schema}.parked_tasks p
 	using d
 	where p.ctid = d.tid and p.run_id is not distinct from d.run_id and p.step is not distinct from d.step
-	returning 1
+	returning true as written
 )
 {all_written}

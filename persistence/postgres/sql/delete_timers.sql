@@ -16,6 +16,6 @@ u as (
 	delete from {schema}.durable_timers t
 	using d
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
-	returning 1
+	returning true as written
 )
 {all_written}

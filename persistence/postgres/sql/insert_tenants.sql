@@ -11,6 +11,6 @@ with d as materialized (
 	where n.group_id <= @group_max::int
 ),
 u as (
-	insert into {schema}.tenants (tenant, group_id) select d.* from d returning 1
+	insert into {schema}.tenants (tenant, group_id) select d.* from d returning true as written
 )
 {all_written}

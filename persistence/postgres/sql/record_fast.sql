@@ -39,7 +39,7 @@ done as (
 	) d
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
 		and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
-	returning t.run_id, t.step, t.epoch, t.children, d.ord, d.group_id, d.progress, d.now
+	returning t.run_id, t.step, t.state, t.epoch, t.children, d.ord, d.group_id, d.progress, d.now
 ),
 kept as (
 	insert into {schema}.task_progress as p (run_id, step, progress)
@@ -54,7 +54,7 @@ told as (
 	order by 1, 2
 ),
 children as materialized (
-	select told.*, x.tid, x.queue, x.handler, x.pending > told.ended as waiting
+	select told.*, x.tid, x.queue, x.handler, x.pending - told.ended as rest, x.pending > told.ended as waiting
 	from told,
 		lateral (
 			select k.ctid as tid, k.pending, k.queue, k.handler
@@ -146,10 +146,10 @@ moved as (
 		queued_at = case when k.waiting then t.queued_at else k.now end,
 		started_at = case when k.granted then k.now else t.started_at end
 	from (
-		select k.tid, k.run_id, k.step, k.ended, k.granted, k.waiting, k.fair_id, clock.now from placed k, clock offset 0
+		select k.tid, k.run_id, k.step, k.ended, k.rest, k.granted, k.waiting, k.fair_id, clock.now from placed k, clock offset 0
 	) k
 	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
-	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id
+	returning t.run_id, t.step, t.epoch, t.state, t.queue, t.handler, k.fair_id, t.pending = k.rest as written
 ),
 enqueued as (
 	insert into {schema}.ready_queue (queue, band, fair_id, run_id, step, handler, suspect)
@@ -164,7 +164,7 @@ claimed as (
 	having count(*) > 0
 	on conflict (pod, claim) do update
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
-	returning 1
+	returning cardinality(epochs) as tasks
 ),
 ended as (
 	{end_runs}
@@ -199,9 +199,12 @@ from clock, (
 where (
 	select ln((
 		(select count(*) from kept) = (select count(*) from done where progress is not null)
-		and (select count(*) from moved) = (select count(*) from children)
+		and not exists (select from done where state <> 10)
+		and (select count(*) from moved where written) = (select count(*) from children)
 		and (select count(*) from enqueued) = (select count(*) from moved where state = 2)
-		and (select count(*) from claimed) = (exists (select from moved where state = 3))::int
-		and (select count(*) from ended) = (select count(distinct run_id) from done where cardinality(children) = 0)
+		and coalesce((select tasks from claimed), 0) = (
+			select case when count(*) > 0 then count(*) + coalesce((select granted from before), 0) else 0 end from moved where state = 3
+		)
+		and (select count(*) from ended where written) = (select count(distinct run_id) from done where cardinality(children) = 0)
 	)::int)
 ) is not null

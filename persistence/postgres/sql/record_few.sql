@@ -15,7 +15,7 @@ few as materialized (
 	for no key update of x
 ),
 children as materialized (
-	select told.run_id, told.step, told.ended, x.tid, x.queue, x.handler, x.pending > told.ended as waiting
+	select told.run_id, told.step, told.ended, x.tid, x.queue, x.handler, x.pending - told.ended as rest, x.pending > told.ended as waiting
 	from (
 		select f.run_id, f.child >> 3 as step, count(*)::int as ended
 		from (select run_id, unnest(children) as child from few) f
@@ -56,7 +56,7 @@ done as (
 	from (select f.*, s.now from few f, sure s offset 0) d
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
 		and t.state = 3 and t.epoch = d.epoch and t.pod = @pod
-	returning t.run_id, t.step, t.epoch, t.children, d.ord
+	returning t.run_id, t.step, t.state, t.epoch, t.children, d.ord
 ),
 moved as (
 	update {schema}.tasks t
@@ -68,7 +68,7 @@ moved as (
 		started_at = case when k.waiting then t.started_at else k.now end
 	from (select k.*, s.now from children k, sure s offset 0) k
 	where t.ctid = k.tid and t.run_id is not distinct from k.run_id and t.step is not distinct from k.step
-	returning t.run_id, t.step, t.epoch, k.waiting
+	returning t.run_id, t.step, t.epoch, k.waiting, t.pending = k.rest as written
 ),
 granted as materialized (
 	select array_agg(run_id order by run_id, step) as runs, array_agg(step order by run_id, step) as steps,
@@ -80,7 +80,7 @@ claimed as (
 	select @pod, @claim, runs, steps, epochs from granted where runs is not null
 	on conflict (pod, claim) do update
 	set runs = c.runs || excluded.runs, steps = c.steps || excluded.steps, epochs = c.epochs || excluded.epochs
-	returning 1
+	returning cardinality(epochs) as tasks
 ),
 ended as (
 	{end_runs}
@@ -104,10 +104,12 @@ select s.now, exists (select from {schema}.claims c where c.pod = @pod and c.cla
 from sure s, granted g
 where (
 	select ln((
-		(select count(*) from done) = begun.n * (select count(*) from few)
-		and (select count(*) from moved) = begun.n * (select count(*) from children)
-		and (select count(*) from claimed) = (g.runs is not null)::int
-		and (select count(*) from ended) = (select count(distinct run_id) from done where cardinality(children) = 0)
+		(select count(*) from done where state = 10) = begun.n * (select count(*) from few)
+		and (select count(*) from moved where written) = begun.n * (select count(*) from children)
+		and coalesce((select tasks from claimed), 0) = case when g.runs is null then 0 else cardinality(g.runs) + coalesce((
+			select cardinality(k.epochs) from {schema}.claims k where k.pod = @pod and k.claim = @claim
+		), 0) end
+		and (select count(*) from ended where written) = (select count(distinct run_id) from done where cardinality(children) = 0)
 	)::int)
 	from (select count(*) as n from sure) begun
 ) is not null

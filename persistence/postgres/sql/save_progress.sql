@@ -12,6 +12,6 @@ with d as materialized (
 u as (
 	insert into {schema}.task_progress as p (run_id, step, progress) select d.* from d
 	on conflict (run_id, step) do update set progress = excluded.progress
-	returning 1
+	returning run_id, step, progress
 )
-{all_written}
+select ln(((select count(*) from u join d using (run_id, step, progress)) = (select count(*) from d))::int)

@@ -14,6 +14,6 @@ u as (
 		from d, lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = d.id offset 0) x
 	) d
 	where r.ctid = d.tid and r.id is not distinct from d.id
-	returning 1
+	returning r.group_id = d.group_id and (r.state = 3 or not d.plain) as written
 )
 {all_written}

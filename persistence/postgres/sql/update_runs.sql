@@ -19,6 +19,6 @@ u as (
 		from d, lateral (select k.ctid as tid from {schema}.workflow_runs k where k.id = d.id offset 0) x
 	) d
 	where r.ctid = d.tid and r.id is not distinct from d.id
-	returning 1
+	returning r.state = d.state and r.events = d.events and r.remaining = d.remaining and r.canceling = d.canceling as written
 )
 {all_written}

@@ -21,6 +21,6 @@ u as (
 		from d, lateral (select k.ctid as tid from {schema}.tasks k where k.run_id = d.run_id and k.step = d.step offset 0) x
 	) d
 	where t.ctid = d.tid and t.run_id is not distinct from d.run_id and t.step is not distinct from d.step
-	returning 1
+	returning t.state = d.state and t.epoch = d.epoch and t.pending = d.pending and t.flags = d.flags as written
 )
 {all_written}
