@@ -124,7 +124,7 @@ func txAttempt(
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxNotBegun):
 		if ctx.Err() == nil { // else the pod has let go of the task
-			rt.unbegun.note(asked, rt.now(), rt.boundary.lastAway(), err)
+			rt.unbegun.note(asked, rt.now(), rt.outage(), err)
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):

@@ -87,6 +87,13 @@ func (r *reach) wasSilent(since, now time.Time) bool {
 	return r.quiet.After(since)
 }
 
+// quietUntil is when the database was last silent for a while; zero: never.
+func (r *reach) quietUntil() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.quiet
+}
+
 // answered is when something was last answered.
 func (r *reach) answered() time.Time {
 	r.mu.Lock()

@@ -16,6 +16,9 @@ const (
 	unbegunMax = 3
 	// unbegunPause is for how long it does.
 	unbegunPause = 10 * time.Second
+	// unbegunGrace is for how long those count for nothing that fail beside other calls:
+	// the connections that a restart of the server has ended are used up by then.
+	unbegunGrace = 3 * time.Second
 	// unbegunPatience is how long one waits before no more of them are claimed beside it.
 	unbegunPatience = time.Second
 )
@@ -26,21 +29,36 @@ const (
 type unbegun struct {
 	mu     sync.Mutex
 	asking []*time.Time // since when each waits for its transaction to begin
-	times  int          // in a row
+	first  time.Time    // of those in a row
+	times  int          // in a row, that count
 	err    error
 	last   time.Time
 	until  time.Time // until when such steps are left to others
 }
 
+// outage is what is known of times at which the database did not answer.
+type outage struct {
+	missed time.Time // when a call failed without an answer, or could not be made, last
+	silent bool      // nothing has been answered for a while
+	ended  time.Time // when that was so last
+}
+
+// outage returns what is known by now.
+func (rt *runtime) outage() outage {
+	return outage{missed: rt.boundary.lastAway(), silent: rt.reach.silence(rt.now()) >= excuse, ended: rt.reach.quietUntil()}
+}
+
 // note adds one that could not be begun, which has waited for that since an instant. One
 // that has waited for long says as much as several. It counts for nothing if the database
-// is away, which is nobody else's gain either. A server that has no connection to give is
-// not away.
-func (u *unbegun) note(since, now, away time.Time, err error) {
+// is away, which is nobody else's gain either, or was a moment ago. A server that has no
+// connection to give is not away.
+func (u *unbegun) note(since, now time.Time, o outage, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if now.Sub(away) < unbegunPause && !errors.Is(err, persistence.ErrNoResources) {
-		u.times = 0
+	if u.first.IsZero() || u.first.Before(o.ended) {
+		u.first = now
+	}
+	if fresh := now.Sub(o.missed) < unbegunPause && now.Sub(u.first) < unbegunGrace; (o.silent || fresh) && !errors.Is(err, persistence.ErrNoResources) {
 		return
 	}
 	u.times++
@@ -71,7 +89,7 @@ func (u *unbegun) asks(now time.Time) (answered func()) {
 func (u *unbegun) begun() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.times, u.until = 0, time.Time{}
+	u.times, u.first, u.until = 0, time.Time{}, time.Time{}
 }
 
 func (u *unbegun) ended() { u.begun() }

@@ -151,18 +151,24 @@ func TestStepsThatWereLeftToOthersAreTakenAgain(t *testing.T) {
 	})
 }
 
-// What cannot be begun because the database is away is tried again as soon as it
-// is back.
+// What cannot be begun because the database is away, or was a moment ago, is tried again as
+// soon as it is back.
 func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
 	t.Parallel()
 	u, now, err := &unbegun{}, time.Unix(1000, 0), errors.New("refused")
 	for range 10 {
-		u.note(now, now, now.Add(-time.Second), err)
+		u.note(now, now, outage{missed: now.Add(-time.Second)}, err)
+		u.note(now, now.Add(time.Minute), outage{silent: true}, err)
 	}
 	require.Zero(t, u.wait(now))
 	require.Empty(t, u.trouble(now))
+	now = now.Add(time.Hour)
 	for range unbegunMax {
-		u.note(now, now, time.Time{}, err)
+		u.note(now, now, outage{missed: now, ended: now.Add(-time.Second)}, err)
+	}
+	require.Zero(t, u.wait(now), "the server was restarted")
+	for range unbegunMax {
+		u.note(now, now, outage{}, err)
 	}
 	require.Equal(t, unbegunPause, u.wait(now))
 	require.Zero(t, u.wait(now.Add(unbegunPause)))
@@ -171,15 +177,31 @@ func TestTransactionsOfAnOutageCountForNothing(t *testing.T) {
 	u.begun()
 	require.Zero(t, u.wait(now), "the pool gives something")
 	for range unbegunMax {
-		u.note(now, now, time.Time{}, err)
+		u.note(now, now, outage{}, err)
 	}
 	require.Equal(t, unbegunPause, u.wait(now), "and then no more")
 	u.ended()
 	require.Zero(t, u.wait(now), "there is a connection again")
-	u.note(now, now, time.Time{}, err)
+	u.note(now, now, outage{}, err)
 	require.Empty(t, u.trouble(now), "it begins anew")
 	for range unbegunMax {
-		u.note(now, now, now, persistence.ErrNoResources)
+		u.note(now, now, outage{missed: now}, persistence.ErrNoResources)
 	}
 	require.Contains(t, u.trouble(now), "raise max_connections", "a server that has no connection to give answers")
+}
+
+// A call that is refused now and then, as where no further connection can be opened, says
+// nothing of a database that answers others.
+func TestTransactionsThatFailBesideACallThatIsRefused(t *testing.T) {
+	t.Parallel()
+	u, now, tried := &unbegun{}, time.Unix(1000, 0), 0
+	for range 600 { // a minute
+		if u.wait(now) == 0 {
+			tried++
+			u.note(now, now, outage{missed: now}, errors.New("refused"))
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	require.Contains(t, u.trouble(now), "refused")
+	require.Less(t, tried, 50, "for three seconds, and then once in ten")
 }

@@ -27,8 +27,9 @@ func (s *Store) RecordInTx(
 ) (persistence.Recorded, error) {
 	var r *recording
 	var err error
+	var own bool // it was a statement of the engine's that was refused
 	for range callsMax {
-		r, err = s.recordInTx(ctx, record, fn)
+		r, own, err = s.recordInTx(ctx, record, fn)
 		if !errors.Is(err, persistence.ErrConflict) && !rolledBack(err) {
 			break
 		}
@@ -36,6 +37,8 @@ func (s *Store) RecordInTx(
 	switch {
 	case errors.Is(err, errRowsLost), placeTaken(err): // each time
 		return persistence.Recorded{}, meddledError{}
+	case own && errors.Is(err, persistence.ErrConflict):
+		return persistence.Recorded{}, refusedEachTime(err)
 	case stalePlan(err): // on each connection that came
 		return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrTxBroken, err.Error())
 	case err == nil:
@@ -58,21 +61,21 @@ func rolledBack(err error) bool {
 	return hasCode(err, "40001") || hasCode(err, "40P01") || hasCode(err, codeNoStatement) || stalePlan(err)
 }
 
-// recordInTx makes the transaction once. An error of fn is returned as it is,
-// without a recording.
+// recordInTx makes the transaction once, and reports whether it failed with a statement
+// of the engine's. An error of fn is returned as it is, without a recording.
 func (s *Store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
-) (r *recording, err error) {
+) (r *recording, own bool, err error) {
 	waiting := s.patience.wait()
 	defer waiting.end()
 	conn, err := s.borrowFor(ctx, record.Task, waiting)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer conn.Release()
 	defer wire.Borrow(conn.Conn().PgConn().Conn(), vanished(record.TxLimit))()
-	began, own := false, false // the transaction, and the engine's part of it
-	var failed, spoiled error  // fn, or its transaction
+	began := false            // the transaction; own: the engine's part of it
+	var failed, spoiled error // fn, or its transaction
 	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
 	err = pgx.BeginFunc(ctx, beginning{conn, begin, waiting.limit}, func(tx pgx.Tx) error {
 		began = true
@@ -101,25 +104,25 @@ func (s *Store) recordInTx(
 		if errors.Is(err, errPoolSilent) {
 			waiting.gaveUp()
 		}
-		return nil, notBegun(err)
+		return nil, false, notBegun(err)
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
-		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
+		return nil, false, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil && ctx.Err() != nil && conn.Conn().IsClosed() && s.unheard(ctx, conn.Conn().PgConn().PID()):
-		return nil, fmt.Errorf("%w: the server waited for a statement, and the step for its answer", persistence.ErrTxBroken)
+		return nil, false, fmt.Errorf("%w: the server waited for a statement, and the step for its answer", persistence.ErrTxBroken)
 	case failed != nil && exhausted(failed):
-		return nil, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
+		return nil, false, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil:
-		return nil, failed
+		return nil, false, failed
 	case spoiled != nil:
-		return nil, spoiled
+		return nil, false, spoiled
 	}
 	if own {
 		if hasCode(err, codeLockNotAvailable) {
 			s.lookForHolders(ctx, taskIDs{r.record.Transitions[0].Task})
 		}
-		return r, r.ownRefused(s.mendCounters(ctx, err))
+		return r, true, r.ownRefused(s.mendCounters(ctx, err))
 	}
-	return r, stepRefused(err)
+	return r, false, stepRefused(err)
 }
 
 // It is not the step's fault that others hold every connection, or that nobody

@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,18 +16,45 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// registerBatch is how many definitions are registered at a time: pods that start together
+// with hundreds of them take turns.
+const registerBatch = 25
+
+// registerPatience is how long a pod waits for its turn, less than a call may take.
+const registerPatience = "25s"
+
 // RegisterDefinitions implements persistence.Registry.
 func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
 	var numbers [][]int32
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var again []int32 // definitions whose steps were not all there
-		if err := s.exec(ctx, tx, "lock_catalog", named{"key": s.lockKey("catalog")}); err != nil {
+	parts := slices.Collect(slices.Chunk(graphs, registerBatch))
+	if len(parts) == 0 {
+		parts = append(parts, nil)
+	}
+	for _, part := range parts {
+		own, err := s.registerPart(ctx, part, queues)
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, own...)
+	}
+	s.catalog.register(graphs, numbers, queues)
+	return numbers, s.loadQueues(ctx)
+}
+
+// registerPart registers some definitions in one transaction.
+func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queues []string) (numbers [][]int32, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		b := s.newBatch()
+		b.add("set_local", named{"names": []string{"lock_timeout"}, "values": []string{registerPatience}})
+		b.add("lock_catalog", named{"key": s.lockKey("catalog")})
+		if err := send(ctx, tx, b); err != nil {
 			return err
 		}
 		if err := s.registerQueues(ctx, tx, graphs, queues); err != nil {
 			return err
 		}
 		numbers = numbers[:0]
+		var again []int32 // definitions whose steps were not all there
 		for _, g := range graphs {
 			number, handlers, err := s.registerGraph(ctx, tx, g)
 			if err != nil {
@@ -37,11 +67,10 @@ func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Grap
 		}
 		return s.renumberTasks(ctx, tx, again)
 	})
-	if err != nil {
-		return nil, err
+	if errors.Is(err, errLockTimeout) {
+		err = fmt.Errorf("others register workflows, or hold the tables of definitions: %w", err)
 	}
-	s.catalog.register(graphs, numbers, queues)
-	return numbers, s.loadQueues(ctx)
+	return numbers, err
 }
 
 func (s *Store) registerQueues(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph, queues []string) error {

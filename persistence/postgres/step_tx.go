@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
@@ -131,6 +132,8 @@ func (r *recording) ownRefused(err error) error {
 		return err
 	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout:
 		return txBroken(answered, err)
+	case pg.Code == codeReadOnly && pg.Where != "": // in a function of somebody's trigger
+		return refusedEachTime(err)
 	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
 		return errTxReadOnly
 	case pg.Code == codeNoPrivilege && r.otherRole && !fileRefused(pg):
@@ -143,6 +146,22 @@ func (r *recording) ownRefused(err error) error {
 	return answered
 }
 
+// refusedEachTime is the error of a statement of the engine's that is refused whatever the
+// step does: it is handed back, uncharged.
+func refusedEachTime(err error) error {
+	return fmt.Errorf("%w: a statement of the engine was refused, as by a trigger that somebody put on its tables: take that off, troupe doctor names it: %s",
+		persistence.ErrUnavailable, wherein(err))
+}
+
+// wherein is what an error says, with where in whose function that was.
+func wherein(err error) string {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Where == "" {
+		return lifecycle.CleanText(err.Error())
+	}
+	return lifecycle.CleanText(pg.Error() + ", in " + pg.Where)
+}
+
 // stepRefused translates why the transaction of a step whose function has
 // returned was refused, by what the function left to its end. Unless that is the
 // server's state it is charged like any other error of the step.
@@ -153,7 +172,7 @@ func stepRefused(err error) error {
 		return err
 	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout: // the function was done in time
 		return txBroken(translate(err), err)
-	case pg.Code == codeReadOnly:
+	case pg.Code == codeReadOnly && pg.Where == "":
 		return errTxReadOnly
 	case pg.Code == codeQueryCanceled: // by somebody, or by a statement_timeout that the engine's statements met
 		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
