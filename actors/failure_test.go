@@ -349,3 +349,25 @@ func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
 		})
 	}
 }
+
+// Whoever waits in vain for a cancel is told what keeps it from being recorded.
+func TestACancelThatIsTriedInVainSaysWhy(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Hour))
+		p := w.start(Config{Slots: 5})
+		run := w.trigger(p, "single")
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "cancel" {
+				return fmt.Errorf("%w: somebody removed its definition", persistence.ErrUnavailable)
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := p.Cancel(ctx, persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "somebody removed its definition")
+		p.Kill()
+	})
+}

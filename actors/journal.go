@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -62,6 +63,7 @@ type cancelQuestion struct {
 	cancel   persistence.Cancel
 	number   int64 // of the call under way; 0: none
 	failures int
+	last     atomic.Value // of type struct{ error }: what the last call failed with
 	deadline time.Time
 	gone     func() bool // nobody waits any more; nil: never
 	taken    func() bool // marks it as taken in, and reports whether it was before; nil: sent once

@@ -69,6 +69,7 @@ func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
 	late := !q.deadline.IsZero() && a.rt.now().After(q.deadline) || q.gone != nil && q.gone()
 	if again && !late {
 		q.failures++
+		q.last.Store(struct{ error }{m.err})
 		a.rt.after(a.rt.retryDelay(q.failures), a.self, &cancelAgain{ask: q})
 		return
 	}

@@ -139,6 +139,9 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 		call.ask.answer = func(c persistence.Canceled, err error) { reply(answer{c, err}) }
 		call.ask.taken, call.ask.gone = taken, gone
 	})
+	if last, failed := call.ask.last.Load().(struct{ error }); err != nil && failed && last.error != nil {
+		err = fmt.Errorf("%w: it was tried again and again: %w", err, last.error)
+	}
 	if err != nil {
 		return persistence.Canceled{}, err
 	}

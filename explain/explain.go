@@ -43,6 +43,11 @@ func (e *explainer) run() (reason Reason, whole bool) {
 		return e.locked(), true
 	case s.State.Terminal():
 		return Reason{Cause: CauseEnded, Text: "the run has ended: it is " + s.State.String()}, true
+	case s.Undefined:
+		return Reason{
+			Cause: CauseUnregistered, Text: "the definition of its workflow is not in the database, somebody removed it: nobody can go on with it, or cancel it",
+			Remedy: "start the program that has the workflow, which registers it again; one that is running does so by itself",
+		}, true
 	case s.Submitted:
 		return e.submitted(), true
 	case s.State == lifecycle.Pending:

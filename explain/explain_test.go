@@ -80,6 +80,7 @@ func queuedRows() []row {
 		{"unregistered", func(s *explain.Situation) {
 			s.Pods[0].Handlers, s.Handlers[0].LastSeen = nil, in(-6*time.Minute)
 		}, explain.CauseUnregistered, "charge: no live pod registers it, last seen 6 m ago (start a pod of a version"},
+		{"its definition removed", func(s *explain.Situation) { s.Undefined = true }, explain.CauseUnregistered, "the definition of its workflow is not in the database, somebody removed it: nobody can go on with it, or cancel it (start the program"},
 		{"never registered", func(s *explain.Situation) { s.Pods[0].Handlers = nil }, explain.CauseUnregistered, "charge: no live pod registers it (start"},
 		{"unserved", func(s *explain.Situation) { s.Pods[0].Queues = []string{"gpu"} }, explain.CauseUnserved, `charge: no pod that registers it serves the queue "default" (add the queue`},
 		{"parked", first(func(t *explain.Task) { t.Ready, t.Parked = false, true }), explain.CauseReturning, "charge: was parked while no live pod registered it; pod (1) does now, so it is put back"},
@@ -273,7 +274,7 @@ func FuzzExplain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, shape, flags uint64, offset int64, text string) {
 		s := usual()
 		s.State = lifecycle.State(shape % 16)
-		s.Unreadable, s.Submitted, s.Canceling = flags&1 > 0, flags&2 > 0, flags&4 > 0
+		s.Unreadable, s.Submitted, s.Canceling, s.Undefined = flags&1 > 0, flags&2 > 0, flags&4 > 0, flags&(1<<7) > 0
 		if flags&8 > 0 {
 			s.Pods = nil
 		}

@@ -23,6 +23,7 @@ type Situation struct {
 	State        lifecycle.State
 	Canceling    bool
 	CancelReason string
+	Undefined    bool      // the definition of its workflow is not there
 	Submitted    bool      // stored with somebody's transaction, without tasks yet
 	StartsAt     time.Time // zero: it has no such timer
 	Fenced       time.Time // when running tasks of the canceled run are fenced; zero: it has no such timer

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
@@ -262,13 +263,20 @@ func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 	pod := k.join(time.Hour)
 	run := k.start(g, "a", 1)[0]
 	k.finish(pod)
+	open := k.start(g, "a", 1)[0]
 	k.exec("truncate {schema}.workflow_definitions")
+	require.Equal(t, explain.CauseUnregistered, k.why(open).Cause)
+	require.Contains(t, k.why(open).Text, "somebody removed it")
+	require.Equal(t, explain.CauseEnded, k.why(run).Cause)
 	_, err := k.store.Run(k.ctx, "", run)
 	require.ErrorIs(t, err, persistence.ErrUnavailable)
 	list, err := k.store.ListRuns(k.ctx, persistence.RunFilter{Tenant: "a"})
 	require.NoError(t, err)
-	require.Len(t, list, 1)
+	require.Len(t, list, 2)
 	k.start(g, "a", 1)
+	s, err := k.store.Situation(k.ctx, "a", open)
+	require.NoError(t, err)
+	require.False(t, s.Undefined)
 	require.Equal(t, lifecycle.Completed, k.state(run))
 }
 

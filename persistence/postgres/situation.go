@@ -144,7 +144,7 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	var starts, fenced *time.Time
 	var leader *int64
 	err := r.scan("explain_run", named{"run": [16]byte(out.Run), "tenant": tenant},
-		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &starts, &fenced, &leader)
+		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return persistence.ErrRunNotFound
 	}
@@ -152,7 +152,7 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 		return err
 	}
 	if out.State = lifecycle.State(state); out.State.Terminal() {
-		out.Canceling, out.CancelReason = false, ""
+		out.Canceling, out.CancelReason, out.Undefined = false, "", false
 		return nil
 	}
 	out.Submitted, out.StartsAt, out.Fenced = group == 0, orZero(starts), orZero(fenced)

@@ -2,13 +2,18 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // history looks at the spans that events are written into.
 func history(p *patient) error {
-	if err := detached(p); err != nil {
+	gone, err := disjoint(p)
+	if err != nil {
+		return err
+	}
+	if err := detached(p); err != nil || slices.Contains(gone, "task_events_default") {
 		return err
 	}
 	const query = `select exists (select from {schema}.spans where class is null and not closed and since <= clock_timestamp() and until > clock_timestamp()),
@@ -27,6 +32,34 @@ func history(p *patient) error {
 			several(stray, "row is", "rows are"))
 	}
 	return nil
+}
+
+// disjoint looks for the parts of events and history that migrations made, and somebody has
+// taken off, or dropped. It returns the names of the latter.
+func disjoint(p *patient) (gone []string, err error) {
+	const query = `select t.whole, t.part, t.bound, t.further, to_regclass($1||'.'||t.part) is not null
+		from (
+			select 'task_events' as whole, 'task_events_default' as part, 'default' as bound, '' as further
+			union all
+			select 'run_history', 'run_history_'||n, format('for values in (%s)', n), ' partition by range (finished_at)' from generate_series(0, 3) n
+		) t
+		where not exists (
+			select from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class w on w.oid = i.inhparent
+			where c.relnamespace = to_regnamespace($1) and c.relname = t.part and w.relnamespace = c.relnamespace and w.relname = t.whole
+		)
+		order by t.part`
+	schema := pgx.Identifier{p.options.Schema}.Sanitize()
+	var whole, part, bound, further string
+	var there bool
+	err = p.each(query, []any{schema}, []any{&whole, &part, &bound, &further, &there}, func() {
+		if there {
+			p.problem("%s was taken off %s: what is in it is not found", fmt.Sprintf("alter table %[1]s.%[2]s attach partition %[1]s.%[3]s %[4]s", schema, whole, part, bound), part, whole)
+			return
+		}
+		gone = append(gone, part)
+		p.problem("%s is gone, with all that was in it", fmt.Sprintf("restore it, or create table %[1]s.%[3]s partition of %[1]s.%[2]s %[4]s%[5]s", schema, whole, part, bound, further), part)
+	})
+	return gone, err
 }
 
 // detached looks for spans whose table somebody has taken off its whole, or dropped.
@@ -49,8 +82,8 @@ func detached(p *patient) error {
 			return
 		}
 		attach := fmt.Sprintf("alter table %[1]s.%[2]s attach partition %[1]s.%[3]s for values from ('%[4]s') to ('%[5]s')", schema, whole, table, since, until)
-		if events { // meanwhile they went to where all goes that has no table
-			attach = fmt.Sprintf("with later as (delete from %[1]s.task_events_default where at >= '%[2]s' and at < '%[3]s' returning *) insert into %[1]s.%[4]s select * from later; ",
+		if events { // meanwhile they went to where all goes that has no table, and go on to
+			attach = fmt.Sprintf("lock table %[1]s.task_events_default in access exclusive mode; with later as (delete from %[1]s.task_events_default where at >= '%[2]s' and at < '%[3]s' returning *) insert into %[1]s.%[4]s select * from later; ",
 				schema, since, until, table) + attach
 		}
 		p.problem("%s was taken off %s: what is in it is not found", "in one transaction: "+attach, table, whole)

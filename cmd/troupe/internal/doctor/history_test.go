@@ -32,6 +32,7 @@ func TestFindingsOfDetachedSpans(t *testing.T) {
 	texts, remedies := found()
 	require.Equal(t, []string{"task_events_1 was taken off task_events: what is in it is not found"}, texts)
 	statements, told := strings.CutPrefix(remedies[0], "in one transaction: ")
+	require.True(t, strings.HasPrefix(statements, "lock table "), "pods write meanwhile")
 	require.True(t, told)
 	c.exec(statements)
 	texts, _ = found()
@@ -39,6 +40,25 @@ func TestFindingsOfDetachedSpans(t *testing.T) {
 	var events int
 	require.NoError(t, c.pool.QueryRow(t.Context(), "select count(*) from troupe.task_events_1").Scan(&events))
 	require.Equal(t, 2, events)
+
+	for whole, parts := range map[string][]string{"run_history": {"run_history_0", "run_history_3"}, "task_events": {"task_events_default"}} {
+		for _, part := range parts {
+			c.exec("alter table troupe." + whole + " detach partition troupe." + part)
+			texts, remedies = found()
+			require.Equal(t, []string{part + " was taken off " + whole + ": what is in it is not found"}, texts)
+			c.exec(remedies[0])
+			texts, _ = found()
+			require.Empty(t, texts)
+			c.exec("drop table troupe." + part)
+			texts, remedies = found()
+			require.Equal(t, []string{part + " is gone, with all that was in it"}, texts)
+			_, statement, told := strings.Cut(remedies[0], ", or ")
+			require.True(t, told)
+			c.exec(statement)
+			texts, _ = found()
+			require.Empty(t, texts)
+		}
+	}
 
 	c.exec("drop table troupe.task_events_1")
 	texts, remedies = found()

@@ -1,6 +1,11 @@
 package doctor
 
-import "github.com/jackc/pgx/v5"
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
 
 // publications looks for tables whose updates and deletes are refused, because a
 // publication carries them and nothing says by what a row is known to those who
@@ -14,33 +19,45 @@ func publications(p *patient) error {
 }
 
 // partial looks for publications that leave out the columns by which rows are known, or
-// choose rows by others.
+// choose rows by others. The server tells: it plans no update that it would refuse.
 func partial(p *patient) error {
-	const query = `select c.relname, p.pubname
-		from pg_publication p join pg_publication_rel r on r.prpubid = p.oid join pg_class c on c.oid = r.prrelid,
-			lateral (
-				select coalesce(array_agg(i.key), case when c.relreplident = 'f' then (
-					select array_agg(a.attnum) from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-				) end, '{}') as columns
-				from (
-					select unnest(x.indkey::int2[]) as key from pg_index x
-					where x.indrelid = c.oid and (c.relreplident = 'd' and x.indisprimary or c.relreplident = 'i' and x.indisreplident)
-				) i
-			) identity
-		where c.relnamespace = to_regnamespace($1) and (p.pubupdate or p.pubdelete) and (
-			r.prattrs is not null and not identity.columns <@ r.prattrs::int2[]
-			or r.prattrs is null and r.prqual is not null and exists (
-				select from pg_depend d where d.classid = 'pg_publication_rel'::regclass and d.objid = r.oid and d.refobjid = c.oid
-					and d.refobjsubid > 0 and not d.refobjsubid = any(identity.columns)
-			)
+	const query = `select p.pubname::text, c.relname::text, p.pubupdate, (
+			select quote_ident(a.attname) from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' and a.attidentity = ''
+			order by a.attnum limit 1
 		)
-		order by 1, 2`
-	var table, name string
-	return p.each(query, []any{pgx.Identifier{p.options.Schema}.Sanitize()}, []any{&table, &name}, func() {
-		p.problem("the publication %s carries updates or deletes of %s, without the columns that its rows are known by, or chooses them by others: the server refuses them",
-			"alter publication "+pgx.Identifier{name}.Sanitize()+" set (publish = 'insert')", name, table)
-	})
+		from pg_publication p join pg_publication_rel r on r.prpubid = p.oid join pg_class c on c.oid = r.prrelid
+		where c.relnamespace = to_regnamespace($1) and (p.pubupdate or p.pubdelete) and (r.prattrs is not null or r.prqual is not null)
+		order by c.relname, p.pubname`
+	type carried struct {
+		publication, table, column string
+		updates                    bool
+	}
+	var one carried
+	var all []carried
+	schema := pgx.Identifier{p.options.Schema}.Sanitize()
+	err := p.each(query, []any{schema}, []any{&one.publication, &one.table, &one.updates, &one.column}, func() { all = append(all, one) })
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		table := schema + "." + pgx.Identifier{one.table}.Sanitize()
+		change := "delete from " + table
+		if one.updates {
+			change = "update " + table + " set " + one.column + " = " + one.column
+		}
+		err := p.exec("explain " + change)
+		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == notPublishable {
+			p.problem("the publication %s carries updates or deletes of %s, without the columns that its rows are known by, or chooses them by others: the server refuses them",
+				"alter publication "+pgx.Identifier{one.publication}.Sanitize()+" set (publish = 'insert')", one.publication, one.table)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// notPublishable is the SQLSTATE of a change that a publication cannot carry.
+const notPublishable = "42P10"
 
 // unidentified looks for tables whose rows are known by nothing. A partition is carried
 // with what it is a part of.

@@ -75,6 +75,8 @@ func TestFindingsOfPartialPublications(t *testing.T) {
 		"create publication mine for table troupe.queues (queue)":                              0,
 		"create publication mine for table troupe.queues where (name <> '')":                   1,
 		"create publication mine for table troupe.queues where (queue > 1)":                    0,
+		"create publication mine for table troupe.queues (queue, name) where (name <> '')":     1,
+		"create publication mine for table troupe.queues (queue, name) where (queue <> 1)":     0,
 		"create publication mine for table troupe.queues":                                      0,
 		"create publication mine for all tables":                                               0,
 		`create publication "My ""own" for table troupe.queues (name) with (publish='delete')`: 1,

@@ -183,15 +183,20 @@ func orphans(p *patient) error {
 		), open as materialized (
 			select r.definition, count(*) from {schema}.workflow_runs r where r.state < 10 group by 1
 		)
-		select d.name, encode(substr(d.hash, 1, 4), 'hex'), o.count,
+		select o.definition, d.name is null, coalesce(d.name, ''), coalesce(encode(substr(d.hash, 1, 4), 'hex'), ''), o.count,
 			(select count(*) from {schema}.definition_steps s where s.definition = o.definition and s.kind = 1),
 			(select count(*) from {schema}.definition_steps s where s.definition = o.definition and s.kind = 1 and s.handler in (select handler from registered))
-		from open o join {schema}.workflow_definitions d using (definition)
-		where exists (select from {schema}.pods where not dead and expires_at > clock_timestamp()) order by 3 desc`
+		from open o left join {schema}.workflow_definitions d using (definition)
+		where exists (select from {schema}.pods where not dead and expires_at > clock_timestamp()) order by 5 desc`
 	var name, hash string
-	var runs, steps, known int
-	return p.each(query, nil, []any{&name, &hash, &runs, &steps, &known}, func() {
-		if known < steps {
+	var number, runs, steps, known int
+	var undefined bool
+	return p.each(query, nil, []any{&number, &undefined, &name, &hash, &runs, &steps, &known}, func() {
+		switch {
+		case undefined:
+			p.problem("%s under way of definition %d, which is not there: somebody removed it, and nobody can go on with them, or cancel them",
+				"start the program that has the workflow, which registers it again", several(runs, "run is", "runs are"), number)
+		case known < steps:
 			p.warn("%q (definition %s…) has %s under way, and living pods register %d of its %s",
 				"keep a pod of that version until they have ended, or cancel them", name, hash, several(runs, "run", "runs"), known, several(steps, "step", "steps"))
 		}
