@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -17,10 +18,10 @@ import (
 var countedSQL string
 
 const (
-	// flushedIntervals is after how many status intervals the server may let go of
-	// what was read, unless it is as much as flushedBytes before.
-	flushedIntervals = 60
-	flushedBytes     = 1 << 20
+	// lookIntervals is after how many status intervals the server is asked again what
+	// holds for the stream, unless it keeps lookBytes of its log for it before.
+	lookIntervals = 30
+	lookBytes     = 64 << 20
 	// keptIntervalsMax and keptBytesMax bound what the server keeps of its log for a
 	// stream that may not tell it to let go.
 	keptIntervalsMax = 600
@@ -41,29 +42,38 @@ var errStreamCounted = errors.New("the server counts every stream as a synchrono
 // flushed nothing is not asked (SyncRepGetCandidateStandbys of PostgreSQL).
 func (r *reader) confirm(ctx context.Context, n int) error {
 	r.keptFor++
-	if r.received <= r.kept || n%flushedIntervals != 0 && r.received-r.kept < flushedBytes {
+	behind := r.received > r.kept
+	if n%lookIntervals != 0 && !(behind && r.received-r.kept >= lookBytes) {
 		return r.reply(true)
 	}
-	counted, err := r.counted(ctx)
-	if err == nil && !counted {
+	state, counted, err := r.look(ctx)
+	if err == nil {
+		if cause := r.adapter.published(state); cause != nil {
+			return cause
+		}
+	}
+	switch {
+	case !behind:
+	case err == nil && !counted:
 		r.kept, r.keptFor = r.received, 0
 		return r.send(r.status(r.received, false), r.status(0, true))
-	}
-	if r.keptFor >= keptIntervalsMax || r.received-r.kept >= keptBytesMax {
-		if err != nil {
-			return fmt.Errorf("nothing of the log was let go of: %w", err)
-		}
+	case r.keptFor < keptIntervalsMax && r.received-r.kept < keptBytesMax:
+	case err != nil:
+		return fmt.Errorf("nothing of the log was let go of: %w", err)
+	default:
 		return errStreamCounted
 	}
 	return r.reply(true)
 }
 
-// counted reports whether the server counts this stream as a synchronous standby.
-func (r *reader) counted(ctx context.Context) (counted bool, err error) {
+// look asks whether the publication is as it should be, and whether the server counts
+// this stream as a synchronous standby. If it cannot, it does the next time.
+func (r *reader) look(ctx context.Context) (published string, counted bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.adapter.config.QueueNameDeadline)
 	defer cancel()
-	err = r.adapter.pool.QueryRow(ctx, countedSQL, r.name).Scan(&counted)
-	return counted, err
+	sql := "select (" + r.adapter.publishedSQL() + "), (" + strings.ReplaceAll(countedSQL, "{name}", literal(r.name)) + ")"
+	err = r.adapter.pool.QueryRow(ctx, sql).Scan(&published, &counted)
+	return published, counted, err
 }
 
 // reply tells the server how far the log was received, which is all that it waits for
@@ -92,5 +102,8 @@ func (r *reader) send(updates ...*pgproto3.CopyData) (err error) {
 			return err
 		}
 	}
-	return r.conn.Frontend().SendUnbufferedEncodedCopyData(data)
+	if err := r.conn.Frontend().SendUnbufferedEncodedCopyData(data); err != nil {
+		return fmt.Errorf("confirm to the stream: %w", err)
+	}
+	return nil
 }

@@ -18,8 +18,8 @@
 //     slot whose creation has to wait for somebody's open write transaction is
 //     given up after two seconds. The stream says each second that it is read,
 //     and asks for an answer, so that both sides notice the other's death within
-//     about ten. Once a minute, or each second if that is much, it lets the
-//     server go of what was read, or WAL would pile up, unless the server would
+//     about ten. Every half minute, or each second if that is much, it lets
+//     the server go of what was read, or WAL would pile up, unless the server would
 //     take that for the word of a synchronous standby.
 //   - The leader's session ends when the leader does not ping for three
 //     seconds (idle_session_timeout), which frees the lock when the leader is

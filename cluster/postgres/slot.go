@@ -110,18 +110,6 @@ func (a *Adapter) published(state string) error {
 		Publication(a.config.Schema)), nil)
 }
 
-// stillPublished looks again while the stream is read. If it cannot, it does the
-// next time.
-func (a *Adapter) stillPublished(ctx context.Context) error {
-	look, cancel := context.WithTimeout(ctx, a.config.QueueNameDeadline)
-	defer cancel()
-	var state string
-	if err := a.pool.QueryRow(look, a.publishedSQL()).Scan(&state); err != nil {
-		return nil // the stream flows all the same
-	}
-	return a.published(state)
-}
-
 // createSlot returns where the log begins that the server keeps for the slot. It gives
 // up soon: the server first waits for every transaction that has written already.
 // Giving up cancels the statement and closes the connection, which leaves nothing

@@ -23,9 +23,6 @@ const (
 	// behindIntervalsMax is how many status intervals the stream may take to come to
 	// where the server's log was.
 	behindIntervalsMax = 3
-	// publishedIntervals is after how many status intervals the publication is
-	// looked at again.
-	publishedIntervals = 30
 )
 
 var (
@@ -91,12 +88,7 @@ func (r *reader) run(ctx context.Context) error {
 			return fmt.Errorf("read the stream: %w", err)
 		}
 		if err := r.confirm(ctx, n); err != nil {
-			return fmt.Errorf("confirm to the stream: %w", err)
-		}
-		if n%publishedIntervals == 0 {
-			if err := r.adapter.stillPublished(ctx); err != nil {
-				return err
-			}
+			return err
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestEndingTheStreamDropsItsSlot(t *testing.T) {
 func TestTheStreamConfirmsWhatItHasRead(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
-	stream(t, w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = 500 * time.Millisecond }))
+	stream(t, w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = 50 * time.Millisecond }))
 	w.exec(t, "create table foreign_table as select g, repeat('x', 100) from generate_series(1, 20000) g")
 	var written string
 	require.NoError(t, w.pool.QueryRow(t.Context(), "select pg_current_wal_lsn()::text").Scan(&written))
