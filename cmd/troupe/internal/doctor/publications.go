@@ -49,15 +49,19 @@ func partial(p *patient) error {
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == notPublishable {
 			p.problem("the publication %s carries updates or deletes of %s, without the columns that its rows are known by, or chooses them by others: the server refuses them",
 				"alter publication "+pgx.Identifier{one.publication}.Sanitize()+" set (publish = 'insert')", one.publication, one.table)
-		} else if err != nil {
+		} else if err != nil && (refused == nil || refused.Code != unknownRows) { // else the other look has named it
 			return err
 		}
 	}
 	return nil
 }
 
-// notPublishable is the SQLSTATE of a change that a publication cannot carry.
-const notPublishable = "42P10"
+// SQLSTATEs of changes that a publication cannot carry, and of those of a table without a
+// replica identity.
+const (
+	notPublishable = "42P10"
+	unknownRows    = "55000"
+)
 
 // unidentified looks for tables whose rows are known by nothing. A partition is carried
 // with what it is a part of.

@@ -47,6 +47,19 @@ func TestFindingsOfPublications(t *testing.T) {
 	}
 }
 
+// A table without a replica identity is named once, also where a publication carries some
+// of its columns.
+func TestFindingsOfAPartialPublicationOfRowsKnownByNothing(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	c.exec("create publication mine for table troupe.queues (queue); alter table troupe.queues replica identity nothing")
+	texts, remedies := c.ofPublications()
+	require.Len(t, texts, 1)
+	c.exec(remedies[0])
+	texts, _ = c.ofPublications()
+	require.Empty(t, texts)
+}
+
 // ofPublications returns what the check finds, and how that is mended.
 func (c *clinic) ofPublications() (texts, remedies []string) {
 	c.t.Helper()
