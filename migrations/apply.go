@@ -94,7 +94,7 @@ func (s *session) prepare(ctx context.Context, tx pgx.Tx) error {
 	if versioned, err := s.versioned(ctx, tx); err != nil || versioned {
 		return err
 	}
-	if err := s.foreign(ctx, tx); err != nil {
+	if err := s.empty(ctx, tx); err != nil {
 		return err
 	}
 	var exists bool
@@ -120,24 +120,6 @@ func (s *session) prepare(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("%w: %w: make it the owner of the schema, or grant create on the schema to it", ErrRights, err)
 	}
 	return err
-}
-
-// foreign refuses a schema in which something of somebody else's is.
-func (s *session) foreign(ctx context.Context, tx pgx.Tx) error {
-	const query = `with here as (select oid from pg_namespace where nspname = $1)
-		select name from (
-			select relname, 1 from pg_class, here where relnamespace = here.oid and relkind in ('r', 'p', 'v', 'm', 'f', 'S', 'c')
-			union all select typname, 2 from pg_type, here where typnamespace = here.oid and typtype in ('d', 'e', 'r')
-			union all select proname, 3 from pg_proc, here where pronamespace = here.oid
-		) objects (name, kind) order by kind, name limit 1`
-	var name string
-	switch err := tx.QueryRow(ctx, query, s.schema).Scan(&name); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil
-	case err != nil:
-		return err
-	}
-	return s.refuse(name)
 }
 
 func (s *session) applyOne(ctx context.Context, tx pgx.Tx, m migration) (bool, error) {

@@ -32,6 +32,8 @@ var (
 	ErrServer = errors.New("unsuitable database")
 	// ErrForeign: the schema has objects that are not troupe's.
 	ErrForeign = errors.New("the schema belongs to something else")
+	// ErrRenamed: the tables are in another schema, which somebody has renamed.
+	ErrRenamed = errors.New("the schema was renamed")
 	// ErrBehind: the schema lacks migrations that this program needs.
 	ErrBehind = errors.New("the schema is not up to date")
 	// ErrRights: the role lacks a right on the database or the schema.
@@ -197,7 +199,7 @@ func (s *session) version(ctx context.Context, tx pgx.Tx) (int, error) {
 		return 0, err
 	}
 	if !ours {
-		return 0, s.foreign(ctx, tx)
+		return 0, s.empty(ctx, tx)
 	}
 	var version int
 	err = tx.QueryRow(ctx, s.fill(`select coalesce(max(version), 0) from {schema}.schema_version`)).Scan(&version)

@@ -25,7 +25,7 @@
 // By the names of files; a star is for whatever follows:
 //
 //   - the store and its connections: open, guests, transaction
-//   - statements and their arguments: statements, arrays
+//   - statements and their arguments: statements, arrays, codecs
 //   - what a refusal of the server means: errors*
 //   - what is registered: catalog*, definitions, register, registry_lost, foreign
 //   - triggers: trigger*, tenants, expand

@@ -89,6 +89,7 @@ func (s *Store) recordInTx(
 		}
 		record.Transitions = []persistence.Transition{transition}
 		r = newRecording(s, record)
+		defer ownTypes(tx.Conn())()
 		if err := r.settle(ctx, tx); err != nil {
 			return err
 		}

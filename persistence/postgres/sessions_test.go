@@ -38,7 +38,7 @@ func TestSettingsBehindAProxy(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	const query = `select current_setting('jit') || ' ' || current_setting('synchronous_commit') || ' ' || current_setting('search_path')`
-	const want = "off on pg_catalog"
+	const want = "off on pg_catalog, pg_temp"
 	read := func(on querier) (got string) {
 		rows, err := on.Query(t.Context(), query)
 		require.NoError(t, err)

@@ -42,7 +42,7 @@ func (ownedTx) Rollback(context.Context) error { return errTxNotYours }
 // has no mark. It bounds how long the session may be idle, and holds a lock that
 // tells the leader which pod it belongs to.
 func (s *Store) beginStep(record *persistence.Record) string {
-	text := "begin isolation level read committed read write; select pg_catalog.set_config('troupe.step', current_user::text, true)," +
+	text := "begin isolation level read committed read write; select pg_catalog.set_config('troupe.step', current_user::pg_catalog.text, true)," +
 		" pg_catalog.pg_advisory_xact_lock_shared(" + strconv.FormatInt(s.stepKey(record.Pod), 10) + ")"
 	if limit := min(record.TxLimit.Milliseconds(), math.MaxInt32); limit > 0 {
 		text += "; set local idle_in_transaction_session_timeout = " + strconv.FormatInt(limit, 10)

@@ -72,6 +72,7 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if err := s.lineage.Admit(ctx, conn.PgConn()); err != nil {
 		return persistence.TriggerAnswer{}, translate(err)
 	}
+	defer ownTypes(conn)()
 	answer, err := s.triggerInTx(ctx, own, t)
 	switch {
 	case err == nil:

@@ -2,4 +2,4 @@
 -- this is not that transaction or all settings were reset, the role now, and that
 -- of the session.
 -- Caller: RecordInTx, before the engine's statements in a user's transaction.
-select coalesce(pg_catalog.current_setting('troupe.step', true), ''), current_user::text, session_user::text
+select coalesce(pg_catalog.current_setting('troupe.step', true), ''), current_user::pg_catalog.text, session_user::pg_catalog.text

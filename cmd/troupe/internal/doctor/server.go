@@ -43,6 +43,8 @@ func schema(p *patient) error {
 		remedy = unsuitable(p)
 	case errors.Is(err, migrations.ErrForeign):
 		remedy = "name a schema of troupe's own: --schema, or TROUPE_SCHEMA"
+	case errors.Is(err, migrations.ErrRenamed):
+		remedy = "rename it back, and do not run troupe migrate up: new tables would hide the runs"
 	case errors.Is(err, migrations.ErrBehind):
 		remedy = "run troupe migrate up"
 	case errors.Is(err, migrations.ErrNewer):

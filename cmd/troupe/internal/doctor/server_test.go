@@ -167,6 +167,15 @@ func TestFindingsOfAForeignSchema(t *testing.T) {
 	finds(t, (&clinic{t: t, pool: pool}).examine(Options{}), "schema", Problem, "not troupe's", "--schema")
 }
 
+// A schema that was renamed is not made anew.
+func TestFindingsOfARenamedSchema(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	_, err := c.pool.Exec(t.Context(), "alter schema troupe rename to old")
+	require.NoError(t, err)
+	finds(t, c.examine(Options{}), "schema", Problem, "alter schema old rename to troupe", "rename it back")
+}
+
 // Nothing of an examination writes: it does its work where nothing can be
 // written, and a lock keeps it for no longer than half a second a check.
 func TestAnExaminationWaitsForNobody(t *testing.T) {

@@ -43,7 +43,8 @@ func Settings() map[string]string {
 		"enable_memoize": "off",
 		// Nobody waits for a lock for long.
 		"lock_timeout": "2000", "statement_timeout": "30000",
-		"search_path": "pg_catalog",
+		// A temporary table of the session's that is named as a type is not that type.
+		"search_path": "pg_catalog, pg_temp",
 		// What is sent and read is UTF-8, whatever a role is set to.
 		"client_encoding": "UTF8",
 		// Rows that a policy hides are not gone: an error says so.
