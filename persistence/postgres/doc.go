@@ -32,7 +32,7 @@
 //   - places in queues: places, peek, heads, shortcut, limits, counters_lost
 //   - claims: claim*, grants
 //   - completions: record*, recent
-//   - steps with transactions: step_*
+//   - steps with transactions: step_*, forgotten
 //   - decisions, and what they write: pass, run, rows*, archived
 //   - cancels and dead letters: cancel, dead*
 //   - timers: timers, timer_front, parked_timers

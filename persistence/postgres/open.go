@@ -91,6 +91,7 @@ type Store struct {
 	fews       *shortcut // by its queue, whether record_few will do for a pod
 	takes      *shortcut // by queue, whether take_one will
 	strained   strained
+	forgetting forgetting
 	front      timerFront
 	runless    atomic.Bool // dead pods hold tasks of runs that are not there
 	parked     parkedTimers
@@ -152,6 +153,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		fews:        newShortcut(),
 		takes:       newShortcut(),
 		strained:    strained{log: options.Logger},
+		forgetting:  forgetting{log: options.Logger},
 		parked:      parkedTimers{log: options.Logger},
 		foreign:     foreign{log: options.Logger},
 		lost:        lost{keep: lostFor, log: options.Logger},

@@ -30,6 +30,9 @@ func (s *Store) RecordInTx(
 	var own bool // it was a statement of the engine's that was refused
 	for range callsMax {
 		r, own, err = s.recordInTx(ctx, record, fn)
+		if forgotten(err) {
+			s.forgetting.note(ctx, err)
+		}
 		if !errors.Is(err, persistence.ErrConflict) && !rolledBack(err) {
 			break
 		}
@@ -74,10 +77,15 @@ func (s *Store) recordInTx(
 	}
 	defer conn.Release()
 	defer wire.Borrow(conn.Conn().PgConn().Conn(), vanished(record.TxLimit))()
+	defer func() {
+		if forgotten(err) {
+			_ = conn.Conn().Close(ctx) // the pool makes another one
+		}
+	}()
 	began := false            // the transaction; own: the engine's part of it
 	var failed, spoiled error // fn, or its transaction
 	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
-	err = pgx.BeginFunc(ctx, beginning{conn, begin, waiting.limit}, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, beginning{s.remind, conn, begin, waiting.limit}, func(tx pgx.Tx) error {
 		began = true
 		waiting.got()
 		var transition persistence.Transition
@@ -230,6 +238,7 @@ func (s *Store) unheard(ctx context.Context, pid uint32) bool {
 
 // beginning begins transactions of steps, in time.
 type beginning struct {
+	remind   func(context.Context, *pgx.Conn) error
 	conn     *pgxpool.Conn
 	options  pgx.TxOptions
 	patience time.Duration
@@ -239,7 +248,11 @@ type beginning struct {
 func (b beginning) Begin(ctx context.Context) (pgx.Tx, error) {
 	limited, cancel := context.WithTimeout(ctx, b.patience)
 	defer cancel()
-	tx, err := b.conn.BeginTx(limited, b.options)
+	err := b.remind(limited, b.conn.Conn())
+	var tx pgx.Tx
+	if err == nil {
+		tx, err = b.conn.BeginTx(limited, b.options)
+	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return nil, errPoolSilent
 	}

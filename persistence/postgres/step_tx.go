@@ -132,6 +132,8 @@ func (r *recording) ownRefused(err error) error {
 		return err
 	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout:
 		return txBroken(answered, err)
+	case forgotten(pg):
+		return statementsLost(err)
 	case pg.Code == codeReadOnly && pg.Where != "": // in a function of somebody's trigger
 		return refusedEachTime(err)
 	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
@@ -172,6 +174,8 @@ func stepRefused(err error) error {
 		return err
 	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout: // the function was done in time
 		return txBroken(translate(err), err)
+	case forgotten(pg):
+		return statementsLost(err)
 	case pg.Code == codeReadOnly && pg.Where == "":
 		return errTxReadOnly
 	case pg.Code == codeQueryCanceled: // by somebody, or by a statement_timeout that the engine's statements met

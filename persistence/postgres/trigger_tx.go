@@ -72,6 +72,9 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 	if err := s.lineage.Admit(ctx, conn.PgConn()); err != nil {
 		return persistence.TriggerAnswer{}, translate(err)
 	}
+	if err := s.remind(ctx, conn); err != nil {
+		return persistence.TriggerAnswer{}, translate(err)
+	}
 	defer ownTypes(conn)()
 	answer, err := s.triggerInTx(ctx, own, t)
 	switch {
@@ -79,6 +82,9 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 		return answer, nil
 	case hasCode(err, codeReadOnly):
 		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %w", errTxReads, err)
+	case forgotten(err):
+		s.forgetting.note(ctx, err)
+		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %s", err, forgottenRemedy)
 	}
 	if cause := untyped(conn.Config().DefaultQueryExecMode); cause != nil {
 		return persistence.TriggerAnswer{}, cause

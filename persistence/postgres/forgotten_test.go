@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// newForgetfulKit is a kit whose user's pool runs a statement on each connection that is
+// given back to it, while on is set.
+func newForgetfulKit(t *testing.T, statement string) (k *kit, on *atomic.Bool) {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(migrated(t))
+	require.NoError(t, err)
+	on = &atomic.Bool{}
+	config.MaxConns = 2
+	config.AfterRelease = func(conn *pgx.Conn) bool {
+		if !on.Load() {
+			return true
+		}
+		_, err := conn.Exec(context.Background(), statement)
+		return err == nil
+	}
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	return newKit(openStore(t, user, Options{}), storetest.Single()), on
+}
+
+// A pool that resets its sessions with discard all, which pgx does not learn of, costs
+// steps a repetition now and then, and no attempt.
+func TestAPoolWhoseSessionsAreReset(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"wholly":             "discard all",
+		"and used afterward": "discard all; prepare theirs as select 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, on := newForgetfulKit(t, statement)
+			pod := k.join(time.Hour)
+			calls := 0
+			step := func(context.Context, pgx.Tx) error { calls++; return nil }
+			for range 4 { // the statements are prepared
+				_, err := k.step(pod, step)
+				require.NoError(t, err)
+			}
+			on.Store(true)
+			calls = 0
+			const steps = 20
+			for range steps {
+				_, err := k.step(pod, step)
+				require.NoError(t, err)
+			}
+			if statement == "discard all" {
+				require.LessOrEqual(t, calls, steps+2, "the first on each connection")
+			}
+		})
+	}
+}
+
+// A step that deallocates what is prepared does itself no harm.
+func TestAStepThatDeallocates(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	for range 5 {
+		_, err := k.step(pod, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "deallocate all")
+			return err
+		})
+		require.NoError(t, err)
+	}
+}
+
+// A trigger in a transaction of a session that was reset says what to do, and the next
+// one goes on.
+func TestATriggerInASessionThatWasReset(t *testing.T) {
+	t.Parallel()
+	k, on := newForgetfulKit(t, "discard all")
+	trigger := func() error {
+		return pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
+			_, err := k.store.TriggerInTx(k.ctx, tx, k.draft(storetest.Single(), "tenant", 1)[0])
+			return err
+		})
+	}
+	require.NoError(t, trigger())
+	on.Store(true)
+	require.NoError(t, trigger()) // its session is reset afterwards
+	err := trigger()
+	require.ErrorIs(t, err, persistence.ErrConflict)
+	require.ErrorContains(t, err, "default_query_exec_mode=cache_describe")
+	for range 5 {
+		require.NoError(t, trigger())
+	}
+}
