@@ -43,7 +43,7 @@ func (a *runs) watchLending() {
 	a.lent.warned = true
 	if !before.warned {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn,
-			"no connection is left of the pool that was given to the engine: end the transactions that step functions begin",
+			"no connection is left of the pool that was given to the engine: end the transactions that step functions, or others, begin and leave open",
 			slog.Int("connections", a.lent.Size), slog.String("longest_running", a.longest()))
 	}
 }

@@ -20,14 +20,22 @@ const (
 	// vitalMemory is the same for calls that are made again at once: when nobody
 	// asks for what was refused any more, nobody would find out that it is mended.
 	vitalMemory = 8 * time.Second
+	// seldomMemory is the same for calls between which minutes pass.
+	seldomMemory = 2 * dropEvery
 )
 
 func memoryOf(name string) time.Duration {
-	if slices.Contains(vital(), name) {
+	switch {
+	case slices.Contains(vital(), name):
 		return vitalMemory
+	case slices.Contains(seldom(), name):
+		return seldomMemory
 	}
 	return refusedMemory
 }
+
+// seldom are the calls of which the next one comes after minutes.
+func seldom() []string { return []string{"rotate_events", "drop_history", "purge_dead_letters"} }
 
 // vital are the calls without which a pod does no work.
 func vital() []string { return []string{"claim_tasks", "record_transitions", "trigger_runs"} }

@@ -21,6 +21,10 @@ var errRowsLost = fmt.Errorf("%w: not all rows were written, one changed under i
 // errLockTimeout: somebody holds a lock for longer than lock_timeout.
 var errLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistence.ErrConflict)
 
+// errDependents: somebody's view or foreign key keeps a table from being dropped.
+var errDependents = fmt.Errorf("%w: something that is not the engine's depends on a table of history or events, which is not dropped before that is:"+
+	" drop it, or have it read run_history or task_events instead; troupe doctor names it", persistence.ErrUnavailable)
+
 // errSchemaRefuses: what refuses a row is not the row's fault.
 var errSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that somebody added, or because a partition is missing:"+
 	" take it off or put it back", persistence.ErrUnavailable)
@@ -53,6 +57,7 @@ const (
 	codeUniqueViolation  = "23505"
 	codeNotSupported     = "0A000"
 	codeNotPublishable   = "42P10" // and columns that are named wrongly, which the engine's statements do not
+	codeDependents       = "2BP01"
 	codeNoStatement      = "26000"
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"
@@ -135,6 +140,8 @@ func translate(err error) error {
 		}
 		return fmt.Errorf("%w: the server cannot do what it was asked for, since somebody put a rule on the engine's tables, or made them something else:"+
 			" take it off (drop rule), troupe doctor names it: %w", persistence.ErrUnavailable, err)
+	case codeDependents:
+		return fmt.Errorf("%w (%s): %w", errDependents, lifecycle.CleanText(pg.Detail), err)
 	case codeNoPrivilege, codeUndefinedTable, codeUndefinedColumn, codeUndefinedSchema, codeUndefinedRoutine, codeNotPublishable:
 		return schemaChanged(pg, err)
 	case codeReadOnly:

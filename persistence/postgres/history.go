@@ -182,10 +182,25 @@ func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persiste
 	if err != nil {
 		return persistence.Dropped{}, err
 	}
-	if over := all.over(retention, by); len(over) > 0 {
-		return s.dropOver(ctx, epoch, over)
+	var kept error // why spans that are over are passed over
+	for over := all.over(retention, by); len(over) > 0; over = over[1:] {
+		out, err := s.dropOver(ctx, epoch, over)
+		switch {
+		case errors.Is(err, errDependents):
+			kept = err
+			continue
+		case err != nil:
+			return persistence.Dropped{}, err
+		case kept != nil && out.Spans == 0 && out.Keys == 0: // the next one is held
+			return persistence.Dropped{}, kept
+		}
+		out.More = out.More || kept != nil
+		return out, nil
 	}
 	more, err := s.sealSpans(ctx, epoch, &all)
+	if err == nil && !more {
+		err = kept
+	}
 	return persistence.Dropped{More: more}, err
 }
 

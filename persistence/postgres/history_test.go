@@ -247,3 +247,40 @@ func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
 		k.store.catalog.keepTenants(map[string]int32{"a": 1}) // it was forgotten, to be on the safe side
 	}
 }
+
+// A span that somebody's view reads is passed over, until the view goes; others are dropped.
+func TestASpanThatSomebodysViewReads(t *testing.T) {
+	t.Parallel()
+	a, g := newAnnals(t)
+	pod := a.join(1000 * time.Hour)
+	for day := range 3 {
+		if day > 0 {
+			a.pass(24 * time.Hour)
+		}
+		a.start(g, "a", 1)
+		a.finish(pod)
+		_, err := a.store.ArchiveRuns(a.ctx, a.epoch, persistence.Archive{Retention: long})
+		require.NoError(t, err)
+	}
+	const tables = `select count(*)::int from {schema}.spans where class is not null`
+	require.Equal(t, 3, value[int](a.database, tables))
+	first := value[string](a.database, `select 'run_history_'||class||'_'||span from {schema}.spans where class is not null order by since limit 1`)
+	a.exec("create view public.report as select id from {schema}." + first)
+	a.pass(1000 * time.Hour)
+	drop := func() error {
+		for {
+			out, err := a.store.DropHistory(a.ctx, a.epoch, persistence.Retention{time.Hour, time.Hour, time.Hour, time.Hour}, time.Time{})
+			if err != nil || !out.More {
+				return err
+			}
+		}
+	}
+	err := drop()
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.True(t, persistence.Answered(err))
+	require.ErrorContains(t, err, "view public.report depends on table")
+	require.Equal(t, 1, value[int](a.database, tables))
+	a.exec("drop view public.report")
+	require.NoError(t, drop())
+	require.Zero(t, value[int](a.database, tables))
+}

@@ -181,7 +181,7 @@ func TestSettings(t *testing.T) {
 	d.exec(`create schema evil; create function evil.clock_timestamp() returns timestamptz language sql as $$ select now() - interval '1 year' $$;
 		create table evil.tasks (); create table evil.workflow_runs ()`)
 	for setting, to := range map[string]string{
-		"search_path": "evil", "timezone": "'Pacific/Auckland'", "datestyle": "'SQL, DMY'", "intervalstyle": "'sql_standard'",
+		"search_path": "evil, pg_catalog", "timezone": "'Pacific/Auckland'", "datestyle": "'SQL, DMY'", "intervalstyle": "'sql_standard'",
 		"jit": "on", "jit_above_cost": "0", "default_transaction_isolation": "'serializable'", "synchronous_commit": "off",
 		"statement_timeout": "'1ms'", "plan_cache_mode": "force_custom_plan", "enable_nestloop": "off", "bytea_output": "escape",
 		"enable_indexscan": "off", "extra_float_digits": "0", "lock_timeout": "'1ms'",

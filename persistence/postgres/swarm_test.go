@@ -137,7 +137,8 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 		create function {schema}.simulated_now() returns timestamptz volatile language sql
 		begin atomic select now from {schema}.simulated_clock; end`, "{refused}", hex.EncodeToString([]byte(swarm.BadRow))))
 	for name, s := range d.store.statements {
-		s.text = strings.ReplaceAll(s.text, "clock_timestamp()", d.schema+".simulated_now()")
+		simulated := d.schema + ".simulated_now()"
+		s.text = strings.NewReplacer("pg_catalog.clock_timestamp()", simulated, "clock_timestamp()", simulated).Replace(s.text)
 		d.store.statements[name] = s
 	}
 	out := &simulatedDatabase{d}

@@ -13,6 +13,9 @@ func history(p *patient) error {
 	if err != nil {
 		return err
 	}
+	if err := dependents(p); err != nil {
+		return err
+	}
 	if err := detached(p); err != nil || slices.Contains(gone, "task_events_default") {
 		return err
 	}
@@ -60,6 +63,23 @@ func disjoint(p *patient) (gone []string, err error) {
 		p.problem("%s is gone, with all that was in it", fmt.Sprintf("restore it, or create table %[1]s.%[3]s partition of %[1]s.%[2]s %[4]s%[5]s", schema, whole, part, bound, further), part)
 	})
 	return gone, err
+}
+
+// dependents looks for views, foreign keys and the like that keep a table of a span from
+// being dropped when its time is over.
+func dependents(p *patient) error {
+	const query = `select distinct c.relname::text, case
+			when d.classid = 'pg_rewrite'::regclass then (select 'the view '||r.ev_class::regclass from pg_rewrite r where r.oid = d.objid)
+			else pg_describe_object(d.classid, d.objid, 0) end
+		from {schema}.spans s
+		join pg_class c on c.relnamespace = to_regnamespace($1) and c.relname = case when s.class is null then 'task_events' else 'run_history_'||s.class end||'_'||s.span
+		join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.deptype = 'n'
+		where not exists (select from pg_constraint k where d.classid = 'pg_constraint'::regclass and k.oid = d.objid and k.conrelid = c.oid)
+		order by 1, 2 limit 10`
+	var table, object string
+	return p.each(query, []any{pgx.Identifier{p.options.Schema}.Sanitize()}, []any{&table, &object}, func() {
+		p.problem("%[2]s depends on %[1]s, which is not dropped when its time is over", "drop it, or have it read run_history or task_events instead", table, object)
+	})
 }
 
 // detached looks for spans whose table somebody has taken off its whole, or dropped.

@@ -69,3 +69,22 @@ func TestFindingsOfDetachedSpans(t *testing.T) {
 	texts, _ = found()
 	require.Empty(t, texts)
 }
+
+// What depends on a table of a span is named with it, and nothing of the engine's is.
+func TestFindingsOfWhatReadsASpan(t *testing.T) {
+	t.Parallel()
+	c := open(t, pgtest.Database(t))
+	c.exec("create view public.report as select run_id from troupe.task_events_1")
+	c.exec("create view public.sound as select run_id from troupe.task_events")
+	c.exec(`create function public.counted() returns bigint language sql begin atomic select count(*) from troupe.task_events_1; end`)
+	var found []string
+	for _, f := range c.examine(Options{}).Findings {
+		if f.Check == "history" && f.Level == Problem {
+			found = append(found, f.Text)
+		}
+	}
+	require.Equal(t, []string{
+		"function public.counted() depends on task_events_1, which is not dropped when its time is over",
+		"the view public.report depends on task_events_1, which is not dropped when its time is over",
+	}, found)
+}

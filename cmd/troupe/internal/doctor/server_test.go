@@ -33,7 +33,7 @@ func TestFindingsOfSettings(t *testing.T) {
 	finds(t, report, "durability", Problem, "full_page_writes is off")
 	finds(t, report, "wake", Warning, "wal_level is replica", "set wal_level = logical")
 	finds(t, report, "slots", Warning, "all 1 replication slots are in use", "raise max_replication_slots")
-	finds(t, report, "slots", Warning, "all 0 WAL senders are in use")
+	finds(t, report, "slots", Warning, "max_wal_senders is 0")
 	finds(t, report, "slots", Warning, "max_slot_wal_keep_size is -1", "fills the disk")
 	finds(t, report, "slots", Problem, "slot abandoned keeps", "MB of WAL and nobody reads it", "pg_drop_replication_slot('abandoned')")
 	finds(t, report, "connections", Problem, "a pod needs up to 10", "raise max_connections")

@@ -47,7 +47,10 @@ func slots(p *patient) error {
 	if free := slots - slotsUsed; free < 1 {
 		p.warn("all %d replication slots are in use", "raise max_replication_slots and restart, or drop slots that nobody reads"+later, slots)
 	}
-	if free := senders - sendersUsed; free < 1 {
+	switch free := senders - sendersUsed; {
+	case senders == 0:
+		p.warn("max_wal_senders is 0", "raise it and restart"+later)
+	case free < 1:
 		p.warn("all %d WAL senders are in use", "raise max_wal_senders and restart"+later, senders)
 	}
 	if keep < 0 {
