@@ -288,5 +288,5 @@ func (p *pass) write(ctx context.Context, b *batch) error {
 	p.queueDead(b)
 	p.queueTimers(b)
 	p.queueReady(b)
-	return sessions.SendLast(ctx, p.tx, &b.Batch)
+	return sessions.SendLast(ctx, p.tx, b.ahead())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -116,6 +117,45 @@ func (s statements) bind(name string, args named) (string, []any) {
 type batch struct {
 	statements statements
 	pgx.Batch
+}
+
+// aheadMin is how large the arguments of a batch are at least that a small statement
+// goes ahead of.
+const aheadMin = 16 << 10
+
+// ahead returns what is to be sent. Until a server has all of the first message it takes
+// a session for idle, and ends it if it is in a transaction: on a slow network a large
+// value takes longer than that.
+func (b *batch) ahead() *pgx.Batch {
+	size := 0
+	for _, query := range b.QueuedQueries {
+		for _, arg := range query.Arguments {
+			size += sizeOf(arg)
+		}
+	}
+	if size >= aheadMin {
+		b.QueuedQueries = slices.Insert(b.QueuedQueries, 0, &pgx.QueuedQuery{SQL: "select"})
+	}
+	return &b.Batch
+}
+
+// sizeOf is how many bytes an argument has at least.
+func sizeOf(arg any) (size int) {
+	switch arg := arg.(type) {
+	case []byte:
+		return len(arg)
+	case string:
+		return len(arg)
+	case [][]byte:
+		for _, value := range arg {
+			size += len(value)
+		}
+	case []string:
+		for _, value := range arg {
+			size += len(value)
+		}
+	}
+	return size
 }
 
 func (s *Store) newBatch() *batch { return &batch{statements: s.statements} }

@@ -45,7 +45,7 @@ func send(ctx context.Context, on querier, b *batch) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	return on.SendBatch(ctx, &b.Batch).Close()
+	return on.SendBatch(ctx, b.ahead()).Close()
 }
 
 // readClock reads the database's time.
