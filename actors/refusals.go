@@ -100,7 +100,8 @@ func (r *refusals) worst(now time.Time) (why string, idle bool) {
 	var worst *refusedCall
 	var name string
 	for n, call := range r.calls {
-		if call.last.Sub(call.since) < refusedMax || now.Sub(call.last) >= call.memory {
+		long := call.last.Sub(call.since) >= refusedMax || slices.Contains(seldom(), n) && !errors.Is(call.err, persistence.ErrConflict)
+		if !long || now.Sub(call.last) >= call.memory {
 			continue
 		}
 		stops := slices.Contains(vital(), n) && !errors.Is(call.err, persistence.ErrConflict)
@@ -111,6 +112,9 @@ func (r *refusals) worst(now time.Time) (why string, idle bool) {
 	if worst == nil {
 		return "", false
 	}
-	return fmt.Sprintf("the database has refused each %s for %v; it is made again until that is mended, and the log has all of it: %.300s",
-		name, worst.last.Sub(worst.since).Truncate(time.Second), persistence.Shown(worst.err)), idle
+	lasts := "refused " + name
+	if took := worst.last.Sub(worst.since).Truncate(time.Second); took > 0 {
+		lasts = fmt.Sprintf("refused each %s for %v", name, took)
+	}
+	return fmt.Sprintf("the database has %s; it is made again until that is mended, and the log has all of it: %.300s", lasts, persistence.Shown(worst.err)), idle
 }

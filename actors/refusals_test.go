@@ -142,21 +142,26 @@ func TestRefusalsOfALeadersCallsEndWithItsTerm(t *testing.T) {
 	require.Empty(t, why)
 }
 
-// Calls between which minutes pass are said to be refused when the second one was.
+// Calls between which minutes pass are said to be refused at once, and until the next
+// ones, however they end. A conflict is none of that.
 func TestRefusalsOfSeldomCallsAreSaid(t *testing.T) {
 	t.Parallel()
 	for _, name := range seldom() {
 		r, now := newRefusals(), time.Unix(1000, 0)
-		r.note(name, now, time.Second, errors.New("somebody's view"))
-		now = now.Add(dropEvery + time.Second)
-		r.note(name, now, time.Second, errors.New("somebody's view"))
-		for _, after := range []time.Duration{0, dropEvery} {
-			why, idle := r.worst(now.Add(after))
-			require.Contains(t, why, "somebody's view", name)
-			require.False(t, idle)
+		r.note(name, now, time.Second, persistence.ErrConflict)
+		why, _ := r.worst(now)
+		require.Empty(t, why)
+		for range 2 {
+			now = now.Add(dropEvery + time.Second)
+			r.note(name, now, time.Second, errors.New("somebody's view"))
+			for _, after := range []time.Duration{0, dropEvery} {
+				why, idle := r.worst(now.Add(after))
+				require.Contains(t, why, "somebody's view", name)
+				require.False(t, idle)
+			}
 		}
-		r.note(name, now.Add(dropEvery), time.Second, nil)
-		why, _ := r.worst(now.Add(dropEvery))
+		r.note(name, now, time.Second, nil)
+		why, _ = r.worst(now)
 		require.Empty(t, why)
 	}
 }

@@ -70,10 +70,13 @@ func disjoint(p *patient) (gone []string, err error) {
 func dependents(p *patient) error {
 	const query = `select distinct c.relname::text, case
 			when d.classid = 'pg_rewrite'::regclass then (select 'the view '||r.ev_class::regclass from pg_rewrite r where r.oid = d.objid)
-			else pg_describe_object(d.classid, d.objid, 0) end
+			else pg_describe_object(d.classid, d.objid, d.objsubid) end
 		from {schema}.spans s
 		join pg_class c on c.relnamespace = to_regnamespace($1) and c.relname = case when s.class is null then 'task_events' else 'run_history_'||s.class end||'_'||s.span
-		join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.deptype = 'n'
+		join pg_type t on t.oid = c.reltype
+		join pg_depend d on d.deptype = 'n' and (
+			d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid
+			or d.refclassid = 'pg_type'::regclass and d.refobjid in (t.oid, t.typarray))
 		where not exists (select from pg_constraint k where d.classid = 'pg_constraint'::regclass and k.oid = d.objid and k.conrelid = c.oid)
 		order by 1, 2 limit 10`
 	var table, object string

@@ -77,6 +77,7 @@ func TestFindingsOfWhatReadsASpan(t *testing.T) {
 	c.exec("create view public.report as select run_id from troupe.task_events_1")
 	c.exec("create view public.sound as select run_id from troupe.task_events")
 	c.exec(`create function public.counted() returns bigint language sql begin atomic select count(*) from troupe.task_events_1; end`)
+	c.exec("create table public.kept (id int, e troupe.task_events_1, all_of_it troupe.task_events_1[])")
 	var found []string
 	for _, f := range c.examine(Options{}).Findings {
 		if f.Check == "history" && f.Level == Problem {
@@ -84,6 +85,8 @@ func TestFindingsOfWhatReadsASpan(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
+		"column all_of_it of table public.kept depends on task_events_1, which is not dropped when its time is over",
+		"column e of table public.kept depends on task_events_1, which is not dropped when its time is over",
 		"function public.counted() depends on task_events_1, which is not dropped when its time is over",
 		"the view public.report depends on task_events_1, which is not dropped when its time is over",
 	}, found)

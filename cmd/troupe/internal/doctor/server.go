@@ -176,8 +176,28 @@ func rights(p *patient) error {
 	}
 	if !owns {
 		p.warn("the role does not own the schema: as a leader it can neither make nor drop the tables of the history", "use the role "+owner+", or grant that one to it")
+		return p.foreignSpans()
 	}
-	return p.foreignSpans()
+	return p.foreignWholes()
+}
+
+// foreignWholes looks for tables of events and history, of those that the migrations made,
+// that neither the role nor one that it is a member of owns, though the schema is its own.
+func (p *patient) foreignWholes() error {
+	const query = `select coalesce(string_agg(w.relname, ', ' order by w.relname), ''),
+			coalesce(string_agg(format('alter table %s owner to %s', w.oid::regclass, n.nspowner::regrole), '; ' order by w.relname), ''),
+			coalesce(string_agg(distinct w.relowner::regrole::text, ', '), '')
+		from pg_class w join pg_namespace n on n.oid = w.relnamespace
+		where n.nspname = $1 and w.relkind = 'p' and not pg_has_role(w.relowner, 'usage')`
+	var tables, remedy, owners string
+	if err := p.row(query, []any{p.options.Schema}, &tables, &remedy, &owners); err != nil {
+		return err
+	}
+	if tables == "" {
+		return p.foreignSpans()
+	}
+	p.problem("%s: not of the owner of the schema, so that no run that has ended moves into history, and none is dropped", "as "+owners+": "+remedy, tables)
+	return nil
 }
 
 // foreignSpans looks for tables of events and history that their whole's owner does

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,36 @@ func TestFindingsOfRights(t *testing.T) {
 	owner.exec("revoke usage on schema troupe from poor")
 	report = (&clinic{t, pool, poor.String()}).examine(Options{})
 	finds(t, report, "schema", Problem, "lacks a right", "use the role that owns the schema")
+}
+
+// Tables that are somebody else's, in a schema of the role's own.
+func TestFindingsOfTablesOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t, nil)
+	address, err := server.CreateDatabase(t.Context(), "owners")
+	require.NoError(t, err)
+	super := open(t, address)
+	super.exec("create role master login password 'master'; alter schema troupe owner to master; grant all on all tables in schema troupe to master")
+	master, err := url.Parse(address)
+	require.NoError(t, err)
+	master.User = url.UserPassword("master", "master")
+	pool, err := pgxpool.New(t.Context(), master.String())
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	c := &clinic{t, pool, master.String()}
+	remedy := "alter table troupe.run_history owner to master; alter table troupe.run_history_0 owner to master"
+	report := c.examine(Options{})
+	finds(t, report, "rights", Problem, "run_history, run_history_0", "task_events: not of the owner of the schema", remedy)
+	for _, f := range report.Findings {
+		if f.Check == "rights" && f.Level == Problem {
+			_, statements, told := strings.Cut(f.Remedy, ": ")
+			require.True(t, told)
+			super.exec(statements)
+		}
+	}
+	for _, f := range c.examine(Options{}).Findings {
+		require.NotContains(t, f.Text, "not of the owner of the schema")
+	}
 }
 
 // Databases that cannot hold the tables are said to be so, and the rest is
