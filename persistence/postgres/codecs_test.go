@@ -32,31 +32,26 @@ func TestTypesThatTheEmbedderRegisters(t *testing.T) {
 	for name, codec := range map[string]pgtype.Codec{"as text": pgtype.TextCodec{}, "as points": pgtype.PointCodec{}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := migrated(t)
-			config, err := pgxpool.ParseConfig(url)
-			require.NoError(t, err)
-			config.MaxConns = 1
-			config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-				registerOthers(conn, codec)
-				return nil
-			}
-			user, err := pgxpool.NewWithConfig(t.Context(), config)
-			require.NoError(t, err)
-			t.Cleanup(user.Close)
 			g := storetest.Single()
-			k := newKit(openStore(t, user, Options{}), g)
+			k := newKit(openChanged(t, func(config *pgxpool.Config) {
+				config.MaxConns = 1
+				config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+					registerOthers(conn, codec)
+					return nil
+				}
+			}), g)
 			pod := k.join(time.Minute)
 			theirs := func(conn *pgx.Conn) {
 				registered, ok := conn.TypeMap().TypeForOID(pgtype.UUIDOID)
 				require.True(t, ok)
 				require.Equal(t, codec, registered.Codec)
 			}
-			_, err = k.step(pod, func(_ context.Context, tx pgx.Tx) error {
+			_, err := k.step(pod, func(_ context.Context, tx pgx.Tx) error {
 				theirs(tx.Conn())
 				return nil
 			})
 			require.NoError(t, err)
-			require.NoError(t, pgx.BeginFunc(k.ctx, user, func(tx pgx.Tx) error {
+			require.NoError(t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
 				theirs(tx.Conn())
 				draft := k.draft(g, "tenant", 1)[0]
 				draft.Key = "key"

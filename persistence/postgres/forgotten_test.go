@@ -18,21 +18,17 @@ import (
 // each that is given back to it, while on is set.
 func newForgetfulKit(t *testing.T, connections int32, statement string) (k *kit, on *atomic.Bool) {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(migrated(t))
-	require.NoError(t, err)
 	on = &atomic.Bool{}
-	config.MaxConns = connections
-	config.AfterRelease = func(conn *pgx.Conn) bool {
-		if !on.Load() {
-			return true
+	return newKit(openChanged(t, func(config *pgxpool.Config) {
+		config.MaxConns = connections
+		config.AfterRelease = func(conn *pgx.Conn) bool {
+			if !on.Load() {
+				return true
+			}
+			_, err := conn.Exec(context.Background(), statement)
+			return err == nil
 		}
-		_, err := conn.Exec(context.Background(), statement)
-		return err == nil
-	}
-	user, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(user.Close)
-	return newKit(openStore(t, user, Options{}), storetest.Single()), on
+	}), storetest.Single()), on
 }
 
 // A pool that resets its sessions with discard all, which pgx does not learn of, costs

@@ -38,6 +38,18 @@ func openDatabase(t testing.TB, options Options) *database {
 	return openStore(t, user, options)
 }
 
+// openChanged is openDatabase with something changed of the user's pool.
+func openChanged(t testing.TB, change func(*pgxpool.Config)) *database {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(migrated(t))
+	require.NoError(t, err)
+	change(config)
+	user, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(user.Close)
+	return openStore(t, user, Options{})
+}
+
 // migrated returns the address of a new database with the tables in it, and with what
 // the statements make besides.
 func migrated(t testing.TB, statements ...string) string {

@@ -47,17 +47,13 @@ func (c slowLink) Write(b []byte) (int, error) {
 // newSlowKit is a kit whose connections are slow while slow is set.
 func newSlowKit(t *testing.T) (k *kit, slow *atomic.Bool) {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(migrated(t))
-	require.NoError(t, err)
 	slow = &atomic.Bool{}
-	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		return slowLink{conn, slow}, err
-	}
-	user, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
-	t.Cleanup(user.Close)
-	return newKit(openStore(t, user, Options{}), storetest.Single()), slow
+	return newKit(openChanged(t, func(config *pgxpool.Config) {
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return slowLink{conn, slow}, err
+		}
+	}), storetest.Single()), slow
 }
 
 // A value that takes long to be sent is stored, whatever stores it.
