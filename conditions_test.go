@@ -112,6 +112,8 @@ func TestSleepUntil(t *testing.T) {
 		time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC),
+		time.Date(9999, 12, 31, 23, 30, 0, 0, time.FixedZone("west", -3600)),
+		time.Date(10_000, 1, 1, 0, 30, 0, 0, zone),
 	}
 	w := Define("w", func(b *Builder[int]) StepRef[int] {
 		n := Step0(b, "n", func(_ context.Context, in int) (int, error) { return in, nil })
@@ -125,7 +127,9 @@ func TestSleepUntil(t *testing.T) {
 		"2": fail("until", `SleepUntil on "n": instant 10000-01-01 00:00:00 +0000 UTC is not in the years 1 to 9999`),
 		"3": fail("until", `SleepUntil on "n": instant -0001-01-01 00:00:00 +0000 UTC is not in the years 1 to 9999`),
 		"4": {Child: "until", WakeAt: instants[4]},
-		"5": fail("until", `SleepUntil on "n": panic: runtime error: index out of range [5] with length 5`),
+		"5": fail("until", `SleepUntil on "n": instant 10000-01-01 00:30:00 +0000 UTC is not in the years 1 to 9999`),
+		"6": {Child: "until", WakeAt: time.Date(9999, 12, 31, 23, 30, 0, 0, time.UTC)},
+		"7": fail("until", `SleepUntil on "n": panic: runtime error: index out of range [7] with length 7`),
 	} {
 		out, err := n.Call(t.Context(), actors.Inputs{Input: []byte(in)})
 		require.NoError(t, err)

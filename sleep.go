@@ -23,7 +23,7 @@ func Sleep[I any](b *Builder[I], name string, duration time.Duration, opts ...Ed
 
 // SleepUntil declares a durable wait until an instant, which at takes from the
 // output of a step or from the run's input. An instant in the past ends it at
-// once. The zero time, or a year after 9999, fails the sleep; so does a panic.
+// once. The zero time, or a year after 9999 in UTC, fails the sleep; so does a panic.
 func SleepUntil[I, T any](
 	b *Builder[I], name string, source Source[T], at func(T) time.Time, opts ...EdgeOption,
 ) SleepRef {
@@ -60,8 +60,9 @@ func (d *draft) sleep(opts []EdgeOption) SleepRef {
 // instant checks one that the embedder computed: whatever the database cannot
 // store must not reach it.
 func instant(at time.Time) (ruling, error) {
-	if at.IsZero() || at.Year() < 1 || at.Year() > 9999 {
-		return ruling{}, fmt.Errorf("instant %v is not in the years 1 to 9999", at)
+	wakeAt := at.Round(0).UTC()
+	if at.IsZero() || wakeAt.Year() < 1 || wakeAt.Year() > 9999 {
+		return ruling{}, fmt.Errorf("instant %v is not in the years 1 to 9999", wakeAt)
 	}
-	return ruling{wakeAt: at.Round(0).UTC()}, nil
+	return ruling{wakeAt: wakeAt}, nil
 }
