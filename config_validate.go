@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -29,10 +30,6 @@ type ConfigError struct {
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("config: %s %s: %s", e.Field, e.Text, e.Remedy)
 }
-
-// schemaName is what Schema may look like: names derived from it (slot,
-// channel, publication) stay within PostgreSQL's 63 bytes.
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 // durationMax bounds every duration: beyond it arithmetic with instants would
 // overflow.
@@ -51,9 +48,8 @@ func (c Config) Validate() error {
 			problems = append(problems, &ConfigError{Field: field, Text: text, Remedy: remedy})
 		}
 	}
-	refuse(!schemaName.MatchString(d.Schema), "Schema", fmt.Sprintf("%q is no plain name", d.Schema),
-		"use up to 40 lower-case letters, digits and underscores")
-	refuse(strings.HasPrefix(d.Schema, "pg_"), "Schema", fmt.Sprintf("is %q", d.Schema), "use a name that does not begin with pg_: PostgreSQL keeps those")
+	text, remedy := migrations.SchemaProblem(d.Schema)
+	refuse(text != "", "Schema", text, remedy)
 	refuse(!plainText(d.PodName), "PodName", fmt.Sprintf("is %.300q", d.PodName), "use 1 to 255 bytes of printable characters")
 	refuse(d.Slots < 1 || d.Slots > persistence.ClaimMax*10, "Slots", fmt.Sprintf("is %d", d.Slots), "use 1 to 10000")
 	for queue, slots := range d.QueueSlots {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/migrations"
 )
@@ -228,21 +229,26 @@ func TestTwoSchemasOfOneDatabaseDoNotMeet(t *testing.T) {
 	require.NoError(t, migrations.Check(t.Context(), pool, "one"))
 }
 
-func TestAnyNameOfASchemaWorks(t *testing.T) {
+// Migrate takes the names that an engine takes, and no other.
+func TestNamesOfSchemas(t *testing.T) {
 	t.Parallel()
 	pool := fresh(t)
-	for _, name := range []string{
-		`Shop`, `two words`, `a"b`, `a.b`, `select`, `it's`, `größe`, `{schema}`, `back\slash`, `$1`,
-		strings.Repeat("x", migrations.SchemaBytesMax),
-	} {
+	for _, name := range []string{"select", "_", "a1", strings.Repeat("x", migrations.SchemaBytesMax)} {
+		require.NoError(t, troupe.Config{Schema: name}.Validate())
 		report := migrate(t, pool, name)
 		require.Empty(t, report.Publication, name)
 		require.Len(t, report.Applied, report.Latest, name)
 		require.Empty(t, migrate(t, pool, name).Applied, name)
 		require.NoError(t, migrations.Check(t.Context(), pool, name), name)
 	}
-	for _, name := range []string{"", "nul\x00", strings.Repeat("x", migrations.SchemaBytesMax+1)} {
+	for _, name := range []string{
+		"nul\x00", "Shop", "two words", `a"b`, "a.b", "it's", "größe", "{schema}", `back\slash`, "$1", "1a", "a\n",
+		"pg_mine", strings.Repeat("x", migrations.SchemaBytesMax+1),
+	} {
 		_, err := migrations.Migrate(t.Context(), pool, name)
-		require.ErrorContains(t, err, "schema name: want 1 to 58 bytes", name)
+		require.ErrorContains(t, err, ": use ", name)
+		require.Error(t, troupe.Config{Schema: name}.Validate(), name)
 	}
+	_, err := migrations.Migrate(t.Context(), pool, "")
+	require.ErrorContains(t, err, ": use up to 40 lower-case letters")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +20,26 @@ import (
 // DefaultSchema is the schema that the engine uses unless told otherwise.
 const DefaultSchema = "troupe"
 
-// SchemaBytesMax bounds a schema's name: <schema>_wake is an identifier too,
-// and PostgreSQL cuts those at 63 bytes.
-const SchemaBytesMax = 63 - len("_wake")
+// SchemaBytesMax bounds a schema's name: the names derived from it (publication,
+// replication slot, channel) must fit into PostgreSQL's 63 bytes.
+const SchemaBytesMax = 40
+
+// schemaName is a name that replication slots may carry, and that needs no quotes
+// in a tool.
+var schemaName = regexp.MustCompile(fmt.Sprintf(`^[a-z_][a-z0-9_]{0,%d}$`, SchemaBytesMax-1))
+
+// SchemaProblem returns why a schema cannot have this name and what to do, or two
+// empty strings. All functions of this package and the engine follow this rule.
+func SchemaProblem(schema string) (text, remedy string) {
+	switch {
+	case !schemaName.MatchString(schema):
+		return fmt.Sprintf("%.300q is no plain name", schema),
+			fmt.Sprintf("use up to %d lower-case letters, digits and underscores", SchemaBytesMax)
+	case strings.HasPrefix(schema, "pg_"):
+		return fmt.Sprintf("is %q", schema), "use a name that does not begin with pg_: PostgreSQL keeps those"
+	}
+	return "", ""
+}
 
 // Errors that a caller can act on. Their texts, with what is wrapped around
 // them, say what to do.
@@ -61,8 +79,8 @@ type migration struct {
 }
 
 // Migrate brings a schema to the latest version and returns how it stands
-// afterwards. It takes one connection of pool. Engines and the command troupe take plain
-// names only: up to 40 lower-case letters, digits and underscores.
+// afterwards. It takes one connection of pool. The name of a schema is plain: up to
+// 40 lower-case letters, digits and underscores, not a digit or pg_ first.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (Report, error) {
 	var report Report
 	err := withSession(ctx, pool, schema, func(s *session) error {
@@ -129,8 +147,8 @@ type session struct {
 }
 
 func withSession(ctx context.Context, pool *pgxpool.Pool, schema string, use func(*session) error) error {
-	if schema == "" || len(schema) > SchemaBytesMax || strings.ContainsRune(schema, 0) {
-		return fmt.Errorf("schema name: want 1 to %d bytes, got %q", SchemaBytesMax, schema)
+	if text, remedy := SchemaProblem(schema); text != "" {
+		return fmt.Errorf("schema %s: %s", text, remedy)
 	}
 	migrations, err := load()
 	if err != nil {
