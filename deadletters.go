@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -121,6 +122,9 @@ func (f *DeadLetterFilter) filter(tenant func(string) string) (persistence.DeadF
 		out.Requeued = persistence.NotRequeued
 	case f.RequeuedOnly:
 		out.Requeued = persistence.RequeuedOnce
+	}
+	if refused := actors.CheckFilter(f.Tenant, f.Workflow, f.Step, nil); refused != nil {
+		return out, fmt.Errorf("filter dead letters: %s: %s", refused.Field, refused.Remedy)
 	}
 	if f.After == "" {
 		return out, nil

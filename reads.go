@@ -70,22 +70,38 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 	}
 }
 
-// Runs lists runs of one tenant, newest first, one page a call.
+// filter turns a filter into that of the store.
+func (f *Filter) filter(tenant func(string) string) (persistence.RunFilter, error) {
+	out := persistence.RunFilter{
+		Tenant: tenant(f.Tenant), Workflow: f.Workflow, States: f.States,
+		Labels: f.Labels, Before: f.Before, Limit: min(f.Limit, persistence.PageMax),
+	}
+	if f.Limit < 0 {
+		return out, fmt.Errorf("filter runs: Limit is %d: use 0 or more", f.Limit)
+	}
+	if out.Limit == 0 {
+		out.Limit = 100
+	}
+	if refused := actors.CheckFilter(f.Tenant, f.Workflow, "", f.Labels); refused != nil {
+		return out, fmt.Errorf("filter runs: %s: %s", refused.Field, refused.Remedy)
+	}
+	return out, nil
+}
+
+// Runs lists runs of one tenant, newest first, one page a call. A filter that no
+// run can match, such as one with a NUL character, is an error that names the
+// field and the remedy.
 func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 	ctx = ofCaller(ctx)
 	store, err := e.running()
 	if err != nil {
 		return RunPage{}, err
 	}
-	limit := filter.Limit
-	if limit <= 0 {
-		limit = 100
+	selected, err := filter.filter(e.tenant)
+	if err != nil {
+		return RunPage{}, err
 	}
-	limit = min(limit, persistence.PageMax)
-	rows, err := store.ListRuns(ctx, persistence.RunFilter{
-		Tenant: e.tenant(filter.Tenant), Workflow: filter.Workflow, States: filter.States,
-		Labels: filter.Labels, Before: filter.Before, Limit: limit,
-	})
+	rows, err := store.ListRuns(ctx, selected)
 	if err != nil {
 		return RunPage{}, e.whileRunning(err)
 	}
@@ -93,7 +109,7 @@ func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 	for _, row := range rows {
 		page.Runs = append(page.Runs, runStatus(row, nil))
 	}
-	if len(rows) == limit {
+	if len(rows) == selected.Limit {
 		page.Next = rows[len(rows)-1].ID
 	}
 	return page, nil

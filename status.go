@@ -123,7 +123,7 @@ type Filter struct {
 	Tenant   string // "": the engine's default tenant
 	Workflow string
 	States   []State
-	Labels   map[string]string // all must match
+	Labels   map[string]string // all must match; as many and as long as those of a run
 	Before   RunID             // continue a listing: RunPage.Next
 	Limit    int               // per page; 0: 100; more than 1000 counts as 1000
 }

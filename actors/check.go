@@ -56,6 +56,21 @@ func CheckTrigger(t *persistence.Trigger, payloadLimit int) *Refusal {
 	return checkLabels(t.Labels)
 }
 
+// CheckFilter returns why no run and no dead letter can match a filter with
+// these names and labels, or nil. It holds them to the bounds of a trigger.
+func CheckFilter(tenant, workflow, step string, labels map[string]string) *Refusal {
+	for _, field := range []struct{ name, value string }{{"Tenant", tenant}, {"Workflow", workflow}, {"Step", step}} {
+		if refused := checkText(field.name, field.value, nameBytesMax); refused != nil {
+			return refused
+		}
+	}
+	refused := checkLabels(labels)
+	if refused != nil {
+		refused.Field = "Labels"
+	}
+	return refused
+}
+
 func checkLabels(labels map[string]string) *Refusal {
 	if len(labels) > labelsMax {
 		return refuse(LimitReached, "labels", fmt.Sprintf("%d labels; at most %d", len(labels), labelsMax))

@@ -77,6 +77,16 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	}
 }
 
+// TestTheLabelsOfAFilterAreCastOnce: a cast in a condition on rows would be one a row.
+func TestTheLabelsOfAFilterAreCastOnce(t *testing.T) {
+	d := schemas(t)(t)
+	for _, name := range []string{"list_runs", "list_tenant_runs"} {
+		plan := d.plan(d.store.statements[name])
+		require.Contains(t, plan, "labels @> ", name)
+		require.NotRegexp(t, `labels @> [^"]*::jsonb`, plan, name)
+	}
+}
+
 // plan returns the generic plan of a statement.
 func (d *database) plan(s statement) string {
 	d.t.Helper()
@@ -176,7 +186,7 @@ func TestSettings(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	d := openSchema(t, pool, Options{Schema: `we"ird Schema`})
+	d := openSchema(t, pool, Options{Schema: "select"})
 	name := pgx.Identifier{value[string](d, `select current_database()`)}.Sanitize()
 	d.exec(`create schema evil; create function evil.clock_timestamp() returns timestamptz language sql as $$ select now() - interval '1 year' $$;
 		create table evil.tasks (); create table evil.workflow_runs ()`)
@@ -191,7 +201,7 @@ func TestSettings(t *testing.T) {
 	user, err := pgx.ParseConfig(d.user.Config().ConnString())
 	require.NoError(t, err)
 	user.RuntimeParams["statement_timeout"] = "0"
-	store, err := Open(t.Context(), Options{Pool: d.user, Direct: user, Schema: `we"ird Schema`})
+	store, err := Open(t.Context(), Options{Pool: d.user, Direct: user, Schema: "select"})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	d.store = store

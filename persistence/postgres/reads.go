@@ -52,7 +52,7 @@ func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]p
 }
 
 func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, error) {
-	if !storable(f.Tenant) || !storable(f.Workflow) {
+	if !storable(f.Tenant) || !storable(f.Workflow) || !storableLabels(f.Labels) {
 		return nil, nil
 	}
 	if f.Limit <= 0 {

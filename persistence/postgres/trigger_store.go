@@ -200,6 +200,16 @@ func labelText(labels map[string]string) (*string, error) {
 	return &s, nil
 }
 
+// storableLabels reports whether a run can have these labels.
+func storableLabels(labels map[string]string) bool {
+	for name, value := range labels {
+		if !storable(name) || !storable(value) {
+			return false
+		}
+	}
+	return true
+}
+
 // newRun returns how a run of a trigger starts.
 func (d *definition) newRun(edges []persistence.EdgeResult) lifecycle.Run {
 	core := lifecycle.NewRun(d.graph)

@@ -187,6 +187,8 @@ func readUnknown(w *world) {
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 		require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenant}))
 		require.Empty(w.t, w.list(persistence.RunFilter{Workflow: tenant}))
+		require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{"region": tenant}}))
+		require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{tenant: "eu"}}))
 	}
 	for _, id := range []workflow.TaskID{{Run: nowhere, Step: lifecycle.RunStep}, {Run: nowhere}, {Run: run, Step: 9}} {
 		_, err = w.store.Payload(w.ctx, id)

@@ -6,7 +6,7 @@ with live as materialized (
 	from {schema}.workflow_runs r
 	where r.tenant = @tenant::text and uuid_send(r.id) < uuid_send(@before::uuid)
 		and (cardinality(@states::smallint[]) = 0 or r.state = any(@states::smallint[]))
-		and (@labels::text is null or r.labels @> @labels::jsonb)
+		and (@labels::text is null or r.labels @> (select @labels::jsonb)) -- one cast, not one a row
 		and (
 			@workflow::text is null
 			or r.definition in (select w.definition from {schema}.workflow_definitions w where w.name = @workflow::text)
