@@ -57,14 +57,14 @@ func RunIfAllSkipped() EdgeOption {
 // Retry is the option that gives a failed step further attempts. The wait
 // before attempt n+1 is min(Cap, First × Factorⁿ⁻¹), give or take Jitter. It is
 // a durable timer: no process waits. Attempts lost with their process do not
-// count.
+// count. A Cap below First is refused.
 //
 //	troupe.Retry{Attempts: 5, First: 200 * time.Millisecond}
 type Retry struct {
 	Attempts int              // in all, with the first; 1: no retry
 	First    time.Duration    // wait before the second attempt; 0: 1 s
 	Factor   float64          // growth of the wait; 0: 2
-	Cap      time.Duration    // longest wait; 0: 60 s
+	Cap      time.Duration    // longest wait; 0: 60 s, or First if that is longer
 	Jitter   float64          // fraction by which a wait varies; 0: 0.1; negative: none
 	If       func(error) bool // which errors are worth another attempt; nil: all but [Terminal] ones
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Defaults of a retry policy whose fields are zero.
+// Defaults of a retry policy whose fields are zero. The cap is never below the
+// first wait: a policy that names a long first wait means it.
 const (
 	BackoffFirst  = time.Second
 	BackoffFactor = 2.0
@@ -27,7 +28,7 @@ func RetryDelay(policy workflow.RetryPolicy, attempt int32, random float64) time
 		factor = BackoffFactor
 	}
 	if limit == 0 {
-		limit = BackoffCap
+		limit = max(BackoffCap, first)
 	}
 	if jitter == 0 {
 		jitter = BackoffJitter

@@ -31,6 +31,8 @@ func TestRetryDelay(t *testing.T) {
 		{"own policy, first", exact, 1, 0, 100 * time.Millisecond},
 		{"own policy, third", exact, 3, 0, 900 * time.Millisecond},
 		{"own policy, capped", exact, 5, 0, 5 * time.Second},
+		{"first over the default cap", workflow.RetryPolicy{First: 5 * time.Minute, Jitter: -1}, 1, 0, 5 * time.Minute},
+		{"first over the default cap, second", workflow.RetryPolicy{First: 5 * time.Minute, Jitter: -1}, 2, 0, 5 * time.Minute},
 		{"cap below first", workflow.RetryPolicy{First: time.Minute, Cap: time.Second, Jitter: -1}, 1, 0, time.Second},
 		{"jitter at its lowest", workflow.RetryPolicy{}, 1, 0, 900 * time.Millisecond},
 		{"jitter in the middle", workflow.RetryPolicy{}, 1, 0.5, time.Second},
@@ -54,7 +56,7 @@ func TestRetryDelayProperties(t *testing.T) {
 		}
 		limit := policy.Cap
 		if limit == 0 {
-			limit = BackoffCap
+			limit = max(BackoffCap, policy.First)
 		}
 		last := time.Duration(0)
 		for attempt := range int32(50) {

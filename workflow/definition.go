@@ -109,6 +109,6 @@ type RetryPolicy struct {
 	Attempts int           // at most this many attempts; 0 and 1: no retry
 	First    time.Duration // wait before the second attempt; 0: 1 s
 	Factor   float64       // growth of the wait; 0: 2
-	Cap      time.Duration // longest wait; 0: 60 s
+	Cap      time.Duration // longest wait; 0: 60 s, or First if that is longer
 	Jitter   float64       // fraction, applied after the cap; 0: 0.1, negative: none
 }
