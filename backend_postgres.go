@@ -126,7 +126,7 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	b := &backend{
 		store: store, pod: pod, wake: waker(adapter),
 		ports: actors.Ports{
-			Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Ping: store.PingPool, Lending: lending(pool),
+			Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Echo: store.Echo, Lending: lending(pool),
 		},
 		announce: func(ctx context.Context, tx pgx.Tx) error {
 			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})

@@ -107,7 +107,7 @@ func (e *Engine) health(asked func(*probe) error) Health {
 		if s.Degraded != "" {
 			h.Reason += "; " + s.Degraded
 		}
-	case !s.Ready && s.Lease == lifecycle.LeaseLive.String() && s.Degraded != "":
+	case !s.Ready && s.Degraded != "":
 		h.Reason = s.Degraded
 	case !s.Ready:
 		h.Reason = "the pod stops"

@@ -23,6 +23,9 @@ const (
 	leadUnfit = 30 * time.Second
 	// noEpoch is the epoch of no leader.
 	noEpoch = -1
+	// echoBytes is how large a question for an answer is: larger than any packet, so
+	// that it is lost where large ones are.
+	echoBytes = 16 << 10
 )
 
 // probed is the answer to a probe.
@@ -37,11 +40,14 @@ func (a *leader) probe() {
 	a.probing = askProbe(a.rt, a.self)
 }
 
-// askProbe asks for nothing but an answer.
+// askProbe asks for nothing but an answer, first a small one and then a large one.
 func askProbe(rt *runtime, to *PID) int64 {
-	store := rt.ports.Store
+	store, echo := rt.ports.Store, rt.ports.Echo
 	return ask(rt, to, "probe", leadProbeTimeout, func(ctx context.Context) (probed, error) {
 		_, err := store.FireTimers(ctx, noEpoch, 1)
+		if echo != nil && persistence.Answered(err) {
+			err = echo(ctx, echoBytes)
+		}
 		return probed{}, err
 	})
 }

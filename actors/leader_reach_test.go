@@ -36,7 +36,7 @@ func (s *proxied) RenewPod(ctx context.Context, r persistence.Renewal) (persiste
 type pooling struct {
 	pool     persistence.Store
 	notifier cluster.Notifier
-	ping     func(ctx context.Context) error
+	echo     func(ctx context.Context, bytes int) error
 	listener cluster.Listener // of the pods to come; nil: bus
 }
 
@@ -59,7 +59,7 @@ const (
 	proxyHangs
 	proxyLocked // it works, and a table is locked
 	proxyLarge  // it swallows large answers
-	proxyBusy   // it works, and all connections of the pool are taken
+	proxyGray   // it passes what is small, and swallows what is large
 )
 
 func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
@@ -70,20 +70,27 @@ func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, er
 	case proxyLocked:
 		pass(2 * time.Second)
 		return none, fmt.Errorf("%w: lock timeout", persistence.ErrConflict)
-	case proxyHangs, proxyBusy:
+	case proxyHangs:
 		<-ctx.Done()
 		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
 	}
 	return do()
 }
 
-// ping is asked on a connection of its own.
-func (s *proxied) ping(ctx context.Context) error {
-	if s.state.Load() == proxyBusy {
-		return nil
-	}
-	_, err := pooled(ctx, s, func() (struct{}, error) { return struct{}{}, nil })
+// echo is a large question with a large answer.
+func (s *proxied) echo(ctx context.Context, _ int) error {
+	_, err := large(ctx, s, func() (struct{}, error) { return struct{}{}, nil })
 	return err
+}
+
+// large is pooled for calls that are large.
+func large[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
+	if s.state.Load() == proxyGray {
+		var none T
+		<-ctx.Done()
+		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
+	}
+	return pooled(ctx, s, do)
 }
 
 func (s *proxied) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
@@ -103,7 +110,7 @@ func (s *proxied) JoinPod(ctx context.Context, info persistence.PodInfo) (int64,
 }
 
 func (s *proxied) RecordTransitions(ctx context.Context, r persistence.Record) (persistence.Recorded, error) {
-	return pooled(ctx, s, func() (persistence.Recorded, error) { return s.Store.RecordTransitions(ctx, r) })
+	return large(ctx, s, func() (persistence.Recorded, error) { return s.Store.RecordTransitions(ctx, r) })
 }
 
 func (s *proxied) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
@@ -146,7 +153,7 @@ func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
 	w.register(storetest.Single(), newGauge().work(time.Millisecond))
 	for range n {
 		store := &proxied{Store: w.store}
-		w.pooling = pooling{pool: store, notifier: proxiedNotices{w.bus, store}, ping: store.ping}
+		w.pooling = pooling{pool: store, notifier: proxiedNotices{w.bus, store}, echo: store.echo}
 		pods, proxies = append(pods, w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})), append(proxies, store)
 		pass(time.Second)
 	}
@@ -247,51 +254,6 @@ func TestALockDoesNotMoveTheLead(t *testing.T) {
 			pass(time.Second)
 			require.True(t, pods[0].Stats().Leading)
 		}
-	})
-}
-
-// A pod that cannot record what it holds does not keep it, though it could
-// renew its lease: another one takes it over.
-func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
-	t.Parallel()
-	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				pods, proxies := w.proxiedPods(2)
-				w.completed(w.trigger(pods[1], "single"))
-				run := w.trigger(pods[1], "single")
-				proxies[1].state.Store(state) // before it is recorded: its first task was granted with the storing
-				begun := time.Now()
-				w.completed(run)
-				require.Less(t, time.Since(begun), 40*time.Second)
-				require.Equal(t, "lost", pods[1].Stats().Lease)
-				proxies[1].state.Store(proxyWorks)
-				pass(40 * time.Second)
-				require.Equal(t, "live", pods[1].Stats().Lease)
-				w.completed(w.trigger(pods[1], "single"))
-			})
-		})
-	}
-}
-
-// A pool whose connections are all taken is no reason to let others take over:
-// they have the same database. One that stays so for a minute is.
-func TestAPodWhosePoolIsBusyKeepsItsLease(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, w *world) {
-		pods, proxies := w.proxiedPods(2)
-		run := w.trigger(pods[1], "single")
-		proxies[1].state.Store(proxyBusy) // before it is recorded: its first task was granted with the storing
-		for range 50 {
-			pass(time.Second)
-			require.Equal(t, "live", pods[1].Stats().Lease)
-		}
-		proxies[1].state.Store(proxyWorks)
-		w.completed(run)
-		proxies[1].state.Store(proxyBusy)
-		pass(poolDeadMax + 10*time.Second)
-		require.Equal(t, "lost", pods[1].Stats().Lease)
 	})
 }
 

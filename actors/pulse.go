@@ -41,8 +41,6 @@ type pulse struct {
 	beat     time.Time // when that was
 	waited   time.Time // when the pod was last seen to wait for wakes
 	probing  int64     // number of the probe under way; 0: none
-	pinging  int64     // number of the question beside the pool under way; 0: none
-	answered time.Time // when that was last answered; zero: never
 	letGo    bool      // the lease is not renewed on purpose
 }
 
@@ -79,8 +77,6 @@ func (a *pulse) Receive(ctx actorContext) {
 		a.onRenewed(msg)
 	case *answered[probed]:
 		a.onProbed(msg)
-	case *answered[reached]:
-		a.onReached(msg)
 	case *leaseCheck:
 		if msg.tick == a.check {
 			a.judge()

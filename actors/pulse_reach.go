@@ -3,31 +3,38 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// poolDeadMax is how long a pod that is answered beside its pool keeps its lease
-// though nothing is answered through it.
-const poolDeadMax = 6 * leadAwayMax
+// silenceMin is the silence through its pool below which a pod keeps its lease, however
+// short that is: a locked table answers with a refusal after two seconds, and a call may
+// wait for the connection of another one that waits so.
+const silenceMin = 5 * time.Second
+
+// silenceMax is the silence through its pool after which a pod lets its lease go.
+func (c Config) silenceMax() time.Duration { return max(c.LeaseTTL, silenceMin) }
+
+// silence is for how long the database has answered nothing that the pod asked through
+// its pool, or no question as large as the pod's work.
+func (rt *runtime) silence(now time.Time) time.Duration {
+	return max(rt.reach.silence(now), rt.probes.silence(now))
+}
 
 // cutOff reports whether the pod lets its lease go, though it could renew it: the
-// database answers nothing that it asks through its pool, so that it cannot
-// record what it holds, and others live who could. A pool that is only busy is no
-// reason: the database is asked beside it. The pod asks for nothing but an
-// answer meanwhile, and goes on, or joins again, once there is one.
+// database answers nothing that it asks through its pool, so that it cannot record what
+// it holds, and others live who could. A pool that is so busy that it answers nothing
+// for a whole lease is cut off, too. The pod asks for nothing but an answer meanwhile,
+// and goes on, or joins again, once there is one.
 func (a *pulse) cutOff() bool {
 	now := a.rt.now()
-	silence := a.rt.reach.silence(now)
-	if silence < leadDoubt {
+	silence := a.rt.silence(now)
+	if max(silence, a.rt.reach.oldest(now)) >= leadDoubt {
+		a.ask(now)
+	}
+	if silence < a.rt.config.silenceMax() || a.rt.meter.value(MetricPods) <= 1 {
 		a.letGo = false
-		return false
-	}
-	a.ask()
-	if silence < poolDeadMax {
-		silence = min(silence, now.Sub(a.answered))
-	}
-	if silence < leadAwayMax || a.rt.meter.value(MetricPods) <= 1 {
 		return false
 	}
 	if !a.letGo {
@@ -39,31 +46,12 @@ func (a *pulse) cutOff() bool {
 	return true
 }
 
-// ask asks through the pool, and the way that the pool connects without queueing
-// for its connections.
-func (a *pulse) ask() {
+// ask asks for an answer through the pool. A network may pass what is small and drop
+// what is large, so the question is as large as work is.
+func (a *pulse) ask(now time.Time) {
 	if a.probing == 0 {
+		a.rt.probes.asked(now)
 		a.probing = askProbe(a.rt, a.self)
-	}
-	if ping := a.rt.ports.Ping; a.pinging == 0 && ping != nil {
-		a.pinging = askApart(a.rt, a.self, "ping_pool", leadProbeTimeout, func(ctx context.Context) (reached, error) {
-			return reached{}, ping(ctx)
-		})
-	}
-}
-
-// reached is the answer to a question beside the pool.
-type reached struct{}
-
-func (a *pulse) onReached(m *answered[reached]) {
-	if m.number != a.pinging {
-		return
-	}
-	a.pinging = 0
-	if persistence.Answered(m.err) {
-		a.answered = a.rt.now()
-	} else {
-		a.rt.storeFailed("ping_pool", m.err)
 	}
 }
 
@@ -72,6 +60,7 @@ func (a *pulse) onProbed(m *answered[probed]) {
 		return
 	}
 	a.probing = 0
+	a.rt.probes.ended(m.err)
 	if !persistence.Answered(m.err) {
 		a.rt.storeFailed("probe", m.err)
 		return

@@ -41,6 +41,7 @@ type runtime struct {
 	handlers  []int32  // of functions, ascending
 	plain     []int32  // those without a transaction
 	timers    stall    // of the timekeeper
+	probes    stall    // of the pulse
 	firing    pace     // of the timekeepers of all terms
 	expiring  pace     // of the housekeepers of all terms
 	parking   pace     // likewise
@@ -63,9 +64,9 @@ type Ports struct {
 	Stream   cluster.Stream // nil: there is none, wakes are notified
 	Notifier cluster.Notifier
 	Elector  cluster.Elector
-	// Ping asks for an answer the way that Store's calls go, without queueing up
-	// behind them; nil: nothing does.
-	Ping    func(ctx context.Context) error
+	// Echo has so many bytes sent back by the database, through the pool that Store's
+	// calls go through; nil: nothing is lost on the way for being large.
+	Echo    func(ctx context.Context, bytes int) error
 	Lending func() Lending // of the embedder's pool; nil: there is none
 }
 

@@ -112,7 +112,7 @@ func (w *world) start(config Config) *Pod {
 	p, err := Start(w.t.Context(), Options{
 		System: w.system, Executor: w.executor, Metrics: w.metrics, Log: w.log,
 		Ports: Ports{
-			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: cmp.Or[cluster.Listener](w.listener, w.bus), Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load), Ping: w.ping,
+			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: cmp.Or[cluster.Listener](w.listener, w.bus), Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load), Echo: w.echo,
 		},
 		Functions: w.functions, Evaluate: look, Config: config, Joined: number.Store,
 		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: newMailbox(), sent: &w.sent} },

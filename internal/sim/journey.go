@@ -85,9 +85,7 @@ func (s *store) delay(j *journey, name string, timeout time.Duration) {
 	if draw, ok := w.Happens(StorePool, s.pod.Name); ok {
 		s.busyUntil = w.Now().Add(draw.Between(100*time.Millisecond, 20*time.Second))
 	}
-	if name != pingCall {
-		j.out += max(s.busyUntil.Sub(w.Now()), 0)
-	}
+	j.out += max(s.busyUntil.Sub(w.Now()), 0)
 	if draw, ok := w.Happens(StoreSlow, place); ok {
 		slow := draw.Between(10*time.Millisecond, 20*time.Second)
 		if draw.Chance(0.5) { // committed at once, and heard of late

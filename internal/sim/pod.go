@@ -109,7 +109,7 @@ func (p *Pod) Host() actors.Options {
 		Mailbox: func() actor.Mailbox { return &box{world: w, pod: p} },
 		Ports: actors.Ports{
 			Store: p.store, Listener: &ear{subscription: subscription{pod: p}},
-			Notifier: &mouth{pod: p}, Elector: &candidate{pod: p}, Ping: p.store.ping,
+			Notifier: &mouth{pod: p}, Elector: &candidate{pod: p},
 		},
 		Joined:  func(number int64) { p.number = number },
 		Buggify: p.buggify,

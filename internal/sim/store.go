@@ -100,15 +100,6 @@ func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) 
 	return answer, nil
 }
 
-// pingCall is a question beside the pod's pool: it goes where the pool goes.
-const pingCall = "ping_pool"
-
-// ping asks for an answer.
-func (s *store) ping(context.Context) error {
-	_, err := meet(s, pingCall, func() (struct{}, error) { return struct{}{}, nil }, nil)
-	return err
-}
-
 // TriggerRuns implements persistence.Intake.
 func (s *store) TriggerRuns(
 	ctx context.Context, batch []persistence.Trigger, take persistence.Taking,

@@ -233,6 +233,21 @@ func (s *Store) PingPool(ctx context.Context) error {
 	return translate(s.proxied.Ping(ctx))
 }
 
+// Echo has so many bytes sent back by the server, through the store's pool: where what
+// is large is lost on the way, nothing comes back. It reads no table.
+func (s *Store) Echo(ctx context.Context, bytes int) error {
+	text, args := s.statements.bind("echo", named{"payload": make([]byte, bytes)})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return translate(err)
+	}
+	back, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[[]byte])
+	if err == nil && len(back) != bytes {
+		err = fmt.Errorf("%d of %d bytes came back", len(back), bytes)
+	}
+	return translate(err)
+}
+
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Bare() }
