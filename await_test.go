@@ -24,8 +24,8 @@ type flaky struct {
 	cause error
 }
 
-func (f *flaky) Run(ctx context.Context, tenant string, run troupe.RunID) (persistence.RunRow, error) {
-	row, err := f.Store.Run(ctx, tenant, run)
+func (f *flaky) Run(ctx context.Context, tenant string, run troupe.RunID, without ...persistence.Without) (persistence.RunRow, error) {
+	row, err := f.Store.Run(ctx, tenant, run, without...)
 	if row.State.Terminal() && f.left.Add(-1) >= 0 {
 		return persistence.RunRow{}, f.cause
 	}

@@ -17,6 +17,9 @@ var (
 	ErrStepCanceled = errors.New("step was canceled")
 )
 
+// ErrStepNotEnded is returned by [OutputOf] for a step that has not ended yet.
+var ErrStepNotEnded = errors.New("step has not ended")
+
 // StepError is a step that failed for good, as others get to see it.
 type StepError struct {
 	Step  string

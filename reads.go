@@ -14,18 +14,26 @@ import (
 const eventPage = 500
 
 // Status reads a run of a tenant ("": the default one) and its steps, or
-// returns [ErrRunNotFound].
-func (e *Engine) Status(ctx context.Context, tenant string, run RunID) (RunStatus, error) {
+// returns [ErrRunNotFound]. It brings the outputs of all steps that have
+// completed, unless [WithoutOutputs] is given.
+func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options ...StatusOption) (RunStatus, error) {
 	ctx = ofCaller(ctx)
+	var chosen statusOptions
+	for i, option := range options {
+		if option == nil {
+			return RunStatus{}, fmt.Errorf("status: options[%d] is nil: leave it out", i)
+		}
+		option(&chosen)
+	}
 	store, err := e.running()
 	if err != nil {
 		return RunStatus{}, err
 	}
-	row, err := store.Run(ctx, e.tenant(tenant), run)
+	row, err := store.Run(ctx, e.tenant(tenant), run, persistence.WithoutOutputs)
 	if err != nil {
 		return RunStatus{}, e.whileRunning(err)
 	}
-	tasks, err := store.Tasks(ctx, e.tenant(tenant), run)
+	tasks, err := store.Tasks(ctx, e.tenant(tenant), run, chosen.without...)
 	if err != nil {
 		return RunStatus{}, e.whileRunning(err)
 	}

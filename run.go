@@ -69,9 +69,10 @@ func (r *Run[O]) Cancel(ctx context.Context, reason string) error {
 	return r.engine.Cancel(ctx, r.tenant, r.id, reason)
 }
 
-// Status reads the run and its steps, or returns [ErrRunNotFound].
-func (r *Run[O]) Status(ctx context.Context) (RunStatus, error) {
-	return r.engine.Status(ctx, r.tenant, r.id)
+// Status reads the run and its steps, or returns [ErrRunNotFound]. See
+// [WithoutOutputs] for runs whose outputs are large.
+func (r *Run[O]) Status(ctx context.Context, options ...StatusOption) (RunStatus, error) {
+	return r.engine.Status(ctx, r.tenant, r.id, options...)
 }
 
 // Events reads the history of the run so far, oldest first. The sequence ends

@@ -51,13 +51,25 @@ type RunStatus struct {
 	Steps        []StepStatus // parents before their children
 }
 
+// StatusOption changes what a status brings.
+type StatusOption func(*statusOptions)
+
+type statusOptions struct{ without []persistence.Without }
+
+// WithoutOutputs leaves StepStatus.Output nil: the outputs are not read from the
+// database, so that a status costs the same however large they are. [OutputOf]
+// reads the one of a single step.
+func WithoutOutputs() StatusOption {
+	return func(o *statusOptions) { o.without = append(o.without, persistence.WithoutOutputs) }
+}
+
 // StepStatus is one step of a run.
 type StepStatus struct {
 	Name       string
 	State      State
 	Attempt    int       // attempts begun
 	Losses     int       // attempts lost with their pod
-	Output     []byte    // as the codec encoded it; nil: none
+	Output     []byte    // as the codec encoded it; nil: none, or WithoutOutputs
 	Class      string    // class of the last error, also of a step that completed later; see [Class]
 	Error      string    // its text; "": no attempt failed
 	WakeAt     time.Time // when its timer fires; zero: none

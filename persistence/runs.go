@@ -59,15 +59,24 @@ type RunFilter struct {
 	Limit    int               // at most PageMax; 0: 100
 }
 
+// Without names a part that a read leaves out.
+type Without uint8
+
+// WithoutOutputs leaves out the outputs of steps and of the run: they are not
+// read from the tables.
+const WithoutOutputs Without = 1
+
 // EndedMax bounds the runs of one EndedRuns.
 const EndedMax = 1000
 
 // Runs reads. Nothing is ever decided from what it returns.
 type Runs interface {
-	// Run returns a run of a tenant ("": any) or ErrRunNotFound.
-	Run(ctx context.Context, tenant string, run workflow.RunID) (RunRow, error)
+	// Run returns a run of a tenant ("": any) or ErrRunNotFound. WithoutOutputs
+	// leaves Output nil; HasOutput is set all the same.
+	Run(ctx context.Context, tenant string, run workflow.RunID, without ...Without) (RunRow, error)
 	// Tasks returns the tasks of a run by step; none before it was expanded.
-	Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]TaskRow, error)
+	// WithoutOutputs leaves their Output nil.
+	Tasks(ctx context.Context, tenant string, run workflow.RunID, without ...Without) ([]TaskRow, error)
 	// Events returns at most limit events of a run after the given position,
 	// oldest first, with the position to continue from.
 	Events(ctx context.Context, tenant string, run workflow.RunID, after int64, limit int) ([]lifecycle.Event, int64, error)

@@ -242,8 +242,8 @@ func (s *store) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
 }
 
 // Run implements persistence.Runs.
-func (s *store) Run(ctx context.Context, tenant string, run workflow.RunID) (persistence.RunRow, error) {
-	return meet(s, "run", func() (persistence.RunRow, error) { return s.Store.Run(ctx, tenant, run) }, nil)
+func (s *store) Run(ctx context.Context, tenant string, run workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
+	return meet(s, "run", func() (persistence.RunRow, error) { return s.Store.Run(ctx, tenant, run, without...) }, nil)
 }
 
 // EndedRuns implements persistence.Runs.

@@ -15,14 +15,18 @@ import (
 const pageDefault = 100
 
 // Run implements persistence.Runs.
-func (s *Store) Run(_ context.Context, tenant string, id workflow.RunID) (persistence.RunRow, error) {
+func (s *Store) Run(_ context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.find(tenant, id)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
-	return r.row(), nil
+	row := r.row()
+	if slices.Contains(without, persistence.WithoutOutputs) {
+		row.Output = nil
+	}
+	return row, nil
 }
 
 func (r *run) row() persistence.RunRow {
@@ -43,7 +47,7 @@ func (r *run) row() persistence.RunRow {
 }
 
 // Tasks implements persistence.Runs.
-func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
+func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID, without ...persistence.Without) ([]persistence.TaskRow, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, err := s.find(tenant, id)
@@ -53,6 +57,9 @@ func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID) ([]pe
 	rows := make([]persistence.TaskRow, len(r.tasks))
 	for i := range r.tasks {
 		rows[i] = s.taskRow(r, int32(i))
+		if slices.Contains(without, persistence.WithoutOutputs) {
+			rows[i].Output = nil
+		}
 	}
 	return rows, nil
 }

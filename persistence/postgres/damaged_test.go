@@ -250,3 +250,32 @@ func TestACompletionThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 	require.Len(t, k.store.lostEnds.list(), 1)
 }
+
+// A read without outputs does not touch them on the disk, also in history, where an
+// output is a part of an array.
+func TestAReadWithoutOutputsReadsNone(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	pod := k.join(time.Hour)
+	run := k.start(storetest.Single(), "a", 1)[0]
+	record := k.completion(pod, k.claim(pod, 1)...)
+	record.Transitions[0].Output = []byte(noise())
+	require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	out, err := k.store.ArchiveRuns(k.ctx, epoch, persistence.Archive{})
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Count)
+	k.lose(value[string](k.database, `select c.relname from {schema}.run_history h join pg_class c on c.oid = h.tableoid`))
+	_, err = k.store.Tasks(k.ctx, "a", run)
+	require.ErrorContains(t, err, "chunk")
+	_, err = k.store.Run(k.ctx, "a", run)
+	require.ErrorContains(t, err, "chunk")
+	row, err := k.store.Run(k.ctx, "a", run, persistence.WithoutOutputs)
+	require.NoError(t, err)
+	require.True(t, row.HasOutput)
+	tasks, err := k.store.Tasks(k.ctx, "a", run, persistence.WithoutOutputs)
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Completed, tasks[0].State)
+	k.exec(`truncate {schema}.run_history`)
+}

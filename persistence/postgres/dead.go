@@ -140,7 +140,7 @@ func (s *Store) DeadLetter(ctx context.Context, tenant string, task workflow.Tas
 		return err
 	})
 	var parents outcomeColumns
-	b.add("read_dead_parents", named{"run": name["run"], "step": task.Step, "inline_max": persistence.InlinePayloadMax}).Query(
+	b.add("read_dead_parents", named{"run": name["run"], "step": task.Step, "inline_max": persistence.InlinePayloadMax, "outputs": true}).Query(
 		func(rows pgx.Rows) error { return parents.collect(rows) })
 	err = send(ctx, s.pool, b)
 	if errors.Is(err, pgx.ErrNoRows) {

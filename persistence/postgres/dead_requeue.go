@@ -254,7 +254,7 @@ func (r *requeueing) choose(ctx context.Context) error {
 
 // tasks reads how the tasks of the ended run stand.
 func (r *requeueing) tasks(ctx context.Context) ([]lifecycle.Task, error) {
-	text, args := r.s.statements.bind("read_dead_tasks", named{"run": [16]byte(r.order.Letter.Run)})
+	text, args := r.s.statements.bind("read_dead_tasks", named{"run": [16]byte(r.order.Letter.Run), "outputs": false})
 	rows, err := r.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (r *requeueing) keep(ctx context.Context) (letters int, err error) {
 	}
 	b := r.s.newBatch()
 	if len(r.kept) > 0 {
-		b.add("keep_outputs", named{"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.kept})
+		b.add("keep_outputs", named{"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.kept, "outputs": true})
 		b.add("keep_steps", named{"run": [16]byte(r.order.Run), "steps": r.kept}).QueryRow(wrote(1))
 	}
 	if !r.keyRun.IsZero() {

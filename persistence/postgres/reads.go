@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,13 +19,13 @@ import (
 const pageDefault = 100
 
 // Run implements persistence.Runs.
-func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID) (persistence.RunRow, error) {
+func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
 	ctx, leave, err := s.guest(ctx)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
 	defer leave()
-	rows, err := s.readRuns(ctx, named{"runs": uuids{id}, "outputs": true}, tenant)
+	rows, err := s.readRuns(ctx, named{"runs": uuids{id}, "outputs": outputs(without)}, tenant)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
@@ -149,8 +150,14 @@ func readOf[T any](ctx context.Context, s *Store, tenant string, id workflow.Run
 }
 
 // Tasks implements persistence.Runs.
-func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID) ([]persistence.TaskRow, error) {
-	return readOf(ctx, s, tenant, id, "read_tasks", named{"run": [16]byte(id), "tenant": tenant}, scanTaskRow)
+func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) ([]persistence.TaskRow, error) {
+	args := named{"run": [16]byte(id), "tenant": tenant, "outputs": outputs(without)}
+	return readOf(ctx, s, tenant, id, "read_tasks", args, scanTaskRow)
+}
+
+// outputs reports whether a read brings outputs.
+func outputs(without []persistence.Without) bool {
+	return !slices.Contains(without, persistence.WithoutOutputs)
 }
 
 // StepNames implements persistence.Registry.

@@ -15,6 +15,7 @@ func readRules() []rule {
 	return []rule{
 		{"reads/run", "a run reads as it was triggered", readRun},
 		{"reads/tasks", "tasks read by step, with who ran them and when", readTasks},
+		{"reads/without_outputs", "a run and its tasks read the same without their outputs, also in history", readWithoutOutputs},
 		{"reads/step_names", "names of steps read by step, also before the run has tasks", readStepNames},
 		{"reads/events_in_pages", "events come once each, in order, whatever the page", readEvents},
 		{"reads/ended", "those of some runs that do not go on", readEnded},
@@ -99,6 +100,34 @@ func readTasks(w *world) {
 	require.Zero(w.t, d.Attempt)
 	require.Zero(w.t, d.Pod)
 	require.True(w.t, d.StartedAt.IsZero())
+}
+
+func readWithoutOutputs(w *world) {
+	run := w.start(w.with(Diamond()))
+	p := w.pod()
+	p.complete(p.claimStep("a"))
+	same := func() {
+		row, err := w.store.Run(w.ctx, tenantA, run)
+		require.NoError(w.t, err)
+		tasks, err := w.store.Tasks(w.ctx, tenantA, run)
+		require.NoError(w.t, err)
+		require.Equal(w.t, `"a"`, string(tasks[0].Output))
+		row.Output = nil
+		for i := range tasks {
+			tasks[i].Output = nil
+		}
+		bare, err := w.store.Run(w.ctx, tenantA, run, persistence.WithoutOutputs)
+		require.NoError(w.t, err)
+		require.Equal(w.t, row, bare)
+		list, err := w.store.Tasks(w.ctx, tenantA, run, persistence.WithoutOutputs)
+		require.NoError(w.t, err)
+		require.Equal(w.t, tasks, list)
+	}
+	same()
+	p.finish()
+	same()
+	require.Equal(w.t, 1, w.archive(0).Count)
+	same()
 }
 
 func readStepNames(w *world) {

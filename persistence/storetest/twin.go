@@ -239,16 +239,16 @@ func (t *Twin) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
 }
 
 // Run implements persistence.Runs.
-func (t *Twin) Run(ctx context.Context, tenant string, run workflow.RunID) (persistence.RunRow, error) {
+func (t *Twin) Run(ctx context.Context, tenant string, run workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
 	return twice(ctx, t, "Run", run, func(ctx context.Context, s persistence.Store) (persistence.RunRow, error) {
-		return s.Run(ctx, tenant, run)
+		return s.Run(ctx, tenant, run, without...)
 	})
 }
 
 // Tasks implements persistence.Runs.
-func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID) ([]persistence.TaskRow, error) {
+func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID, without ...persistence.Without) ([]persistence.TaskRow, error) {
 	return twice(ctx, t, "Tasks", run, func(ctx context.Context, s persistence.Store) ([]persistence.TaskRow, error) {
-		return s.Tasks(ctx, tenant, run)
+		return s.Tasks(ctx, tenant, run, without...)
 	})
 }
 

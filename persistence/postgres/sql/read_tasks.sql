@@ -1,6 +1,6 @@
 -- read_tasks: the tasks of a run as readers see them, by step.
 -- Caller: Tasks. Index: tasks_pkey, one range, or that of a span of run_history;
--- the rest is probed per task.
+-- the rest is probed per task. With outputs false no output is read.
 {live_or_old},
 {tasks_of_run},
 r as materialized (

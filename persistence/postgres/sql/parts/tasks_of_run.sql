@@ -1,14 +1,16 @@
--- After live_or_old.
+-- After live_or_old. Outputs are read if outputs is true: those in history are one
+-- array for each slice of the run, so that one of them costs the server the slice.
 t as (
 	select k.step, k.state, k.traits, k.flags, k.epoch, k.attempt, k.lost, k.pod, k.wake_at, k.started_at, k.finished_at, k.class, k.error,
-		k.output
+		case when @outputs::bool then k.output end as output
 	from {schema}.tasks k
 	where k.run_id = @run
 	union all
 	select h.first + u.nth::int - 1, u.state, s.traits, coalesce(u.flags, 0::smallint), u.epoch, coalesce(u.attempt, 0), coalesce(u.lost, 0),
 		u.pod, u.wake_at, u.started_at, u.finished_at, u.class, u.error, u.output
 	from old h,
-		unnest(h.states, h.flags, h.epochs, h.attempts, h.losts, h.pods, h.wakes, h.started, h.finished, h.classes, h.errors, h.outputs)
+		unnest(h.states, h.flags, h.epochs, h.attempts, h.losts, h.pods, h.wakes, h.started, h.finished, h.classes, h.errors,
+			case when @outputs::bool then h.outputs end)
 			with ordinality as u (state, flags, epoch, attempt, lost, pod, wake_at, started_at, finished_at, class, error, output, nth),
 		lateral (
 			select k.traits from {schema}.definition_steps k
