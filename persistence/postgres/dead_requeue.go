@@ -165,7 +165,7 @@ func (r *requeueing) load(ctx context.Context) error {
 		})
 		return err
 	})
-	b.add("find_runs", named{"runs": uuids{r.order.Run}}).Query(func(rows pgx.Rows) error {
+	b.add("find_runs", named{"runs": uuids{r.order.Run}, "always": true}).Query(func(rows pgx.Rows) error {
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 		r.again = len(ids) > 0
 		return err

@@ -88,7 +88,7 @@ func readers(run workflow.RunID) map[string]named {
 	id := [16]byte(run)
 	return map[string]named{
 		"find_run":            {"run": id, "tenant": "a"},
-		"find_runs":           {"runs": uuids{run}},
+		"find_runs":           {"runs": uuids{run}, "always": true},
 		"read_runs":           {"runs": uuids{run}, "outputs": true, "tenant": textOrNull("a")},
 		"read_tasks":          {"run": id, "tenant": "a"},
 		"read_step_names":     {"run": id, "tenant": "a"},

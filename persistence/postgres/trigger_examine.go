@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -72,6 +74,42 @@ type found struct {
 	keys    map[keyName]keyHolder   // exist
 	tenants map[string]int32        // have a group
 	full    map[string]bool         // get none
+}
+
+// queueRuns adds the question which runs exist. A serializable transaction is asked about
+// those in history only, unless always.
+func (f *found) queueRuns(b *batch, ids uuids, always bool) {
+	b.add("find_runs", named{"runs": ids, "always": always}).Query(func(rows pgx.Rows) error {
+		var id [16]byte
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			f.runs[id] = true
+			return nil
+		})
+		return err
+	})
+}
+
+// queueKeys adds the question which keys exist. A serializable transaction is not asked,
+// unless always.
+func (f *found) queueKeys(b *batch, keys []keyName, always bool) {
+	var tenants, workflows, texts []string
+	for _, k := range keys {
+		tenants, workflows, texts = append(tenants, k.tenant), append(workflows, k.workflow), append(texts, k.key)
+	}
+	b.add("find_keys", named{
+		"tenants": tenants, "workflows": workflows, "keys": texts, "always": always,
+	}).Query(func(rows pgx.Rows) error {
+		var ord int
+		var id [16]byte
+		var hash []byte
+		_, err := pgx.ForEachRow(rows, []any{&ord, &id, &hash}, func() error {
+			holder := keyHolder{run: id}
+			copy(holder.hash[:], hash)
+			f.keys[keys[ord-1]] = holder
+			return nil
+		})
+		return err
+	})
 }
 
 // draft is what a batch is about to store: later triggers of it see the

@@ -76,14 +76,7 @@ func (t *triggering) find(ctx context.Context, indexes []int) error {
 	}
 	b := t.s.newBatch()
 	t.queueKeys(b, keys)
-	b.add("find_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
-		var id [16]byte
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			t.found.runs[id] = true
-			return nil
-		})
-		return err
-	})
+	t.found.queueRuns(b, ids, true)
 	t.queueTenants(b, tenants)
 	t.s.queueMatch(b, t.known)
 	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
@@ -98,14 +91,12 @@ func (t *triggering) queueKeys(b *batch, keys []keyName) {
 	}
 	byLock := map[int64][]keyName{}
 	var locks []int64
-	var tenants, workflows, texts []string
 	for _, k := range keys {
 		lock := t.s.keyLock(k)
 		if byLock[lock] == nil {
 			locks = append(locks, lock)
 		}
 		byLock[lock] = append(byLock[lock], k)
-		tenants, workflows, texts = append(tenants, k.tenant), append(workflows, k.workflow), append(texts, k.key)
 	}
 	slices.Sort(locks)
 	b.add("try_keys", named{"locks": locks}).Query(func(rows pgx.Rows) error {
@@ -119,23 +110,7 @@ func (t *triggering) queueKeys(b *batch, keys []keyName) {
 		})
 		return err
 	})
-	b.add("find_keys", named{"tenants": tenants, "workflows": workflows, "keys": texts}).Query(func(rows pgx.Rows) error {
-		return readKeys(rows, keys, t.found.keys)
-	})
-}
-
-// readKeys reads the rows of find_keys.
-func readKeys(rows pgx.Rows, keys []keyName, into map[keyName]keyHolder) error {
-	var ord int
-	var id [16]byte
-	var hash []byte
-	_, err := pgx.ForEachRow(rows, []any{&ord, &id, &hash}, func() error {
-		holder := keyHolder{run: id}
-		copy(holder.hash[:], hash)
-		into[keys[ord-1]] = holder
-		return nil
-	})
-	return err
+	t.found.queueKeys(b, keys, true)
 }
 
 func (s *Store) keyLock(k keyName) int64 { return s.lockKey("key", k.tenant, k.workflow, k.key) }

@@ -104,26 +104,47 @@ func (s *Store) triggerInTx(ctx context.Context, own pgx.Tx, t persistence.Trigg
 		return persistence.TriggerAnswer{}, err
 	}
 	answer := f.examine(&t, known, newDraft(), newDraft())
-	if existing(answer) || f.runs[t.Run] {
-		return answer, translate(s.exec(ctx, own, "confirm_visible", named{}))
-	}
-	if answer.Result != persistence.Triggered {
-		return answer, nil
-	}
-	err = translate(s.submit(ctx, own, &t, known, now))
-	if errors.Is(err, persistence.ErrBadRow) {
+	var refused error
+	if answer.Result == persistence.Triggered && !f.runs[t.Run] {
+		err := translate(s.submit(ctx, own, &t, known, now))
+		there := hasCode(err, codeUniqueViolation) || errors.Is(err, errRowsLost)
+		if err == nil || !there && !errors.Is(err, persistence.ErrBadRow) {
+			return answer, err
+		}
 		if _, err := own.Exec(ctx, "rollback to savepoint "+triggerSavepoint); err != nil {
 			return persistence.TriggerAnswer{}, translate(err)
 		}
-		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}, nil
+		if !there {
+			return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}, nil
+		}
+		refused = err
 	}
-	if errors.Is(err, errRowsLost) { // of rows that are new to everybody
+	if refused != nil || answer.Result == persistence.TenantsFull {
+		if err := s.lookInTx(ctx, own, &t, &f); err != nil {
+			return persistence.TriggerAnswer{}, err
+		}
+		answer = f.examine(&t, known, newDraft(), newDraft())
+	}
+	switch {
+	case existing(answer) || f.runs[t.Run]:
+		return answer, translate(s.exec(ctx, own, "confirm_visible", named{}))
+	case answer.Result != persistence.Triggered:
+		return answer, nil
+	case errors.Is(refused, errRowsLost): // of rows that are new to everybody
 		return persistence.TriggerAnswer{}, meddledError{}
 	}
-	if err != nil {
-		return persistence.TriggerAnswer{}, err
+	return persistence.TriggerAnswer{}, refused
+}
+
+// lookInTx reads whether the run and the key exist in any transaction, a serializable
+// one, too: a row was refused, or the run is to be.
+func (s *Store) lookInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found) error {
+	b := s.newBatch()
+	if t.Key != "" {
+		f.queueKeys(b, []keyName{keyOf(t)}, true)
 	}
-	return answer, nil
+	f.queueRuns(b, uuids{t.Run}, true)
+	return translate(send(ctx, tx, b))
 }
 
 // examineInTx resolves what a trigger names, and asks the database about it
@@ -139,7 +160,8 @@ func (s *Store) examineInTx(
 }
 
 // findInTx waits for the key, then reads whether the run and the key exist and
-// the tenant has a place, and the clock.
+// the tenant has a place, and the clock. In a serializable transaction it reads nothing
+// that other transactions write: what exists is found when it is stored again.
 func (s *Store) findInTx(
 	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, f *found,
 ) (now time.Time, err error) {
@@ -148,18 +170,9 @@ func (s *Store) findInTx(
 	if t.Key != "" {
 		k := keyOf(t)
 		b.add("wait_key", named{"lock": s.keyLock(k)})
-		b.add("find_keys", named{
-			"tenants": []string{k.tenant}, "workflows": []string{k.workflow}, "keys": []string{k.key},
-		}).Query(func(rows pgx.Rows) error { return readKeys(rows, []keyName{k}, f.keys) })
+		f.queueKeys(b, []keyName{k}, false)
 	}
-	b.add("find_runs", named{"runs": uuids{t.Run}}).Query(func(rows pgx.Rows) error {
-		var id [16]byte
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			f.runs[id] = true
-			return nil
-		})
-		return err
-	})
+	f.queueRuns(b, uuids{t.Run}, false)
 	b.add("look_tenant", named{"tenant": t.Tenant, "group_max": s.tenantsMax}).QueryRow(func(row pgx.Row) error {
 		var room bool
 		err := row.Scan(&room)
@@ -189,9 +202,9 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, k
 		return err
 	}
 	if t.Key != "" {
-		var keys keyColumns
-		keys.add(t)
-		b.add("insert_keys", keys.named())
+		b.add("take_key", named{
+			"tenant": t.Tenant, "workflow": t.Workflow, "key": t.Key, "hash": t.InputHash[:], "run": [16]byte(t.Run),
+		})
 	}
 	b.add("insert_runs", columns.named(now))
 	b.add("insert_intake", named{"run": [16]byte(t.Run), "at": instant(t.At), "edges": edges})

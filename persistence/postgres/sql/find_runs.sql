@@ -1,10 +1,12 @@
 -- find_runs: which of these runs exist. Caller: TriggerRuns, TriggerInTx,
 -- RequeueDeadLetter. Index: workflow_runs_pkey, probed per id; those of spans of
 -- run_history only for ids that are as old as something archived, which new ones
--- are not.
+-- are not. In a serializable transaction the probe would lock the page of the index
+-- against the new runs of other transactions: only history is read there unless @always.
 select k.id
 from unnest(@runs::uuid[]) as d (id),
 	lateral (select k.id from {schema}.workflow_runs k where k.id = d.id offset 0) k
+where {may_read}
 union all
 select h.id
 from (

@@ -1,5 +1,5 @@
--- insert_keys: ties keys to runs, all of them, or fails. Caller: TriggerRuns and TriggerInTx, under
--- the locks of the keys. Index: run_keys_pkey.
+-- insert_keys: ties keys to runs, all of them, or fails. Caller: TriggerRuns, under the locks
+-- of the keys. Index: run_keys_pkey.
 with u as (
 	insert into {schema}.run_keys (tenant, workflow, key, input_hash, run_id)
 	select d.tenant, d.workflow, d.key, d.input_hash, d.run_id

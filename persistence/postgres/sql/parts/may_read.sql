@@ -1,0 +1,1 @@
+(@always::bool or pg_catalog.current_setting('transaction_isolation') <> 'serializable')
