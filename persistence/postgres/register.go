@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -23,73 +25,146 @@ const registerBatch = 25
 // registerPatience is how long a pod waits for its turn, less than a call may take.
 const registerPatience = "25s"
 
-// RegisterDefinitions implements persistence.Registry.
+// RegisterDefinitions implements persistence.Registry. Definitions that are stored already
+// cost one statement together, and those that are not cost it a few statements a batch.
 func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
-	var numbers [][]int32
-	parts := slices.Collect(slices.Chunk(graphs, registerBatch))
+	stored, err := s.findNumbers(ctx, s.pool, graphs)
+	if err != nil {
+		return nil, err
+	}
+	names := queuesOf(graphs, queues)
+	changed := slices.DeleteFunc(slices.Clone(graphs), func(g *workflow.Graph) bool { return stored[g.Hash].registered })
+	parts := slices.Collect(slices.Chunk(changed, registerBatch))
 	if len(parts) == 0 {
 		parts = append(parts, nil)
 	}
 	for _, part := range parts {
-		own, err := s.registerPart(ctx, part, queues)
+		own, err := s.registerPart(ctx, part, names)
 		if err != nil {
 			return nil, err
 		}
-		numbers = append(numbers, own...)
+		maps.Copy(stored, own)
+	}
+	numbers := make([][]int32, len(graphs))
+	for i, g := range graphs {
+		numbers[i] = stored[g.Hash].handlers
 	}
 	s.catalog.register(graphs, numbers, queues)
 	return numbers, s.loadQueues(ctx)
 }
 
-// registerPart registers some definitions in one transaction.
-func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queues []string) (numbers [][]int32, err error) {
+// queuesOf returns the names of the queues that graphs and pods name, each once.
+func queuesOf(graphs []*workflow.Graph, queues []string) []string {
+	names := map[string]bool{}
+	for _, q := range queues {
+		names[queueName(q)] = true
+	}
+	for _, g := range graphs {
+		for _, n := range nodesOf(g) {
+			names[queueName(n.Queue)] = true
+		}
+	}
+	return slices.AppendSeq([]string{}, maps.Keys(names))
+}
+
+// nodesOf returns the steps of a graph as they are stored: the failure handler is the last.
+func nodesOf(g *workflow.Graph) []*workflow.Node {
+	nodes := make([]*workflow.Node, 0, len(g.Nodes)+1)
+	for i := range g.Nodes {
+		nodes = append(nodes, &g.Nodes[i])
+	}
+	if g.OnFailure != nil {
+		nodes = append(nodes, g.OnFailure)
+	}
+	return nodes
+}
+
+// numbered is how a stored definition is numbered.
+type numbered struct {
+	handlers   []int32 // by step, the failure handler last
+	registered bool    // nothing of it is left to be stored
+}
+
+// findNumbers returns how graphs are numbered that are stored with all of their steps.
+func (s *Store) findNumbers(ctx context.Context, on querier, graphs []*workflow.Graph) (map[workflow.Hash]numbered, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	hashes, inputFree := make([][]byte, len(graphs)), make([]bool, len(graphs))
+	for i, g := range graphs {
+		hashes[i], inputFree[i] = g.Hash[:], g.InputFree
+	}
+	found := make(map[workflow.Hash]numbered, len(graphs))
+	text, args := s.statements.bind("find_numbers", named{"hashes": hashes, "input_free": inputFree})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, translate(err)
+	}
+	var hash []byte
+	var n numbered
+	_, err = pgx.ForEachRow(rows, []any{&hash, &n.handlers, &n.registered}, func() error {
+		found[workflow.Hash(hash)] = numbered{handlers: slices.Clone(n.handlers), registered: n.registered}
+		return nil
+	})
+	return found, translate(err)
+}
+
+// registerPart registers some definitions in one transaction, and returns how they are
+// numbered.
+func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queues []string) (stored map[workflow.Hash]numbered, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		b := s.newBatch()
 		b.add("set_local", named{"names": []string{"lock_timeout"}, "values": []string{registerPatience}})
 		b.add("lock_catalog", named{"key": s.lockKey("catalog")})
+		b.add("insert_queues", named{"names": queues})
 		if err := send(ctx, tx, b); err != nil {
 			return err
 		}
-		if err := s.registerQueues(ctx, tx, graphs, queues); err != nil {
+		if err := s.loadQueuesIn(ctx, tx); err != nil || len(graphs) == 0 {
 			return err
 		}
-		numbers = numbers[:0]
-		var again []int32 // definitions whose steps were not all there
+		changed, err := s.registerGraphs(ctx, tx, graphs)
+		if err != nil {
+			return err
+		}
+		if err := s.renumberTasks(ctx, tx, changed); err != nil {
+			return err
+		}
+		if stored, err = s.findNumbers(ctx, tx, graphs); err != nil {
+			return err
+		}
 		for _, g := range graphs {
-			number, handlers, err := s.registerGraph(ctx, tx, g)
-			if err != nil {
-				return err
-			}
-			numbers = append(numbers, handlers)
-			if number != 0 {
-				again = append(again, number)
+			if stored[g.Hash].handlers == nil {
+				return fmt.Errorf("%w: steps of workflow %s were removed while it was registered: start again", persistence.ErrUnavailable, g.Name)
 			}
 		}
-		return s.renumberTasks(ctx, tx, again)
+		return nil
 	})
 	if errors.Is(err, errLockTimeout) {
 		err = fmt.Errorf("others register workflows, or hold the tables of definitions: %w", err)
 	}
-	return numbers, err
+	return stored, err
 }
 
-func (s *Store) registerQueues(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph, queues []string) error {
-	names := []string{}
-	for _, q := range queues {
-		names = append(names, queueName(q))
-	}
+// registerGraphs stores what is missing of graphs. It returns the numbers of the
+// definitions of which steps were.
+func (s *Store) registerGraphs(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph) (changed []int32, err error) {
+	b := s.newBatch()
 	for _, g := range graphs {
-		for i := range g.Nodes {
-			names = append(names, queueName(g.Nodes[i].Queue))
-		}
-		if g.OnFailure != nil {
-			names = append(names, queueName(g.OnFailure.Queue))
-		}
+		b.add("insert_definition", named{
+			"number": definitionNumber(g.Hash), "probes": definitionProbes,
+			"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
+			"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
+			"class": int16(g.Retention), "input_free": g.InputFree,
+		})
 	}
-	if err := s.exec(ctx, tx, "insert_queues", named{"names": names}); err != nil {
+	handlers, steps := s.stepRows(graphs)
+	b.add("insert_handlers", handlers)
+	b.add("insert_definition_steps", steps).Query(func(rows pgx.Rows) error {
+		changed, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 		return err
-	}
-	return s.loadQueuesIn(ctx, tx)
+	})
+	err = send(ctx, tx, b)
+	return changed, err
 }
 
 // renumberTasks gives the tasks of definitions that have just been stored the numbers of
@@ -104,50 +179,6 @@ func (s *Store) renumberTasks(ctx context.Context, tx pgx.Tx, definitions []int3
 	return send(ctx, tx, b)
 }
 
-// registerGraph stores a graph, and returns how its steps are numbered. number is that of
-// the definition if some of its steps were not there.
-func (s *Store) registerGraph(ctx context.Context, tx pgx.Tx, g *workflow.Graph) (number int32, handlers []int32, err error) {
-	nodes := make([]*workflow.Node, 0, len(g.Nodes)+1)
-	for i := range g.Nodes {
-		nodes = append(nodes, &g.Nodes[i])
-	}
-	if g.OnFailure != nil {
-		nodes = append(nodes, g.OnFailure)
-	}
-	args := named{
-		"number": definitionNumber(g.Hash), "probes": definitionProbes,
-		"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
-		"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
-		"class": int16(g.Retention), "input_free": g.InputFree,
-	}
-	if err := s.exec(ctx, tx, "insert_definition", args); err != nil {
-		return 0, nil, err
-	}
-	if handlers, err = s.numberHandlers(ctx, tx, g, nodes); err != nil {
-		return 0, nil, err
-	}
-	text, values := s.statements.bind("insert_definition_steps", s.stepRows(g.Hash, nodes, handlers))
-	tag, err := tx.Exec(ctx, text, values...)
-	if err != nil {
-		return 0, nil, err
-	}
-	text, values = s.statements.bind("find_numbers", named{"hash": g.Hash[:]})
-	rows, err := tx.Query(ctx, text, values...)
-	if err != nil {
-		return 0, nil, err
-	}
-	handlers = handlers[:0]
-	var handler int32
-	_, err = pgx.ForEachRow(rows, []any{&number, &handler}, func() error {
-		handlers = append(handlers, handler)
-		return nil
-	})
-	if tag.RowsAffected() == 0 {
-		number = 0
-	}
-	return number, handlers, err
-}
-
 // definitionProbes is how many numbers are tried for a definition.
 const definitionProbes = 1000
 
@@ -158,51 +189,45 @@ func definitionNumber(hash workflow.Hash) int32 {
 	return int32(binary.BigEndian.Uint32(hash[:])%(math.MaxInt32-definitionProbes)) + 1
 }
 
-func (s *Store) numberHandlers(ctx context.Context, tx pgx.Tx, g *workflow.Graph, nodes []*workflow.Node) ([]int32, error) {
-	steps, fingerprints := []string{}, [][]byte{}
-	for _, n := range nodes {
-		steps, fingerprints = append(steps, n.Name), append(fingerprints, n.Fingerprint[:])
-	}
-	numbers := make([]int32, len(nodes))
-	copy(numbers, s.catalog.firstNumbers(g.Hash))
-	err := s.exec(ctx, tx, "insert_handlers", named{
-		"workflow": g.Name, "hash": g.Hash[:], "steps": steps, "fingerprints": fingerprints, "numbers": numbers,
-	})
-	if err != nil {
-		return nil, err
-	}
-	text, values := s.statements.bind("find_handlers", named{"workflow": g.Name, "steps": steps, "fingerprints": fingerprints})
-	rows, err := tx.Query(ctx, text, values...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int32])
-}
-
-func (s *Store) stepRows(hash workflow.Hash, nodes []*workflow.Node, handlers []int32) named {
+// stepRows returns the steps of graphs as insert_handlers and insert_definition_steps take
+// them: an owner is the place of a graph, from 1.
+func (s *Store) stepRows(graphs []*workflow.Graph) (handlers, steps named) {
 	var (
-		names, children, parents []string
-		kinds, traits, queues    []int16
-		pending                  []int32
-		sleeps, timeouts         []int64
-		fingerprints             [][]byte
+		hashes, fingerprints                [][]byte
+		workflows, names, children, parents []string
+		kinds, traits, queues               []int16
+		owners, nths, numbers, pending      []int32
+		sleeps, timeouts                    []int64
 	)
-	for _, n := range nodes {
-		queue := int16(0)
-		if n.Queue != "" {
-			queue = s.catalog.queueNumber(n.Queue)
+	for i, g := range graphs {
+		hashes = append(hashes, g.Hash[:])
+		nodes := nodesOf(g)
+		first := make([]int32, len(nodes))
+		copy(first, s.catalog.firstNumbers(g.Hash))
+		numbers = append(numbers, first...)
+		for nth, n := range nodes {
+			queue := int16(0)
+			if n.Queue != "" {
+				queue = s.catalog.queueNumber(n.Queue)
+			}
+			owners, nths, workflows = append(owners, int32(i+1)), append(nths, int32(nth)), append(workflows, g.Name)
+			names, fingerprints = append(names, n.Name), append(fingerprints, n.Fingerprint[:])
+			kinds, traits = append(kinds, int16(n.Kind)), append(traits, int16(n.Traits))
+			pending, queues = append(pending, n.Pending), append(queues, queue)
+			children, parents = append(children, arrayText(packChildren(n.Children))), append(parents, arrayText(n.Parents))
+			sleeps, timeouts = append(sleeps, int64(n.Sleep)), append(timeouts, int64(n.StartTimeout))
 		}
-		names, kinds, traits = append(names, n.Name), append(kinds, int16(n.Kind)), append(traits, int16(n.Traits))
-		pending, queues = append(pending, n.Pending), append(queues, queue)
-		children, parents = append(children, arrayText(packChildren(n.Children))), append(parents, arrayText(n.Parents))
-		sleeps, timeouts = append(sleeps, int64(n.Sleep)), append(timeouts, int64(n.StartTimeout))
-		fingerprints = append(fingerprints, n.Fingerprint[:])
 	}
-	return named{
-		"hash": hash[:], "names": names, "kinds": kinds, "traits": traits, "pending": pending, "children": children,
-		"parents": parents, "queues": queues, "handlers": handlers, "sleeps": sleeps, "start_timeouts": timeouts,
-		"fingerprints": fingerprints,
+	handlers = named{
+		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
+		"numbers": numbers,
 	}
+	steps = named{
+		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
+		"kinds": kinds, "traits": traits, "pending": pending, "children": children, "parents": parents, "queues": queues,
+		"sleeps": sleeps, "start_timeouts": timeouts,
+	}
+	return handlers, steps
 }
 
 // arrayText writes numbers as the text of an array.

@@ -88,24 +88,14 @@ func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workfl
 	if len(graphs) == 0 {
 		return nil, nil
 	}
-	hashes := make([]workflow.Hash, len(graphs))
-	for i, g := range graphs {
-		hashes[i] = g.Hash
-	}
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	loaded, err := s.loadDefinitions(ctx, s.pool, nil, hashes)
+	found, err := s.findNumbers(ctx, s.pool, graphs)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[workflow.Hash]*definition, len(loaded))
-	for _, d := range loaded {
-		found[d.graph.Hash] = d
-	}
 	var lost []*workflow.Graph
 	for _, g := range graphs {
-		switch d := found[g.Hash]; {
-		case d == nil:
+		switch d, is := found[g.Hash]; {
+		case !is:
 			lost = append(lost, g)
 		case !slices.Equal(s.catalog.firstNumbers(g.Hash), d.handlers):
 			return nil, numberedOtherwise(g)

@@ -1,55 +1,71 @@
--- insert_handlers: numbers the handlers of a workflow that have no row. Where somebody
+-- insert_handlers: numbers the handlers of some definitions that have no row. Where somebody
 -- removed the rows, each gets the number that it had: as definitions that are there say, or
 -- as the caller knows (0: it does not), or as tasks of the definition have it. Another
 -- number that somebody still has is not given again: living pods would take the tasks for
 -- their own. Caller: RegisterDefinitions, under lock_catalog, after insert_definition.
-with wanted as materialized (
-	select min(z.ord) as ord, z.step, z.fingerprint, min(z.number) as number
-	from unnest(@steps::text[], @fingerprints::bytea[], @numbers::int[]) with ordinality as z (step, fingerprint, number, ord)
-	group by 2, 3
+-- Index: workflow_definitions_hash_key, handlers_workflow_step_fingerprint_key, handlers_pkey
+-- and definition_steps_by_handler, probed per step that has no row, and definition_steps_pkey,
+-- one range per version of a workflow that has such steps. What it joins it joins by a union
+-- and a group: the estimates of arrays say nothing.
+with owners as materialized (
+	select array_agg(d.definition order by o.ord) as definitions
+	from unnest(@hashes::bytea[]) with ordinality as o (hash, ord)
+		left join lateral (select k.definition from {schema}.workflow_definitions k where k.hash = o.hash offset 0) d on true
 ),
 missing as materialized (
-	select w.*
-	from wanted w
+	select z.ord, (select o.definitions from owners o)[z.owner] as definition, z.nth, z.workflow, z.step, z.fingerprint,
+		nullif(z.number, 0) as number
+	from unnest(@owners::int[], @nths::int[], @workflows::text[], @steps::text[], @fingerprints::bytea[], @numbers::int[]) with ordinality
+		as z (owner, nth, workflow, step, fingerprint, number, ord)
 	where not exists (
-		select from {schema}.handlers h where h.workflow = @workflow::text and h.step = w.step and h.fingerprint = w.fingerprint
+		select from {schema}.handlers h where h.workflow = z.workflow and h.step = z.step and h.fingerprint = z.fingerprint offset 0
 	)
 ),
-versions as materialized (
-	select d.definition from {schema}.workflow_definitions d where (d.hash = @hash::bytea or d.name = @workflow::text) and exists (select from missing)
-),
 kept as materialized (
-	select s.name as step, s.fingerprint, min(s.handler) as number
-	from versions v, {schema}.definition_steps s
-	where s.definition = v.definition
+	select v.name as workflow, s.name as step, s.fingerprint, s.handler as number
+	from {schema}.workflow_definitions v,
+		lateral (select k.name, k.fingerprint, k.handler from {schema}.definition_steps k where k.definition = v.definition offset 0) s
+	where exists (select from missing) and v.name = any(array(select distinct m.workflow from missing m))
+),
+known as materialized ( -- each once, also where versions of a workflow share it
+	select z.workflow, z.step, z.fingerprint, min(z.ord) as ord, min(z.kept) as kept, min(z.number) as number
+	from (
+		select m.workflow, m.step, m.fingerprint, m.ord, null::int as kept, m.number from missing m
+		union all
+		select k.workflow, k.step, k.fingerprint, null, k.number, null from kept k
+	) z
+	group by 1, 2, 3
+	having min(z.ord) is not null
+),
+used as materialized ( -- for what neither says
+	select r.definition, t.step as nth, max(t.handler) as number
+	from (
+		select k.id, k.definition, row_number() over (partition by k.definition) as place
+		from {schema}.workflow_runs k
+		where exists (select from known n where n.kept is null and n.number is null)
+			and k.definition = any(array(select distinct m.definition from missing m))
+	) r,
+		lateral (select k.step, k.handler from {schema}.tasks k where k.run_id = r.id offset 0) t
+	where r.place <= 100
 	group by 1, 2
 ),
-used as materialized ( -- for what no version of the workflow says
-	select t.step as nth, max(t.handler) as number
-	from (
-		select r.id
-		from {schema}.workflow_definitions d, {schema}.workflow_runs r
-		where d.hash = @hash::bytea and r.definition = d.definition and exists (select from missing m where (m.step, m.fingerprint) not in (select k.step, k.fingerprint from kept k))
-		limit 100
-	) r, {schema}.tasks t
-	where t.run_id = r.id
-	group by 1
-),
 had as materialized (
-	select m.ord, m.step, m.fingerprint, coalesce(k.number, nullif(m.number, 0), u.number) as number
-	from missing m
-		left join kept k on k.step = m.step and k.fingerprint = m.fingerprint
-		left join used u on u.nth = m.ord - 1
+	select z.workflow, z.step, z.fingerprint, min(z.ord) as ord, min(z.kept) as kept, coalesce(min(z.kept), min(z.number), max(z.used)) as number
+	from (
+		select n.workflow, n.step, n.fingerprint, n.ord, n.kept, n.number, null::int as used from known n
+		union all
+		select m.workflow, m.step, m.fingerprint, null, null, null, u.number
+		from used u, missing m
+		where m.definition = u.definition and m.nth = u.nth
+	) z
+	group by 1, 2, 3
 ),
 again as materialized (
-	select h.ord, h.step, h.fingerprint,
+	select h.ord, h.workflow, h.step, h.fingerprint,
 		case
 			when row_number() over (partition by h.number order by h.ord) = 1
-				and h.number not in (select k.handler from {schema}.handlers k)
-				and (
-					h.number not in (select k.handler from {schema}.definition_steps k)
-					or (h.step, h.fingerprint, h.number) in (select k.step, k.fingerprint, k.number from kept k)
-				)
+				and not exists (select from {schema}.handlers k where k.handler = h.number offset 0)
+				and (h.kept is not null or not exists (select from {schema}.definition_steps k where k.handler = h.number offset 0))
 				then h.number
 		end as number
 	from had h
@@ -69,7 +85,7 @@ written as (
 			union all -- all rows are gone, and those of other programs as well
 			select max(t.handler) from {schema}.tasks t where not exists (select from {schema}.handlers)
 		) z
-	) + row_number() over (partition by a.number is null order by a.ord)), @workflow::text, a.step, a.fingerprint
+	) + row_number() over (partition by a.number is null order by a.ord)), a.workflow, a.step, a.fingerprint
 	from again a
 )
 {none}
