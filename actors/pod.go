@@ -315,6 +315,7 @@ func (rt *runtime) podInfo() persistence.PodInfo {
 	return persistence.PodInfo{
 		Name: rt.config.PodName, Handlers: rt.handlers, Queues: rt.config.queues(),
 		Slots: rt.config.slots(), TTL: rt.config.LeaseTTL, Version: rt.config.Version,
+		Protocol: persistence.Protocol,
 	}
 }
 

@@ -96,6 +96,7 @@ type Pod struct {
 	Expires  time.Time
 	Queues   []string
 	Handlers []int32 // of those of the situation
+	Protocol int16   // of the engine; 0: older than the number
 }
 
 // Lock is a lock that statements of the engine wait for, or will.

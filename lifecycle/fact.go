@@ -90,6 +90,14 @@ const (
 	CancelGraceTimer TimerKind = 5 // running tasks of a canceled run are fenced
 )
 
+// TimerKindMax is the highest kind of timer that a store keeps. Kinds between those above and
+// this one are of later versions.
+const TimerKindMax = 15
+
+// Known reports whether this version knows what a timer is for. A leader passes over timers
+// that it does not know: they fire under a leader of a later version.
+func (k TimerKind) Known() bool { return k >= SleepTimer && k <= CancelGraceTimer }
+
 // CancelRequested asks the run to stop.
 type CancelRequested struct {
 	Reason string

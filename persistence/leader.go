@@ -21,7 +21,10 @@ type Timekeeping interface {
 	// FireTimers fires at most limit due timers, each once: half of them the ones
 	// that have been due for longest, and the rest those that became due last, so
 	// that a backlog of some does not delay what becomes due beside it. A timer of an
-	// older epoch than its task's has no effect and is removed.
+	// older epoch than its task's has no effect and is removed. Timers of kinds that
+	// this version does not know are left to a leader of a later version, as are those
+	// of runs whose definition it does not know: they do not delay others, and once
+	// they are due they are not Next.
 	FireTimers(ctx context.Context, epoch int64, limit int) (Fired, error)
 }
 

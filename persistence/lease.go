@@ -7,6 +7,12 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// Protocol is the number of the engine's protocol: of what pods of one database have to
+// know of each other's rows. It grows by one when a version stores anything that pods of
+// the version before it cannot carry out; those leave it to the later ones. A row of a pod
+// older than the number has 0.
+const Protocol int16 = 1
+
 // PodInfo describes a starting pod.
 type PodInfo struct {
 	Name     string // for people; not unique
@@ -15,6 +21,7 @@ type PodInfo struct {
 	Slots    int
 	TTL      time.Duration // of the lease
 	Version  string        // of the binary
+	Protocol int16         // that it speaks: see the constant
 }
 
 // Held is one task that a pod executes or has a grant for.

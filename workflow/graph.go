@@ -58,6 +58,28 @@ const (
 // Has reports whether all of the given traits are set.
 func (t Traits) Has(want Traits) bool { return t&want == want }
 
+// traitsKnown are all traits of this version.
+const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure
+
+// Known reports whether this version knows all that a stored graph consists of: its policy and
+// the kinds and traits of its steps and edges. Runs of another graph are left to a later
+// version. It is safe for concurrent use.
+func (g *Graph) Known() bool {
+	known := g.Policy == FailFast || g.Policy == FinishSiblings
+	for i := range g.Nodes {
+		known = known && g.Nodes[i].known()
+	}
+	return known && (g.OnFailure == nil || g.OnFailure.known())
+}
+
+func (n *Node) known() bool {
+	known := n.Kind >= Func && n.Kind <= SleepUntil && n.Traits&^traitsKnown == 0
+	for _, c := range n.Children {
+		known = known && c.Kind >= Plain && c.Kind <= Settled
+	}
+	return known
+}
+
 // Sinks returns the number of steps without children: the obligations of a
 // run that has just started.
 func (g *Graph) Sinks() int32 {

@@ -55,6 +55,7 @@ func (c *clock) harness() storetest.Harness {
 			}, nil
 		},
 		Advance:  func(_ context.Context, d time.Duration) error { c.advance(d); return nil },
+		SetTimer: func(_ context.Context, timer snapshot.Timer) error { store.SetTimer(timer); return nil },
 		Snapshot: func(context.Context) (snapshot.Tables, error) { return store.Snapshot(), nil },
 	}
 }

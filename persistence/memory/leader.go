@@ -35,7 +35,7 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 		b.fire(s.timers.dueLatest(b.now, limit-oldest), &out)
 	}
 	slices.SortFunc(out.Late, func(x, y time.Duration) int { return cmp.Compare(y, x) })
-	out.Next = s.timers.next()
+	out.Next = s.timers.next(b.now)
 	out.Wake = b.wake
 	return out, nil
 }

@@ -138,6 +138,7 @@ func (s *Store) lastSeen(handler int32, now time.Time) time.Time {
 func (s *Store) explainedPod(p *pod, handlers []explain.Handler) explain.Pod {
 	e := explain.Pod{
 		ID: p.id, Name: p.info.Name, Slots: p.info.Slots, Dead: p.dead, Expires: p.expires, Queues: slices.Clone(p.info.Queues),
+		Protocol: p.info.Protocol,
 	}
 	for _, c := range s.heldBy(p) {
 		e.Held++

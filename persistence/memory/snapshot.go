@@ -117,3 +117,10 @@ func (q *queue) snapshot(name string) []snapshot.QueueRow {
 	}
 	return rows
 }
+
+// SetTimer stores a timer as a pod of another version would, for tests.
+func (s *Store) SetTimer(t snapshot.Timer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timers.set(timer{timerKey: timerKey{t.Run, t.Step, t.Kind}, at: t.At, epoch: t.Epoch})
+}

@@ -59,28 +59,36 @@ func (t *timers) dropAll(run workflow.RunID, step int32) {
 	}
 }
 
-// due returns at most limit timers that are due, earliest first.
+// due returns at most limit timers of known kinds that are due, earliest first.
 func (t *timers) due(now time.Time, limit int) []timer {
-	return slices.Clone(t.rows[:min(t.dueCount(now), limit)])
+	due := t.knownDue(now)
+	return due[:min(len(due), limit)]
 }
 
-// dueLatest returns at most limit timers, those that became due last, earliest
-// first.
+// dueLatest returns at most limit timers of known kinds, those that became due last,
+// earliest first.
 func (t *timers) dueLatest(now time.Time, limit int) []timer {
-	end := t.dueCount(now)
-	return slices.Clone(t.rows[max(end-limit, 0):end])
+	due := t.knownDue(now)
+	return due[max(len(due)-limit, 0):]
+}
+
+func (t *timers) knownDue(now time.Time) []timer {
+	return slices.DeleteFunc(slices.Clone(t.rows[:t.dueCount(now)]), func(row timer) bool { return !row.kind.Known() })
 }
 
 func (t *timers) dueCount(now time.Time) int {
 	return sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at.After(now) })
 }
 
-// next returns when the earliest timer is due, zero if there is none.
-func (t *timers) next() time.Time {
-	if len(t.rows) == 0 {
-		return time.Time{}
+// next returns when the earliest timer is due that is of a known kind or not due yet, zero if
+// there is none.
+func (t *timers) next(now time.Time) time.Time {
+	for _, row := range t.rows {
+		if row.kind.Known() || row.at.After(now) {
+			return row.at
+		}
 	}
-	return t.rows[0].at
+	return time.Time{}
 }
 
 // of returns when the sleep or the backoff of a task ends, zero if it does

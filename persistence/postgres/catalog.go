@@ -27,6 +27,7 @@ type definition struct {
 	steps    map[string]int32 // by name
 	roots    []int32          // steps without parents
 	plain    bool             // its roots go straight into the queue
+	later    bool             // numbers of it are higher than those of this version
 }
 
 // node returns the declaration of a step.

@@ -122,6 +122,7 @@ func modelFor(t *testing.T, tenants int32) storetest.Harness {
 			}, nil
 		},
 		Advance:  func(_ context.Context, d time.Duration) error { passed.Add(int64(d)); return nil },
+		SetTimer: func(_ context.Context, timer snapshot.Timer) error { store.SetTimer(timer); return nil },
 		Snapshot: func(context.Context) (snapshot.Tables, error) { return store.Snapshot(), nil },
 	}
 }

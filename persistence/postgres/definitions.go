@@ -26,7 +26,7 @@ func (s *Store) loadDefinitions(ctx context.Context, on querier, numbers []int32
 	if err := s.readSteps(ctx, on, numbers, byNumber); err != nil {
 		return nil, translate(err)
 	}
-	found = slices.DeleteFunc(found, func(d *definition) bool { return !d.whole() })
+	found = slices.DeleteFunc(found, func(d *definition) bool { return !d.whole() || !d.known() })
 	for _, d := range found {
 		if err := s.nameQueues(ctx, on, d); err != nil {
 			return nil, translate(err)
@@ -53,6 +53,7 @@ func (s *Store) readDefinitions(
 		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class, &d.count, &d.graph.InputFree)
 		copy(d.graph.Hash[:], hash)
 		d.graph.Policy, d.graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
+		d.later = int16(d.graph.Policy) != policy
 		if hasHandler {
 			d.graph.OnFailure = &workflow.Node{}
 		}
@@ -83,6 +84,7 @@ func (s *Store) readSteps(ctx context.Context, on querier, numbers []int32, into
 		node.Kind, node.Traits = workflow.StepKind(kind), workflow.Traits(traits)
 		node.Children, node.Parents = unpackChildren(children), unpackParents(parents)
 		node.Sleep, node.StartTimeout = time.Duration(sleep), time.Duration(startTimeout)
+		d.later = d.later || int16(node.Kind) != kind || int16(node.Traits) != traits
 		copy(node.Fingerprint[:], fingerprint)
 		q := int16(0)
 		if queue != nil {
@@ -108,6 +110,10 @@ func (d *definition) whole() bool {
 	}
 	return int32(len(d.graph.Nodes)) == d.count && int32(len(d.handlers)) == want
 }
+
+// known reports whether this version knows all that a definition consists of. One that a
+// later version stored is as good as not there: its runs are passed over.
+func (d *definition) known() bool { return !d.later && d.graph.Known() }
 
 // nameQueues writes the names of queues into a graph that was read.
 func (s *Store) nameQueues(ctx context.Context, on querier, d *definition) error {

@@ -14,7 +14,8 @@ import (
 
 // Somebody may remove the definitions of another program that is not running: only it can
 // register them again. Until then its runs are passed over, however many they are: they
-// are told by their definitions, of which there are few.
+// are told by their definitions, of which there are few. So are those of definitions that a
+// later version of the engine stored and this one cannot read.
 
 const (
 	// foreignFor is for how long a definition that was not there is taken for missing.
@@ -31,6 +32,7 @@ type foreign struct {
 
 	mu      sync.Mutex
 	missing map[int32]missing
+	timers  bool // some of unknown kinds were met
 }
 
 // missing is when a definition that was not there was met last, and asked for last.
@@ -47,8 +49,24 @@ func (f *foreign) add(ctx context.Context, number int32) {
 	f.missing[number] = missing{met: now, asked: now}
 	f.mu.Unlock()
 	if !known && f.log != nil {
-		f.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, and its runs are passed over: start the program that has it, which registers it again",
+		f.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, or of a later version of the engine, and its runs are passed over: start the program that has it, which registers it again",
 			slog.Int("definition", int(number)))
+	}
+}
+
+// addTimers notes that some timers are due of kinds that this version does not know. The log
+// says so once.
+func (f *foreign) addTimers(ctx context.Context, count int) {
+	if count == 0 {
+		return
+	}
+	f.mu.Lock()
+	first := !f.timers
+	f.timers = true
+	f.mu.Unlock()
+	if first && f.log != nil {
+		f.log.LogAttrs(ctx, slog.LevelWarn, "timers are due that only a later version of the engine knows, and are left to it: start a pod of that version",
+			slog.Int("timer_count", count))
 	}
 }
 

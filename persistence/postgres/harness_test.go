@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/migrations"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -128,9 +129,16 @@ func (d *database) harness() storetest.Harness {
 		Store:    d.store,
 		Begin:    d.begin,
 		Advance:  d.advance,
+		SetTimer: d.setTimer,
 		Snapshot: d.store.Snapshot,
 		Analyze:  d.analyze,
 	}
+}
+
+func (d *database) setTimer(ctx context.Context, t snapshot.Timer) error {
+	_, err := d.user.Exec(ctx, "insert into "+d.schema+".durable_timers (run_id, step, kind, wake_at, epoch) values ($1, $2, $3, $4, $5)",
+		[16]byte(t.Run), t.Step, int16(t.Kind), t.At, t.Epoch)
+	return err
 }
 
 func (d *database) begin(ctx context.Context) (storetest.Tx, error) {

@@ -22,6 +22,7 @@ func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64,
 	joining := named{
 		"name": lifecycle.CleanText(pod.Name), "version": lifecycle.CleanText(pod.Version), "slots": pod.Slots,
 		"ttl": pod.TTL.Microseconds(), "queues": orEmpty(pod.Queues), "handlers": orEmpty(pod.Handlers),
+		"protocol": pod.Protocol,
 	}
 	err = retry(ctx, func(ctx context.Context) error {
 		joining["id"] = s.podID()

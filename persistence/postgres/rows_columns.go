@@ -77,7 +77,7 @@ func (p *pass) queueTimers(b *batch) {
 		}
 	}
 	if len(dropped) > 0 {
-		b.add("delete_timers", named{"runs": dropped, "steps": droppedSteps, "kinds": all})
+		b.add("delete_timers", named{"runs": dropped, "steps": droppedSteps, "kinds": all, "known": knownTimers})
 	}
 	if len(set) > 0 {
 		b.add("insert_timers", named{"runs": set, "steps": steps, "kinds": kinds, "wakes": wakes, "epochs": epochs})

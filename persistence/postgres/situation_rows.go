@@ -98,7 +98,7 @@ func (r *situationReader) pods(out *explain.Situation, numbers []int32) error {
 	var p explain.Pod
 	var queues []string
 	var handlers []int32
-	targets := []any{&p.ID, &p.Name, &p.Slots, &p.Dead, &p.Expires, &queues, &handlers, &p.Held, &p.Suspects}
+	targets := []any{&p.ID, &p.Name, &p.Slots, &p.Dead, &p.Expires, &queues, &handlers, &p.Held, &p.Suspects, &p.Protocol}
 	return r.each("explain_pods", named{"handlers": orEmpty(numbers)}, targets, func() {
 		p.Queues, p.Handlers = slices.Clone(queues), slices.Clone(handlers)
 		out.Pods = append(out.Pods, p)

@@ -208,6 +208,16 @@ func (s *Store) fireSome(ctx context.Context, epoch int64, along walk) (out pers
 	return out, w, nil
 }
 
+// knownTimers are the kinds of timers that this version knows.
+var knownTimers = func() (kinds []int16) {
+	for kind := lifecycle.TimerKind(1); kind <= lifecycle.TimerKindMax; kind++ {
+		if kind.Known() {
+			kinds = append(kinds, int16(kind))
+		}
+	}
+	return kinds
+}()
+
 // timer is a row of durable_timers that is due.
 type timer struct {
 	task   workflow.TaskID
@@ -272,22 +282,24 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, along walk) (w walked, err error) {
 	text, args := s.statements.bind(along.which, named{
 		"from": instant(along.from), "walk": along.most, "limit": along.limit, "skip": s.lost.list(), "foreign": s.foreign.list(),
+		"kinds": knownTimers,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return w, err
 	}
-	var count int
+	var count, later int
 	var last, wakeAt *time.Time
 	var run *[16]byte
 	var step *int32
 	var kind *int16
-	_, err = pgx.ForEachRow(rows, []any{&w.now, &count, &w.missing, &last, &run, &step, &kind, &wakeAt}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&w.now, &count, &w.missing, &later, &last, &run, &step, &kind, &wakeAt}, func() error {
 		if run != nil {
 			w.due = append(w.due, dueTimer{workflow.TaskID{Run: *run, Step: *step}, lifecycle.TimerKind(*kind), *wakeAt})
 		}
 		return nil
 	})
+	s.foreign.addTimers(ctx, later)
 	w.last = orZero(last)
 	w.full = count >= along.most
 	w.over = len(w.due) > 0 && len(w.due) >= along.limit
@@ -361,12 +373,13 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	for _, t := range fired {
 		ids, steps, kinds = append(ids, t.task.Run), append(steps, t.task.Step), append(kinds, int16(t.kind))
 	}
-	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds})
+	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds, "known": knownTimers})
 }
 
 func (s *Store) nextTimer(ctx context.Context, on querier, from time.Time, into *time.Time) error {
 	text, args := s.statements.bind("next_timer", named{
 		"from": instant(from), "skip": s.lost.list(), "foreign": s.foreign.list(), "walk": wholePart,
+		"kinds": knownTimers,
 	})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {

@@ -105,7 +105,7 @@ func wanted(r *Run, t Timer) bool {
 	case lifecycle.QueueTimer:
 		return task != nil && task.Epoch >= t.Epoch
 	}
-	return false
+	return !t.Kind.Known() // a later version waits for it
 }
 
 // claims checks that every running task can be found by its pod.

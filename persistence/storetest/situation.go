@@ -126,6 +126,7 @@ func situationLine(w *world) {
 	require.Equal(w.t, 5, task.Place)
 	require.Len(w.t, s.Pods, 1)
 	require.Equal(w.t, 10, s.Pods[0].Held)
+	require.Equal(w.t, persistence.Protocol, s.Pods[0].Protocol)
 	r := w.because(more[2].Run, "a", explain.CauseInLine)
 	require.Equal(w.t, "3rd in tenant line, 4 ahead; all 10 slots busy", r.Text)
 }

@@ -29,6 +29,8 @@ type Harness struct {
 	// Advance makes the store believe that d has passed: every stored lease and
 	// timer is due by so much earlier.
 	Advance func(ctx context.Context, d time.Duration) error
+	// SetTimer stores a timer as a pod of another version would.
+	SetTimer func(ctx context.Context, timer snapshot.Timer) error
 	// Snapshot returns everything the store holds, sorted.
 	Snapshot func(ctx context.Context) (snapshot.Tables, error)
 	// Analyze makes the store gather statistics of its tables as they are; nil:

@@ -7,6 +7,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 func timerRules() []rule {
@@ -17,6 +19,7 @@ func timerRules() []rule {
 		{"timers/latest_beside_a_backlog", "half of a call's timers are those that became due last", timerLatest},
 		{"timers/late", "a timer says how late it fired", timerLate},
 		{"timers/same_run", "several timers of one run fire in one call", timerSameRun},
+		{"timers/unknown_kind", "timers of kinds that only a later version knows are left to it, and delay no others", timerUnknown},
 		{"timers/deposed", "a leader that was followed by another one writes nothing", timerDeposed},
 	}
 }
@@ -56,6 +59,44 @@ func timerSleep(w *world) {
 	require.Equal(w.t, []string{"sleeping", "woken"}, w.events(run)["nap"])
 	w.pod().finish()
 	w.requireRun(run, lifecycle.Completed)
+}
+
+func timerUnknown(w *world) {
+	nap := w.with(Nap(time.Hour))
+	runs := []workflow.RunID{w.start(nap), w.start(nap), w.start(nap)}
+	w.pod().finish()
+	now := w.fire().Now
+	var later []snapshot.Timer
+	for i, run := range runs {
+		later = append(later, snapshot.Timer{
+			Run: run, Step: lifecycle.RunStep, Kind: lifecycle.TimerKindMax - lifecycle.TimerKind(i), At: now.Add(time.Duration(i+1) * time.Minute),
+		}, snapshot.Timer{Run: run, Step: 1, Kind: lifecycle.CancelGraceTimer + 1, At: now.Add(time.Hour + time.Minute), Epoch: 2})
+	}
+	for _, timer := range later {
+		require.NoError(w.t, w.h.SetTimer(w.ctx, timer))
+	}
+	w.advance(30 * time.Minute)
+	fired, err := w.store.FireTimers(w.ctx, w.leader, 2)
+	require.NoError(w.t, err)
+	require.Zero(w.t, fired.Count)
+	require.False(w.t, fired.More)
+	require.InDelta(w.t, 30*time.Minute, fired.Next.Sub(fired.Now), float64(time.Minute), "of the naps")
+	w.advance(time.Hour)
+	fired, err = w.store.FireTimers(w.ctx, w.leader, 2)
+	require.NoError(w.t, err)
+	require.Equal(w.t, 2, fired.Count, "half of them the latest")
+	require.Equal(w.t, 1, w.fire().Count)
+	fired = w.fire()
+	require.Zero(w.t, fired.Count)
+	require.True(w.t, fired.Next.IsZero(), "no look is worth while")
+	require.False(w.t, fired.More)
+	tables, err := w.h.Snapshot(w.ctx)
+	require.NoError(w.t, err)
+	require.Len(w.t, tables.Timers, len(later), "none was removed, as their tasks went on")
+	w.pod().finish()
+	for _, run := range runs {
+		w.requireRun(run, lifecycle.Completed)
+	}
 }
 
 func timerOnce(w *world) {

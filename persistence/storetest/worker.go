@@ -30,6 +30,7 @@ func (w *world) podFor(ttl time.Duration, graphs ...*workflow.Graph) *worker {
 	p := &worker{w: w, handlers: w.handlersOf(graphs...)}
 	id, now, err := w.store.JoinPod(w.ctx, persistence.PodInfo{
 		Name: "pod", Handlers: p.handlers, Queues: []string{defaultQueue}, Slots: 10, TTL: ttl, Version: "test",
+		Protocol: persistence.Protocol,
 	})
 	require.NoError(w.t, err)
 	require.Positive(w.t, id)

@@ -1,4 +1,5 @@
--- delete_timers: the timers of the named steps, of one kind or (0) of all.
+-- delete_timers: the timers of the named steps, of one kind or (0) of all that the caller
+-- knows: those of a later version fire under it, or go with their run.
 -- Caller: the slow path, under the locks of their runs: nothing else touches
 -- timers. Index: durable_timers_pkey, probed per step.
 with asked as materialized (
@@ -9,7 +10,7 @@ d as materialized (
 	from asked a,
 		lateral (
 			select k.ctid as tid from {schema}.durable_timers k
-			where k.run_id = a.run_id and k.step = a.step and (a.kind = 0 or k.kind = a.kind) offset 0
+			where k.run_id = a.run_id and k.step = a.step and (a.kind = 0 and k.kind = any(@known::smallint[]) or k.kind = a.kind) offset 0
 		) x
 ),
 u as (

@@ -14,12 +14,13 @@ walked as materialized (
 		limit @walk::int
 	) t
 )
-select clock.now, s.count, s.missing, s.last, w.run_id, w.step, w.kind, w.wake_at
+select clock.now, s.count, s.missing, s.later, s.last, w.run_id, w.step, w.kind, w.wake_at
 from clock, (
-	select count(*)::int as count, count(*) filter (where definition is null)::int as missing, max(wake_at) as last from walked
+	select count(*)::int as count, count(*) filter (where definition is null)::int as missing,
+		count(*) filter (where not kind = any(@kinds::smallint[]))::int as later, max(wake_at) as last from walked
 ) s
 	left join (
-		select * from walked where definition is not null and not definition = any(@foreign::int[])
+		select * from walked where definition is not null and not definition = any(@foreign::int[]) and kind = any(@kinds::smallint[])
 		order by wake_at desc, run_id desc, step desc, kind desc
 		limit @limit::int
 	) w on true

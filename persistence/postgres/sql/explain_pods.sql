@@ -1,7 +1,8 @@
 -- explain_pods: all pods, with how many tasks each holds, by number.
 -- Caller: Situation. Index: the primary keys; tasks probed per task held.
 select p.id, p.name, p.slots, p.dead, p.expires_at, p.queues,
-	array(select h from unnest(p.handlers) h where h = any(@handlers::int[]) order by h), coalesce(c.held, 0), coalesce(c.suspects, 0)
+	array(select h from unnest(p.handlers) h where h = any(@handlers::int[]) order by h), coalesce(c.held, 0), coalesce(c.suspects, 0),
+	p.protocol
 from {schema}.pods p
 	left join (
 		select c.pod, count(*)::int as held, (count(*) filter (where t.flags & 128 > 0))::int as suspects
