@@ -75,6 +75,26 @@ func TestR17EventsOfARetry(t *testing.T) {
 	})
 }
 
+func TestR17EventsOfARetryNameTheTimeout(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		_, handle := start(t, single(func(ctx context.Context, _ string) (int, error) {
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}, steady(2), troupe.AttemptTimeout(time.Minute), troupe.HeartbeatTimeout(time.Second)))
+		run := begin(t, handle, "")
+		_, err := run.Await(t.Context())
+		require.Error(t, err)
+		var named []string
+		for event, err := range run.Events(t.Context()) {
+			require.NoError(t, err)
+			if event.Step == "step" && event.By != "" {
+				named = append(named, event.Kind+" "+event.By)
+			}
+		}
+		require.Equal(t, []string{"retrying heartbeat", "timed_out heartbeat"}, named)
+	})
+}
+
 func TestR17EventsOfAFailureAndItsHandler(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		_, handle := start(t, troupe.Define("fails", func(b *troupe.Builder[string]) troupe.StepRef[int] {

@@ -118,7 +118,7 @@ type Event struct {
 	Attempt int           // started; retrying, failed, canceled: the attempt that failed
 	Delay   time.Duration // retrying: before the next attempt
 	WakeAt  time.Time     // retrying, sleeping
-	By      string        // who or what caused it
+	By      string        // who or what caused it; timed_out, retrying: which timeout, as in "attempt"; "": none
 	Class   string        // of the error; see [Class]
 	Text    string        // the error, or the reason of a cancel
 }

@@ -37,8 +37,11 @@ func (d *decider) report(r TaskReported) Answer {
 
 // follows reports whether a recorded report of this kind leaves a task like
 // this, so that a repeated one is recognised. A success of which the database
-// refused the values was recorded as a failure.
+// refused the values was recorded as a failure. No report fences a task.
 func follows(kind ReportKind, t *Task) bool {
+	if t.Flags.Has(FlagCancel) {
+		return false
+	}
 	failed := t.State == Failed || t.State == Backoff || t.State == Canceled
 	switch kind {
 	case Succeeded:
@@ -89,7 +92,8 @@ func (d *decider) errored(t *Task, r TaskReported) {
 	case d.run.Canceling:
 		d.cut(t, event)
 	case r.Retry && !(d.run.Failing && stopsWith(t.Traits)):
-		event.Kind, event.Delay, event.WakeAt = EventRetrying, r.RetryIn, Instant(d.now.Add(r.RetryIn))
+		event.Kind, event.By = EventRetrying, r.TimedOut
+		event.Delay, event.WakeAt = r.RetryIn, Instant(d.now.Add(r.RetryIn))
 		d.move(t, Backoff, event)
 		d.setTimer(Timer{Step: t.Step, Kind: BackoffTimer, At: event.WakeAt, Epoch: t.Epoch})
 	case r.TimedOut != "":

@@ -93,7 +93,7 @@ func (d *decider) cancelUnstarted() {
 }
 
 // fence ends the running tasks of a canceled run whose grace is over: what
-// their pods report later is stale, so nobody is named as their pod.
+// their pods report later is stale. The attempt that this ends counts as begun.
 func (d *decider) fence() Answer {
 	if !d.run.Canceling || d.run.State != Running {
 		return Stale
@@ -104,8 +104,9 @@ func (d *decider) fence() Answer {
 	for i := range d.tasks {
 		if t := &d.tasks[i]; t.State == Running {
 			d.run.Cut = true
-			d.stop(t, Canceled, Event{Kind: EventCanceled, By: byGrace, Pod: t.Pod})
-			t.Pod = 0
+			t.Attempt++
+			t.Flags |= FlagCancel
+			d.stop(t, Canceled, Event{Kind: EventCanceled, By: byGrace, Pod: t.Pod, Attempt: t.Attempt})
 		}
 	}
 	return Moved

@@ -18,10 +18,10 @@ type Event struct {
 	Kind    EventKind
 	At      time.Time
 	Pod     int64         // started; lost, released, canceled: who held it
-	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that failed
+	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that ended
 	Delay   time.Duration // retrying
 	WakeAt  time.Time     // sleeping, retrying
-	By      string        // canceled, skipped, timed_out, cancel_requested: who or what
+	By      string        // canceled, skipped, cancel_requested: who or what; timed_out, retrying: which timeout
 	Class   string        // failed, retrying, timed_out, canceled
 	Text    string        // error or reason, as CleanText leaves it
 }

@@ -8,7 +8,7 @@ type Flags uint8
 
 // The flags.
 const (
-	FlagCancel    Flags = 1 << iota // a parent ended in a way that its edge cancels
+	FlagCancel    Flags = 1 << iota // a parent ended in a way that its edge cancels, or a running task was fenced
 	FlagFail                        // a condition panicked
 	FlagSkip                        // a parent was skipped, or a condition says no
 	FlagLive                        // at least one parent was not skipped

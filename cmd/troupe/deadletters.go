@@ -52,7 +52,7 @@ none are null.
            "next": what --after takes for the next page}
   count    {"count"}
   show     the keys of a letter, and "run_kept", "input", "parents": [{"step",
-           "state", "output", "size"}, …], "events": [{"at", "kind", "class",
+           "state", "output", "size"}, …], "events": [{"at", "kind", "by", "class",
            "text"}, …]; a payload that is no JSON is its bytes in base64
   requeue  {"runs": [the new ones], "taken_over", "letters", "go_on", "gone",
            "unserved": new runs with steps that no living pod registers}

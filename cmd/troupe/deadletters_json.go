@@ -55,6 +55,7 @@ type parentJSON struct {
 type eventJSON struct {
 	At    *time.Time `json:"at"`
 	Kind  string     `json:"kind"`
+	By    string     `json:"by"`
 	Class string     `json:"class"`
 	Text  string     `json:"text"`
 }
@@ -101,7 +102,7 @@ func detailOf(d *troupe.DeadLetterDetail) detailJSON {
 		out.Parents = append(out.Parents, parentJSON{p.Step, p.State.String(), payloadOf(p.Output), p.Size})
 	}
 	for _, e := range d.Events {
-		out.Events = append(out.Events, eventJSON{instantOf(e.At), e.Kind, e.Class, e.Text})
+		out.Events = append(out.Events, eventJSON{instantOf(e.At), e.Kind, e.By, e.Class, e.Text})
 	}
 	return out
 }

@@ -122,7 +122,7 @@ func TestDeadLettersJSONKeys(t *testing.T) {
 	detail := object("show", next)
 	var events []json.RawMessage
 	require.NoError(t, json.Unmarshal(detail["events"], &events))
-	require.JSONEq(t, `["at","class","kind","text"]`, keysOf(t, events[0]))
+	require.JSONEq(t, `["at","by","class","kind","text"]`, keysOf(t, events[0]))
 	require.Contains(t, detail, "parents")
 	require.Contains(t, detail, "run_kept")
 

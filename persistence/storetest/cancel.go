@@ -154,6 +154,10 @@ func graceFences(w *world) {
 	require.Equal(w.t, 1, fired.Count)
 	require.Equal(w.t, []workflow.RunID{run}, fired.Wake.Ended)
 	w.requireTasks(run, states{"s0": "canceled", "s1": "canceled"})
+	s0 := w.tasks(run)["s0"]
+	require.Equal(w.t, int32(1), s0.Attempt, "the attempt that was cut off is shown")
+	require.Equal(w.t, p.id, s0.Pod)
+	require.NotEmpty(w.t, s0.PodName)
 	p.renew()
 	require.Equal(w.t, lifecycle.Stale, p.send(p.batch(completion(g))).Answers[0].Result)
 	lost := p.renew(g).Lost

@@ -23,6 +23,7 @@ func recordRules() []rule {
 		{"record/retry", "an error that may be retried waits for its delay and keeps its progress", recordRetry},
 		{"record/fails", "an error that may not be retried fails the task and the run", recordFails},
 		{"record/timed_out", "a timeout is told from an error", recordTimedOut},
+		{"record/retried_timeout", "the event of a retry names the timeout", recordRetriedTimeout},
 		{"record/released", "a task handed back is charged neither an attempt nor a loss", recordReleased},
 		{"record/wake", "a record tells who waits: claimers, the timekeeper, callers", recordWake},
 		{"record/text", "error texts are cut, valid UTF-8 and free of NUL", recordText},
@@ -187,6 +188,19 @@ func recordTimedOut(w *world) {
 	require.Equal(w.t, []string{"queued", "started", "timed_out"}, w.events(run)["a"])
 	w.requireRun(run, lifecycle.Failed)
 	require.Equal(w.t, "a broke", w.run(run).Error)
+}
+
+func recordRetriedTimeout(w *world) {
+	run := w.start(w.with(Single()))
+	p := w.pod()
+	late := retry(p.claimStep("a"), time.Hour)
+	late.TimedOut = "heartbeat"
+	p.report(late)
+	list, _, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
+	require.NoError(w.t, err)
+	last := list[len(list)-1]
+	require.Equal(w.t, lifecycle.EventRetrying, last.Kind)
+	require.Equal(w.t, "heartbeat", last.By)
 }
 
 func recordReleased(w *world) {
