@@ -59,6 +59,62 @@ func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 	}
 }
 
+// What a step commits itself would be there again after each further attempt.
+func TestAStepThatEndsItsTransactionIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		statement string
+		fails     bool // the function, after that
+		calls     int64
+	}{
+		"it is committed":                       {"commit", false, 1},
+		"it is committed, then the step fails":  {"commit", true, 1},
+		"it is committed, another begun":        {"commit; begin", false, 1},
+		"another is begun, then the step fails": {"commit; begin", true, 1},
+		"it is rolled back":                     {"rollback", false, 1},
+		"the step fails in it":                  {"select 1", true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := poolOf(t, pgtest.Database(t))
+			migrate(t, pool)
+			_, err := pool.Exec(t.Context(), "create table effects ()")
+			require.NoError(t, err)
+			engine, err := troupe.New(pool, troupe.Config{})
+			require.NoError(t, err)
+			var calls atomic.Int64
+			handle, err := troupe.Register(engine, single(func(ctx context.Context, _ string) (int, error) {
+				calls.Add(1)
+				_, err := troupe.Tx(ctx).Exec(ctx, "insert into effects default values")
+				require.NoError(t, err)
+				_, err = troupe.Tx(ctx).Exec(ctx, test.statement)
+				require.NoError(t, err)
+				if test.fails {
+					return 0, errBusy
+				}
+				return 1, nil
+			}, troupe.InTx(), troupe.Retry{Attempts: 3, First: time.Millisecond}))
+			require.NoError(t, err)
+			require.NoError(t, engine.Start(t.Context()))
+			t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
+
+			_, err = handle.Run(t.Context(), "")
+			require.ErrorIs(t, err, troupe.ErrRunFailed)
+			require.Equal(t, test.calls, calls.Load())
+			var effects int
+			require.NoError(t, pool.QueryRow(t.Context(), "select count(*) from effects").Scan(&effects))
+			require.LessOrEqual(t, effects, 1)
+			if test.calls > 1 {
+				return
+			}
+			require.ErrorContains(t, err, "send no commit and no rollback")
+			letters, err := engine.DeadLetters().List(t.Context(), troupe.DeadLetterFilter{Reasons: []troupe.DeadReason{troupe.DeadNonRetryable}})
+			require.NoError(t, err)
+			require.Len(t, letters.Letters, 1)
+		})
+	}
+}
+
 // A pod whose pool is closed leaves steps with a transaction to the pod beside it.
 func TestAClosedPoolLeavesStepsToOtherPods(t *testing.T) {
 	t.Parallel()

@@ -80,7 +80,8 @@ func Progress[T any](ctx context.Context) (T, bool) {
 
 // Tx returns the transaction of a step with [InTx]. The engine commits it with
 // the step's completion, or rolls it back if the step fails; Commit and
-// Rollback are refused. It ends with the step function, and belongs to its
+// Rollback are refused. A step that ends it with a statement of its own fails
+// for good, whatever its [Retry]. It ends with the step function, and belongs to its
 // goroutine: what the function has started must be done with it before it
 // returns. Without one it panics, which fails the attempt: the
 // step lacks InTx, or the engine runs on a store without PostgreSQL.

@@ -19,6 +19,7 @@ type attemptEnded struct {
 	failed   *failure
 	handBack error                 // why the database did not let it be recorded; what became of it may be unknown
 	recorded *persistence.Recorded // InTx: the transition is stored already
+	txEnded  bool                  // InTx: the function has ended its transaction
 }
 
 // deliverOnce runs an attempt and delivers its end exactly once, also after a
@@ -114,6 +115,8 @@ func txAttempt(
 		return answeredTx(&recorded)
 	case errors.Is(err, ErrInputsMissing):
 		return &attemptEnded{handBack: err}
+	case errors.Is(err, persistence.ErrTxEnded):
+		return &attemptEnded{failed: failureOf(Terminal(WithClass(classTxBroken, err)), nil), txEnded: true}
 	case errors.As(err, &own):
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):

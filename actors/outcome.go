@@ -18,13 +18,14 @@ const (
 	classTooLarge = lifecycle.ClassTooLarge
 	classCanceled = "canceled"
 	classConflict = "conflict"    // the transaction of the step was rolled back too often
-	classTxBroken = "transaction" // its connection broke too often
+	classTxBroken = "transaction" // its connection broke too often, or the step has ended it
 )
 
 // judge turns the end of an attempt into what is reported: a success counts
 // whatever happened meanwhile; an error after the pod let go of the task is
 // not the step's. A timeout is charged, but that of a step with InTx during
-// which the database was away: its statements waited for that. If the attempt was
+// which the database was away: its statements waited for that. A step that has ended its
+// transaction fails, whatever happened meanwhile. If the attempt was
 // recorded after all, the report is stale.
 func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	if m.failed == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
@@ -33,6 +34,8 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
 	switch {
+	case m.txEnded: // another attempt would repeat what it has committed
+		return a.errored(m.failed, nil, "")
 	case m.failed == nil && m.handBack == nil && timedOut == "":
 		a.rt.meter.add(MetricAttempts, 1, "succeeded", "")
 		return reportOf(&persistence.Transition{

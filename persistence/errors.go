@@ -27,6 +27,11 @@ var (
 	// it had the transaction of a step function: by the network, by the server, or
 	// by what the function did. Whether it was committed may be unknown.
 	ErrTxBroken = fmt.Errorf("%w: the connection of the step's transaction broke", ErrUnavailable)
+	// ErrTxEnded: a step function ended the transaction of RecordInTx with a
+	// statement of its own. What it wrote may be committed without its completion,
+	// and would be written again by another attempt.
+	ErrTxEnded = errors.New("the step function ended the transaction that its completion belongs to:" +
+		" send no commit and no rollback, the engine does that")
 	// ErrConflict: the transaction was rolled back by the database (a
 	// serialization failure, a deadlock, a lock that was not granted in time).
 	// Nothing was written. Ask again.

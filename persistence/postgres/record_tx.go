@@ -90,6 +90,9 @@ func (s *Store) recordInTx(
 		waiting.got()
 		var transition persistence.Transition
 		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
+			if s.ended(ctx, tx, record.Pod) {
+				failed = fmt.Errorf("%w: %s", persistence.ErrTxEnded, lifecycle.CleanText(failed.Error()))
+			}
 			return failed
 		}
 		if spoiled = usable(tx); spoiled != nil {

@@ -90,7 +90,7 @@ func TestAStepThatResetsAllSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ statement, refused string }{
 		"in its transaction":                  {"reset all", ""},
-		"in another":                          {"commit; begin; reset all", errTxEnded.Error()},
+		"in another":                          {"commit; begin; reset all", persistence.ErrTxEnded.Error()},
 		"and takes a role that may not write": {"create role troupe_of_a_reset; set local role troupe_of_a_reset; reset all", errTxRole.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 // Errors of what a step function does to its transaction.
 var (
 	errTxNotYours = errors.New("the engine commits this transaction, with the completion of the step, or rolls it back")
-	errTxEnded    = errors.New("the step function ended the transaction that its completion belongs to")
 	errTxAborted  = errors.New("a statement of the step function failed in its transaction, so nothing of it can be kept")
 	errTxBusy     = errors.New("the step function returned before it had read all rows of a query: close them")
 	errTxRole     = errors.New("the step function changed its role to one that may not write the engine's tables: set it back before the function returns")
@@ -80,7 +79,34 @@ func usable(tx pgx.Tx) error {
 	case conn.TxStatus() == 'E':
 		return errTxAborted
 	}
-	return errTxEnded
+	return persistence.ErrTxEnded
+}
+
+// ended reports whether a step function whose error is known has ended its
+// transaction. The session is alive, and outside a transaction or in another
+// one: no server and no pooler leaves it so. One in which a statement failed
+// cannot be asked.
+func (s *Store) ended(ctx context.Context, tx pgx.Tx, pod int64) bool {
+	conn := tx.Conn().PgConn()
+	switch {
+	case conn.IsClosed() || conn.IsBusy():
+		return false
+	case conn.TxStatus() == 'I':
+		return true
+	case conn.TxStatus() == 'E' || ctx.Err() != nil:
+		return false
+	}
+	defer ownTypes(tx.Conn())()
+	same, err := s.sameTx(ctx, tx, pod)
+	return err == nil && !same
+}
+
+// sameTx reports whether a transaction is the one that was begun for a step of
+// the pod.
+func (s *Store) sameTx(ctx context.Context, tx pgx.Tx, pod int64) (same bool, err error) {
+	b := s.newBatch()
+	b.add("check_step_lock", named{"key": s.stepKey(pod)}).QueryRow(func(row pgx.Row) error { return row.Scan(&same) })
+	return same, send(ctx, tx, b)
 }
 
 // settle looks at what the step has deferred to the end of its transaction, under
@@ -101,14 +127,12 @@ func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if mark == "" {
-		same := false
-		check := r.s.newBatch()
-		check.add("check_step_lock", named{"key": r.s.stepKey(r.record.Pod)}).QueryRow(func(row pgx.Row) error { return row.Scan(&same) })
-		if err := send(ctx, tx, check); err != nil {
+		same, err := r.s.sameTx(ctx, tx, r.record.Pod)
+		if err != nil {
 			return err
 		}
 		if !same {
-			return errTxEnded
+			return persistence.ErrTxEnded
 		}
 		mark = session // what it was begun with is not known
 	}
@@ -170,7 +194,7 @@ func wherein(err error) string {
 func stepRefused(err error) error {
 	var pg *pgconn.PgError
 	switch {
-	case err == nil, errors.Is(err, errTxEnded):
+	case err == nil, errors.Is(err, persistence.ErrTxEnded):
 		return err
 	case !errors.As(err, &pg), broke(pg), pg.Code == codeTxTimeout: // the function was done in time
 		return txBroken(translate(err), err)

@@ -1,6 +1,6 @@
 -- check_step_lock: whether the transaction holds the lock that those of a pod's
 -- steps are begun with: it is the one that was begun, whatever its settings are.
--- Caller: RecordInTx, where the mark is gone. Index: none, the locks of the server
+-- Caller: RecordInTx, where the mark is gone or the step has failed. Index: none, the locks of the server
 -- are in its memory.
 select exists (
 	select from pg_catalog.pg_locks l
