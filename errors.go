@@ -60,8 +60,8 @@ func Terminal(err error) error { return actors.Terminal(err) }
 // Class names what kind of error err is, for whoever sorts failures: the class
 // is stored beside the text and shown by statuses, events and [StepError].
 // Names are yours; the engine uses the classes encoding, decoding, too_large,
-// condition, panic, timed_out, canceled, lost, conflict and bad_row. It returns
-// nil for nil.
+// condition, panic, timed_out, canceled, lost, conflict, transaction and
+// bad_row. It returns nil for nil.
 func Class(class string, err error) error { return actors.WithClass(class, err) }
 
 // Classes of errors that come from between two step functions.
