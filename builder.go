@@ -50,7 +50,7 @@ func (b *Builder[I]) OnFailure(fn func(ctx context.Context, in I, failed []*Step
 	}
 	p.definition.OnFailure = &d.step
 	p.handler = stepFunction{retry: d.retry, retryIf: d.retryIf, call: func(ctx context.Context, codec Codec, in actors.Inputs) ([]byte, any, error) {
-		input, err := decodeInput[I](codec, in.Input)
+		input, err := decodeInput[I](codec, in)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/panics"
-	"github.com/troupe-dev/troupe/persistence"
 )
 
 // Codec turns inputs, outputs and progress into bytes and back. The engine
@@ -58,13 +58,18 @@ func encode(codec Codec, value any) (payload []byte, err error) {
 	return payload, err
 }
 
-// decode does the same for the way back. The payload is a copy of its own: others read the
-// same bytes, siblings and later steps of the run, and codecs may change what they read, or
-// methods of the embedder that package json calls.
+// decode does the same for the way back, from a copy: others read the same bytes, siblings
+// and later steps of the run, and codecs may change what they read, or methods of the
+// embedder that package json calls.
 func decode[T any](codec Codec, payload []byte) (value T, err error) {
+	return decodeOwn[T](codec, bytes.Clone(payload))
+}
+
+// decodeOwn decodes bytes that are not needed any more.
+func decodeOwn[T any](codec Codec, payload []byte) (value T, err error) {
 	defer recovered(&err)
 	err = errPanicNil
-	err = codec.Unmarshal(bytes.Clone(payload), &value)
+	err = codec.Unmarshal(payload, &value)
 	return value, err
 }
 
@@ -89,8 +94,12 @@ func recovered(err *error) {
 	}
 }
 
-func decodeInput[I any](codec Codec, payload []byte) (I, error) {
-	in, err := decode[I](codec, payload)
+func decodeInput[I any](codec Codec, from actors.Inputs) (in I, err error) {
+	if from.Once && from.LargeInput {
+		in, err = decodeOwn[I](codec, from.Input)
+	} else {
+		in, err = decode[I](codec, from.Input)
+	}
 	if err != nil {
 		return in, terminal(classDecoding, fmt.Errorf("decode the run's input into %v: %w", reflect.TypeFor[I](), err))
 	}
@@ -100,12 +109,15 @@ func decodeInput[I any](codec Codec, payload []byte) (I, error) {
 // errNotLoaded is a bug of ours: large outputs are loaded before an attempt.
 var errNotLoaded = errors.New("the output was not loaded")
 
-func decodeOutput[T any](codec Codec, from persistence.Outcome) (T, error) {
+func decodeOutput[T any](codec Codec, from parentOutcome) (value T, err error) {
 	if from.Large && from.Output == nil {
-		var zero T
-		return zero, fmt.Errorf("read parent %q: %w", from.Step, errNotLoaded)
+		return value, fmt.Errorf("read parent %q: %w", from.Step, errNotLoaded)
 	}
-	value, err := decode[T](codec, from.Output)
+	if from.own {
+		value, err = decodeOwn[T](codec, from.Output)
+	} else {
+		value, err = decode[T](codec, from.Output)
+	}
 	if err != nil {
 		return value, terminal(classDecoding, fmt.Errorf("decode the output of %q into %v: %w", from.Step, reflect.TypeFor[T](), err))
 	}

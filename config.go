@@ -49,6 +49,7 @@ type Config struct {
 
 	// How big.
 	PayloadLimit  int // bytes of one input or output
+	PayloadMemory int // bytes of inputs and outputs that the tasks of this pod hold; a task that needs more reads alone
 	IntakePending int // triggers waiting to be stored; beyond it messages are refused, calls wait
 
 	// For how long.
@@ -130,6 +131,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.InTxTimeout, 30*time.Second)
 	setDefault(&c.MaxLost, 3)
 	setDefault(&c.PayloadLimit, 1<<20)
+	setDefault(&c.PayloadMemory, 256<<20)
 	setDefault(&c.IntakePending, 10_000)
 	setDefault(&c.DefaultTenant, "default")
 	c.QueueSlots, c.DeadReasons = maps.Clone(c.QueueSlots), slices.Clone(c.DeadReasons) // the caller may go on with its own

@@ -38,6 +38,9 @@ const durationMax = 100 * 365 * 24 * time.Hour
 // payloadLimitMax bounds PayloadLimit: what is larger does not belong into a row.
 const payloadLimitMax = 64 << 20
 
+// payloadMemoryMin is the least PayloadMemory: with less tasks only wait for each other.
+const payloadMemoryMin = 1 << 20
+
 // Validate returns every problem of c, joined; each is a [*ConfigError]. Zero
 // fields are no problem: they take their defaults.
 func (c Config) Validate() error {
@@ -65,6 +68,8 @@ func (c Config) Validate() error {
 	refuse(d.MaxLost < 1 || d.MaxLost > 1000, "MaxLost", fmt.Sprintf("is %d", d.MaxLost), "use 1 to 1000")
 	refuse(d.PayloadLimit < 1 || d.PayloadLimit > payloadLimitMax, "PayloadLimit", fmt.Sprintf("is %d bytes", d.PayloadLimit),
 		"use up to 64 MiB; larger data belongs into a store of its own, with a reference here")
+	refuse(d.PayloadMemory < payloadMemoryMin, "PayloadMemory", fmt.Sprintf("is %d bytes", d.PayloadMemory),
+		"use 1 MiB (1048576) or more, about a quarter of the memory that the pod may use")
 	refuse(d.IntakePending < 1, "IntakePending", fmt.Sprintf("is %d", d.IntakePending), "use 1 or more")
 	refuse(!plainText(d.DefaultTenant), "DefaultTenant", fmt.Sprintf("is %q", d.DefaultTenant),
 		"use 1 to 255 bytes of printable characters")

@@ -47,12 +47,15 @@ func waitNested(ctx context.Context) (over func()) {
 		w = &nestedWait{since: clock.System{}.Now()}
 		n.waits[attempt] = w
 	}
-	w.runs++
+	if w.runs++; w.runs == 1 {
+		attempt.Waits(true)
+	}
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if w.runs--; w.runs == 0 {
 			delete(n.waits, attempt)
+			attempt.Waits(false)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (e *Engine) payloadOf(ctx context.Context, tenant string, run RunID, at pla
 		if err := notCompleted(&tasks[i]); err != nil {
 			return nil, step, err
 		}
-		payload, err = store.Payload(ctx, workflow.TaskID{Run: run, Step: tasks[i].Step})
+		payload, err = persistence.Payload(ctx, store, workflow.TaskID{Run: run, Step: tasks[i].Step})
 		return payload, step, e.whileRunning(err)
 	}
 	if len(tasks) == 0 {

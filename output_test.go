@@ -46,9 +46,9 @@ func (r *payloadReads) Tasks(ctx context.Context, tenant string, run troupe.RunI
 	return r.Store.Tasks(ctx, tenant, run, without...)
 }
 
-func (r *payloadReads) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
-	r.note(false, task.Step)
-	return r.Store.Payload(ctx, task)
+func (r *payloadReads) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	r.note(false, steps...)
+	return r.Store.Payloads(ctx, run, steps)
 }
 
 // outputs is a run with steps that ended in every way, the last of which waits, and the

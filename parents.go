@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/lifecycle"
-	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -30,7 +29,7 @@ type InputRef[T any] struct{ at place }
 // implemented by these types only.
 type Parent[T any] interface {
 	Dependency
-	read(codec Codec, from persistence.Outcome) (T, error)
+	read(codec Codec, from parentOutcome) (T, error)
 }
 
 // Dependency is what [After] takes: a StepRef, SleepRef, MaybeRef or
@@ -87,7 +86,7 @@ func (SleepRef) refersTo(*slept) {}
 func (r StepRef[T]) looksAt(*T) place  { return r.at }
 func (r InputRef[T]) looksAt(*T) place { return r.at }
 
-func (r StepRef[T]) read(codec Codec, from persistence.Outcome) (T, error) {
+func (r StepRef[T]) read(codec Codec, from parentOutcome) (T, error) {
 	if from.State != lifecycle.Completed {
 		var zero T
 		return zero, fmt.Errorf("parent %q is %v: want completed", from.Step, from.State)
@@ -95,7 +94,7 @@ func (r StepRef[T]) read(codec Codec, from persistence.Outcome) (T, error) {
 	return decodeOutput[T](codec, from)
 }
 
-func (r MaybeRef[T]) read(codec Codec, from persistence.Outcome) (Opt[T], error) {
+func (r MaybeRef[T]) read(codec Codec, from parentOutcome) (Opt[T], error) {
 	if from.State == lifecycle.Skipped {
 		return None[T](), nil
 	}
@@ -103,7 +102,7 @@ func (r MaybeRef[T]) read(codec Codec, from persistence.Outcome) (Opt[T], error)
 	return Some(value), err
 }
 
-func (r SettledRef[T]) read(codec Codec, from persistence.Outcome) (Outcome[T], error) {
+func (r SettledRef[T]) read(codec Codec, from parentOutcome) (Outcome[T], error) {
 	switch from.State { //nolint:exhaustive // every other state is not an ending
 	case lifecycle.Skipped:
 		return Outcome[T]{state: from.State, err: ErrStepSkipped}, nil

@@ -35,6 +35,7 @@ func Settings() []Setting {
 		{"Retry", "", "1 attempt; when retried: first 1s, factor 2, cap 60s, jitter 0.1", "0 retries; 1s, factor 2, cap 60s", "retry policy of steps that name none"},
 		{"MaxLost", "TROUPE_MAX_LOST", "3", "retries", "attempts lost with their pod after which a task fails as a poison pill; 1 wants no second attempt, else up to twice as many while other pods die"},
 		{"PayloadLimit", "TROUPE_PAYLOAD_LIMIT", "1048576", "", "bytes of one input or output"},
+		{"PayloadMemory", "TROUPE_PAYLOAD_MEMORY", "268435456", "", "bytes of inputs and outputs that the tasks of a pod hold; others wait, and a task that needs more reads alone (docs/payloads.md)"},
 		{"IntakePending", "TROUPE_INTAKE_PENDING", "10000", "", "triggers waiting to be stored; messages beyond it are refused as overloaded, calls wait"},
 		{"Retention", "", "for ever", "", "how long runs are kept once they have ended: Standard, Short and Long by the class that Retain gives a workflow; zero: for ever, as all of RetainForever. A day of runs is dropped at once (a seventh of a shorter retention)"},
 		{"DeadLetterRetention", "TROUPE_DEAD_LETTER_RETENTION", "0s (for ever)", "until purged", "how long dead letters are kept, whatever becomes of their runs"},

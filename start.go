@@ -77,7 +77,7 @@ func (e *Engine) podConfig(queues []string) actors.Config {
 		LeaderPing: c.LeaderPing, LeaderSilence: c.LeaderSilence, LeaderTry: c.LeaderTry,
 		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, MaxLost: c.MaxLost, Retention: c.Retention.classes(),
 		DeadLetterRetention: c.DeadLetterRetention,
-		PayloadLimit:        c.PayloadLimit, IntakePending: c.IntakePending, DefaultTenant: c.DefaultTenant, PodName: c.PodName,
+		PayloadLimit:        c.PayloadLimit, PayloadMemory: c.PayloadMemory, IntakePending: c.IntakePending, DefaultTenant: c.DefaultTenant, PodName: c.PodName,
 	}
 }
 

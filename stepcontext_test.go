@@ -22,6 +22,7 @@ type attempt struct {
 
 func (a *attempt) Info() actors.TaskInfo { return a.task }
 func (a *attempt) Tx() any               { return a.tx }
+func (a *attempt) Waits(bool)            {}
 func (a *attempt) Heartbeat(progress []byte) error {
 	if progress != nil {
 		a.progress = progress

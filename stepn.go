@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -65,7 +64,7 @@ func StepN[I, O any](
 type Needs struct {
 	draft   *draft // nil once they are declared
 	types   []string
-	readers []func(Codec, persistence.Outcome) (any, error)
+	readers []func(Codec, parentOutcome) (any, error)
 }
 
 // Values are the outputs of the parents of a [StepN], in one attempt.
@@ -86,7 +85,7 @@ func Need[T any](needs *Needs, parent Parent[T]) func(Values) T {
 			at = len(d.step.Parents)
 			d.step.Parents = append(d.step.Parents, edge)
 			needs.types = append(needs.types, reflect.TypeFor[T]().String())
-			needs.readers = append(needs.readers, func(codec Codec, from persistence.Outcome) (any, error) {
+			needs.readers = append(needs.readers, func(codec Codec, from parentOutcome) (any, error) {
 				return parent.read(codec, from)
 			})
 		}
@@ -109,7 +108,7 @@ func (n *Needs) read(args *arguments) Values {
 		case i >= len(args.outcomes):
 			args.err = fmt.Errorf("parent %d: the task has %d parents only", i, len(args.outcomes))
 		default:
-			values.list[i], args.err = reader(args.codec, args.outcomes[i])
+			values.list[i], args.err = reader(args.codec, args.take(i))
 		}
 	}
 	return values

@@ -128,11 +128,11 @@ func function[I, O any](call func(context.Context, I, *arguments) (O, error)) st
 // typed wraps a typed call so that bytes go in and bytes come out.
 func typed[I, O any](call func(context.Context, I, *arguments) (O, error)) func(context.Context, Codec, actors.Inputs) ([]byte, any, error) {
 	return func(ctx context.Context, codec Codec, in actors.Inputs) ([]byte, any, error) {
-		input, err := decodeInput[I](codec, in.Input)
+		input, err := decodeInput[I](codec, in)
 		if err != nil {
 			return nil, nil, err
 		}
-		out, err := call(ctx, input, &arguments{codec: codec, outcomes: in.Parents})
+		out, err := call(ctx, input, &arguments{codec: codec, outcomes: in.Parents, once: in.Once})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -153,7 +153,25 @@ func encodeOutput(codec Codec, out any) ([]byte, error) {
 type arguments struct {
 	codec    Codec
 	outcomes []persistence.Outcome
+	once     bool  // they are not needed again
 	err      error // the first one
+}
+
+// take returns an outcome to be decoded. A large output that is not needed again is let go
+// of, so that a step has what it gets once in memory while it runs, and not twice.
+func (a *arguments) take(i int) parentOutcome {
+	from := parentOutcome{Outcome: a.outcomes[i]}
+	if a.once && from.Large {
+		from.own, a.outcomes[i].Output = true, nil
+	}
+	return from
+}
+
+// parentOutcome is an outcome of a parent.
+type parentOutcome struct {
+	persistence.Outcome
+
+	own bool // nobody else reads the output
 }
 
 // argument decodes one of them. After an error it returns zero values.
@@ -164,7 +182,7 @@ func argument[T any](args *arguments, i int, parent Parent[T]) T {
 	case i >= len(args.outcomes):
 		args.err = fmt.Errorf("parameter %d of %d: %w", i, len(args.outcomes), actors.ErrInputsMissing)
 	default:
-		value, args.err = parent.read(args.codec, args.outcomes[i])
+		value, args.err = parent.read(args.codec, args.take(i))
 	}
 	return value
 }

@@ -41,6 +41,7 @@ type Config struct {
 	MaxLost        int           // losses after which a task is a poison pill
 
 	PayloadLimit  int // bytes of one input or output
+	PayloadMemory int // bytes of payloads that tasks hold; one that needs more reads alone
 	IntakePending int // triggers that wait to be stored
 	AwaitMax      int // AwaitRun messages that wait for an end
 
@@ -63,7 +64,7 @@ func DefaultConfig() Config {
 		Sweep: 30 * time.Second, SweepDegraded: time.Second, FeedSilence: 1500 * time.Millisecond, StreamSpare: 10 * time.Second,
 		LeaderPing: time.Second, LeaderSilence: 2500 * time.Millisecond, LeaderTry: 500 * time.Millisecond,
 		InTxTimeout: 30 * time.Second, TriggerTimeout: 10 * time.Second, MaxLost: 3,
-		PayloadLimit: 1 << 20, IntakePending: 10_000, AwaitMax: 10_000, DefaultTenant: "default",
+		PayloadLimit: 1 << 20, PayloadMemory: 256 << 20, IntakePending: 10_000, AwaitMax: 10_000, DefaultTenant: "default",
 	}
 }
 
@@ -92,6 +93,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.TriggerTimeout, d.TriggerTimeout)
 	orDefault(&c.MaxLost, d.MaxLost)
 	orDefault(&c.PayloadLimit, d.PayloadLimit)
+	orDefault(&c.PayloadMemory, d.PayloadMemory)
 	orDefault(&c.IntakePending, d.IntakePending)
 	orDefault(&c.AwaitMax, d.AwaitMax)
 	orDefault(&c.DefaultTenant, d.DefaultTenant)

@@ -85,7 +85,7 @@ func startTasks(grants []persistence.Grant, queue func(handler int32) string) []
 			Task:    taskKey{task: g.Task, epoch: g.Epoch}.message(),
 			Handler: g.Handler, Attempt: g.Attempt, Suspect: g.Suspect,
 			Workflow: g.Workflow, StepName: g.Step, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-			Input: g.Input, LargeInput: g.LargeInput,
+			Input: g.Input, LargeInput: g.LargeInput, InputSize: int64(g.InputSize),
 			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress, Kept: g.Kept,
 			KeyRun:    keyRunOf(g),
 			Canceling: g.Canceling, TriggeredAt: nanos(g.TriggeredAt), QueuedAt: nanos(g.QueuedAt), StartedAt: nanos(g.StartedAt),

@@ -195,6 +195,9 @@ type attemptState struct {
 	begun func()       // tells it that the transaction of the step is open; InTx only
 	limit int          // bytes of progress
 
+	payloads *payloads
+	permit   *permit // to read inputs; nil: the grant carried all of them
+
 	mu       sync.Mutex
 	tx       any
 	progress []byte
@@ -231,6 +234,9 @@ func (a *attemptState) Tx() any {
 	defer a.mu.Unlock()
 	return a.tx
 }
+
+// Waits implements Attempt.
+func (a *attemptState) Waits(yes bool) { a.payloads.wait(a.permit, yes) }
 
 func (a *attemptState) setTx(tx any) {
 	a.mu.Lock()

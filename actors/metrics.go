@@ -50,6 +50,8 @@ const (
 	MetricLosses
 	MetricRecordBatch
 	MetricJournalDepth
+	MetricPayloadBytes
+	MetricPayloadWaiting
 	MetricStale
 	MetricInlineGrants
 	MetricFirstGrants
@@ -110,6 +112,8 @@ func MetricTable() []MetricDescription {
 		{MetricLosses, "troupe_losses_total", Counter, "1", nil, "attempts lost on this pod"},
 		{MetricRecordBatch, "troupe_record_batch_size", Distribution, "1", nil, "transitions recorded in one transaction"},
 		{MetricJournalDepth, "troupe_journal_depth", Gauge, "1", nil, "outcomes that wait to be recorded"},
+		{MetricPayloadBytes, "troupe_payload_bytes", Gauge, "1", nil, "bytes of inputs and outputs that tasks hold"},
+		{MetricPayloadWaiting, "troupe_payload_waiting", Gauge, "1", nil, "tasks that wait for memory for their payloads (Config.PayloadMemory)"},
 		{MetricStale, "troupe_outcomes_stale_total", Counter, "1", nil, "outcomes refused because the task has moved on"},
 		{MetricInlineGrants, "troupe_inline_grants_total", Counter, "1", nil, "children granted with their parent's completion"},
 		{MetricFirstGrants, "troupe_first_grants_total", Counter, "1", nil, "first tasks granted with the storing of their runs"},

@@ -8,7 +8,6 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // Classes of errors that the engine itself finds.
@@ -87,42 +86,4 @@ func timeoutName(cause error) string {
 func tooLarge(what string, size, limit int) error {
 	return Terminal(WithClass(classTooLarge, fmt.Errorf(
 		"the %s has %d bytes, the limit is %d: store it elsewhere and pass a reference", what, size, limit)))
-}
-
-func needsLoading(task *messages.StartTask) bool {
-	if task.GetLargeInput() {
-		return true
-	}
-	for _, p := range task.GetParents() {
-		if p.GetLarge() && p.GetOutput() == nil {
-			return true
-		}
-	}
-	return false
-}
-
-func inputsOf(task *messages.StartTask) Inputs {
-	return Inputs{Input: task.GetInput(), Parents: outcomesOf(task.GetParents()), Failed: outcomesOf(task.GetFailed())}
-}
-
-// loadInputs reads the payloads that were too large for the grant.
-func loadInputs(ctx context.Context, store persistence.Runs, task *messages.StartTask) (Inputs, error) {
-	inputs := inputsOf(task)
-	run := runOf(task.GetTask().GetRun())
-	var err error
-	if task.GetLargeInput() {
-		if inputs.Input, err = store.Payload(ctx, workflow.TaskID{Run: run, Step: lifecycle.RunStep}); err != nil {
-			return inputs, err
-		}
-	}
-	for _, list := range [][]persistence.Outcome{inputs.Parents, inputs.Failed} {
-		for i := range list {
-			if o := &list[i]; o.Large && o.Output == nil {
-				if o.Output, err = store.Payload(ctx, workflow.TaskID{Run: run, Step: o.Index}); err != nil {
-					return inputs, err
-				}
-			}
-		}
-	}
-	return inputs, nil
 }

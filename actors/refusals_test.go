@@ -67,12 +67,12 @@ type lostInput struct {
 	lost  atomic.Bool
 }
 
-func (s *lostInput) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
+func (s *lostInput) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
 	s.asked.Add(1)
 	if s.lost.Load() {
 		return nil, errors.New("missing chunk number 0")
 	}
-	return s.Store.Payload(ctx, task)
+	return s.Store.Payloads(ctx, run, steps)
 }
 
 // A task whose inputs cannot be read is neither failed nor tried again and again:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
-	"github.com/troupe-dev/troupe/persistence"
 )
 
 // run executes one claimed task: one attempt, from the grant to the answer of
@@ -33,6 +32,11 @@ type run struct {
 	ctx      context.Context //nolint:containedctx // the attempt's, ended by messages
 	cancel   context.CancelCauseFunc
 	attempt  *attemptState
+	inputs   Inputs    // until the attempt begins
+	missing  []missing // of inputs
+	permit   *permit   // to read what is missing
+	waits    bool      // it is not granted
+	held     int64     // bytes of payloads that are held until the actor ends
 	timers   []func()
 	unheard  func() // stops the timer of the next report
 	quiet    func() // stops the heartbeat timer
@@ -82,7 +86,9 @@ func (a *run) Receive(ctx actorContext) {
 	case *started:
 		a.self = ctx.Self()
 		a.onStarted()
-	case *answered[Inputs]:
+	case *payloadsGranted:
+		a.onGranted()
+	case *answered[[][]byte]:
 		a.onLoaded(msg)
 	case *attemptBegun:
 		a.onBegun()
@@ -134,37 +140,12 @@ func (a *run) onStarted() {
 	if triggered := instant(a.task.GetTriggeredAt()); !triggered.IsZero() && len(a.task.GetParents()) == 0 {
 		a.rt.meter.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(triggered).Seconds())
 	}
-	if needsLoading(a.task) && !a.task.GetKept() {
-		task := a.task
-		ask(a.rt, a.self, "payload", storeTimeout, func(ctx context.Context) (Inputs, error) {
-			return loadInputs(ctx, a.rt.ports.Store, task)
-		})
-		return
-	}
-	a.execute(inputsOf(a.task))
-}
-
-func (a *run) onLoaded(m *answered[Inputs]) {
-	if a.attempt != nil || a.outcome != nil || a.answered {
-		return
-	}
-	if m.err != nil { // hand it back: whoever claims it next loads again
-		a.rt.storeFailed("payload", m.err)
-		pause := restFor
-		if persistence.Answered(m.err) { // what is lost does not come back at once
-			pause = restLost
-			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
-				slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
-		}
-		a.rest(pause)
-		return
-	}
-	a.execute(m.value)
+	a.load()
 }
 
 // execute calls the step function on a goroutine of the executor, unless the
 // pod has let go of the task already.
-func (a *run) execute(inputs Inputs) {
+func (a *run) execute() {
 	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(cause, ErrCanceled) {
 		a.returned = true
 		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
@@ -172,11 +153,14 @@ func (a *run) execute(inputs Inputs) {
 	}
 	rt, self, ctx, f := a.rt, a.self, a.ctx, a.function
 	a.attempt = &attemptState{
-		about: a.about(), limit: rt.config.PayloadLimit,
+		about: a.about(), limit: rt.config.PayloadLimit, permit: a.permit, payloads: rt.payloads,
 		cause: func() error { return context.Cause(ctx) },
 		beat:  func() { rt.arrive(self, &attemptBeat{}) },
 	}
 	ctx = WithAttempt(ctx, a.attempt)
+	inputs := a.inputs
+	inputs.Once = !f.Options.InTx // whose transaction may be repeated
+	a.inputs, a.missing = Inputs{}, nil
 	body := func(deliver func(any)) {
 		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, &f, inputs) })
 	}
@@ -193,7 +177,7 @@ func (a *run) execute(inputs Inputs) {
 		a.onBegun()
 	}
 	a.began = rt.now()
-	rt.executor.Execute(self, a.key.task, rt.watched(a.name, a.pool, body))
+	rt.executor.Execute(self, a.key.task, rt.watched(a.name, a.pool, a.reading(body)))
 }
 
 // timeout limits the attempt; 0: nothing does.
@@ -215,8 +199,11 @@ func (a *run) end(cause error) {
 	}
 	a.cancel(cause)
 	a.listen()
-	if a.resting {
+	switch {
+	case a.resting:
 		a.release()
+	case a.waits:
+		a.giveUp()
 	}
 }
 
@@ -249,6 +236,7 @@ func (a *run) onDeaf() {
 		return
 	}
 	a.deaf = true
+	a.rt.payloads.wait(a.permit, true)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function goes on after the end of its context",
 		append(a.named(), slog.Any("cause", cause))...)
 	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})
@@ -318,6 +306,7 @@ func (a *run) settle(outcome *messages.ReportOutcome) {
 		outcome.Progress = a.attempt.take()
 	}
 	a.outcome = outcome
+	a.hold(int64(len(outcome.GetOutput()) + len(outcome.GetProgress())))
 	a.report()
 }
 
@@ -375,6 +364,7 @@ func (a *run) orphaned() error {
 
 func (a *run) close(cause error) {
 	a.stopTimers()
+	a.letGo()
 	if a.cancel != nil {
 		a.cancel(cause)
 	}

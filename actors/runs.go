@@ -75,6 +75,7 @@ func (a *runs) Receive(ctx actorContext) {
 	case *messages.ListHeld:
 		a.rt.send(a.rt.team.pulse, a.heir.ledger.list())
 		a.watchLending()
+		a.rt.measurePayloads()
 	case *messages.TasksLost:
 		a.onTasksLost(msg)
 	case *messages.TasksUnheld:

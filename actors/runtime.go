@@ -50,6 +50,7 @@ type runtime struct {
 	house     stall        // of the housekeeper
 	broken    *brokenSteps // transactions
 	working   *working
+	payloads  *payloads
 	team      team
 
 	arrive   func(to *PID, message any) // send, from goroutines that are not the actors'

@@ -102,6 +102,7 @@ func newRuntime(o Options) *runtime {
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send
 	}
+	rt.payloads = newPayloads(int64(config.PayloadMemory), func(to *PID) { rt.arrive(to, &payloadsGranted{}) })
 	if rt.buggify = o.Buggify; rt.buggify == nil {
 		rt.buggify = func(string) bool { return false }
 	}

@@ -47,9 +47,11 @@ type Codec interface {
 // Inputs is what one attempt gets to see. The byte slices belong to the
 // attempt.
 type Inputs struct {
-	Input   []byte                // of the run
-	Parents []persistence.Outcome // in the order of the function's parameters
-	Failed  []persistence.Outcome // OnFailure only: the failed steps
+	Input      []byte                // of the run
+	LargeInput bool                  // Input was read for this attempt alone, as are outputs of parents that are Large
+	Parents    []persistence.Outcome // in the order of the function's parameters
+	Failed     []persistence.Outcome // OnFailure only: the failed steps
+	Once       bool                  // what was read for this attempt alone is not needed a second time: Call may change it, and let go of it
 }
 
 // Output is what a successful attempt reports.
@@ -84,6 +86,9 @@ type Attempt interface {
 	Heartbeat(progress []byte) error
 	// Tx returns the transaction of an InTx step, else nil.
 	Tx() any
+	// Waits says whether the function waits for another run, which may need the
+	// memory that its inputs take.
+	Waits(yes bool)
 }
 
 type attemptKey struct{}

@@ -699,6 +699,7 @@ type StartTask struct {
 	Kept          bool                   `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                  // an earlier run has completed the step: last_progress is its output
 	KeyRun        []byte                 `protobuf:"bytes,22,opt,name=key_run,json=keyRun,proto3" json:"key_run,omitempty"` // after which its idempotency key is named; none: its own
 	Suspect       bool                   `protobuf:"varint,23,opt,name=suspect,proto3" json:"suspect,omitempty"`            // one at a time is executed
+	InputSize     int64                  `protobuf:"varint,24,opt,name=input_size,json=inputSize,proto3" json:"input_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -878,6 +879,13 @@ func (x *StartTask) GetSuspect() bool {
 		return x.Suspect
 	}
 	return false
+}
+
+func (x *StartTask) GetInputSize() int64 {
+	if x != nil {
+		return x.InputSize
+	}
+	return 0
 }
 
 // StepOutcome is how another step of the run ended.
@@ -1434,7 +1442,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xa4\x06\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xc3\x06\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -1459,7 +1467,9 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x05queue\x18\x14 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04kept\x18\x15 \x01(\bR\x04kept\x12\x17\n" +
 	"\akey_run\x18\x16 \x01(\fR\x06keyRun\x12\x18\n" +
-	"\asuspect\x18\x17 \x01(\bR\asuspect\x1a9\n" +
+	"\asuspect\x18\x17 \x01(\bR\asuspect\x12\x1d\n" +
+	"\n" +
+	"input_size\x18\x18 \x01(\x03R\tinputSize\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc2\x01\n" +

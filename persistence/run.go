@@ -16,8 +16,8 @@ const (
 	RecordBatchMax = 1000
 	// ClaimMax bounds the tasks of one claim.
 	ClaimMax = 1000
-	// InlinePayloadMax is the largest payload, in bytes, that a claim carries;
-	// larger ones are loaded when the task starts.
+	// InlinePayloadMax bounds the payloads, in bytes, that a grant carries: the
+	// input and the outputs together. The rest is loaded when the task starts.
 	InlinePayloadMax = 64 << 10
 	// TextMax is the longest error text or reason kept, in bytes.
 	TextMax = lifecycle.TextMax
@@ -30,7 +30,7 @@ type Outcome struct {
 	Step   string
 	State  lifecycle.State
 	Output []byte // completed only; nil if Large
-	Large  bool   // Output is over InlinePayloadMax: load it with Runs.Payload
+	Large  bool   // Output is not carried: load it with Runs.Payloads
 	Size   int    // bytes of the output
 	Index  int32  // index of the step in the run's definition
 	Class  string // failed only
@@ -63,8 +63,9 @@ type Grant struct {
 	Tenant       string
 	Labels       map[string]string
 	TraceContext string
-	Input        []byte // nil if LargeInput
-	LargeInput   bool
+	Input        []byte    // nil if LargeInput
+	LargeInput   bool      // Input is not carried: load it with Runs.Payloads
+	InputSize    int       // bytes of the input
 	Parents      []Outcome // in the order of the function's parameters
 	Failed       []Outcome // OnFailure only
 	LastProgress []byte
@@ -74,6 +75,30 @@ type Grant struct {
 	QueuedAt     time.Time      // when the task became ready
 	StartedAt    time.Time      // database time of the claim
 	Canceling    bool           // the run was asked to stop
+}
+
+// Carry leaves out of a grant what it does not carry. The input is carried unless it
+// is larger than InlinePayloadMax. An output of a parent is carried unless it is larger
+// than that, or larger together with the smaller payloads before it.
+func (g *Grant) Carry() {
+	carried := 0
+	if g.InputSize <= InlinePayloadMax {
+		carried = g.InputSize
+	} else {
+		g.Input, g.LargeInput = nil, true
+	}
+	for i := range g.Parents {
+		o := &g.Parents[i]
+		if o.Output == nil { // there is none, or it is not carried
+			continue
+		}
+		if o.Size <= InlinePayloadMax {
+			carried += o.Size
+		}
+		if o.Size > InlinePayloadMax || carried > InlinePayloadMax {
+			o.Output, o.Large = nil, true
+		}
+	}
 }
 
 // ClaimID names one call that may grant tasks. The caller makes it and uses

@@ -86,8 +86,19 @@ type Runs interface {
 	// EndedRuns returns those of some runs, at most EndedMax, that do not go on: they
 	// have ended, or do not exist.
 	EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error)
-	// Payload returns the output of a task, or the input for step -1.
-	Payload(ctx context.Context, task workflow.TaskID) ([]byte, error)
+	// Payloads returns the outputs of tasks of a run, in the order of the steps;
+	// step -1 is the input of the run. Each step is named once. It returns
+	// ErrRunNotFound if the run does not exist, or has no such step.
+	Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error)
+}
+
+// Payload returns the output of one task, or the input for step -1.
+func Payload(ctx context.Context, runs Runs, task workflow.TaskID) ([]byte, error) {
+	payloads, err := runs.Payloads(ctx, task.Run, []int32{task.Step})
+	if err != nil {
+		return nil, err
+	}
+	return payloads[0], nil
 }
 
 // Handler is one registered step: workflow, step and fingerprint, numbered by

@@ -43,7 +43,9 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			}
 			call.Real = func(ctx context.Context) (T, error) {
 				var value T
-				out, err := own.Call(ctx, in)
+				again := in
+				again.Once = false // the stub may read the inputs, too
+				out, err := own.Call(ctx, again)
 				if err == nil {
 					err = own.Codec.Unmarshal(out.Payload, &value)
 				}

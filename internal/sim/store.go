@@ -251,7 +251,7 @@ func (s *store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflo
 	return meet(s, "ended_runs", func() ([]workflow.RunID, error) { return s.Store.EndedRuns(ctx, runs) }, nil)
 }
 
-// Payload implements persistence.Runs.
-func (s *store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
-	return meet(s, "payload", func() ([]byte, error) { return s.Store.Payload(ctx, task) }, nil)
+// Payloads implements persistence.Runs.
+func (s *store) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	return meet(s, "payload", func() ([][]byte, error) { return s.Store.Payloads(ctx, run, steps) }, nil)
 }

@@ -111,11 +111,7 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 		LastProgress: bytes.Clone(d.progress), Kept: t.Flags.Has(lifecycle.FlagKept), KeyRun: r.keyRun,
 		TriggeredAt: r.createdAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
 	}
-	if len(r.trigger.Input) > persistence.InlinePayloadMax {
-		g.LargeInput = true
-	} else {
-		g.Input = bytes.Clone(r.trigger.Input)
-	}
+	g.Input, g.InputSize = bytes.Clone(r.trigger.Input), len(r.trigger.Input)
 	for _, parent := range node.Parents {
 		g.Parents = append(g.Parents, r.outcome(parent))
 	}
@@ -126,6 +122,7 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 			}
 		}
 	}
+	g.Carry()
 	return g
 }
 
@@ -136,10 +133,6 @@ func (r *run) outcome(step int32) persistence.Outcome {
 	if t.State == lifecycle.Failed {
 		o.Class, o.Error = t.Class, t.Error
 	}
-	if len(output) > persistence.InlinePayloadMax {
-		o.Large = true
-	} else {
-		o.Output = bytes.Clone(output)
-	}
+	o.Output = bytes.Clone(output)
 	return o
 }

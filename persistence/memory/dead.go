@@ -128,7 +128,11 @@ func (s *Store) DeadLetter(_ context.Context, tenant string, task workflow.TaskI
 	if r := s.runs[task.Run]; r != nil {
 		out.RunKept, out.Input, out.Events = true, bytes.Clone(r.trigger.Input), r.lastEvents(task.Step)
 		for _, parent := range r.definition.node(task.Step).Parents {
-			out.Parents = append(out.Parents, r.outcome(parent))
+			o := r.outcome(parent)
+			if o.Size > persistence.InlinePayloadMax {
+				o.Output, o.Large = nil, true
+			}
+			out.Parents = append(out.Parents, o)
 		}
 	}
 	return out, nil

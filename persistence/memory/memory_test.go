@@ -84,11 +84,11 @@ func TestPayloadsAreCopied(t *testing.T) {
 	require.NoError(t, err)
 	asked.Input[0], asked.Labels["k"] = 'X', "changed"
 	id := workflow.TaskID{Run: asked.Run, Step: -1}
-	input, err := store.Payload(t.Context(), id)
+	input, err := persistence.Payload(t.Context(), store, id)
 	require.NoError(t, err)
 	require.Equal(t, "input", string(input))
 	input[0] = 'Y'
-	input, err = store.Payload(t.Context(), id)
+	input, err = persistence.Payload(t.Context(), store, id)
 	require.NoError(t, err)
 	require.Equal(t, "input", string(input))
 	row, err := store.Run(t.Context(), "a", asked.Run)

@@ -164,18 +164,23 @@ func (s *Store) EndedRuns(_ context.Context, runs []workflow.RunID) ([]workflow.
 	return ended, nil
 }
 
-// Payload implements persistence.Runs.
-func (s *Store) Payload(_ context.Context, task workflow.TaskID) ([]byte, error) {
+// Payloads implements persistence.Runs.
+func (s *Store) Payloads(_ context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.runs[task.Run]
-	switch {
-	case r == nil:
-		return nil, persistence.ErrRunNotFound
-	case task.Step == lifecycle.RunStep:
-		return bytes.Clone(r.trigger.Input), nil
-	case r.task(task.Step) == nil:
-		return nil, persistence.ErrRunNotFound
+	r := s.runs[run]
+	payloads := make([][]byte, len(steps))
+	for i, step := range steps {
+		switch {
+		case r == nil:
+			return nil, persistence.ErrRunNotFound
+		case step == lifecycle.RunStep:
+			payloads[i] = bytes.Clone(r.trigger.Input)
+		case r.task(step) == nil:
+			return nil, persistence.ErrRunNotFound
+		default:
+			payloads[i] = bytes.Clone(r.details[step].output)
+		}
 	}
-	return bytes.Clone(r.details[task.Step].output), nil
+	return payloads, nil
 }

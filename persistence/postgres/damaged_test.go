@@ -56,7 +56,7 @@ func TestAPayloadThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	read := map[bool]int{}
 	for _, g := range claimed {
 		require.True(t, g.LargeInput)
-		input, err := k.store.Payload(k.ctx, workflow.TaskID{Run: g.Task.Run, Step: -1})
+		input, err := persistence.Payload(k.ctx, k.store, workflow.TaskID{Run: g.Task.Run, Step: -1})
 		read[err == nil]++
 		if err != nil {
 			require.Equal(t, list[0].Run, g.Task.Run)
@@ -67,7 +67,7 @@ func TestAPayloadThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	}
 	require.Equal(t, map[bool]int{true: 2, false: 1}, read)
 	k.exec(`update {schema}.workflow_runs set input = '{}' where id = $1`, [16]byte(list[0].Run)) // as docs/operations.md says
-	input, err := k.store.Payload(k.ctx, workflow.TaskID{Run: list[0].Run, Step: -1})
+	input, err := persistence.Payload(k.ctx, k.store, workflow.TaskID{Run: list[0].Run, Step: -1})
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(input))
 	k.complete(pod, claimed...)

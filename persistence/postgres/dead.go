@@ -153,7 +153,7 @@ func (s *Store) DeadLetter(ctx context.Context, tenant string, task workflow.Tas
 	if err != nil || found[out.Definition] == nil {
 		return out, err
 	}
-	out.Parents = parents.list(found[out.Definition], persistence.InlinePayloadMax)
+	out.Parents = parents.list(found[out.Definition])
 	return out, nil
 }
 

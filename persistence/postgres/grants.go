@@ -96,7 +96,7 @@ func (c *attemptColumns) row(inline int32) grantRow {
 			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
 			Handler: *c.handler, QueuedAt: orZero(c.queuedAt), StartedAt: orZero(c.startedAt), TriggeredAt: orZero(c.createdAt),
 			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, Suspect: *c.suspect, KeyRun: c.keyRun.Bytes,
-			Input: c.input, LargeInput: *c.size > inline, LastProgress: c.progress,
+			Input: c.input, LargeInput: *c.size > inline, InputSize: int(max(*c.size, 0)), LastProgress: c.progress,
 		},
 		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,
 	}
@@ -127,7 +127,7 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 				return nil, err
 			}
 		}
-		if outcomes := row.outcomes.list(d, g.inline); int(grant.Task.Step) == len(d.graph.Nodes) {
+		if outcomes := row.outcomes.list(d); int(grant.Task.Step) == len(d.graph.Nodes) {
 			grant.Failed = outcomes
 		} else {
 			grant.Parents = outcomes
@@ -138,7 +138,7 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 }
 
 // list puts the columns together.
-func (c *outcomeColumns) list(d *definition, inline int32) []persistence.Outcome {
+func (c *outcomeColumns) list(d *definition) []persistence.Outcome {
 	if len(c.steps) == 0 {
 		return nil
 	}
@@ -146,8 +146,8 @@ func (c *outcomeColumns) list(d *definition, inline int32) []persistence.Outcome
 	for i, step := range c.steps {
 		o := &list[i]
 		o.Index, o.Step, o.State = step, d.node(step).Name, lifecycle.State(c.states[i])
-		o.Size, o.Large = int(max(c.sizes[i], 0)), c.sizes[i] > inline
-		o.Output = c.outputs[i]
+		o.Size, o.Output = int(max(c.sizes[i], 0)), c.outputs[i]
+		o.Large = o.Output == nil && c.sizes[i] >= 0
 		if o.State == lifecycle.Failed {
 			o.Class, o.Error = orZero(c.classes[i]), orZero(c.errors[i])
 		}

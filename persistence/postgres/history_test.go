@@ -213,7 +213,7 @@ func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, row.Output, 10<<20)
 	for step := range int32(4) {
-		payload, err := a.store.Payload(a.ctx, workflow.TaskID{Run: id, Step: step})
+		payload, err := persistence.Payload(a.ctx, a.store, workflow.TaskID{Run: id, Step: step})
 		require.NoError(t, err)
 		require.Len(t, payload, 10<<20)
 		require.Equal(t, byte('0')+byte(step), payload[0])

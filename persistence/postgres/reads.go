@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -245,20 +244,44 @@ func (s *Store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflo
 	return append(first, second...), err
 }
 
-// Payload implements persistence.Runs.
-func (s *Store) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
+// Payloads implements persistence.Runs.
+func (s *Store) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	text, args := s.statements.bind("read_payload", named{"run": [16]byte(task.Run), "step": task.Step})
-	var payload []byte
-	err := s.pool.QueryRow(ctx, text, args...).Scan(&payload)
-	if errors.Is(err, pgx.ErrNoRows) {
+	payloads, err := s.readPayloads(ctx, run, steps)
+	if unreadable(err) {
+		_ = s.lost.add(ctx, run, err) // the caller gets err
+	}
+	return payloads, translate(err)
+}
+
+func (s *Store) readPayloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	text, args := s.statements.bind("read_payloads", named{"run": [16]byte(run), "steps": steps})
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	at := make(map[int32]int, len(steps))
+	for i, step := range steps {
+		at[step] = i
+	}
+	payloads, found := make([][]byte, len(steps)), 0
+	for ; rows.Next(); found++ {
+		var step int32
+		var payload []byte
+		if err := rows.Scan(&step, &payload); err != nil {
+			return nil, err
+		}
+		payloads[at[step]] = payload
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if found < len(steps) {
 		return nil, persistence.ErrRunNotFound
 	}
-	if unreadable(err) {
-		_ = s.lost.add(ctx, task.Run, err) // the caller gets err
-	}
-	return payload, translate(err)
+	return payloads, nil
 }
 
 // exists fails unless a run belongs to a tenant ("": any).

@@ -51,13 +51,15 @@ func (c *recent) granted(g *persistence.Grant, d *definition) {
 		run = &recentRun{id: g.Task.Run, definition: d, outcomes: map[int32]persistence.Outcome{}}
 		run.common = persistence.Grant{
 			Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-			Input: g.Input, LargeInput: g.LargeInput, TriggeredAt: g.TriggeredAt, KeyRun: g.KeyRun,
+			Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, TriggeredAt: g.TriggeredAt, KeyRun: g.KeyRun,
 		}
 		c.runs[run.id] = c.order.PushFront(run)
 		c.grow(run, recentRunBytes+len(g.Input)+len(g.Tenant)+len(g.TraceContext))
 	}
 	for i := range g.Parents {
-		c.keep(run, g.Parents[i])
+		if o := &g.Parents[i]; !o.Large || o.Size > persistence.InlinePayloadMax { // else another grant may carry it
+			c.keep(run, *o)
+		}
 	}
 }
 
@@ -125,6 +127,7 @@ func (c *recent) grant(
 		}
 		g.Parents = append(g.Parents, outcome)
 	}
+	g.Carry()
 	return g, true
 }
 

@@ -224,7 +224,7 @@ func (s *simulated) read() {
 		_, _ = s.Run(ctx, rows[i].Tenant, rows[i].ID)
 		tasks, _ := s.Tasks(ctx, rows[i].Tenant, rows[i].ID)
 		for step := range tasks {
-			_, _ = s.Payload(ctx, workflow.TaskID{Run: rows[i].ID, Step: int32(step)})
+			_, _ = persistence.Payload(ctx, s, workflow.TaskID{Run: rows[i].ID, Step: int32(step)})
 		}
 	}
 }

@@ -66,11 +66,9 @@ func (f *fastTrigger) grants(
 		*g = persistence.Grant{
 			Task: workflow.TaskID{Run: e.run, Step: e.step}, Epoch: grantedFirst, Claim: claim, Handler: e.handler, Attempt: 1,
 			Workflow: d.graph.Name, Step: d.node(e.step).Name, Tenant: t.Tenant, Labels: t.Labels, TraceContext: t.TraceContext,
-			LargeInput: len(t.Input) > persistence.InlinePayloadMax, TriggeredAt: now, QueuedAt: now, StartedAt: now,
+			Input: t.Input, InputSize: len(t.Input), TriggeredAt: now, QueuedAt: now, StartedAt: now,
 		}
-		if !g.LargeInput {
-			g.Input = t.Input
-		}
+		g.Carry()
 		f.s.recent.granted(g, d)
 	}
 	return grants

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ func grantRules() []rule {
 		{"grants/content", "a grant carries all that the attempt needs", grantContent},
 		{"grants/parents", "a grant lists the parents' outcomes in the order of the parameters", grantParents},
 		{"grants/large", "a payload over the limit is named in the grant and loaded apart", grantLarge},
+		{"grants/in_sum", "a grant carries payloads up to the limit in sum, in the order of the parameters", grantInSum},
 		{"grants/same_claim_again", "the same claim id again returns the same grants and claims nothing more", grantAgain},
 		{"grants/same_claim_later", "a repeated claim returns what is still held", grantLater},
 		{"grants/claim_of_another_pod", "a claim id means nothing for another pod", grantOtherPod},
@@ -180,7 +182,7 @@ func grantContent(w *world) {
 	require.Equal(w.t, persistence.Grant{
 		Task: workflow.TaskID{Run: d.Run}, Epoch: 2, Claim: request.Claim, Handler: w.numbers[g][0],
 		Attempt: 1, Workflow: "single", Step: "a", Tenant: tenantA, Labels: d.Labels,
-		TraceContext: "00-trace", Input: []byte(`"input"`),
+		TraceContext: "00-trace", Input: []byte(`"input"`), InputSize: 7,
 	}, got)
 }
 
@@ -206,8 +208,9 @@ func grantLarge(w *world) {
 	p := w.pod()
 	first := p.claimStep("s0")
 	require.True(w.t, first.LargeInput)
+	require.Equal(w.t, len(d.Input), first.InputSize)
 	require.Nil(w.t, first.Input)
-	input, err := w.store.Payload(w.ctx, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
+	input, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
 	require.NoError(w.t, err)
 	require.Equal(w.t, d.Input, input)
 	done := completion(first)
@@ -217,9 +220,48 @@ func grantLarge(w *world) {
 	require.Equal(w.t, []persistence.Outcome{
 		{Step: "s0", State: lifecycle.Completed, Large: true, Size: len(done.Output)},
 	}, second.Parents)
-	output, err := w.store.Payload(w.ctx, first.Task)
+	output, err := persistence.Payload(w.ctx, w.store, first.Task)
 	require.NoError(w.t, err)
 	require.Equal(w.t, done.Output, output)
+}
+
+// grantInSum has a join of many small outputs: of those that came before the limit was
+// reached the grant has the bytes, of the others the sizes.
+func grantInSum(w *world) {
+	const width, size = 10, persistence.InlinePayloadMax / 5
+	d := w.draft(w.with(Fan(width)))
+	d.Input = bytes.Repeat([]byte("i"), size/2)
+	w.trigger(d)
+	p := w.pod()
+	p.complete(p.claimStep("root"))
+	for _, g := range p.claim(width) {
+		done := completion(g)
+		done.Output = bytes.Repeat([]byte{byte('0' + g.Task.Step)}, size)
+		p.report(done)
+	}
+	join := p.claim(1)[0]
+	require.Len(w.t, join.Parents, width)
+	require.Len(w.t, join.Input, size/2)
+	require.Equal(w.t, size/2, join.InputSize)
+	var left []int32
+	for i, o := range join.Parents {
+		require.Equal(w.t, size, o.Size)
+		require.Equal(w.t, i >= 4, o.Large, i)
+		if !o.Large {
+			require.Len(w.t, o.Output, size)
+			continue
+		}
+		require.Nil(w.t, o.Output)
+		left = append([]int32{o.Index}, left...)
+	}
+	payloads, err := w.store.Payloads(w.ctx, d.Run, append(left, lifecycle.RunStep))
+	require.NoError(w.t, err)
+	for i, step := range left {
+		require.Equal(w.t, bytes.Repeat([]byte{byte('0' + step)}, size), payloads[i])
+	}
+	require.Equal(w.t, d.Input, payloads[len(left)])
+	_, err = w.store.Payloads(w.ctx, d.Run, append(left, 99))
+	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 }
 
 func grantAgain(w *world) {

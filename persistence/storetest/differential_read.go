@@ -27,7 +27,7 @@ func (w *differ) read() {
 	w.ends()
 	for step := int32(-1); int(step) < len(r.Tasks); step++ {
 		both(w, fmt.Sprintf("payload of step %d", step), func(s *side) (string, error) {
-			payload, err := s.Store.Payload(w.ctx, workflow.TaskID{Run: r.ID, Step: step})
+			payload, err := persistence.Payload(w.ctx, s.Store, workflow.TaskID{Run: r.ID, Step: step})
 			return string(payload), err
 		})
 		w.saw("payload read")

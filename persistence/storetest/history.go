@@ -271,7 +271,7 @@ func (w *world) everything(runs []workflow.RunID) []string {
 		tell(events, err)
 		tell(next, nil)
 		for step := int32(-1); step < int32(len(tasks)); step++ {
-			payload, err := w.store.Payload(w.ctx, workflow.TaskID{Run: id, Step: step})
+			payload, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: step})
 			tell(payload, err)
 		}
 		_, err = w.store.Run(w.ctx, tenantB, id)

@@ -183,10 +183,10 @@ func readPayload(w *world) {
 	t := completion(p.claimStep("a"))
 	t.Output = []byte("\x00\x01\xfe\xff")
 	p.report(t)
-	input, err := w.store.Payload(w.ctx, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
+	input, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
 	require.NoError(w.t, err)
 	require.Equal(w.t, d.Input, input)
-	output, err := w.store.Payload(w.ctx, t.Task)
+	output, err := persistence.Payload(w.ctx, w.store, t.Task)
 	require.NoError(w.t, err)
 	require.Equal(w.t, t.Output, output)
 	require.Equal(w.t, t.Output, w.run(d.Run).Output)
@@ -220,7 +220,7 @@ func readUnknown(w *world) {
 		require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{tenant: "eu"}}))
 	}
 	for _, id := range []workflow.TaskID{{Run: nowhere, Step: lifecycle.RunStep}, {Run: nowhere}, {Run: run, Step: 9}} {
-		_, err = w.store.Payload(w.ctx, id)
+		_, err = persistence.Payload(w.ctx, w.store, id)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	}
 }

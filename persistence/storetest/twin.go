@@ -281,10 +281,10 @@ func (t *Twin) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow
 	})
 }
 
-// Payload implements persistence.Runs.
-func (t *Twin) Payload(ctx context.Context, task workflow.TaskID) ([]byte, error) {
-	return twice(ctx, t, "Payload", task, func(ctx context.Context, s persistence.Store) ([]byte, error) {
-		return s.Payload(ctx, task)
+// Payloads implements persistence.Runs.
+func (t *Twin) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	return twice(ctx, t, "Payloads", run, func(ctx context.Context, s persistence.Store) ([][]byte, error) {
+		return s.Payloads(ctx, run, steps)
 	})
 }
 

@@ -3,7 +3,7 @@
 -- Caller: DeadLetter. Index: the primary keys, or that of a span of run_history.
 {live_or_old},
 {tasks_of_run}
-select o.step, o.state, coalesce(octet_length(o.output), 0), case when octet_length(o.output) <= @inline_max::int then o.output end,
+select o.step, o.state, coalesce(octet_length(o.output), -1), case when octet_length(o.output) <= @inline_max::int then o.output end,
 	o.class, o.error
 from {schema}.dead_letters l,
 	lateral (select k.parents from {schema}.definition_steps k where k.definition = l.definition and k.step = l.step offset 0) s,

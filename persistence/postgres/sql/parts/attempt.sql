@@ -4,7 +4,11 @@
 			array_agg(o.class) as classes, array_agg(o.error) as errors
 		from (
 			select o.step, o.state, coalesce(octet_length(o.output), -1) as size,
-				case when octet_length(o.output) <= @inline_max::int then o.output end as output, o.class, o.error
+				case
+					when octet_length(o.output) <= @inline_max::int and coalesce(octet_length(r.input) * (octet_length(r.input) <= @inline_max::int)::int, 0)
+						+ sum(octet_length(o.output) * (octet_length(o.output) <= @inline_max::int)::int) over (order by n.nth, o.step) <= @inline_max::int
+					then o.output
+				end as output, o.class, o.error
 			from (
 				select unnest(s.parents) as step, generate_subscripts(s.parents, 1) as nth
 				from (

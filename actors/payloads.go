@@ -1,0 +1,158 @@
+package actors
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// payloads is the account of the payloads that the tasks of a pod hold in memory: what
+// they have read, what their grants carried, and what they have to report. It bounds the
+// first so that all of it stays within a limit. It is safe for concurrent use.
+type payloads struct {
+	limit int64
+	grant func(to *PID) // tells a run actor that its permit is granted
+
+	mu    sync.Mutex
+	read  int64     // bytes of permits that are granted, of steps that do not wait
+	other int64     // all other bytes that are held
+	line  []*permit // in the order in which they asked
+	told  time.Time // when a line was last written about those that wait
+}
+
+// permit is the right of one attempt to read payloads.
+type permit struct {
+	to      *PID
+	bytes   int64
+	granted bool
+	waits   bool // the step function waits for another run, or ignores the end of its context
+	over    bool
+}
+
+// payloadsGranted tells a run actor that it may read.
+type payloadsGranted struct{}
+
+// payloadsQuiet is the time between two lines about tasks that wait.
+const payloadsQuiet = time.Minute
+
+func newPayloads(limit int64, grant func(to *PID)) *payloads {
+	return &payloads{limit: limit, grant: grant}
+}
+
+// request asks for the right to read so many bytes. If it is not granted at once the actor
+// gets a payloadsGranted, in the order in which actors asked: many small tasks do not
+// keep a large one out.
+func (p *payloads) request(to *PID, bytes int64) *permit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := &permit{to: to, bytes: bytes}
+	if len(p.line) > 0 || !p.fits(x) {
+		p.line = append(p.line, x)
+		return x
+	}
+	p.give(x)
+	return x
+}
+
+// fits reports whether a permit can be granted. The only one always can: it may be of a
+// task that needs more than the limit, and what is to be reported must not keep tasks out
+// for as long as the database is away.
+func (p *payloads) fits(x *permit) bool {
+	return p.read == 0 || p.read+p.other+x.bytes <= p.limit
+}
+
+func (p *payloads) give(x *permit) {
+	x.granted = true
+	p.read += x.bytes
+}
+
+// isGranted reports whether a permit is granted.
+func (p *payloads) isGranted(x *permit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return x.granted
+}
+
+// release gives a permit back, or the place in the line. nil and one that was given back
+// change nothing.
+func (p *payloads) release(x *permit) {
+	if x == nil {
+		return
+	}
+	p.change(func() {
+		switch {
+		case x.over:
+		case !x.granted:
+			p.line = slices.DeleteFunc(p.line, func(other *permit) bool { return other == x })
+		case x.waits:
+			p.other -= x.bytes
+		default:
+			p.read -= x.bytes
+		}
+		x.over = true
+	})
+}
+
+// wait notes whether a step function waits for another run, which may need what it holds,
+// or never returns: its bytes keep no permit from being the only one.
+func (p *payloads) wait(x *permit, yes bool) {
+	if x == nil {
+		return
+	}
+	p.change(func() {
+		if x.over || !x.granted || x.waits == yes {
+			return
+		}
+		x.waits = yes
+		moved := x.bytes
+		if !yes {
+			moved = -moved
+		}
+		p.read, p.other = p.read-moved, p.other+moved
+	})
+}
+
+// hold counts bytes that are held already, or are no more. They wait for nothing.
+func (p *payloads) hold(bytes int64) {
+	if bytes != 0 {
+		p.change(func() { p.other += bytes })
+	}
+}
+
+// change changes the account and grants what can be granted then.
+func (p *payloads) change(how func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how()
+	for len(p.line) > 0 && p.fits(p.line[0]) {
+		x := p.line[0]
+		p.line = p.line[1:]
+		p.give(x)
+		p.grant(x.to)
+	}
+}
+
+// held returns how many bytes are held, and how many tasks wait to read more.
+func (p *payloads) held() (bytes int64, waiting int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.read + p.other, len(p.line)
+}
+
+// tell reports whether it is time to write that tasks wait.
+func (p *payloads) tell(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tell := p.told.IsZero() || now.Sub(p.told) >= payloadsQuiet
+	if tell {
+		p.told = now
+	}
+	return tell
+}
+
+// measurePayloads says what is held.
+func (rt *runtime) measurePayloads() {
+	bytes, waiting := rt.payloads.held()
+	rt.meter.set(MetricPayloadBytes, float64(bytes))
+	rt.meter.set(MetricPayloadWaiting, float64(waiting))
+}

@@ -1,0 +1,256 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// scales weighs the inputs of the functions that are executed at the same time.
+type scales struct {
+	mu    sync.Mutex
+	live  int
+	peak  int
+	begun []int // sizes of inputs, in the order in which functions began
+	with  []int // bytes that were live then, its own included
+}
+
+func (s *scales) begin(in Inputs) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live += len(in.Input)
+	s.peak = max(s.peak, s.live)
+	s.begun, s.with = append(s.begun, len(in.Input)), append(s.with, s.live)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.live -= len(in.Input)
+	}
+}
+
+func (s *scales) order() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]int{}, s.begun...)
+}
+
+// work is a step that takes a while, unless its context ends, and returns its input.
+func (s *scales) work(d time.Duration) body {
+	return func(ctx context.Context, in Inputs) (Output, error) {
+		defer s.begin(in)()
+		select {
+		case <-ctx.Done():
+			return Output{}, context.Cause(ctx)
+		case <-time.After(d):
+			return Output{Payload: in.Input}, nil
+		}
+	}
+}
+
+// weigh triggers runs of single steps with inputs of these sizes, one after the other.
+func (w *world) weigh(p *Pod, sizes ...int) (runs []workflow.RunID) {
+	w.t.Helper()
+	for _, size := range sizes {
+		order := w.order("single")
+		order.Input = bytes.Repeat([]byte("1"), size)
+		answers, refused, err := p.Trigger(w.t.Context(), []persistence.Trigger{order})
+		require.NoError(w.t, err)
+		require.Nil(w.t, refused)
+		runs = append(runs, answers[0].Run)
+		synctest.Wait()
+	}
+	return runs
+}
+
+func (w *world) requireEmptied(p *Pod) {
+	w.t.Helper()
+	synctest.Wait()
+	held, waiting := p.rt.payloads.held()
+	require.Zero(w.t, held)
+	require.Zero(w.t, waiting)
+}
+
+// However many tasks have slots, what they have read stays within the memory of the pod.
+func TestPayloadMemoryIsNotExceeded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &scales{}
+		w.register(storetest.Single(), s.work(time.Minute))
+		p := w.start(Config{Slots: 30, PayloadMemory: 350_000})
+		sizes := make([]int, 30)
+		for i := range sizes {
+			sizes[i] = 100_000
+		}
+		runs := w.weigh(p, sizes...)
+		held, waiting := p.rt.payloads.held()
+		require.EqualValues(t, 300_000, held)
+		require.Equal(t, 27, waiting)
+		w.completed(runs...)
+		require.Equal(t, 300_000, s.peak)
+		w.requireEmptied(p)
+	})
+}
+
+// What a grant carries needs no memory of its own and waits for none.
+func TestSmallPayloadsWaitForNoMemory(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &scales{}
+		w.register(storetest.Single(), s.work(time.Minute))
+		p := w.start(Config{Slots: 10, PayloadMemory: 1000})
+		runs := w.weigh(p, 100_000, persistence.InlinePayloadMax, 100_000, persistence.InlinePayloadMax)
+		require.Equal(t, []int{100_000, persistence.InlinePayloadMax, persistence.InlinePayloadMax}, s.order())
+		held, waiting := p.rt.payloads.held()
+		require.EqualValues(t, 100_000+2*persistence.InlinePayloadMax, held, "it counts")
+		require.Equal(t, 1, waiting)
+		w.completed(runs...)
+		w.requireEmptied(p)
+	})
+}
+
+// A task that needs more than there is waits until nothing else has been read, keeps
+// those that come later waiting, and is alone.
+func TestATaskThatNeedsMoreThanTheMemoryReadsAlone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &scales{}
+		w.register(storetest.Single(), s.work(time.Minute))
+		p := w.start(Config{Slots: 30, PayloadMemory: 350_000})
+		runs := w.weigh(p, 100_000, 110_000, 900_000, 70_000, 80_000)
+		w.completed(runs...)
+		require.ElementsMatch(t, []int{100_000, 110_000}, s.begun[:2])
+		require.Equal(t, 900_000, s.begun[2])
+		require.Equal(t, 900_000, s.with[2])
+		require.LessOrEqual(t, s.with[3], 150_000)
+		w.requireEmptied(p)
+	})
+}
+
+// A run that is canceled while its task waits ends at once, and makes way.
+func TestCancelWhileWaitingForMemory(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &scales{}
+		w.register(storetest.Single(), s.work(30*time.Minute))
+		p := w.start(Config{Slots: 30, PayloadMemory: 380_000})
+		runs := w.weigh(p, 300_000, 200_000, 70_000)
+		require.Equal(t, []int{300_000}, s.order())
+		begun := time.Now()
+		_, err := p.Cancel(t.Context(), persistence.Cancel{Run: runs[1], Tenant: "default", Grace: time.Hour})
+		require.NoError(t, err)
+		require.Equal(t, lifecycle.Canceled, w.ended(runs[1]).State)
+		require.Less(t, time.Since(begun), time.Minute)
+		require.Equal(t, []int{300_000, 70_000}, s.order())
+		w.completed(runs[0], runs[2])
+		w.requireEmptied(p)
+	})
+}
+
+// A pod that stops hands back what waits for memory: it was not begun, and costs no
+// attempt.
+func TestStopWhileTasksWaitForMemory(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &scales{}
+		w.register(storetest.Single(), s.work(30*time.Minute))
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000, StopGrace: time.Second})
+		runs := w.weigh(p, 90_000, 80_000, 70_000)
+		require.NoError(t, p.Stop(t.Context()))
+		require.Equal(t, []int{90_000}, s.order())
+		w.start(Config{Slots: 30})
+		w.completed(runs...)
+		for _, run := range runs {
+			tasks, err := w.store.Tasks(t.Context(), "", run)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, tasks[0].Attempt)
+			require.Zero(t, tasks[0].Lost)
+		}
+	})
+}
+
+// The time of an attempt begins with its function, not with the wait for memory.
+func TestWaitingForMemoryIsNoTimeOfTheAttempt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		s := &scales{}
+		w.register(storetest.Single(), s.work(50*time.Second), func(f *StepFunction) {
+			f.Options.AttemptTimeout, f.Options.Retry = time.Minute, workflow.RetryPolicy{Attempts: 1}
+		})
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		w.completed(w.weigh(p, 90_000, 90_000, 90_000, 90_000)...)
+		require.Equal(t, 90_000, s.peak)
+	})
+}
+
+// A function that never returns keeps its memory, but not a task that must be alone from
+// beginning.
+func TestADeafFunctionDoesNotKeepOthersFromReading(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), func(_ context.Context, in Inputs) (Output, error) {
+			if len(in.Input) == 70_000 {
+				<-w.done
+			}
+			return Output{}, nil
+		}, func(f *StepFunction) {
+			f.Options.AttemptTimeout, f.Options.Retry = time.Minute, workflow.RetryPolicy{Attempts: 1}
+		})
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		runs := w.weigh(p, 70_000, 900_000)
+		require.Equal(t, lifecycle.Failed, w.ended(runs[0]).State)
+		w.completed(runs[1])
+		synctest.Wait()
+		held, _ := p.rt.payloads.held()
+		require.EqualValues(t, 70_000, held)
+	})
+}
+
+// A step that waits for another run does not keep from it the memory that it needs.
+func TestAStepThatWaitsForARunLetsItRead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		inner := make(chan struct{})
+		w.register(storetest.Single(), func(ctx context.Context, in Inputs) (Output, error) {
+			if len(in.Input) == 900_000 {
+				close(inner)
+				return Output{}, nil
+			}
+			AttemptFrom(ctx).Waits(true)
+			<-inner
+			AttemptFrom(ctx).Waits(false)
+			return Output{}, nil
+		})
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		w.completed(w.weigh(p, 70_000, 900_000)...)
+		w.requireEmptied(p)
+	})
+}
+
+// A task whose inputs cannot be read gives its memory back while it rests.
+func TestUnreadableInputsHoldNoMemory(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &lostInput{Store: w.store}
+		store.lost.Store(true)
+		w.pool = store
+		w.register(storetest.Single(), (&scales{}).work(time.Second))
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		runs := w.weigh(p, 90_000, 90_000)
+		require.Positive(t, store.asked.Load())
+		held, waiting := p.rt.payloads.held()
+		require.Zero(t, held)
+		require.Zero(t, waiting)
+		store.lost.Store(false)
+		w.completed(runs...)
+	})
+}
