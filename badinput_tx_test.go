@@ -28,15 +28,23 @@ func TestTriggerTxInATransactionThatCannotTakeIt(t *testing.T) {
 	other, err := pgxpool.NewWithConfig(t.Context(), untyped)
 	require.NoError(t, err)
 	t.Cleanup(other.Close)
+	copied, empty := poolOf(t, pgtest.Database(t)), poolOf(t, pgtest.Database(t))
+	migrate(t, copied)
+	known, _ := starting(t, copied, troupe.Config{})
+	require.NoError(t, known.Start(t.Context()))
 	for name, test := range map[string]struct {
 		pool    *pgxpool.Pool
 		options pgx.TxOptions
 		rows    bool
+		ended   bool
 		want    string
 	}{
 		"it only reads":            {pool: pool, options: pgx.TxOptions{AccessMode: pgx.ReadOnly}, want: "trigger in one that may write"},
 		"rows of a query are open": {pool: pool, rows: true, want: "close them"},
 		"of an untyped pool":       {pool: other, want: "cache_describe"},
+		"it has ended":             {pool: pool, ended: true, want: "trigger before Commit"},
+		"of another database":      {pool: copied, want: "to the same database"},
+		"of one without tables":    {pool: empty, want: "to the same database"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,8 +56,12 @@ func TestTriggerTxInATransactionThatCannotTakeIt(t *testing.T) {
 				require.NoError(t, err)
 				defer rows.Close()
 			}
+			if test.ended {
+				require.NoError(t, tx.Commit(t.Context()))
+			}
 			_, err = handle.TriggerTx(t.Context(), tx, "")
 			require.ErrorContains(t, err, test.want)
+			require.ErrorIs(t, err, troupe.ErrTxRefused)
 			require.Equal(t, test.options.AccessMode == pgx.ReadOnly, errors.Is(err, troupe.ErrUnavailable), "it may be a standby")
 		})
 	}

@@ -31,6 +31,10 @@ var (
 	// ErrRefused: the trigger was refused and nothing was stored. See
 	// [TriggerError].
 	ErrRefused = errors.New("trigger refused")
+	// ErrTxRefused: TriggerTx stores nothing in this transaction: it has ended, only
+	// reads, or leads to another database than the engine. Only another transaction
+	// helps. One that only reads may be on a standby: it is ErrUnavailable, too.
+	ErrTxRefused = persistence.ErrTxRefused
 	// ErrNotStarted: the engine was not started, or has stopped.
 	ErrNotStarted = errors.New("engine is not running")
 	// ErrStarted: the call is only possible before Start.

@@ -89,7 +89,8 @@ type Intake interface {
 	// adapter's own type) without taking any lock that others wait for, except
 	// the one on its key. The run is Pending until DrainIntake has started it.
 	// A new tenant gets its number only then: one that gets none because others
-	// were faster waits for a place.
+	// were faster waits for a place. A transaction that cannot take a run of this
+	// store is ErrTxRefused.
 	TriggerInTx(ctx context.Context, tx any, trigger Trigger) (TriggerAnswer, error)
 
 	// DrainIntake starts at most limit runs that TriggerInTx stored, oldest

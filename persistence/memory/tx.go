@@ -2,7 +2,7 @@ package memory
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/persistence"
@@ -10,10 +10,11 @@ import (
 )
 
 // ErrTxDone means that a transaction was committed or rolled back before.
-var ErrTxDone = errors.New("transaction has ended")
+var ErrTxDone = fmt.Errorf("%w: it has ended", persistence.ErrTxRefused)
 
 // errForeignTx is the answer to a transaction of another store.
-var errForeignTx = errors.New("the store in memory takes transactions of its own only: trigger without one, or use an engine on PostgreSQL")
+var errForeignTx = fmt.Errorf("%w: the store in memory takes transactions of its own only: trigger without one, or use an engine on PostgreSQL",
+	persistence.ErrTxRefused)
 
 // Tx stands for a transaction of the user: what is triggered in it is stored
 // when it commits. It is not safe for concurrent use.

@@ -88,7 +88,7 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 	if refused, err := r.prepare(ctx); err != nil || refused.Result != 0 {
 		return refused, err
 	}
-	examined, err := r.s.TriggerInTx(ctx, r.tx, r.trigger)
+	examined, err := r.s.triggerInTx(ctx, r.tx, r.trigger, anywhere)
 	if err != nil || examined.Result != persistence.Triggered {
 		return persistence.RequeueAnswer{
 			Result: persistence.RequeueRefused, Trigger: examined.Result, Err: examined.Err,

@@ -93,7 +93,8 @@ type Store struct {
 	strained   strained
 	forgetting forgetting
 	front      timerFront
-	runless    atomic.Bool // dead pods hold tasks of runs that are not there
+	at         atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
+	runless    atomic.Bool           // dead pods hold tasks of runs that are not there
 	parked     parkedTimers
 	foreign    foreign
 	lost       lost // runs of which something cannot be read

@@ -74,6 +74,7 @@ type found struct {
 	keys    map[keyName]keyHolder   // exist
 	tenants map[string]int32        // have a group
 	full    map[string]bool         // get none
+	at      place                   // where a user's transaction leads to
 }
 
 // queueRuns adds the question which runs exist. A serializable transaction is asked about

@@ -16,16 +16,13 @@ import (
 // triggerSavepoint is the savepoint behind which TriggerInTx stores a run.
 const triggerSavepoint = "troupe_trigger"
 
-// errForeignTx is the answer to no transaction, or one of another library.
-var errForeignTx = errors.New("want a pgx.Tx: pass the one that pgx's Begin returned")
-
-// errTxDone is the answer to a transaction that has ended.
-var errTxDone = errors.New("the transaction has ended: trigger before Commit")
-
 // What is wrong with a transaction that a caller passes.
 var (
-	errTxRowsOpen = errors.New("rows of a query are still open in the transaction: close them before the trigger")
-	errTxReads    = errors.New("the transaction only reads: trigger in one that may write, on the primary")
+	errForeignTx     = errors.New("want a pgx.Tx: pass the one that pgx's Begin returned")
+	errTxDone        = errors.New("the transaction has ended: trigger before Commit")
+	errTxRowsOpen    = errors.New("rows of a query are still open in the transaction: close them before the trigger")
+	errTxReads       = errors.New("the transaction only reads: trigger in one that may write, on the primary")
+	errOtherDatabase = errors.New("begin the transaction on the pool that was given to the engine, or on another one to the same database")
 )
 
 // untyped says that a connection does not ask the server for the types of
@@ -55,20 +52,11 @@ func recoded(encoding string) error {
 func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	own, ok := tx.(pgx.Tx)
-	if !ok {
-		return persistence.TriggerAnswer{}, errForeignTx
+	own, err := inspectTx(ctx, tx)
+	if err != nil {
+		return persistence.TriggerAnswer{}, refusedTx(err)
 	}
 	conn := own.Conn()
-	if conn == nil {
-		return persistence.TriggerAnswer{}, errForeignTx
-	}
-	if conn.PgConn().IsBusy() {
-		return persistence.TriggerAnswer{}, errTxRowsOpen
-	}
-	if cause := recoded(conn.PgConn().ParameterStatus("client_encoding")); cause != nil {
-		return persistence.TriggerAnswer{}, cause
-	}
 	if err := s.lineage.Admit(ctx, conn.PgConn()); err != nil {
 		return persistence.TriggerAnswer{}, translate(err)
 	}
@@ -76,29 +64,57 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 		return persistence.TriggerAnswer{}, translate(err)
 	}
 	defer ownTypes(conn)()
-	answer, err := s.triggerInTx(ctx, own, t)
+	answer, err := s.triggerInTx(ctx, own, t, s.checkPlace)
 	switch {
 	case err == nil:
 		return answer, nil
 	case hasCode(err, codeReadOnly):
-		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %w", errTxReads, err)
+		return persistence.TriggerAnswer{}, refusedTx(fmt.Errorf("%w: %w", errTxReads, err))
 	case forgotten(err):
 		s.forgetting.note(ctx, err)
 		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %s", err, forgottenRemedy)
 	}
 	if cause := untyped(conn.Config().DefaultQueryExecMode); cause != nil {
-		return persistence.TriggerAnswer{}, cause
+		return persistence.TriggerAnswer{}, refusedTx(cause)
 	}
 	return persistence.TriggerAnswer{}, err
 }
 
-func (s *Store) triggerInTx(ctx context.Context, own pgx.Tx, t persistence.Trigger) (persistence.TriggerAnswer, error) {
+// inspectTx returns the transaction that a caller passes, or what is wrong with it as far as
+// that shows here.
+func inspectTx(ctx context.Context, tx any) (pgx.Tx, error) {
+	own, ok := tx.(pgx.Tx)
+	if !ok {
+		return nil, errForeignTx
+	}
+	// Nothing is sent. The connection of one that has ended may be in other hands.
+	if errors.Is(own.SendBatch(ctx, &pgx.Batch{}).Close(), pgx.ErrTxClosed) {
+		return nil, errTxDone
+	}
+	conn := own.Conn()
+	switch {
+	case conn == nil:
+		return nil, errForeignTx
+	case conn.PgConn().IsBusy():
+		return nil, errTxRowsOpen
+	}
+	return own, recoded(conn.PgConn().ParameterStatus("client_encoding"))
+}
+
+// anywhere takes what a transaction of the store's own pool has met.
+func anywhere(_ context.Context, _ place, met error) error { return met }
+
+// triggerInTx stores a trigger, unless check returns an error when it is told where the
+// transaction leads to and what it has met there.
+func (s *Store) triggerInTx(
+	ctx context.Context, own pgx.Tx, t persistence.Trigger, check func(context.Context, place, error) error,
+) (persistence.TriggerAnswer, error) {
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
 	var known names
 	var now time.Time
 	err := s.knowing(ctx, func() (err error) {
 		known, now, err = s.examineInTx(ctx, own, &t, &f)
-		return err
+		return check(ctx, f.at, err)
 	})
 	if err != nil {
 		return persistence.TriggerAnswer{}, err
@@ -166,6 +182,8 @@ func (s *Store) findInTx(
 	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, f *found,
 ) (now time.Time, err error) {
 	b := s.newBatch()
+	var room bool
+	s.queueTenant(b, t.Tenant, &room, &f.at)
 	s.queueMatch(b, known)
 	if t.Key != "" {
 		k := keyOf(t)
@@ -173,19 +191,9 @@ func (s *Store) findInTx(
 		f.queueKeys(b, []keyName{k}, false)
 	}
 	f.queueRuns(b, uuids{t.Run}, false)
-	b.add("look_tenant", named{"tenant": t.Tenant, "group_max": s.tenantsMax}).QueryRow(func(row pgx.Row) error {
-		var room bool
-		err := row.Scan(&room)
-		f.full[t.Tenant] = !room
-		return err
-	})
 	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	err = send(ctx, tx, b)
-	if errors.Is(err, pgx.ErrTxClosed) {
-		err = errTxDone
-	} else {
-		err = translate(err)
-	}
+	err = translate(send(ctx, tx, b))
+	f.full[t.Tenant] = !room
 	return now, err
 }
 

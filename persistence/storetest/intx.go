@@ -15,6 +15,8 @@ func inTxRules() []rule {
 		{"in_tx/commit", "a run triggered in a transaction exists once that commits and starts when drained", inTxCommit},
 		{"in_tx/rollback", "a run triggered in a transaction that rolls back leaves nothing behind", inTxRollback},
 		{"in_tx/refused", "what intake refuses is refused in a transaction too", inTxRefused},
+		{"in_tx/ended", "a transaction that has ended is refused", inTxEnded},
+		{"in_tx/foreign", "a transaction of another store is refused, also where the workflow is known there", inTxForeign},
 		{"in_tx/same_id_again", "asking again in the same transaction stores nothing more", inTxAgain},
 		{"in_tx/keys", "keys hold within and after the transaction", inTxKeys},
 		{"in_tx/key_race_commit", "intake does not wait for a key that a transaction holds; after its commit the key exists", inTxRaceCommit},
@@ -106,6 +108,39 @@ func inTxRefused(w *world) {
 	require.Equal(w.t, persistence.Triggered, w.triggerIn(tx, good).Result, "the transaction goes on")
 	require.NoError(w.t, tx.Commit(w.ctx))
 	require.Equal(w.t, []workflow.RunID{good.Run}, w.snapshot().Intake)
+}
+
+func inTxEnded(w *world) {
+	g := w.with(Single())
+	for name, end := range map[string]func(Tx) error{
+		"committed":   func(tx Tx) error { return tx.Commit(w.ctx) },
+		"rolled back": func(tx Tx) error { return tx.Rollback(w.ctx) },
+	} {
+		tx := w.begin()
+		w.triggerIn(tx, w.draft(g))
+		require.NoError(w.t, end(tx))
+		_, err := w.store.TriggerInTx(w.ctx, tx.Value, w.draft(g))
+		require.ErrorIs(w.t, err, persistence.ErrTxRefused, name)
+	}
+	require.Len(w.t, w.snapshot().Runs, 1)
+}
+
+func inTxForeign(w *world) {
+	g := w.with(Single(), Diamond())
+	other := newWorld(w.t, w.open(w.t))
+	other.with(g)
+	for _, graph := range []*workflow.Graph{g, Diamond()} {
+		d := w.draft(graph)
+		d.Key = "key"
+		tx := other.begin()
+		_, err := w.store.TriggerInTx(w.ctx, tx.Value, d)
+		require.ErrorIs(w.t, err, persistence.ErrTxRefused)
+		require.NotErrorIs(w.t, err, persistence.ErrUnavailable)
+		require.NoError(w.t, tx.Commit(w.ctx), "the transaction goes on")
+		w.submit(d)
+	}
+	require.Empty(w.t, other.snapshot().Runs)
+	require.Empty(w.t, other.snapshot().Keys)
 }
 
 func inTxAgain(w *world) {

@@ -73,6 +73,7 @@ func Run(t *testing.T, open Open) {
 					}
 				})
 				w := newWorld(t, open(t))
+				w.open = open
 				r.run(w)
 				w.checkInvariants()
 			})

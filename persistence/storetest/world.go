@@ -30,6 +30,7 @@ type world struct {
 	t       *testing.T
 	ctx     context.Context
 	h       Harness
+	open    Open // another store
 	store   persistence.Store
 	numbers map[*workflow.Graph][]int32 // of handlers
 	leader  int64                       // epoch
