@@ -65,10 +65,15 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 // tenants or triggers wait for, except on its own Key. The run's id is known at
 // once, but until the commit Await and the other calls of the run return
 // [ErrRunNotFound]. PostgreSQL prepares no transaction that notifies, as this may:
-// it is not for transactions of PREPARE TRANSACTION. Where the transaction is of
-// repeatable read or serializable, a Key that another has stored since it began is a
-// conflict, as any row would be: the transaction has failed, begin it again. An
-// engine of [NewInMemory] has no transactions at all.
+// it is not for transactions of PREPARE TRANSACTION.
+//
+// A transaction that has ended, only reads, or leads to another database than the
+// engine's is [ErrTxRefused]: nothing is stored. Where the transaction is of repeatable
+// read or serializable, a Key that another has stored since it began is a serialization
+// failure (SQLSTATE 40001), as any row would be: the transaction has failed, begin it
+// again. Serializable transactions that trigger different runs do not conflict by that;
+// one that finds a Key and stores another may. An engine of [NewInMemory] has no
+// transactions at all.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
 	ctx = ofCaller(ctx)
 	pod, err := h.engine.livePod()
