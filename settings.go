@@ -13,7 +13,7 @@ type Setting struct {
 // docs/configuration.md is printed from it.
 func Settings() []Setting {
 	return []Setting{
-		{"Schema", "TROUPE_SCHEMA", "troupe", "public", "schema of the tables; two schemas in one database never meet"},
+		{"Schema", "TROUPE_SCHEMA", "troupe", "public", "schema of the tables, up to 40 lower-case letters, digits and underscores, not `pg_` first; two schemas in one database never meet"},
 		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string past a proxy in transaction mode (PgBouncer) that the pool connects to: for the lease, the leader's lock, LISTEN and the stream; the rest goes through the proxy, without anything that a session keeps (docs/connections.md)"},
 		{"PodName", "TROUPE_POD_NAME", "host name", "worker id", "shown to people; need not be unique"},
 		{"Slots", "TROUPE_SLOTS", "100", "10 threads", "tasks that this pod executes at once"},
@@ -32,7 +32,7 @@ func Settings() []Setting {
 		{"LeaderTry", "TROUPE_LEADER_TRY", "500ms", "60s", "between two tries to lead"},
 		{"AttemptTimeout", "TROUPE_ATTEMPT_TIMEOUT", "0 (none)", "none", "longest attempt of steps that name none"},
 		{"InTxTimeout", "TROUPE_IN_TX_TIMEOUT", "30s", "", "the same for steps with InTx, which hold a transaction open"},
-		{"Retry", "", "1 attempt; when retried: first 1s, factor 2, cap 60s, jitter 0.1", "0 retries; 1s, factor 2, cap 60s", "retry policy of steps that name none"},
+		{"Retry", "", "1 attempt; when retried: first 1s, factor 2, cap 60s (or first, if longer), jitter 0.1", "0 retries; 1s, factor 2, cap 60s", "retry policy of steps that name none"},
 		{"MaxLost", "TROUPE_MAX_LOST", "3", "retries", "attempts lost with their pod after which a task fails as a poison pill; 1 wants no second attempt, else up to twice as many while other pods die"},
 		{"PayloadLimit", "TROUPE_PAYLOAD_LIMIT", "1048576", "", "bytes of one input or output"},
 		{"PayloadMemory", "TROUPE_PAYLOAD_MEMORY", "268435456", "", "bytes of inputs and outputs that the tasks of a pod hold; others wait, and a task that needs more reads alone (docs/payloads.md)"},
