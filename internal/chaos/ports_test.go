@@ -27,7 +27,7 @@ type failSpec struct {
 	Elect  string // electShared or electBumped: the pod leads without the lock, once the test arms it; electNever
 	Expire bool   // the pod waits before it takes the tasks of dead pods until the test lets it
 	Lead   bool   // what the pod does as the leader waits while the test arms it, and is noted
-	Wakes  string // dropNotices or dropAll: wakes from other pods that do not arrive
+	Wakes  string // dropNotices, dropAll or dropHearing: wakes from other pods that do not arrive
 	Panic  string // the actor that reaches this place panics, again and again, once the test arms it
 }
 
@@ -54,7 +54,7 @@ func (p *podProcess) newEngine(config troupe.Config) (*troupe.Engine, error) {
 	p.closeStore = store.Close
 	failing := &failingStore{Store: store, pod: p}
 	ports := actors.Ports{Store: failing, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter}
-	deaf := &deafEars{listener: adapter, stream: adapter}
+	deaf := &deafEars{listener: adapter, stream: adapter, pings: p.spec.Fail.Wakes != dropHearing}
 	if p.spec.Fail.Wakes != "" {
 		ports.Listener = deaf
 	}
@@ -139,20 +139,22 @@ func (s *failingStore) ExpirePods(ctx context.Context, epoch int64, maxLost, lim
 
 // The ways of failSpec.Wakes.
 const (
-	dropNotices = "notices"
-	dropAll     = "all"
+	dropNotices = "notices" // of notifications only pings arrive
+	dropAll     = "all"     // nor does the stream bring wakes
+	dropHearing = "hearing" // no notification arrives, and no ping
 )
 
-// deafEars passes pings and loses wakes.
+// deafEars loses wakes.
 type deafEars struct {
 	listener cluster.Listener
 	stream   cluster.Stream
+	pings    bool // arrive
 }
 
 // Listen implements cluster.Listener.
 func (d *deafEars) Listen(ctx context.Context, connected func(), sink func(cluster.Notice)) error {
 	return d.listener.Listen(ctx, connected, func(n cluster.Notice) {
-		if n.Ping != nil {
+		if n.Ping != nil && d.pings {
 			sink(cluster.Notice{Ping: n.Ping, From: n.From})
 		}
 	})

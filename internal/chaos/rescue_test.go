@@ -139,3 +139,47 @@ func TestWakesAreDropped(t *testing.T) {
 		})
 	}
 }
+
+// Two pods hear no notification at all, and their sweeps are ten minutes away: each
+// starts what the other, which is full, was told to run, because its own replication
+// stream brings it.
+func TestTwoPodsStartWorkByTheStreamAlone(t *testing.T) {
+	t.Parallel()
+	const slots, ticks = 4, 20
+	r := begin(t, row{
+		ID: "F36", Name: "stream-alone", Fault: "no notification arrives, nor does a ping; 2 pods read a stream each, sweeps are 10 min away", Must: "I1",
+		Allowed: []figure{exactly("started by pod-1", slots+ticks), exactly("started by pod-2", slots+ticks)},
+	})
+	tune := brisk()
+	tune.Sweep, tune.Slots = 10*time.Minute, slots
+	y := newYard(r, tune, 0)
+	y.each = func(s *podSpec) { s.Fail.Wakes = dropHearing }
+	pods := y.start("pod-1")
+	fill := func(p *pod) {
+		before := count(readLedgers(r, y.dir), "begun")
+		y.trigger(p, "hold", slots)
+		y.eventually(p.name+" is full", func() bool { return count(readLedgers(r, y.dir), "begun") == before+slots })
+	}
+	fill(pods[0])
+	pods = append(pods, y.start("pod-2")...)
+	for half, full := range pods {
+		other := pods[1-half]
+		if half == 1 {
+			fill(full)
+			y.letGo(other.name)
+			y.eventually(other.name+" is idle", func() bool { return y.stats(other).Free == slots })
+		}
+		y.eventually("both read the stream", func() bool { return y.stats(full).Mode == "stream" && y.stats(other).Mode == "stream" })
+		done := y.number(endedSQL)
+		for n := range ticks {
+			y.trigger(full, "tick", 1)
+			y.eventually(fmt.Sprintf("tick %d is done by %s", n, other.name), func() bool { return y.number(endedSQL) == done+n+1 })
+		}
+	}
+	for _, p := range pods {
+		r.count("started by "+p.name, y.number(`select count(*)::int from troupe.every_event e join troupe.pods p on p.id = e.pod
+			where e.kind = 'started' and p.name = '`+p.name+`'`))
+	}
+	y.letGo("pod-2")
+	y.judge()
+}
