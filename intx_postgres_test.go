@@ -134,7 +134,7 @@ func TestAClosedPoolLeavesStepsToOtherPods(t *testing.T) {
 	pool.Close()
 	run, err := handle.RunNoWait(t.Context(), "")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(closed.Stats().Degraded, "the pool is closed") }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(closed.Stats().Degraded, "the pool is closed") }, 30*time.Second, 10*time.Millisecond)
 	start(poolOf(t, address))
 	_, err = run.Await(t.Context())
 	require.NoError(t, err)

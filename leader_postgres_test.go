@@ -90,9 +90,9 @@ func TestALeaderBehindADeadProxyIsReplaced(t *testing.T) {
 				}
 			})
 			first, _ := sleeping(t, pool, time.Second, troupe.Config{DirectURL: url})
-			require.Eventually(t, func() bool { return first.Stats().Leading }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return first.Stats().Leading }, 30*time.Second, 10*time.Millisecond)
 			second, handle := sleeping(t, poolOf(t, url), time.Second, troupe.Config{})
-			require.Eventually(t, func() bool { return first.Stats().Pods == 2 }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return first.Stats().Pods == 2 }, 30*time.Second, 10*time.Millisecond)
 			p := probe(t, first)
 			p.until(http.StatusOK, time.Second)
 			run, err := handle.RunNoWait(t.Context(), "")
@@ -105,7 +105,7 @@ func TestALeaderBehindADeadProxyIsReplaced(t *testing.T) {
 			require.Contains(t, h.Reason, "the pool does not answer")
 			require.True(t, h.Live && h.Leading)
 			require.Equal(t, "live", h.Lease)
-			require.Eventually(t, func() bool { return second.Stats().Leading }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return second.Stats().Leading }, 30*time.Second, 10*time.Millisecond)
 			t.Logf("the other leads after %v", time.Since(begun))
 			_, err = run.Await(t.Context())
 			require.NoError(t, err, "its timer fires")
@@ -123,7 +123,7 @@ func TestALeaderThatPingsRarelyKeepsItsTerm(t *testing.T) {
 	t.Parallel()
 	pool := migratedPool(t, pgtest.Database(t), nil)
 	engine, handle := sleeping(t, pool, 9*time.Second, troupe.Config{LeaderPing: 4 * time.Second, LeaderSilence: 8 * time.Second})
-	require.Eventually(t, func() bool { return engine.Stats().Leading }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return engine.Stats().Leading }, 30*time.Second, 10*time.Millisecond)
 	epoch := func() (n int64) {
 		require.NoError(t, pool.QueryRow(t.Context(), "select epoch from troupe.leader_epoch").Scan(&n))
 		return n
@@ -152,7 +152,7 @@ func TestAPoolGivesTheLeaderAConnection(t *testing.T) {
 	exec("grant usage on schema troupe to " + role + "; grant all on all tables in schema troupe to " + role)
 	pool := poolOf(t, limited)
 	engine, handle := sleeping(t, pool, 100*time.Millisecond, troupe.Config{})
-	require.Eventually(t, func() bool { return engine.Stats().Leading }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return engine.Stats().Leading }, 30*time.Second, 10*time.Millisecond)
 	var wait sync.WaitGroup
 	for range 50 { // the pool grows
 		wait.Go(func() { _, _ = handle.Run(t.Context(), "") })
@@ -177,7 +177,7 @@ func TestAPoolGivesTheLeaderAConnection(t *testing.T) {
 		var leads bool
 		require.NoError(t, owner.QueryRow(t.Context(), "select exists (select "+sessions+")").Scan(&leads))
 		return leads && engine.Stats().Leading
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	_, err := handle.Run(t.Context(), "")
 	require.NoError(t, err)
 }

@@ -111,7 +111,7 @@ func TestAwaitOutlivesWhatTheDatabaseRefuses(t *testing.T) {
 			where a.datname = current_database() and a.query like '%troupe read_run%' and a.wait_event_type = 'Lock') c`).Scan(&n))
 		canceled += n
 		return canceled > 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	release()
 	require.Empty(t, ended)
 	close(let)

@@ -84,7 +84,7 @@ func TestALogThatHangsHoldsUpNothing(t *testing.T) {
 	require.True(t, reached, "nothing was logged")
 	callers.Wait()
 	require.Nil(t, errs.Load())
-	require.Eventually(t, func() bool { return engine.Health(t.Context()).Ready }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return engine.Health(t.Context()).Ready }, 30*time.Second, 10*time.Millisecond)
 
 	within, giveUp := context.WithTimeout(context.Background(), 10*time.Second)
 	defer giveUp()

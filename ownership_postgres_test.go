@@ -181,5 +181,5 @@ func TestQueuesAreThoseThatTheEngineWasMadeWith(t *testing.T) {
 	t.Cleanup(func() { _ = engine.Stop(context.Background()) })
 	_, err = handle.Run(t.Context(), "")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return engine.Stats().Free == 3 }, 10*time.Second, time.Millisecond, "the step's slot is given back just after its run's end is known")
+	require.Eventually(t, func() bool { return engine.Stats().Free == 3 }, 30*time.Second, time.Millisecond, "the step's slot is given back just after its run's end is known")
 }

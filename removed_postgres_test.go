@@ -37,7 +37,7 @@ func TestAnEngineOutlivesTheTablesThatPeopleEmpty(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, engine.Stop(context.Background())) })
 	first, err := handle.RunNoWait(t.Context(), "held")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return attempts.Load() == 1 && engine.Stats().Leading }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return attempts.Load() == 1 && engine.Stats().Leading }, 30*time.Second, 10*time.Millisecond)
 
 	for _, table := range []string{"leader_epoch", "frontiers", "pods"} { // one after the other: who locks several may be the victim of a deadlock
 		_, err = pool.Exec(t.Context(), "truncate troupe."+table+" cascade")

@@ -120,7 +120,7 @@ func TestB39ADirectURLIsWhereTheEngineConnects(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&direct, &astray, &proxied))
 		require.Zero(t, astray)
 		return direct == 2 && proxied > 0
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, engine.Stop(context.Background()))
 }
 

@@ -59,7 +59,7 @@ func TestRowsLeaveTablesThatSomebodyPublishes(t *testing.T) {
 		err := pool.QueryRow(ctx, `select exists (select from pg_locks where not granted and mode = 'AccessExclusiveLock'
 			and relation = 'troupe.task_events'::regclass)`).Scan(&waits)
 		return err == nil && waits
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	exec("insert into troupe.task_events (run_id, step, kind, n, at) values (gen_random_uuid(), 0, 1, 1, now())")
 	require.NoError(t, reader.Rollback(context.WithoutCancel(ctx)))
 	require.NoError(t, <-migrated)

@@ -56,7 +56,7 @@ func tablesAt(t *testing.T, pool *pgxpool.Pool, schema string) []int {
 }
 
 // A migration that is stopped before any one of its statements leaves nothing
-// half done, and the next one finishes it.
+// half done, and the next one finishes it. `make test` tries every fifth.
 func TestAMigrationThatIsKilledAnywhereIsResumed(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(killer *pgxpool.Pool, cancel context.CancelFunc, victim *pgx.Conn){
@@ -72,10 +72,7 @@ func TestAMigrationThatIsKilledAnywhereIsResumed(t *testing.T) {
 			pool := connect(t, address)
 			migrate(t, pool, "reference")
 			want, tables := describe(t, pool, "reference"), tablesAt(t, pool, "reference")
-			finished, struck, stride := false, 0, 1
-			if testing.Short() {
-				stride = 5
-			}
+			finished, struck, stride := false, 0, pgtest.Scale(5, 1)
 			for n := 1; !finished; n += stride {
 				schema := fmt.Sprintf("s%d", n)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +97,7 @@ func TestAMigrationThatIsKilledAnywhereIsResumed(t *testing.T) {
 }
 
 // The same with the server's end of the connection dying inside a file, at
-// each table in turn.
+// each table in turn, or in `make test` at every fourth.
 func TestAFileThatIsKilledInsideIsNotHalfApplied(t *testing.T) {
 	t.Parallel()
 	pool := fresh(t)
@@ -113,6 +110,9 @@ func TestAFileThatIsKilledInsideIsNotHalfApplied(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, names)
 	for i, name := range names {
+		if i%pgtest.Scale(4, 1) != 0 {
+			continue
+		}
 		schema := fmt.Sprintf("s%d", i)
 		exec(t, pool, fmt.Sprintf(`create function die() returns event_trigger language plpgsql as $$ begin
 				if exists (select from pg_event_trigger_ddl_commands() where object_identity = '%s.%s') then
@@ -160,7 +160,7 @@ func TestAMigrationThatHangsIsNotWaitedForForever(t *testing.T) {
 	defer cancel()
 	_, err := migrations.Migrate(impatient, pool, schema)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	if !testing.Short() {
+	if pgtest.Full() { // ten seconds
 		_, err = migrations.Migrate(t.Context(), pool, schema)
 		require.ErrorContains(t, err, "wait for another migration of this schema")
 		require.ErrorContains(t, err, "end that transaction")

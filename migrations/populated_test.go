@@ -142,7 +142,7 @@ func (w works) populate(t *testing.T, pool *pgxpool.Pool, schema string) map[str
 				select 0 as nth, state from `+schema+`.workflow_runs where id = $1
 				union all select 1, state from `+schema+`.tasks where run_id = $1 order by 1, 2) s`, [16]byte(runs[in]))
 			return slices.Equal(found, states)
-		}, 20*time.Second, 10*time.Millisecond, in)
+		}, 30*time.Second, 10*time.Millisecond, in)
 	}
 	return runs
 }

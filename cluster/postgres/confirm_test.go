@@ -40,7 +40,7 @@ func TestAStreamIsNoStandby(t *testing.T) {
 func TestAStreamThatIsCountedAsAStandbyBeginsAnew(t *testing.T) {
 	t.Parallel()
 	w := synchronousWorld(t, "*")
-	a := w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = time.Millisecond })
+	a := w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = pgtest.Scale(15*time.Millisecond, time.Millisecond) }) // silence is ten of them
 	s := stream(t, a)
 	w.exec(t, enqueue, 100, 1)
 	require.Len(t, s.next(t), 1)

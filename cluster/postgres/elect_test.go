@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/cluster/postgres"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 // campaign wins an election or fails the test.
@@ -93,7 +94,7 @@ func TestAResignationIsHeardOnceTheLockIsFree(t *testing.T) {
 		require.True(t, h.next(t).Ping.Resigned)
 		require.Error(t, leader.Ping(t.Context(), cluster.Ping{}))
 	}
-	require.Less(t, quickest, 200*time.Millisecond)
+	pgtest.Within(t, 200*time.Millisecond, quickest, "the quickest change of leaders")
 }
 
 func TestAKilledLeader(t *testing.T) {
@@ -102,7 +103,7 @@ func TestAKilledLeader(t *testing.T) {
 	leader := campaign(t, w.adapter(t, 1))
 	w.terminate(t, "leader")
 	next, took := succeed(t, w.adapter(t, 2))
-	require.Less(t, took, time.Second)
+	pgtest.Within(t, time.Second, took, "the next election")
 	require.Equal(t, leader.Epoch()+1, next.Epoch())
 	require.Error(t, leader.Ping(t.Context(), cluster.Ping{}))
 	require.Error(t, leader.Ping(t.Context(), cluster.Ping{}), "the term stays over")
@@ -137,7 +138,7 @@ func TestAFrozenLeaderLosesTheLock(t *testing.T) {
 	require.NoError(t, leader.Ping(t.Context(), cluster.Ping{Mode: cluster.ModeNone}))
 	// From here it does nothing at all; its socket stays open.
 	next, took := succeed(t, w.adapter(t, 2, short))
-	require.Less(t, took, 2*time.Second)
+	pgtest.Within(t, 2*time.Second, took, "the next election")
 	require.False(t, fencedWrite(t, w, leader.Epoch()), "it wakes up between a check and a write")
 	require.Error(t, leader.Ping(t.Context(), cluster.Ping{}))
 	require.NoError(t, next.Ping(t.Context(), cluster.Ping{}))
@@ -148,15 +149,15 @@ func TestTheDefaultsFreeTheLockInTime(t *testing.T) {
 	w := freshWorld(t)
 	campaign(t, w.adapter(t, 1))
 	_, took := succeed(t, w.adapter(t, 2))
-	require.Less(t, took, 3500*time.Millisecond)
+	pgtest.Within(t, 3500*time.Millisecond, took, "the next election")
 }
 
 func TestPingsKeepTheTerm(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
-	leader := campaign(t, w.adapter(t, 1, func(c *postgres.Config) { c.SessionTimeout = 400 * time.Millisecond }))
+	leader := campaign(t, w.adapter(t, 1, func(c *postgres.Config) { c.SessionTimeout = pgtest.Scale(2*time.Second, 400*time.Millisecond) }))
 	other := w.adapter(t, 2)
-	beat := time.NewTicker(100 * time.Millisecond)
+	beat := time.NewTicker(pgtest.Scale(250*time.Millisecond, 100*time.Millisecond)) // ten are longer than the session may be idle
 	defer beat.Stop()
 	for range 10 {
 		<-beat.C
@@ -176,11 +177,11 @@ func TestALeaderWhoseNetworkIsGone(t *testing.T) {
 	require.NoError(t, leader.Ping(t.Context(), cluster.Ping{}))
 	path.drop() // nothing passes and nobody is told
 	_, took := succeed(t, w.adapter(t, 2))
-	require.Less(t, took, 2*time.Second)
+	pgtest.Within(t, 2*time.Second, took, "the next election")
 	start := time.Now()
 	err := leader.Ping(t.Context(), cluster.Ping{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(start), 3*time.Second)
+	pgtest.Within(t, 3*time.Second, time.Since(start), "a ping into a network that is gone")
 	require.False(t, fencedWrite(t, w, leader.Epoch()))
 }
 
@@ -210,7 +211,7 @@ func TestALeaderWhoseSessionIsCut(t *testing.T) {
 	path.cut()
 	require.Error(t, leader.Ping(t.Context(), cluster.Ping{}))
 	_, took := succeed(t, w.adapter(t, 2))
-	require.Less(t, took, time.Second)
+	pgtest.Within(t, time.Second, took, "the next election")
 }
 
 func TestANewLeaderWaitsForTheWritesOfTheOld(t *testing.T) {

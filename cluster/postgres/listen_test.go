@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/cluster/postgres"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -94,9 +95,9 @@ func TestAListenerWhoseConnectionHasGoneSilentEnds(t *testing.T) {
 func TestAListenerWhoseServerIsQuietGoesOn(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
-	a := w.adapter(t, 1, func(c *postgres.Config) { c.ListenQuiet = 5 * time.Millisecond })
+	a := w.adapter(t, 1, func(c *postgres.Config) { c.ListenQuiet = pgtest.Scale(time.Second, 5*time.Millisecond) })
 	h := listen(t, a)
-	for i := range 40 { // some come while the server is asked
+	for i := range 40 { // in `make test-full` some come while the server is asked
 		eventually(t, "the listener has asked", func() bool {
 			return w.count(t, "select count(*) from pg_stat_activity where application_name like 'troupe listener%' and query = '-- ping'") == 1
 		})

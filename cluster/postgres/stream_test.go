@@ -169,12 +169,12 @@ func TestAnIdleStreamOutlivesTheSendersPatience(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
 	s := stream(t, w.adapter(t, 1, func(c *postgres.Config) {
-		c.WALSenderTimeout, c.StatusInterval = time.Second, 300*time.Millisecond
+		c.WALSenderTimeout, c.StatusInterval = 2*time.Second, 300*time.Millisecond
 	}))
 	select {
 	case err := <-s.done:
 		require.NoError(t, err)
-	case <-time.After(2500 * time.Millisecond): // more than twice the sender's patience: what is waited for is that nothing happens
+	case <-time.After(4500 * time.Millisecond): // more than twice the sender's patience: what is waited for is that nothing happens
 	}
 	w.exec(t, enqueue, 100, 1)
 	require.Len(t, s.next(t), 1)

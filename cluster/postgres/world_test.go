@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds every wait of these tests; none of them expects to use it up.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
@@ -48,7 +48,16 @@ func newWorld(tb testing.TB, address, schema string) world {
 // freshWorld is one on the shared server.
 func freshWorld(tb testing.TB) world {
 	tb.Helper()
-	return newWorld(tb, pgtest.Database(tb), "troupe")
+	address := pgtest.Copy(tb, "world", func(ctx context.Context, url string) error {
+		pool, err := pgxpool.New(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		_, err = migrations.Migrate(ctx, pool, "troupe")
+		return err
+	})
+	return newWorld(tb, address, "troupe")
 }
 
 // adapter returns the adapter of one pod; change may set what a test needs.

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	envFull   = "TROUPE_CHAOS"        // full: as long as `make chaos` wants it
 	envBoard  = "TROUPE_CHAOS_BOARD"  // table or json: what is printed in the end
 	envFaults = "TROUPE_CHAOS_FAULTS" // rows to test, separated by commas; "": all
 	envKeep   = "TROUPE_CHAOS_KEEP"   // folder in which failing rows leave their logs

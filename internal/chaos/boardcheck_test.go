@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 // A board with a failing row, one that could not be injected and one that is
 // missing tells them apart in both forms.
 func TestBoardTellsVerdictsApart(t *testing.T) {
 	t.Setenv(envReport, filepath.Join(t.TempDir(), "report"))
-	t.Setenv(envFull, "full")
+	t.Setenv(pgtest.EnvFull, "1")
 	t.Setenv(envFaults, "F01,F07 F09,F37")
 	written := []line{
 		{ID: "F07 F08", Name: "b", Fault: "frozen", Verdict: verdictFailed, Why: "x | y", Logs: "some/where"},
@@ -49,7 +51,7 @@ func TestBoardTellsVerdictsApart(t *testing.T) {
 }
 
 func TestFiguresSayWhatTheyAllow(t *testing.T) {
-	t.Setenv(envFull, "full")
+	t.Setenv(pgtest.EnvFull, "1")
 	late := within("late", 1500*time.Millisecond)
 	require.Equal(t, "late ≤ 1500 ms", late.String())
 	require.True(t, late.allows(1500))
@@ -59,9 +61,8 @@ func TestFiguresSayWhatTheyAllow(t *testing.T) {
 	require.Equal(t, "lost 0", none("lost").String())
 	require.False(t, none("lost").allows(1))
 	require.Equal(t, "rate ≤ 1.5", atMost("rate", 1.5, "").String())
-	t.Setenv(envFull, "")
-	require.True(t, late.allows(7500), "a plain go test shares its cores")
-	require.False(t, late.allows(7501))
+	t.Setenv(pgtest.EnvFull, "")
+	require.True(t, late.allows(3_600_000), "a plain go test shares its cores: it judges no time")
 	require.False(t, atLeast("recovered", 95, "%").allows(94), "what is divided is no limit any more")
 	require.True(t, atLeast("recovered", 95, "%").inGoTest(50).allows(50))
 	require.False(t, atLeast("recovered", 95, "%").inGoTest(50).allows(49))

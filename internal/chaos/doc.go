@@ -64,9 +64,9 @@
 // are said for it.
 //
 // spell(a, b) is a in `go test` and b in `make chaos`; FullOnly leaves a row to
-// `make chaos`. Times that within allows may be five times as long in `go test`
-// (sharedTimes), where other rows have the cores, too; any other figure that a busy
-// machine changes is given its limit there with inGoTest. A fault that the machine cannot inject is
+// `make chaos`. Times that within allows are only shown in `go test`, where other rows
+// and packages have the cores, too; any other figure that a busy machine changes is
+// given its limit there with inGoTest. A fault that the machine cannot inject is
 // r.notInjected(why). IDs are those of scoreboard(); one of which no test speaks
 // is on the board as "did not run".
 package chaos

@@ -184,7 +184,7 @@ func TestTheServerEndsWithAKilledOwner(t *testing.T) {
 	require.NoError(t, owner.Process.Kill())
 	_ = owner.Wait()
 	if runtime.GOOS == "linux" { // elsewhere the next Start ends it
-		require.Eventually(t, func() bool { return !runs(pid) }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return !runs(pid) }, 30*time.Second, 10*time.Millisecond)
 	}
 	next := start(t, pgdev.Options{Dir: dir, Volatile: true})
 	require.Equal(t, "troupe", ask(t, next.URL(""), "select current_user::text"))

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
@@ -67,7 +68,7 @@ func TestDifferential(t *testing.T) {
 			t.Helper()
 			return open(t).harness()
 		},
-		Worlds: 16, Operations: 250, Least: 3,
+		Worlds: pgtest.Scale(5, 16), Operations: 250, Least: pgtest.Scale(0, 3),
 	}.Run(t)
 }
 
@@ -85,7 +86,7 @@ func TestDifferentialOfFewTenants(t *testing.T) {
 			t.Helper()
 			return open(t).harness()
 		},
-		Worlds: 3, Operations: 200, FewTenants: true,
+		Worlds: pgtest.Scale(1, 3), Operations: 200, FewTenants: true,
 	}.Run(t)
 }
 

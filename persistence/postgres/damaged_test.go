@@ -152,7 +152,7 @@ func TestAProgressThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	require.Eventually(t, func() bool {
 		out, err := k.store.ClaimTasks(k.ctx, request)
 		return err == nil && len(out.Grants) == 2
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	k.exec(`delete from {schema}.task_progress where run_id = $1`, [16]byte(claimed[0].Task.Run)) // as docs/operations.md says
 	k.store.lost.runs = nil
 	require.Len(t, k.claim(pod, 10), 1)

@@ -37,7 +37,7 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return value[int](k.database, `select count(*) from pg_locks where not granted`) == 2
-	}, 10*time.Second, 10*time.Millisecond, "as many wait as may")
+	}, 30*time.Second, 10*time.Millisecond, "as many wait as may")
 	within(t, 10*time.Second, func() {
 		for range 10 {
 			k.start(g, "a", 3)

@@ -74,7 +74,7 @@ func TestRenewalKeepsAClaimThatGrows(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return value[int](k.database, `select count(*) from pg_locks where not granted`) > 0
-	}, 5*time.Second, 10*time.Millisecond, "the renewal waits")
+	}, 30*time.Second, 10*time.Millisecond, "the renewal waits")
 	record.Transitions = append(record.Transitions, k.completion(pod, roots[1]).Transitions...)
 	out, err = k.store.RecordTransitions(k.ctx, record)
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestRenewalThatIsCanceled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return value[int](k.database, `select count(*) from (select pg_cancel_backend(a.pid) from pg_stat_activity a
 			where a.datname = current_database() and a.query like '%troupe renew_pod %' and a.wait_event_type = 'Lock') c`) > 0
-	}, 5*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	got := <-answers
 	require.NoError(t, got.err)
 	require.True(t, hasCode(got.renewed.Uncompared, codeQueryCanceled))

@@ -238,7 +238,7 @@ func TestKeyRaceInTwoUserTransactions(t *testing.T) {
 			}()
 			require.Eventually(t, func() bool {
 				return value[int](k.database, `select count(*) from pg_locks where locktype = 'advisory' and not granted`) > 0
-			}, 5*time.Second, 10*time.Millisecond, "the second transaction waits")
+			}, 30*time.Second, 10*time.Millisecond, "the second transaction waits")
 			require.NoError(t, end(first, k.ctx))
 			answer := <-answers
 			if name == "commit" {

@@ -241,7 +241,7 @@ func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := own.Exec(ctx, "select 1")
 			return err != nil
-		}, 5*time.Second, 10*time.Millisecond)
+		}, 30*time.Second, 10*time.Millisecond)
 		return record.Transitions[0], nil
 	})
 	require.ErrorIs(t, err, persistence.ErrTxBroken)

@@ -33,7 +33,7 @@ func TestPodsThatRegisterTakeTurns(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return value[bool](k.database, "select count(*) >= 2 from pg_locks where not granted and locktype = 'advisory' and clock_timestamp() - waitstart > interval '2.1 s'")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, 30*time.Second, 50*time.Millisecond)
 	require.Empty(t, registered)
 	release()
 	for range numbers {

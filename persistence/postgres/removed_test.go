@@ -249,7 +249,7 @@ func TestRemovingAPodWaitsForItsClaim(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		return value[int](k.database, `select count(*) from pg_locks where not granted`) > 0
-	}, 5*time.Second, 10*time.Millisecond, "the removal waits")
+	}, 30*time.Second, 10*time.Millisecond, "the removal waits")
 	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 	require.NoError(t, err)
 	require.Zero(t, out.Tasks)

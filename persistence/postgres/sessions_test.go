@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
@@ -23,7 +24,7 @@ func TestDifferentialBehindAProxy(t *testing.T) {
 			t.Helper()
 			return open(t).harness()
 		},
-		Worlds: 4, Operations: 250,
+		Worlds: pgtest.Scale(1, 4), Operations: 250,
 	}.Run(t)
 }
 

@@ -59,7 +59,7 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 			require.Eventually(t, func() bool { // a lock is told of once it is a second old
 				r = k.why(run)
 				return r.Cause == explain.CauseLocked && r.Text != "" && r.Remedy != "ask again"
-			}, 10*time.Second, 100*time.Millisecond)
+			}, 30*time.Second, 100*time.Millisecond)
 			pid := value[int](k.database, `select pid from pg_stat_activity where query = $1 and state = 'idle in transaction'`, strings.ReplaceAll(c.hold, "{schema}", k.schema))
 			require.Contains(t, r.Text, fmt.Sprintf("held by a lock of pid %d: %s", pid, explain.Short(strings.ReplaceAll(c.hold, "{schema}", k.schema))))
 			require.Contains(t, r.Text, "its transaction is idle")
@@ -82,7 +82,7 @@ func TestSituationTellsWhoMayHoldRows(t *testing.T) {
 	require.Eventually(t, func() bool { // it is told of once it is a second old
 		r = k.why(run)
 		return r.Cause == explain.CauseLocked
-	}, 10*time.Second, 100*time.Millisecond)
+	}, 30*time.Second, 100*time.Millisecond)
 	require.Contains(t, r.Text, "ready for 1 m")
 	require.Contains(t, r.Text, "rows of ready_queue are passed over, which may be held by pid")
 	require.Contains(t, r.Text, "for key share (its transaction is idle since then)")
@@ -105,7 +105,7 @@ func TestSituationTellsWhoWaits(t *testing.T) {
 		s, err := k.store.Situation(k.ctx, "a", run)
 		require.NoError(t, err)
 		return len(s.Locks) == 1 && s.Locks[0].Waiting == 1
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	release()
 	require.NoError(t, <-done)
 }
@@ -132,7 +132,7 @@ func TestSituationTellsWhomAllWaitFor(t *testing.T) {
 		s, err := k.store.Situation(k.ctx, "b", second)
 		require.NoError(t, err)
 		return len(s.Locks) == 1 && s.Locks[0].PID == holder
-	}, 10*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 	release()
 	require.NoError(t, <-done)
 }

@@ -64,7 +64,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return value[int](k.database, `select count(*) from {schema}.workflow_runs where id = any($1)`, []any{plain[0].Run, keyed[0].Run}) == 2
-	}, 10*time.Second, 10*time.Millisecond, "the server gave up waiting")
+	}, 30*time.Second, 10*time.Millisecond, "the server gave up waiting")
 	for _, name := range order {
 		unanswered(name+" again", calls[name])
 	}
@@ -96,7 +96,7 @@ func (k *kit) standbys(names string) {
 		defer stop()
 		_, err := k.user.Exec(ctx, "select pg_logical_emit_message(true, 'test', '')")
 		return (err != nil) == (names != "")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 // A standby that a proxy has put in the place of the server takes no writes: it refuses to

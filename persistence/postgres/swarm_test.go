@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/internal/sim/swarm"
 	"github.com/troupe-dev/troupe/persistence"
@@ -22,7 +23,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 30, "simulation on PostgreSQL: number of seeds")
+	simSeeds = flag.Int("sim.seeds", pgtest.Scale(8, 30), "simulation on PostgreSQL: number of seeds")
 	simSeed  = flag.Uint64("sim.seed", 0, "simulation on PostgreSQL: run this seed only, or the seeds from here on")
 )
 

@@ -91,7 +91,7 @@ func (k *kit) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
 		_, err := frozen.ClaimTasks(ctx, k.request(pod, len(list)))
 		claimed <- err
 	}()
-	require.Eventually(t, func() bool { return value[int](k.database, sending) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return value[int](k.database, sending) == 1 }, 30*time.Second, 10*time.Millisecond)
 	return len(list), func() {
 		t.Helper()
 		cancel()
@@ -131,7 +131,7 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 			require.Eventually(t, func() bool {
 				out := k.expire(k.store, epoch)
 				return len(out.Pods) == 1 || lives && value[int](k.database, sending) == 0
-			}, 20*time.Second, 10*time.Millisecond)
+			}, 30*time.Second, 10*time.Millisecond)
 			giveUp()
 			if !lives {
 				pod = k.join(time.Hour)
@@ -158,11 +158,11 @@ func TestABatchWhoseRestNeverComesKeepsNothing(t *testing.T) {
 	require.NoError(t, batch.Flush())
 	const stands = `select count(*) from pg_stat_activity where wait_event = 'ClientRead' and state = 'active' and backend_xid is not null
 		and datname = current_database()`
-	require.Eventually(t, func() bool { return value[int](k.database, stands) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return value[int](k.database, stands) == 1 }, 30*time.Second, 10*time.Millisecond)
 	require.Empty(t, k.expire(k.store, epoch).Pods)
 	require.Equal(t, 1, value[int](k.database, stands), "the rest may yet come")
 	k.exec("update {schema}.pods set expires_at = clock_timestamp()")
-	require.Eventually(t, func() bool { return len(k.expire(k.store, epoch).Pods) == 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(k.expire(k.store, epoch).Pods) == 1 }, 30*time.Second, 10*time.Millisecond)
 	require.Error(t, batch.Close())
 	_, err = k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
 	require.ErrorIs(t, err, persistence.ErrPodDead)
@@ -202,7 +202,7 @@ func (k *kit) requireLeft(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.Empty(t, k.expire(other.store, epoch).Pods)
 		return value[bool](other.database, "select clock_timestamp() > expires_at + interval '1.2 seconds' from {schema}.pods")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	release()
 }
 

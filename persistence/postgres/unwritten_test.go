@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
@@ -17,7 +18,8 @@ import (
 // A trigger of somebody's that returns null has a row left out, one that returns the old
 // row leaves it as it was, and neither says so to anybody. No call of the store does a part
 // of what it says: it fails, and has done nothing. Here that happens to every row, and to
-// every second one, of each table and each kind of change in turn.
+// every second one, of each table and each kind of change in turn: in `make test` in one way for
+// each kind of change.
 func TestACallWritesAllOfItsRows(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{
@@ -27,8 +29,11 @@ func TestACallWritesAllOfItsRows(t *testing.T) {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			b := newBusy(t)
-			for _, c := range [][2]string{{"insert", "null"}, {"update", "null"}, {"update", "old"}, {"delete", "null"}} {
-				for _, which := range []string{"true", "nth % 2 = 0", "nth % 2 = 1"} {
+			for i, c := range [][2]string{{"insert", "null"}, {"update", "null"}, {"update", "old"}, {"delete", "null"}} {
+				for j, which := range []string{"true", "nth % 2 = 0", "nth % 2 = 1"} {
+					if i%3 != j && !pgtest.Full() {
+						continue
+					}
 					b.exec(fmt.Sprintf(`create sequence {schema}.nth;
 						create function {schema}.skip() returns trigger language plpgsql as 'declare nth bigint := nextval(''{schema}.nth''); begin
 							if %s then return %s; elsif tg_op = ''DELETE'' then return old; else return new; end if; end';

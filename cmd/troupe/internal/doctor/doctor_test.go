@@ -53,7 +53,7 @@ func (c *clinic) pod() *troupe.Handle[string, string] {
 	require.NoError(c.t, err)
 	require.NoError(c.t, engine.Start(c.t.Context()))
 	c.t.Cleanup(func() { _ = engine.Stop(context.Background()) })
-	require.Eventually(c.t, func() bool { return engine.Stats().Leading }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(c.t, func() bool { return engine.Stats().Leading }, 30*time.Second, 10*time.Millisecond)
 	return handle
 }
 
@@ -320,7 +320,7 @@ func TestFindings(t *testing.T) {
 					}
 				}
 				return false
-			}, 15*time.Second, 100*time.Millisecond)
+			}, 30*time.Second, 100*time.Millisecond)
 			finds(t, c.examine(options), test.check, test.level, test.parts...)
 		})
 	}

@@ -62,7 +62,7 @@ func TestFindingsOfAnOrdinaryRole(t *testing.T) {
 			}
 		}
 		return false
-	}, 15*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 
 	all.exec("grant pg_read_all_stats to pod")
 	options.limits.touched = time.Nanosecond

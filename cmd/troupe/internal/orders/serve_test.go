@@ -66,7 +66,7 @@ func TestServe(t *testing.T) {
 		}
 	}()
 	require.Equal(t, http.StatusOK, get(t, address+"/livez").code)
-	require.Eventually(t, func() bool { return get(t, address+"/readyz").code == http.StatusOK }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return get(t, address+"/readyz").code == http.StatusOK }, 30*time.Second, 20*time.Millisecond)
 
 	first := post(t, address+"/orders", `{"ID": "o-1", "Cents": 4200}`)
 	require.Equal(t, http.StatusAccepted, first.code)
@@ -82,7 +82,7 @@ func TestServe(t *testing.T) {
 	require.Eventually(t, func() bool {
 		steps, _ := get(t, run).body["steps"].(map[string]any)
 		return steps["prepare-shipment"] == "completed" && steps["fraud-window"] == "sleeping"
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 30*time.Second, 20*time.Millisecond)
 
 	stop()
 	require.NoError(t, <-ended)
