@@ -18,9 +18,10 @@ EVERY   ?= 1m
 PURE     = workflow lifecycle
 STAT     = workflow lifecycle persistence/memory actors persistence/postgres cluster/postgres
 COVER    = 95
+LONG     = ./persistence/postgres . ./internal/chaos ./cmd/troupe/internal/doctor
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
+.PHONY: help demo test test-full test-container test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -29,9 +30,17 @@ demo: ## build troupe and run the demo on a private PostgreSQL (ARGS="--json")
 	$(GO) build -o bin/troupe ./cmd/troupe
 	./bin/troupe demo $(ARGS)
 
-test: ## all tests, on a real PostgreSQL that is found, started or run in a container
+test: ## all tests but the longest, on a real PostgreSQL that is found, started or run in a container
 	$(GO) vet ./... # compiles on all cores what the next line would on one
-	$(GO) test -p 1 ./... # one package at a time: some measure time, and all share the cores
+	$(GO) test -p 2 $(LONG) ./... # two packages at a time, the longest first: they wait more than they compute, and none judges time
+
+test-full: ## all that tests can do, one package at a time; times are judged; then make chaos; some 40 min, and nothing else may run meanwhile
+	TROUPE_TEST_FULL=1 $(GO) test -p 1 -count=1 -timeout 30m -v $$($(GO) list ./... | grep -v /internal/chaos) | grep -vE '^ *(=== |--- PASS)'
+	$(MAKE) chaos
+
+test-container: ## the contracts of the store and of the cluster on a PostgreSQL that testcontainers-go runs (needs Docker)
+	TROUPE_TEST_POSTGRES=container $(GO) test -count=1 -run '^TestContract$$' ./persistence/postgres
+	TROUPE_TEST_POSTGRES=container $(GO) test -count=1 ./cluster/postgres
 
 test-short: ## the tests that need no PostgreSQL
 	TROUPE_TEST_POSTGRES=none $(GO) test -short ./...
@@ -55,7 +64,7 @@ generate-messages:
 
 verify: ## generated files are up to date, and the structure is as the rules say
 	CI=true $(GO) test -count=1 ./internal/archtest
-	$(GO) test -count=1 -run 'Diagram|UpToDate' ./...
+	$(GO) test -count=1 -run 'Diagram|UpToDate' $$(grep -rlE '^func Test\w*(Diagram|UpToDate)' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 
 fuzz: ## every fuzz target in turn, TIME=30s each
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's,^(.*)/[^/]*:[0-9]+:func ,\1 ,' | sort -u | \
@@ -80,7 +89,7 @@ sim-soak: ## make sim for HOURS=8, from other seeds each time; failures are kept
 
 chaos: ## faults on pods and PostgreSQL under load, and the board of what was measured, some 20 min (FAULTS=F07,F25 JSON=1)
 	@mkdir -p bin/chaos; rm -f bin/chaos/report; $(GO) test -c -o bin/chaos.test ./internal/chaos
-	@cd internal/chaos && TROUPE_CHAOS=full TROUPE_CHAOS_BOARD=$(if $(JSON),json,table) TROUPE_CHAOS_FAULTS="$(FAULTS)" \
+	@cd internal/chaos && TROUPE_TEST_FULL=1 TROUPE_CHAOS_BOARD=$(if $(JSON),json,table) TROUPE_CHAOS_FAULTS="$(FAULTS)" \
 		TROUPE_CHAOS_KEEP=$(CURDIR)/bin/chaos TROUPE_CHAOS_REPORT=$(CURDIR)/bin/chaos/report \
 		TROUPE_CHAOS_COMMIT=$$(git describe --always --dirty 2>/dev/null) TROUPE_CHAOS_DOCS=$(DOCS) \
 		$(CURDIR)/bin/chaos.test -test.parallel 1 -test.timeout 40m 3>&1 1>&2
@@ -98,7 +107,7 @@ bench: ## every benchmark, COUNT=10 times, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...
 
 bench-once: ## every benchmark once, so that none rots
-	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
+	$(GO) test -run '^$$' -bench . -benchtime 1x $$(grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=bench . | xargs -n 1 dirname | sort -u)
 
 bench-growth: ## the same work with RUNS=20000 in history, BACKLOG=20000 waiting, and a transaction open, beside an empty store
 	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG) -growth.rounds 60 -growth.hold 400
