@@ -28,7 +28,9 @@ func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, 
 	if err := reach(ctx, pool, givenPool, reachMax); err != nil {
 		return nil, err
 	}
-	if err := checkPod(ctx, pool, config.Schema); err != nil {
+	if _, err := called(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, checkPod(ctx, pool, config.Schema)
+	}); err != nil {
 		return nil, err
 	}
 	return openAdapters(ctx, pool, config)
@@ -107,7 +109,7 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 			return nil, fmt.Errorf("DirectURL, which has to lead to the database of the pool: %w", err)
 		}
 	}
-	store, err := postgres.Open(ctx, options)
+	store, err := called(ctx, func(ctx context.Context) (*postgres.Store, error) { return postgres.Open(ctx, options) })
 	if err != nil {
 		return nil, proxyError(err)
 	}
@@ -155,7 +157,8 @@ func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnCo
 	if err := reach(ctx, pool, "DirectURL", reachMax); err != nil {
 		return err
 	}
-	return checkPod(ctx, pool, schema)
+	_, err = called(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, checkPod(ctx, pool, schema) })
+	return err
 }
 
 // proxyError adds the remedy where a pooling proxy refuses what sessions need.

@@ -192,7 +192,10 @@ type deadOffice struct {
 
 // List returns one page, those of the oldest runs first.
 func (d *DeadLetters) List(ctx context.Context, filter DeadLetterFilter) (DeadLetterPage, error) {
-	ctx = ofCaller(ctx)
+	return called(ctx, func(ctx context.Context) (DeadLetterPage, error) { return d.list(ctx, filter) })
+}
+
+func (d *DeadLetters) list(ctx context.Context, filter DeadLetterFilter) (DeadLetterPage, error) {
 	office, err := d.open()
 	if err != nil {
 		return DeadLetterPage{}, err
@@ -217,7 +220,6 @@ func (d *DeadLetters) List(ctx context.Context, filter DeadLetterFilter) (DeadLe
 
 // Count returns how many there are.
 func (d *DeadLetters) Count(ctx context.Context, filter DeadLetterFilter) (int, error) {
-	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return 0, err
@@ -226,13 +228,12 @@ func (d *DeadLetters) Count(ctx context.Context, filter DeadLetterFilter) (int, 
 	if err != nil {
 		return 0, err
 	}
-	return office.store.CountDeadLetters(ctx, selected)
+	return called(ctx, func(ctx context.Context) (int, error) { return office.store.CountDeadLetters(ctx, selected) })
 }
 
 // Show returns one dead letter of a tenant ("": as in a filter) with its
 // details, or [ErrDeadLetterNotFound].
 func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDetail, error) {
-	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return DeadLetterDetail{}, err
@@ -241,7 +242,9 @@ func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDe
 	if err != nil {
 		return DeadLetterDetail{}, err
 	}
-	found, err := office.store.DeadLetter(ctx, office.tenant(tenant), task)
+	found, err := called(ctx, func(ctx context.Context) (persistence.DeadDetail, error) {
+		return office.store.DeadLetter(ctx, office.tenant(tenant), task)
+	})
 	if err != nil {
 		return DeadLetterDetail{}, err
 	}
@@ -258,7 +261,6 @@ func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDe
 // Purge removes the selected dead letters and returns how many. Nothing else of
 // their runs is touched.
 func (d *DeadLetters) Purge(ctx context.Context, filter DeadLetterFilter) (int, error) {
-	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return 0, err
@@ -272,7 +274,7 @@ func (d *DeadLetters) Purge(ctx context.Context, filter DeadLetterFilter) (int, 
 		if filter.Limit > 0 {
 			selected.Limit = min(filter.Limit-total, persistence.PurgeMax)
 		}
-		purged, err := office.store.PurgeDeadLetters(ctx, selected)
+		purged, err := called(ctx, func(ctx context.Context) (int, error) { return office.store.PurgeDeadLetters(ctx, selected) })
 		total += purged
 		if err != nil || purged < selected.Purge() || filter.Limit > 0 && total >= filter.Limit {
 			return total, err

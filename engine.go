@@ -108,8 +108,11 @@ var (
 // the start only. A start that failed may be tried again, unless Stop was
 // called meanwhile.
 func (e *Engine) Start(ctx context.Context) error {
-	ctx = ofCaller(ctx)
-	ctx, abort := context.WithCancelCause(ctx)
+	caller := ofCaller(ctx)
+	if caller.Err() != nil {
+		return fmt.Errorf("start engine: %w", endOf(caller))
+	}
+	ctx, abort := context.WithCancelCause(caller)
 	defer abort(nil)
 	starting := make(chan struct{})
 	e.mu.Lock()
@@ -140,7 +143,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	if err != nil {
 		e.flushLogs(ctx)
-		return fmt.Errorf("start engine: %w", err)
+		return fmt.Errorf("start engine: %w", told(caller, caller, err))
 	}
 	return nil
 }
@@ -162,7 +165,8 @@ func (e *Engine) open(ctx context.Context) (*backend, *actors.Pod, error) {
 // Stop ends the pod in good order: new triggers are refused, running tasks get
 // Config.StopGrace to finish, the rest is handed back uncharged, and other pods
 // take over at once. When ctx ends first the pod stops at once, and what it
-// held is handed back or, without a database, taken over when its lease ends.
+// held is handed back or, without a database, taken over when its lease ends: where
+// the database answers nothing, Stop returns within a second of the end of ctx.
 // A Start under way ends with an error. What was logged is written when Stop
 // returns, unless Config.Logger is stuck. Stop may be called again, also while
 // the first call waits: with a context that has ended it stops the pod at once.

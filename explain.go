@@ -19,7 +19,10 @@ func (r *Run[O]) Explain(ctx context.Context) ([]Reason, error) {
 // Explain is [Run.Explain] for a run of a tenant ("": the default one), or
 // returns [ErrRunNotFound].
 func (e *Engine) Explain(ctx context.Context, tenant string, run RunID) ([]Reason, error) {
-	ctx = ofCaller(ctx)
+	return called(ctx, func(ctx context.Context) ([]Reason, error) { return e.explain(ctx, tenant, run) })
+}
+
+func (e *Engine) explain(ctx context.Context, tenant string, run RunID) ([]Reason, error) {
 	store, err := e.running()
 	if err != nil {
 		return nil, err

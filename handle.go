@@ -35,8 +35,7 @@ func (h *Handle[I, O]) Run(ctx context.Context, in I, options ...TriggerOption) 
 // RunNoWait triggers a run. It returns once the run is durable; a refusal is a
 // [*TriggerError], and then nothing was stored.
 func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOption) (*Run[O], error) {
-	ctx = ofCaller(ctx)
-	runs, err := h.trigger(ctx, []I{in}, options)
+	runs, err := called(ctx, func(ctx context.Context) ([]*Run[O], error) { return h.trigger(ctx, []I{in}, options) })
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +46,6 @@ func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOp
 // runs are in the order of the inputs, and without inputs there are none. It
 // takes at most RunManyMax inputs. Key is refused unless there is one input.
 func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...TriggerOption) ([]*Run[O], error) {
-	ctx = ofCaller(ctx)
 	switch {
 	case len(inputs) == 0:
 		return nil, nil
@@ -57,7 +55,7 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 			Remedy: fmt.Sprintf("%d inputs in one call: pass at most %d, in several calls", len(inputs), RunManyMax),
 		}
 	}
-	return h.trigger(ctx, inputs, options)
+	return called(ctx, func(ctx context.Context) ([]*Run[O], error) { return h.trigger(ctx, inputs, options) })
 }
 
 // TriggerTx stores the trigger in the caller's transaction: the run exists if
@@ -75,7 +73,10 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 // one that finds a Key and stores another may. An engine of [NewInMemory] has no
 // transactions at all.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
-	ctx = ofCaller(ctx)
+	return called(ctx, func(ctx context.Context) (*Run[O], error) { return h.triggerTx(ctx, tx, in, options) })
+}
+
+func (h *Handle[I, O]) triggerTx(ctx context.Context, tx pgx.Tx, in I, options []TriggerOption) (*Run[O], error) {
 	pod, err := h.engine.livePod()
 	if err != nil {
 		return nil, err

@@ -21,7 +21,11 @@ func OutputOf[T, O any](ctx context.Context, run *Run[O], ref StepRef[T]) (T, er
 	if run == nil || run.engine == nil {
 		return zero, fmt.Errorf("output: run is empty: pass what RunNoWait or Handle.Get returned")
 	}
-	payload, step, err := run.engine.payloadOf(ofCaller(ctx), run.tenant, run.id, ref.at)
+	var step string
+	payload, err := called(ctx, func(ctx context.Context) (payload []byte, err error) {
+		payload, step, err = run.engine.payloadOf(ctx, run.tenant, run.id, ref.at)
+		return payload, err
+	})
 	if err != nil {
 		return zero, fmt.Errorf("output of a step of run %v: %w", run.id, err)
 	}

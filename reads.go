@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -17,7 +18,6 @@ const eventPage = 500
 // returns [ErrRunNotFound]. It brings the outputs of all steps that have
 // completed, unless [WithoutOutputs] is given.
 func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options ...StatusOption) (RunStatus, error) {
-	ctx = ofCaller(ctx)
 	var chosen statusOptions
 	for i, option := range options {
 		if option == nil {
@@ -25,40 +25,40 @@ func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options .
 		}
 		option(&chosen)
 	}
-	store, err := e.running()
-	if err != nil {
-		return RunStatus{}, err
-	}
-	row, err := store.Run(ctx, e.tenant(tenant), run, persistence.WithoutOutputs)
-	if err != nil {
-		return RunStatus{}, e.whileRunning(err)
-	}
-	tasks, err := store.Tasks(ctx, e.tenant(tenant), run, chosen.without...)
-	if err != nil {
-		return RunStatus{}, e.whileRunning(err)
-	}
-	return runStatus(row, tasks), nil
+	return called(ctx, func(ctx context.Context) (RunStatus, error) {
+		store, err := e.running()
+		if err != nil {
+			return RunStatus{}, err
+		}
+		row, err := store.Run(ctx, e.tenant(tenant), run, persistence.WithoutOutputs)
+		if err != nil {
+			return RunStatus{}, e.whileRunning(err)
+		}
+		tasks, err := store.Tasks(ctx, e.tenant(tenant), run, chosen.without...)
+		if err != nil {
+			return RunStatus{}, e.whileRunning(err)
+		}
+		return runStatus(row, tasks), nil
+	})
 }
 
 // Events reads the history of a run so far, oldest first, in pages. The
 // sequence ends after the first error.
 func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2[Event, error] {
-	ctx = ofCaller(ctx)
 	return func(yield func(Event, error) bool) {
-		store, err := e.running()
+		names, err := called(ctx, func(ctx context.Context) ([]string, error) { return e.stepNames(ctx, tenant, run) })
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		names, err := store.StepNames(ctx, e.tenant(tenant), run)
-		if err != nil {
-			yield(Event{}, e.whileRunning(err))
-			return
-		}
 		for after := int64(0); ; {
-			page, next, err := store.Events(ctx, e.tenant(tenant), run, after, eventPage)
+			next := after
+			page, err := called(ctx, func(ctx context.Context) (page []lifecycle.Event, err error) {
+				page, next, err = e.store.Events(ctx, e.tenant(tenant), run, after, eventPage)
+				return page, e.whileRunning(err)
+			})
 			if err != nil {
-				yield(Event{}, e.whileRunning(err))
+				yield(Event{}, err)
 				return
 			}
 			for _, event := range page {
@@ -76,6 +76,15 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 			after = next
 		}
 	}
+}
+
+func (e *Engine) stepNames(ctx context.Context, tenant string, run RunID) ([]string, error) {
+	store, err := e.running()
+	if err != nil {
+		return nil, err
+	}
+	names, err := store.StepNames(ctx, e.tenant(tenant), run)
+	return names, e.whileRunning(err)
 }
 
 // filter turns a filter into that of the store.
@@ -100,7 +109,10 @@ func (f *Filter) filter(tenant func(string) string) (persistence.RunFilter, erro
 // run can match, such as one with a NUL character, is an error that names the
 // field and the remedy.
 func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
-	ctx = ofCaller(ctx)
+	return called(ctx, func(ctx context.Context) (RunPage, error) { return e.runs(ctx, filter) })
+}
+
+func (e *Engine) runs(ctx context.Context, filter Filter) (RunPage, error) {
 	store, err := e.running()
 	if err != nil {
 		return RunPage{}, err
@@ -127,15 +139,17 @@ func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 // the request is durable. Canceling a run that has ended changes nothing; an
 // unknown one gives [ErrRunNotFound].
 func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason string) error {
-	ctx = ofCaller(ctx)
-	pod, err := e.livePod()
-	if err != nil {
-		return err
-	}
-	_, err = pod.Cancel(ctx, persistence.Cancel{
-		Run: run, Tenant: e.tenant(tenant), Reason: reason, By: "api", Grace: e.config.CancelGrace,
+	_, err := called(ctx, func(ctx context.Context) (persistence.Canceled, error) {
+		pod, err := e.livePod()
+		if err != nil {
+			return persistence.Canceled{}, err
+		}
+		answer, err := pod.Cancel(ctx, persistence.Cancel{
+			Run: run, Tenant: e.tenant(tenant), Reason: reason, By: "api", Grace: e.config.CancelGrace,
+		})
+		return answer, podEnded(err)
 	})
-	return podEnded(err)
+	return err
 }
 
 // await blocks until a run has ended. The pod tells of ends it hears of, from
@@ -143,6 +157,9 @@ func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason st
 // that cannot be read, whatever the database has against it, says nothing about
 // the run: it is read again.
 func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persistence.RunRow, error) {
+	if ctx.Err() != nil {
+		return persistence.RunRow{}, endOf(ctx)
+	}
 	pod, err := e.livePod()
 	if err != nil {
 		return persistence.RunRow{}, err
@@ -163,7 +180,7 @@ func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persisten
 		select {
 		case <-hints:
 		case <-ctx.Done():
-			return row, context.Cause(ctx)
+			return row, endOf(ctx)
 		case <-pod.Done():
 			return row, errEnded
 		}

@@ -61,7 +61,6 @@ type RequeueReport struct {
 // It fails with [ErrDeadLetterNotFound], [ErrRequeuedBefore], [ErrRunGoesOn],
 // [ErrRunGone], or a [*TriggerError] if an option is refused.
 func (d *DeadLetters) Requeue(ctx context.Context, tenant, id string, options RequeueOptions) (Requeued, error) {
-	ctx = ofCaller(ctx)
 	office, err := d.open()
 	if err != nil {
 		return Requeued{}, err
@@ -74,7 +73,7 @@ func (d *DeadLetters) Requeue(ctx context.Context, tenant, id string, options Re
 	if err != nil {
 		return Requeued{}, fmt.Errorf("requeue %s: %w", id, err)
 	}
-	office.stored(ctx)
+	office.stored(ofCaller(ctx))
 	return Requeued{Run: answer.Run, TakenOver: answer.Kept, Letters: answer.Letters}, nil
 }
 
@@ -100,13 +99,15 @@ func (d *DeadLetters) RequeueAll(
 	}
 	selected.Limit = requeuePage
 	defer func() {
-		if len(report.Runs) > 0 {
-			office.stored(ctx)
+		if len(report.Runs) > 0 && !errors.Is(err, ErrUnavailable) {
+			office.stored(ofCaller(ctx))
 		}
 	}()
 	last, made := workflow.RunID{}, map[workflow.RunID]bool{}
 	for {
-		page, err := repeated(func() ([]persistence.DeadLetter, error) { return office.store.ListDeadLetters(ctx, selected) })
+		page, err := repeated(ctx, func(ctx context.Context) ([]persistence.DeadLetter, error) {
+			return office.store.ListDeadLetters(ctx, selected)
+		})
 		if err != nil {
 			return report, err
 		}
@@ -156,11 +157,17 @@ func (r *RequeueReport) add(answer persistence.RequeueAnswer, err error) error {
 func (o *deadOffice) requeue(
 	ctx context.Context, tenant string, task workflow.TaskID, options RequeueOptions,
 ) (persistence.RequeueAnswer, error) {
-	order, err := o.order(ctx, tenant, task, options)
-	if err != nil {
-		return persistence.RequeueAnswer{}, err
-	}
-	answer, err := repeated(func() (persistence.RequeueAnswer, error) { return o.store.RequeueDeadLetter(ctx, order) })
+	var order persistence.RequeueOrder
+	answer, err := repeated(ctx, func(ctx context.Context) (answer persistence.RequeueAnswer, err error) {
+		if order.Run.IsZero() { // an order is carried out once, however often it is given
+			made, err := o.order(ctx, tenant, task, options)
+			if err != nil {
+				return answer, err
+			}
+			order = made
+		}
+		return o.store.RequeueDeadLetter(ctx, order)
+	})
 	if err != nil {
 		return answer, err
 	}
@@ -174,7 +181,8 @@ func (o *deadOffice) requeue(
 	case persistence.RunGone:
 		return answer, fmt.Errorf("%w: requeue it from the start, in a program that registers its workflow if conditions look at the input", ErrRunGone)
 	case persistence.InputUnjudged:
-		return answer, o.unjudged(ctx, tenant, task)
+		_, err := called(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, o.unjudged(ctx, tenant, task) })
+		return answer, err
 	case persistence.RequeueRefused:
 	}
 	return answer, answerError(&persistence.Trigger{Queue: order.Queue}, persistence.TriggerAnswer{Result: answer.Trigger, Err: answer.Err})
@@ -193,15 +201,18 @@ func (o *deadOffice) unjudged(ctx context.Context, tenant string, task workflow.
 // requeueTries bounds how often is asked what the database gave no answer to.
 const requeueTries = 3
 
-// repeated asks again while the database gives no answer. An order is carried out once.
-func repeated[T any](ask func() (T, error)) (answer T, err error) {
-	for range requeueTries {
-		answer, err = ask()
-		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, persistence.ErrConflict) {
-			break
+// repeated asks again while the database gives no answer, as one call.
+func repeated[T any](ctx context.Context, ask func(ctx context.Context) (T, error)) (T, error) {
+	return called(ctx, func(ctx context.Context) (answer T, err error) {
+		for range requeueTries {
+			answer, err = ask(ctx)
+			if ctx.Err() != nil || errors.Is(err, persistence.ErrSchema) ||
+				!errors.Is(err, ErrUnavailable) && !errors.Is(err, persistence.ErrConflict) {
+				break
+			}
 		}
-	}
-	return answer, err
+		return answer, err
+	})
 }
 
 // order turns options into an order.
@@ -305,7 +316,6 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 // workflows none of whose conditions look at it. The pool stays the caller's;
 // Close gives back the connections that are its own.
 func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*DeadLetters, error) {
-	ctx = ofCaller(ctx)
 	if pool == nil {
 		return nil, errors.New("open dead letters: the pool is nil: pass a *pgxpool.Pool of the database to use")
 	}
@@ -313,7 +323,7 @@ func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*D
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
-	backend, err := openPostgres(ctx, pool, config.withDefaults())
+	backend, err := called(ctx, func(ctx context.Context) (*backend, error) { return openPostgres(ctx, pool, config.withDefaults()) })
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}

@@ -23,9 +23,15 @@ var (
 var (
 	// ErrRunNotFound: no run with this id belongs to this tenant.
 	ErrRunNotFound = persistence.ErrRunNotFound
-	// ErrUnavailable: the database cannot be reached right now. Whether the
-	// request took effect is unknown; asking again with the same Key is safe.
+	// ErrUnavailable: the database cannot be reached right now, or has not answered
+	// within 30 s, after which every call ends but those that wait for the end of a
+	// run. Whether the request took effect is unknown; asking again with the same Key
+	// is safe. A call whose context has ended fails with the context's error instead,
+	// one that finds no tables with migrations.ErrBehind.
 	ErrUnavailable = persistence.ErrUnavailable
+	// ErrStatementTimeout: the server ended a statement of the call, which took longer
+	// than its statement_timeout or was canceled there. Nothing was written.
+	ErrStatementTimeout = persistence.ErrStatementTimeout
 	// ErrKeyConflict: a run with this key exists and has another input.
 	ErrKeyConflict = errors.New("idempotency key was used with another input")
 	// ErrRefused: the trigger was refused and nothing was stored. See

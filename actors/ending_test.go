@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -99,5 +100,67 @@ func TestAStopAtOnceWarnsOfNoDeath(t *testing.T) {
 		_ = p.Stop(ctx)
 		pass(time.Minute)
 		require.NotContains(t, text.String(), "dead")
+	})
+}
+
+// A pod that is to end at once hands back what it holds while the database answers,
+// however slowly it does that, and waits for nothing where it does not.
+func TestAPodThatIsToEndAtOnceWaitsOnlyWhileTheDatabaseAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		frozen bool
+		leaves time.Duration // how long handing back takes
+		takes  time.Duration // to stop
+	}{
+		"frozen":       {true, 0, killPart},
+		"slow":         {false, 3 * time.Second, 3 * time.Second},
+		"slow for too": {false, time.Minute, stopStageLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+					<-ctx.Done()
+					return Output{}, ctx.Err()
+				})
+				store := &proxied{Store: w.store}
+				w.pooling = pooling{pool: &slowlyLeft{proxied: store, takes: c.leaves}, echo: store.echo}
+				p := w.start(Config{})
+				run := w.trigger(p, "single")
+				pass(time.Second)
+				if c.frozen {
+					store.state.Store(proxyHangs)
+				}
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				began := time.Now()
+				require.ErrorIs(t, p.Stop(ended), context.Canceled)
+				require.Equal(t, c.takes, time.Since(began))
+				row, err := w.store.Run(t.Context(), "default", run)
+				require.NoError(t, err)
+				require.Equal(t, lifecycle.Running, row.State)
+				if c.leaves > 0 && c.leaves == c.takes {
+					require.Empty(t, w.store.Snapshot().Pods, "it has handed back what it held")
+				}
+			})
+		})
+	}
+}
+
+// slowlyLeft is a store in which it takes a while to hand back what a pod holds.
+type slowlyLeft struct {
+	*proxied
+
+	takes time.Duration
+}
+
+func (s *slowlyLeft) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
+	return pooled(ctx, s.proxied, func() (persistence.Wake, error) {
+		select {
+		case <-time.After(s.takes):
+			return s.Store.LeavePod(ctx, pod)
+		case <-ctx.Done():
+			return persistence.Wake{}, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
+		}
 	})
 }

@@ -61,6 +61,7 @@ type question struct {
 	busyTo   time.Time            // its key, or its tenant, is held by another transaction until then, at least
 	busy     int                  // how often it was
 	held     atomic.Bool          // it was: the caller is told so if it gives up
+	last     atomic.Value         // of type struct{ error }: what the last call failed with
 	lacks    int                  // how often the server lacked something for it alone
 	done     bool                 // answered; taken off the list at the next flush
 	asked    bool                 // in the batch under way
@@ -73,6 +74,7 @@ type question struct {
 type triggerAnswers struct {
 	answers []persistence.TriggerAnswer
 	refused *Refusal
+	err     error // of the database, for callers, if that says more than refused
 }
 
 // drain is how far reading the intake table has come.

@@ -147,8 +147,18 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 			a.tookLong(open)
 		}
 		a.rt.storeFailed(call, m.err)
+		for _, q := range open.questions {
+			q.last.Store(struct{ error }{m.err})
+		}
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
 			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
+			a.rt.returnSlots(open.loan, nil)
+			open.loan = nil
+		}
+		if errors.Is(m.err, persistence.ErrSchema) { // it stays so until the schema is migrated
+			for _, q := range open.questions {
+				a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", m.err.Error()), err: m.err})
+			}
 			a.rt.returnSlots(open.loan, nil)
 			open.loan = nil
 		}

@@ -66,6 +66,7 @@ func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
 	q := a.heir.cancels[at]
 	q.number = 0
 	again := errors.Is(m.err, persistence.ErrUnavailable) || errors.Is(m.err, persistence.ErrConflict) || m.value.Result == lifecycle.Busy
+	again = again && !errors.Is(m.err, persistence.ErrSchema) // which stays so until the schema is migrated
 	late := !q.deadline.IsZero() && a.rt.now().After(q.deadline) || q.gone != nil && q.gone()
 	if again && !late {
 		q.failures++

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
@@ -42,7 +43,8 @@ type pod struct {
 	killed   bool  // it is to end at once
 	lost     bool  // one of its actors is gone, so that it cannot stop in order
 
-	stageParts int // times that the stage has been given its limit
+	stageParts int       // times that the stage has been given its limit
+	stageAt    time.Time // when it was last given that of a pod that is to end at once
 }
 
 // Messages of the pod to itself, and from the boundary.
@@ -110,8 +112,7 @@ func (a *pod) Receive(ctx actorContext) {
 		a.lost = true
 		a.fail(msg.err)
 	case *killPod:
-		a.killed = true
-		a.advance(ctx, stageLeave)
+		a.kill(ctx)
 	case *stageDue:
 		a.onStageDue(ctx, msg)
 	case *messages.IntakeDrained:
@@ -130,6 +131,7 @@ func (a *pod) Receive(ctx actorContext) {
 		a.advance(ctx, stageEnded)
 	case *answered[left]:
 		a.onLeft(ctx, msg)
+	case *answered[probed]: // that it was answered counts
 	case *restartDue:
 		a.onRestartDue(msg)
 	case *listChildren:

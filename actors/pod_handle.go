@@ -74,6 +74,10 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 	if err != nil && call.ask.held.Load() {
 		err = fmt.Errorf("%w: %w", err, heldBy(triggers))
 	}
+	err = triedAgain(err, &call.ask.last)
+	if err == nil && a.err != nil {
+		return nil, nil, a.err
+	}
 	return a.answers, a.refused, err
 }
 
@@ -128,6 +132,15 @@ func converse[A any](
 	}
 }
 
+// triedAgain adds to the error of a caller that waits no more what the last call for it
+// failed with.
+func triedAgain(err error, last *atomic.Value) error {
+	if failed, is := last.Load().(struct{ error }); err != nil && is && failed.error != nil {
+		return fmt.Errorf("%w: it was tried again and again: %w", err, failed.error)
+	}
+	return err
+}
+
 // Cancel asks a run to stop and returns once that is durable.
 func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
 	type answer struct {
@@ -139,10 +152,7 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 		call.ask.answer = func(c persistence.Canceled, err error) { reply(answer{c, err}) }
 		call.ask.taken, call.ask.gone = taken, gone
 	})
-	if last, failed := call.ask.last.Load().(struct{ error }); err != nil && failed && last.error != nil {
-		err = fmt.Errorf("%w: it was tried again and again: %w", err, last.error)
-	}
-	if err != nil {
+	if err = triedAgain(err, &call.ask.last); err != nil {
 		return persistence.Canceled{}, err
 	}
 	return a.canceled, a.err

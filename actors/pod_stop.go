@@ -48,6 +48,10 @@ const (
 	// stopStageLimit bounds the stages that wait for the database: without one the
 	// pod ends all the same, and its lease runs out.
 	stopStageLimit = 5 * time.Second
+	// killPart is how long a pod that is to end at once waits for what it hands back,
+	// and waits on as long as the database answers anything, for killParts of it.
+	killPart  = 500 * time.Millisecond
+	killParts = int(stopStageLimit / killPart)
 	// stopStageParts is how many times that a stage has which writes down what the pod
 	// held, while the lease is live: then the database answers, and is slow.
 	stopStageParts = 3
@@ -72,10 +76,41 @@ func (c Config) StopMax() time.Duration {
 	return sum
 }
 
-// mayGoOn reports whether a stage that has taken its time gets some more. Nobody who
-// wants the pod to end at once waits for that.
+// mayGoOn reports whether a stage that has taken its time gets some more. A pod that is
+// to end at once waits only while the database answers.
 func (a *pod) mayGoOn() bool {
-	return !a.killed && a.stageParts < a.stage.parts() && a.rt.boundary.leaseLives()
+	if a.killed {
+		return a.stage == stageLeave && a.stageParts < killParts && !a.rt.reach.answered().Before(a.stageAt)
+	}
+	return a.stageParts < a.stage.parts() && a.rt.boundary.leaseLives()
+}
+
+// kill ends the pod at once.
+func (a *pod) kill(ctx actorContext) {
+	late := !a.killed && a.stage == stageLeave
+	a.killed = true
+	if late {
+		a.begin()
+	}
+	a.advance(ctx, stageLeave)
+}
+
+// begin gives the stage under way its time.
+func (a *pod) begin() {
+	a.stageNo, a.stageParts = a.rt.numbers.next(), 0
+	a.goOn()
+}
+
+// goOn gives the stage under way its limit once more. Where the pod is to end at once, it
+// finds out meanwhile whether the database answers.
+func (a *pod) goOn() {
+	limit := a.stage.limit(a.rt.config)
+	if a.killed && a.stage == stageLeave {
+		limit, a.stageAt = killPart, a.rt.now()
+		askProbe(a.rt, a.rt.team.pod)
+	}
+	a.stageParts++
+	a.rt.after(limit, a.rt.team.pod, &stageDue{number: a.stageNo})
 }
 
 // advance enters a stage, unless the stop has come further.
@@ -89,18 +124,16 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	if stage <= a.stage || stage > stageEnded {
 		return
 	}
-	a.stage, a.stageParts = stage, 1
+	a.stage = stage
 	a.off = stage >= stageFeed
-	a.stageNo = a.rt.numbers.next()
-	a.rt.after(stage.limit(a.rt.config), a.rt.team.pod, &stageDue{number: a.stageNo})
+	a.begin()
 	switch stage {
 	case stageIntake:
 		a.rt.boundary.stop()
 		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "stopping", slog.Int64("pod_id", a.number))
 		a.rt.send(a.rt.team.intake, &messages.DrainIntake{})
 	case stageClaims:
-		a.rt.send(a.rt.team.journal, &messages.StopGranting{})
-		a.rt.send(a.rt.team.claimer, &messages.StopClaiming{})
+		a.stopClaims()
 	case stageGrace:
 		a.rt.send(a.rt.team.runs, &messages.DrainRuns{})
 	case stageEnd:
@@ -112,6 +145,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	case stageFeed:
 		a.rt.send(a.rt.team.feed, &messages.CloseFeed{})
 	case stageLeave:
+		a.stopClaims() // of a pod that ends at once: it would claim again what it hands back
 		a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
 		a.leave()
 	case stageEnded:
@@ -120,6 +154,11 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 		}
 		ctx.Stop(a.rt.team.pod)
 	}
+}
+
+func (a *pod) stopClaims() {
+	a.rt.send(a.rt.team.journal, &messages.StopGranting{})
+	a.rt.send(a.rt.team.claimer, &messages.StopClaiming{})
 }
 
 // finished goes on when the stage that is under way has ended.
@@ -141,8 +180,7 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 		return
 	}
 	if a.mayGoOn() {
-		a.stageParts++
-		a.rt.after(a.stage.limit(a.rt.config), a.rt.team.pod, m)
+		a.goOn()
 		return
 	}
 	if a.stage != stageGrace {

@@ -23,6 +23,9 @@ var (
 	// ErrNoResources is an ErrUnavailable: the server has no memory, no locks or
 	// no connections for what is asked. Nothing was written.
 	ErrNoResources = fmt.Errorf("%w: it lacks resources", ErrUnavailable)
+	// ErrSchema is an ErrUnavailable: the tables are missing, or are not those of this
+	// program. Nothing was written.
+	ErrSchema = fmt.Errorf("%w: the schema's tables are missing or are not those of this program, see troupe migrate status", ErrUnavailable)
 	// ErrTxBroken is an ErrUnavailable: the connection of RecordInTx broke while
 	// it had the transaction of a step function: by the network, by the server, or
 	// by what the function did. Whether it was committed may be unknown.
@@ -36,6 +39,9 @@ var (
 	// serialization failure, a deadlock, a lock that was not granted in time).
 	// Nothing was written. Ask again.
 	ErrConflict = errors.New("transaction rolled back by a conflict")
+	// ErrStatementTimeout is an ErrConflict: the server ended a statement, which took
+	// longer than statement_timeout or was canceled. Nothing was written.
+	ErrStatementTimeout error = statementError{}
 	// ErrBadRow: the database refuses a value of this request for good.
 	// Nothing of the request was written.
 	ErrBadRow = errors.New("value refused by the database")
@@ -63,6 +69,18 @@ var (
 	// ErrTenantsFull: no group number is left for another tenant.
 	ErrTenantsFull = errors.New("too many tenants")
 )
+
+// statementError is an ErrConflict that does not say that it is one: no other
+// transaction was in the way.
+type statementError struct{}
+
+// Error implements error.
+func (statementError) Error() string {
+	return "the server ended a statement: it took longer than statement_timeout, or was canceled"
+}
+
+// Unwrap returns what a caller of the ports acts on.
+func (statementError) Unwrap() error { return ErrConflict }
 
 // Answered reports whether the database itself answered the call that returned
 // err: it carried the call out or refused it. It did not if it could not be

@@ -129,7 +129,9 @@ func translate(err error) error {
 		if pg.Where == "" { // of a statement that has not written all of its rows, and not of a trigger
 			return errRowsLost
 		}
-	case codeQueryCanceled, codeUniqueViolation, codeNoStatement:
+	case codeQueryCanceled:
+		return fmt.Errorf("%w: %w", persistence.ErrStatementTimeout, err)
+	case codeUniqueViolation, codeNoStatement:
 		return fmt.Errorf("%w: %w", persistence.ErrConflict, err)
 	case codeNotSupported:
 		switch {
@@ -181,7 +183,7 @@ func schemaChanged(pg *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: a trigger that somebody put on the engine's tables does not find what it names: name the schema, too, in its function,"+
 			" or set its search_path (%s): %w", persistence.ErrUnavailable, lifecycle.CleanText(pg.Where), err)
 	}
-	return fmt.Errorf("%w: the schema's tables are not those of this program, see troupe migrate status: %w", persistence.ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", persistence.ErrSchema, err)
 }
 
 // class returns the class of a SQLSTATE: what is no such code, as of a proxy, has

@@ -183,9 +183,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the store's own connections. It waits for statements in flight, for
-// two seconds: what a silent server keeps for longer ends by itself, the goodbyes
-// that nobody answers after fifteen.
+// Close closes the store's own connections. It waits for statements in flight, but not
+// for long: what a silent server keeps for longer ends by itself, the goodbyes that
+// nobody answers after fifteen seconds.
 func (s *Store) Close() {
 	closed, late := make(chan struct{}), make(chan struct{})
 	(clock.System{}).After(0, func() {
@@ -203,8 +203,9 @@ func (s *Store) Close() {
 	}
 }
 
-// closeMax is how long Close waits.
-const closeMax = 2 * time.Second
+// closeMax is how long Close waits: a stop that is to end at once has a second, and half
+// of that is for what the pod hands back.
+const closeMax = 200 * time.Millisecond
 
 // sessions says where connections go.
 func (o Options) sessions() sessions.Options {
