@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -140,5 +141,30 @@ func TestAPodThatMetricsHoldsIsNotLive(t *testing.T) {
 		h = engine.Health(t.Context())
 		require.True(t, h.Ready && h.Live)
 		require.NoError(t, engine.Stop(context.Background()))
+	})
+}
+
+// A step that waits for a run does not keep the memory from it that its payloads need.
+func TestANestedRunReadsBesideTheStepThatWaitsForIt(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		config := calm()
+		config.PayloadMemory, config.PayloadLimit = 1<<20, 4<<20
+		engine, err := troupe.NewInMemory(config)
+		require.NoError(t, err)
+		inner, err := troupe.Register(engine, single(func(_ context.Context, in string) (int, error) { return len(in), nil }))
+		require.NoError(t, err)
+		outer, err := troupe.Register(engine, troupe.Define("outer", func(b *troupe.Builder[string]) troupe.StepRef[int] {
+			return troupe.Step0(b, "wait", func(ctx context.Context, in string) (int, error) {
+				within, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				return inner.Run(within, in+in)
+			})
+		}))
+		require.NoError(t, err)
+		require.NoError(t, engine.Start(t.Context()))
+		defer func() { require.NoError(t, engine.Stop(context.Background())) }()
+		length, err := outer.Run(t.Context(), strings.Repeat("x", 900_000))
+		require.NoError(t, err)
+		require.Equal(t, 1_800_000, length)
 	})
 }

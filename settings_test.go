@@ -105,9 +105,9 @@ func checkPage(t *testing.T, path, want string) {
 
 func TestConfigValidateReportsEverything(t *testing.T) {
 	require.ErrorContains(t, Config{Schema: "pg_mine"}.Validate(), "PostgreSQL keeps those")
-	err := Config{Schema: "Bad Schema", PodName: "a\x00b", Slots: -1, Pulse: -1, PoolSize: 1, PayloadLimit: 1 << 40}.Validate()
+	err := Config{Schema: "Bad Schema", PodName: "a\x00b", Slots: -1, Pulse: -1, PoolSize: 1, PayloadLimit: 1 << 40, PayloadMemory: 1000}.Validate()
 	require.Error(t, err)
-	for _, field := range []string{"Schema", "PodName", "Slots", "Pulse", "PoolSize", "PayloadLimit"} {
+	for _, field := range []string{"Schema", "PodName", "Slots", "Pulse", "PoolSize", "PayloadLimit", "PayloadMemory"} {
 		require.ErrorContains(t, err, "config: "+field)
 	}
 	require.NoError(t, Config{}.Validate())
