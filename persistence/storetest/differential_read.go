@@ -25,10 +25,13 @@ func (w *differ) read() {
 	w.saw("run read")
 	w.list(r.Tenant)
 	w.ends()
-	for step := int32(-1); int(step) < len(r.Tasks); step++ {
-		both(w, fmt.Sprintf("payload of step %d", step), func(s *side) (string, error) {
-			payload, err := persistence.Payload(w.ctx, s.Store, workflow.TaskID{Run: r.ID, Step: step})
-			return string(payload), err
+	steps := []int32{lifecycle.RunStep}
+	for step := range r.Tasks {
+		steps = append(steps, int32(step))
+	}
+	for _, some := range [][]int32{steps, steps[:1]} {
+		both(w, fmt.Sprintf("payloads of steps %v", some), func(s *side) ([][]byte, error) {
+			return s.Store.Payloads(w.ctx, r.ID, some)
 		})
 		w.saw("payload read")
 	}
