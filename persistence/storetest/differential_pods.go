@@ -82,7 +82,7 @@ func (w *differ) joinWith(graphs []int) {
 	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
 		id, now, err := s.Store.JoinPod(w.ctx, persistence.PodInfo{
 			Name: fmt.Sprintf("pod \x00%d", len(s.pods)+1), Handlers: s.handlers(graphs), Queues: queueNames()[:1],
-			Slots: len(graphs), TTL: span, Version: "test",
+			Slots: len(graphs), TTL: span, Version: "test", Protocol: persistence.Protocol,
 		})
 		if slices.Contains(s.pods, id) {
 			return "", fmt.Errorf("pod number %d was given out before", id)
