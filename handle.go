@@ -69,9 +69,9 @@ func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...Trigg
 // engine's is [ErrTxRefused]: nothing is stored. Where the transaction is of repeatable
 // read or serializable, a Key that another has stored since it began is a serialization
 // failure (SQLSTATE 40001), as any row would be: the transaction has failed, begin it
-// again. Serializable transactions that trigger different runs do not conflict by that;
-// one that finds a Key and stores another may. An engine of [NewInMemory] has no
-// transactions at all.
+// again. Serializable transactions that trigger different runs do not conflict because of
+// it; a transaction that finds an existing Key and stores another Key may. An engine of
+// [NewInMemory] has no transactions at all.
 func (h *Handle[I, O]) TriggerTx(ctx context.Context, tx pgx.Tx, in I, options ...TriggerOption) (*Run[O], error) {
 	return called(ctx, func(ctx context.Context) (*Run[O], error) { return h.triggerTx(ctx, tx, in, options) })
 }

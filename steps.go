@@ -171,7 +171,7 @@ func (a *arguments) take(i int) parentOutcome {
 type parentOutcome struct {
 	persistence.Outcome
 
-	own bool // nobody else reads the output
+	own bool // nothing else reads these bytes of the output
 }
 
 // argument decodes one of them. After an error it returns zero values.

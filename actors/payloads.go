@@ -17,7 +17,7 @@ type payloads struct {
 	read  int64     // bytes of permits that are granted, of steps that do not wait
 	other int64     // all other bytes that are held
 	line  []*permit // in the order in which they asked
-	told  time.Time // when a line was last written about those that wait
+	told  time.Time // when the log was last told that tasks wait
 }
 
 // permit is the right of one attempt to read payloads.
@@ -32,7 +32,7 @@ type permit struct {
 // payloadsGranted tells a run actor that it may read.
 type payloadsGranted struct{}
 
-// payloadsQuiet is the time between two lines about tasks that wait.
+// payloadsQuiet is the time between two lines of the log about tasks that wait.
 const payloadsQuiet = time.Minute
 
 func newPayloads(limit int64, grant func(to *PID)) *payloads {
@@ -54,8 +54,8 @@ func (p *payloads) request(to *PID, bytes int64) *permit {
 	return x
 }
 
-// fits reports whether a permit can be granted. The only one always can: it may be of a
-// task that needs more than the limit, and what is to be reported must not keep tasks out
+// fits reports whether a permit can be granted. While none is granted, any can: its task
+// may need more than the limit, and outputs that are not recorded must not keep tasks out
 // for as long as the database is away.
 func (p *payloads) fits(x *permit) bool {
 	return p.read == 0 || p.read+p.other+x.bytes <= p.limit

@@ -312,7 +312,7 @@ func (p *Pod) Stats() Stats {
 	}
 	if silence := p.rt.silence(p.rt.now()); silence >= leadAwayMax {
 		s.Ready = s.Ready && silence < p.rt.config.silenceMax()
-		s.Degraded = fmt.Sprintf("the database has answered nothing for %v that the pod asked through its pool: it claims nothing, "+
+		s.Degraded = fmt.Sprintf("for %v the database has answered nothing that the pod asked through its pool, or nothing that is large: it claims nothing, "+
 			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))
 	}
 	if actor, stalled := p.rt.watches.longest(p.rt.now()); stalled >= stalledAfter {

@@ -40,7 +40,7 @@ func (a *pulse) cutOff() bool {
 	if !a.letGo {
 		a.letGo = true
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn,
-			"lets its lease go, so that others take its tasks over: the database answers nothing that this pod asks through its pool; look at what is between them",
+			"lets its lease go, so that others take its tasks over: the database answers nothing that this pod asks through its pool, or nothing that is large; look at what is between them",
 			slog.Int64("pod_id", a.pod), slog.Duration("silence", silence))
 	}
 	return true

@@ -94,7 +94,7 @@ func (a *run) read() {
 }
 
 // onLoaded goes on reading, or executes the task. If something cannot be read the task is
-// handed back: whoever claims it next reads again.
+// handed back, and the pod that claims it next reads again.
 func (a *run) onLoaded(m *answered[[][]byte]) {
 	if a.attempt != nil || a.outcome != nil || a.answered || a.resting {
 		return

@@ -7,10 +7,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Protocol is the number of the engine's protocol: of what pods of one database have to
-// know of each other's rows. It grows by one when a version stores anything that pods of
-// the version before it cannot carry out; those leave it to the later ones. A row of a pod
-// older than the number has 0.
+// Protocol is the number of the engine's protocol: what pods of one database have to know
+// of each other's rows. It grows by one when a version stores something that pods of the
+// version before it cannot carry out; the older pods leave that to the newer ones. The row
+// of a pod that is older than the number has 0.
 const Protocol int16 = 1
 
 // PodInfo describes a starting pod.

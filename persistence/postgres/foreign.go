@@ -49,7 +49,7 @@ func (f *foreign) add(ctx context.Context, number int32) {
 	f.missing[number] = missing{met: now, asked: now}
 	f.mu.Unlock()
 	if !known && f.log != nil {
-		f.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, or of a later version of the engine, and its runs are passed over: start the program that has it, which registers it again",
+		f.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, or is of a later version of the engine; its runs are passed over: start the program that has it, which registers it again",
 			slog.Int("definition", int(number)))
 	}
 }

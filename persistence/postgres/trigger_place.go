@@ -12,9 +12,9 @@ import (
 )
 
 // place is where a connection leads to: a database of a server that was started at an
-// instant. It tells copies of a database apart, whose files or rows say the same of
-// themselves. It is another one when the server is started again, or a standby has taken
-// over: then the store asks anew where its own connections lead to.
+// instant. It tells a database from a copy of it, in which every row and file is the same.
+// When the server is started again, or a standby takes over, the place changes: then the
+// store asks anew where its own connections lead to.
 type place struct {
 	database string
 	started  int64 // in microseconds

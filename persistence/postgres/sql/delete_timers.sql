@@ -1,5 +1,6 @@
 -- delete_timers: the timers of the named steps, of one kind or (0) of all that the caller
--- knows: those of a later version fire under it, or go with their run.
+-- knows. Timers of other kinds stay: a leader of a later version fires them, or they are
+-- removed with their run.
 -- Caller: the slow path, under the locks of their runs: nothing else touches
 -- timers. Index: durable_timers_pkey, probed per step.
 with asked as materialized (
