@@ -169,7 +169,7 @@ func TestAnOpenWriterBlocksTheSlotForALimitedTime(t *testing.T) {
 	require.NoError(t, err)
 
 	start := time.Now()
-	refused(t, w.adapter(t, 1), "waits for a transaction")
+	refused(t, w.adapter(t, 1, func(c *postgres.Config) { c.SlotTimeout = 0 }), "waits for a transaction")
 	pgtest.Within(t, 2900*time.Millisecond, time.Since(start), "a refusal")
 	eventually(t, "no slot and no sender is left", func() bool {
 		return w.slots(t) == 0 && w.count(t, "select count(*) from pg_stat_activity where backend_type = 'walsender'") == 0

@@ -63,7 +63,10 @@ func freshWorld(tb testing.TB) world {
 // adapter returns the adapter of one pod; change may set what a test needs.
 func (w world) adapter(tb testing.TB, pod int64, change ...func(*postgres.Config)) *postgres.Adapter {
 	tb.Helper()
-	config := postgres.Config{Schema: w.schema, Pod: func() int64 { return pod }}
+	config := postgres.Config{
+		Schema: w.schema, Pod: func() int64 { return pod },
+		SlotTimeout: patience / 2, // a slot waits for the writers of all databases, and tests beside this one copy some
+	}
 	for _, c := range change {
 		c(&config)
 	}

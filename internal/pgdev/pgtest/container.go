@@ -17,6 +17,7 @@ const (
 	defaultImage   = "postgres:17-alpine"
 	containerPort  = "5432/tcp"
 	containerUser  = "troupe"
+	containerData  = "/var/lib/postgresql/data"
 	answerInterval = 100 * time.Millisecond // the image's first start takes seconds
 )
 
@@ -31,6 +32,7 @@ func startContainer(ctx context.Context, settings map[string]string) (*pgdev.Ser
 			"POSTGRES_USER": containerUser, "POSTGRES_PASSWORD": containerUser, "POSTGRES_DB": "postgres",
 		}),
 		testcontainers.WithExposedPorts(containerPort),
+		testcontainers.WithTmpfs(map[string]string{containerData: "rw"}), // each test copies a database
 		testcontainers.WithCmd(containerCommand(settings)...),
 	)
 	stop := func(context.Context) error { return testcontainers.TerminateContainer(container) }

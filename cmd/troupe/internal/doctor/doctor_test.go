@@ -31,6 +31,20 @@ type clinic struct {
 	url  string
 }
 
+// migrated returns the address of a new database with the tables in it.
+func migrated(t *testing.T) string {
+	t.Helper()
+	return pgtest.Copy(t, "migrated", func(ctx context.Context, url string) error {
+		pool, err := pgxpool.New(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		_, err = migrations.Migrate(ctx, pool, migrations.DefaultSchema)
+		return err
+	})
+}
+
 func open(t *testing.T, url string) *clinic {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
@@ -107,7 +121,7 @@ func finds(t *testing.T, r Report, name string, level Level, parts ...string) {
 
 // An installation at work has nothing to find, at any depth.
 func TestAHealthyInstallation(t *testing.T) {
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	handle := c.pod()
 	_, err := handle.RunNoWait(t.Context(), "x")
 	require.NoError(t, err)
@@ -119,7 +133,7 @@ func TestAHealthyInstallation(t *testing.T) {
 
 // Nobody is missed where nothing waits.
 func TestAnInstallationWithoutPodsOrRunsHasNothingToFind(t *testing.T) {
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	report := c.examine(Options{})
 	require.Empty(t, report.Findings)
 	require.Contains(t, strings.Join(report.Facts, "\n"), "0 living pods with 0 slots; 0 runs have not ended")
@@ -311,7 +325,7 @@ func TestFindings(t *testing.T) {
 	maps.Copy(all, streams())
 	for name, test := range all {
 		t.Run(name, func(t *testing.T) {
-			c := open(t, pgtest.Database(t))
+			c := open(t, migrated(t))
 			options := test.provoke(c)
 			require.Eventually(t, func() bool { // statistics take a moment
 				for _, f := range c.examine(options).Findings {
@@ -328,7 +342,7 @@ func TestFindings(t *testing.T) {
 
 // TestFindingsAboutWork lets pods come and go.
 func TestFindingsAboutWork(t *testing.T) {
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	engine, err := troupe.New(c.pool, troupe.Config{})
 	require.NoError(t, err)
 	handle, err := troupe.Register(engine, troupe.Define("gone", func(b *troupe.Builder[string]) troupe.StepRef[string] {
@@ -361,7 +375,7 @@ func TestFindingsAboutWork(t *testing.T) {
 
 // An intake that nobody empties.
 func TestFindingsOfTheIntake(t *testing.T) {
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.exec(`insert into troupe.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, tenant)
 		values (gen_random_uuid(), 1, 0, 1, 1, 1, 1, false, now() - interval '1 hour', 'a')`)
 	c.exec(`insert into troupe.intake (run_id) select id from troupe.workflow_runs`)
@@ -370,7 +384,7 @@ func TestFindingsOfTheIntake(t *testing.T) {
 
 // A session that others wait for.
 func TestFindingsOfLocks(t *testing.T) {
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.hold("lock table troupe.tenants in access exclusive mode")
 	go func() { _, _ = c.pool.Exec(t.Context(), "select count(*) from troupe.tenants") }()
 	require.Eventually(t, func() bool {

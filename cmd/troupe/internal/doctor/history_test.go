@@ -5,15 +5,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 // A table of events that somebody has taken off is put back by the statements that doctor
 // gives, with what came meanwhile.
 func TestFindingsOfDetachedSpans(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	found := func() (texts, remedies []string) {
 		t.Helper()
 		for _, f := range c.examine(Options{}).Findings {
@@ -73,7 +71,7 @@ func TestFindingsOfDetachedSpans(t *testing.T) {
 // What depends on a table of a span is named with it, and nothing of the engine's is.
 func TestFindingsOfWhatReadsASpan(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.exec("create view public.report as select run_id from troupe.task_events_1")
 	c.exec("create view public.sound as select run_id from troupe.task_events")
 	c.exec(`create function public.counted() returns bigint language sql begin atomic select count(*) from troupe.task_events_1; end`)

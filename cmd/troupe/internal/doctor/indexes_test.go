@@ -5,13 +5,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 // Nothing that migrations make is missing from the list.
 func TestTheIndexesAreThoseOfTheMigrations(t *testing.T) {
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	rows, err := c.pool.Query(t.Context(), indexesThere, "troupe")
 	require.NoError(t, err)
 	there, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i index, err error) {

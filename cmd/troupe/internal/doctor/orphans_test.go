@@ -2,14 +2,12 @@ package doctor
 
 import (
 	"testing"
-
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 // Runs of a definition that somebody removed are named, by the number that is left of it.
 func TestFindingsOfARemovedDefinition(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.exec(`insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers)
 		values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')`)
 	c.exec("insert into troupe.tenants values ('a', 1)")

@@ -4,15 +4,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
 // Who publishes all tables has every delete from one without a replica identity
 // refused; the remedy is a statement that mends it.
 func TestFindingsOfPublications(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	found := c.ofPublications
 	const change = `alter table troupe.task_events_kept replica identity default; alter table troupe.task_events_1 replica identity nothing;
 		alter table troupe.tasks replica identity nothing; create unique index mine on troupe.queues (name);
@@ -51,7 +49,7 @@ func TestFindingsOfPublications(t *testing.T) {
 // of its columns.
 func TestFindingsOfAPartialPublicationOfRowsKnownByNothing(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.exec("create publication mine for table troupe.queues (queue); alter table troupe.queues replica identity nothing")
 	texts, remedies := c.ofPublications()
 	require.Len(t, texts, 1)
@@ -77,7 +75,7 @@ func (c *clinic) ofPublications() (texts, remedies []string) {
 // engine's own.
 func TestFindingsOfPartialPublications(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	touch := `insert into troupe.queues values (100, 'a'); update troupe.queues set name = 'b' where queue = 100; delete from troupe.queues where queue = 100`
 	c.exec(touch)
 	for change, refused := range map[string]int{

@@ -171,7 +171,7 @@ func TestFindingsOfUnsuitableDatabases(t *testing.T) {
 // The version of the tables is not waited for without end.
 func TestAnExaminationDoesNotWaitForTheVersion(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.hold("lock table troupe.schema_version in access exclusive mode")
 	report := c.examine(Options{})
 	finds(t, report, "schema", Problem, "could not be read within 3 s", "the check locks")
@@ -201,7 +201,7 @@ func TestFindingsOfAForeignSchema(t *testing.T) {
 // A schema that was renamed is not made anew.
 func TestFindingsOfARenamedSchema(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	_, err := c.pool.Exec(t.Context(), "alter schema troupe rename to old")
 	require.NoError(t, err)
 	finds(t, c.examine(Options{}), "schema", Problem, "alter schema old rename to troupe", "rename it back")
@@ -211,7 +211,7 @@ func TestFindingsOfARenamedSchema(t *testing.T) {
 // written, and a lock keeps it for no longer than half a second a check.
 func TestAnExaminationWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	c := open(t, pgtest.Database(t))
+	c := open(t, migrated(t))
 	c.hold("lock table troupe.pods, troupe.parked_tasks in access exclusive mode")
 	begun := time.Now()
 	report, err := Examine(t.Context(), c.pool, Options{Schema: migrations.DefaultSchema, Now: time.Now, Deep: true})
