@@ -286,6 +286,7 @@ func startedOn(t *testing.T, pool *pgxpool.Pool) *troupe.Engine {
 // they ask on.
 func TestProbesOfASlowNetworkCostNoLease(t *testing.T) {
 	t.Parallel()
+	pgtest.FullOnly(t, "a lease of 4 s must be renewed in time")
 	var slow atomic.Bool
 	pool := migratedPool(t, pgtest.Database(t), func(config *pgxpool.Config) {
 		dial := config.ConnConfig.DialFunc
