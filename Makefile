@@ -32,7 +32,7 @@ demo: ## build troupe and run the demo on a private PostgreSQL (ARGS="--json")
 
 test: ## all tests but the longest, on a real PostgreSQL that is found, started or run in a container
 	$(GO) vet ./... # compiles on all cores what the next line would on one
-	$(GO) test -vet=off -p 2 $(LONG) ./... # two packages at a time, the longest first: they wait more than they compute, and none judges time
+	$(GO) test -vet=off -timeout 20m -p 2 $(LONG) ./... # two packages at a time, the longest first: they wait more than they compute, and none judges time
 
 test-full: ## all that tests can do, one package at a time; times are judged; then make chaos; some 40 min, and nothing else may run meanwhile
 	TROUPE_TEST_FULL=1 $(GO) test -p 1 -count=1 -timeout 30m -v $$($(GO) list ./... | grep -v /internal/chaos) | grep -vE '^ *(=== |--- PASS)'
