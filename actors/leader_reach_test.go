@@ -60,6 +60,7 @@ const (
 	proxyLocked // it works, and a table is locked
 	proxyLarge  // it swallows large answers
 	proxyGray   // it passes what is small, and swallows what is large
+	proxySlow   // it works, and each call takes four seconds
 )
 
 func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
@@ -70,6 +71,8 @@ func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, er
 	case proxyLocked:
 		pass(2 * time.Second)
 		return none, fmt.Errorf("%w: lock timeout", persistence.ErrConflict)
+	case proxySlow:
+		pass(4 * time.Second)
 	case proxyHangs:
 		<-ctx.Done()
 		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())

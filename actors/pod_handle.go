@@ -310,7 +310,7 @@ func (p *Pod) Stats() Stats {
 			" after 30 s at most: look for locks and commits that wait for a standby (troupe doctor names them), and for connections that are dead"+
 			" on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))
 	}
-	if silence := p.rt.silence(p.rt.now()); silence >= leadAwayMax {
+	if silence := p.rt.silence(p.rt.now()); silence >= min(leadAwayMax, p.rt.config.silenceMax()) {
 		s.Ready = s.Ready && silence < p.rt.config.silenceMax()
 		s.Degraded = fmt.Sprintf("for %v the database has answered nothing that the pod asked through its pool, or nothing that is large: it claims nothing, "+
 			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))

@@ -47,12 +47,21 @@ func (a *pulse) cutOff() bool {
 }
 
 // ask asks for an answer through the pool. A network may pass what is small and drop
-// what is large, so the question is as large as work is.
+// what is large, so the question is as large as work is. It touches no table, and a slow
+// answer is one: the question ends when the lease would.
 func (a *pulse) ask(now time.Time) {
-	if a.probing == 0 {
-		a.rt.probes.asked(now)
-		a.probing = askProbe(a.rt, a.self)
+	if a.probing != 0 {
+		return
 	}
+	a.rt.probes.asked(now)
+	echo := a.rt.ports.Echo
+	if echo == nil {
+		a.probing = askProbe(a.rt, a.self)
+		return
+	}
+	a.probing = ask(a.rt, a.self, "probe", a.rt.config.silenceMax(), func(ctx context.Context) (probed, error) {
+		return probed{}, echo(ctx, echoBytes)
+	})
 }
 
 func (a *pulse) onProbed(m *answered[probed]) {

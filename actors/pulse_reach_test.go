@@ -51,6 +51,26 @@ func TestALockCostsNoLease(t *testing.T) {
 	})
 }
 
+// A pool that answers slowly, each call within the time of a lease, costs no pod its lease.
+func TestASlowPoolCostsNoLease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		proxies[1].state.Store(proxySlow)
+		for range 20 {
+			run := w.trigger(pods[1], "single")
+			for range 30 {
+				pass(time.Second)
+				require.Equal(t, "live", pods[1].Stats().Lease)
+			}
+			w.completed(run)
+		}
+		require.Equal(t, int64(2), pods[1].Stats().Pod, "it has its first lease still")
+		proxies[1].state.Store(proxyWorks)
+		pass(10 * time.Second) // for calls under way
+	})
+}
+
 // A pod whose pool answers nothing for one lease lets it go, and says that it is not
 // ready, whatever is answered beside its pool. A pod that is alone keeps its lease.
 func TestAPodWithoutAnyAnswerForOneLeaseLetsItGo(t *testing.T) {
