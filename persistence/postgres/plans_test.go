@@ -152,9 +152,7 @@ func scans(t *testing.T, plan string) []string {
 // TestEmptyStatisticsCostNothing measures a batch in a store that was analysed
 // while empty, next to one that was analysed while full.
 func TestEmptyStatisticsCostNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures")
-	}
+	pgtest.FullOnly(t, "what it measures depends on the load of the machine")
 	const runs, ratio = 4000, 3
 	open := schemas(t)
 	times := map[bool]time.Duration{}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -14,6 +15,7 @@ import (
 // as many children with as many handlers: what that costs must not be their
 // product. It is compared with a pod that has two handlers.
 func TestAFanOutToManyHandlersIsRecordedInTime(t *testing.T) {
+	pgtest.FullOnly(t, "what it measures depends on the load of the machine")
 	const width = 50_000
 	def := workflow.Definition{Name: "wide", InputType: "int", Policy: workflow.FailFast, Steps: make([]workflow.Step, width+1)}
 	for i := range def.Steps {
