@@ -25,7 +25,7 @@ var (
 	ErrNoResources = fmt.Errorf("%w: it lacks resources", ErrUnavailable)
 	// ErrSchema is an ErrUnavailable: the tables are missing, or are not those of this
 	// program. Nothing was written.
-	ErrSchema = fmt.Errorf("%w: the schema's tables are missing or are not those of this program, see troupe migrate status", ErrUnavailable)
+	ErrSchema = fmt.Errorf("%w: the schema's tables are not those of this program, or are missing, see troupe migrate status", ErrUnavailable)
 	// ErrTxBroken is an ErrUnavailable: the connection of RecordInTx broke while
 	// it had the transaction of a step function: by the network, by the server, or
 	// by what the function did. Whether it was committed may be unknown.

@@ -138,7 +138,7 @@ func relay(tb testing.TB, leader *postgres.Adapter) {
 func TestTwoSchemasDoNotMeet(t *testing.T) {
 	t.Parallel()
 	one := freshWorld(t)
-	const odd = `Other "schema" 'é`
+	const odd = "select"
 	two := newWorld(t, one.url, odd)
 	a, b := one.adapter(t, 1), two.adapter(t, 1)
 

@@ -31,6 +31,7 @@ func indexes() []index {
 		{"dead_letters", "tenant, run_id, step", plain},
 		{"deaths", "pod", primary},
 		{"definition_steps", "definition, step", primary},
+		{"definition_steps", "handler", plain},
 		{"durable_timers", "run_id, step, kind, key", primary},
 		{"durable_timers", "wake_at", plain},
 		{"frontiers", "queue, band", primary},
