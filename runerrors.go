@@ -38,8 +38,10 @@ var (
 	// [TriggerError].
 	ErrRefused = errors.New("trigger refused")
 	// ErrTxRefused: TriggerTx stores nothing in this transaction: it has ended, only
-	// reads, or leads to another database than the engine. Only another transaction
-	// helps. One that only reads may be on a standby: it is ErrUnavailable, too.
+	// reads, or leads to another database than the engine, such as a standby. Another
+	// transaction helps. While a failover goes on, the engine's own connections may
+	// lead to the former primary for some seconds: begin a transaction again then.
+	// One that only reads is ErrUnavailable, too.
 	ErrTxRefused = persistence.ErrTxRefused
 	// ErrNotStarted: the engine was not started, or has stopped.
 	ErrNotStarted = errors.New("engine is not running")

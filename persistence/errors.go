@@ -63,8 +63,8 @@ var (
 	// a restart, may execute steps.
 	ErrNumbersChanged = errors.New("the database numbers the steps of a workflow otherwise than it did: it lost transactions; restart the process")
 	// ErrTxRefused: TriggerInTx stores nothing in this transaction: it has ended, only
-	// reads, leads to another database, or is of another library or store. Only
-	// another transaction helps.
+	// reads, leads to another database, or is of another library or store. Another
+	// transaction helps.
 	ErrTxRefused = errors.New("transaction refused")
 	// ErrTenantsFull: no group number is left for another tenant.
 	ErrTenantsFull = errors.New("too many tenants")

@@ -28,7 +28,11 @@ const registerPatience = "25s"
 // RegisterDefinitions implements persistence.Registry. Definitions that are stored already
 // cost one statement together, and those that are not cost it a few statements a batch.
 func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
-	stored, err := s.findNumbers(ctx, s.pool, graphs)
+	var stored map[workflow.Hash]numbered
+	err := s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		stored, err = s.findNumbers(ctx, tx, graphs)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,9 +115,8 @@ func (s *Store) findNumbers(ctx context.Context, on querier, graphs []*workflow.
 // registerPart registers some definitions in one transaction, and returns how they are
 // numbered.
 func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queues []string) (stored map[workflow.Hash]numbered, err error) {
-	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		b := s.newBatch()
-		b.add("set_local", named{"names": []string{"lock_timeout"}, "values": []string{registerPatience}})
 		b.add("lock_catalog", named{"key": s.lockKey("catalog")})
 		b.add("insert_queues", named{"names": queues})
 		if err := send(ctx, tx, b); err != nil {
@@ -139,10 +142,22 @@ func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queu
 		}
 		return nil
 	})
-	if errors.Is(err, errLockTimeout) {
-		err = fmt.Errorf("others register workflows, or hold the tables of definitions: %w", err)
-	}
 	return stored, err
+}
+
+// patiently writes in a transaction that waits for locks for as long as pods wait for their
+// turn.
+func (s *Store) patiently(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.exec(ctx, tx, "set_local", named{"names": []string{"lock_timeout"}, "values": []string{registerPatience}}); err != nil {
+			return err
+		}
+		return do(ctx, tx)
+	})
+	if errors.Is(err, errLockTimeout) {
+		err = fmt.Errorf("another pod registers workflows, or the tables of definitions are locked: %w", err)
+	}
+	return err
 }
 
 // registerGraphs stores what is missing of graphs. It returns the numbers of the

@@ -103,3 +103,24 @@ func TestADeployPaysForWhatItChanges(t *testing.T) {
 	_, after := k.rows()
 	require.Equal(t, 1+51+1, after-before)
 }
+
+// A start waits for a locked table of definitions for longer than other statements wait.
+func TestAStartWaitsForTheTablesOfDefinitions(t *testing.T) {
+	t.Parallel()
+	k := &kit{database: openDatabase(t, Options{}), ctx: t.Context()}
+	tx, err := k.user.Begin(k.ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(k.ctx, "lock table "+k.schema+".workflow_definitions in access exclusive mode")
+	require.NoError(t, err)
+	registered := make(chan error, 1)
+	go func() {
+		_, err := k.store.RegisterDefinitions(k.ctx, chains(1), nil)
+		registered <- err
+	}()
+	require.Eventually(t, func() bool {
+		return len(registered) > 0 || value[bool](k.database, `select exists (select from pg_locks l join pg_database d on d.oid = l.database
+			where d.datname = current_database() and not l.granted and l.waitstart < clock_timestamp() - interval '2.5 s')`)
+	}, time.Minute, 50*time.Millisecond)
+	require.NoError(t, tx.Rollback(k.ctx))
+	require.NoError(t, <-registered)
+}

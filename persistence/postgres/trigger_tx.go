@@ -74,10 +74,11 @@ func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) 
 		s.forgetting.note(ctx, err)
 		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %s", err, forgottenRemedy)
 	}
-	if cause := untyped(conn.Config().DefaultQueryExecMode); cause != nil {
-		return persistence.TriggerAnswer{}, refusedTx(cause)
+	cause := untyped(conn.Config().DefaultQueryExecMode)
+	if cause == nil || errors.Is(err, persistence.ErrConflict) {
+		return persistence.TriggerAnswer{}, err
 	}
-	return persistence.TriggerAnswer{}, err
+	return persistence.TriggerAnswer{}, refusedTx(cause)
 }
 
 // inspectTx returns the transaction that a caller passes, or what is wrong with it as far as

@@ -57,6 +57,8 @@ func (s *instantScanner) ScanTimestamptz(v pgtype.Timestamptz) error {
 		*s.into = LongAgo
 	case v.InfinityModifier == pgtype.Infinity:
 		*s.into = FarAhead
+	case v.Time.Year() > 9999: // in the zone of the process, and not in UTC
+		*s.into = v.Time.UTC()
 	default:
 		*s.into = v.Time
 	}
