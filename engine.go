@@ -179,7 +179,11 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Unlock()
 	switch {
 	case pod != nil:
-		return errors.Join(pod.Stop(ctx), backend.close())
+		err := pod.Stop(ctx)
+		if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		return errors.Join(err, backend.close())
 	case starting == nil:
 		return nil
 	}
@@ -188,7 +192,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	case <-starting: // it gives back what it has opened
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("stop engine: %w", context.Cause(ctx))
+		return fmt.Errorf("stop engine: %w", endOf(ctx))
 	}
 }
 

@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,17 +63,25 @@ func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 // What a step commits itself would be there again after each further attempt.
 func TestAStepThatEndsItsTransactionIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
+	succeed := func(context.Context) error { return nil }
+	fail := func(context.Context) error { return errBusy }
 	for name, test := range map[string]struct {
 		statement string
-		fails     bool // the function, after that
+		then      func(ctx context.Context) error // the function, after that
 		calls     int64
 	}{
-		"it is committed":                       {"commit", false, 1},
-		"it is committed, then the step fails":  {"commit", true, 1},
-		"it is committed, another begun":        {"commit; begin", false, 1},
-		"another is begun, then the step fails": {"commit; begin", true, 1},
-		"it is rolled back":                     {"rollback", false, 1},
-		"the step fails in it":                  {"select 1", true, 3},
+		"it is committed":                        {"commit", succeed, 1},
+		"it is committed, then the step fails":   {"commit", fail, 1},
+		"it is committed, then the step panics":  {"commit", func(context.Context) error { panic("boo") }, 1},
+		"it is committed, then its session ends": {"commit", func(ctx context.Context) error { return troupe.Tx(ctx).Conn().Close(ctx) }, 1},
+		"it is committed, another begun":         {"commit; begin", succeed, 1},
+		"another is begun, then the step fails":  {"commit; begin", fail, 1},
+		"another is begun, then the step exits": {"commit; begin", func(context.Context) error {
+			runtime.Goexit()
+			return nil
+		}, 1},
+		"it is rolled back":    {"rollback", succeed, 1},
+		"the step fails in it": {"select 1", fail, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,10 +98,7 @@ func TestAStepThatEndsItsTransactionIsNotTriedAgain(t *testing.T) {
 				require.NoError(t, err)
 				_, err = troupe.Tx(ctx).Exec(ctx, test.statement)
 				require.NoError(t, err)
-				if test.fails {
-					return 0, errBusy
-				}
-				return 1, nil
+				return 1, test.then(ctx)
 			}, troupe.InTx(), troupe.Retry{Attempts: 3, First: time.Millisecond}))
 			require.NoError(t, err)
 			require.NoError(t, engine.Start(t.Context()))

@@ -116,7 +116,7 @@ func txAttempt(
 	case errors.Is(err, ErrInputsMissing):
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxEnded):
-		return &attemptEnded{failed: failureOf(Terminal(WithClass(classTxBroken, err)), nil), txEnded: true}
+		return endedTx(err)
 	case errors.As(err, &own):
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):
@@ -144,6 +144,11 @@ var (
 	// errHeld: it was known before the step function was called that somebody does.
 	errHeld = errors.New("the run, or what gives its tenant places, is locked: the step was not executed")
 )
+
+// endedTx is the end of an attempt whose function has ended its transaction.
+func endedTx(err error) *attemptEnded {
+	return &attemptEnded{failed: failureOf(Terminal(WithClass(classTxBroken, err)), nil), txEnded: true}
+}
 
 // stepError tells an error of the step function from one of the store.
 type stepError struct{ error }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // failure is what is reported of the error of an attempt. It is made on the
@@ -37,8 +38,12 @@ func errorText(err error) (text string) {
 	return lifecycle.CleanText(err.Error())
 }
 
-// panicked is the end of an attempt by a panic, while the stack is still there.
+// panicked is the end of an attempt by a panic, while the stack is still there. That of the
+// store says that the function has ended its transaction.
 func panicked(value any) *attemptEnded {
+	if value == any(persistence.ErrTxEnded) {
+		return endedTx(persistence.ErrTxEnded)
+	}
 	return &attemptEnded{failed: &failure{
 		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
 	}}

@@ -157,7 +157,7 @@ func (s *Store) parkTimers(ctx context.Context, epoch int64, from time.Time) (so
 		if _, err := tx.Exec(ctx, parkedLock); err != nil {
 			return err
 		}
-		text, args := s.statements.bind("park_timers", named{"from": instant(from), "skip": s.lost.list(), "limit": parkPart})
+		text, args := s.statements.bind("park_timers", named{"from": instant(from), "skip": s.lost.list(), "kinds": knownTimers, "limit": parkPart})
 		tag, err := tx.Exec(ctx, text, args...)
 		some = tag.RowsAffected() > 0
 		return err

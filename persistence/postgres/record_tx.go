@@ -89,10 +89,7 @@ func (s *Store) recordInTx(
 		began = true
 		waiting.got()
 		var transition persistence.Transition
-		if transition, failed = fn(ctx, ownedTx{tx}); failed != nil {
-			if s.ended(ctx, tx, record.Pod) {
-				failed = fmt.Errorf("%w: %s", persistence.ErrTxEnded, lifecycle.CleanText(failed.Error()))
-			}
+		if transition, failed = s.callStep(ctx, tx, record.Pod, fn); failed != nil {
 			return failed
 		}
 		if spoiled = usable(tx); spoiled != nil {
@@ -117,6 +114,8 @@ func (s *Store) recordInTx(
 			waiting.gaveUp()
 		}
 		return nil, false, notBegun(err)
+	case errors.Is(failed, persistence.ErrTxEnded):
+		return nil, false, failed
 	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
 		return nil, false, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil && ctx.Err() != nil && conn.Conn().IsClosed() && s.unheard(ctx, conn.Conn().PgConn().PID()):

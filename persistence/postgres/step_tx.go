@@ -70,30 +70,46 @@ func (s *Store) endSteps(ctx context.Context, pods []int64) error {
 func usable(tx pgx.Tx) error {
 	conn := tx.Conn().PgConn()
 	switch {
+	case conn.TxStatus() == 'I':
+		return persistence.ErrTxEnded
 	case conn.IsClosed():
 		return persistence.ErrTxBroken
 	case conn.IsBusy():
 		return errTxBusy
-	case conn.TxStatus() == 'T':
-		return nil
 	case conn.TxStatus() == 'E':
 		return errTxAborted
 	}
-	return persistence.ErrTxEnded
+	return nil
 }
 
-// ended reports whether a step function whose error is known has ended its
-// transaction. The session is alive, and outside a transaction or in another
-// one: no server and no pooler leaves it so. One in which a statement failed
-// cannot be asked.
+// callStep calls a step function. Its error is ErrTxEnded if it has ended its transaction,
+// and so is the panic that then takes the place of its own, or of its Goexit.
+func (s *Store) callStep(
+	ctx context.Context, tx pgx.Tx, pod int64, fn func(ctx context.Context, tx any) (persistence.Transition, error),
+) (_ persistence.Transition, err error) {
+	returned := false
+	defer func() {
+		if !returned && s.ended(ctx, tx, pod) {
+			panic(persistence.ErrTxEnded)
+		}
+	}()
+	transition, err := fn(ctx, ownedTx{tx})
+	returned = true
+	if err != nil && s.ended(ctx, tx, pod) {
+		err = fmt.Errorf("%w: %s", persistence.ErrTxEnded, lifecycle.CleanText(err.Error()))
+	}
+	return transition, err
+}
+
+// ended reports whether a step function that has failed has ended its transaction. The
+// session was outside a transaction when it was last heard of, or is in another one: no
+// server and no pooler leaves it so. A session in which a statement failed cannot be asked.
 func (s *Store) ended(ctx context.Context, tx pgx.Tx, pod int64) bool {
 	conn := tx.Conn().PgConn()
 	switch {
-	case conn.IsClosed() || conn.IsBusy():
-		return false
 	case conn.TxStatus() == 'I':
 		return true
-	case conn.TxStatus() == 'E' || ctx.Err() != nil:
+	case conn.IsClosed() || conn.IsBusy() || conn.TxStatus() == 'E' || ctx.Err() != nil:
 		return false
 	}
 	defer ownTypes(tx.Conn())()

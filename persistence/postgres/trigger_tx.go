@@ -98,6 +98,8 @@ func inspectTx(ctx context.Context, tx any) (pgx.Tx, error) {
 		return nil, errForeignTx
 	case conn.PgConn().IsBusy():
 		return nil, errTxRowsOpen
+	case conn.PgConn().TxStatus() == 'I': // by a statement of the caller's
+		return nil, errTxDone
 	}
 	return own, recoded(conn.PgConn().ParameterStatus("client_encoding"))
 }

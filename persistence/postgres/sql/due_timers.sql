@@ -21,7 +21,7 @@ walked as materialized (
 )
 select clock.now, s.count, s.missing, s.later, s.last, w.run_id, w.step, w.kind, w.wake_at
 from clock, (
-	select count(*)::int as count, count(*) filter (where definition is null)::int as missing,
+	select count(*)::int as count, count(*) filter (where definition is null and kind = any(@kinds::smallint[]))::int as missing,
 		count(*) filter (where not kind = any(@kinds::smallint[]))::int as later, max(wake_at) as last from walked
 ) s
 	left join (

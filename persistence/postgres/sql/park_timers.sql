@@ -1,18 +1,18 @@
 -- park_timers: takes the timers of runs that are not there out of the way, of those
 -- that have been due for longest from an instant on. Their runs may be put back:
--- sweep_timers.
+-- sweep_timers. Timers of kinds that the caller does not know stay: they may have no run.
 -- Caller: FireTimers, behind the fence. Locks durable_timers, skip locked.
 -- Index: durable_timers_by_wake_at, up to the present; workflow_runs_pkey,
 -- probed per timer.
 with old as materialized (
-	select k.ctid as tid, k.run_id
+	select k.ctid as tid, k.run_id, k.kind
 	from {schema}.durable_timers k
 	where k.wake_at >= coalesce(@from::timestamptz, '-infinity') and k.wake_at <= (select clock_timestamp()) and not k.run_id = any(@skip::uuid[])
 	order by k.wake_at
 	limit @limit::int
 ),
 missing as materialized (
-	select o.* from old o where not exists (select from {schema}.workflow_runs r where r.id = o.run_id offset 0)
+	select o.tid, o.run_id from old o where o.kind = any(@kinds::smallint[]) and not exists (select from {schema}.workflow_runs r where r.id = o.run_id offset 0)
 ),
 mine as materialized (
 	select m.tid, m.run_id
