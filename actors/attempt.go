@@ -116,7 +116,7 @@ func txAttempt(
 	case errors.Is(err, ErrInputsMissing):
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxEnded):
-		return endedTx(err)
+		return endedByStep(err)
 	case errors.As(err, &own):
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):
@@ -145,8 +145,8 @@ var (
 	errHeld = errors.New("the run, or what gives its tenant places, is locked: the step was not executed")
 )
 
-// endedTx is the end of an attempt whose function has ended its transaction.
-func endedTx(err error) *attemptEnded {
+// endedByStep is the end of an attempt whose function has ended its transaction.
+func endedByStep(err error) *attemptEnded {
 	return &attemptEnded{failed: failureOf(Terminal(WithClass(classTxBroken, err)), nil), txEnded: true}
 }
 

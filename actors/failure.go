@@ -42,7 +42,7 @@ func errorText(err error) (text string) {
 // store says that the function has ended its transaction.
 func panicked(value any) *attemptEnded {
 	if value == any(persistence.ErrTxEnded) {
-		return endedTx(persistence.ErrTxEnded)
+		return endedByStep(persistence.ErrTxEnded)
 	}
 	return &attemptEnded{failed: &failure{
 		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
