@@ -3,14 +3,18 @@ package actors
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -212,6 +216,71 @@ func TestADeafFunctionDoesNotKeepOthersFromReading(t *testing.T) {
 		synctest.Wait()
 		held, _ := p.rt.payloads.held()
 		require.EqualValues(t, 70_000, held)
+	})
+}
+
+// brittle is an executor that fails to begin the first attempt.
+type brittle struct {
+	Executor
+
+	begun atomic.Int64
+}
+
+// Execute implements Executor.
+func (b *brittle) Execute(to *PID, task workflow.TaskID, run func(deliver func(any))) {
+	if b.begun.Add(1) == 1 {
+		panic("it cannot begin")
+	}
+	b.Executor.Execute(to, task, run)
+}
+
+// A run actor that fails before it has called the function gives back what it has read.
+func TestAFailureBeforeTheFunctionIsCalledHoldsNoMemory(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), (&scales{}).work(time.Second))
+		w.system = newSystem(slog.New(slog.DiscardHandler))
+		w.executor = &brittle{Executor: newExecutor(clock.System{}, func(to *PID, message any) { w.system.Root.Send(to, message) })}
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		w.completed(w.weigh(p, 90_000)...)
+		w.requireEmptied(p)
+	})
+}
+
+// slowInput is a store whose reads of payloads wait.
+type slowInput struct {
+	persistence.Store
+
+	gate chan struct{}
+}
+
+func (s *slowInput) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	<-s.gate
+	return s.Store.Payloads(ctx, run, steps)
+}
+
+// A task that is let go of while it reads holds no memory until that is recorded: nothing
+// of it is executed.
+func TestATaskThatIsLetGoOfWhileItReadsHoldsNoMemory(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &slowInput{Store: &w.faults, gate: make(chan struct{})}
+		w.pool = store
+		s := &scales{}
+		w.register(storetest.Single(), s.work(time.Second))
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		runs := w.weigh(p, 90_000)
+		held, _ := p.rt.payloads.held()
+		require.EqualValues(t, 90_000, held)
+		heal := w.outage()
+		p.rt.send(p.rt.team.runs, &messages.LeaseFenced{})
+		synctest.Wait()
+		close(store.gate)
+		w.requireEmptied(p)
+		require.Empty(t, s.order(), "its function was not called")
+		heal()
+		p.rt.send(p.rt.team.runs, &messages.LeaseRestored{})
+		w.completed(runs...)
 	})
 }
 

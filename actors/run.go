@@ -34,7 +34,7 @@ type run struct {
 	attempt  *attemptState
 	inputs   Inputs    // until the attempt begins
 	missing  []missing // of inputs
-	permit   *permit   // to read what is missing
+	permit   *permit   // to read what is missing; nil once the attempt has it
 	waits    bool      // it is not granted
 	held     int64     // bytes of payloads that are held until the actor ends
 	timers   []func()
@@ -147,8 +147,7 @@ func (a *run) onStarted() {
 // pod has let go of the task already.
 func (a *run) execute() {
 	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(cause, ErrCanceled) {
-		a.returned = true
-		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
+		a.giveUp()
 		return
 	}
 	rt, self, ctx, f := a.rt, a.self, a.ctx, a.function
@@ -178,6 +177,7 @@ func (a *run) execute() {
 	}
 	a.began = rt.now()
 	rt.executor.Execute(self, a.key.task, rt.watched(a.name, a.pool, a.reading(body)))
+	a.permit = nil // which the function gives back now
 }
 
 // timeout limits the attempt; 0: nothing does.
@@ -236,7 +236,7 @@ func (a *run) onDeaf() {
 		return
 	}
 	a.deaf = true
-	a.rt.payloads.wait(a.permit, true)
+	a.rt.payloads.wait(a.attempt.permit, true)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function goes on after the end of its context",
 		append(a.named(), slog.Any("cause", cause))...)
 	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})

@@ -60,7 +60,7 @@ func (a *run) onGranted() {
 	}
 }
 
-// giveUp hands back a task that waits for memory. Nothing has happened.
+// giveUp hands back a task whose function was not called.
 func (a *run) giveUp() {
 	a.waits, a.returned = false, true
 	a.unload()
@@ -136,9 +136,7 @@ func (a *run) hold(bytes int64) {
 // if that was called: it may go on without the actor.
 func (a *run) letGo() {
 	a.hold(-a.held)
-	if a.attempt == nil {
-		a.unload()
-	}
+	a.unload()
 }
 
 // reading is the body of an attempt that gives back what was read for it.
