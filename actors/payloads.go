@@ -15,19 +15,23 @@ type payloads struct {
 
 	mu    sync.Mutex
 	read  int64     // bytes of permits that are granted, of steps that do not wait
-	other int64     // all other bytes that are held
+	other int64     // all other bytes that are held; no permit waits until these are given back
 	line  []*permit // in the order in which they asked
 	told  time.Time // when the log was last told that tasks wait
 }
 
 // permit is the right of one attempt to read payloads.
 type permit struct {
-	to      *PID
-	bytes   int64
-	granted bool
-	waits   bool // the step function waits for another run, or ignores the end of its context
-	over    bool
+	to       *PID
+	bytes    int64
+	granted  bool
+	waits    bool // the step function waits for another run
+	detached bool // the step function goes on after the end of its context, or without its actor: it may never return
+	over     bool // it was given back
 }
+
+// aside reports whether the bytes of a permit count as other ones.
+func (x *permit) aside() bool { return x.waits || x.detached }
 
 // payloadsGranted tells a run actor that it may read.
 type payloadsGranted struct{}
@@ -54,9 +58,10 @@ func (p *payloads) request(to *PID, bytes int64) *permit {
 	return x
 }
 
-// fits reports whether a permit can be granted. While none is granted, any can: its task
-// may need more than the limit, and outputs that are not recorded must not keep tasks out
-// for as long as the database is away.
+// fits reports whether a permit can be granted. With p.read == 0 any can: its task may need
+// more than the limit, and outputs that are not recorded must not keep tasks out for as long
+// as the database is away. Permits of step functions that wait for a run, or are detached,
+// are not in p.read. They count for the limit alone.
 func (p *payloads) fits(x *permit) bool {
 	return p.read == 0 || p.read+p.other+x.bytes <= p.limit
 }
@@ -84,7 +89,7 @@ func (p *payloads) release(x *permit) {
 		case x.over:
 		case !x.granted:
 			p.line = slices.DeleteFunc(p.line, func(other *permit) bool { return other == x })
-		case x.waits:
+		case x.aside():
 			p.other -= x.bytes
 		default:
 			p.read -= x.bytes
@@ -93,22 +98,32 @@ func (p *payloads) release(x *permit) {
 	})
 }
 
-// wait notes whether a step function waits for another run, which may need what it holds,
-// or never returns: its bytes keep no permit from being the only one.
-func (p *payloads) wait(x *permit, yes bool) {
+// wait notes whether a step function waits for another run, which may need the memory that
+// the function holds: its bytes keep no permit from being the only one. nil changes nothing.
+func (p *payloads) wait(x *permit, yes bool) { p.mark(x, func() { x.waits = yes }) }
+
+// detach notes that a step function may never return: its bytes keep no permit from being
+// the only one, whatever the function waits for later. nil changes nothing.
+func (p *payloads) detach(x *permit) { p.mark(x, func() { x.detached = true }) }
+
+// mark moves the bytes of a permit between those that were read and the others.
+func (p *payloads) mark(x *permit, how func()) {
 	if x == nil {
 		return
 	}
 	p.change(func() {
-		if x.over || !x.granted || x.waits == yes {
+		if x.over || !x.granted {
 			return
 		}
-		x.waits = yes
-		moved := x.bytes
-		if !yes {
-			moved = -moved
+		before := x.aside()
+		how()
+		switch after := x.aside(); {
+		case after == before:
+		case after:
+			p.read, p.other = p.read-x.bytes, p.other+x.bytes
+		default:
+			p.read, p.other = p.read+x.bytes, p.other-x.bytes
 		}
-		p.read, p.other = p.read-moved, p.other+moved
 	})
 }
 

@@ -219,6 +219,59 @@ func TestADeafFunctionDoesNotKeepOthersFromReading(t *testing.T) {
 	})
 }
 
+// A function that never returns keeps no task from reading, though it was told at the end
+// of its context that the run it waited for has ended.
+func TestADeafFunctionThatWaitedForARunDoesNotKeepOthersFromReading(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		waited := make(chan struct{})
+		w.register(storetest.Single(), func(ctx context.Context, in Inputs) (Output, error) {
+			if len(in.Input) == 70_000 {
+				AttemptFrom(ctx).Waits(true)
+				<-ctx.Done()
+				pass(2 * deafAfter)
+				AttemptFrom(ctx).Waits(false)
+				close(waited)
+				<-w.done
+			}
+			return Output{}, nil
+		}, func(f *StepFunction) {
+			f.Options.AttemptTimeout, f.Options.Retry = time.Minute, workflow.RetryPolicy{Attempts: 1}
+		})
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		deaf := w.weigh(p, 70_000)[0]
+		<-waited
+		require.Equal(t, lifecycle.Failed, w.ended(deaf).State)
+		w.completed(w.weigh(p, 900_000)...)
+		synctest.Wait()
+		held, _ := p.rt.payloads.held()
+		require.EqualValues(t, 70_000, held)
+	})
+}
+
+// A function that has lost its actor keeps its memory, but no task from reading: it may
+// never return.
+func TestAnOrphanedFunctionDoesNotKeepOthersFromReading(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		var calls atomic.Int64
+		w.register(storetest.Single(), func(_ context.Context, in Inputs) (Output, error) {
+			if len(in.Input) == 70_000 && calls.Add(1) == 1 {
+				<-w.done
+			}
+			return Output{}, nil
+		})
+		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		orphaned := w.weigh(p, 70_000)[0]
+		kill(p, "runs")
+		w.completed(w.weigh(p, 900_000)...)
+		w.completed(orphaned) // its next attempt
+		synctest.Wait()
+		held, _ := p.rt.payloads.held()
+		require.EqualValues(t, 70_000, held)
+	})
+}
+
 // brittle is an executor that fails to begin the first attempt.
 type brittle struct {
 	Executor

@@ -236,7 +236,7 @@ func (a *run) onDeaf() {
 		return
 	}
 	a.deaf = true
-	a.rt.payloads.wait(a.attempt.permit, true)
+	a.rt.payloads.detach(a.attempt.permit)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function goes on after the end of its context",
 		append(a.named(), slog.Any("cause", cause))...)
 	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})

@@ -133,10 +133,13 @@ func (a *run) hold(bytes int64) {
 }
 
 // letGo gives back what the actor holds. What it has read is given back by the function,
-// if that was called: it may go on without the actor.
+// if that was called: it goes on without the actor, perhaps for ever.
 func (a *run) letGo() {
 	a.hold(-a.held)
 	a.unload()
+	if a.attempt != nil {
+		a.rt.payloads.detach(a.attempt.permit)
+	}
 }
 
 // reading is the body of an attempt that gives back what was read for it.
