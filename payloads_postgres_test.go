@@ -26,6 +26,9 @@ func allocated() int64 {
 // of a join and the beginning of its function: the bytes that are read, and the values that
 // they become. Nothing else runs beside it.
 func TestAJoinNeedsItsPayloadsTwice(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	if testing.Short() {
+		t.Skip("counts allocations of 64 MiB, which is slow under the race detector")
+	}
 	const width, size = 64, 1<<20 - 2
 	const payloads, buffers = width * (size + 2), 8 << 20 // those of connections are as large as a few payloads, whatever the width
 	pool := migratedPool(t, pgtest.Database(t), nil)
