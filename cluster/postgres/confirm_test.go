@@ -21,7 +21,7 @@ func TestAStreamIsNoStandby(t *testing.T) {
 		t.Run(shown, func(t *testing.T) {
 			t.Parallel()
 			w := synchronousWorld(t, names)
-			quick := func(c *postgres.Config) { c.StatusInterval = 5 * time.Millisecond }
+			quick := func(c *postgres.Config) { c.StatusInterval = 50 * time.Millisecond } // a busy machine is not silence, which is ten of them
 			first, second := stream(t, w.adapter(t, 1, quick)), stream(t, w.adapter(t, 2, quick))
 			w.exec(t, enqueue, 100, 1)
 			require.Len(t, first.next(t), 1)

@@ -31,20 +31,6 @@ type clinic struct {
 	url  string
 }
 
-// migrated returns the address of a new database with the tables in it.
-func migrated(t *testing.T) string {
-	t.Helper()
-	return pgtest.Copy(t, "migrated", func(ctx context.Context, url string) error {
-		pool, err := pgxpool.New(ctx, url)
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		_, err = migrations.Migrate(ctx, pool, migrations.DefaultSchema)
-		return err
-	})
-}
-
 func open(t *testing.T, url string) *clinic {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
