@@ -128,9 +128,10 @@ func TestBenchShapesExecuteTheirSteps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	for shape, steps := range map[string]struct{ least, most int64 }{
+	type bounds struct{ least, most int64 }
+	for shape, steps := range pgtest.Scale(map[string]bounds{"fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1}}, map[string]bounds{
 		"single": {30, 30}, "chain-3": {90, 90}, "fan-4": {180, 180}, "orders": {30 * 3, 30*6 - 1},
-	} {
+	}) {
 		report, _ := loadReport(t, "--runs", "30", "--concurrent", "10", "--shape", shape)
 		require.EqualValues(t, 30, report.Runs.Completed, shape)
 		require.GreaterOrEqual(t, report.Steps, steps.least, shape)

@@ -68,7 +68,7 @@ func TestDifferential(t *testing.T) {
 			t.Helper()
 			return open(t).harness()
 		},
-		Worlds: pgtest.Scale(5, 16), Operations: 250, Least: pgtest.Scale(0, 3),
+		Worlds: pgtest.Scale(3, 16), Operations: 250, Least: pgtest.Scale(0, 3),
 	}.Run(t)
 }
 

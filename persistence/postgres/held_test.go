@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
@@ -170,6 +171,7 @@ func TestTakeoverBesideAHeldDeath(t *testing.T) {
 // nobody else's between them; nor do those of runs or tasks that somebody holds, or
 // timers that are held themselves.
 func TestTimersAmongManyHeldOnes(t *testing.T) {
+	pgtest.FullOnly(t, "it locks thousands of rows, one case after the other")
 	t.Parallel()
 	all := holds()
 	all["timers"] = func(k *kit) func() {
@@ -217,6 +219,7 @@ func TestTimersAmongManyHeldOnes(t *testing.T) {
 // More tasks of a dead pod that somebody holds, or the counters of whose tenant, than a
 // call takes back keep nobody else's from being taken over.
 func TestTakeoverAmongManyHeldOnes(t *testing.T) {
+	pgtest.FullOnly(t, "it locks thousands of rows, one case after the other")
 	t.Parallel()
 	all := holds()
 	delete(all, "children") // they have none

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", pgtest.Scale(8, 30), "simulation on PostgreSQL: number of seeds")
+	simSeeds = flag.Int("sim.seeds", pgtest.Scale(4, 30), "simulation on PostgreSQL: number of seeds")
 	simSeed  = flag.Uint64("sim.seed", 0, "simulation on PostgreSQL: run this seed only, or the seeds from here on")
 )
 
