@@ -18,6 +18,7 @@ import (
 // TestMain lets the test binary be the demo, the bench, a pod of either, and orders, too.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"demo", demo.PodCommand, "bench", load.PodCommand, "orders"}, os.Args[1]) {
+		_ = os.Unsetenv(pgtest.EnvFull) // of the tests, and no setting of the command
 		main()
 	}
 	pgtest.Main(m)
