@@ -106,4 +106,8 @@ type Drained struct {
 	More  bool
 	Later bool // some are left of tenants whose counters somebody holds: ask again in a while
 	Wake  Wake
+
+	// Again is after how long to call again for submissions that were left out because
+	// their tenants are locked or in quarantine; 0: none was left out.
+	Again time.Duration
 }

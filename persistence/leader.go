@@ -13,6 +13,10 @@ type Fired struct {
 	Next  time.Time       // earliest timer left; zero: none
 	More  bool            // there may be others that are due, which a call at once may find
 	Wake  Wake
+
+	// Orphans counts due timers that were removed because the rows of their runs had been
+	// deleted by hand.
+	Orphans int
 }
 
 // Timekeeping fires durable timers. Only the leader calls it; every call

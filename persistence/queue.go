@@ -31,6 +31,10 @@ type Claimed struct {
 	Held      int   // rows passed over because somebody holds them, their runs, or what gives their tenants places: what was done of them could not be recorded
 	Lowest    int64 // lowest fair id granted; 0: none
 	Frontier  int64 // highest block of a fair id of the queue that was granted before
+
+	// Again is after how long the queue has to be looked at from its start once more,
+	// because this claim left out tasks that are locked or in quarantine; 0: it left out none.
+	Again time.Duration
 }
 
 // Queue hands ready tasks to pods.
