@@ -21,7 +21,7 @@ COVER    = 95
 LONG     = ./persistence/postgres . ./internal/chaos ./cmd/troupe/internal/doctor
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-container test-short race lint fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
+.PHONY: help demo test test-full test-container test-short race lint layers fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ race: ## all but the long tests, under the race detector
 
 lint: ## golangci-lint, in the version of tools/go.mod
 	$(TOOL) golangci-lint run ./...
+
+layers: ## references between files of a package that run against its layers (ARGS="-arrows -moves 10")
+	$(GO) run -C tools ./layers $(ARGS) ../actors ../persistence/postgres
 
 fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...

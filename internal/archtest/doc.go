@@ -1,7 +1,8 @@
 // Package archtest holds the rules of the module's structure as tests: which
 // room may import what (rooms_test.go), how long files and functions are,
 // which words are not used, what may change at run time, where goroutines
-// start, how much of protoactor-go is used, and that generated files are up to
+// start, how much of protoactor-go is used, how many references between files
+// run against the layers of their room, and that generated files are up to
 // date.
 //
 // A rule is a table and a function from sources to findings. Each function is
