@@ -47,7 +47,7 @@ func TestStreamRetry(t *testing.T) {
 
 func TestPingInterval(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, 2*time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 1), "nobody else hears it")
+	require.Equal(t, 2*time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 1), "no other pod hears it")
 	require.Equal(t, time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 2))
 	require.Equal(t, time.Second, cluster.PingInterval(time.Second, cluster.ModeNone, 1), "another one was heard")
 	require.Equal(t, time.Second, cluster.PingInterval(time.Second, cluster.ModeSpared, 0), "not counted")

@@ -41,7 +41,7 @@ func (v View) Told(times FeedTimes) bool {
 type FeedTimes struct {
 	Silence     time.Duration // after which a leader does not relay any more
 	Sweep       time.Duration // between two sweeps while wakes arrive
-	SweepSpared time.Duration // between two sweeps while writers notify because nobody waits
+	SweepSpared time.Duration // between two sweeps while writers notify because no pod waits
 	SweepBlind  time.Duration // between two sweeps while wakes may not arrive
 	Spare       time.Duration // how long a stream is at least spared, and at least read
 	Linger      time.Duration // how long it is read on: writers must have heard that they are to notify
@@ -67,7 +67,7 @@ type Feed struct {
 
 // DecideFeed decides how wakes reach a pod. The leader tries to read a stream
 // unless it can be spared, because its mode is everybody's. A pod without a
-// leader's word for it relies on nothing but a stream of its own. Nobody begins
+// leader's word for it relies on nothing but a stream of its own. No pod begins
 // to read before the pods were counted.
 func DecideFeed(times FeedTimes, v View) Feed {
 	few := v.Pods <= StreamPodsMax

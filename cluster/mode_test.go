@@ -43,8 +43,8 @@ func TestDecideFeed(t *testing.T) {
 			require.Equal(t, c.want, cluster.DecideFeed(times, c.view))
 		})
 	}
-	require.Equal(t, none, cluster.DecideFeed(times, cluster.View{Pods: 1}), "nobody was counted")
-	require.Equal(t, none, cluster.DecideFeed(times, cluster.View{Pods: 1, Leading: true}), "nobody was counted")
+	require.Equal(t, none, cluster.DecideFeed(times, cluster.View{Pods: 1}), "no pod was counted")
+	require.Equal(t, none, cluster.DecideFeed(times, cluster.View{Pods: 1, Leading: true}), "no pod was counted")
 }
 
 func TestDecideFeedSpares(t *testing.T) {
@@ -74,7 +74,7 @@ func TestDecideFeedSpares(t *testing.T) {
 		"one waits, too soon to read":        {cluster.View{Pods: 2, Waiting: 1, Last: spared, For: 9 * time.Second}, spared},
 		"one waits, long enough":             {cluster.View{Pods: 2, Waiting: 1, Last: spared, For: 10 * time.Second}, reads},
 		"one triggers in its own, too soon":  {cluster.View{Pods: 2, Submits: true, Last: spared, For: 9 * time.Second}, spared},
-		"nobody is told, however soon":       {cluster.View{Pods: 2, Refused: true, Last: spared, For: time.Second}, reads},
+		"notices are refused, however soon":  {cluster.View{Pods: 2, Refused: true, Last: spared, For: time.Second}, reads},
 		"many that are busy relay at first":  {cluster.View{Pods: 5, Streaming: true, Last: relay, For: 11 * time.Second}, relaying},
 		"so many that notifying costs more":  {cluster.View{Pods: 9, Streaming: true, Last: relay, For: time.Hour}, relay},
 		"a new leader of busy pods":          {cluster.View{Pods: 5, Last: spared, For: time.Second}, spared},

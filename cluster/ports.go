@@ -41,7 +41,7 @@ const (
 	ModeStream      // each pod reads the replication stream
 	ModeRelay       // the leader reads it and relays
 	ModeNone        // no stream: writers notify, pods sweep more often
-	ModeSpared      // nobody needs a stream: writers notify if there is anybody else
+	ModeSpared      // no pod needs a stream: writers notify if there is another pod
 )
 
 // Ping is what the leader says once a second.
@@ -65,12 +65,12 @@ var (
 	// ErrNotElected: another pod leads.
 	ErrNotElected = errors.New("another pod leads")
 	// ErrStreamUnavailable: this database or role offers no replication
-	// stream; the text says why and what would mend it. The engine goes on in
-	// ModeNone.
+	// stream; the text says why and what would mend it. The engine works in
+	// ModeNone then.
 	ErrStreamUnavailable = errors.New("replication stream unavailable")
 	// ErrUnheard: the server has no room for notifications; the text says what
 	// would make some.
-	ErrUnheard = errors.New("nobody can be notified")
+	ErrUnheard = errors.New("notifications cannot be sent")
 )
 
 // StreamError is an ErrStreamUnavailable with what the server said, in which there

@@ -41,8 +41,8 @@ func (o Order) Rank(queue string, key uint64) int {
 // tasks became ready and a pod takes about slots of them: as many pods as it
 // takes look at once, a few stand in for them, each a good deal later than the
 // one before, and the rest does not look: ok is false. What all of them miss is
-// left to whoever has a slot to fill and to the sweep. A count of 0 is unknown
-// and everybody looks at once.
+// left to pods that look for work to fill a slot, and to the sweep. A count of 0
+// is unknown: every pod looks at once.
 func AnswerDelay(rank, count, slots int) (delay time.Duration, ok bool) {
 	if count <= 0 {
 		return 0, true

@@ -33,7 +33,7 @@ func TestRankIsAPermutationThatAllPodsAgreeOn(t *testing.T) {
 
 func TestRankOfFewIsTheFirst(t *testing.T) {
 	t.Parallel()
-	require.Zero(t, cluster.Order{}.Rank("default", 1), "nobody was counted")
+	require.Zero(t, cluster.Order{}.Rank("default", 1), "no pod was counted")
 	require.Zero(t, cluster.Order{Idle: 1}.Rank("default", 3), "alone")
 	require.Zero(t, cluster.Order{Idle: 1, Place: 1}.Rank("default", 3), "full, and one other is idle")
 	require.Less(t, cluster.Order{Idle: 3, Place: 3}.Rank("default", 3), 3, "full, and three others are idle")

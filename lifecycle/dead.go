@@ -18,7 +18,7 @@ const (
 	AttemptsExhausted            // its last attempt failed with an error that another might have cured
 	NonRetryable                 // its error is one that no attempt cures, or a condition on the way to it broke
 	PoisonPill                   // its pods died with it, time after time
-	Unregistered                 // it waited in vain for a pod that registers its step
+	Unregistered                 // no pod registered its step in time
 	Undecodable                  // what it takes or gives could not be decoded, encoded or stored
 	TimedOut                     // its last attempt, or its wait in the queue, took too long
 )
@@ -91,7 +91,7 @@ const (
 	ClassTooLarge = "too_large" // a value beyond the limit of payloads
 )
 
-// Resume says what a run that goes on from an ended one takes over from it:
+// Resume says what a run that continues an ended one takes over from it:
 // tasks are those of the ended run, of graph, in the order of their steps.
 //
 // Everything that did not complete gets another chance, and so does all that

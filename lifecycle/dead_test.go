@@ -68,7 +68,7 @@ func TestWhatARunThatGoesOnTakesOver(t *testing.T) {
 		"another that failed runs again, too":    {[]State{Completed, Failed, Failed, Canceled, Failed}, 2, []int32{0}},
 		"what was skipped is decided upon anew":  {[]State{Completed, Skipped, Completed, Failed, Completed}, 3, []int32{0, 2, 4}},
 		"a completed step can be named, too":     {[]State{Completed, Completed, Completed, Completed, Completed}, 1, []int32{0, 2, 4}},
-		"the failure handler is nobody's parent": {[]State{Completed, Failed, Completed, Canceled, Completed}, handler, []int32{0, 2, 4}},
+		"the failure handler has no children":    {[]State{Completed, Failed, Completed, Canceled, Completed}, handler, []int32{0, 2, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

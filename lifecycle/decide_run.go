@@ -56,9 +56,9 @@ func (d *decider) cancel(c CancelRequested) Answer {
 	return Moved
 }
 
-// cutStranded ends what is left of a canceled run that no task of it will go on with:
-// its counts are not what its tasks say, since somebody has changed or removed rows. It
-// is called when all that has ended has been told of.
+// cutStranded ends a canceled run of which no task is left to continue it: its counts
+// do not match its tasks, because rows were changed or removed by hand. It is called
+// when the ends of all tasks have been counted.
 func (d *decider) cutStranded() {
 	if d.run.State != Running || d.run.Remaining <= 0 || len(d.out.Missing) > 0 {
 		return
@@ -86,7 +86,7 @@ func (d *decider) cancelUnstarted() {
 			d.cut(t, Event{})
 		}
 	}
-	d.ended = nil // every task was canceled here; nobody is left to be told
+	d.ended = nil // every task was canceled here; no child is left to be told
 	d.run.Remaining = 0
 	d.run.Cut = true
 	d.moveRun(Canceled, Event{Kind: EventRunCanceled})

@@ -57,7 +57,7 @@ const (
 	_         ReportKind = iota
 	Succeeded            // the step function returned a result
 	Errored              // it returned an error, panicked or timed out
-	Lost                 // its pod is gone, or nobody executes it: one loss
+	Lost                 // its pod is gone, or no pod executes it: one loss
 	Released             // its pod stops and hands it back, uncharged
 )
 

@@ -2,8 +2,8 @@ package lifecycle
 
 // Fairness by fair ids: the ready queue is read in ascending order, and its
 // order interleaves tenants. An id is made of a block, the tenant's group and
-// a lane. Every tenant has one row per block and lane, so that whoever comes
-// late starts at the block being served and waits for at most one round.
+// a lane. Every tenant has one row per block and lane, so that a tenant that
+// comes late starts at the block being served and waits for at most one round.
 //
 // Source of the idea: Hatchet's block-based queue; the frontier of what was
 // served, and the two lanes, are ours (docs/adr/0005).
@@ -42,8 +42,8 @@ func SplitFairID(id int64) (group int32, lane Lane, block int64) {
 func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
 
 // InlineLook is how many rows at the head of a queue are looked at for other
-// tenants before a child is granted inline. Whoever waits stands there: newcomers
-// are placed right behind what was served last.
+// tenants before a child is granted inline. Waiting tenants are found there:
+// newcomers are placed right behind what was served last.
 const InlineLook = 64
 
 // Take returns how many of the first tasks of new runs are granted at once to
@@ -62,9 +62,9 @@ func Take(first, room int, waiting bool) int {
 // only while the batch has granted fewer children than there is room for, which is
 // the slots of the tasks it completed and those that the pod has to spare, and
 // only if no other tenant stands at the head of that queue. It takes no place
-// there. Nobody else waited, so nobody's turn was used: charging its tenant for
-// it would make that tenant wait later, and moving the frontier would put
-// whoever comes next behind all that the tenant has queued.
+// there. No other tenant waited, so no turn was used: charging its tenant for it
+// would make that tenant wait later, and moving the frontier would put the next
+// tenant behind all that this one has queued.
 func MayInline(granted, room int, othersWait bool) bool {
 	return granted < room && !othersWait
 }

@@ -83,9 +83,9 @@ func TestTake(t *testing.T) {
 		want        int
 		name        string
 	}{
-		{2, 3, false, 2, "room for all, nobody waits"},
+		{2, 3, false, 2, "room for all, no other tenant waits"},
 		{3, 2, false, 2, "room for two of three"},
-		{1, 1, true, 0, "somebody waits"},
+		{1, 1, true, 0, "another tenant waits"},
 		{0, 1, false, 0, "nothing to grant"},
 		{1, -1, false, 0, "less than no room"},
 	} {
@@ -100,7 +100,7 @@ func TestMayInline(t *testing.T) {
 		others, want  bool
 		name          string
 	}{
-		{0, 1, false, true, "nobody else waits"},
+		{0, 1, false, true, "no other tenant waits"},
 		{0, 1, true, false, "another tenant waits"},
 		{1, 1, false, false, "as many as there is room for, no more"},
 		{1, 2, false, true, "one less than there is room for"},

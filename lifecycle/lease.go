@@ -12,7 +12,7 @@ type LeaseState uint8
 const (
 	_         LeaseState = iota
 	LeaseLive            // renewed in time
-	LeaseLate            // a renewal is overdue; the pod goes on and keeps trying
+	LeaseLate            // a renewal is overdue; the pod works on and keeps trying
 	LeaseLost            // the lease may have run out: contexts are ended, nothing is recorded
 	LeaseDead            // the database said so; the pod needs a new number
 )
@@ -33,7 +33,7 @@ func (s LeaseState) String() string {
 }
 
 // leaseTable is the whole lifecycle of a pod's lease. From lost there is a way
-// back: a pod that is late but was not declared dead renews and goes on.
+// back: a pod that is late but was not declared dead renews and works on.
 var leaseTable = [...]struct {
 	from, to LeaseState
 	when     string
@@ -46,7 +46,7 @@ var leaseTable = [...]struct {
 	{LeaseLate, LeaseLost, "its end is near"},
 	{LeaseLate, LeaseDead, "the database refuses the pod"},
 
-	{LeaseLost, LeaseLive, "renewed, nobody took it meanwhile"},
+	{LeaseLost, LeaseLive, "renewed before it was declared dead"},
 	{LeaseLost, LeaseLate, "renewed, but the answer took long"},
 	{LeaseLost, LeaseDead, "the database refuses the pod"},
 }

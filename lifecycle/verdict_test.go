@@ -158,7 +158,7 @@ func TestVerdictOfRoots(t *testing.T) {
 func TestHandled(t *testing.T) {
 	t.Parallel()
 	settled, plain, maybe := workflow.Child{Kind: workflow.Settled}, workflow.Child{Kind: workflow.Plain}, workflow.Child{Kind: workflow.Maybe}
-	require.False(t, Handled(nil), "nobody holds it")
+	require.False(t, Handled(nil), "no child handles it")
 	require.True(t, Handled([]workflow.Child{settled}))
 	require.True(t, Handled([]workflow.Child{settled, settled}))
 	require.False(t, Handled([]workflow.Child{settled, plain}))

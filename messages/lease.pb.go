@@ -256,8 +256,8 @@ func (x *TasksLost) GetTasks() []*Task {
 	return nil
 }
 
-// TasksUnheld names tasks that are this pod's by the table and that nobody here
-// knew of at two renewals.
+// TasksUnheld names tasks that are this pod's by the table and that no actor of
+// this pod knew of at two renewals.
 type TasksUnheld struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`

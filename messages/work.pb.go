@@ -498,7 +498,7 @@ type SlotsLent struct {
 	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`   // of the LendSlots that it answers
 	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`     // 0: none, and there is nothing to return
 	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`         // that the slots are of
-	Arrears       bool                   `protobuf:"varint,4,opt,name=arrears,proto3" json:"arrears,omitempty"` // somebody's tasks come before all others': children take places in the queue
+	Arrears       bool                   `protobuf:"varint,4,opt,name=arrears,proto3" json:"arrears,omitempty"` // delayed tasks come before all others: children take places in the queue
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,7 +564,7 @@ func (x *SlotsLent) GetArrears() bool {
 // SlotsReturned ends a loan. Tasks take some of its slots.
 type SlotsReturned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: whoever asks holds none, whatever was lent to a former incarnation
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: the borrower holds none, whatever was lent to a former incarnation
 	Tasks         []*StartTask           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`         // that they were granted to
 	Journal       bool                   `protobuf:"varint,4,opt,name=journal,proto3" json:"journal,omitempty"` // says so, with number 0; else the intake
@@ -1197,7 +1197,7 @@ type OutcomesAnswered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*OutcomeAnswered     `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	Granted       []*StartTask           `protobuf:"bytes,2,rep,name=granted,proto3" json:"granted,omitempty"`
-	Waiting       []*Task                `protobuf:"bytes,3,rep,name=waiting,proto3" json:"waiting,omitempty"` // not recorded for now, since somebody holds what that needs
+	Waiting       []*Task                `protobuf:"bytes,3,rep,name=waiting,proto3" json:"waiting,omitempty"` // not recorded for now, because rows that this needs are locked
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

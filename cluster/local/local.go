@@ -156,8 +156,8 @@ func (t *term) leads() bool {
 	return t.bus.leader == t
 }
 
-// Depose ends the term of whoever leads, as a broken session would. It returns
-// whether there was one.
+// Depose ends the leader's term, as a broken session would. It returns whether
+// there was a leader.
 func (b *Bus) Depose() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

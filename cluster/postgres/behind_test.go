@@ -17,7 +17,7 @@ func TestAStreamDoesNotKeepTheServerFromShuttingDown(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, map[string]string{"wal_level": "logical", "autovacuum": "off"})
 	if server.Foreign() {
-		t.Skip("the server is somebody else's to stop")
+		t.Skip("the server was not started by this test: it is not stopped")
 	}
 	w := newWorld(t, server.URL("postgres"), "troupe")
 	s := stream(t, w.adapter(t, 1, func(c *postgres.Config) { c.StatusInterval = 20 * time.Millisecond }))
@@ -34,8 +34,8 @@ func TestAStreamDoesNotKeepTheServerFromShuttingDown(t *testing.T) {
 	require.Error(t, s.end(t))
 }
 
-// The sender of a stream that decodes somebody's large transaction says that it lives,
-// and nothing else for as long as that takes. Pings say how far the log is.
+// While the sender of a stream decodes a large transaction of another session, it sends
+// only keepalives. Pings say how far the log is.
 func TestAStreamThatIsBehindEnds(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)

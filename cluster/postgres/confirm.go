@@ -38,7 +38,7 @@ var errStreamCounted = errors.New("the server counts every stream as a synchrono
 //
 // It does not say how far, in general. A server whose synchronous_standby_names is
 // '*' takes any reader of a stream for a standby, and acknowledges commits that
-// nobody else has once the reader says that it has flushed them. One that has
+// no standby has once the reader says that it has flushed them. One that has
 // flushed nothing is not asked (SyncRepGetCandidateStandbys of PostgreSQL).
 func (r *reader) confirm(ctx context.Context, n int) error {
 	r.keptFor++

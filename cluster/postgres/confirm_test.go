@@ -30,7 +30,7 @@ func TestAStreamIsNoStandby(t *testing.T) {
 			limited, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := w.pool.Exec(limited, "set local synchronous_commit = on; create table acknowledged ()")
-			require.ErrorIs(t, err, context.DeadlineExceeded, "a commit that nobody else has")
+			require.ErrorIs(t, err, context.DeadlineExceeded, "a commit that no standby has")
 			require.Equal(t, 2, w.count(t, "select count(*) from pg_stat_replication where write_lsn is not null and flush_lsn is null"))
 		})
 	}

@@ -15,8 +15,8 @@
 //   - The listener notices a vanished server by TCP keepalives. It sends
 //     nothing while it listens.
 //   - The stream's slot is temporary: the server drops it with the session. A
-//     slot whose creation has to wait for somebody's open write transaction is
-//     given up after two seconds. The stream says each second that it is read,
+//     slot whose creation has to wait for another session's open write transaction
+//     is given up after two seconds. The stream says each second that it is read,
 //     and asks for an answer, so that both sides notice the other's death within
 //     about ten. Every half minute, or each second if that is much, it lets
 //     the server go of what was read, or WAL would pile up, unless the server would

@@ -84,8 +84,8 @@ func (a *Adapter) tryLead(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// given returns a session of the pod's pool that holds the lock, which the pool has
-// given away: nobody gives one to who is not elected. refusal is why it is asked for.
+// given returns a session of the pod's pool that holds the lock and that the pool has
+// given away. The pool gives one to an elected pod only. refusal is why it is asked for.
 func (a *Adapter) given(ctx context.Context, settings map[string]string, refusal error) (*pgx.Conn, error) {
 	var lost error
 	conn, err := a.config.Give(ctx, func(ctx context.Context, conn *pgx.Conn) (bool, error) {

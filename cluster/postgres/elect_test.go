@@ -112,7 +112,7 @@ func TestAKilledLeader(t *testing.T) {
 	require.True(t, fencedWrite(t, w, next.Epoch()))
 }
 
-// A leader whose row somebody removed is followed by one that fences it.
+// A leader whose row was removed by hand is followed by one that fences it.
 func TestARemovedEpochIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)
@@ -175,7 +175,7 @@ func TestALeaderWhoseNetworkIsGone(t *testing.T) {
 		c.DirectURL, c.SessionTimeout, c.PingTimeout = path.url, 500*time.Millisecond, 300*time.Millisecond
 	}))
 	require.NoError(t, leader.Ping(t.Context(), cluster.Ping{}))
-	path.drop() // nothing passes and nobody is told
+	path.drop() // nothing passes, and neither side hears of it
 	_, took := succeed(t, w.adapter(t, 2))
 	pgtest.Within(t, 2*time.Second, took, "the next election")
 	start := time.Now()

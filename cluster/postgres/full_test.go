@@ -11,7 +11,7 @@ import (
 )
 
 // A commit that notifies fails where the server's queue of notifications is full, and
-// somebody in another database can fill it. Here the server only says that it is: 8 GB
+// sessions of another database can fill it. Here the server only says that it is: 8 GB
 // do not go into a test.
 func TestAFullQueueOfNotificationsFailsNoCommit(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestAFullQueueOfNotificationsFailsNoCommit(t *testing.T) {
 	tx, err := w.pool.Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, a.NotifyTx(t.Context(), tx, cluster.Wake{Kind: cluster.WakeSubmitted}))
-	require.NoError(t, tx.Commit(t.Context()), "a hint is worth nobody's transaction")
+	require.NoError(t, tx.Commit(t.Context()), "a wake is a hint: it fails no transaction")
 	for range 2 {
 		require.NoError(t, leader.Ping(t.Context(), cluster.Ping{Mode: cluster.ModeNone}), "its session holds the lock")
 	}

@@ -91,7 +91,7 @@ func TestAListenerWhoseConnectionHasGoneSilentEnds(t *testing.T) {
 	require.ErrorContains(t, h.end(t), "the connection has gone silent")
 }
 
-// One to whom nobody says anything is asked now and then, and hears what comes then.
+// A session that receives nothing is pinged now and then, and hears what comes then.
 func TestAListenerWhoseServerIsQuietGoesOn(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)

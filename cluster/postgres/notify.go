@@ -17,7 +17,7 @@ var notifySQL string
 
 // errQueueFull: a commit that notifies would fail.
 var errQueueFull = fmt.Errorf("%w: the server's queue of notifications is full, of all databases together: "+
-	"end the session that listens and has had a transaction open for long (pg_stat_activity); it goes on by itself then", cluster.ErrUnheard)
+	"end the session that listens and has had a transaction open for long (pg_stat_activity); notifications work again then", cluster.ErrUnheard)
 
 // queueFull reports whether the server has refused a commit because of its
 // notification.
@@ -43,8 +43,8 @@ func (a *Adapter) Notify(ctx context.Context, notice cluster.Notice) error {
 	return nil
 }
 
-// NotifyTx adds a notice of nobody in particular to the caller's transaction:
-// all listening pods get it when that commits, and none if it does not. Commits
+// NotifyTx adds a notice that names no pod to the caller's transaction: all
+// listening pods get it when that commits, and none if it does not. Commits
 // that notify take turns, so it is for clusters without a stream. Where the server has
 // no room for a notification the transaction goes without: pods find its rows when
 // they sweep.

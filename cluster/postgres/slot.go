@@ -103,10 +103,10 @@ func (a *Adapter) published(state string) error {
 	case "missing":
 		return a.unpublished(nil)
 	case "more":
-		return unavailable(fmt.Sprintf("publication %q carries updates or deletes, which the server refuses then, somebody has changed it; run the migrations",
+		return unavailable(fmt.Sprintf("publication %q carries updates or deletes, which the server refuses then: it was changed by hand; run the migrations",
 			Publication(a.config.Schema)), nil)
 	}
-	return unavailable(fmt.Sprintf("publication %q leaves out what pods wait for, somebody has changed it; run the migrations",
+	return unavailable(fmt.Sprintf("publication %q leaves out what pods wait for: it was changed by hand; run the migrations",
 		Publication(a.config.Schema)), nil)
 }
 

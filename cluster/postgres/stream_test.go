@@ -63,7 +63,7 @@ func TestForeignSQLWakesTheStream(t *testing.T) {
 			[]cluster.Wake{{Kind: cluster.WakeReady, Queue: "other", Count: 3}},
 		},
 	} {
-		w.exec(t, event, two, 2, 1000+unseen) // an event that nobody waits for
+		w.exec(t, event, two, 2, 1000+unseen) // an event that no pod waits for
 		unseen++
 		w.exec(t, c.sql, c.args...)
 		if diff := cmp.Diff(c.want, s.next(t), exceptKey); diff != "" {
@@ -137,7 +137,7 @@ func TestAKilledWalsenderIsNoticedAndReplaced(t *testing.T) {
 	require.ErrorContains(t, err, "57P01")
 	require.NotErrorIs(t, err, cluster.ErrStreamUnavailable, "worth an early retry")
 	eventually(t, "the slot is gone", func() bool { return w.slots(t) == 0 })
-	w.exec(t, enqueue, 100, 1) // nobody reads: not replayed
+	w.exec(t, enqueue, 100, 1) // no stream is open: not replayed
 	again := stream(t, a)
 	w.exec(t, enqueue, 101, 2)
 	require.Equal(t, `mail, "fast" \ ü`, gather(t, again, 1)[0].Queue)

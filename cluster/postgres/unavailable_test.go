@@ -91,8 +91,8 @@ func TestAMissingPublication(t *testing.T) {
 	require.Zero(t, w.slots(t))
 }
 
-// A publication that somebody has changed is as good as none, when the
-// stream is opened and while it is read.
+// A publication that was changed by hand is treated as missing, when the stream is
+// opened and while it is read.
 func TestAPublicationThatSomebodyChanged(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -107,7 +107,7 @@ func TestAPublicationThatSomebodyChanged(t *testing.T) {
 			w.exec(t, "alter publication "+pgx.Identifier{postgres.Publication(w.schema)}.Sanitize()+" "+change)
 			err := s.end(t)
 			require.ErrorIs(t, err, cluster.ErrStreamUnavailable)
-			require.ErrorContains(t, err, "somebody has changed it; run the migrations")
+			require.ErrorContains(t, err, "it was changed by hand; run the migrations")
 			refused(t, w.adapter(t, 2), "run the migrations")
 
 			report, err := migrations.Status(t.Context(), w.pool, w.schema)
@@ -177,7 +177,7 @@ func TestAnOpenWriterBlocksTheSlotForALimitedTime(t *testing.T) {
 
 	require.NoError(t, writer.Commit(t.Context()))
 	s := stream(t, w.adapter(t, 1))
-	// One that begins to write later holds up nobody's wakes.
+	// A transaction that begins to write later delays no wakes.
 	later, err := w.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = later.Rollback(context.WithoutCancel(t.Context())) }()

@@ -70,12 +70,12 @@ func TestVisibleTransactions(t *testing.T) {
 	require.True(t, visible(ids...))
 }
 
-// A commit that waits for a standby is on disk and in the stream, and nobody
+// A commit that waits for a standby is on disk and in the stream, and no session
 // sees it. A wake that comes too early is better than none.
 func TestACommitThatIsNotSeenWakesAfterAWhile(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, map[string]string{
-		"wal_level": "logical", "synchronous_standby_names": "nobody", "synchronous_commit": "local",
+		"wal_level": "logical", "synchronous_standby_names": "absent", "synchronous_commit": "local",
 	})
 	w := newWorld(t, server.URL(""), "troupe")
 	s := stream(t, w.adapter(t, 1))

@@ -33,7 +33,7 @@ func imports(s source) []string {
 		}
 		ok := allowed.allows(imported) || s.isTest() && testImports.allows(imported)
 		if strings.HasPrefix(imported, module+"/cmd/") {
-			ok = strings.HasPrefix(s.path, "cmd/") // a command is nobody's library
+			ok = strings.HasPrefix(s.path, "cmd/") // a command is not a library
 		}
 		if ok {
 			continue

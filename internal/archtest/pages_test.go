@@ -24,8 +24,8 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestPagesNameTestsThatExist: whoever doubts a claim can run the test that a page
-// names for it.
+// TestPagesNameTestsThatExist: a reader who doubts a claim can run the test that a
+// page names for it.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	exists := testNames(repository(t))

@@ -17,7 +17,7 @@ var mutableRooms = []string{
 	"internal/pgdev/pgtest", // one server per test binary; testing offers no other place for it
 }
 
-// TestPackageVariablesDoNotChange keeps state in values that somebody owns: a
+// TestPackageVariablesDoNotChange keeps state in values that have an owner: a
 // package variable is a table, a sentinel, a compiled pattern or an embedded
 // file, and is never assigned.
 func TestPackageVariablesDoNotChange(t *testing.T) {

@@ -1,5 +1,5 @@
 -- published: whether the publication carries what the stream is read for: missing,
--- incomplete, more or whole. Somebody may have changed it; the server says nothing then, or
+-- incomplete, more or whole. It may have been changed by hand; the server says nothing then, or
 -- refuses all updates of the tables.
 select case when p.oid is null then 'missing'
 	when p.pubupdate or p.pubdelete then 'more'
