@@ -56,8 +56,8 @@ func TestCrashBeforeTheCommit(t *testing.T) {
 	r.note("%d tasks were in records that were cut off", len(crashed))
 }
 
-// F03: what was committed before a crash is not executed again, though nobody
-// in the pod got to know.
+// F03: what was committed before a crash is not executed again, although the pod
+// crashed before it read the answer.
 func TestCrashAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{

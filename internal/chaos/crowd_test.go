@@ -21,8 +21,8 @@ const (
 		where s.kind = 'started' and r.tenant = $1`
 )
 
-// F41: a tenant that enqueues a lot delays nobody else, and gets what they
-// leave.
+// F41: a tenant that enqueues a lot does not delay other tenants, and gets the
+// capacity that they leave.
 func TestNoisyNeighbour(t *testing.T) {
 	t.Parallel()
 	slots := 8
@@ -30,7 +30,7 @@ func TestNoisyNeighbour(t *testing.T) {
 		ID: "F41", Name: "noisy-neighbour", Fault: fmt.Sprintf("tenant A has %d tasks ready, B then brings 1, C 10 a second", spell(3000, 30_000)),
 		FullOnly: true, Must: "I9 I14", Allowed: []figure{
 			atMost("dispatches before B's", float64(2*2*slots), ""), within("B waited", time.Second), within("C's p95", time.Second),
-			atLeast("A's rate beside C", 80, "% of that before"), atLeast("rounds of that", 4, ""),
+			atLeast("A's rate beside C", 80, "% of before"), atLeast("rounds", 4, ""),
 		},
 	})
 	tune := brisk()
@@ -67,8 +67,8 @@ func TestNoisyNeighbour(t *testing.T) {
 	r.took("B waited", time.Duration(y.number(waitSQL, "b"))*time.Millisecond)
 	r.took("C's p95", time.Duration(y.number(waitSQL, "c"))*time.Millisecond)
 	r.measure("A's rate beside C", math.Round(100*beside/alone))
-	r.count("rounds of that", len(rates[0])+len(rates[1]))
-	r.note("A: %.0f starts a second alone, %.0f beside C", alone, beside)
+	r.count("rounds", len(rates[0])+len(rates[1]))
+	r.note("A's starts a second: %.0f alone, %.0f beside C", alone, beside)
 }
 
 // startRate is how many tasks of a tenant start per second, while something
@@ -85,8 +85,8 @@ func (y *yard) startRate(tenant string, over time.Duration, beside func()) float
 	return float64(y.number(startsSQL, tenant)-before) / time.Since(began).Seconds()
 }
 
-// F42: what fails for everybody is tried again without waves, costs nobody else
-// a thing, and succeeds when it can.
+// F42: steps that all fail at once are retried without waves, do not delay other
+// runs, and succeed when they can.
 func TestRetryStorm(t *testing.T) {
 	t.Parallel()
 	n, storm := spell(300, 1000), spell(6*time.Second, 20*time.Second)

@@ -31,8 +31,8 @@ func TestAnswersAreLost(t *testing.T) {
 	y.settle()
 }
 
-// F25: the same, but nobody hears that the connection is gone: it stays open, and
-// whatever the server says goes nowhere.
+// F25: the same, but neither side hears that the connection is gone: it stays open, and
+// the server's answers are dropped.
 func TestAnswersAreSwallowed(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{

@@ -31,14 +31,14 @@ func TestFilesAreUsedUp(t *testing.T) {
 		}
 	}
 	r.count("sessions ended", ended)
-	r.note("%d looks found its lease late or lost", late) // what the dead sessions leave is enough to connect again
+	r.note("lease late or lost: %d times", late) // the file descriptors of dead sessions are enough to connect again
 	pods[2].tell("release")
 	released := time.Now()
 	y.hear(pods[2], "released")
 	y.eventually("it serves again", func() bool { return y.health(pods[2]).Ready })
 	r.took("it serves again after", time.Since(released))
 	v := y.settle()
-	r.note("%d tasks lost with it", v.losses)
+	r.note("tasks lost with it: %d", v.losses)
 }
 
 // hoard opens files until no more can be opened.

@@ -9,8 +9,8 @@ import (
 )
 
 // F07: all pods are frozen at once for longer than their leases, as by a host
-// that is suspended, and go on at once: whoever leads first may take the others
-// for dead, and they go on under new numbers.
+// that is suspended, and continue at once: the first leader may declare the others
+// dead, and they continue under new numbers.
 func TestEverybodyFreezes(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// HELD: one transaction holds what gives a tenant its places, or its runs, or their
-// tasks, or a quarter of these at random, so that what is free in most runs goes on until
-// it meets what is held, while more is ready than there are slots. The tenant waits
-// alone. Who takes more rows than one waits for none: a deadlock is another fault.
+// HELD: one transaction locks a tenant's counter, or its runs, or their tasks, or a
+// quarter of these at random, so that most runs continue until they meet a locked row,
+// while more is ready than there are slots. The tenant waits alone. A lock of several
+// rows waits for none of them: a deadlock is another fault.
 func TestAHeldTenantWaitsAlone(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]string{
@@ -26,7 +26,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 			t.Parallel()
 			const slots = 8
 			r := begin(t, row{
-				ID: "HELD", Name: "held-" + name, Fault: "somebody holds " + cmp.Or(map[string]string{"some-tasks": "a quarter of the tasks"}[name], "the "+name) + " of a tenant with a backlog",
+				ID: "HELD", Name: "held-" + name, Fault: "another session locks " + cmp.Or(map[string]string{"some-tasks": "a quarter of the tasks"}[name], "the "+name) + " of a tenant with a backlog",
 				FullOnly: true, Must: "I9 I14; what was executed and not recorded is not executed again",
 				Allowed: []figure{
 					atLeast("ready of the tenant, in slots", 10, ""), within("the first run of another took", 6*time.Second),

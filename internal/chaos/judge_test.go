@@ -25,10 +25,19 @@ type verdict struct {
 	released     int // tasks that a pod handed back
 }
 
-// String implements fmt.Stringer.
+// String implements fmt.Stringer. A judged row has lost no run and completed none
+// twice; counts of 0 are left out.
 func (v verdict) String() string {
-	return fmt.Sprintf("%d runs acked, 0 lost, 0 double completions, %d executions, %d repeated after %d losses and %d hand-backs",
-		v.acked, v.executions, v.repeated, v.losses, v.released)
+	text := fmt.Sprintf("%d runs, %d executions", v.acked, v.executions)
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{v.repeated, "repeated"}, {v.losses, "lost with a pod"}, {v.released, "handed back"}} {
+		if c.n > 0 {
+			text += fmt.Sprintf(", %d %s", c.n, c.what)
+		}
+	}
+	return text
 }
 
 // taskKey names one task in ledgers and history.
@@ -143,21 +152,21 @@ func (y *yard) judgeTasks(entries []entry, stories map[taskKey]story) verdict {
 
 // leasesKept is what a row allows whose fault may cost time, but no lease.
 func leasesKept(more ...figure) []figure {
-	return append([]figure{none("tasks lost"), none("pods that fenced themselves"), none("pods that joined again")}, more...)
+	return append([]figure{none("tasks lost"), none("pods fenced"), none("pods that rejoined")}, more...)
 }
 
 // countLeases enters the figures of leasesKept.
 func (y *yard) countLeases(v verdict) {
 	y.t.Helper()
 	y.t.count("tasks lost", v.losses)
-	y.t.count("pods that fenced themselves", y.logged("to=lost"))
-	y.t.count("pods that joined again", y.logged("joining again"))
-	y.t.note("%d renewals were late", y.logged("to=late"))
+	y.t.count("pods fenced", y.logged("to=lost"))
+	y.t.count("pods that rejoined", y.logged("joining again"))
+	y.t.note("%d late renewals", y.logged("to=late"))
 }
 
 // judgeRuns checks that every run that a caller was told about exists and has
-// ended as it had to, and that nobody was told anything wrong (I1). wrong says what
-// is wrong with a run's end, by what the ledger says of the run; "": nothing.
+// ended as it had to, and that every answer was right (I1). wrong describes what is
+// wrong with a run's end, judged by the ledger; "": nothing.
 func (y *yard) judgeRuns(entries []entry, v *verdict, wrong func(detail string, end lifecycle.State) string) {
 	y.t.Helper()
 	rows, err := y.pool.Query(y.t.Context(), `select id::text, state::int from troupe.every_run`)
@@ -297,5 +306,5 @@ func (y *yard) judgeTables() {
 	const deadlocks = `select deadlocks::int from pg_stat_database where datname = current_database()`
 	require.Zero(y.t, y.number(deadlocks), "F32: deadlocks")
 	const slots = `select count(*)::int from pg_replication_slots where database = current_database() and not active`
-	require.Zero(y.t, y.number(slots), "F33: replication slots that nobody reads")
+	require.Zero(y.t, y.number(slots), "F33: replication slots without a reader")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// F01, F09: whoever is killed, nothing is lost and nothing completes twice.
+// F01, F09: whichever pod is killed, nothing is lost and nothing completes twice.
 // Three pods, of which one at a time is killed and started again.
 func TestSIGKILL(t *testing.T) {
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestFreezesUnderLoad(t *testing.T) {
 	pods := y.start("pod-1", "pod-2", "pod-3")
 	y.warm()
 	ids := y.trigger(pods[0], "hold", 24)
-	y.eventually("whoever is frozen holds something", func() bool { return len(y.holders(ids)) == len(pods) })
+	y.eventually("every pod that is to freeze holds something", func() bool { return len(y.holders(ids)) == len(pods) })
 	freezes := 0
 	for began := time.Now(); time.Since(began) < spell(6*time.Second, 12*time.Second); freezes++ {
 		p := y.named(fmt.Sprintf("pod-%d", 1+freezes%3))

@@ -45,8 +45,8 @@ func TestLeaderFreeze(t *testing.T) {
 		ID: "F08", Name: "frozen-leader", Fault: "SIGSTOP of the leader under load while it is about to write, SIGCONT once another leads",
 		Must: "I4 I7 I8 I13; what the old one does afterwards is refused",
 		Allowed: []figure{
-			within("another leads after", 5*time.Second), none("terms that the old leader took back"),
-			atLeast("calls of the old term refused", 2, ""), none("calls of the old term accepted"), none("timers fired twice"),
+			within("another leads after", 5*time.Second), none("terms taken back"),
+			atLeast("old calls refused", 2, ""), none("old calls accepted"), none("timers fired twice"),
 		},
 	})
 	y := newYard(r, brisk(), 6)
@@ -71,10 +71,10 @@ func TestLeaderFreeze(t *testing.T) {
 	})
 	y.under(time.Second)
 	r.took("another leads after", after)
-	r.count("terms that the old leader took back", y.epoch()-epoch-1)
+	r.count("terms taken back", y.epoch()-epoch-1)
 	did := readLedger(r, leader.ledger)
-	r.count("calls of the old term refused", count(did, "refused"))
-	r.count("calls of the old term accepted", count(did, "accepted"))
+	r.count("old calls refused", count(did, "refused"))
+	r.count("old calls accepted", count(did, "accepted"))
 	y.settle()
 	r.count("timers fired twice", y.number(wokenTwiceSQL))
 	r.note("timers late by at most %d ms", y.number(latestNapSQL))

@@ -86,7 +86,7 @@ func showBoard(form string, took time.Duration) int {
 	return 0
 }
 
-// spell is how long load goes on under a fault, or how often the fault comes.
+// spell is how long load lasts under a fault, or how often the fault comes.
 func spell[T time.Duration | int](usual, long T) T {
 	if full() {
 		return long

@@ -167,7 +167,7 @@ func (d *deafEars) Read(ctx context.Context, connected func(), _ func([]cluster.
 
 // The ways of failSpec.Elect.
 const (
-	electShared = "shared" // under the epoch of whoever leads: both pass the fence
+	electShared = "shared" // under the leader's epoch: both pass the fence
 	electBumped = "bumped" // under a new epoch: the other one is fenced
 	electNever  = "never"
 )

@@ -67,7 +67,7 @@ func (y *yard) awaitEnd(p *pod) {
 		select {
 		case <-p.ended:
 			return
-		case _, open := <-lines: // nobody else listens any more
+		case _, open := <-lines: // no other reader is left
 			if !open {
 				lines = nil
 			}

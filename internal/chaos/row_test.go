@@ -138,7 +138,7 @@ func (tr *trial) count(name string, n int) { tr.Helper(); tr.measure(name, float
 func (tr *trial) took(name string, d time.Duration) { tr.Helper(); tr.measure(name, milliseconds(d)) }
 
 // measure enters a measured value. One that the figure does not allow fails the
-// row, and the test goes on: what else is measured tells why.
+// row, and the test continues: the other figures help to explain it.
 func (tr *trial) measure(name string, value float64) {
 	tr.Helper()
 	i := slices.IndexFunc(tr.row.Allowed, func(f figure) bool { return f.name == name })

@@ -96,15 +96,14 @@ func TestEverythingIsKilled(t *testing.T) {
 }
 
 // F19: the engine's sessions are ended ten times a second. Afterwards its rate is that of
-// a twin at the same time, on a database that nobody touches: a machine is not equally
-// fast for two minutes. (A rate before the storm, beside the same twin, would be a
-// second figure with as much noise: two twins that nobody touched differed by up to 9 %
-// over 24 s.)
+// a twin at the same time, on a database without faults: a machine is not equally fast for
+// two minutes. (A rate before the storm, beside the same twin, would be a second figure
+// with as much noise: two twins without faults differed by up to 9 % over 24 s.)
 func TestBackendKillStorm(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
 		ID: "F19", Name: "backend-kill-storm", Fault: "pg_terminate_backend of the engine's sessions, 10 a second",
-		Must:    "I1 to I6; afterwards as many runs end as on pods that nobody touched",
+		Must:    "I1 to I6; afterwards as many runs end as on pods without faults",
 		Allowed: []figure{atLeast("recovered", 95, "%").inGoTest(0), atLeast("sessions ended", 20, "")},
 	})
 	y, twin := newYard(r, brisk(), 6), newYard(r, brisk(), 6)
@@ -126,7 +125,7 @@ func TestBackendKillStorm(t *testing.T) {
 	y.resumed()
 	y.under(spell(time.Second, 10*time.Second)) // new sessions plan each statement a few times before they know it
 	recovered := y.shareOf(twin, spell(2*time.Second, time.Minute))
-	for _, p := range twin.alive() { // nobody judges these
+	for _, p := range twin.alive() { // these are not judged
 		p.kill()
 	}
 	r.count("sessions ended", kills)
@@ -134,11 +133,11 @@ func TestBackendKillStorm(t *testing.T) {
 	y.settle()
 }
 
-// F29: somebody holds every connection that the server gives.
+// F29: other sessions hold every connection that the server gives.
 func TestConnectionsAreGone(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
-		ID: "F29", Name: "connections-gone", Fault: "somebody holds every connection that the server gives",
+		ID: "F29", Name: "connections-gone", Fault: "other sessions hold every connection that the server gives",
 		Must:    "I13; leases are kept",
 		Allowed: leasesKept(within("resumed after", 2*time.Second)),
 	})

@@ -16,7 +16,7 @@ import (
 
 // SETBACK: a standby that was behind takes over, or a dump is put into the place
 // of the database, while pods live that joined meanwhile. What was acknowledged
-// since is lost; what is there goes on, and no two pods take themselves for one.
+// since is lost; runs that are there continue, and no two pods have one number.
 func TestDatabaseIsSetBack(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
@@ -43,8 +43,8 @@ func TestDatabaseIsSetBack(t *testing.T) {
 	pods = append(pods, y.start("pod-2")...)
 	pods = append(pods, y.start("pod-3")...)
 	y.trigger(pods[1], "doze", 20)
-	// The last one joins again before the second one hears of anything: whoever
-	// counts from where the older state stood gives it the second one's number.
+	// The last one joins again before the second one hears of anything: a counter that
+	// continues from the older state would give it the second one's number.
 	pods[1].signal(syscall.SIGSTOP)
 	setBack(r, address, older)
 	const joined = `select count(distinct name)::int from troupe.pods where name = any($1) and not dead and expires_at > clock_timestamp()`

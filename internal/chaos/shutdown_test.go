@@ -127,7 +127,7 @@ func TestShutdownLeavesQueuedTasksToPeers(t *testing.T) {
 	s.judge()
 }
 
-// Running tasks finish within the grace, under a lease that goes on for as long
+// Running tasks finish within the grace, under a lease that is renewed for as long
 // as that takes, and their children go to peers.
 func TestShutdownDrainsRunningTasks(t *testing.T) {
 	t.Parallel()
@@ -172,8 +172,8 @@ func TestShutdownKilledWhileItDrains(t *testing.T) {
 	require.Equal(s.r, 8, s.judge().executions)
 }
 
-// restsThrough stops pod-1 while tasks rest, and returns how early the first of
-// them goes on with pod-2, in milliseconds before it is due.
+// restsThrough stops pod-1 while tasks rest, and returns how early pod-2 continues the
+// first of them, in milliseconds before it is due.
 func (s shutdown) restsThrough(state lifecycle.State, early string) int {
 	s.r.Helper()
 	s.y.eventually("every task rests", func() bool { return s.inState(state) == 8 })

@@ -148,7 +148,7 @@ func (s *soak) holdSnapshot(*rand.Rand) string {
 	defer func() { _ = conn.Close(ctx) }() // with its transaction
 	_, err = conn.Exec(ctx, "begin isolation level repeatable read; select pg_current_xact_id(); select count(*) from troupe.pods")
 	require.NoError(s.y.t, err)
-	_ = pause(ctx, 2*s.options.hold()) // vacuum comes by in vain
+	_ = pause(ctx, 2*s.options.hold()) // vacuum can remove nothing meanwhile
 	return fmt.Sprintf("open for %v", 2*s.options.hold())
 }
 

@@ -25,13 +25,13 @@ func (p *soakPrinter) line(kind string, value any) {
 	}
 	_, _ = fmt.Fprintf(p.kept, "%s\n", text) // it is what it is
 	if p.json {
-		_, _ = fmt.Fprintf(p.out, "%s\n", text) // nobody listens any more
+		_, _ = fmt.Fprintf(p.out, "%s\n", text) // the reader has gone
 	}
 }
 
 func (p *soakPrinter) say(format string, args ...any) {
 	if !p.json {
-		_, _ = fmt.Fprintf(p.out, format+"\n", args...) // nobody listens any more
+		_, _ = fmt.Fprintf(p.out, format+"\n", args...) // the reader has gone
 	}
 }
 

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -33,7 +32,7 @@ type soakOptions struct {
 func readSoakOptions(args []string) (soakOptions, error) {
 	var o soakOptions
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
-	flags.Float64Var(&o.minutes, "minutes", 60, "how long the load goes on")
+	flags.Float64Var(&o.minutes, "minutes", 60, "how long the load lasts")
 	flags.Float64Var(&o.rate, "rate", 50, "runs per second, of all pods together")
 	flags.DurationVar(&o.every, "every", time.Minute, "between two faults")
 	flags.IntVar(&o.burst, "burst", 10_000, "runs of a burst of triggers")
@@ -249,7 +248,8 @@ func (s *soak) finish() {
 	t.count("series that grow", len(grow))
 	t.count("memory or goroutines that might", might)
 	t.count("faults", len(s.faults))
-	t.note("%d of %d series unclear: %s", len(unclear), len(trends), cmp.Or(strings.Join(unclear, ", "), "none"))
+	t.note("%d of %d series unclear", len(unclear), len(trends))
+	t.Logf("unclear: %s", strings.Join(unclear, ", "))
 	if len(grow) > 0 {
 		t.note("grow: %s", strings.Join(grow, ", "))
 	}

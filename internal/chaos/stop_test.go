@@ -132,7 +132,7 @@ func TestRollingDeployOfTwoVersions(t *testing.T) {
 	r.count("tasks lost with a pod", v.losses)
 }
 
-const slowerName = "p99 of a diamond, in those of before"
+const slowerName = "p99 of a diamond, times before"
 
 func slowerByDeploy() figure { return atMost(slowerName, 2, "") }
 

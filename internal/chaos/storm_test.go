@@ -55,7 +55,7 @@ func TestLeadersStorm(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
 		ID: "F18", Name: "storm-timekeeper", Fault: "the timekeeper of the leader panics at every timer, under load; the other pods are sound",
-		Must:    "I7 I12 I13; another pod leads, and the one that could not goes on without the lead",
+		Must:    "I7 I12 I13; another pod leads, and the one that could not works on without the lead",
 		Allowed: []figure{atMost("panics", 12, ""), within("another leads after", 5*time.Second), within("timers late by at most", 6*time.Second)},
 	})
 	y := newYard(r, brisk(), 4)
@@ -83,7 +83,7 @@ func TestHopelessStorm(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
 		ID: "F18", Name: "storm-timekeeper-alone", Fault: "the timekeeper panics at every timer, on the only pod", FullOnly: true,
-		Must:    "I1 I12; both budgets of restarts are used up, the process ends, and a sound pod goes on",
+		Must:    "I1 I12; both budgets of restarts are used up, the process ends, and a sound pod works on",
 		Allowed: []figure{atMost("panics until it gave up", 36, ""), within("ended after", time.Minute), none("lease left")},
 	})
 	y := newYard(r, brisk(), 2)

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// F33: whoever reads a slot is killed. The slot is temporary: it keeps no log.
+// F33: the pod that reads a slot is killed. The slot is temporary: it keeps no log.
 func TestSlotIsAbandoned(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
 		ID: "F33", Name: "slot-abandoned", Fault: "SIGKILL of a pod that reads a replication slot, then a lot of log",
-		FullOnly: true, Must: "no slot is left that nobody reads",
+		FullOnly: true, Must: "no slot is left without a reader",
 		Allowed: []figure{within("slot gone after", 2*time.Second), none("MB retained by it"), atMost("MB retained by the others", 64, "MB")},
 	})
 	y, _ := newServerYard(r, 0, nil)

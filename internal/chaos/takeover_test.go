@@ -11,7 +11,7 @@ import (
 )
 
 // F21, F23: the server stops as if it crashed while the leader is in the middle of
-// taking over what a dead pod held. Whoever leads afterwards does it once.
+// taking over what a dead pod held. The next leader does it once.
 func TestRestartInterruptsATakeover(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{
@@ -34,7 +34,7 @@ func TestRestartInterruptsATakeover(t *testing.T) {
 	require.NotEmpty(r, held)
 	postmaster := y.postmaster()
 
-	// Whoever takes the tasks over waits for one of their runs, its pod declared dead.
+	// The leader that takes the tasks over waits for one of their runs, its pod declared dead.
 	blocker, err := pgx.Connect(r.Context(), y.url)
 	require.NoError(r, err)
 	defer func() { _ = blocker.Close(r.Context()) }() // it ends with the server
