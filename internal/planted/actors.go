@@ -75,7 +75,7 @@ func slots() []Plant {
 		},
 		{
 			Name: "slots-lent-twice", Seeds: 1000,
-			What: "the claimer goes on spending the slots that it has lent",
+			What: "the claimer spends slots that it has lent",
 			File: "actors/loan.go",
 			Old:  "\t\ta.free[pool] -= slots\n",
 			New:  "\t\tif !planted.On(\"slots-lent-twice\") {\n\t\t\ta.free[pool] -= slots\n\t\t}\n",

@@ -5,7 +5,7 @@ func decisions() []Plant {
 	return []Plant{
 		{
 			Name: "unfenced-record", Seeds: 1000,
-			What: "a report counts whoever sends it, so that a zombie completes the attempt of another",
+			What: "a report counts whichever pod sends it, so that a zombie completes the attempt of another",
 			File: "lifecycle/decide_facts.go",
 			Old:  `if t.State != Running || t.Epoch != r.Epoch || t.Pod != r.Pod {`,
 			New:  `if t.State != Running || (t.Epoch != r.Epoch || t.Pod != r.Pod) && !planted.On("unfenced-record") {`,

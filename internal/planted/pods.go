@@ -5,7 +5,7 @@ func pods() []Plant {
 	return []Plant{
 		{
 			Name: "no-sweep", Seeds: 1000,
-			What: "wakes are trusted: nobody looks at the tables without one",
+			What: "wakes are trusted: no pod looks at the tables without one",
 			File: "actors/feed.go",
 			Old:  "func (a *feed) sweep() {\n",
 			New:  "func (a *feed) sweep() {\n\tif planted.On(\"no-sweep\") {\n\t\treturn\n\t}\n",
@@ -26,7 +26,7 @@ func pods() []Plant {
 		},
 		{
 			Name: "contexts-outlive-the-lease", Seeds: 1000,
-			What: "a pod whose lease may have run out goes on executing",
+			What: "a pod whose lease may have run out still executes",
 			File: "actors/runs.go",
 			Old:  "\t\ta.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)\n",
 			New:  "\t\tif !planted.On(\"contexts-outlive-the-lease\") {\n\t\t\ta.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)\n\t\t}\n",

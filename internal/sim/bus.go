@@ -209,7 +209,7 @@ func (c *candidate) Campaign(ctx context.Context) (cluster.Term, error) {
 		return epoch, nil
 	}, nil)
 	if err != nil {
-		if won != nil { // whoever does not hear of it hangs up
+		if won != nil { // the winner does not hear of it, and hangs up
 			won.over = true
 		}
 		return nil, err

@@ -18,7 +18,7 @@ const (
 	StoreDown     Class = "store-down"      // all connections drop, and none is made for a while
 	StorePool     Class = "store-pool"      // the pool is exhausted: calls of a pod wait
 	StoreAway     Class = "store-away"      // the proxy of a pod's pool is gone; lease and lead go past it
-	StoreHeld     Class = "store-held"      // somebody holds what some completions need, for a while: they have to wait
+	StoreHeld     Class = "store-held"      // rows that some completions need are locked for a while: they have to wait
 	WakeLost      Class = "wake-lost"       // one wake does not arrive
 	WakeDoubled   Class = "wake-doubled"    // or twice
 	WakeLate      Class = "wake-late"       // or seconds later, after others

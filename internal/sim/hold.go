@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// hold is somebody's transaction that holds what completions need: those of all runs,
-// or of one in three.
+// hold is another session's transaction that locks rows which completions need: those
+// of all runs, or of one in three.
 type hold struct {
 	until time.Time
 	salt  uint64
@@ -22,14 +22,14 @@ func (h hold) has(run workflow.RunID, now time.Time) bool {
 	return h.until.After(now) && (h.all || mix(h.salt, binary.BigEndian.Uint64(run[8:]))%3 == 0)
 }
 
-// isHeld reports whether somebody holds what completions of a run need.
+// isHeld reports whether rows which completions of a run need are locked.
 func (s *store) isHeld(run workflow.RunID) bool {
 	w := s.database.world
 	return !w.Healed() && s.database.hold.has(run, w.Now())
 }
 
-// recordFree records, as PostgreSQL's adapter does, what nobody else holds; the rest is
-// answered Busy.
+// recordFree records, as PostgreSQL's adapter does, transitions whose rows are not
+// locked; the rest is answered Busy.
 func (s *store) recordFree(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
 	answers := make([]persistence.RecordAnswer, len(record.Transitions))
 	var free []persistence.Transition

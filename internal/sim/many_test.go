@@ -40,7 +40,7 @@ type tally struct {
 	calls     map[string]int // store calls, by name
 	empty     int            // claims that found nothing
 	delivered int            // wakes of ready tasks that notices brought to pods
-	second    int            // the last in which somebody notified
+	second    int            // the last in which a pod notified
 	inSecond  int            // notifications in it
 	most      int            // notifications in any second
 	waits     []time.Duration
@@ -312,7 +312,7 @@ func TestBusyPodsNeedNoStream(t *testing.T) {
 	for _, p := range m.pods {
 		require.Equal(t, "spared", p.Pod.Stats().Mode)
 	}
-	require.Empty(t, m.world.bus.taps, "nobody reads")
+	require.Empty(t, m.world.bus.taps, "no pod reads a stream")
 	m.finish(tasks, 30*time.Second)
 	took := m.world.Now().Sub(m.count.began)
 	c := m.look()

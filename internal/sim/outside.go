@@ -54,8 +54,8 @@ func (w *World) Committed(call string, wake persistence.Wake) {
 	w.bus.committed(&wake)
 }
 
-// noPanic makes a panic of the database a violation: whoever called would take
-// it for an error.
+// noPanic makes a panic of the database a violation: its caller would take it for
+// an error.
 func (w *World) noPanic(call string) {
 	if r := recover(); r != nil {
 		w.Fail("panic", "%s: %v", call, r)

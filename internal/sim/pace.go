@@ -33,8 +33,8 @@ func (a *Alone) Now() time.Time { return a.now }
 // Advance implements Pace.
 func (a *Alone) Advance(t time.Time) { a.now = t }
 
-// Settle implements Pace: there is nobody else.
+// Settle implements Pace: no other goroutine exists.
 func (*Alone) Settle() {}
 
-// Poke implements Pace: nobody could.
+// Poke implements Pace: no other goroutine exists that could call it.
 func (*Alone) Poke() {}

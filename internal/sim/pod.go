@@ -165,7 +165,7 @@ func (p *Pod) hold(f func()) bool {
 }
 
 // Crash ends the pod as SIGKILL does: what it had in memory is gone, its
-// connections break, and nobody is told.
+// connections break, and no other pod is told.
 func (p *Pod) Crash() {
 	if p.dead {
 		return

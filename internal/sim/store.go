@@ -143,7 +143,7 @@ func (s *store) RecordInTx(
 func (s *store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
-	if s.isHeld(record.Task.Run) { // as somebody is known to
+	if s.isHeld(record.Task.Run) { // known before the step begins
 		return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 			return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
 				return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil

@@ -30,17 +30,16 @@ type Options struct {
 	// model what it does itself. The database's clock shows microseconds then,
 	// as that of PostgreSQL does. Nil: the model.
 	Store func(w *World) Store
-	// Committed is called after every transaction of the database; nil: nobody
-	// asks.
+	// Committed is called after every transaction of the database, unless it is nil.
 	Committed func(call string)
-	// Answered is called with what the database says to a call of a pod, before
-	// Committed, whether or not the pod hears it; nil: nobody asks.
+	// Answered is called with the database's answer to a call of a pod, before
+	// Committed, whether or not the pod hears it, unless it is nil.
 	Answered func(p *Pod, call string, answer any, err error)
 	// InTxTries is how often a step with InTx is called in one attempt if its
 	// transaction meets conflicts; 0: once.
 	InTxTries int
 	// RecordedInTx is called with every transition that was committed with the
-	// transaction of its step; nil: nobody asks.
+	// transaction of its step, unless it is nil.
 	RecordedInTx func(t persistence.Transition)
 }
 
@@ -170,7 +169,7 @@ func (w *World) fail(v *Violation) {
 	}
 }
 
-// Heal ends all faults: none happens any more, and what goes on is over.
+// Heal ends all faults: those that last are over, and no new ones happen.
 func (w *World) Heal() {
 	w.note("heal", "", "")
 	w.faults.off = true

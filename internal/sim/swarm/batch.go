@@ -20,7 +20,7 @@ type Plan struct {
 	Twice   int     // every so manieth seed is run twice; 0: TwiceEvery
 	Options Options // of every seed; its Seed counts for nothing
 	// Each is called with every report, in the order of seeds, by the goroutine
-	// that runs the batch; it ends the batch by returning false. nil: nobody asks.
+	// that runs the batch; it ends the batch by returning false. May be nil.
 	Each func(*Report) bool
 }
 

@@ -220,8 +220,7 @@ func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	}
 }
 
-// unbegun reports whether a step may have waited for what somebody held, and was not
-// executed.
+// unbegun reports whether a step may have waited for a lock, and was not executed.
 func (s *seed) unbegun(name, step string) bool {
 	inTx := slices.ContainsFunc(slices.Concat(s.old, s.new), func(w *shape) bool { return w.graph.Name == name && w.inTx[step] })
 	return inTx && slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool { return f.Class == sim.StoreHeld })

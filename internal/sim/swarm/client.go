@@ -27,14 +27,14 @@ type order struct {
 	run      workflow.RunID
 	acked    bool
 	canceled bool // the cancel was recorded
-	told     bool // somebody said how it ended
+	told     bool // a pod said how it ended
 	asked    *sim.Pod
 	askedAt  time.Time
 	input    []byte
 }
 
-// client is the embedder: an actor that triggers what it wants until somebody
-// has said that it is durable, and cancels some of it.
+// client is the embedder: an actor that repeats each trigger until a pod has said
+// that it is durable, and cancels some of the runs.
 type client struct {
 	seed   *seed
 	pid    *actors.PID

@@ -87,7 +87,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 	}
 	if ended := run.Core.State.Terminal(); ended != was.ended {
 		if was.ended {
-			w.Fail("I6", "%s had ended and goes on", o.seed.nameOf(run.ID))
+			w.Fail("I6", "%s had ended and continues", o.seed.nameOf(run.ID))
 		}
 		was.ended = ended
 		o.open--
@@ -221,7 +221,7 @@ func (o *oracle) end() {
 			s.world.Fail("I1", "%s was acknowledged and is lost", name)
 			continue
 		}
-		if _, err := s.world.Model().Run(s.ctx, "somebody else", order.run); err == nil {
+		if _, err := s.world.Model().Run(s.ctx, "another tenant", order.run); err == nil {
 			s.world.Fail("I14", "%s can be read by another tenant", name)
 		}
 	}

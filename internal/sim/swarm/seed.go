@@ -166,8 +166,8 @@ func (s *seed) heal() {
 	}
 }
 
-// drained reports whether everything that was triggered has ended, and whoever
-// asked knows it.
+// drained reports whether every run that was triggered has ended, and every client
+// that asked knows it.
 func (s *seed) drained() bool {
 	if s.oracle.open > 0 {
 		return false
@@ -208,7 +208,7 @@ func (s *seed) unfinished() string {
 			return "the wait for the end of " + o.name
 		}
 	}
-	return "a run that nobody triggered"
+	return "a run that no client triggered"
 }
 
 // idle lets a minute without work pass: it may cost next to nothing.

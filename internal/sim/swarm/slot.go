@@ -57,7 +57,7 @@ func (c *slot) start() {
 	c.visit(p)
 }
 
-// visit sees once a second whether somebody stops the pod.
+// visit sees once a second whether the pod is to be stopped.
 func (c *slot) visit(p *sim.Pod) {
 	if c.pod != p || c.stopping || c.seed.healed {
 		return
