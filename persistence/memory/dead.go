@@ -236,8 +236,8 @@ func (l *letter) trigger(order *persistence.RequeueOrder, old *run) persistence.
 	return t
 }
 
-// goOn returns what conditions on the input say of the run that goes on from
-// this one, and the outputs that it takes over.
+// goOn returns what conditions on the input say of the run that continues this
+// one, and the outputs that it takes over.
 func (r *run) goOn(order *persistence.RequeueOrder) (edges []persistence.EdgeResult, outputs map[int32][]byte) {
 	outputs = map[int32][]byte{}
 	var kept []int32

@@ -10,7 +10,7 @@ import (
 )
 
 // ArchiveRuns implements persistence.History. An archived run stays where it
-// is: only its timers and what attempts said last go, for which nobody waits.
+// is: only its timers and what attempts said last go, which are no longer needed.
 func (s *Store) ArchiveRuns(_ context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
 	b := s.begin()
 	defer s.mu.Unlock()

@@ -61,7 +61,7 @@ type Store struct {
 	epoch       int64       // of the leader
 	letters     map[workflow.TaskID]*letter
 	leader      int64 // its pod
-	watched     bool  // somebody asks for changed
+	watched     bool  // changed is asked for
 	changed     []workflow.RunID
 }
 

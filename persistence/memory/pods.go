@@ -64,7 +64,7 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 }
 
 // forgetIdle removes the claims of a pod of which it holds no task. One of
-// which it holds any stays: the task would be found by nobody.
+// which it holds any stays: else no pod would find the task.
 func (s *Store) forgetIdle(p *pod) {
 	p.claims = slices.DeleteFunc(p.claims, func(id persistence.ClaimID) bool {
 		k := claimKey{p.id, id}

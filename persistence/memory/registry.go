@@ -8,7 +8,7 @@ import (
 )
 
 // RegisterDefinitions implements persistence.Registry. It keeps the graphs
-// themselves: nobody changes them.
+// themselves: they are never changed.
 func (s *Store) RegisterDefinitions(_ context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Situation implements persistence.Situations. Nobody holds a lock.
+// Situation implements persistence.Situations. There are no locks.
 func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (explain.Situation, error) {
 	b := s.begin()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ func branchRules() []rule {
 		{"branch/deep_skip", "a skip cascades to any depth in the transaction that caused it", branchDeepSkip},
 		{"branch/skip_if", "a plain child of a skipped step is skipped, a Maybe child by its other parents, RunIfAllSkipped runs", branchSkipIf},
 		{"branch/condition_panics", "a condition that panics fails its child, not the step it looked at", branchPanics},
-		{"branch/slow_run", "a run that took a branch goes on correctly with many transitions at once", branchSlow},
+		{"branch/slow_run", "a run that took a branch continues correctly with many transitions at once", branchSlow},
 		{"branch/unknown_child", "a result for a step that this version does not have is dropped", branchUnknownChild},
 	}
 }

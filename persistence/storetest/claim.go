@@ -14,7 +14,7 @@ import (
 func claimRules() []rule {
 	return []rule{
 		{"claim/nothing_ready", "a claim of an empty queue returns nothing and says that nothing is left", claimNothing},
-		{"claim/unknown_queue", "a claim of a queue that nobody registered returns nothing", claimUnknownQueue},
+		{"claim/unknown_queue", "a claim of a queue that no pod registered returns nothing", claimUnknownQueue},
 		{"claim/order_and_limit", "tasks of a tenant are granted in the order in which they became ready, at most limit", claimOrder},
 		{"claim/once", "a task is granted once", claimOnce},
 		{"claim/own_handlers", "a pod gets only tasks whose handler it registers, and others do not stand in its way", claimOwnHandlers},

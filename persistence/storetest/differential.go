@@ -262,7 +262,7 @@ func happenings() []string {
 		"timer fired", "pod expired", "task taken from a dead pod", "row parked", "row unparked", "leader deposed",
 		"run archived", "span removed", "key removed", "events rotated",
 		"workflow registered", "workflow registered again", "definition read", "definition unknown",
-		"run read", "run goes on", "situation read", "run hidden from another tenant", "runs listed", "payload read",
+		"run read", "run not ended", "situation read", "run hidden from another tenant", "runs listed", "payload read",
 		"dead letter listed", "dead letter requeued", "steps taken over", "dead letter requeued before", "requeue too early",
 		"requeue too late", "requeue refused", "dead letter purged",
 		"run completed", "run failed", "run canceled at its end", "failure handled by a step",

@@ -13,7 +13,7 @@ import (
 func (w *differ) deadFilter() persistence.DeadFilter {
 	f := persistence.DeadFilter{Limit: w.IntN(5)}
 	if w.chance(2) {
-		f.Tenant = anyOf(w, []string{"a", "b", "c", "nobody", "nul\x00"})
+		f.Tenant = anyOf(w, []string{"a", "b", "c", "absent", "nul\x00"})
 	}
 	if w.chance(3) {
 		f.Workflow = anyOf(w, w.graphs).Name
@@ -136,7 +136,7 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 	case persistence.RunGone:
 		w.saw("requeue too late")
 	case persistence.InputUnjudged:
-		w.saw("requeue with an input that nobody judged")
+		w.saw("requeue with an input that was not judged")
 	case persistence.RequeueRefused:
 		if order.Queue == "" && order.Definition == (workflow.Hash{}) {
 			w.diverge("refused: %+v", answer)

@@ -12,8 +12,8 @@ import (
 // anHour keeps the runs of the standard class for an hour.
 func anHour() persistence.Retention { return persistence.Retention{workflow.RetainStandard: time.Hour} }
 
-// archive moves ended runs into history, and rotates events, of which nobody
-// sees anything.
+// archive moves ended runs into history, and rotates events. No reader sees a
+// difference.
 func (w *differ) archive() {
 	reign, limit := w.reign(), w.some()
 	request := persistence.Archive{Limit: min(limit, persistence.ArchiveMax), Retention: anHour()}

@@ -198,7 +198,7 @@ func (w *differ) cancel() {
 	c := persistence.Cancel{Run: r.ID, Tenant: r.Tenant, Reason: "enough", By: "test", Grace: w.span()}
 	switch w.IntN(20) {
 	case 0:
-		c.Tenant = "nobody"
+		c.Tenant = "absent"
 	case 1:
 		c.Tenant = "nul\x00"
 	case 2:

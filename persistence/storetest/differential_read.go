@@ -16,7 +16,7 @@ func (w *differ) read() {
 		return
 	}
 	r := anyOf(w, w.state.Runs)
-	tenant := anyOf(w, []string{r.Tenant, r.Tenant, r.Tenant, "", "nobody", "nul\x00"})
+	tenant := anyOf(w, []string{r.Tenant, r.Tenant, r.Tenant, "", "absent", "nul\x00"})
 	out := both(w, fmt.Sprintf("read %v of %q", r.ID, tenant), func(s *side) (runSeen, error) { return s.see(w, tenant, r.ID) })
 	if out.Error != "" {
 		w.saw("run hidden from another tenant")
@@ -50,7 +50,7 @@ func (w *differ) ends() {
 		return ended, err
 	})
 	if len(out.Value) < len(runs) {
-		w.saw("run goes on")
+		w.saw("run not ended")
 	}
 }
 

@@ -13,7 +13,7 @@ func (w *differ) situation() {
 		return
 	}
 	r := anyOf(w, w.state.Runs)
-	tenant := anyOf(w, []string{r.Tenant, r.Tenant, "", "nobody", "nul\x00"})
+	tenant := anyOf(w, []string{r.Tenant, r.Tenant, "", "absent", "nul\x00"})
 	type told struct {
 		Situation explain.Situation
 		Causes    []explain.Cause

@@ -173,7 +173,7 @@ func (w *differ) trigger() {
 	for i := range batch {
 		batch[i] = w.draft()
 		if len(w.triggers) > 0 && w.chance(25) {
-			// Not of a run that is gone: nobody asks again so late, and a
+			// Not of a run that is gone: no client asks again so late, and a
 			// store may keep its events for a while.
 			if t := anyOf(w, w.triggers); w.kept(t.Run) {
 				batch[i] = t

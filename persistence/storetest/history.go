@@ -21,10 +21,10 @@ func kept() persistence.Retention {
 func historyRules() []rule {
 	return []rule{
 		{"history/invisible", "an archived run answers every read as before", historyInvisible},
-		{"history/not_yet", "a run that goes on is not archived, nor one that ended a short while ago; a straggler is, late", historyNotYet},
-		{"history/in_parts", "a look goes on where the last one stopped, and finds all", historyInParts},
+		{"history/not_yet", "a run that has not ended is not archived, nor one that ended a short while ago; a straggler is, late", historyNotYet},
+		{"history/in_parts", "a scan continues where the last one stopped, and finds all", historyInParts},
 		{"history/retention", "an archived run goes with all of its own once it is older than its class; others stay", historyRetention},
-		{"history/late", "whoever is late with a run in history hears that everything is over", historyLate},
+		{"history/late", "a late report or cancel of a run in history is answered that it has ended", historyLate},
 		{"history/ghosts", "a queue row of a run in history, or removed for good, is discarded", historyGhosts},
 		{"history/submitted", "a run that was canceled before a pod took it is archived after one did", historySubmitted},
 		{"history/deposed", "only the newest leader moves or removes anything", historyDeposed},
@@ -38,7 +38,7 @@ func historyInvisible(w *world) {
 	require.Zero(w.t, w.archive(0).Count)
 	require.Equal(w.t, before, w.everything(runs))
 	after := w.snapshot().WithoutTimes()
-	state.Timers, after.Timers = nil, nil // nobody waits for those of what is over
+	state.Timers, after.Timers = nil, nil // timers of ended runs are not waited for
 	require.Equal(w.t, state, after)
 }
 

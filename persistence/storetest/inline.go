@@ -22,7 +22,7 @@ func inlineRules() []rule {
 		{"inline/tenant_limit", "inline grants keep the limit of the tenant", inlineTenantLimit},
 		{"inline/moves_the_frontier", "a tenant that lives on inline grants is as near to its turn as one that comes", inlineFrontier},
 		{"inline/before_its_own", "children granted before rows of their own tenant do not put who comes behind these", inlineBeforeOwn},
-		{"inline/not_charged", "what was granted while nobody waited does not make its tenant wait later", inlineNotCharged},
+		{"inline/not_charged", "what was granted while no other tenant waited does not make its tenant wait later", inlineNotCharged},
 		{"inline/after_a_branch", "in a run that took a branch, children without conditions are granted, too", inlineBranch},
 		{"inline/after_a_handled_failure", "a failure that was handled is seen by a child that is granted", inlineHandled},
 		{"inline/not_decided", "a child that sleeps, is skipped or has a deadline in the queue is decided, not granted", inlineDecided},

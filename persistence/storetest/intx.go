@@ -105,7 +105,7 @@ func inTxRefused(w *world) {
 	require.Equal(w.t, persistence.UnknownWorkflow, w.triggerIn(tx, w.draft(Diamond())).Result)
 	require.Equal(w.t, persistence.UnknownQueue, w.triggerIn(tx, queue).Result)
 	good := w.draft(g)
-	require.Equal(w.t, persistence.Triggered, w.triggerIn(tx, good).Result, "the transaction goes on")
+	require.Equal(w.t, persistence.Triggered, w.triggerIn(tx, good).Result, "the transaction is still open")
 	require.NoError(w.t, tx.Commit(w.ctx))
 	require.Equal(w.t, []workflow.RunID{good.Run}, w.snapshot().Intake)
 }
@@ -136,7 +136,7 @@ func inTxForeign(w *world) {
 		_, err := w.store.TriggerInTx(w.ctx, tx.Value, d)
 		require.ErrorIs(w.t, err, persistence.ErrTxRefused)
 		require.NotErrorIs(w.t, err, persistence.ErrUnavailable)
-		require.NoError(w.t, tx.Commit(w.ctx), "the transaction goes on")
+		require.NoError(w.t, tx.Commit(w.ctx), "the transaction is still open")
 		w.submit(d)
 	}
 	require.Empty(w.t, other.snapshot().Runs)

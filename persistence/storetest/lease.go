@@ -15,7 +15,7 @@ func leaseRules() []rule {
 		{"lease/numbers", "every start of a pod gets a number of its own", leaseNumbers},
 		{"lease/renew", "a renewal extends the lease from the store's now and counts living pods", leaseRenew},
 		{"lease/load", "a renewal says what use wakes are to the pod, and is told how many wait for them", leaseLoad},
-		{"lease/late", "a pod that is late but was not declared dead goes on with its tasks", leaseLate},
+		{"lease/late", "a pod that is late but was not declared dead keeps its tasks", leaseLate},
 		{"lease/reconcile", "a renewal tells what is no longer the pod's and what the pod does not know of", leaseReconcile},
 		{"lease/progress", "progress is kept for the next attempt, by the holder only", leaseProgress},
 		{"lease/leave", "a pod that leaves hands back its tasks uncharged", leaseLeave},

@@ -203,7 +203,7 @@ func readUnknown(w *world) {
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 	_, _, err = w.store.Events(w.ctx, tenantA, nowhere, 0, 10)
 	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	for _, tenant := range []string{"nobody\x00", "nobody\xff"} { // no database would take these
+	for _, tenant := range []string{"absent\x00", "absent\xff"} { // no database would take these
 		_, err = w.store.Run(w.ctx, tenant, run)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 		_, err = w.store.Tasks(w.ctx, tenant, run)

@@ -9,7 +9,7 @@ import (
 
 func registryRules() []rule {
 	return []rule{
-		{"registry/numbers_are_stable", "a handler keeps its number, whoever registers it again", numbersAreStable},
+		{"registry/numbers_are_stable", "a handler keeps its number when any pod registers it again", numbersAreStable},
 		{"registry/equal_steps_share_a_number", "a step with the same fingerprint is the same handler in every version", equalStepsShare},
 		{"registry/definition", "a stored graph comes back as it was", definitionComesBack},
 		{"registry/unknown_definition", "an unknown hash is no graph and no error", unknownDefinition},

@@ -26,7 +26,7 @@ func situationRules() []rule {
 		{"situation/suspect", "a task that was lost twice is told so, and that pods run one", situationSuspect},
 		{"situation/timers", "sleeps and backoffs are told with their instants, and what waits for them by them", situationTimers},
 		{"situation/limit", "the running tasks of the tenant are counted", situationLimit},
-		{"situation/canceling", "what goes on in a canceled run is told with when it is fenced", situationCanceling},
+		{"situation/canceling", "what still runs in a canceled run is told with when it is fenced", situationCanceling},
 	}
 }
 

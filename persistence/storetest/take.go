@@ -19,8 +19,8 @@ func takeRules() []rule {
 		{"take/used_claim", "a claim that has grants gets no more", takeUsedClaim},
 		{"take/dead_pod", "a pod that may not have tasks stores runs all the same", takeDead},
 		{"take/expires", "a first task that was granted is found when its pod dies", takeExpires},
-		{"take/other_batches", "whoever takes nothing gets nothing", takeNothing},
-		{"take/not_charged", "what was granted while nobody waited does not make its tenant wait later", takeNotCharged},
+		{"take/other_batches", "a batch that asks for no grants gets none", takeNothing},
+		{"take/not_charged", "what was granted while no other tenant waited does not make its tenant wait later", takeNotCharged},
 	}
 }
 

@@ -18,7 +18,7 @@ func triggerRules() []rule {
 		{"trigger/empty_batch", "an empty batch does nothing", triggerNothing},
 		{"trigger/too_many", "a batch over the limit is refused as a whole", triggerTooMany},
 		{"trigger/unknown_workflow", "a run of an unknown definition is refused; the rest of the batch is stored", triggerUnknownWorkflow},
-		{"trigger/unknown_queue", "a run for a queue that nobody registered is refused", triggerUnknownQueue},
+		{"trigger/unknown_queue", "a run for a queue that no pod registered is refused", triggerUnknownQueue},
 		{"trigger/queue", "a run waits in the queue that its trigger names, a step in its own", triggerQueue},
 		{"trigger/group", "a group is stored all or none", triggerGroup},
 		{"trigger/group_interleaved", "a refused group takes nothing else of the batch with it", triggerGroupInterleaved},

@@ -219,8 +219,8 @@ func (t *Twin) DropHistory(
 	})
 }
 
-// RotateEvents implements persistence.History. What a store does with its
-// events is its own affair, as long as nobody sees it.
+// RotateEvents implements persistence.History. How a store keeps its events is
+// its own affair, as long as no reader sees a difference.
 func (t *Twin) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
 	return twice(ctx, t, "RotateEvents", span, func(ctx context.Context, s persistence.Store) (persistence.Rotated, error) {
 		for {
