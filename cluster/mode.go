@@ -66,7 +66,7 @@ type Feed struct {
 }
 
 // DecideFeed decides how wakes reach a pod. The leader tries to read a stream
-// unless it can be spared, because its mode is everybody's. A pod without a
+// unless it can be spared, because all pods take its mode. A pod without a
 // leader's word for it relies on nothing but a stream of its own. No pod begins
 // to read before the pods were counted.
 func DecideFeed(times FeedTimes, v View) Feed {

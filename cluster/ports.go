@@ -92,8 +92,8 @@ func (e *StreamError) Error() string {
 // Unwrap returns both errors that it is.
 func (e *StreamError) Unwrap() []error { return []error{ErrStreamUnavailable, e.Cause} }
 
-// Shown returns what anybody may see of an error of the stream: of a StreamError,
-// the remedy and the SQLSTATE.
+// Shown returns the part of an error of the stream that is no secret: of a
+// StreamError, the remedy and the SQLSTATE.
 func Shown(err error) string {
 	var refused *StreamError
 	if !errors.As(err, &refused) {

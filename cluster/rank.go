@@ -28,7 +28,7 @@ type Order struct {
 
 // Rank is the place of a pod in the order of the wake with this key: 0 is
 // first. Pods that know the same others have different ranks, and over many
-// keys each is first as often as any other. Before anybody was counted the rank
+// keys each is first as often as any other. Before pods were counted the rank
 // is 0.
 func (o Order) Rank(queue string, key uint64) int {
 	if o.Idle <= 1 {

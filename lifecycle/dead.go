@@ -116,9 +116,9 @@ func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept []int32) {
 	return kept
 }
 
-// InputFlags returns the flags of a task of a new run of which conditions on the
-// input say so: beside what they mean, who said it, for runs that go on from
-// this one.
+// InputFlags returns the flags of a task of a new run that conditions on the input
+// skip or fail, with marks that the input decided it, for runs that continue this
+// one.
 func InputFlags(said Flags) Flags {
 	said &= FlagSkip | FlagFail
 	if said&FlagSkip != 0 {

@@ -34,7 +34,7 @@ type Task struct {
 	Epoch        int64 // grows by one at every transition
 	Attempt      int32 // attempts used up by errors
 	Lost         int32 // attempts lost with their lease
-	Pod          int64 // who holds it, or held it last
+	Pod          int64 // that holds it, or held it last
 	Sleep        time.Duration
 	WakeAt       time.Time // SleepUntil: given by a parent
 	StartTimeout time.Duration

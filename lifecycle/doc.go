@@ -10,7 +10,7 @@
 //   - what a fact does to a run, to any depth: [Decide]; the facts are in
 //     fact.go, what comes out of them in decision.go
 //   - how long to wait before the next attempt: [RetryDelay]
-//   - who is served next: [FairID], [NextBlock], [MayInline], [Take]
+//   - which tenant is served next: [FairID], [NextBlock], [MayInline], [Take]
 //   - when a pod may still act: [DecideLease]
 //   - what a supervisor does with a failed child: [DecideRestart]
 //   - what was written down: [Event]; [Fold] rebuilds a state from it;

@@ -17,7 +17,7 @@ type Event struct {
 	N       int64
 	Kind    EventKind
 	At      time.Time
-	Pod     int64         // started; lost, released, canceled: who held it
+	Pod     int64         // started; lost, released, canceled: the pod that held it
 	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that ended
 	Delay   time.Duration // retrying
 	WakeAt  time.Time     // sleeping, retrying

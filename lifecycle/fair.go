@@ -47,8 +47,8 @@ func NextBlock(own, frontier int64) int64 { return max(own, frontier) + 1 }
 const InlineLook = 64
 
 // Take returns how many of the first tasks of new runs are granted at once to
-// the pod that stores the runs and has room for so many: none if anybody waits in
-// their queues, be it their own tenants. As with MayInline they take no place
+// the pod that stores the runs and has room for so many: none if tasks wait in
+// their queues, even of their own tenants. As with MayInline they take no place
 // there; those beyond the room do.
 func Take(first, room int, waiting bool) int {
 	if waiting {

@@ -28,7 +28,7 @@ func isSuspect(lost int32, r TaskReported) bool {
 // isPill reports whether a task was lost too often. That takes a loss while it was
 // executed apart, and no more pods that died lately than it has losses, however old
 // those are, nor as many without it as with it within a day: then something else ends
-// pods. Neither counts for long, and who allows one loss only wants no second attempt.
+// pods. Neither counts for long, and a step that allows one loss gets no second attempt.
 func isPill(t *Task, r TaskReported) bool {
 	switch lost := t.Lost; {
 	case lost < r.MaxLost:

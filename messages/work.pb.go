@@ -491,8 +491,8 @@ func (x *LendSlots) GetJournal() bool {
 	return false
 }
 
-// SlotsLent lends slots, until SlotsReturned. Who does not know of the number
-// returns them at once.
+// SlotsLent lends slots, until SlotsReturned. A receiver that does not know the
+// number returns them at once.
 type SlotsLent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`   // of the LendSlots that it answers

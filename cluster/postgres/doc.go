@@ -27,7 +27,7 @@
 //
 // PostgreSQL sends a commit to the stream once it is on disk, which is a moment
 // before other sessions see it, and longer before it with synchronous standbys.
-// The stream therefore looks, once for each batch, whether it can be seen, and
-// only then wakes anybody: who came too early would find nothing and not come
-// again before the next sweep.
+// The stream therefore checks, once for each batch, whether it can be seen, and
+// only then wakes pods: a pod that looked too early would find nothing and not
+// look again before the next sweep.
 package postgres

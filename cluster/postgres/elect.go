@@ -31,8 +31,8 @@ var (
 // connection of that kind.
 const leaderRole = "leader"
 
-// Campaign implements cluster.Elector: the leader is whose session holds an
-// advisory lock.
+// Campaign implements cluster.Elector: the leader is the pod whose session holds
+// an advisory lock.
 func (a *Adapter) Campaign(ctx context.Context) (cluster.Term, error) {
 	settings := map[string]string{
 		"idle_session_timeout":                milliseconds(a.config.SessionTimeout),

@@ -12,7 +12,7 @@ import (
 )
 
 // Where the server has no connection for a campaign, it is tried on one of the pool's,
-// which only who is elected keeps: each other pod would lose one at every try.
+// which only the elected pod keeps: each other pod would lose one at every try.
 func TestOnlyWhoIsElectedKeepsWhatThePoolGives(t *testing.T) {
 	t.Parallel()
 	w := freshWorld(t)

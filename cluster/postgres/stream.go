@@ -27,7 +27,7 @@ const (
 
 var (
 	errStreamSilent = errors.New("the stream's server does not answer")
-	errStreamBehind = errors.New("the stream is behind the server's log, as after a large transaction of anybody's: what it has not brought is looked for")
+	errStreamBehind = errors.New("the stream is behind the server's log, as after a large transaction: pods look for work without it")
 )
 
 // Read implements cluster.Stream.
@@ -113,9 +113,9 @@ func (r *reader) interval(ctx context.Context) error {
 }
 
 // behind returns an error if the stream has not come to where the log was
-// behindIntervalsMax ago. The sender of a stream decodes everybody's transactions in
-// the order of their commits, and says that it lives meanwhile; a new stream begins
-// behind them.
+// behindIntervalsMax ago. The sender of a stream decodes the transactions of all
+// sessions in the order of their commits, and sends keepalives meanwhile; a new stream
+// begins behind them.
 func (r *reader) behind() error {
 	r.late++
 	switch {

@@ -75,7 +75,7 @@ func (w world) adapter(tb testing.TB, pod int64, change ...func(*postgres.Config
 	return a
 }
 
-// exec runs SQL as anybody could; {schema} is the engine's.
+// exec runs SQL as another client of the database would; {schema} is the engine's.
 func (w world) exec(tb testing.TB, sql string, args ...any) int64 {
 	tb.Helper()
 	tag, err := w.pool.Exec(tb.Context(), strings.ReplaceAll(sql, "{schema}", pgx.Identifier{w.schema}.Sanitize()), args...)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowded is from how many source files on a room needs a map in its doc.go: who
-// looks for something no longer reads the list of files as one.
+// crowded is from how many source files on a room needs a map in its doc.go: its
+// list of files is too long to be read as one.
 const crowded = 40
 
 const mapTitle = "// # Where things are\n"

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// protoactorFiles may import protoactor-go: the shells, and those who talk to
-// them from outside.
+// protoactorFiles may import protoactor-go: the shells, and rooms that send them
+// messages from outside.
 var protoactorFiles = []string{
 	"actors/", "internal/sim/", "simtest/", "examples/",
 	"troupe.go", "engine.go", "config.go", // PID, and the embedder's own actor system

@@ -27,7 +27,7 @@ const (
 )
 
 // rooms is the module's map: a package that is not in it fails the test, so
-// that a new room is a decision which someone writes down. Keys that end in
+// that a new room is a decision which is written down. Keys that end in
 // /... are for all packages below. Arrows point inward.
 var rooms = map[string]room{
 	"workflow":  {std: pure},

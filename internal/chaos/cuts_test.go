@@ -12,8 +12,8 @@ import (
 )
 
 // F25: answers of the server are lost on the way, those to COMMIT among them:
-// the pods cannot know what was stored, and ask again. So do callers who trigger,
-// await and cancel.
+// the pods cannot know what was stored, and ask again. So do callers that
+// trigger, await and cancel.
 func TestAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	r := begin(t, row{

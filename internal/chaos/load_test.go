@@ -93,7 +93,7 @@ func (p *podProcess) triggerInTx(ctx context.Context, key string, tenant troupe.
 	return run, err
 }
 
-// cancelOneIn is how many runs of a caller who cancels some there are for each.
+// cancelOneIn is how many runs a caller triggers for each one that it cancels.
 const cancelOneIn = 5
 
 // cancelOne triggers a run that would take an hour, asks to cancel it until that is

@@ -172,7 +172,7 @@ const (
 	electNever  = "never"
 )
 
-// lawless is an election that everybody wins.
+// lawless is an election that every pod wins.
 type lawless struct {
 	cluster.Elector
 	pod    *podProcess

@@ -17,8 +17,8 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// soakSpec is what a pod of a soak is told: load at a rate instead of callers
-// who wait, and how often it measures itself.
+// soakSpec is the order of a pod of a soak: load at a rate instead of callers that
+// wait, and how often it measures itself.
 type soakSpec struct {
 	Rate        float64       // runs per second
 	SampleEvery time.Duration // between two lines of Samples

@@ -155,7 +155,7 @@ func (b *bus) committed(wake *persistence.Wake) {
 	}
 }
 
-// notify sends a notice to everybody who listens, the sender too.
+// notify sends a notice to every pod that listens, the sender too.
 func (b *bus) notify(notice cluster.Notice) {
 	if b.silent.After(b.world.Now()) {
 		return

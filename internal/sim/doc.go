@@ -2,8 +2,8 @@
 // actors, decisions and memory store, behind ports that it can make fail.
 //
 // A [World] is one database with pods on it. Every mailbox is a queue of the
-// world, which delivers one message at a time and chooses whose by a seeded
-// scheduler. Every wait is a timer of the world, and the clock moves to the
+// world, which delivers one message at a time; a seeded scheduler chooses the
+// mailbox. Every wait is a timer of the world, and the clock moves to the
 // next one only when nothing can run. Store calls, step functions, wakes and
 // elections are events of the world too, so that each can be late, lost,
 // doubled or answered by an error; pods can crash between any two messages, be

@@ -55,7 +55,7 @@ func newMany(t *testing.T, pods, slots int, takes time.Duration) *many {
 	for i := range pods {
 		m.start(fmt.Sprintf("pod-%d", i))
 	}
-	m.pass(20 * time.Second) // the first sweeps, and everybody was counted
+	m.pass(20 * time.Second) // the first sweeps, and all pods were counted
 	m.look()
 	return m
 }
@@ -220,8 +220,8 @@ func manyIdle(t *testing.T, pods int) {
 	require.LessOrEqual(t, float64(c.total())/(60*minutes), 1.3+0.3*float64(pods))
 }
 
-// manyTrickle: a task that becomes ready now and then starts at once, and not
-// everybody looks for it.
+// manyTrickle: a task that becomes ready now and then starts at once, and few pods
+// look for it.
 func manyTrickle(t *testing.T, pods int) {
 	m := newMany(t, pods, 4, 50*time.Millisecond)
 	const tasks = 200
@@ -282,7 +282,7 @@ func manyNearlyFull(t *testing.T, pods int) {
 	c := m.look()
 	t.Log(c.String())
 	require.LessOrEqual(t, c.wait(0.5), 10*time.Millisecond)
-	require.LessOrEqual(t, c.wait(1), 5*time.Second, "missed by all who were named, found by a sweep")
+	require.LessOrEqual(t, c.wait(1), 5*time.Second, "missed by all pods that were named, found by a sweep")
 }
 
 // manyBurst: much more work than slots is shared by all, in few claims.

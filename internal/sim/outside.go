@@ -63,7 +63,7 @@ func (w *World) noPanic(call string) {
 	}
 }
 
-// answered tells who asks what the database said.
+// answered reports the database's answer to Options.Answered.
 func (w *World) answered(p *Pod, call string, answer any, err error) {
 	if w.options.Answered != nil {
 		w.options.Answered(p, call, answer, err)

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// Pace is how a world moves through time, and how it lets those run who are
+// Pace is how a world moves through time, and how it lets goroutines run that are
 // not events of it.
 type Pace interface {
 	// Now is the virtual time. It is safe for concurrent use.

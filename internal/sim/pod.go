@@ -245,8 +245,8 @@ func (p *Pod) beforeMessage() {
 	}
 }
 
-// afterMessage makes the pod slow, wakes whose context the message ended, and
-// sees whether the pod has ended by itself.
+// afterMessage makes the pod slow, wakes coroutines whose context the message
+// ended, and sees whether the pod has ended by itself.
 func (p *Pod) afterMessage(b *box) {
 	if p.dead {
 		return

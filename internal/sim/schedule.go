@@ -22,7 +22,7 @@ type arrival struct {
 
 // arrive takes in a message from a goroutine that is not the world's. It is
 // delivered when everything outside waits, in an order that does not depend on
-// who was faster. It is safe for concurrent use.
+// which goroutine was faster. It is safe for concurrent use.
 func (w *World) arrive(a arrival) {
 	w.mu.Lock()
 	w.arrivals = append(w.arrivals, a)
@@ -95,7 +95,7 @@ func (w *World) advance() bool {
 	}
 	for _, t := range list {
 		w.guard(t.Run)
-		w.pace.Settle() // whom it woke goes first
+		w.pace.Settle() // goroutines that it woke go first
 	}
 	return w.violation == nil
 }

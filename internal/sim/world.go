@@ -49,7 +49,7 @@ type Order uint8
 // The orders.
 const (
 	Uniform  Order = iota // each is as likely
-	FIFO                  // who became ready first
+	FIFO                  // the one that became ready first
 	Priority              // the lowest rank; ranks are drawn, and now and then changed
 	Starve                // one pod after another waits for all others
 )

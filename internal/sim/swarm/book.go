@@ -21,7 +21,7 @@ type book struct {
 	runs     map[workflow.RunID]*runBook
 	gone     map[int64]bool // pods that have ended
 	dead     map[int64]bool // pods that were declared dead
-	leader   *sim.Pod       // who was elected last
+	leader   *sim.Pod       // that was elected last
 	running  map[string]int // tasks by tenant
 	attempts map[string]bool
 	returned map[*sim.Pod][]success
@@ -42,7 +42,7 @@ type account struct {
 	attempts int32     // that ended with an error
 	retries  int32
 	losses   int32
-	pod      int64 // who held it last
+	pod      int64 // that held it last
 }
 
 func newBook() *book {
@@ -162,8 +162,8 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	}
 }
 
-// signed judges who completed a task: the output says which attempt returned
-// it, and that must be the one that held the task.
+// signed checks which attempt completed a task: the output names the attempt that
+// returned it, which must be the one that held the task.
 func (o *oracle) signed(run *snapshot.Run, e *lifecycle.Event) {
 	if output := run.Tasks[e.Step].Output; !bytes.HasSuffix(output, signature(e.N-1)) {
 		o.seed.world.Fail("I4", "%s step %d was completed under epoch %d by another attempt: %s", o.seed.nameOf(run.ID), e.Step, e.N-1, output)

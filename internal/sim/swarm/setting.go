@@ -46,7 +46,7 @@ func draw(seed uint64, fifo bool) setting {
 }
 
 // crowded is a cluster with much more work than slots, for the promises about
-// who is next.
+// fairness.
 func (s setting) crowded() setting {
 	s.pods, s.slots, s.limit, s.partial, s.deploy = 1, 1+s.slots%3, 0, false, false
 	s.runs, s.tenants = s.runs+4, max(s.tenants, 3)
