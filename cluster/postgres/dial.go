@@ -30,7 +30,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 		}
 		direct.Tracer = target.Tracer
 		target = direct
-	} else if before := wire.ContainBeforeConnect(a.config.BeforeConnect, a.config.Logger); before != nil {
+	} else if before := wire.ContainBeforeConnect(a.config.BeforeConnect); before != nil {
 		if err := before(ctx, target); err != nil {
 			return nil, err
 		}
@@ -38,8 +38,7 @@ func (a *Adapter) target(ctx context.Context, role string, settings map[string]s
 	if settings["replication"] != "" {
 		target.AfterConnect = nil // a replication connection takes no ordinary queries
 	}
-	target.Tracer = wire.Contain(target.Tracer, a.config.Logger)
-	wire.ContainHooks(target, a.config.Logger)
+	wire.ContainHooks(target)
 	share(target, a.config.ConnectTimeout)
 	wire.Prepare(target, a.config.Lineage)
 	if target.RuntimeParams == nil {

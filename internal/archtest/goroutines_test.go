@@ -11,18 +11,17 @@ import (
 // starters may start goroutines; entries are files, or folders with a slash at
 // the end. Everywhere else work happens in actors (docs/adr/0008).
 var starters = []string{
-	"actors/executor.go",            // blocking calls and user functions, for all actors
-	"cluster/postgres/",             // listeners on connections
-	"internal/clock/",               // local timers
-	"internal/logqueue/queue.go",    // calls the embedder's log handler
-	"internal/wire/deadlineless.go", // reads and writes that nothing else ends
-	"internal/wire/hooks.go",        // hooks that may end the goroutine
-	"internal/sim/swarm/batch.go",   // seeds side by side, each in a world of its own
-	"internal/pgdev/",               // waits for the server's process
-	"persistence/storetest/",        // drives a store from many goroutines, as pods would
-	"cmd/",                          // signals, the display
-	"simtest/",                      // step functions, and the test's own, in a bubble
-	"bench/", "examples/",           // an embedder's own code
+	"actors/executor.go",          // blocking calls and user functions, for all actors
+	"cluster/postgres/",           // listeners on connections
+	"internal/clock/",             // local timers
+	"internal/logqueue/queue.go",  // calls the embedder's log handler
+	"internal/wire/hooks.go",      // hooks that may end the goroutine
+	"internal/sim/swarm/batch.go", // seeds side by side, each in a world of its own
+	"internal/pgdev/",             // waits for the server's process
+	"persistence/storetest/",      // drives a store from many goroutines, as pods would
+	"cmd/",                        // signals, the display
+	"simtest/",                    // step functions, and the test's own, in a bubble
+	"bench/", "examples/",         // an embedder's own code
 }
 
 func TestGoroutinesHaveAnOwner(t *testing.T) {

@@ -211,7 +211,7 @@ const closeMax = 200 * time.Millisecond
 func (o Options) sessions() sessions.Options {
 	return sessions.Options{
 		Pool: o.Pool, Direct: o.Direct, Proxied: o.Proxied, Size: o.PoolSize, Application: o.ApplicationName,
-		Tracer: o.Tracer, Logger: o.Logger,
+		Tracer: o.Tracer,
 	}
 }
 

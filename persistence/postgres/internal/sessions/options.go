@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"log/slog"
 	"maps"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 )
 
-// Options say where connections go. All but Direct, Tracer, Lineage and Logger are required.
+// Options say where connections go. All but Direct, Tracer and Lineage are required.
 type Options struct {
 	Pool        *pgxpool.Pool   // of the embedder, whose settings say where to connect to
 	Direct      *pgx.ConnConfig // where else to; nil: where Pool does
@@ -20,7 +19,6 @@ type Options struct {
 	Application string          // name that the server shows
 	Tracer      pgx.QueryTracer // of all statements; nil: that of where it connects to, if any
 	Lineage     *wire.Lineage   // of the servers that are connected to past any proxy; nil: nothing is known
-	Logger      *slog.Logger    // gets what goes wrong in a tracer or a hook; nil: nothing is logged
 }
 
 // proxied derives the configuration of a pool behind a proxy: the proxy refuses
@@ -53,8 +51,8 @@ func (o Options) direct() *pgxpool.Config {
 	config.PingTimeout = pingTimeout
 	config.MaxConnIdleTime = min(config.MaxConnIdleTime, idleMax)
 	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
-	config.BeforeConnect = wire.ContainBeforeConnect(config.BeforeConnect, o.Logger)
-	wire.ContainHooks(config.ConnConfig, o.Logger)
+	config.BeforeConnect = wire.ContainBeforeConnect(config.BeforeConnect)
+	wire.ContainHooks(config.ConnConfig)
 	wire.Prepare(config.ConnConfig, o.Lineage)
 	config.MaxConns = o.Size
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
@@ -62,7 +60,6 @@ func (o Options) direct() *pgxpool.Config {
 	if o.Tracer != nil {
 		config.ConnConfig.Tracer = o.Tracer
 	}
-	config.ConnConfig.Tracer = wire.Contain(config.ConnConfig.Tracer, o.Logger)
 	params := maps.Clone(config.ConnConfig.RuntimeParams)
 	if params == nil {
 		params = map[string]string{}
