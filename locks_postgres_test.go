@@ -123,30 +123,3 @@ func TestAwaitOutlivesWhatTheDatabaseRefuses(t *testing.T) {
 	_, err = run.Await(ctx)
 	require.ErrorIs(t, err, over)
 }
-
-// selfError wraps itself.
-type selfError struct{ text string }
-
-func (e *selfError) Error() string   { return e.text }
-func (e *selfError) Unwrap() []error { return []error{e} }
-
-// B11 in a transaction of PostgreSQL: the store looks for the database's own
-// errors in what the function returns.
-func TestB11AnErrorThatWrapsItselfInATransaction(t *testing.T) {
-	t.Parallel()
-	pool := poolOf(t, pgtest.Database(t))
-	migrate(t, pool)
-	engine, err := troupe.New(pool, troupe.Config{})
-	require.NoError(t, err)
-	calls := 0
-	handle := join(t, engine, single(func(context.Context, string) (int, error) {
-		calls++
-		return 0, troupe.Class("loop", &selfError{"turns round"})
-	}, troupe.InTx(), troupe.Retry{Attempts: 2}))
-	_, err = handle.Run(t.Context(), "")
-	var failed *troupe.RunError
-	require.ErrorAs(t, err, &failed)
-	require.Equal(t, "loop", failed.Class)
-	require.Contains(t, failed.Text, "turns round")
-	require.Equal(t, 2, calls)
-}

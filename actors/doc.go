@@ -45,7 +45,7 @@
 //   - the tree and its restarts: tree, supervision, watched, runtime, executor, mailbox, protoactor
 //   - triggers: intake*
 //   - claims: claimer*, queue_view, arrears*, unbegun
-//   - slots and executions: runs, ledger, run*, payloads, step, attempt, working, broken, outcome, failure, errorclass, errorchain
+//   - slots and executions: runs, ledger, run*, payloads, step, attempt, working, broken, outcome, failure, errorclass
 //   - completions: journal*
 //   - what both ask the claimer for: loan, gather
 //   - the lease: pulse*

@@ -1,13 +1,15 @@
 package actors
 
+import "errors"
+
 // classError gives an error a class.
 type classError struct {
 	class string
 	err   error
 }
 
-// WithClass returns err with a class: what kind of error it is, for whoever
-// sorts failures. WithClass of nil is nil.
+// WithClass returns err with a class, by which failures can be sorted. WithClass of nil is
+// nil.
 func WithClass(class string, err error) error {
 	if err == nil {
 		return nil
@@ -25,6 +27,6 @@ func (e classError) Unwrap() error { return e.err }
 // wraps, the outermost first; "" if there is none.
 func ErrorClass(err error) string {
 	var classed classError
-	boundedError{err: err}.As(&classed)
+	_ = errors.As(err, &classed)
 	return classed.class
 }

@@ -51,5 +51,5 @@ func (e terminalError) Unwrap() error { return e.err }
 // IsTerminal reports whether err, or an error it wraps, was marked by Terminal.
 func IsTerminal(err error) bool {
 	var marked terminalError
-	return boundedError{err: err}.As(&marked)
+	return errors.As(err, &marked)
 }

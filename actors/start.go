@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 
 	"github.com/troupe-dev/troupe/internal/clock"
 )
@@ -94,7 +95,7 @@ func newRuntime(o Options) *runtime {
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
 		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics, o.Log, o.Clock.Now), config: config, ports: o.Ports,
-		functions: boundedFunctions(o.Functions), evaluate: boundedEvaluate(o.Evaluate), boundary: newBoundary(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
+		functions: maps.Clone(o.Functions), evaluate: o.Evaluate, boundary: newBoundary(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
 	}
 	rt.reach, rt.watches = newReach(rt.now()), newWatches(rt.now())
 	rt.refusals, rt.unbegun = newRefusals(), &unbegun{}
