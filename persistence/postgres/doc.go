@@ -29,7 +29,7 @@
 //   - what a refusal of the server means: errors*
 //   - what is registered: catalog*, definitions, register, registry_lost, foreign
 //   - triggers: trigger*, tenants, expand
-//   - places in queues: places, peek, heads, shortcut, limits, counters_lost
+//   - places in queues: places, peek, heads, shortcut, limits
 //   - claims: claim*, grants
 //   - completions: record*, recent
 //   - steps with transactions: step_*, forgotten

@@ -232,10 +232,17 @@ func retry(ctx context.Context, do func(context.Context) error) error {
 			return err
 		}
 	}
-	if errors.Is(err, errRowsLost) || placeTaken(err) { // counters that were made again do not move
+	if errors.Is(err, errRowsLost) || placeTaken(err) {
 		return meddledError{}
 	}
 	return err
+}
+
+// placeTaken reports whether a row of a queue has the place of another one, because the
+// tenant's counter was not moved.
+func placeTaken(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeUniqueViolation && pg.ConstraintName == "ready_queue_pkey"
 }
 
 // stalePlan reports whether a statement was prepared before its table was changed. The

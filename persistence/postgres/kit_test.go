@@ -256,3 +256,23 @@ func within(t testing.TB, limit time.Duration, f func()) {
 	f()
 	pgtest.Within(t, limit, time.Since(start), "the call")
 }
+
+// ends has all runs complete.
+func (k *kit) ends(pod int64, ids []workflow.RunID) {
+	k.t.Helper()
+	k.finish(pod)
+	for _, id := range ids {
+		require.Equal(k.t, lifecycle.Completed, k.state(id))
+	}
+	k.requireSound()
+}
+
+// inTx records a completion in the transaction of a step that executes sql.
+func (k *kit) inTx(record persistence.Record, sql string) (persistence.Recorded, error) {
+	return k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+		own, ok := tx.(pgx.Tx)
+		require.True(k.t, ok)
+		_, err := own.Exec(ctx, sql)
+		return record.Transitions[0], err
+	})
+}

@@ -204,7 +204,7 @@ func (r *recording) divide(ctx context.Context, indexes []int, mode locking, sto
 	if mode != lockWaiting && len(r.s.strained.known()) > 0 { // children wait for a claim, which asks whether they could be recorded
 		r.record.InlineLimit, r.record.InlineSpare = 0, 0
 	}
-	err = r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
+	err = retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, commits) })
 	switch {
 	case errors.Is(err, errLockTimeout) && mode != lockStrict:
 		r.s.strained.note(ctx)
@@ -253,7 +253,7 @@ func (r *recording) withoutUnread(indexes []int) []int {
 // culprits finds the transitions whose values the database refuses, and turns
 // them into failures. One that waits for a lock in vain meanwhile is answered Busy.
 func (r *recording) culprits(ctx context.Context, indexes []int, mode locking, store storing) ([]int, error) {
-	err := r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, tries) })
+	err := retry(ctx, func(ctx context.Context) error { return store(ctx, indexes, mode, tries) })
 	locked := errors.Is(err, errLockTimeout)
 	switch {
 	case errors.Is(err, errTrial):
@@ -295,7 +295,7 @@ func (r *recording) blame(ctx context.Context, i int, mode locking, store storin
 	t := &r.record.Transitions[i]
 	whole := *t
 	trial := func() error {
-		return r.s.retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, mode, tries) })
+		return retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, mode, tries) })
 	}
 	t.Output, t.Progress, t.Class, t.Error = []byte{}, nil, "", ""
 	bare := trial()

@@ -131,7 +131,7 @@ func (s *Store) recordInTx(
 		if hasCode(err, codeLockNotAvailable) {
 			s.lookForHolders(ctx, taskIDs{r.record.Transitions[0].Task})
 		}
-		return r, true, r.ownRefused(s.mendCounters(ctx, err))
+		return r, true, r.ownRefused(err)
 	}
 	return r, false, stepRefused(err)
 }

@@ -12,7 +12,7 @@ import (
 // rolls it back, or has lost definitions.
 func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	return s.knowing(ctx, func() error {
-		return s.retry(ctx, func(ctx context.Context) error {
+		return retry(ctx, func(ctx context.Context) error {
 			return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
 		})
 	})
@@ -20,7 +20,7 @@ func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) erro
 
 // writeShort is write for transactions of which do knows the last batch.
 func (s *Store) writeShort(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return s.retry(ctx, func(ctx context.Context) error { return s.pool.Short(ctx, do) })
+	return retry(ctx, func(ctx context.Context) error { return s.pool.Short(ctx, do) })
 }
 
 // querier is the pool, a connection or a transaction.

@@ -15,11 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// A trigger of somebody's that returns null has a row left out, one that returns the old
-// row leaves it as it was, and neither says so to anybody. No call of the store does a part
-// of what it says: it fails, and has done nothing. Here that happens to every row, and to
-// every second one, of each table and each kind of change in turn: in `make test` in one way for
-// each kind of change.
+// A foreign trigger that returns null suppresses a row, and one that returns the old row
+// undoes an update. The server reports neither. A call of the store must fail then and
+// change nothing. The test suppresses all rows, or every second one, by table and kind of
+// change: three variants a table in `make test`, all twelve in `make test-full`.
 func TestACallWritesAllOfItsRows(t *testing.T) {
 	t.Parallel()
 	for _, table := range []string{
@@ -29,9 +28,9 @@ func TestACallWritesAllOfItsRows(t *testing.T) {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			b := newBusy(t)
-			for i, c := range [][2]string{{"insert", "null"}, {"update", "null"}, {"update", "old"}, {"delete", "null"}} {
+			for i, c := range [][2]string{{"insert", "null"}, {"update", "old"}, {"delete", "null"}, {"update", "null"}} {
 				for j, which := range []string{"true", "nth % 2 = 0", "nth % 2 = 1"} {
-					if i%3 != j && !pgtest.Full() {
+					if i != j && !pgtest.Full() {
 						continue
 					}
 					b.exec(fmt.Sprintf(`create sequence {schema}.nth;
