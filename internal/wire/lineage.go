@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/clock"
 )
 
-// RefusedError is why a server that answers is not connected to.
+// RefusedError says why a server that answers is refused.
 type RefusedError struct{ text string }
 
 // Error implements error.
@@ -25,48 +25,47 @@ func (e RefusedError) Error() string { return e.text }
 
 var errReadOnly = RefusedError{"the server takes no writes (read only): connect to the primary, or turn default_transaction_read_only off for the database or the role"}
 
-// Lineage knows which server goes on where another one ended, of those that a process
-// connects to by addresses of the same meaning. One that was the primary before and has
-// come back takes writes as well, and who reads and writes here and there at once finds
-// nothing of what it has done. A standby that was promoted counts one timeline more, see
-// "Continuous Archiving" in the manual of PostgreSQL. It is safe for concurrent use; nil
-// knows nothing.
+// Lineage remembers the newest timeline among the servers of one cluster that a process
+// connects to. A former primary that comes back takes writes as well, and a process that uses
+// both servers loses its own writes. Promoting a standby increments the timeline, see
+// "Continuous Archiving" in the manual of PostgreSQL. A Lineage is safe for concurrent use;
+// a nil one refuses no timeline.
 type Lineage struct {
 	clock clock.Clock
 
 	mu       sync.Mutex
-	system   string // identifies the servers that were one once
-	timeline uint64 // the latest of them
-	newest   []open // connections to a server of it
-	alone    time.Time
-	others   map[weak.Pointer[pgconn.PgConn]]standing // connections of the embedder's that were looked at
+	system   string                                   // of the cluster; its primary and standbys share it
+	timeline uint64                                   // the newest
+	newest   []open                                   // connections to a server of that timeline
+	alone    time.Time                                // since when there is no such connection; zero: there is one
+	others   map[weak.Pointer[pgconn.PgConn]]standing // by connection of the embedder's
 }
 
-// standing is which server a connection leads to.
+// standing identifies the server of a connection.
 type standing struct {
 	system   string
-	timeline uint64 // 0: not known
+	timeline uint64 // 0: unknown
 }
 
-// open is a connection until it is closed, or given up while it was made.
+// open is a connection that may have been closed, or abandoned during connect.
 type open struct {
 	conn weak.Pointer[pgconn.PgConn]
 	done <-chan struct{}
 }
 
-// lineageKept is for how long a server of an older timeline is refused once no connection
-// to a newer one is left: an older state may have been restored in its place.
+// lineageKept is how long a server of an older timeline is refused after the last connection
+// to a newer one was closed. After that it may be a restored backup.
 const lineageKept = 5 * time.Minute
 
-// NewLineage returns one that knows nothing yet.
+// NewLineage returns a Lineage without a timeline.
 func NewLineage() *Lineage { return &Lineage{clock: clock.System{}} }
 
-// writable makes config refuse servers that take no writes, or are of an older timeline
-// than others were. The check of config goes first.
+// writable makes config refuse servers that take no writes, or have an older timeline. The
+// check of config is called first.
 func (l *Lineage) writable(config *pgx.ConnConfig) {
 	own := config.ValidateConnect
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		var taste *pgconn.NotPreferredError // such a server is taken if there is no other one
+		var taste *pgconn.NotPreferredError // pgx takes such a server if there is no other one
 		if own != nil {
 			if err := own(ctx, conn); err != nil && !errors.As(err, &taste) {
 				return err
@@ -75,11 +74,11 @@ func (l *Lineage) writable(config *pgx.ConnConfig) {
 		if err := l.examine(ctx, conn); err != nil || taste == nil {
 			return err
 		}
-		return taste // as it is: it is not looked for in a chain
+		return taste // pgx compares its type and does not unwrap
 	}
 }
 
-// examine returns why a server is refused, or takes the connection in.
+// examine returns why a server is refused, or adds the connection.
 func (l *Lineage) examine(ctx context.Context, conn *pgconn.PgConn) error {
 	if l == nil {
 		return onlyWritable(ctx, conn)
@@ -96,14 +95,14 @@ func (l *Lineage) examine(ctx context.Context, conn *pgconn.PgConn) error {
 	return l.join(at, open{weak.Make(conn), conn.CleanupDone()})
 }
 
-// kept reports whether somebody keeps the functions that were asked for himself, or the
-// server has none of them.
+// kept reports whether the role has no right on the functions that were called, or the server
+// does not have them.
 func kept(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && slices.Contains([]string{"42501", "42883", "0A000"}, refused.Code)
 }
 
-// stand tells where a connection leads to, and whether it is written to there.
+// stand returns the server of a connection, and whether it takes writes.
 func stand(ctx context.Context, conn *pgconn.PgConn) (writes bool, at standing, err error) {
 	// Not pg_control_checkpoint: it lags behind a promotion.
 	row, err := ask(ctx, conn, `select current_setting('transaction_read_only'), (select system_identifier from pg_control_system()),
@@ -119,12 +118,11 @@ func stand(ctx context.Context, conn *pgconn.PgConn) (writes bool, at standing, 
 	return row[0] == "off", standing{row[1], timeline}, nil
 }
 
-// othersMax bounds the connections that are remembered, before those are forgotten that
-// are gone.
+// othersMax is how many connections are remembered before closed ones are removed.
 const othersMax = 1000
 
-// Admit returns why a connection of the embedder's is not written to, or nil. It may be in
-// a transaction, and is asked once.
+// Admit returns why a connection of the embedder's must not be written to, or nil. The
+// connection may be in a transaction. It is queried once.
 func (l *Lineage) Admit(ctx context.Context, conn *pgconn.PgConn) error {
 	if l == nil {
 		return nil
@@ -138,7 +136,7 @@ func (l *Lineage) Admit(ctx context.Context, conn *pgconn.PgConn) error {
 	case nothing:
 		return nil
 	case !known:
-		// A refusal would end the transaction.
+		// A missing right would end the transaction.
 		row, err := ask(ctx, conn, `select has_function_privilege('pg_control_system()', 'execute')
 			and has_function_privilege('pg_current_wal_lsn()', 'execute') and has_function_privilege('pg_walfile_name(pg_lsn)', 'execute')`)
 		if err == nil && row[0] == "t" {
@@ -185,7 +183,7 @@ func ask(ctx context.Context, conn *pgconn.PgConn, sql string) (row []string, er
 	return row, nil
 }
 
-// join takes a connection in, or returns why it is refused.
+// join adds a connection, or returns why it is refused.
 func (l *Lineage) join(at standing, conn open) error {
 	if at.timeline == 0 {
 		return nil
@@ -203,7 +201,7 @@ func (l *Lineage) join(at standing, conn open) error {
 	return nil
 }
 
-// refuse returns why a server is not written to.
+// refuse returns why a server must not be written to.
 func (l *Lineage) refuse(at standing) error {
 	l.newest = slices.DeleteFunc(l.newest, open.closed)
 	older := at.timeline > 0 && at.system == l.system && at.timeline < l.timeline
@@ -224,7 +222,7 @@ func (l *Lineage) refuse(at standing) error {
 
 func outdated(timeline, newest uint64) error {
 	return RefusedError{fmt.Sprintf("the server is of timeline %d, and another one of these addresses of timeline %d: it was the primary before."+
-		" Stop it, or make it a standby of the other, so that nobody writes to both", timeline, newest)}
+		" Stop it, or make it a standby of the other, so that no client writes to both", timeline, newest)}
 }
 
 func (o open) closed() bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// opened is a connection that nobody closes before end.
+// opened returns a connection that stays open until end.
 func opened(t *testing.T) (conn open, end func()) {
 	t.Helper()
 	made, done := &pgconn.PgConn{}, make(chan struct{})
@@ -54,7 +54,7 @@ func TestAnOldPrimaryIsRefused(t *testing.T) {
 	require.NoError(t, l.join(standing{"a", 7}, another()))
 }
 
-// A connection of the embedder's is looked at in its transaction, which goes on.
+// A connection of the embedder's is queried in its transaction, which continues.
 func TestAnOldPrimaryIsRefusedToTheEmbedder(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
@@ -89,15 +89,15 @@ func TestAnOldPrimaryIsRefusedToTheEmbedder(t *testing.T) {
 	require.ErrorContains(t, admit(l, theirs), "it was the primary before")
 	require.ErrorContains(t, admit(l, own), "it was the primary before")
 
-	_, err := own.Exec(t.Context(), "revoke execute on function pg_control_system() from public; create role nobody; set role nobody")
+	_, err := own.Exec(t.Context(), "revoke execute on function pg_control_system() from public; create role restricted; set role restricted")
 	require.NoError(t, err)
 	fresh := connect(nil)
-	_, err = fresh.Exec(t.Context(), "set role nobody")
+	_, err = fresh.Exec(t.Context(), "set role restricted")
 	require.NoError(t, err)
 	require.NoError(t, admit(l, fresh), "it may not be asked")
 	restricted, err := pgx.ParseConfig(url)
 	require.NoError(t, err)
-	restricted.RuntimeParams["role"] = "nobody"
+	restricted.RuntimeParams["role"] = "restricted"
 	Prepare(restricted, NewLineage())
 	conn, err := pgx.ConnectConfig(t.Context(), restricted)
 	require.NoError(t, err)
@@ -105,6 +105,6 @@ func TestAnOldPrimaryIsRefusedToTheEmbedder(t *testing.T) {
 	restricted.RuntimeParams["default_transaction_read_only"] = "on"
 	_, err = pgx.ConnectConfig(t.Context(), restricted)
 	require.ErrorContains(t, err, "takes no writes")
-	_, err = fresh.Exec(t.Context(), "reset role; grant execute on function pg_control_system() to public; drop role nobody")
+	_, err = fresh.Exec(t.Context(), "reset role; grant execute on function pg_control_system() to public; drop role restricted")
 	require.NoError(t, err)
 }

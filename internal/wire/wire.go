@@ -1,5 +1,5 @@
-// Package wire prepares connections to PostgreSQL so that they notice soon what
-// is gone: a server that vanished without a word, and a primary that is none.
+// Package wire prepares connections to PostgreSQL so that they detect a dead server, a
+// standby, and a former primary.
 package wire
 
 import (
@@ -15,15 +15,15 @@ const (
 	// ConnectTimeout is how long connecting may take where the address says
 	// nothing about it (connect_timeout).
 	ConnectTimeout = 5 * time.Second
-	// unacknowledged is how long the network may keep what was sent to itself.
+	// unacknowledged is how long sent data may stay unacknowledged.
 	unacknowledged = 10 * time.Second
 )
 
-// Prepare changes how config connects. Connecting ends in time. A server that is only read
-// from is refused, and one that was the primary before, by what lineage knows, and the next
-// address of config is tried: after a failover some name may lead to a standby, whose
-// answers are old. A server that vanishes is noticed within ten seconds, also while nothing
-// is sent. The dialer and the checks of config stay.
+// Prepare changes how config connects. Connecting has a timeout. A read-only server and, by
+// lineage, a former primary are refused, and the next address of config is tried: after a
+// failover a name may lead to a standby, whose answers are old. A server that vanishes is
+// noticed within ten seconds, also on an idle connection. The dialer and the checks of config
+// stay.
 func Prepare(config *pgx.ConnConfig, lineage *Lineage) {
 	if config.ConnectTimeout <= 0 {
 		config.ConnectTimeout = ConnectTimeout
@@ -39,8 +39,8 @@ func Prepare(config *pgx.ConnConfig, lineage *Lineage) {
 	}
 }
 
-// watch sets what the kernel may do; a connection of another kind stays as it
-// is.
+// watch sets keepalives and the limit of unacknowledged data; a connection that is not TCP
+// stays as it is.
 func watch(conn net.Conn) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -51,14 +51,13 @@ func watch(conn net.Conn) {
 	_ = limitUnacknowledged(tcp, unacknowledged)
 }
 
-// probes is how many of a limit's parts the kernel's questions are apart.
+// probes is how many keepalive intervals a limit has.
 const probes = 4
 
-// Borrow has the kernel end a connection that is somebody else's, also under TLS,
-// when the other side has vanished without a word for about so long, or has taken
-// nothing for so long of what was sent. The returned function sets that back to
-// what it was, except that keepalives are then those of package net. A connection
-// of another kind stays as it is.
+// Borrow sets kernel timeouts on a connection of the embedder's, also under TLS. The kernel
+// ends the connection when the peer is silent for about limit, or has not acknowledged data
+// for that long. giveBack restores the setting of unacknowledged data, and keepalives as
+// package net sets them. A connection that is not TCP stays as it is.
 func Borrow(conn net.Conn, limit time.Duration) (giveBack func()) {
 	if wrapped, ok := conn.(*tls.Conn); ok {
 		conn = wrapped.NetConn()

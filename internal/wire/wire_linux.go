@@ -9,9 +9,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h.
 const tcpUserTimeout = 18
 
-// limitUnacknowledged ends the connection when the other side has not
-// acknowledged what was sent for so long. Retransmission goes on for a quarter
-// of an hour otherwise. It returns the limit before; 0 is none.
+// limitUnacknowledged ends the connection when the peer has not acknowledged data for that
+// long. The default is a quarter of an hour of retransmission. It returns the limit before;
+// 0 is none.
 func limitUnacknowledged(conn *net.TCPConn, limit time.Duration) (before time.Duration) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -43,7 +43,7 @@ func TestAServerThatIsOnlyReadFromIsRefused(t *testing.T) {
 
 func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes the connection, nobody answers
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // its backlog takes the connection, without an answer
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	config := prepared(t, "postgres://u@"+listener.Addr().String()+"/d?sslmode=disable")
@@ -65,8 +65,7 @@ func TestTheDialerOfTheAddressStays(t *testing.T) {
 	require.ErrorIs(t, err, mine)
 }
 
-// Whoever would rather read from a standby is not given one, and the only server that
-// takes writes is taken.
+// An address that prefers standbys gets the primary.
 func TestATasteForStandbysDoesNotCount(t *testing.T) {
 	t.Parallel()
 	config := prepared(t, pgtest.Database(t)+"&target_session_attrs=prefer-standby")
