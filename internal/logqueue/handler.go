@@ -6,10 +6,9 @@ import (
 	"log/slog"
 )
 
-// handler is the end of a queue that loggers use. The embedder's handler is asked at
-// once for handlers with attributes and groups; whether it is enabled, and its Handle,
-// are put off: whoever logs may be an actor, and neither waits for the embedder's code
-// nor ends with it.
+// handler is the end of a queue that loggers use. WithAttrs and WithGroup of the embedder's
+// handler are called at once. Enabled and Handle are called later by the queue: the caller
+// may be an actor, which must not wait for the embedder's code, or end with it.
 type handler struct {
 	queue *Queue
 	to    slog.Handler

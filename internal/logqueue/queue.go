@@ -54,7 +54,7 @@ func New(options Options) *Queue {
 // State is how a queue is.
 type State struct {
 	Held     time.Duration // for how long the handler has not returned with the record that it has; 0: it has none
-	Dropping bool          // whatever comes is dropped
+	Dropping bool          // new records are dropped
 	Overfull time.Duration // for how long
 }
 
@@ -73,7 +73,7 @@ func (q *Queue) State() State {
 }
 
 // Flush waits until the handler has taken all that waits. When ctx ends first it
-// returns the cause, and what waits is still written if the handler goes on.
+// returns the cause, and the waiting records are still written if the handler returns.
 func (q *Queue) Flush(ctx context.Context) error {
 	q.mu.Lock()
 	idle := q.idle
@@ -123,7 +123,7 @@ func (q *Queue) add(e entry) bool {
 }
 
 // work hands records to the handler until none waits. A handler that panics, or
-// ends its goroutine, has lost its record; another goroutine goes on.
+// ends its goroutine, has lost its record; another goroutine continues.
 func (q *Queue) work() {
 	ended := false
 	defer func() {
@@ -141,7 +141,7 @@ func (q *Queue) work() {
 			return
 		}
 		if e.to.Enabled(e.ctx, e.record.Level) {
-			_ = e.to.Handle(e.ctx, e.record) // nobody is left to tell, as in slog itself
+			_ = e.to.Handle(e.ctx, e.record) // there is nowhere to report it, as in slog itself
 		}
 	}
 }

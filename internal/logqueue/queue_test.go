@@ -23,7 +23,7 @@ type sink struct {
 	slog.Handler
 
 	permits chan struct{} // closed: it waits for nothing
-	reached chan struct{} // gets a token when it begins to wait; nil: nobody asks
+	reached chan struct{} // gets a token when it begins to wait; may be nil
 }
 
 // Handle implements slog.Handler.
@@ -128,8 +128,8 @@ func TestAFullQueueDropsAndSaysHowMany(t *testing.T) {
 	require.Equal(t, logqueue.State{}, q.State())
 }
 
-// The line that stands for dropped records is a warning: who wants errors only
-// does not get it.
+// The line that stands for dropped records is a warning: a handler of errors only does
+// not get it.
 func TestTheLineOfAGapHasALevel(t *testing.T) {
 	t.Parallel()
 	w := &text{}
@@ -145,9 +145,9 @@ func TestTheLineOfAGapHasALevel(t *testing.T) {
 	require.Equal(t, []string{"msg=first", "msg=second"}, w.lines())
 }
 
-// Those who log do not wait for a handler that never returns, and those who
-// flush do for as long as they want to.
-func TestAStuckHandlerHoldsUpNobody(t *testing.T) {
+// A caller that logs does not wait for a handler that never returns. Flush does, until its
+// context ends.
+func TestAStuckHandlerBlocksNoLogger(t *testing.T) {
 	t.Parallel()
 	manual := clock.NewManual(time.Unix(0, 0))
 	s := &sink{permits: make(chan struct{}), reached: make(chan struct{}, 1), Handler: slog.NewTextHandler(&text{}, nil)}

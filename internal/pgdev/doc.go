@@ -17,8 +17,8 @@
 // Start on the same folder ends it. A folder has one owner at a time, held by
 // a file lock that the kernel frees with its process.
 //
-// PostgreSQL refuses to run as root, so for root the server runs as the user
-// postgres, else nobody, and its folder must be one which that user can enter.
-// It listens on 127.0.0.1 only, asks for a password of its own (random, kept
-// beside the data), and is set up for logical replication.
+// PostgreSQL refuses to run as root, so for root the server runs as another
+// user (see serverAccount), which must be able to enter its folder. It listens on
+// 127.0.0.1 only, asks for a password of its own (random, kept beside the data),
+// and is set up for logical replication.
 package pgdev

@@ -140,8 +140,8 @@ func stands(lock *os.File) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// sweepTemporary removes the temporary folders of dead processes. What cannot
-// be removed is left: it is somebody else's, or the next sweep's.
+// sweepTemporary removes the temporary folders of dead processes. A folder
+// that cannot be removed is left to its owner, or to the next sweep.
 func sweepTemporary(ctx context.Context, owner account) {
 	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*")) // the pattern is constant
 	if sharedMemory != "" {

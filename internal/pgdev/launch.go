@@ -220,8 +220,8 @@ func tail(text []byte) string {
 	return string(bytes.TrimSpace(text[max(0, len(text)-tailMax):]))
 }
 
-// freePort is a port that was free a moment ago; whoever uses it must be ready
-// to lose it.
+// freePort is a port that was free a moment ago. Another process may take it before the
+// caller does.
 func freePort(ctx context.Context) (int, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

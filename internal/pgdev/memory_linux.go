@@ -27,7 +27,7 @@ func roomInMemory() bool {
 	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Type != tmpfsMagic {
 		return false
 	}
-	text, _ := os.ReadFile(groupLimit) // without one nothing is bounded, or nobody says so
+	text, _ := os.ReadFile(groupLimit) // without the file no limit is known
 	if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && limit < groupMin {
 		return false
 	}

@@ -159,7 +159,7 @@ func TestAFolderHasOneOwnerAndKeepsItsData(t *testing.T) {
 	require.Equal(t, "kept", ask(t, second.URL("kept"), "select current_database()"))
 }
 
-func TestAFolderOfSomebodyElseIsRefused(t *testing.T) {
+func TestAForeignFolderIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "photos"), 0o755))
@@ -192,7 +192,7 @@ func TestTheServerEndsWithAKilledOwner(t *testing.T) {
 }
 
 // runs reports whether the process executes; a dead one may stay as a zombie
-// where nobody waits for orphans, without a command line.
+// without a command line, where no init process reaps orphans.
 func runs(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && len(line) > 0
@@ -221,7 +221,7 @@ func TestAForeignServerIsUsedAndLeftAlone(t *testing.T) {
 	require.NoError(t, foreign.Stop(t.Context()))
 	require.Equal(t, "mine", ask(t, url, "select current_database()"))
 
-	for _, bad := range []string{"host=127.0.0.1", "postgres://127.0.0.1:1/none?sslmode=disable", strings.Replace(own.URL(""), "troupe:", "nobody:", 1)} {
+	for _, bad := range []string{"host=127.0.0.1", "postgres://127.0.0.1:1/none?sslmode=disable", strings.Replace(own.URL(""), "troupe:", "unknown:", 1)} {
 		_, err := pgdev.Attach(t.Context(), bad)
 		require.Error(t, err, bad)
 	}

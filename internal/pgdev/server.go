@@ -54,8 +54,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// Attach returns a server that somebody else runs, once it answers at the
-// address. Its Stop does nothing; Kill and Restart are errors.
+// Attach returns a foreign server, once it answers at the address. Its Stop does nothing; Kill and Restart are errors.
 func Attach(ctx context.Context, address string) (*Server, error) {
 	root, err := url.Parse(address)
 	if err != nil || (root.Scheme != "postgres" && root.Scheme != "postgresql") {
@@ -106,7 +105,7 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error
 }
 
 // CopyDatabase is CreateDatabase for a database that begins as a copy of another,
-// to which nobody may be connected; of an empty one if original is "".
+// which may have no connections; it is empty if original is "".
 func (s *Server) CopyDatabase(ctx context.Context, original, name string) (string, error) {
 	err := s.onMaintenance(ctx, func(conn *pgx.Conn) error {
 		var exists bool

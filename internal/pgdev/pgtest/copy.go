@@ -16,7 +16,7 @@ type originals struct {
 	made map[string]*original
 }
 
-// original is a database that nobody connects to once it is prepared.
+// original is a database without connections once it is prepared.
 type original struct {
 	once sync.Once
 	name string
@@ -58,7 +58,7 @@ func (o *originals) of(name string) *original {
 	return o.made[name]
 }
 
-// drop removes them from a server that goes on.
+// drop removes them from a server that keeps running.
 func (o *originals) drop(ctx context.Context, server *pgdev.Server) {
 	if !server.Foreign() {
 		return

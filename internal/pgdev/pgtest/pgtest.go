@@ -176,8 +176,7 @@ func skipUnwanted(t testing.TB) {
 	}
 }
 
-// unavailable ends the test: only a missing PostgreSQL on somebody's own
-// machine is a reason to skip.
+// unavailable ends the test: only a missing PostgreSQL outside of CI is a reason to skip.
 func unavailable(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, pgdev.ErrNoServer) && os.Getenv("CI") == "" {
