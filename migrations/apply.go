@@ -35,16 +35,16 @@ func (s *session) apply(ctx context.Context) ([]string, error) {
 const (
 	// queueTimeout bounds the wait for another migration.
 	queueTimeout = "10s"
-	// lockTimeout bounds the wait for a table: everybody who comes later waits
-	// behind it.
+	// lockTimeout bounds the wait for a table: sessions that come later wait behind
+	// it.
 	lockTimeout = "500ms"
 	// lockTries is how often a table is tried to be locked, with lockPause
-	// between two tries for those who waited.
+	// between two tries for the sessions that waited.
 	lockTries = 20
 	lockPause = "begin; set local statement_timeout = 0; select pg_catalog.pg_sleep(1); commit"
 )
 
-// step runs one transaction, again while somebody holds a table that it needs.
+// step runs one transaction, again while another session locks a table that it needs.
 func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := s.stepOnce(ctx, do)
@@ -57,12 +57,12 @@ func (s *session) step(ctx context.Context, do func(context.Context, pgx.Tx) err
 	}
 }
 
-// errTableHeld: somebody holds a lock on a table.
-var errTableHeld = errors.New("somebody holds a lock on a table")
+// errTableHeld: another session holds a lock on a table.
+var errTableHeld = errors.New("another session holds a lock on a table")
 
 // stepOnce runs one transaction under the lock that keeps two migrations apart. A
 // client that is killed leaves nothing behind: the server rolls back. Read
-// committed, so that whoever waited for the lock sees what was done meanwhile.
+// committed, so that a migration that waited for the lock sees what was done meanwhile.
 func (s *session) stepOnce(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	const settings = `set local search_path = pg_catalog; set local statement_timeout = 0; set local lock_timeout = '` + queueTimeout + `'`
 	return pgx.BeginTxFunc(ctx, s.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {

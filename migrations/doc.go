@@ -12,10 +12,10 @@
 //
 // No superuser. The role needs CREATE on the database, for the schema and for
 // the publication. A role that only owns an existing, empty schema can migrate
-// too, but cannot create the publication: Migrate goes on and says so in
+// too, but cannot create the publication: Migrate continues and says so in
 // [Report].Publication, and a role that may can run it later.
 //
 // Waking by logical replication needs, besides the publication, wal_level =
 // logical, a free replication slot and a role with REPLICATION. Without any of
-// these the engine goes on with notifications and sweeps; nothing is lost.
+// these the engine uses notifications and sweeps; nothing is lost.
 package migrations

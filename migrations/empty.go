@@ -16,7 +16,7 @@ func (s *session) empty(ctx context.Context, tx pgx.Tx) error {
 	return s.renamed(ctx, tx)
 }
 
-// foreign refuses a schema in which something of somebody else's is.
+// foreign refuses a schema with foreign objects.
 func (s *session) foreign(ctx context.Context, tx pgx.Tx) error {
 	const query = `with here as (select oid from pg_namespace where nspname = $1)
 		select name from (

@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A schema whose tables somebody publishes all, and has written to for long, is
-// migrated between two transactions of those who use it; what was refused
-// before is done then, in every table.
-func TestRowsLeaveTablesThatSomebodyPublishes(t *testing.T) {
+// A schema whose tables are all published, and have rows, is migrated between two
+// transactions of its users. Deletes, which were refused before, succeed then in every
+// table.
+func TestRowsLeavePublishedTables(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	pool, err := pgxpool.New(ctx, pgtest.Database(t))

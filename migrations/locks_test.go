@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A migration that waits for a table lets others pass in between: while somebody
-// reads a table in a long transaction, nobody waits behind the migration for
-// longer than lockTimeout.
-func TestF46AMigrationThatWaitsHoldsUpNobody(t *testing.T) {
+// A migration that waits for a table lets other sessions pass in between: while a long
+// transaction reads a table, no session waits behind the migration for longer than
+// lockTimeout.
+func TestF46AMigrationThatWaitsBlocksNoOthers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	pool, err := pgxpool.New(ctx, pgtest.Database(t))

@@ -213,7 +213,7 @@ func TestTwoSchemasOfOneDatabaseDoNotMeet(t *testing.T) {
 	migrate(t, pool, "one")
 	want := describe(t, pool, "one")
 
-	// Nobody waits for a migration of another schema.
+	// A migration of another schema does not block.
 	thaw := freeze(t, address, "one")
 	report := migrate(t, pool, "two")
 	require.Len(t, report.Applied, report.Latest)

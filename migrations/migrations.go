@@ -50,7 +50,7 @@ var (
 	ErrServer = errors.New("unsuitable database")
 	// ErrForeign: the schema has objects that are not troupe's.
 	ErrForeign = errors.New("the schema belongs to something else")
-	// ErrRenamed: the tables are in another schema, which somebody has renamed.
+	// ErrRenamed: the tables are in another schema, which was renamed.
 	ErrRenamed = errors.New("the schema was renamed")
 	// ErrBehind: the schema lacks migrations that this program needs.
 	ErrBehind = errors.New("the schema is not up to date")
@@ -173,10 +173,10 @@ func advise(err error) error {
 		return fmt.Errorf("%w: %w: use the role that owns the schema,"+
 			" or grant this one usage on the schema and all rights on its tables and sequences", ErrRights, err)
 	case hasCode(err, codeLockTimeout):
-		return fmt.Errorf("%w: somebody holds a lock for longer than %s, or a table all the time: end that transaction"+
+		return fmt.Errorf("%w: another session holds a lock for longer than %s, or a table all the time: end its transaction"+
 			" (pg_stat_activity shows it) and try again; what was finished stays", err, queueTimeout)
 	case hasCode(err, codeCanceled):
-		return fmt.Errorf("%w: somebody has canceled it, or the statement_timeout of this role, database or address is too short"+
+		return fmt.Errorf("%w: it was canceled, or the statement_timeout of this role, database or address is too short"+
 			" for a look at the schema: raise it (alter role … set statement_timeout) and try again", err)
 	}
 	return err
@@ -209,8 +209,8 @@ func (s *session) latest() int { return s.migrations[len(s.migrations)-1].versio
 
 func (s *session) fill(sql string) string { return strings.ReplaceAll(sql, "{schema}", s.quoted) }
 
-// version returns the schema's version; 0 means that it has none yet, and nothing of
-// somebody else's either.
+// version returns the schema's version; 0 means that it has none yet, and no foreign
+// objects.
 func (s *session) version(ctx context.Context, tx pgx.Tx) (int, error) {
 	ours, err := s.versioned(ctx, tx)
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *session) refuse(name string) error {
 }
 
 // look runs reads in one transaction that names nothing but by the catalog. It waits for
-// who holds a table no longer than a migration waits for another.
+// a lock no longer than a migration waits for another one.
 func (s *session) look(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `set local search_path = pg_catalog; set local lock_timeout = '`+queueTimeout+`'`); err != nil {

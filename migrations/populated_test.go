@@ -190,9 +190,8 @@ func sound(t *testing.T, pool *pgxpool.Pool, schema string) {
 	}
 }
 
-// Runs that were under way when a schema was older are there after its migration, and go
-// on; those that had ended stay as they were. The rows are those of pods at work, at one
-// instant, after which these are gone.
+// Runs of an older schema are there after its migration: open ones continue, ended ones stay
+// as they were. The rows are a snapshot of working pods, which are gone afterwards.
 func TestRunsGoOnAfterAMigration(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, pgtest.Database(t), func(c *pgxpool.Config) { c.MaxConns = 20 })

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// publicationTables is what the publication carries: what somebody may wait for, as
-// inserts, and of each row no more than a reader needs. The kinds of events are
+// publicationTables is what the publication carries: inserts that a pod may wait for, and
+// of each row no more than a reader needs. The kinds of events are
 // cancel_requested and the ends of runs. Events are published as rows of their
 // table, whichever span of it they are in.
 const publicationTables = `

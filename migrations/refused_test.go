@@ -39,7 +39,7 @@ func TestB39ANewerSchemaIsRefused(t *testing.T) {
 	require.Equal(t, before, describe(t, pool, schema))
 }
 
-func TestB39ASchemaOfSomebodyElseIsRefused(t *testing.T) {
+func TestB39AForeignSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, objects := range map[string]string{
 		"orders":         "create table troupe.orders (id int)",
@@ -85,12 +85,12 @@ func TestB39ASchemaThatWasRenamedIsRefused(t *testing.T) {
 			exec(t, pool, `drop schema if exists troupe; alter schema "Old" rename to troupe`)
 			require.Equal(t, latest, migrate(t, pool, schema).Version)
 			exec(t, pool, `alter schema troupe rename to "Old"; drop publication troupe_wake`)
-			require.Equal(t, latest, migrate(t, pool, schema).Version, "whoever wants new tables gets them")
+			require.Equal(t, latest, migrate(t, pool, schema).Version, "without the renamed schema new tables are made")
 		})
 	}
 }
 
-func TestB39APublicationOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestB39AForeignPublicationIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	pool := fresh(t)
 	exec(t, pool, "create table public.orders (id int primary key); create publication troupe_wake for table public.orders")
@@ -169,7 +169,7 @@ func TestB39AHotStandbyIsRefused(t *testing.T) {
 	pool := connect(t, server.URL(""))
 	report := migrate(t, pool, schema)
 	folder := value[string](t, pool, "show data_directory")
-	exec(t, pool, "copy (select '') to '"+folder+"/standby.signal'") // recovers until somebody promotes it
+	exec(t, pool, "copy (select '') to '"+folder+"/standby.signal'") // recovers until it is promoted
 	require.NoError(t, server.Restart(t.Context()))
 	standby := connect(t, server.URL(""))
 	require.True(t, value[bool](t, standby, "select pg_is_in_recovery()"))
@@ -182,7 +182,7 @@ func TestB39AHotStandbyIsRefused(t *testing.T) {
 
 func TestAServerThatIsAwayIsAnError(t *testing.T) {
 	t.Parallel()
-	pool := connect(t, "postgres://nobody:secret-word@127.0.0.1:1/none?connect_timeout=1")
+	pool := connect(t, "postgres://unknown:secret-word@127.0.0.1:1/none?connect_timeout=1")
 	_, err := migrations.Migrate(t.Context(), pool, schema)
 	require.ErrorContains(t, err, "migrate schema troupe: connect:")
 	require.NotContains(t, err.Error(), "secret-word")

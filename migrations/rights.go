@@ -19,7 +19,7 @@ func written() []string {
 }
 
 // CheckRights returns which tables the role of an engine may not read and write, with
-// the remedy, or nil. Who only looks needs less. It changes nothing.
+// the remedy, or nil. A program that only reads needs less. It changes nothing.
 func CheckRights(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if err := withSession(ctx, pool, schema, func(s *session) error { return s.rights(ctx) }); err != nil {
 		return fmt.Errorf("check schema %s: %w", schema, err)

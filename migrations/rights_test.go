@@ -35,14 +35,14 @@ func TestB39WithoutCreateOnTheDatabaseTheRemedyIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "create the schema with it as the owner")
 	require.ErrorIs(t, migrations.Check(t.Context(), pool, schema), migrations.ErrBehind)
 
-	// A schema of somebody else's, though empty, is not enough.
+	// An empty schema of another owner is not enough.
 	exec(t, admin, "create schema troupe; grant usage on schema troupe to "+role)
 	_, err = migrations.Migrate(t.Context(), pool, schema)
 	require.ErrorIs(t, err, migrations.ErrRights)
 	require.ErrorContains(t, err, "make it the owner of the schema")
 }
 
-func TestWithoutTheRightToPublishItGoesOnAndSaysSo(t *testing.T) {
+func TestWithoutTheRightToPublishTheReportSaysSo(t *testing.T) {
 	t.Parallel()
 	admin := fresh(t)
 	address, role := ordinary(t, admin)
@@ -86,7 +86,7 @@ func TestB39ATableThatIsNotGrantedIsNamed(t *testing.T) {
 	migrate(t, admin, schema)
 	exec(t, admin, "grant usage on schema troupe to "+role+"; grant all on all tables in schema troupe to "+role)
 	pool := connect(t, address)
-	exec(t, admin, "create table troupe.runs_backup (id int)") // somebody else's
+	exec(t, admin, "create table troupe.runs_backup (id int)") // a foreign table
 	require.NoError(t, migrations.CheckRights(t.Context(), pool, schema))
 	exec(t, admin, "revoke insert on troupe.deaths from "+role)
 	err := migrations.CheckRights(t.Context(), pool, schema)

@@ -1,5 +1,5 @@
 -- Definitions, handlers, queues and tenants: written rarely, read into memory.
--- Takes no lock that anybody waits for; instant.
+-- Blocks no session; instant.
 
 create table {schema}.queues (
 	queue smallint primary key,

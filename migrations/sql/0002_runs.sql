@@ -1,6 +1,6 @@
 -- Runs, tasks and their history. No foreign keys and no index on a column that
 -- changes at a transition: either costs more than half of the throughput.
--- Takes no lock that anybody waits for; instant.
+-- Blocks no session; instant.
 
 -- States, here and below, are lifecycle.State: 1 pending, 2 queued, 3 running,
 -- 4 backoff, 5 sleeping, 6 waiting, 10 completed, 11 failed, 12 skipped,
@@ -116,7 +116,7 @@ create table {schema}.run_keys (
 	primary key (tenant, workflow, key)
 );
 
--- Runs stored by somebody's own transaction, until a pod expands them.
+-- Runs stored by a transaction of the embedder's, until a pod expands them.
 create table {schema}.intake (
 	id      bigint generated always as identity primary key,
 	run_id  uuid not null,

@@ -1,5 +1,5 @@
--- The ready queue and what gives places in it. Takes no lock that anybody waits
--- for; instant.
+-- The ready queue and what gives places in it. Blocks no session;
+-- instant.
 
 -- fair_id = 2 * group + lane + 2^21 * block. Vacuum early (the head of the index
 -- fills with dead rows), analyse almost never (an empty queue says nothing).
@@ -34,9 +34,9 @@ create table {schema}.parked_tasks (
 
 create index parked_tasks_by_handler on {schema}.parked_tasks (handler, fair_id);
 
--- Blocks given out per tenant, queue and lane. A row for each lane: whoever
--- stores a tenant's new runs and whoever records its completions would wait for
--- each other's commits otherwise.
+-- Blocks given out per tenant, queue and lane. There is a row for each lane, so that
+-- transactions that store new runs of a tenant do not wait for those that record its
+-- completions.
 create table {schema}.tenant_groups (
 	queue    smallint not null,
 	group_id integer not null,

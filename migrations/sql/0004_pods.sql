@@ -1,5 +1,4 @@
--- Pods, what they hold, and who leads. Takes no lock that anybody waits for;
--- instant.
+-- Pods, their tasks, and the leader. Blocks no session; instant.
 
 -- One row per living start of a process. An id is never given out twice.
 create table {schema}.pods (

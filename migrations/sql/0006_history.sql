@@ -18,7 +18,7 @@ create index task_events_kept_by_run on {schema}.task_events_kept (run_id);
 
 create table {schema}.task_events (like {schema}.task_events_kept including constraints) partition by range (at);
 
--- For events for which nobody made a partition in time.
+-- For events without a partition.
 create table {schema}.task_events_default partition of {schema}.task_events default;
 create index task_events_default_by_run on {schema}.task_events_default (run_id);
 
@@ -97,12 +97,12 @@ create table {schema}.spans (
 	until     timestamptz not null,
 	kept_from timestamptz not null, -- the retention counts from here
 	keyed     boolean not null default false, -- runs with idempotency keys are in it
-	closed    boolean not null default false, -- nobody writes into it any more
+	closed    boolean not null default false, -- it is not written to any more
 	cursor    uuid -- how far it was walked through to be removed
 );
 
--- No run above this id was ever archived: whoever makes a run need not look for
--- it in history.
+-- No run above this id was ever archived, so that a trigger need not look for it in
+-- history.
 create table {schema}.archived_up_to (
 	one boolean primary key default true check (one),
 	id  uuid not null
@@ -111,7 +111,7 @@ create table {schema}.archived_up_to (
 insert into {schema}.archived_up_to (id) values ('00000000-0000-0000-0000-000000000000');
 
 -- The first span of events, so that a new database has one before it has a
--- leader, who makes those that follow.
+-- leader, which makes the next ones.
 do $first$
 declare
 	first record;

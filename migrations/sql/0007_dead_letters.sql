@@ -33,6 +33,6 @@ create table {schema}.dead_letters (
 
 create index dead_letters_by_tenant on {schema}.dead_letters (tenant, run_id, step);
 
--- Of runs that go on from an ended one: the steps that are taken over. Their
+-- Of runs that continue an ended one: the steps that are taken over. Their
 -- outputs are in task_progress.
 alter table {schema}.intake add column kept integer[];

@@ -1,8 +1,7 @@
--- Tables without a primary key say by what a row of theirs is known to those who
--- read the log: by all of it. Without that, a publication of somebody else's for
--- all tables has every delete refused. Only deletes write more to the log for it,
--- and there are few: events and history are appended, and go with their tables.
--- Takes events and history exclusively for an instant.
+-- Sets the replica identity of tables without a primary key to full. Without that, a foreign
+-- publication for all tables makes every delete fail. Only deletes write more to the log, and
+-- there are few: events and history are appended, and go with their tables. Takes events and
+-- history exclusively for an instant.
 
 do $identity$
 declare

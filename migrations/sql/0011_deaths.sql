@@ -1,5 +1,5 @@
 -- When pods were declared dead, for a day: where pods die without a task, it need
--- not be the cause when its own do. Takes no lock that anybody waits for; instant.
+-- not be the cause when its own do. Blocks no session; instant.
 create table {schema}.deaths (
 	pod bigint primary key,
 	at  timestamptz not null

@@ -1,6 +1,5 @@
--- Timers that are due and whose runs are not there: whoever removed those may put
--- them back. Here they stand in nobody's way. Takes no lock that anybody waits for;
--- instant.
+-- Due timers of runs that were removed. The runs may be put back. Here these timers delay no
+-- others. Blocks no session; instant.
 create table {schema}.parked_timers (
 	run_id  uuid not null,
 	step    integer not null,

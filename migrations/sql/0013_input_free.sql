@@ -1,5 +1,4 @@
--- Whether nothing that a workflow decides looks at its input; false: something
--- does, or whoever stored the workflow did not say. An input that no program
--- judged is taken only where it is true. Locks the table for an instant: a
--- default that is constant rewrites no row.
+-- True if no decision of the workflow depends on its input. False also if the program that
+-- stored the workflow did not say. An input that no program judged is taken only if true.
+-- Locks the table for an instant: a constant default rewrites no row.
 alter table {schema}.workflow_definitions add column input_free boolean not null default false;

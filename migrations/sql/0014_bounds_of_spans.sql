@@ -83,5 +83,5 @@ begin
 end
 $page$;
 
--- Whoever may read the tables may have them read so.
+-- The functions run with the caller's rights on the tables.
 grant execute on function {schema}.history_of, {schema}.history_page to public;

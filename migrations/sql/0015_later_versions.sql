@@ -1,5 +1,5 @@
 -- What a database needs to be shared with later versions of the engine, and to be
--- registered in fast. Pods of the version before go on beside it: they leave "protocol" to
+-- registered in fast. Pods of the version before keep working: they leave "protocol" to
 -- its default, and set the timers that they know.
 --
 -- The number of the engine's protocol that a pod speaks; 0: it is older than the number.
