@@ -74,7 +74,7 @@ func TestSkipIf(t *testing.T) {
 	load := func(_ context.Context, u user) (user, error) { return u, nil }
 	mail := func(_ context.Context, _, u user) (string, error) { return "dear " + u.Name, nil }
 	report := func(_ context.Context, _ user, mailed troupe.Opt[string]) (string, error) {
-		return mailed.Or("nobody was mailed"), nil
+		return mailed.Or("no mail was sent"), nil
 	}
 	w := troupe.Define("newsletter", func(b *troupe.Builder[user]) troupe.StepRef[string] {
 		loaded := troupe.Step0(b, "load", load)
@@ -86,7 +86,7 @@ func TestSkipIf(t *testing.T) {
 	inMemory(t, troupe.Config{}, w, func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[user, string]) {
 		for want, input := range map[string]user{
 			"dear Ada":          {Name: "Ada"},
-			"nobody was mailed": {Name: "Bob", Deleted: true},
+			"no mail was sent": {Name: "Bob", Deleted: true},
 		} {
 			got, err := handle.Run(t.Context(), input)
 			require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // A step that takes long says with Heartbeat that it is alive, and how far it
-// has come. One that falls silent is ended, and the next attempt goes on from
+// has come. One that falls silent is ended, and the next attempt continues from
 // the last progress instead of from the start.
 func TestHeartbeatAndProgress(t *testing.T) {
 	var copied []int

@@ -12,7 +12,7 @@ import (
 
 // How a step holds its parent says what it can live with: a plain ref needs
 // its output, Maybe also takes that it was skipped, Settled any ending. A
-// failure that every child holds by Settled is handled: the run goes on.
+// failure that every child holds by Settled is handled: the run continues.
 func TestSettled(t *testing.T) {
 	quote := func(price int, err error) func(context.Context, string) (int, error) {
 		return func(context.Context, string) (int, error) { return price, err }

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// Tenants share the pods fairly: whoever comes with one run does not wait
-// behind the thousand of another. And they do not see each other.
+// Tenants share the pods fairly: a tenant with one run does not wait behind the thousand
+// of another. And they do not see each other.
 func TestTenants(t *testing.T) {
 	var order ledger[string]
 	work := func(ctx context.Context, _ int) (bool, error) {

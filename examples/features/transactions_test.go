@@ -30,7 +30,7 @@ func TestTriggerTx(t *testing.T) {
 				return err
 			}
 			_, err = run.Await(ctx)
-			require.ErrorIs(t, err, troupe.ErrRunNotFound, "nobody else sees it before the commit")
+			require.ErrorIs(t, err, troupe.ErrRunNotFound, "no other transaction sees it before the commit")
 			return nil
 		}
 		require.NoError(t, pgx.BeginFunc(ctx, pool, place))

@@ -25,7 +25,7 @@ const (
 type loop struct {
 	tables tables
 	probe  *peer.Probe
-	// fails is called with what no part can go on after.
+	// fails is called with an error after which no part can continue.
 	fails func(error)
 
 	asked    chan request

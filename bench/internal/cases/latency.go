@@ -71,7 +71,7 @@ func latencies(n int, of func(i int64) int64) []Figure {
 
 const (
 	// gap is how long everything rests before a job that is alone: not a
-	// multiple of anybody's poll.
+	// multiple of any system's poll interval.
 	gap = 43 * time.Millisecond
 	// aloneMax bounds the time of slow peers.
 	aloneMax = 15 * time.Second

@@ -57,14 +57,14 @@ func TestEveryPeerFinishesItsJobs(t *testing.T) {
 				defer p.Close()
 				n := int64(0)
 				if setting.Serves(peer.Drain) || setting.Serves(peer.Fairness) {
-					require.NoError(t, p.Bulk(ctx, jobs(10, "somebody")))
+					require.NoError(t, p.Bulk(ctx, jobs(10, "tenant")))
 					n += 10
 				}
 				require.NoError(t, p.Start(ctx))
 				for _, shape := range entry.Shapes {
 					for range 3 {
 						n++
-						require.NoError(t, p.Enqueue(ctx, peer.Job{ID: n, Tenant: "somebody", Shape: shape}))
+						require.NoError(t, p.Enqueue(ctx, peer.Job{ID: n, Tenant: "tenant", Shape: shape}))
 					}
 				}
 				require.NoError(t, b.finished(ctx, p, n))

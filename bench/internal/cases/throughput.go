@@ -61,7 +61,7 @@ const (
 	// for slow peers: one that stores faster than it works would be waited for
 	// after all clients have ended.
 	openMax = 16_000
-	// openMin is enough for everybody to be busy.
+	// openMin is enough to keep all workers busy.
 	openMin = 64
 )
 

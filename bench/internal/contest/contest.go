@@ -123,7 +123,7 @@ func (c *contest) sideBySide(ctx context.Context, on *server.Server, cells []cel
 	all.Wait()
 }
 
-// measure makes one measurement. One that fails is told, and the rest goes on.
+// measure makes one measurement. A failure is reported, and the other measurements are made.
 func (c *contest) measure(ctx context.Context, on *server.Server, one cell) {
 	limited, cancel := context.WithTimeoutCause(ctx, cellMax, fmt.Errorf("not over after %v", cellMax))
 	defer cancel()

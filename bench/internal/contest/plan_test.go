@@ -74,9 +74,9 @@ func TestEverySettingIsUsed(t *testing.T) {
 
 func TestValidateNamesWhatIsUnknown(t *testing.T) {
 	t.Parallel()
-	err := Options{Cases: []string{"drain", "drian"}, Peers: []string{"nobody"}}.Validate([]peer.Entry{{Name: "somebody"}})
+	err := Options{Cases: []string{"drain", "drian"}, Peers: []string{"unknown"}}.Validate([]peer.Entry{{Name: "known"}})
 	require.ErrorContains(t, err, `"drian"`)
-	require.ErrorContains(t, err, `no peer is called "nobody": there are somebody`)
+	require.ErrorContains(t, err, `no peer is called "unknown": there are known`)
 	require.ErrorContains(t, err, "--repeats")
 	require.NoError(t, Options{Cases: []string{"drain"}, Repeats: 1}.Validate(nil))
 }

@@ -10,10 +10,10 @@ import (
 // Probe is what the step functions of every peer report to. It is safe for
 // concurrent use once the measurement has begun.
 type Probe struct {
-	// Started is called when a job's first function starts; nil: nobody wants
-	// to know. It is set before the peer starts.
+	// Started is called when a job's first function starts; may be
+	// nil. It is set before the peer starts.
 	Started func(Job)
-	// Finished is called when a job's last function has run; nil: nobody.
+	// Finished is called when a job's last function has run; may be nil.
 	Finished func(id int64)
 
 	done  atomic.Int64

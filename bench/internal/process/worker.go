@@ -87,13 +87,13 @@ func WorkMain(ctx context.Context, in io.Reader, out io.Writer) error {
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
-		_, _ = io.Copy(io.Discard, buffered) // until whoever started this ends or closes
+		_, _ = io.Copy(io.Discard, buffered) // until the parent process ends or closes it
 	}()
 	var printing sync.Mutex
 	tell := func(s cases.Start) {
 		printing.Lock()
 		defer printing.Unlock()
-		_, _ = fmt.Fprintln(out, s.Job, s.At) // a reader who is gone needs no news
+		_, _ = fmt.Fprintln(out, s.Job, s.At) // the reader is gone
 	}
 	return cases.Work(ctx, b, tell, func() { _, _ = fmt.Fprintln(out, "ready") }, stop)
 }

@@ -1,4 +1,4 @@
-// Package roster lists everybody who is compared.
+// Package roster lists the systems that are compared.
 package roster
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/bench/internal/troupe"
 )
 
-// All returns everybody, in the order in which tables show them.
+// All returns all of them, in the order in which tables show them.
 func All() []peer.Entry {
 	return []peer.Entry{troupe.Entry(), river.Entry(), dbos.Entry(), goworkflows.Entry(), bare.StoreEntry(), bare.SQLEntry()}
 }
