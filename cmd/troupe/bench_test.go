@@ -139,9 +139,9 @@ func TestBenchShapesExecuteTheirSteps(t *testing.T) {
 	}
 }
 
-// Runs that fail although nobody asked for it are found in the database, where
-// no last step has told of them, and they are an error.
-func TestBenchTellsFailuresThatNobodyAskedFor(t *testing.T) {
+// Runs that fail unasked are counted in the database, since no last step has reported
+// them, and they are an error.
+func TestBenchReportsUnaskedFailures(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds: all attempts fail")
@@ -149,7 +149,7 @@ func TestBenchTellsFailuresThatNobodyAskedFor(t *testing.T) {
 	environ := []string{"TROUPE_DATABASE_URL=" + pgtest.Database(t), "TROUPE_ATTEMPT_TIMEOUT=1ms"}
 	code, out, problem := call(environ, "bench", "--runs", "4", "--concurrent", "2", "--shape", "single", "--step-latency", "1m")
 	require.Equal(t, exitFailed, code, out)
-	require.Equal(t, "troupe: 4 runs failed although nobody asked for it\n", problem)
+	require.Equal(t, "troupe: 4 runs failed unasked\n", problem)
 	require.Contains(t, out, "4 triggered: 0 completed, 4 failed, 4 of them UNASKED")
 	require.Contains(t, out, "20 failed UNASKED", "each of the attempts")
 }

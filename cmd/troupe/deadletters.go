@@ -36,7 +36,7 @@ func deadLettersCommand(w world) *cobra.Command {
 		Short:   "List, show, requeue and purge steps that failed for good",
 		Long: `Steps that failed for good: list, count, show, requeue and purge them.
 
-A requeue lets the run go on as a new run: steps that completed are taken over,
+A requeue lets the run continue as a new run: steps that completed are taken over,
 the failed one and all that comes after it are executed. The ended run stays.
 The new run is of the definition that the ended run had, with --from-start, too:
 a pod of that version has to live. Letters of a workflow that has changed are
@@ -144,7 +144,7 @@ func deadList(w world, f *deadFlags) *cobra.Command {
 		}),
 	})
 	c.Flags().IntVar(&limit, "limit", limit, fmt.Sprintf("letters of a page, 1 to %d", deadPageMax))
-	c.Flags().StringVar(&f.filter.After, "after", "", "go on after the letter with this id")
+	c.Flags().StringVar(&f.filter.After, "after", "", "continue after the letter with this id")
 	return c
 }
 

@@ -112,7 +112,7 @@ func TestDeadLetterIsRequeuedWithAnInputOfAFile(t *testing.T) {
 	require.Equal(t, "good eaten", eaten)
 	_, err = plain.Get("", fromFile).Await(t.Context())
 	require.ErrorIs(t, err, troupe.ErrRunFailed)
-	require.ErrorContains(t, err, "decode the run's input", "what nobody could check is an error of the steps")
+	require.ErrorContains(t, err, "decode the run's input", "an input that could not be checked is an error of the steps")
 	require.NoError(t, engine.Stop(context.Background()))
 
 	// A program that did not say what its conditions look at.
@@ -150,7 +150,7 @@ func TestB38WrongInputsOfDeadLetters(t *testing.T) {
 		"an id and --all or --first are both given":    {id, "--all", "--input", "-"},
 		"--input is for one dead letter: give its id,": {"--first", "2", "--input", "-"},
 	} {
-		environ := []string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/nobody", "TROUPE_PAYLOAD_LIMIT=9"}
+		environ := []string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/none", "TROUPE_PAYLOAD_LIMIT=9"}
 		in := `{"half": `
 		if strings.Contains(want, "9 bytes") {
 			in += "1}"

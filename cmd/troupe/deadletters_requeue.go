@@ -29,7 +29,7 @@ type requeueFlags struct {
 func deadRequeue(w world, f *deadFlags) *cobra.Command {
 	var r requeueFlags
 	c := f.selecting(&cobra.Command{
-		Use: "requeue [ID]", Short: "Let the run of one dead letter, the first n or all selected ones go on",
+		Use: "requeue [ID]", Short: "Let the run of one dead letter, the first n or all selected ones continue",
 		Args: func(c *cobra.Command, args []string) error { return r.check(c, w, args) },
 		RunE: f.run(w, "select, insert, update, delete", func(ctx context.Context, letters *troupe.DeadLetters, args []string) error {
 			if len(args) == 1 {
@@ -55,7 +55,7 @@ func deadRequeue(w world, f *deadFlags) *cobra.Command {
 					Unserved: unserved,
 				}), err)
 			}
-			_, printed := fmt.Fprintf(w.out, "requeued %d runs with %d letters; left alone: %d whose run goes on, %d whose run is gone\n",
+			_, printed := fmt.Fprintf(w.out, "requeued %d runs with %d letters; left alone: %d whose run continues, %d whose run is gone\n",
 				len(report.Runs), report.Letters, report.GoOn, report.Gone)
 			return errors.Join(err, printed)
 		}),

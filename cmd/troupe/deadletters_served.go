@@ -11,7 +11,7 @@ import (
 )
 
 // unservedSQL counts, for each definition, the new runs that have to execute a step
-// that no living pod registers. A requeue goes on with the definition of the ended run.
+// that no living pod registers. A requeue continues with the definition of the ended run.
 const unservedSQL = `with registered as materialized (
 		select distinct h as handler from {schema}.pods p, unnest(p.handlers) h where not p.dead and p.expires_at > clock_timestamp()
 	)

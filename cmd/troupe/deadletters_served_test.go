@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// A requeue goes on with the definition of the ended run: if no living pod has that any
-// more, somebody has to hear of it.
+// A requeue continues with the definition of the ended run. The command warns if no living
+// pod has that definition.
 func TestARequeueThatNoPodCanServeIsSaid(t *testing.T) {
 	t.Parallel()
 	address := fallen(t, 3)
@@ -47,7 +47,7 @@ func TestARequeueThatNoPodCanServeIsSaid(t *testing.T) {
 	const unserved = `^troupe: 1 of the new runs, of fall \(definition [0-9a-f]{8}…\), have steps that no living pod registers: .*\n$`
 
 	done, problem := requeue("--first", "1")
-	require.Equal(t, 1, *done.Unserved, "nobody lives")
+	require.Equal(t, 1, *done.Unserved, "no pod lives")
 	require.Regexp(t, unserved, problem)
 
 	stop := living("renamed")

@@ -58,7 +58,7 @@ func TestDeadLettersCommand(t *testing.T) {
 	require.Equal(t, "3\n", dead("count", "--workflow", "fall", "--reason", "non_retryable"))
 	require.Equal(t, "0\n", dead("count", "--older-than", "1h"))
 	list := dead("list", "--limit", "2")
-	require.Equal(t, 4, strings.Count(list, "\n"), "a header, two letters, where to go on: %s", list)
+	require.Equal(t, 4, strings.Count(list, "\n"), "a header, two letters, where to continue: %s", list)
 	require.Contains(t, list, "more: --after ")
 	for _, text := range []string{list, dead("show", strings.Fields(list)[8])} {
 		require.NotContains(t, text, "\x1b")
@@ -165,8 +165,8 @@ func TestDeadLettersSayWhichGrantIsNeeded(t *testing.T) {
 	}
 }
 
-// reader makes a role that may only read the tables, and returns the environment
-// of one who uses it.
+// reader makes a role that may only read the tables, and returns an environment that uses
+// it.
 func reader(t *testing.T, admin *pgxpool.Pool) (environ []string, role string) {
 	t.Helper()
 	require.NoError(t, admin.QueryRow(t.Context(), "select 'reader_of_' || current_database()").Scan(&role))
@@ -227,7 +227,7 @@ func TestB38WrongCallsAboutDeadLetters(t *testing.T) {
 		"takes the id of one dead letter":                         {"show"},
 		"set TROUPE_DATABASE_URL or --database-url":               {"list"},
 	} {
-		environ := []string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/nobody"} // whoever connects fails with another code
+		environ := []string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/none"} // a command that connects fails with another code
 		if strings.HasPrefix(want, "set TROUPE") {
 			environ = nil
 		}

@@ -47,8 +47,7 @@ func (f *deadFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// selectingFlags names the flags that select dead letters, whoever their tenant
-// is.
+// selectingFlags names the flags that select dead letters, without that for the tenant.
 func selectingFlags() []string {
 	return []string{"workflow", "step", "reason", "older-than", "younger-than", "requeued"}
 }

@@ -64,8 +64,8 @@ TROUPE_TENANT_LIMIT, and TROUPE_PULSE with TROUPE_LEASE.`,
 	return c
 }
 
-// schemaPatience bounds the look at the version of the tables. Somebody who holds
-// a lock on them is what explain is asked about, and not to be waited for.
+// schemaPatience bounds the read of the version of the tables. A lock on them is what
+// explain is asked about, so it does not wait for one.
 const schemaPatience = 3 * time.Second
 
 // look reads the situation of a run, unless the tables are not what this program
@@ -86,8 +86,8 @@ func look(ctx context.Context, pool *pgxpool.Pool, schema, tenant string, run tr
 	return situation, granted(err, schema, "select")
 }
 
-// readable says why the tables cannot be read, with the remedy, as doctor and
-// migrate do. Unlike an engine, whoever only reads can do with a standby.
+// readable says why the tables cannot be read, with the remedy, as doctor and migrate do.
+// Unlike an engine, a reader can use a standby.
 func readable(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	brief, cancel := context.WithTimeout(ctx, schemaPatience)
 	defer cancel()

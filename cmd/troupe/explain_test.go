@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/migrations"
 )
 
-// asleep is a database with a run that sleeps, of a tenant, and nobody at work.
+// asleep returns a database with a sleeping run of a tenant, and no pods.
 func asleep(t *testing.T) (url string, run troupe.RunID) {
 	t.Helper()
 	url = pgtest.Database(t)
@@ -65,7 +65,7 @@ func TestExplainPrintsALineForEachStep(t *testing.T) {
 	}
 }
 
-// Whoever does not know the limit of tenants is told that it may be why a task waits.
+// explain does not know the limit of tenants, and says that it may be why a task waits.
 func TestExplainKnowsNoTenantLimit(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// Nobody who only asks waits without end for who holds the version of the tables.
+// Commands that only read give up waiting for a lock on the version of the tables.
 func TestCommandsDoNotWaitForTheVersion(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
@@ -27,7 +27,7 @@ func TestCommandsDoNotWaitForTheVersion(t *testing.T) {
 			t.Parallel()
 			code, _, problem := call(environ, args...)
 			require.Equal(t, exitFailed, code)
-			require.Contains(t, problem, "somebody holds a lock for longer than 10s")
+			require.Contains(t, problem, "another session holds a lock for longer than 10s")
 		})
 	}
 }

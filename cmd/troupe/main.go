@@ -34,7 +34,7 @@ type world struct {
 
 // run executes a command line and returns the exit code. The first signal ends
 // the context, so that everything stops in good order; the second one ends the
-// process as if nobody listened.
+// process at once, as without a handler.
 func run(args []string, w world) int {
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()

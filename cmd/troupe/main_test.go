@@ -35,7 +35,7 @@ func call(environ []string, args ...string) (code int, out, problem string) {
 // password is.
 func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 	t.Parallel()
-	const secret, nobody = "geheim", "TROUPE_DATABASE_URL=postgres://127.0.0.1:1/b" // whoever connects fails with another code
+	const secret, unreachable = "geheim", "TROUPE_DATABASE_URL=postgres://127.0.0.1:1/b" // a command that connects fails with another code
 	for name, c := range map[string]struct {
 		environ []string
 		args    []string
@@ -63,15 +63,15 @@ func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 		"help of nothing":   {nil, []string{"help", "nosuch"}, `troupe has no command "nosuch": there are bench, dead-letters, demo, doctor, explain, migrate, orders, sim, version`},
 		"help of a mistake": {nil, []string{"help", "dmeo"}, "did you mean demo?"},
 		"help below":        {nil, []string{"help", "migrate", "down"}, `troupe migrate has no command "down": there are status, up`},
-		"address to listen": {[]string{nobody}, []string{"orders", "--listen", "8080"}, `--listen is "8080": use the form :8080 or 127.0.0.1:8080, with a port from 0 to 65535`},
-		"port to listen":    {[]string{nobody}, []string{"orders", "--listen", ":99999"}, `--listen is ":99999"`},
-		"no port to listen": {[]string{nobody}, []string{"orders", "--listen", "h:"}, `--listen is "h:"`},
-		"host to listen":    {[]string{nobody}, []string{"orders", "--listen", "a b:80"}, `--listen is "a b:80"`},
-		"bad direct URL":    {[]string{nobody, "TROUPE_DIRECT_URL=http://u:" + secret + "@h"}, []string{"orders", "--listen", "127.0.0.1:0"}, "TROUPE_DIRECT_URL: it is a URL of http"},
+		"address to listen": {[]string{unreachable}, []string{"orders", "--listen", "8080"}, `--listen is "8080": use the form :8080 or 127.0.0.1:8080, with a port from 0 to 65535`},
+		"port to listen":    {[]string{unreachable}, []string{"orders", "--listen", ":99999"}, `--listen is ":99999"`},
+		"no port to listen": {[]string{unreachable}, []string{"orders", "--listen", "h:"}, `--listen is "h:"`},
+		"host to listen":    {[]string{unreachable}, []string{"orders", "--listen", "a b:80"}, `--listen is "a b:80"`},
+		"bad direct URL":    {[]string{unreachable, "TROUPE_DIRECT_URL=http://u:" + secret + "@h"}, []string{"orders", "--listen", "127.0.0.1:0"}, "TROUPE_DIRECT_URL: it is a URL of http"},
 		"at in password":    {nil, []string{"migrate", "up", "--database-url", "postgres://u:a@" + secret + "@h:port/b"}, "write an @ in a name or a password as %40"},
 		"no scheme":         {[]string{"TROUPE_DATABASE_URL=bob:" + secret + "@127.0.0.1/x?sslmode=disable"}, []string{"doctor"}, "TROUPE_DATABASE_URL: it is neither a URL nor"},
 		"half a scheme":     {nil, []string{"migrate", "up", "--database-url", "postgres//bob:" + secret + "@h/d?sslmode=disable"}, "it is neither a URL nor"},
-		"a slash too few":   {[]string{nobody, "TROUPE_DIRECT_URL=postgres:/bob:" + secret + "@h/d?sslmode=disable"}, []string{"doctor"}, "TROUPE_DIRECT_URL: it is neither a URL nor"},
+		"a slash too few":   {[]string{unreachable, "TROUPE_DIRECT_URL=postgres:/bob:" + secret + "@h/d?sslmode=disable"}, []string{"doctor"}, "TROUPE_DIRECT_URL: it is neither a URL nor"},
 		"quotes":            {[]string{"TROUPE_DATABASE_URL='postgres://bob:" + secret + "@h/d?sslmode=disable'"}, []string{"doctor"}, "remove the quotes"},
 		"URL as a value":    {[]string{"TROUPE_DATABASE_URL=url=postgres://bob:" + secret + "@h/d"}, []string{"doctor"}, "it has a URL as the value of url"},
 		"at in host":        {[]string{"TROUPE_DATABASE_URL=postgres://bob:a@" + secret + "@127.0.0.1/x"}, []string{"doctor"}, "as %40"},

@@ -73,8 +73,8 @@ func (t *target) add(c *cobra.Command) {
 }
 
 // complete fills in from the environment what the flags left open, and checks
-// all that can be checked without a server. Both is an error unless they agree:
-// nobody should have to know which one wins.
+// all that can be checked without a server. Both is an error unless they agree,
+// so that there is no precedence to remember.
 func (t target) complete(environ []string) (target, error) {
 	values, err := environment.Read(environ)
 	if err != nil {

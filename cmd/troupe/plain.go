@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// plain renders a text of somebody else's for a terminal or a log: what could
+// plain renders a foreign text for a terminal or a log: what could
 // move the cursor, change colors, break the line or turn the direction of
 // writing is shown as it is written in Go, and so is what is no UTF-8.
 func plain(text string) string {
@@ -57,7 +57,7 @@ func printDocument(out io.Writer, value any) error {
 }
 
 // visible replaces what a terminal would obey, or not show, the way JSON writes
-// it: names, errors and statements that are shown come from anybody.
+// it: names, errors and statements may come from any program.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -73,8 +73,8 @@ func visible(text string) string {
 }
 
 // obeyed reports whether a rune is a control character, changes the direction or
-// the lines of what follows, or is not seen at all: of two names that look the
-// same one would be somebody else's.
+// the lines of the text behind it, or is invisible. An invisible rune would make two
+// different names look the same.
 func obeyed(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }

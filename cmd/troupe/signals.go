@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// endings are the signals that end a command in good order. A hangup is none if whoever
-// started the command has had it ignored, as nohup does: it outlives its terminal then.
+// endings are the signals that end a command in good order. A hangup is not among them if
+// the command was started with it ignored, as by nohup: it outlives its terminal then.
 func endings() []os.Signal {
 	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -16,6 +16,6 @@ func endings() []os.Signal {
 	return list
 }
 
-// outliveReaders lets a pod go on when nobody reads its log any more: by itself, the
-// runtime ends a program at its next line.
+// outliveReaders lets a pod continue after the reader of its log is gone. By default the
+// runtime ends such a program at its next line.
 func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// TestAPodOutlivesItsTerminal: under nohup it goes on after a hangup, and when the reader
+// TestAPodOutlivesItsTerminal: under nohup it continues after a hangup, and when the reader
 // of its log has gone, and stops in good order all the same.
 func TestAPodOutlivesItsTerminal(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,7 @@
 // A measurement is repeated on a fresh database each time, and the median is
 // what counts. Beside the engine a straightforward implementation, one
 // transaction per transition, does the same work on the same server, so that a
-// figure means something on a machine that nobody knows.
+// figure means something on an unknown machine.
 //
 // Everything is measured from outside, as an embedder would see it: the pods
 // are troupe.Engines, and times are taken around calls of the API and inside

@@ -26,7 +26,7 @@ type Options struct {
 	Profile string   // file for a CPU profile of the whole; "": none
 }
 
-// Defaults returns what is measured unless somebody asks otherwise.
+// Defaults returns the options of a call without flags.
 func Defaults() Options {
 	return Options{Repeats: 3, Tasks: 100_000, Slots: 1000, Callers: 256, Samples: 500}
 }

@@ -130,5 +130,5 @@ func readable(v float64) string {
 }
 
 func say(out io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(out, format, args...) // nobody is left to tell
+	_, _ = fmt.Fprintf(out, format, args...) // the reader is gone
 }

@@ -20,7 +20,7 @@ const Others = "others"
 // Package is one folder with Go files.
 type Package struct {
 	Path   string // from the root of the tree, with slashes; "." is the root itself
-	Tenant string // who the demo counts it for
+	Tenant string // that the demo counts it for
 }
 
 // Find returns every package of the tree, by path. As for the go command,

@@ -15,7 +15,7 @@ type account struct {
 	Begun    int // executions of step functions
 	Repeated int // tasks whose function came to its end again, after a loss
 	Missing  int // tasks recorded as completed that no step function did
-	Phantom  int // executions that nobody had granted
+	Phantom  int // executions that were not granted
 	Excess   int // ends of step functions that no loss explains
 	Double   int // tasks with more than one completion
 	Retries  int

@@ -66,8 +66,8 @@ func (p *play) perform(ctx context.Context) error {
 	return err
 }
 
-// trigger starts all runs, the largest tenant's first: whoever comes later
-// finds a long queue. The pods take turns.
+// trigger starts all runs, the largest tenant's first, so that the others
+// find a long queue. The pods take turns.
 func (p *play) trigger(ctx context.Context) error {
 	for i, tenant := range p.tenants {
 		asked := request{Tenant: tenant.name}

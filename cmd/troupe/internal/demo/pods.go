@@ -28,8 +28,8 @@ type podProcess struct {
 	asked   atomic.Bool   // to stop
 }
 
-// repliesMax is how many replies nobody may have waited for: that of a request
-// whose asker gave up, and the first line.
+// repliesMax is how many replies may be unread: that of a request whose caller gave up,
+// and the first line.
 const repliesMax = 2
 
 // launchSpec is what all pods of a demo have in common.
@@ -125,7 +125,7 @@ func (p *podProcess) kill() error {
 	return nil
 }
 
-// crash is the error of a pod that ended although nobody asked it to, or nil.
+// crash is the error of a pod that ended unasked, or nil.
 func (p *podProcess) crash() error {
 	if p.killed.Load() || p.asked.Load() || p.running() {
 		return nil

@@ -92,7 +92,7 @@ func TestWhateverDoesNotMatchFails(t *testing.T) {
 		"a run failed":      func(o *outcome) { o.audit.completed, o.audit.failed = 756, 1 },
 		"a run too many":    func(o *outcome) { o.audit.runs++ },
 		"totals differ":     func(o *outcome) { o.audit.total.Lines-- },
-		"nobody was killed": func(o *outcome) { o.victim = "" },
+		"no pod was killed": func(o *outcome) { o.victim = "" },
 		"a run is missing":  func(o *outcome) { o.audit.missing = 1 },
 		"a run ended twice": func(o *outcome) { o.audit.double = 1 },
 		"double completion": func(o *outcome) { o.audit.account.Double = 1 },

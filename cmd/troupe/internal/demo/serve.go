@@ -62,7 +62,7 @@ func (p Pod) Serve(ctx context.Context) (err error) {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if orphaned {
-		cancel() // nobody waits for what is still running
+		cancel() // the parent is gone: do not wait for running steps
 	}
 	return errors.Join(err, engine.Stop(stop))
 }

@@ -96,7 +96,7 @@ func (w *watcher) look(ctx context.Context) (look, error) {
 	return seen, err
 }
 
-// reign says who leads, and since when.
+// reign says which pod leads, and since when.
 type reign struct {
 	epoch int64
 	pod   string // "": none

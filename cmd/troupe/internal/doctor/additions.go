@@ -30,20 +30,20 @@ const policed = `select c.relname::text from pg_class c
 	where c.relnamespace = to_regnamespace($1) and c.relkind in ('r', 'p') and (c.relrowsecurity or c.relforcerowsecurity)
 	order by 1`
 
-// additions looks for what somebody has added to the engine's tables and what may
-// refuse, or hold up, what the engine writes.
+// additions looks for additions to the engine's tables that may refuse, or hold up, the
+// engine's writes.
 func additions(p *patient) error {
 	schema := pgx.Identifier{p.options.Schema}.Sanitize()
 	var table, other, name string
 	err := p.each(foreignTriggers, []any{schema}, []any{&table, &name, &other}, func() {
-		p.warn("%s has a trigger that is not the engine's, %s with %s: where it raises, takes long, or leaves rows out, everybody's runs wait, or history has gaps",
+		p.warn("%s has a trigger that is not the engine's, %s with %s: where it raises, takes long, or leaves rows out, all runs wait, or history has gaps",
 			fmt.Sprintf("drop trigger %s on %s.%s, unless you know that it does none of these", name, p.options.Schema, table), table, name, other)
 	})
 	if err != nil {
 		return err
 	}
 	err = p.each(foreignRules, []any{schema}, []any{&table, &name}, func() {
-		p.problem("%s has a rule, %s: what the engine writes does not go by it, or is refused, and everybody's runs wait",
+		p.problem("%s has a rule, %s: what the engine writes does not go by it, or is refused, and all runs wait",
 			fmt.Sprintf("drop rule %s on %s.%s", name, p.options.Schema, table), table, name)
 	})
 	if err != nil {

@@ -28,9 +28,9 @@ func promises(p *patient) error {
 			}
 			p.warn("%s (%s) was not finished: %v", remedy, finding.Promise, finding.Name, finding.Err)
 		case finding.Count > 0:
-			remedy := "a mistake of the engine, or of somebody who wrote to its tables: report it with this line"
+			remedy := "a mistake of the engine, or of a program that wrote to its tables: report it with this line"
 			if finding.Remedy != "" {
-				remedy = finding.Remedy + "; unless somebody wrote to the tables, it is a mistake of the engine: report it with this line"
+				remedy = finding.Remedy + "; unless another program wrote to the tables, it is a mistake of the engine: report it with this line"
 			}
 			p.problem("%s is broken %s (%s), for instance %s", remedy,
 				finding.Promise, several(finding.Count, "time", "times"), finding.Name, finding.Example)

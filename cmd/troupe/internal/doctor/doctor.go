@@ -176,7 +176,7 @@ func (p *patient) run(c check) {
 	p.report.Checks = append(p.report.Checks, c.name)
 	err := c.look(p)
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == lockTimeout {
-		p.warn("it could not be looked at: %s", "the check locks says who holds what it reads, if that has lasted for a while; ask again after that", err)
+		p.warn("it could not be looked at: %s", "the check locks names the holder of the lock, if it has lasted for a while; run doctor again after that", err)
 		return
 	}
 	if err != nil {

@@ -117,7 +117,7 @@ func TestAHealthyInstallation(t *testing.T) {
 	require.Contains(t, strings.Join(report.Facts, "\n"), "1 living pod with 100 slots; 1 run has not ended")
 }
 
-// Nobody is missed where nothing waits.
+// Without runs no pod is needed.
 func TestAnInstallationWithoutPodsOrRunsHasNothingToFind(t *testing.T) {
 	c := open(t, migrated(t))
 	report := c.examine(Options{})
@@ -149,11 +149,11 @@ func rowHolders() map[string]provoked {
 			c.hold("select from troupe.durable_timers for key share")
 			return Options{limits: strict}
 		}, "locks", Warning, []string{"pid ", "may hold rows of durable_timers for", "for key share", "pg_terminate_backend"}},
-		"a lock that nobody waits for": {func(c *clinic) Options {
+		"a lock without waiters": {func(c *clinic) Options {
 			c.hold("lock table troupe.dead_letters in access exclusive mode")
 			return Options{limits: strict}
 		}, "locks", Problem, []string{"pid ", "holds a lock on dead_letters", "that keeps others from writing, or from reading, too: begin; lock table troupe.dead_letters", "pg_terminate_backend"}},
-		"pods whose rows somebody holds": {func(c *clinic) Options {
+		"pods whose rows are locked": {func(c *clinic) Options {
 			c.late(1)
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now(), '{}', '{}')")
 			c.hold("select from troupe.pods for update")
@@ -167,7 +167,7 @@ func rowHolders() map[string]provoked {
 	}
 }
 
-// meddlings are what somebody has done by hand.
+// meddlings are changes made by hand.
 func meddlings() map[string]provoked {
 	return map[string]provoked{
 		"a key that was dropped": {func(c *clinic) Options {
@@ -178,7 +178,7 @@ func meddlings() map[string]provoked {
 			c.exec("drop index troupe.durable_timers_by_wake_at")
 			return Options{}
 		}, "indexes", Problem, []string{"durable_timers lacks its index (wake_at)", "create index concurrently on troupe.durable_timers (wake_at)"}},
-		"a trigger that somebody added": {func(c *clinic) Options {
+		"a foreign trigger": {func(c *clinic) Options {
 			c.exec(`create function public.note() returns trigger language plpgsql as 'begin return new; end'`)
 			c.exec("create trigger notes before update on troupe.tasks for each row execute function public.note()")
 			return Options{}
@@ -193,24 +193,24 @@ func meddlings() map[string]provoked {
 			strict.touched = time.Nanosecond
 			return Options{limits: strict}
 		}, "locks", Problem, []string{"pid ", "holds a lock on schema_version for"}},
-		"a rule that somebody added": {func(c *clinic) Options {
+		"a foreign rule": {func(c *clinic) Options {
 			c.exec("create rule quiet as on insert to troupe.task_events do instead nothing")
 			return Options{}
 		}, "additions", Problem, []string{"task_events has a rule, quiet", "drop rule quiet on troupe.task_events"}},
-		"a policy that somebody added": {func(c *clinic) Options {
+		"a foreign policy": {func(c *clinic) Options {
 			c.exec("alter table troupe.tasks force row level security")
 			return Options{}
 		}, "additions", Warning, []string{"tasks has row-level security", "alter table troupe.tasks disable row level security"}},
-		"a foreign key that somebody added": {func(c *clinic) Options {
+		"a foreign key": {func(c *clinic) Options {
 			c.exec("create table public.bills (run uuid constraint of_run references troupe.workflow_runs (id))")
 			return Options{}
 		}, "additions", Warning, []string{"public.bills refers to troupe.workflow_runs with a foreign key", "alter table public.bills drop constraint of_run"}},
-		"somebody else has the leader's lock": {func(c *clinic) Options {
+		"another session has the leader's lock": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
 			return Options{}
 		}, "pods", Problem, []string{"no living pod leads", "pid ", "idle in transaction", "leader's lock", "pg_terminate_backend"}},
-		"the leader's lock went to somebody else": {func(c *clinic) Options {
+		"the leader's lock went to another session": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			c.exec("insert into troupe.leader_epoch (epoch, holder, at) select 7, id, now() from troupe.pods on conflict (one) do update set epoch = excluded.epoch, holder = excluded.holder")
 			c.hold(fmt.Sprintf("select pg_advisory_lock(%d)", postgres.LeaderKey("troupe")))
@@ -259,7 +259,7 @@ func provocations() map[string]provoked {
 			c.exec("alter table troupe.tasks set (autovacuum_enabled = false)")
 			return Options{}
 		}, "dead rows", Problem, []string{"autovacuum is off for tasks", "reset (autovacuum_enabled)"}},
-		"nobody leads": {func(c *clinic) Options {
+		"no pod leads": {func(c *clinic) Options {
 			c.exec("insert into troupe.pods (name, version, slots, started_at, expires_at, queues, handlers) values ('a', '', 1, now(), now() + interval '1 hour', '{}', '{}')")
 			return Options{}
 		}, "pods", Problem, []string{"no living pod leads", "elect", "campaign", "DirectURL", "leader_epoch"}},
@@ -295,7 +295,7 @@ func provocations() map[string]provoked {
 			c.exec("truncate troupe.frontiers")
 			return Options{Deep: true}
 		}, "promises", Problem, []string{"queue default has no row in frontiers", "makes it again"}},
-		"a task that nobody holds": {func(c *clinic) Options {
+		"a task without a holder": {func(c *clinic) Options {
 			c.exec("insert into troupe.tasks (run_id, step, handler, pending, parents, queue, state, pod, traits, children) values (gen_random_uuid(), 0, 1, 0, 0, 1, 3, 7, 0, '{}')")
 			return Options{Deep: true}
 		}, "promises", Problem, []string{"I4 is broken", "runs on pod 7, which is not there", "docs/operations.md"}},
@@ -347,7 +347,7 @@ func TestFindingsAboutWork(t *testing.T) {
 
 	finds(t, c.examine(Options{}), "pods", Problem, "no pod is alive and 1 run has not ended")
 	for _, f := range c.examine(Options{}).Findings {
-		require.NotEqual(t, "orphans", f.Check, "nobody cancels runs for want of any pod")
+		require.NotEqual(t, "orphans", f.Check, "without pods no run has to be canceled")
 	}
 	c.pod()
 	finds(t, c.examine(Options{}), "orphans", Warning, `"gone" (definition `, "has 1 run under way", "register 0 of its 1 step")
@@ -359,7 +359,7 @@ func TestFindingsAboutWork(t *testing.T) {
 	finds(t, c.examine(Options{}), "parked", Warning, `step "resize" of "gone" has 1 parked task:`, "start a pod that does")
 }
 
-// An intake that nobody empties.
+// An intake that no pod empties.
 func TestFindingsOfTheIntake(t *testing.T) {
 	c := open(t, migrated(t))
 	c.exec(`insert into troupe.workflow_runs (id, definition, group_id, remaining, events, queue, state, slow, created_at, tenant)

@@ -37,8 +37,8 @@ func history(p *patient) error {
 	return nil
 }
 
-// disjoint looks for the parts of events and history that migrations made, and somebody has
-// taken off, or dropped. It returns the names of the latter.
+// disjoint looks for partitions of events and history that were detached or dropped, of those
+// that migrations made. It returns the names of the dropped ones.
 func disjoint(p *patient) (gone []string, err error) {
 	const query = `select t.whole, t.part, t.bound, t.further, to_regclass($1||'.'||t.part) is not null
 		from (
@@ -85,7 +85,7 @@ func dependents(p *patient) error {
 	})
 }
 
-// detached looks for spans whose table somebody has taken off its whole, or dropped.
+// detached looks for spans whose table was detached or dropped.
 func detached(p *patient) error {
 	const query = `select t.whole, t.whole||'_'||s.span, s.span, s.class is null, s.since::text, s.until::text, to_regclass($1||'.'||t.whole||'_'||s.span) is not null
 		from {schema}.spans s, lateral (select case when s.class is null then 'task_events' else 'run_history_'||s.class end as whole) t
@@ -105,7 +105,7 @@ func detached(p *patient) error {
 			return
 		}
 		attach := fmt.Sprintf("alter table %[1]s.%[2]s attach partition %[1]s.%[3]s for values from ('%[4]s') to ('%[5]s')", schema, whole, table, since, until)
-		if events { // meanwhile they went to where all goes that has no table, and go on to
+		if events { // meanwhile, and until then, they are written to the default partition
 			attach = fmt.Sprintf("lock table %[1]s.task_events_default in access exclusive mode; with later as (delete from %[1]s.task_events_default where at >= '%[2]s' and at < '%[3]s' returning *) insert into %[1]s.%[4]s select * from later; ",
 				schema, since, until, table) + attach
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table of events that somebody has taken off is put back by the statements that doctor
-// gives, with what came meanwhile.
+// The statements that doctor gives attach a detached table of events again, with the events
+// written meanwhile.
 func TestFindingsOfDetachedSpans(t *testing.T) {
 	t.Parallel()
 	c := open(t, migrated(t))

@@ -64,7 +64,7 @@ func indexes() []index {
 
 // indexesThere lists the indexes that are there, by table, columns, and whether they are
 // those of a primary key, or unique. It asks the catalog alone: pg_get_indexdef waits for
-// who holds the table. The only expressions are functions of an id, whose names the
+// a lock on the table. The only expressions are functions of an id, whose names the
 // catalog gives to their columns.
 const indexesThere = `select c.relname::text, s.columns, case when x.indisprimary then 'primary key' when x.indisunique then 'unique' else 'index' end
 	from pg_index x join pg_class c on c.oid = x.indrelid,
@@ -74,7 +74,7 @@ const indexesThere = `select c.relname::text, s.columns, case when x.indisprimar
 		and (x.indisunique or x.indpred is null)
 	order by 1, 2, 3`
 
-// indexed looks for indexes that somebody has removed.
+// indexed looks for indexes that were removed.
 func indexed(p *patient) error {
 	var i index
 	there := map[index]bool{}

@@ -2,10 +2,10 @@ package doctor
 
 import "github.com/troupe-dev/troupe/cluster/postgres"
 
-// led says why nobody leads, unless the pod that led last does so still: the row of the
-// epoch keeps its holder when that has lost its session, and with it the leader's lock.
-// A session's name that is too long, or has foreign letters, is not all there. One that
-// hangs in the server keeps the lock of a pod that has given it up long since.
+// led says why no pod leads. last is the holder in the row of the epoch; it stays there
+// after the pod has lost its session, and with it the leader's lock. The server cuts a
+// session's name that is long, and replaces its foreign letters. A session that hangs in the
+// server keeps the lock of a pod that has given it up.
 func led(p *patient, last int64) error {
 	const query = `select coalesce(l.pid, 0), coalesce(nullif(a.application_name, ''), 'without a name'), coalesce(a.state, 'unknown'),
 			$3 > 0 and coalesce(case when n.name ~ '^[ -~]{1,63}$' then a.application_name = n.name or starts_with(a.application_name, n.name || ' ')
@@ -34,7 +34,7 @@ func led(p *patient, last int64) error {
 			pid, name, state)
 	default:
 		p.problem(what, "pods elect a leader within seconds; if none does, the error beside campaign in their logs says why: "+
-			"no connection of their own (DirectURL, behind a proxy), no rights on leader_epoch (check rights), or a lock of somebody else on it (check locks)")
+			"no connection of their own (DirectURL, behind a proxy), no rights on leader_epoch (check rights), or a lock of another session on it (check locks)")
 	}
 	return nil
 }

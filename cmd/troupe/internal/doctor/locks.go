@@ -44,17 +44,17 @@ func locks(p *patient) error {
 
 // holder is a transaction that holds tables of the schema, or that may hold rows.
 type holder struct {
-	heavy    bool   // it holds tables: nobody else writes to them
+	heavy    bool   // it holds tables: no other session writes to them
 	pid      int    // of its session
 	prepared string // its name if it is prepared: it has no session then
 	text     string // its session's latest statement
 	age      *float64
 	tables   string
-	number   string // what nobody else and no later transaction of its session has
+	number   string // unique to the transaction
 }
 
-// tell makes a finding of it. Nobody has to wait for it: what rows somebody holds are
-// passed over, and on an idle system nobody but the next comes to a table.
+// tell makes a finding of it, also if no session waits: locked rows are skipped, and on an
+// idle system no session needs a locked table yet.
 func (h *holder) tell(p *patient) {
 	what, level := "may hold rows of %s for %s, which are passed over meanwhile: tasks are not claimed, timers do not fire, or dead pods are not taken over", Warning
 	if h.heavy {
@@ -103,7 +103,8 @@ func (p *patient) holders() ([]holder, error) {
 	return lasting, err
 }
 
-// holding returns who holds now, and the numbers of those whose age is hidden.
+// holding returns the transactions that hold locks now, and the numbers of those whose age
+// is hidden.
 func (p *patient) holding() (found []holder, hidden map[string]bool, err error) {
 	const query = `with held as (
 			select l.pid, l.virtualtransaction, l.mode not in ('RowShareLock', 'RowExclusiveLock') as heavy, string_agg(distinct c.relname::text, ', ') as tables

@@ -7,7 +7,7 @@ import (
 
 // notifications looks at the queue of notifications, which all databases of a server
 // share. What is in it stays until every session that listens has read it, and one in a
-// transaction reads nothing. Who listens is not shown: those in old transactions are named.
+// transaction reads nothing. The server does not show which sessions listen, so sessions in old transactions are named.
 func notifications(p *patient) error {
 	var used float64
 	if err := p.row(`select pg_notification_queue_usage()`, nil, &used); err != nil || used < p.options.limits.filling {
@@ -29,15 +29,15 @@ func notifications(p *patient) error {
 	if err != nil {
 		return err
 	}
-	who := "no session is seen that has been in a transaction for long"
+	sessions := "no session is seen that has been in a transaction for long"
 	if len(open) > 0 {
-		who = "in a transaction for long are " + strings.Join(open, ", ")
+		sessions = "in a transaction for long are " + strings.Join(open, ", ")
 	}
 	level := Warning
 	if used >= p.options.limits.full {
 		level = Problem
 	}
 	p.find(level, "%.0f %% of the queue of notifications are used; when it is full commits that notify are refused, those of the engine too: a session that listens has not read it, and %s",
-		"end that transaction (pg_terminate_backend): the queue is emptied then, and the engine tries again by itself", []any{used * 100, who})
+		"end that transaction (pg_terminate_backend): the queue is emptied then, and the engine tries again by itself", []any{used * 100, sessions})
 	return nil
 }

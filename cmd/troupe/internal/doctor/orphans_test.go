@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Runs of a definition that somebody removed are named, by the number that is left of it.
+// Runs of a removed definition are reported, with the number that is left of it.
 func TestFindingsOfARemovedDefinition(t *testing.T) {
 	t.Parallel()
 	c := open(t, migrated(t))

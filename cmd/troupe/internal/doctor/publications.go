@@ -8,9 +8,8 @@ import (
 )
 
 // publications looks for tables whose updates and deletes are refused, because a
-// publication carries them and nothing says by what a row is known to those who
-// read it. Such a publication is somebody else's, or somebody has changed the engine's
-// own, which carries inserts alone.
+// publication carries them and the table has no replica identity. Such a publication is a
+// foreign one, or the engine's own after a change: by itself it carries inserts alone.
 func publications(p *patient) error {
 	if err := unidentified(p); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who publishes all tables has every delete from one without a replica identity
-// refused; the remedy is a statement that mends it.
+// With a publication of all tables, deletes from a table without a replica identity fail.
+// The remedy is a statement that sets one.
 func TestFindingsOfPublications(t *testing.T) {
 	t.Parallel()
 	c := open(t, migrated(t))
@@ -70,9 +70,9 @@ func (c *clinic) ofPublications() (texts, remedies []string) {
 	return texts, remedies
 }
 
-// Who has a publication carry updates, but not the columns by which the rows are known,
-// has them refused. So has who chooses the rows by other columns, and who changes the
-// engine's own.
+// With a publication of updates that lacks columns of the replica identity, or filters rows
+// by other columns, updates fail. So they do after such a change of the engine's own
+// publication.
 func TestFindingsOfPartialPublications(t *testing.T) {
 	t.Parallel()
 	c := open(t, migrated(t))

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A slot of an engine's stream that is behind catches up: nobody is told to drop it.
+// A slot of an engine's stream that is behind catches up: doctor does not tell to drop it.
 func TestFindingsOfAnEnginesSlot(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, map[string]string{"wal_level": "logical", "max_slot_wal_keep_size": "1GB"})
@@ -27,7 +27,7 @@ func TestFindingsOfAnEnginesSlot(t *testing.T) {
 	}
 }
 
-// Notifications stay in their queue for who listens and is in a transaction.
+// Notifications stay in their queue while a listening session is in a transaction.
 func TestFindingsOfNotifications(t *testing.T) {
 	t.Parallel()
 	all, own := ordinary(t)

@@ -22,8 +22,7 @@ func server(p *patient) error {
 	return nil
 }
 
-// schemaPatience bounds the look at the version of the tables, which waits for who holds
-// that one.
+// schemaPatience bounds the read of the version of the tables, which may be locked.
 const schemaPatience = 3 * time.Second
 
 // schema looks at the server, the encoding, whether it can be written to and
@@ -33,7 +32,7 @@ func schema(p *patient) error {
 	defer cancel()
 	err := migrations.Check(brief, p.pool, p.options.Schema)
 	if brief.Err() != nil && p.ctx.Err() == nil {
-		p.problem("the version of the tables could not be read within %s: somebody may hold a lock on schema_version", "the check locks says who holds it", explain.Span(schemaPatience))
+		p.problem("the version of the tables could not be read within %s: another session may hold a lock on schema_version", "the check locks names it", explain.Span(schemaPatience))
 		return nil
 	}
 	remedy := "mend that and ask again"

@@ -36,13 +36,12 @@ func TestFindingsOfSettings(t *testing.T) {
 	finds(t, report, "slots", Warning, "all 1 replication slots are in use", "raise max_replication_slots")
 	finds(t, report, "slots", Warning, "max_wal_senders is 0")
 	finds(t, report, "slots", Warning, "max_slot_wal_keep_size is -1", "fills the disk")
-	finds(t, report, "slots", Problem, "slot abandoned keeps", "MB of WAL and nobody reads it", "pg_drop_replication_slot('abandoned')")
+	finds(t, report, "slots", Problem, "slot abandoned keeps", "MB of WAL and is not read", "pg_drop_replication_slot('abandoned')")
 	finds(t, report, "connections", Problem, "a pod needs up to 10", "raise max_connections")
 	finds(t, report, "dead rows", Problem, "autovacuum is off", "track_counts")
 }
 
-// Commits that a standby does not confirm keep everybody waiting, and nobody for a
-// lock.
+// Commits that a standby does not confirm hold up all runs, without a lock.
 func TestFindingsOfStandbys(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, nil)
@@ -105,7 +104,7 @@ func TestFindingsOfRights(t *testing.T) {
 	finds(t, report, "schema", Problem, "lacks a right", "use the role that owns the schema")
 }
 
-// Tables that are somebody else's, in a schema of the role's own.
+// Tables of another owner, in a schema of the role's own.
 func TestFindingsOfTablesOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, nil)
@@ -187,7 +186,7 @@ func TestRemediesForUnsuitableServers(t *testing.T) {
 	require.Contains(t, remedyFor(false, false, false, `"D"`, "r"), `alter role r in database "D" reset`)
 }
 
-// Somebody else's schema is left to them.
+// A foreign schema is left alone.
 func TestFindingsOfAForeignSchema(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
@@ -209,7 +208,7 @@ func TestFindingsOfARenamedSchema(t *testing.T) {
 
 // Nothing of an examination writes: it does its work where nothing can be
 // written, and a lock keeps it for no longer than half a second a check.
-func TestAnExaminationWaitsForNobody(t *testing.T) {
+func TestAnExaminationWaitsForNoLock(t *testing.T) {
 	t.Parallel()
 	c := open(t, migrated(t))
 	c.hold("lock table troupe.pods, troupe.parked_tasks in access exclusive mode")

@@ -25,12 +25,12 @@ func streams() map[string]provoked {
 			c.receive("true", "START_REPLICATION SLOT slow_reader PHYSICAL "+c.written())
 			c.exec("select pg_switch_wal()")
 			return Options{limits: strict}
-		}, "slots", Warning, []string{"slot slow_reader keeps ", " MB of WAL / have its reader go on", "pg_drop_replication_slot('slow_reader')"}},
+		}, "slots", Warning, []string{"slot slow_reader keeps ", " MB of WAL / let its reader continue", "pg_drop_replication_slot('slow_reader')"}},
 		"a slot that keeps rows": {func(c *clinic) Options {
 			c.exec("select pg_create_logical_replication_slot('left_behind', 'pgoutput')")
 			c.age(5)
 			return Options{limits: strict}
-		}, "vacuum", Warning, []string{"slot left_behind is not read and keeps rows of the last ", "have its reader go on, or drop it"}},
+		}, "vacuum", Warning, []string{"slot left_behind is not read and keeps rows of the last ", "let its reader continue, or drop it"}},
 		"a standby that keeps rows": {func(c *clinic) Options {
 			conn := c.receive("true", "START_REPLICATION PHYSICAL "+c.written())
 			c.feedBack(conn)

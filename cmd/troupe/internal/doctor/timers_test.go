@@ -23,6 +23,6 @@ func lateTimers() map[string]provoked {
 		"timers of removed runs": {func(c *clinic) Options {
 			c.exec("insert into troupe.parked_timers (run_id, step, kind, wake_at, epoch, since) values (gen_random_uuid(), 1, 1, now(), 1, now())")
 			return Options{}
-		}, "timers", Warning, []string{"1 timer is parked, of runs that somebody removed", "put the runs back"}},
+		}, "timers", Warning, []string{"1 timer is parked, of runs that were removed", "put the runs back"}},
 	}
 }

@@ -1,8 +1,8 @@
 package doctor
 
-// client says which rows a of pg_stat_activity are of clients. What kind of session
-// another role's is, is hidden from a role without pg_read_all_stats; who has none is one
-// of the server's own.
+// client says which rows a of pg_stat_activity are of clients. The
+// kind of another role's session is hidden from a role without pg_read_all_stats; a session
+// without a role is one of the server's own.
 const client = `(a.backend_type = 'client backend' or a.backend_type is null and a.usename is not null and a.datname is not null
 	and not exists (select from pg_stat_replication r where r.pid = a.pid))`
 

@@ -33,7 +33,7 @@ func wake(p *patient) error {
 }
 
 // slots looks at the slots and senders that streams take, and at slots that
-// keep WAL for nobody.
+// keep WAL and are not read.
 func slots(p *patient) error {
 	const query = `select current_setting('max_replication_slots')::int, (select count(*) from pg_replication_slots),
 		current_setting('max_wal_senders')::int, (select count(*) from pg_stat_replication),
@@ -45,7 +45,7 @@ func slots(p *patient) error {
 	}
 	p.fact("%d of %d replication slots and %d of %d senders are in use", slotsUsed, slots, sendersUsed, senders)
 	if free := slots - slotsUsed; free < 1 {
-		p.warn("all %d replication slots are in use", "raise max_replication_slots and restart, or drop slots that nobody reads"+later, slots)
+		p.warn("all %d replication slots are in use", "raise max_replication_slots and restart, or drop slots that are not read"+later, slots)
 	}
 	switch free := senders - sendersUsed; {
 	case senders == 0:
@@ -54,7 +54,7 @@ func slots(p *patient) error {
 		p.warn("all %d WAL senders are in use", "raise max_wal_senders and restart"+later, senders)
 	}
 	if keep < 0 {
-		p.warn("max_slot_wal_keep_size is -1: a slot that nobody reads fills the disk",
+		p.warn("max_slot_wal_keep_size is -1: a slot that is not read fills the disk",
 			"set it to a part of the disk, such as 10GB, and reload (the engine's own slots are temporary and go with their session)")
 	}
 	return kept(p)
@@ -72,12 +72,12 @@ func kept(p *patient) error {
 	return p.each(`select slot_name::text, active, `+own+`, coalesce(wal_status, ''), coalesce(pg_wal_lsn_diff(
 			case when pg_is_in_recovery() then pg_last_wal_receive_lsn() else pg_current_wal_lsn() end, restart_lsn), 0)::bigint
 		from pg_replication_slots order by 1`, nil, []any{&name, &active, &ours, &status, &kept}, func() {
-		drop := "have its reader go on, or select pg_drop_replication_slot('" + name + "')"
+		drop := "let its reader continue, or select pg_drop_replication_slot('" + name + "')"
 		switch {
 		case status == "lost":
 			p.warn("slot %s was invalidated: it kept more WAL than max_slot_wal_keep_size", "drop it, and let its owner make another", name)
 		case kept > p.options.limits.retained && !active:
-			p.problem("slot %s keeps %d MB of WAL and nobody reads it", drop, name, kept>>20)
+			p.problem("slot %s keeps %d MB of WAL and is not read", drop, name, kept>>20)
 		case kept > p.options.limits.retained && ours:
 			p.warn("slot %s, of an engine's stream of wakes, is %d MB behind: a large transaction is open or being decoded",
 				"let that transaction end, and make the next one smaller; the stream catches up by itself, and its slot goes with its session"+later, name, kept>>20)
@@ -123,7 +123,7 @@ func holders(p *patient) error {
 	var held int64
 	err = p.each(`select slot_name::text, greatest(age(xmin), age(catalog_xmin))::bigint from pg_replication_slots
 		where not active and coalesce(greatest(age(xmin), age(catalog_xmin)), 0) > $1`, []any{p.options.limits.held}, []any{&name, &held}, func() {
-		p.warn("slot %s is not read and keeps rows of the last %d transactions", "have its reader go on, or drop it", name, held)
+		p.warn("slot %s is not read and keeps rows of the last %d transactions", "let its reader continue, or drop it", name, held)
 	})
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func several[N int | int64](n N, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// pods looks at who is there and who leads.
+// pods looks at the living pods and the leader.
 func pods(p *patient) error {
 	const query = `select count(*) filter (where not dead and expires_at > clock_timestamp()), count(*) filter (where dead or expires_at <= clock_timestamp()),
 		coalesce(sum(slots) filter (where not dead and expires_at > clock_timestamp()), 0),
@@ -67,7 +67,7 @@ func pods(p *patient) error {
 	}
 	p.fact("%s with %s; %s not ended", several(living, "living pod", "living pods"), several(slots, "slot", "slots"), several(open, "run has", "runs have"))
 	if living == 0 {
-		if open == 0 { // without work nobody is missed
+		if open == 0 { // without work no pod is needed
 			return nil
 		}
 		return lifeless(p, several(open, "run has", "runs have"))
@@ -85,8 +85,8 @@ func pods(p *patient) error {
 	return led(p, last)
 }
 
-// lifeless says that no pod lives. Who waits to renew its lease looks as dead as who is
-// gone.
+// lifeless says that no pod lives. A pod that waits to renew its lease looks as dead as one
+// that is gone.
 func lifeless(p *patient, open string) error {
 	holders, err := p.holders()
 	if err != nil {
@@ -96,11 +96,11 @@ func lifeless(p *patient, open string) error {
 		if !slices.Contains(strings.Split(h.tables, ", "), "pods") {
 			continue
 		}
-		who := fmt.Sprintf("pid %d", h.pid)
+		holder := fmt.Sprintf("pid %d", h.pid)
 		if h.prepared != "" {
-			who = fmt.Sprintf("the prepared transaction %q", h.prepared)
+			holder = fmt.Sprintf("the prepared transaction %q", h.prepared)
 		}
-		p.problem("no pod is alive and %s not ended: renewals wait for rows of pods, which may be held by %s", "end that transaction, as the check locks says: pods that are there renew again by themselves", open, who)
+		p.problem("no pod is alive and %s not ended: renewals wait for rows of pods, which may be held by %s", "end that transaction, as the check locks says: pods that are there renew again by themselves", open, holder)
 		return nil
 	}
 	p.problem("no pod is alive and %s not ended", "start a pod, or look why it does not start", open)
@@ -110,8 +110,8 @@ func lifeless(p *patient, open string) error {
 // lateMax is how many late timers are counted.
 const lateMax = 10_000
 
-// timers looks for timers that are due and were not fired. Those of runs that somebody
-// removed are no concern of others.
+// timers looks for timers that are due and were not fired. Those of removed runs
+// delay no others.
 func timers(p *patient) error {
 	const query = `select count(*), coalesce(extract(epoch from clock_timestamp() - greatest(min(wake_at), 'epoch')), 0)::float8 from (
 		select t.wake_at from {schema}.durable_timers t where t.wake_at < clock_timestamp() - $1::interval
@@ -130,7 +130,7 @@ func timers(p *patient) error {
 		select from {schema}.parked_timers p
 		where not exists (select from {schema}.workflow_runs r where r.id = p.run_id offset 0) limit $1) t`, []any{lateMax}, &parked)
 	if err == nil && parked > 0 {
-		p.warn("%s parked, of runs that somebody removed", "put the runs back, if that was a mistake: their timers count again a minute or two later; "+
+		p.warn("%s parked, of runs that were removed", "put the runs back, if that was a mistake: their timers count again a minute or two later; "+
 			"the leader removes those that it has had for an hour", atLeast(parked, "timer is", "timers are"))
 	}
 	return err
@@ -176,7 +176,7 @@ func parked(p *patient) error {
 }
 
 // orphans looks for runs under way of which no living pod registers any step,
-// and for ready tasks nobody can take. Where no pod lives it is too early to say.
+// and for ready tasks that no pod can take. While no pod lives it is too early to say.
 func orphans(p *patient) error {
 	const query = `with registered as materialized (
 			select distinct h as handler from {schema}.pods p, unnest(p.handlers) h where not p.dead and p.expires_at > clock_timestamp()
@@ -194,7 +194,7 @@ func orphans(p *patient) error {
 	return p.each(query, nil, []any{&number, &undefined, &name, &hash, &runs, &steps, &known}, func() {
 		switch {
 		case undefined:
-			p.problem("%s under way of definition %d, which is not there: somebody removed it, and nobody can go on with them, or cancel them",
+			p.problem("%s under way of definition %d, which is not there: it was removed, and they can neither continue nor be canceled",
 				"start the program that has the workflow, which registers it again", several(runs, "run is", "runs are"), number)
 		case known < steps:
 			p.warn("%q (definition %s…) has %s under way, and living pods register %d of its %s",

@@ -25,9 +25,9 @@ var (
 	quoted   = regexp.MustCompile("^\\s*['\"`]")
 )
 
-// CheckAddress says why a text is no address of a database. It connects to
-// nothing. Nobody else may take a URL for keywords and values, or a part of a
-// password for a host: the driver does, and what it then says shows them.
+// CheckAddress says why a text is no address of a database. It does not
+// connect. The driver may take a URL for keywords and values, or a part of a password for
+// a host, and its error shows them; such texts are refused here first.
 func CheckAddress(text string) error {
 	if quoted.MatchString(text) {
 		return errors.New("it begins with a quote: remove the quotes")

@@ -12,7 +12,7 @@ type census struct {
 	Completed int64
 	Failed    int64
 	Canceled  int64
-	Unasked   int64 // of the failed: nobody asked them to fail
+	Unasked   int64 // of the failed: those that were not asked to fail
 }
 
 const censusSQL = `select count(*) filter (where state < 10), count(*) filter (where state = 10),

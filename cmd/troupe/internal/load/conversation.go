@@ -31,7 +31,7 @@ type tally struct {
 	Steps     int64   `json:"steps"`          // executed to their end
 	Retried   int64   `json:"retried"`        // attempts that failed because they were asked to
 	Failed    int64   `json:"failed"`         // runs seen to end as failed, which were asked to
-	Errored   int64   `json:"errored"`        // attempts that failed although nobody asked them to
+	Errored   int64   `json:"errored"`        // attempts that failed unasked
 	Lost      int64   `json:"lost"`           // attempts
 	Ends      []int64 `json:"ends"`           // runs seen to end, by the pod that triggered them
 	LastEnd   int64   `json:"last_end"`       // when the last of them was seen, in nanoseconds since 1970

@@ -126,7 +126,7 @@ func (d *director) perform(ctx context.Context) error {
 	returns := time.NewTicker(returnEvery(d.options.Pods))
 	defer returns.Stop()
 	if d.options.Pods == 1 || d.options.Rate > 0 {
-		returns.Stop() // nobody waits for a permit of others
+		returns.Stop() // no pod waits for a permit of another
 	}
 	for stopping := ctx.Done(); ; {
 		select {
@@ -153,9 +153,9 @@ func (d *director) perform(ctx context.Context) error {
 	}
 }
 
-// handOn tells each pod how many of its runs others have seen end. Whose runs
-// nobody saw end is not known: every pod gets its share of those, rounded up,
-// so that none waits for ever.
+// handOn tells each pod how many of its runs others have seen end. The
+// owner of a run whose end was not seen is unknown: every pod gets its share of those,
+// rounded up, so that none waits for ever.
 func (d *director) handOn() error {
 	pods := int64(len(d.pods))
 	for i, p := range d.pods {
@@ -265,7 +265,7 @@ func (d *director) finish(ctx context.Context) ([]account, error) {
 
 // end leaves no process behind.
 func (d *director) end() {
-	go func() { // whoever ends must be able to say so
+	go func() { // a pod that ends must be able to say so
 		for range d.heard {
 		}
 	}()

@@ -8,8 +8,8 @@ import (
 )
 
 // meter keeps what only the engine knows of a pod: how much its transactions
-// carried, how often it was woken, and what went wrong although nobody asked
-// for it. It starts with the load, not with the engine.
+// carried, how often it was woken, and how many attempts failed unasked. It starts with
+// the load, not with the engine.
 type meter struct {
 	on                         atomic.Bool
 	errored, lost, wakes       atomic.Int64

@@ -21,7 +21,7 @@ type Options struct {
 	Config      troupe.Config
 	Environ     []string // of the pods
 	Program     string   // of the pods
-	Asked       []string // flags that somebody gave, as in --runs: a 0 there stands for no default
+	Asked       []string // flags that were given, as in --runs: a 0 there stands for no default
 }
 
 // Load is the load that all pods make together. What one pod gets is its share
@@ -43,13 +43,13 @@ type Load struct {
 	Profiles    string        `json:"profiles,omitempty"` // folder for CPU profiles of the pods; "": none
 }
 
-// Defaults of what nobody asked for otherwise.
+// Defaults of flags that were not given.
 const (
 	concurrentDefault = 100
 	durationDefault   = 10 * time.Second
 )
 
-// Defaults returns what is done unless somebody asks otherwise.
+// Defaults returns the options of a call without flags.
 func Defaults() Options {
 	return Options{Load: Load{Pods: 1, Slots: 100, Shape: "diamond", Tenants: 1}}
 }
@@ -89,7 +89,7 @@ func (o Options) Validate() error {
 		flag        string
 		value       int64
 		least, most int64
-		unset       bool // 0 stands for a default, unless somebody asked for it
+		unset       bool // 0 stands for a default, unless the flag was given
 	}{
 		{"--runs", o.Runs, 1, runsMax, true},
 		{"--concurrent", int64(o.Concurrent), 1, openMax, true},
@@ -130,7 +130,7 @@ func (o Options) asked(flag string) bool { return slices.Contains(o.Asked, flag)
 func (o Options) contradictions() []error {
 	var problems []error
 	if o.Rate > 0 && o.Concurrent > 0 {
-		problems = append(problems, errors.New("--rate and --concurrent exclude each other: a rate goes on however many runs are open; leave one out"))
+		problems = append(problems, errors.New("--rate and --concurrent exclude each other: a rate continues however many runs are open; leave one out"))
 	}
 	if o.Rate == 0 && o.Concurrent > 0 && o.Concurrent < o.Pods {
 		problems = append(problems, fmt.Errorf("--concurrent is %d with %d pods: use at least one run for each pod", o.Concurrent, o.Pods))

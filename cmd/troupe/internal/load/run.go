@@ -67,7 +67,7 @@ func (r Report) problem() error {
 	case r.Runs.Open > 0:
 		return fmt.Errorf("%s had not ended when nothing moved any more", plural(r.Runs.Open, "run"))
 	case r.Runs.Unasked > 0:
-		return fmt.Errorf("%s failed although nobody asked for it", plural(r.Runs.Unasked, "run"))
+		return fmt.Errorf("%s failed unasked", plural(r.Runs.Unasked, "run"))
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (t *trigger) call(ctx context.Context, asked ticket) {
 		text := err.Error()
 		t.refusal.CompareAndSwap(nil, &text)
 		t.release()
-		_ = pause(ctx, refusedPause) // a caller that goes on at once would only be refused again
+		_ = pause(ctx, refusedPause) // a caller that tries again at once would only be refused again
 		return
 	}
 	t.acks.Record(time.Since(asked.at))

@@ -72,5 +72,5 @@ func show(w http.ResponseWriter, r *http.Request, engine *troupe.Engine) {
 func answer(w http.ResponseWriter, code int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // the reader is gone
 }

@@ -61,7 +61,7 @@ func TestServe(t *testing.T) {
 		}
 	}
 	go func() {
-		for range log { // the pod goes on talking
+		for range log { // the pod keeps logging
 			continue
 		}
 	}()
