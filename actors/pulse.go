@@ -205,13 +205,18 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 		return
 	}
 	a.number = 0
-	a.rt.boundary.renewal(m.err)
+	renewed := m.err == nil || !m.value.Expires.IsZero()
+	if renewed {
+		a.rt.boundary.renewal(nil)
+	} else {
+		a.rt.boundary.renewal(m.err)
+	}
 	switch {
 	case errors.Is(m.err, persistence.ErrPodDead):
 		a.rt.meter.add(MetricRenewals, 1, "dead")
 		a.turn(lifecycle.LeaseDead)
 		return
-	case m.err != nil:
+	case !renewed:
 		a.failures++
 		a.keepProgress()
 		a.rt.meter.add(MetricRenewals, 1, "failed")
@@ -230,12 +235,11 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	}
 	a.rt.send(a.rt.team.claimer, count)
 	a.rt.send(a.rt.team.feed, count)
-	cause := m.value.Uncompared
-	a.rt.refusals.note("compare_held", a.rt.now(), 0, cause)
-	if cause != nil { // the next renewal compares, with what is known by then
+	a.rt.refusals.note("compare_held", a.rt.now(), 0, m.err)
+	if m.err != nil { // renewed, but not compared: the next renewal may compare
 		a.keepProgress()
 		a.rt.meter.add(MetricRenewals, 1, "alone")
-		a.rt.storeFailed("compare_held", cause)
+		a.rt.storeFailed("compare_held", m.err)
 		return
 	}
 	a.rt.meter.add(MetricRenewals, 1, "renewed")

@@ -13,8 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// alone is a store whose tables somebody holds: leases are renewed, and nothing
-// else is done.
+// alone is a store whose tables are locked: it renews leases and does nothing else.
 type alone struct {
 	persistence.Store
 
@@ -39,7 +38,9 @@ func (s *alone) RenewPod(ctx context.Context, r persistence.Renewal) (persistenc
 		r.Held[i].Progress = nil
 	}
 	renewed, err := s.Store.RenewPod(ctx, r)
-	renewed.Lost, renewed.Canceling, renewed.Unheld, renewed.Uncompared = nil, nil, nil, persistence.ErrConflict
+	if err == nil {
+		renewed.Lost, renewed.Canceling, renewed.Unheld, err = nil, nil, nil, persistence.ErrConflict
+	}
 	return renewed, err
 }
 

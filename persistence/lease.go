@@ -60,11 +60,6 @@ type Renewed struct {
 	Waiting   int              // those of them that were not busy at their last renewal
 	Idle      int              // those that were idle then
 	Place     int              // idle ones with a lower number
-
-	// Uncompared is why the lease was renewed and nothing else was done: no
-	// progress is stored, and Canceling, Lost and Unheld are not known. Nil: all
-	// was done.
-	Uncompared error
 }
 
 // Lease keeps a pod alive in the database.
@@ -76,8 +71,11 @@ type Lease interface {
 	// RenewPod extends the lease to now + TTL, stores progress, forgets the
 	// pod's claims of which it holds no task by the tables, and compares what
 	// the pod holds with the tables. A pod that is late but not marked dead
-	// goes on; a dead one gets ErrPodDead. Where somebody holds the tables, the
-	// lease is extended all the same: see Renewed.Uncompared.
+	// stays alive; a dead one gets ErrPodDead.
+	//
+	// With an error, Renewed.Expires says whether the lease was renewed all the
+	// same: if it is not zero, the lease and the counts of pods are as without an
+	// error, but no progress is stored, and Canceling, Lost and Unheld are unknown.
 	RenewPod(ctx context.Context, renewal Renewal) (Renewed, error)
 
 	// LeavePod removes the pod's row. What it still holds is handed back

@@ -10,33 +10,30 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// RenewPod implements persistence.Lease: one statement, autocommitted, on a
-// connection of its own. If that waits for a lock, because somebody rewrites or
-// alters a table, takes too long, or meets a page that the disk has lost, a second
-// one renews the lease alone.
+// RenewPod implements persistence.Lease: one autocommitted statement on a
+// connection of its own. If that statement waits too long for a lock, is canceled,
+// or meets a damaged page, a second statement renews the lease alone.
 //
-// That is safe. A living lease says one thing to others, that this pod's tasks
-// are not to be taken because of its death, and it is alive: it has just
-// written. It permits no write by itself, because each is fenced by the epoch of
-// its task, too. What the pod does not learn meanwhile, it learns with the next
-// renewal that compares: a task that is not its own any more is executed until
-// then, and nothing of it is recorded; a run that is to stop goes on until then,
-// or until the grace of its cancel ends; a grant that was lost on its way waits
-// until then. Nothing but a lock that is held, a database too slow for the
-// comparison, or one that cannot read all of it keeps that from coming.
+// That is safe. A living lease tells other pods only that this pod is alive, and the
+// pod has just written. The lease permits no write by itself, because each write is
+// also fenced by the epoch of its task. The next renewal that compares tells the pod
+// the rest. Until then it executes tasks that it has lost, of which nothing is
+// recorded, and canceled runs, at most until the grace of the cancel ends. Grants
+// whose answer was lost wait until then.
 func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
 	var out persistence.Renewed
+	var uncompared error
 	err := retry(ctx, func(ctx context.Context) error {
 		return s.lease.Use(ctx, func(on *pgx.Conn) error {
 			if err := s.lease.Settle(ctx, on, renewal.TTL); err != nil {
 				return err
 			}
 			var err error
+			uncompared = nil
 			out, err = s.renewAll(ctx, on, renewal)
 			if hasCode(err, codeLockNotAvailable) || hasCode(err, codeQueryCanceled) || unreadable(err) {
-				cause := translate(err)
+				uncompared = translate(err)
 				out, err = s.renewOnly(ctx, on, renewal)
-				out.Uncompared = cause
 			}
 			if errors.Is(err, pgx.ErrNoRows) {
 				return persistence.ErrPodDead
@@ -47,7 +44,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 	if err != nil {
 		return persistence.Renewed{}, err
 	}
-	return out, nil
+	return out, uncompared
 }
 
 // renewAll renews the lease and compares what the pod holds with the tables.
