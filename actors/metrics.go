@@ -56,6 +56,7 @@ const (
 	MetricInlineGrants
 	MetricFirstGrants
 	MetricTimersFired
+	MetricTimersOrphaned
 	MetricTimerLateness
 	MetricRenewals
 	MetricPods
@@ -118,6 +119,7 @@ func MetricTable() []MetricDescription {
 		{MetricInlineGrants, "troupe_inline_grants_total", Counter, "1", nil, "children granted with their parent's completion"},
 		{MetricFirstGrants, "troupe_first_grants_total", Counter, "1", nil, "first tasks granted with the storing of their runs"},
 		{MetricTimersFired, "troupe_timers_fired_total", Counter, "1", nil, "durable timers fired by this pod"},
+		{MetricTimersOrphaned, "troupe_timers_orphaned_total", Counter, "1", nil, "durable timers removed because the rows of their runs had been deleted by hand"},
 		{MetricTimerLateness, "troupe_timer_lateness_seconds", Distribution, "s", nil, "from due to fired"},
 		{MetricRenewals, "troupe_lease_renewals_total", Counter, "1", []string{"result"}, "renewals of the pod's lease: renewed, alone (what the pod holds was not compared: somebody holds a table), failed or dead"},
 		{MetricPods, "troupe_pods", Gauge, "1", nil, "living pods"},

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -96,6 +97,11 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	fired := &m.value
 	a.rt.boundary.sawDatabaseTime(fired.Now, a.rt.now())
 	a.rt.meter.add(MetricTimersFired, float64(fired.Count))
+	if fired.Orphans > 0 {
+		a.rt.meter.add(MetricTimersOrphaned, float64(fired.Orphans))
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "timers removed: the rows of their runs had been deleted by hand",
+			slog.Int("timer_count", fired.Orphans))
+	}
 	for _, late := range fired.Late {
 		a.rt.meter.observe(MetricTimerLateness, late.Seconds())
 	}

@@ -86,3 +86,30 @@ func TestThereIsMoreThanACallCouldDo(t *testing.T) {
 		require.Greater(t, store.parts.Load(), calls-5, "and then none")
 	})
 }
+
+// orphans is a store that removes timers of deleted runs in its next call.
+type orphans struct {
+	persistence.Store
+
+	next atomic.Int64
+}
+
+func (s *orphans) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	fired, err := s.Store.FireTimers(ctx, epoch, limit)
+	if epoch != noEpoch {
+		fired.Orphans = int(s.next.Swap(0))
+	}
+	return fired, err
+}
+
+func TestRemovedTimersAreCounted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &orphans{Store: w.store}
+		store.next.Store(3)
+		w.pool = store
+		p := w.start(Config{})
+		pass(time.Second)
+		require.EqualValues(t, 3, p.rt.meter.value(MetricTimersOrphaned))
+	})
+}
