@@ -44,7 +44,6 @@ type boundary struct {
 	err        error
 	degradedBy string
 	deaf       time.Time // since when nothing listens for others; zero: something does
-	unread     time.Time // when tasks were last passed over because they cannot be read
 	submitted  time.Time // when a run was last stored in a transaction of the embedder's
 	watchers   map[workflow.RunID]map[*watcher]struct{}
 }
@@ -143,13 +142,6 @@ func (b *boundary) listens(yes bool, now time.Time) {
 	case b.deaf.IsZero():
 		b.deaf = now
 	}
-}
-
-// passedOver notes that tasks cannot be read.
-func (b *boundary) passedOver(now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unread = now
 }
 
 // lastAway is when a store call last found the database away; zero: never.

@@ -27,13 +27,12 @@ type claimer struct {
 	pod      int64
 	heir     *claimerHeir
 	short    shortness
-	queues   []*queueView
+	queues   []*queueScan
 	turn     int            // of the queue that is looked at first
-	free     map[string]int // by pool; claims under way are taken off
+	free     map[string]int // by pool, without what claims under way may take
 	offered  bool           // the last question for an offer was answered
 	question int64          // number of that question until then
 	suspect  bool           // a suspect is being executed
-	released time.Time      // when all was looked at last because of what had to wait
 	pods     int
 	order    cluster.Order
 	number   int64 // of the call under way; 0: none
@@ -55,7 +54,7 @@ type openClaim struct {
 	pool    string
 	slots   int // that are taken off: as many as were asked for at first
 	asked   time.Time
-	full    bool // looked at all fair ids
+	full    bool // scans the whole queue
 }
 
 // Waits of the claimer.
@@ -63,12 +62,9 @@ const (
 	// ownEcho is how long a wake that is likely an echo of this pod's own
 	// transaction waits for a claim that covers it.
 	ownEcho = 20 * time.Millisecond
-	// standInPause is the time between two looks of a pod on behalf of others:
-	// under load somebody looks all the time.
+	// standInPause is the least time between a claim and a claim in place of other pods:
+	// under load some pod claims all the time.
 	standInPause = 100 * time.Millisecond
-	// releasedPause is how often all is looked at because what had to wait for what
-	// somebody held was recorded.
-	releasedPause = time.Second
 	// ownMemory is how long own transactions are remembered to know echoes by.
 	ownMemory = time.Second
 )
@@ -81,7 +77,7 @@ func spawnClaimer(rt *runtime, pod int64, h *heirs) func() receiver {
 		a := &claimer{rt: rt, self: rt.team.claimer, pod: pod, heir: h.claimer, free: map[string]int{}, pods: 1}
 		for _, p := range rt.config.pools() {
 			for _, name := range p.queues {
-				a.queues = append(a.queues, &queueView{name: name, pool: p.name, woken: true})
+				a.queues = append(a.queues, &queueScan{name: name, pool: p.name, woken: true})
 			}
 		}
 		return a
@@ -104,10 +100,10 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onSlotsReturned(msg)
 	case *messages.WorkReady:
 		a.onWorkReady(msg)
-	case *wakeDue:
-		a.onWakeDue(msg)
-	case *wholeDue:
-		a.onWholeDue(msg)
+	case *standInDue:
+		a.onStandInDue(msg)
+	case *fullScanDue:
+		a.onFullScanDue(msg)
 	case *answered[persistence.Claimed]:
 		a.onClaimed(msg)
 	case *claimAgain:
@@ -171,19 +167,13 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 		a.free[p.GetPool()] += int(p.GetFree())
 	}
 	if m.GetSuspectEnded() {
-		if a.suspect { // it may be another one, on its way to runs
+		if a.suspect { // it may be another suspect, on its way to runs
 			a.askForSlots()
 		}
+		a.resetScans() // the skipped suspects stand below scanFrom
 	}
-	released := m.GetRecordedAside() && a.rt.now().Sub(a.released) >= releasedPause
-	if released {
-		a.released = a.rt.now()
-	}
-	if m.GetSuspectEnded() || released {
-		a.lookAgain() // those that were passed over stand below the hint
-	}
-	// The task that ended may have been what kept others of its tenant waiting.
-	if m.GetSuspectEnded() || released || a.rt.config.TenantLimit > 0 {
+	// The task that ended may have kept its tenant at the limit.
+	if m.GetSuspectEnded() || a.rt.config.TenantLimit > 0 {
 		a.wakeAll()
 		return
 	}
@@ -213,20 +203,20 @@ func (a *claimer) claim() {
 		q := a.queues[(a.turn+i)%len(a.queues)]
 		if free := a.free[q.pool]; q.woken && free > 0 {
 			a.turn = (a.turn + i + 1) % len(a.queues)
-			a.open(q, min(q.arrears.share(free), a.rt.config.ClaimBatch, persistence.ClaimMax))
+			a.open(q, min(free, a.rt.config.ClaimBatch, persistence.ClaimMax))
 			return
 		}
 	}
 }
 
-func (a *claimer) open(q *queueView, limit int) {
+func (a *claimer) open(q *queueScan, limit int) {
 	now, limit := a.rt.now(), a.rt.batch("claim one", limit)
-	after := q.after(now)
+	after := q.from(now)
 	if a.rt.buggify("claim from the start") {
 		after = 0
 	}
 	if after == 0 {
-		q.later = time.Time{}
+		q.standInAt = time.Time{}
 	}
 	open := &openClaim{
 		request: persistence.ClaimRequest{
@@ -283,27 +273,20 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.claim()
 }
 
-// note learns from a claim: what to look at next, and how long tasks waited.
+// note learns from a claim: where the next one begins, and how long tasks waited.
 func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	request := &open.request
 	a.rt.meter.add(MetricClaims, 1, request.Queue)
 	a.rt.meter.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
-	if claimed.Passed > 0 {
-		a.rt.boundary.passedOver(a.rt.now())
-	}
 	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
 		a.suspect = a.suspect || g.Suspect
 		a.rt.meter.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
 	}
-	i := slices.IndexFunc(a.queues, func(q *queueView) bool { return q.name == request.Queue })
-	if i < 0 {
-		return
-	}
-	now, q := a.rt.now(), a.queues[i]
-	if q.learn(open, claimed, now) {
-		a.lookLater(q)
+	if i := slices.IndexFunc(a.queues, func(q *queueScan) bool { return q.name == request.Queue }); i >= 0 {
+		q := a.queues[i]
+		a.wakeForFullScan(q, q.learn(open, claimed, a.rt.now()))
 	}
 }
 

@@ -5,6 +5,9 @@ import "time"
 // shortOver is the time to look whether steps with a transaction are claimed again.
 type shortOver struct{ due time.Time }
 
+// resumePause is the least time between two ends of a shortness.
+const resumePause = time.Second
+
 // shortness is whether steps with a transaction are left to others now.
 type shortness struct {
 	on   bool
@@ -15,12 +18,12 @@ type shortness struct {
 
 // claimable returns the handlers to claim for. Once those that were left out can be
 // executed again everything is looked at: what was passed over stands below the hints,
-// and no wake may come for it. That is done once per releasedPause at most.
+// and no wake may come for it. That is done once per resumePause at most.
 func (a *claimer) claimable() []int32 {
 	now, short := a.rt.now(), &a.short
 	wait := a.rt.unbegun.wait(now)
 	if short.on {
-		wait = max(wait, short.last.Add(releasedPause).Sub(now))
+		wait = max(wait, short.last.Add(resumePause).Sub(now))
 	}
 	switch {
 	case wait > 0:
@@ -29,7 +32,7 @@ func (a *claimer) claimable() []int32 {
 		return a.rt.plain
 	case short.on:
 		short.on, short.last = false, now
-		a.lookAgain()
+		a.resetScans()
 		for _, q := range a.queues {
 			q.woken = true
 		}

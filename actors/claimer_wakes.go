@@ -7,21 +7,24 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 )
 
-// wakeDue is a wake that others were nearer to.
-type wakeDue struct{ queue *queueView }
+// standInDue is the timer of a claim in place of the pods that are nearer to a wake.
+type standInDue struct{ queue *queueScan }
 
-// wholeDue is the time to look at all of a queue.
-type wholeDue struct{ queue *queueView }
+// fullScanDue is the timer of a full scan.
+type fullScanDue struct {
+	queue *queueScan
+	at    time.Time
+}
 
-// onWorkReady notes a wake. Pods that hear of the same tasks let the nearest
-// go first.
+// onWorkReady notes a wake. If other pods hear of the same tasks, the nearest pods claim
+// first.
 func (a *claimer) onWorkReady(m *messages.WorkReady) {
 	for _, q := range a.queues {
 		if m.GetQueue() != "" && m.GetQueue() != q.name {
 			continue
 		}
 		if m.GetForeign() {
-			a.later(q, int(m.GetCount()), m.GetKey())
+			a.standIn(q, int(m.GetCount()), m.GetKey())
 			continue
 		}
 		q.woken = true
@@ -31,9 +34,9 @@ func (a *claimer) onWorkReady(m *messages.WorkReady) {
 	a.claim()
 }
 
-// later puts a wake off that others are nearer to, or that this pod has acted
-// on already. Whoever claims meanwhile makes it void.
-func (a *claimer) later(q *queueView, count int, key uint64) {
+// standIn delays a wake that other pods are nearer to, or that this pod has acted on
+// already. A full scan of the queue before then replaces the wake.
+func (a *claimer) standIn(q *queueScan, count int, key uint64) {
 	now := a.rt.now()
 	if now.Sub(q.ownAt) > ownMemory {
 		q.own = 0
@@ -42,9 +45,9 @@ func (a *claimer) later(q *queueView, count int, key uint64) {
 	switch echo := a.pods <= 1 || count > 0 && q.own >= count; {
 	case echo:
 		q.own = max(q.own-count, 0)
-	case a.pods == 2: // the other one may be full, and one empty claim costs less than waiting for it
+	case a.pods == 2: // the other pod may be full, and an empty claim costs less than waiting for it
 		delay = 0
-	case a.free[q.pool] <= 0: // it looks once it is not full any more
+	case a.free[q.pool] <= 0: // the claim waits for a free slot anyway
 		delay = 0
 	default:
 		delay, ok = cluster.AnswerDelay(a.order.Rank(q.name, key), count, a.rt.config.Slots)
@@ -59,23 +62,18 @@ func (a *claimer) later(q *queueView, count int, key uint64) {
 		q.woken = true
 		return
 	}
-	due := now.Add(delay)
-	if q.later.IsZero() {
-		q.laterFrom = now
-	}
-	if q.later.IsZero() || due.Before(q.later) {
-		q.later = due
-		a.rt.after(delay, a.self, &wakeDue{queue: q})
+	if due := now.Add(delay); q.standInAt.IsZero() || due.Before(q.standInAt) {
+		q.standInAt = due
+		a.rt.after(delay, a.self, &standInDue{queue: q})
 	}
 }
 
-func (a *claimer) onWakeDue(m *wakeDue) {
+func (a *claimer) onStandInDue(m *standInDue) {
 	q := m.queue
-	if q.later.IsZero() || a.rt.now().Before(q.later) {
+	if q.standInAt.IsZero() || a.rt.now().Before(q.standInAt) {
 		return
 	}
-	q.later = time.Time{}
-	q.woken = true
+	q.standInAt, q.woken = time.Time{}, true
 	a.claim()
 }
 
@@ -86,29 +84,34 @@ func (a *claimer) wakeAll() {
 	a.claim()
 }
 
-// onWholeDue looks at everything, unless a claim has done so since, and was sure.
-func (a *claimer) onWholeDue(m *wholeDue) {
-	q := m.queue
-	q.looking = false
-	switch {
-	case !a.rt.now().Before(q.whole):
-		q.woken = true
-		a.claim()
-	case q.unsure:
-		a.lookLater(q)
-	}
-}
-
-// lookLater has all of a queue looked at when that is due.
-func (a *claimer) lookLater(q *queueView) {
-	if !q.looking {
-		q.looking = true
-		a.rt.after(q.whole.Sub(a.rt.now()), a.self, &wholeDue{queue: q})
-	}
-}
-
-func (a *claimer) lookAgain() {
+// resetScans lets the next claim of every queue scan all of it.
+func (a *claimer) resetScans() {
 	for _, q := range a.queues {
-		q.forget()
+		q.reset()
+	}
+}
+
+// wakeForFullScan sets when a queue is woken for a full scan; zero: not at all.
+func (a *claimer) wakeForFullScan(q *queueScan, at time.Time) {
+	q.wakeAt = at
+	if !at.IsZero() && (q.timerAt.IsZero() || at.Before(q.timerAt)) {
+		q.timerAt = at
+		a.rt.after(at.Sub(a.rt.now()), a.self, &fullScanDue{queue: q, at: at})
+	}
+}
+
+func (a *claimer) onFullScanDue(m *fullScanDue) {
+	q := m.queue
+	if !m.at.Equal(q.timerAt) {
+		return // replaced by an earlier timer
+	}
+	q.timerAt = time.Time{}
+	switch {
+	case q.wakeAt.IsZero():
+	case a.rt.now().Before(q.wakeAt):
+		a.wakeForFullScan(q, q.wakeAt)
+	default:
+		q.wakeAt, q.woken = time.Time{}, true
+		a.claim()
 	}
 }

@@ -44,7 +44,7 @@
 //   - the pod as the embedder sees it: start, config, pod*, boundary, lending, check, refusal, errors
 //   - the tree and its restarts: tree, supervision, watched, runtime, executor, mailbox, protoactor
 //   - triggers: intake*
-//   - claims: claimer*, queue_view, arrears*, unbegun
+//   - claims: claimer*, queuescan, unbegun
 //   - slots and executions: runs, ledger, run*, payloads, step, attempt, working, broken, outcome, failure, errorclass
 //   - completions: journal*
 //   - what both ask the claimer for: loan, gather

@@ -81,7 +81,8 @@ type triggerAnswers struct {
 type drain struct {
 	number   int64 // of the call under way; 0: none
 	again    bool  // woken during the call, or during the wait after one
-	waits    bool  // a failed call is made again later
+	waits    bool  // nothing is drained before the timer
+	timer    int64 // number of the timer that counts
 	pace     pace
 	failures int
 }
@@ -92,12 +93,15 @@ type triggerCall struct{ ask *question }
 // intakePause ends a wait before the next trigger call.
 type intakePause struct{ number int64 }
 
-// drainLater is how many failures a drain that had to leave something counts as:
-// for who holds it may hold it for long.
-const drainLater = 4
+const (
+	// drainStuck is how many failures a drain counts as that stored none of what is left.
+	drainStuck = 4
+	// drainPauseMax is the longest wait for submissions that a drain left out.
+	drainPauseMax = 10 * time.Second
+)
 
-// drainAgain is a delayed drain.
-type drainAgain struct{}
+// drainDue is the timer of the next drain.
+type drainDue struct{ number int64 }
 
 func spawnIntake(rt *runtime, _ int64, h *heirs) func() receiver {
 	return func() receiver {
@@ -132,9 +136,8 @@ func (a *intake) Receive(ctx actorContext) {
 		a.onLendingLate(msg)
 	case *messages.RunsSubmitted:
 		a.onRunsSubmitted()
-	case *drainAgain:
-		a.drain.waits = false
-		a.onRunsSubmitted()
+	case *drainDue:
+		a.onDrainDue(msg)
 	case *answered[persistence.Drained]:
 		a.onDrained(msg)
 	case *messages.DrainIntake:
@@ -200,19 +203,32 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 	a.drain.pace.ended(m.value.Count, m.err, a.rt.now())
 	if m.err != nil {
 		a.drain.failures++
-		a.drain.waits = true
 		a.rt.storeFailed("drain_intake", m.err)
-		a.rt.after(a.rt.retryDelay(a.drain.failures), a.self, &drainAgain{})
+		a.drainAfter(a.rt.retryDelay(a.drain.failures), true)
 		return
 	}
 	a.drain.failures = 0
 	a.rt.spread(m.value.Wake)
 	switch {
-	case m.value.More && m.value.Count > 0 || a.drain.again && !m.value.Later:
+	case m.value.More && m.value.Count > 0 || a.drain.again:
 		a.onRunsSubmitted()
-	case m.value.More || m.value.Later:
-		a.drain.waits = true
-		a.rt.after(a.rt.retryDelay(drainLater), a.self, &drainAgain{})
+	case m.value.More: // none of what is left could be stored
+		a.drainAfter(a.rt.retryDelay(drainStuck), true)
+	case m.value.Again > 0: // submissions of other tenants need not wait for that
+		a.drainAfter(min(m.value.Again, drainPauseMax), false)
+	}
+}
+
+// drainAfter drains again after a pause. waits: nothing is drained before.
+func (a *intake) drainAfter(pause time.Duration, waits bool) {
+	a.drain.waits, a.drain.timer = waits, a.rt.numbers.next()
+	a.rt.after(pause, a.self, &drainDue{number: a.drain.timer})
+}
+
+func (a *intake) onDrainDue(m *drainDue) {
+	if m.number == a.drain.timer {
+		a.drain.waits = false
+		a.onRunsSubmitted()
 	}
 }
 

@@ -200,7 +200,7 @@ func (a *journal) record(loan *messages.SlotsLent) {
 	for _, r := range batch {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
-	if a.heir.granting && !loan.GetArrears() && !a.rt.buggify("grant nothing") {
+	if a.heir.granting && !a.rt.buggify("grant nothing") {
 		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.rt.claimable()
 	}
@@ -311,6 +311,9 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 		a.held[key] = a.rt.now().Add(a.rt.retryDelay(2))
 		a.waiting = append(a.waiting, r)
 		return
+	}
+	if a.waits(r) && a.rt.config.TenantLimit > 0 { // its slot was released before: no SlotsFreed tells the claimer
+		a.rt.send(a.rt.team.claimer, &messages.WorkReady{})
 	}
 	delete(a.held, key)
 	delete(a.queued, key)

@@ -52,7 +52,7 @@ func (a *journal) onSlotsLent(m *messages.SlotsLent) {
 		}
 	case a.heir.fenced:
 		a.rt.returnSlots(m, nil)
-	case m.GetSlots() == 0 && !m.GetArrears():
+	case m.GetSlots() == 0:
 		a.record(nil)
 	default:
 		a.record(m)

@@ -25,7 +25,6 @@ type ledger struct {
 	stuckMax int
 	suspects int  // held tasks that are suspects
 	eased    bool // the last of them has ended
-	recorded bool // a task has ended that had given its slot back
 }
 
 // poolSlots is the slots of one pool. free is the truth; offered is how many
@@ -148,7 +147,6 @@ func (l *ledger) drop(h *held, returned bool) {
 	}
 	if h.aside {
 		l.pool(h.pool).aside--
-		l.recorded = true
 	}
 	if h.slotless || h.aside {
 		return
@@ -280,12 +278,11 @@ func (l *ledger) offerNew() *messages.SlotsFreed {
 			p.offered = p.free
 		}
 	}
-	if l.eased || l.recorded {
+	if l.eased {
 		if freed == nil {
 			freed = &messages.SlotsFreed{}
 		}
-		freed.SuspectEnded, freed.RecordedAside = l.eased, l.recorded
-		l.eased, l.recorded = false, false
+		freed.SuspectEnded, l.eased = true, false
 	}
 	return freed
 }

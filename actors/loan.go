@@ -95,7 +95,7 @@ func (a *claimer) lend(to lendee, number int64, slots int, pool string) {
 	if to == theJournal {
 		pid = a.rt.team.journal
 	}
-	a.rt.send(pid, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod, Arrears: a.arrears(pool)})
+	a.rt.send(pid, &messages.SlotsLent{Number: number, Slots: int32(slots), Pod: a.pod})
 }
 
 // askForLoans asks for the slots that a former incarnation lent: they may have
@@ -145,11 +145,5 @@ func (a *claimer) takeBack(from lendee) {
 
 // waits reports whether a queue of the pool was woken and not claimed from since.
 func (a *claimer) waits(pool string) bool {
-	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.woken })
-}
-
-// arrears reports whether somebody's tasks come before all others' in a queue of the
-// pool: nobody else seems to wait there.
-func (a *claimer) arrears(pool string) bool {
-	return slices.ContainsFunc(a.queues, func(q *queueView) bool { return q.pool == pool && q.arrears.any() })
+	return slices.ContainsFunc(a.queues, func(q *queueScan) bool { return q.pool == pool && q.woken })
 }

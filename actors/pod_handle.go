@@ -290,9 +290,6 @@ func (p *Pod) Stats() Stats {
 		s.Degraded = fmt.Sprintf("no leader was heard of for %v: unless one leads that is not heard, timers do not fire and dead pods are not taken over; "+
 			"the log says if elections fail, and why (campaign), and troupe doctor who holds the lock of the leader, and what to mend", quiet.Truncate(time.Second))
 	}
-	if !b.unread.IsZero() && p.rt.now().Sub(b.unread) < unreadFor {
-		s.Degraded = "some runs cannot be read, and are passed over: the log names them; look at what the database's disk has lost"
-	}
 	if b.parted() {
 		s.Ready = false
 		s.Degraded = "the lease is renewed, and the database says through the pool that the pod is dead: the connection that renews it" +
@@ -337,10 +334,6 @@ func (p *Pod) Heard(within time.Duration) bool { return p.rt.now().Sub(p.rt.reac
 // leaderlessFor is after how many times the silence that starts an election a
 // pod says that nobody leads.
 const leaderlessFor = 4
-
-// unreadFor is for how long a pod says that it passed over what cannot be read:
-// it looks at that again and again.
-const unreadFor = 3 * time.Minute
 
 func modeName(mode cluster.Mode) string {
 	if mode == 0 {

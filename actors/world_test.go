@@ -335,7 +335,7 @@ func kill(p *Pod, name string) {
 		"journal":     {team.journal, (*cancelCall)(nil)},
 		"runs":        {team.runs, (*listChildren)(nil)},
 		"pulse":       {team.pulse, (*pulseDue)(nil)},
-		"claimer":     {team.claimer, (*wakeDue)(nil)},
+		"claimer":     {team.claimer, (*standInDue)(nil)},
 		"intake":      {team.intake, (*intakePause)(nil)},
 		"leader":      {team.leader, (*campaignDue)(nil)},
 		"timekeeper":  {team.timekeeper, (*fireDue)(nil)},

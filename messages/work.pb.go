@@ -372,8 +372,7 @@ func (x *PoolSlots) GetFree() int32 {
 type SlotsFreed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*PoolSlots           `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
-	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"`    // a suspect may be claimed again, unless one was claimed since
-	RecordedAside bool                   `protobuf:"varint,3,opt,name=recorded_aside,json=recordedAside,proto3" json:"recorded_aside,omitempty"` // what had to wait was recorded: what was passed over may be had, too
+	SuspectEnded  bool                   `protobuf:"varint,2,opt,name=suspect_ended,json=suspectEnded,proto3" json:"suspect_ended,omitempty"` // a suspect may be claimed again, unless one was claimed since
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,13 +417,6 @@ func (x *SlotsFreed) GetPools() []*PoolSlots {
 func (x *SlotsFreed) GetSuspectEnded() bool {
 	if x != nil {
 		return x.SuspectEnded
-	}
-	return false
-}
-
-func (x *SlotsFreed) GetRecordedAside() bool {
-	if x != nil {
-		return x.RecordedAside
 	}
 	return false
 }
@@ -495,10 +487,9 @@ func (x *LendSlots) GetJournal() bool {
 // number returns them at once.
 type SlotsLent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`   // of the LendSlots that it answers
-	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`     // 0: none, and there is nothing to return
-	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`         // that the slots are of
-	Arrears       bool                   `protobuf:"varint,4,opt,name=arrears,proto3" json:"arrears,omitempty"` // delayed tasks come before all others: children take places in the queue
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the LendSlots that it answers
+	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`   // 0: none, and there is nothing to return
+	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`       // that the slots are of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,13 +543,6 @@ func (x *SlotsLent) GetPod() int64 {
 		return x.Pod
 	}
 	return 0
-}
-
-func (x *SlotsLent) GetArrears() bool {
-	if x != nil {
-		return x.Arrears
-	}
-	return false
 }
 
 // SlotsReturned ends a loan. Tasks take some of its slots.
@@ -1420,21 +1404,19 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x06number\x18\x03 \x01(\x03R\x06number\"3\n" +
 	"\tPoolSlots\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
-	"\x04free\x18\x02 \x01(\x05R\x04free\"\x8d\x01\n" +
+	"\x04free\x18\x02 \x01(\x05R\x04free\"|\n" +
 	"\n" +
 	"SlotsFreed\x123\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1d.troupe.messages.v1.PoolSlotsR\x05pools\x12#\n" +
-	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEnded\x12%\n" +
-	"\x0erecorded_aside\x18\x03 \x01(\bR\rrecordedAside\"S\n" +
+	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEndedJ\x04\b\x03\x10\x04R\x0erecorded_aside\"S\n" +
 	"\tLendSlots\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
-	"\ajournal\x18\x03 \x01(\bR\ajournal\"e\n" +
+	"\ajournal\x18\x03 \x01(\bR\ajournal\"Z\n" +
 	"\tSlotsLent\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x10\n" +
-	"\x03pod\x18\x03 \x01(\x03R\x03pod\x12\x18\n" +
-	"\aarrears\x18\x04 \x01(\bR\aarrears\"\x88\x01\n" +
+	"\x03pod\x18\x03 \x01(\x03R\x03podJ\x04\b\x04\x10\x05R\aarrears\"\x88\x01\n" +
 	"\rSlotsReturned\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x123\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\x12\x10\n" +

@@ -22,9 +22,6 @@ func (s *Store) ClaimTasks(_ context.Context, request persistence.ClaimRequest) 
 	out := persistence.Claimed{Now: b.clock}
 	k := claimKey{p.id, request.Claim}
 	q := s.queues[request.Queue]
-	if q != nil {
-		out.Frontier = q.frontier
-	}
 	if s.claims[k] != nil {
 		out.Grants, out.Scanned = s.grants(k), limit
 		return out, nil

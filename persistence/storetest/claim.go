@@ -71,15 +71,10 @@ func claimOrder(w *world) {
 	require.Equal(w.t, want[:3], runsOf(first.Grants))
 	require.Equal(w.t, 3, first.Scanned)
 	require.Positive(w.t, first.Lowest)
-	require.Zero(w.t, first.Frontier)
 	second := p.ask(p.request(3))
 	require.Equal(w.t, want[3:], runsOf(second.Grants))
 	require.Equal(w.t, 2, second.Scanned, "fewer than the limit: nothing is left")
 	require.Greater(w.t, second.Lowest, first.Lowest)
-	_, _, block := lifecycle.SplitFairID(second.Lowest)
-	require.Equal(w.t, block-1, second.Frontier, "the block of the last one before")
-	none := p.ask(p.request(3))
-	require.Equal(w.t, second.Frontier+2, none.Frontier)
 }
 
 func claimOnce(w *world) {
