@@ -11,16 +11,16 @@ import (
 )
 
 // claimer claims ready tasks when it is woken, never more than there are free
-// slots. One claim is under way at a time; queues take turns.
+// slots. It makes one claim at a time; queues take turns.
 //
-// Owns: the slots that runs has offered, and loans of some to the intake and the
+// Owns: the slots that runs has offered, and reservations of some for the intake and the
 // journal; what is known of each queue; the claim under way.
 // Parent: pod.
-// Accepts: WorkReady, SlotsOffered, SlotsFreed, LendSlots, SlotsReturned,
+// Accepts: WorkReady, SlotsOffered, SlotsFreed, ReserveSlots, SlotsReleased,
 // PodsCounted, LeaseFenced, LeaseRestored, StopClaiming.
-// Sends: OfferSlots, SlotsLent, StartTasks, ClaimingStopped, CheckCancels.
-// On failure: restart with backoff. A claim whose outcome is unknown is asked
-// for again under its claim id, before anything else is claimed.
+// Sends: OfferSlots, SlotsReserved, StartTasks, ClaimingStopped, CheckCancels.
+// On failure: restart with backoff. A claim whose outcome is unknown is repeated
+// under its claim id before the next claim.
 type claimer struct {
 	rt       *runtime
 	self     *PID
@@ -28,10 +28,10 @@ type claimer struct {
 	heir     *claimerHeir
 	short    shortness
 	queues   []*queueScan
-	turn     int            // of the queue that is looked at first
+	turn     int            // index of the queue that is tried first
 	free     map[string]int // by pool, without what claims under way may take
-	offered  bool           // the last question for an offer was answered
-	question int64          // number of that question until then
+	offered  bool           // the last OfferSlots was answered
+	question int64          // its number; 0: it was answered
 	suspect  bool           // a suspect is being executed
 	pods     int
 	order    cluster.Order
@@ -39,37 +39,37 @@ type claimer struct {
 	failures int
 }
 
-// claimerHeir is what the next incarnation of claimer goes on with.
+// claimerHeir is what survives a restart of the claimer.
 type claimerHeir struct {
-	unknown  *openClaim       // asked for, and not answered yet
-	loans    map[lendee]*loan // not returned yet
-	fenced   bool             // the lease may have run out
-	stopping bool
-	told     bool // ClaimingStopped was sent
+	unknown      *openClaim                 // not answered yet
+	reservations map[requester]*reservation // not released yet
+	fenced       bool                       // the lease may have run out
+	stopping     bool
+	told         bool // ClaimingStopped was sent
 }
 
 // openClaim is one claim until it is answered.
 type openClaim struct {
 	request persistence.ClaimRequest
 	pool    string
-	slots   int // that are taken off: as many as were asked for at first
+	slots   int // taken off the free ones: the limit of the first try
 	asked   time.Time
 	full    bool // scans the whole queue
 }
 
 // Waits of the claimer.
 const (
-	// ownEcho is how long a wake that is likely an echo of this pod's own
-	// transaction waits for a claim that covers it.
+	// ownEcho is how long a wake waits for another claim if it is likely an echo of a
+	// transaction of this pod.
 	ownEcho = 20 * time.Millisecond
 	// standInPause is the least time between a claim and a claim in place of other pods:
 	// under load some pod claims all the time.
 	standInPause = 100 * time.Millisecond
-	// ownMemory is how long own transactions are remembered to know echoes by.
+	// ownMemory is how long a transaction of this pod is expected to echo.
 	ownMemory = time.Second
 )
 
-// claimAgain is a delayed repetition of a claim.
+// claimAgain is the timer of the repetition of a claim.
 type claimAgain struct{ open *openClaim }
 
 func spawnClaimer(rt *runtime, pod int64, h *heirs) func() receiver {
@@ -89,15 +89,15 @@ func (a *claimer) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
 		a.askForSlots()
-		a.askForLoans()
+		a.repeatReservations()
 	case *messages.SlotsOffered:
 		a.onSlotsOffered(msg)
 	case *messages.SlotsFreed:
 		a.onSlotsFreed(msg)
-	case *messages.LendSlots:
-		a.onLendSlots(msg)
-	case *messages.SlotsReturned:
-		a.onSlotsReturned(msg)
+	case *messages.ReserveSlots:
+		a.onReserveSlots(msg)
+	case *messages.SlotsReleased:
+		a.onSlotsReleased(msg)
 	case *messages.WorkReady:
 		a.onWorkReady(msg)
 	case *standInDue:
@@ -126,19 +126,18 @@ func (a *claimer) Receive(ctx actorContext) {
 	}
 }
 
-// askForSlots begins the account of slots anew. Until it is answered nothing is
-// claimed.
+// askForSlots starts a new account of slots. Nothing is claimed until the answer.
 func (a *claimer) askForSlots() {
 	a.offered, a.question = false, a.rt.numbers.next()
 	a.rt.send(a.rt.team.runs, &messages.OfferSlots{Number: a.question})
 }
 
-// onSlotsOffered begins anew with all that is free. The slots of a claim whose
-// outcome is unknown are still its own. An answer to an older question may not
-// count tasks that were handed over since, and is dropped.
+// onSlotsOffered starts a new account with all free slots, less those of reservations and
+// of a claim whose outcome is unknown. An answer to an older question is dropped, as it may
+// not count tasks that were handed over since.
 func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 	switch m.GetNumber() {
-	case 0: // runs has begun anew
+	case 0: // runs has started
 		a.askForSlots()
 		return
 	case a.question:
@@ -150,8 +149,8 @@ func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 	for _, p := range m.GetPools() {
 		a.free[p.GetPool()] = int(p.GetFree())
 	}
-	for _, l := range a.heir.loans {
-		a.free[l.pool] -= l.slots
+	for _, r := range a.heir.reservations {
+		a.free[r.pool] -= r.slots
 	}
 	if open := a.heir.unknown; open != nil {
 		a.free[open.pool] -= open.slots
@@ -187,7 +186,7 @@ func (a *claimer) onLeaseRestored() {
 	}
 }
 
-// claim asks for tasks of the next queue that was woken and has free slots.
+// claim claims from the next woken queue whose pool has free slots.
 func (a *claimer) claim() {
 	if a.heir.unknown != nil {
 		return
@@ -231,8 +230,8 @@ func (a *claimer) open(q *queueScan, limit int) {
 	a.send(open)
 }
 
-// send asks for as many tasks as the server is likely to grant in time. If a call that
-// was about more has granted them after all, its claim id says so.
+// send asks for as many tasks as the server is likely to grant in time. Repeated under the
+// same claim id, a claim returns what an earlier try with a larger limit was granted.
 func (a *claimer) send(open *openClaim) {
 	open.asked = a.rt.now()
 	open.request.Limit = a.rt.claiming.begin(open.slots, open.asked)
@@ -242,8 +241,8 @@ func (a *claimer) send(open *openClaim) {
 	})
 }
 
-// onClaimed hands the granted tasks over. A claim whose outcome is unknown is
-// asked for again under the same id, until the database says.
+// onClaimed hands the granted tasks over. A claim whose outcome is unknown is repeated
+// under the same id until the database answers.
 func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	open := a.heir.unknown
 	if m.number != a.number || open == nil {
@@ -262,15 +261,20 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.rt.boundary.toldAlive()
 	a.note(open, &m.value)
 	a.free[open.pool] += open.slots - len(m.value.Grants)
-	if len(m.value.Grants) > 0 {
-		queue := func(int32) string { return open.request.Queue }
-		a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: startTasks(m.value.Grants, queue)})
-		if a.question != 0 {
-			a.askForSlots() // the answer under way does not count these
-		}
-	}
+	a.start(startTasks(m.value.Grants, func(int32) string { return open.request.Queue }))
 	a.heir.unknown = nil // not before the tasks are handed over
 	a.claim()
+}
+
+// start hands granted tasks over.
+func (a *claimer) start(tasks []*messages.StartTask) {
+	if len(tasks) == 0 {
+		return
+	}
+	a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: tasks})
+	if a.question != 0 {
+		a.askForSlots() // the answer under way does not count these tasks
+	}
 }
 
 // note learns from a claim: where the next one begins, and how long tasks waited.
@@ -297,7 +301,7 @@ func (a *claimer) onClaimAgain(m *claimAgain) {
 }
 
 func (a *claimer) tellStopped() {
-	if !a.heir.told && len(a.heir.loans) == 0 {
+	if !a.heir.told && len(a.heir.reservations) == 0 {
 		a.heir.told = true
 		a.rt.send(a.rt.team.pod, &messages.ClaimingStopped{})
 	}

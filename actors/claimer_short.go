@@ -2,23 +2,23 @@ package actors
 
 import "time"
 
-// shortOver is the time to look whether steps with a transaction are claimed again.
+// shortOver is the timer of the check whether steps with a transaction are claimed again.
 type shortOver struct{ due time.Time }
 
 // resumePause is the least time between two ends of a shortness.
 const resumePause = time.Second
 
-// shortness is whether steps with a transaction are left to others now.
+// shortness is whether this pod leaves steps with a transaction to other pods.
 type shortness struct {
 	on   bool
 	due  time.Time // of the next shortOver, if one is under way
-	stop func()    // ends it; nil: none is
+	stop func()    // ends it; nil: none is under way
 	last time.Time // when they were claimed again
 }
 
-// claimable returns the handlers to claim for. Once those that were left out can be
-// executed again everything is looked at: what was passed over stands below the hints,
-// and no wake may come for it. That is done once per resumePause at most.
+// claimable returns the handlers to claim for. When all of them are claimed for again,
+// every queue gets a full scan, at most once per resumePause: the skipped tasks stand below
+// scanFrom, and no wake may come for them.
 func (a *claimer) claimable() []int32 {
 	now, short := a.rt.now(), &a.short
 	wait := a.rt.unbegun.wait(now)
@@ -32,15 +32,15 @@ func (a *claimer) claimable() []int32 {
 		return a.rt.plain
 	case short.on:
 		short.on, short.last = false, now
-		a.resetScans()
 		for _, q := range a.queues {
+			q.reset()
 			q.woken = true
 		}
 	}
 	return a.rt.handlers
 }
 
-// comeBack has the claimer look again at an instant, or earlier.
+// comeBack sets the timer to an instant, unless it is set to an earlier one.
 func (a *claimer) comeBack(due time.Time) {
 	short := &a.short
 	switch {
@@ -54,7 +54,7 @@ func (a *claimer) comeBack(due time.Time) {
 	short.stop = a.rt.after(due.Sub(a.rt.now()), a.self, &shortOver{due: due})
 }
 
-// onShortOver claims, unless it is one that was ended on its way.
+// onShortOver claims, unless the timer was stopped after it fired.
 func (a *claimer) onShortOver(m *shortOver) {
 	if m.due.Equal(a.short.due) {
 		a.short.stop = nil

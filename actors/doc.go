@@ -47,7 +47,7 @@
 //   - claims: claimer*, queuescan, unbegun
 //   - slots and executions: runs, ledger, run*, payloads, step, attempt, working, broken, outcome, failure, errorclass
 //   - completions: journal*
-//   - what both ask the claimer for: loan, gather
+//   - what both ask the claimer for: slotreservation, gather
 //   - the lease: pulse*
 //   - wakes, and who waits for the end of a run: feed*, awaits, ends
 //   - the leader: leader*, timekeeper, housekeeper*, leap

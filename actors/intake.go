@@ -11,34 +11,34 @@ import (
 
 // intake stores triggers, all that came during the last commit in one
 // transaction, and starts the runs that the embedder stored in transactions of
-// its own. While the pod has slots to spare, it borrows some for the first tasks
+// its own. While the pod has slots to spare, it reserves some for the first tasks
 // of the runs: they are granted in the transaction that stores them.
 //
 // Owns: the messages whose inputs are looked at; the triggers that wait to be
 // stored; the one trigger batch and the one drain of the intake table that are
 // under way.
 // Parent: pod.
-// Accepts: TriggerRun, SlotsLent, RunsSubmitted, DrainIntake.
-// Sends: RunTriggered, TriggerRefused, LendSlots, SlotsReturned, IntakeDrained,
+// Accepts: TriggerRun, SlotsReserved, RunsSubmitted, DrainIntake.
+// Sends: RunTriggered, TriggerRefused, ReserveSlots, SlotsReleased, IntakeDrained,
 // WorkReady, TablesChanged.
 // On failure: restart with backoff. What waits is carried over and stored
-// under the same run ids; a batch with borrowed slots whose outcome is unknown is
+// under the same run ids; a batch with reserved slots whose outcome is unknown is
 // stored again as it was.
 type intake struct {
-	rt        *runtime
-	self      *PID
-	heir      *intakeHeir
-	number    int64     // of the trigger call under way; 0: none
-	began     time.Time // when it did
-	failures  int       // trigger calls failed in a row
-	pause     int64     // of the wait before the next trigger call; 0: none
-	idle      bool      // that wait is for what was set aside, and not for the server
-	gathering gathering
-	crowd     int // questions in the last batch
-	narrow    narrow
-	borrower  borrower
-	lentOf    string // queue of whose pool slots were asked for
-	drain     drain
+	rt          *runtime
+	self        *PID
+	heir        *intakeHeir
+	number      int64     // of the trigger call under way; 0: none
+	began       time.Time // when it did
+	failures    int       // trigger calls failed in a row
+	pause       int64     // of the wait before the next trigger call; 0: none
+	idle        bool      // that wait is for what was set aside, and not for the server
+	gathering   gathering
+	crowd       int // questions in the last batch
+	narrow      narrow
+	slotRequest slotRequest
+	reservedIn  string // queue whose pool the requested slots are of
+	drain       drain
 }
 
 // intakeHeir is what the next incarnation of intake goes on with.
@@ -130,10 +130,10 @@ func (a *intake) Receive(ctx actorContext) {
 		if a.gathering.ended(msg) {
 			a.begin()
 		}
-	case *messages.SlotsLent:
-		a.onSlotsLent(msg)
-	case *lendingLate:
-		a.onLendingLate(msg)
+	case *messages.SlotsReserved:
+		a.onSlotsReserved(msg)
+	case *reservationLate:
+		a.onReservationLate(msg)
 	case *messages.RunsSubmitted:
 		a.onRunsSubmitted()
 	case *drainDue:
@@ -153,7 +153,7 @@ func (a *intake) Receive(ctx actorContext) {
 // what the last incarnation asked for.
 func (a *intake) onStarted() {
 	if a.heir.giveUp(); a.heir.open == nil {
-		a.rt.holdsNone(false)
+		a.rt.hasNoReservation(false)
 	}
 	a.onRunsSubmitted()
 	a.judgeAgain()

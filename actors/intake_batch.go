@@ -12,10 +12,10 @@ import (
 
 // openTrigger is one batch until it is answered.
 type openTrigger struct {
-	questions []*question
-	loan      *messages.SlotsLent // of slots for the first tasks; nil: none
-	take      persistence.Taking
-	long      int // how often it has ended in vain after a long time
+	questions   []*question
+	reservation *messages.SlotsReserved // of slots for the first tasks; nil: none
+	take        persistence.Taking
+	long        int // how often it has ended in vain after a long time
 }
 
 // giveUp takes a batch for one that was not asked for, unless tasks may have
@@ -27,7 +27,7 @@ func (h *intakeHeir) giveUp() {
 	for _, q := range h.open.questions {
 		q.asked = false
 	}
-	if h.open.loan == nil {
+	if h.open.reservation == nil {
 		h.open = nil
 	}
 }
@@ -44,10 +44,9 @@ func (a *intake) flush() {
 }
 
 // busy reports whether something is waited for that goes on with the next batch.
-func (a *intake) busy() bool { return a.number != 0 || a.pause != 0 || a.borrower.waits() }
+func (a *intake) busy() bool { return a.number != 0 || a.pause != 0 || a.slotRequest.waits() }
 
-// begin begins the next batch unless one is under way, and borrows slots for it
-// first.
+// begin begins the next batch unless one is under way. It first asks for slots for it.
 func (a *intake) begin() {
 	if a.busy() {
 		return
@@ -55,7 +54,7 @@ func (a *intake) begin() {
 	if a.heir.open != nil && a.again() {
 		return
 	}
-	if batch := a.next(); len(batch) > 0 && !a.borrow(batch[0].triggers[0].Queue) {
+	if batch := a.next(); len(batch) > 0 && !a.reserve(batch[0].triggers[0].Queue) {
 		a.store(batch, nil)
 	}
 }
@@ -75,10 +74,10 @@ func (a *intake) next() []*question {
 }
 
 // store begins a batch.
-func (a *intake) store(batch []*question, loan *messages.SlotsLent) {
-	open := &openTrigger{questions: batch, loan: loan}
-	if loan != nil {
-		open.take = a.taking(loan)
+func (a *intake) store(batch []*question, reservation *messages.SlotsReserved) {
+	open := &openTrigger{questions: batch, reservation: reservation}
+	if reservation != nil {
+		open.take = a.taking(reservation)
 	}
 	a.heir.open, a.crowd = open, len(batch)
 	a.send()
@@ -94,7 +93,7 @@ func (a *intake) again() bool {
 		a.send()
 		return true
 	}
-	a.rt.returnSlots(open.loan, nil)
+	a.rt.releaseSlots(open.reservation, nil)
 	a.heir.open = nil
 	return false
 }
@@ -152,15 +151,15 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		}
 		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
 			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
-			a.rt.returnSlots(open.loan, nil)
-			open.loan = nil
+			a.rt.releaseSlots(open.reservation, nil)
+			open.reservation = nil
 		}
 		if errors.Is(m.err, persistence.ErrSchema) { // it stays so until the schema is migrated
 			for _, q := range open.questions {
 				a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", m.err.Error()), err: m.err})
 			}
-			a.rt.returnSlots(open.loan, nil)
-			open.loan = nil
+			a.rt.releaseSlots(open.reservation, nil)
+			open.reservation = nil
 		}
 		a.heir.giveUp()
 		a.wait(wait, !all)

@@ -74,8 +74,8 @@ func (n *narrow) stored(first *question, took time.Duration) {
 // a while. It returns how long the intake waits, and whether the server lacks something
 // for all.
 func (a *intake) makeDoWithLess(open *openTrigger) (wait time.Duration, all bool) {
-	a.rt.returnSlots(open.loan, nil)
-	open.loan = nil
+	a.rt.releaseSlots(open.reservation, nil)
+	open.reservation = nil
 	a.narrow.fine = 0
 	if n := len(open.questions); n > 1 {
 		a.narrow.questions = n / 2
@@ -107,12 +107,12 @@ func (n *narrow) takeLess(questions int) {
 
 // tookLong makes do with less after a batch that has ended in vain after a long time. With
 // less in it the call is another one, and nobody holds what this one granted if it was
-// stored after all: with a loan it is made again once as it was.
+// stored after all: with a reservation it is made again once as it was.
 func (a *intake) tookLong(open *openTrigger) {
 	open.long++
-	if len(open.questions) > 1 && (open.loan == nil || open.long > 1) {
-		a.rt.returnSlots(open.loan, nil)
-		open.loan = nil
+	if len(open.questions) > 1 && (open.reservation == nil || open.long > 1) {
+		a.rt.releaseSlots(open.reservation, nil)
+		open.reservation = nil
 		a.narrow.takeLess(len(open.questions))
 	}
 }

@@ -14,28 +14,28 @@ import (
 //
 // Owns: the reports that wait; the one batch under way; the cancels under way.
 // Parent: pod.
-// Accepts: ReportOutcome, SlotsLent, CancelRun, LeaseFenced, LeaseRestored,
+// Accepts: ReportOutcome, SlotsReserved, CancelRun, LeaseFenced, LeaseRestored,
 // StopGranting, FlushJournal.
-// Sends: OutcomesAnswered, LendSlots, SlotsReturned, CancelRecorded,
+// Sends: OutcomesAnswered, ReserveSlots, SlotsReleased, CancelRecorded,
 // CancelRefused, JournalFlushed, CheckCancels, RepeatOutcomes, WorkReady,
 // TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
 // carried over and recorded again under the same claim id, and cancels are
 // asked for again; the run actors send the rest again.
 type journal struct {
-	rt        *runtime
-	self      *PID
-	pod       int64
-	heir      *journalHeir
-	waiting   []*messages.ReportOutcome
-	queued    map[taskKey]bool
-	held      map[taskKey]time.Time // reports that wait for what somebody holds: not before
-	number    int64                 // of the call under way; 0: none
-	failures  int
-	paused    bool // a timer will flush
-	gathering gathering
-	borrower  borrower
-	lentOf    string // queue of whose pool slots were asked for
+	rt          *runtime
+	self        *PID
+	pod         int64
+	heir        *journalHeir
+	waiting     []*messages.ReportOutcome
+	queued      map[taskKey]bool
+	held        map[taskKey]time.Time // reports that wait for what somebody holds: not before
+	number      int64                 // of the call under way; 0: none
+	failures    int
+	paused      bool // a timer will flush
+	gathering   gathering
+	slotRequest slotRequest
+	reservedIn  string // queue whose pool the requested slots are of
 }
 
 // journalHeir is what the next incarnation of journal goes on with.
@@ -50,12 +50,12 @@ type journalHeir struct {
 
 // openRecord is one batch until it is answered, maybe in parts.
 type openRecord struct {
-	record  persistence.Record        // of what is not answered yet
-	reports []*messages.ReportOutcome // likewise
-	part    int                       // how many of them, from the first on, the call under way is about
-	pool    string                    // whose slots children may take
-	freed   int                       // slots of it that the reports' tasks leave
-	loan    *messages.SlotsLent       // of slots for more of them; nil: none
+	record      persistence.Record        // of what is not answered yet
+	reports     []*messages.ReportOutcome // likewise
+	part        int                       // how many of them, from the first on, the call under way is about
+	pool        string                    // whose slots children may take
+	freed       int                       // slots of it that the reports' tasks leave
+	reservation *messages.SlotsReserved   // of slots for more of them; nil: none
 }
 
 // cancelQuestion is one cancel until it is answered.
@@ -101,10 +101,10 @@ func (a *journal) Receive(ctx actorContext) {
 		if a.gathering.ended(msg) {
 			a.begin()
 		}
-	case *messages.SlotsLent:
-		a.onSlotsLent(msg)
-	case *lendingLate:
-		a.onLendingLate(msg)
+	case *messages.SlotsReserved:
+		a.onSlotsReserved(msg)
+	case *reservationLate:
+		a.onReservationLate(msg)
 	case *messages.CancelRun:
 		a.onCancelRun(ctx.Sender(), msg)
 	case *cancelCall:
@@ -142,8 +142,8 @@ func (a *journal) onStarted() {
 		}
 		a.send()
 	}
-	if a.heir.current == nil || a.heir.current.loan == nil {
-		a.rt.holdsNone(true)
+	if a.heir.current == nil || a.heir.current.reservation == nil {
+		a.rt.hasNoReservation(true)
 	}
 	a.rt.send(a.rt.team.runs, &messages.RepeatOutcomes{})
 	for _, q := range a.heir.cancels { // answers may have come while nobody was here
@@ -166,7 +166,7 @@ func (a *journal) onReport(m *messages.ReportOutcome) {
 
 // flush records the next batch unless one is under way.
 func (a *journal) flush() {
-	if a.heir.current != nil || a.borrower.waits() {
+	if a.heir.current != nil || a.slotRequest.waits() {
 		return
 	}
 	a.tellFlushed()
@@ -175,19 +175,19 @@ func (a *journal) flush() {
 	}
 }
 
-// begin begins the next batch unless one is under way, and borrows slots for
-// the children first: all that is reported meanwhile is in the batch.
+// begin begins the next batch unless one is under way. It first asks for slots for the
+// children; reports that come meanwhile join the batch.
 func (a *journal) begin() {
-	if a.heir.current == nil && !a.borrower.waits() && !a.heir.fenced && !a.borrow() {
+	if a.heir.current == nil && !a.slotRequest.waits() && !a.heir.fenced && !a.reserve() {
 		a.record(nil)
 	}
 }
 
 // record begins a batch, if there is anything to record.
-func (a *journal) record(loan *messages.SlotsLent) {
+func (a *journal) record(reservation *messages.SlotsReserved) {
 	batch, rest := a.next()
 	if len(batch) == 0 {
-		a.rt.returnSlots(loan, nil)
+		a.rt.releaseSlots(reservation, nil)
 		if len(rest) > 0 && !a.paused {
 			a.paused = true
 			a.rt.after(a.rt.retryDelay(1), a.self, &recordAgain{})
@@ -204,10 +204,10 @@ func (a *journal) record(loan *messages.SlotsLent) {
 		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.rt.claimable()
 	}
-	if open.freed > 0 && loan != nil && a.lends(open.record.InlineQueues) {
-		open.loan, open.record.InlineSpare = loan, int(loan.GetSlots())
+	if open.freed > 0 && reservation != nil && a.reservedFor(open.record.InlineQueues) {
+		open.reservation, open.record.InlineSpare = reservation, int(reservation.GetSlots())
 	} else {
-		a.rt.returnSlots(loan, nil)
+		a.rt.releaseSlots(reservation, nil)
 	}
 	open.record.InlineLimit = open.freed + open.record.InlineSpare
 	a.heir.current = open

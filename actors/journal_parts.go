@@ -29,7 +29,7 @@ func (a *journal) send() {
 func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	// The children take slots of the pool whose queues were named.
 	granted := startTasks(recorded.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
-	own := a.own(open, len(granted), recorded.Answers)
+	own := a.inParentSlots(open, len(granted), recorded.Answers)
 	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
 	for i, r := range open.reports[:open.part] {
 		a.answer(answers, r, recorded.Answers[i])
@@ -37,8 +37,8 @@ func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	a.rt.meter.add(MetricInlineGrants, float64(len(recorded.Grants)))
 	a.rt.meter.set(MetricJournalDepth, float64(len(a.waiting)))
 	a.rt.send(a.rt.team.runs, answers)
-	a.rt.returnSlots(open.loan, granted[own:])
-	open.loan = nil
+	a.rt.releaseSlots(open.reservation, granted[own:])
+	open.reservation = nil
 	// Not before the answers are handed over.
 	open.reports, open.record.Transitions = open.reports[open.part:], open.record.Transitions[open.part:]
 	switch {

@@ -6,57 +6,57 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 )
 
-// asideShare bounds the tasks that have given their slots back. All of them are
-// lost, and executed again, if the pod dies.
-const asideShare = 4
+// awaitingRecordShare bounds the tasks of a pool that have released their slots and wait to
+// be recorded, as a multiple of its slots. All of them are executed again if the pod dies.
+const awaitingRecordShare = 4
 
-// ledger is who uses which slot for what. It is the only account of slots: the
-// claimer spends what it was offered, and children granted inline take the
-// slot of a parent that was answered in the same message.
+// ledger is the only account of slots: which task uses which slot. The claimer spends the
+// slots that it was offered. A child granted inline takes the slot of a parent that was
+// answered in the same message.
 //
 // Iteration is over slices, so that two simulations with the same seed do the
 // same in the same order.
 type ledger struct {
-	pools    []*poolSlots
-	held     []*held
-	index    map[taskKey]*held
-	names    map[string]*held
-	deaf     map[string]*deafAttempt
-	stuckMax int
-	suspects int  // held tasks that are suspects
-	eased    bool // the last of them has ended
+	pools        []*poolSlots
+	held         []*held
+	index        map[taskKey]*held
+	names        map[string]*held
+	unresponsive map[string]*unresponsive // by the names of run actors
+	stuckMax     int
+	suspects     int  // held tasks that are suspects
+	suspectEnded bool // the last suspect has ended
 }
 
-// poolSlots is the slots of one pool. free is the truth; offered is how many
-// of them the claimer may spend. free < offered only while a claim that was
-// answered late takes more than there is.
+// poolSlots is the slots of one pool. free is the truth; offered is how many of them the
+// claimer may spend. free < offered only while a claim that was answered late takes more
+// slots than are free.
 type poolSlots struct {
-	name    string
-	slots   int // how many there are
-	free    int
-	offered int
-	aside   int // held tasks that have given theirs back
+	name           string
+	slots          int // how many there are
+	free           int
+	offered        int
+	awaitingRecord int // held tasks that have released their slots
 }
 
 // held is one task that this pod may write for.
 type held struct {
-	key       taskKey
-	name      string
-	pool      string
-	suspect   bool
-	abandoned bool // reported while its function goes on
-	slotless  bool // it never took a slot
-	aside     bool // it has given its slot back
-	pid       *PID // its run actor; nil: none executes it
-	report    *messages.ReportOutcome
-	progress  []byte
-	at        int       // in ledger.held
-	what      string    // workflow and step
-	since     time.Time // when it was handed over
+	key            taskKey
+	name           string
+	pool           string
+	suspect        bool
+	abandoned      bool // reported while its function runs
+	withoutSlot    bool // it never took a slot
+	awaitingRecord bool // it has released its slot
+	pid            *PID // its run actor; nil: none executes it
+	report         *messages.ReportOutcome
+	progress       []byte
+	at             int       // in ledger.held
+	what           string    // workflow and step
+	since          time.Time // when it was handed over
 }
 
-// deafAttempt is a function that goes on after its task has ended here.
-type deafAttempt struct {
+// unresponsive is a function that still runs after its task has ended here.
+type unresponsive struct {
 	pool     string
 	keepSlot bool
 	young    bool // it has had no time to react to the end of its context
@@ -64,7 +64,7 @@ type deafAttempt struct {
 
 func newLedger(pools []pool, stuckMax int) *ledger {
 	l := &ledger{
-		index: map[taskKey]*held{}, names: map[string]*held{}, deaf: map[string]*deafAttempt{},
+		index: map[taskKey]*held{}, names: map[string]*held{}, unresponsive: map[string]*unresponsive{},
 		stuckMax: stuckMax,
 	}
 	for _, p := range pools {
@@ -79,10 +79,10 @@ func (l *ledger) pool(name string) *poolSlots {
 			return p
 		}
 	}
-	return l.pools[0] // a queue this pod does not serve: the database has granted it all the same
+	return l.pools[0] // a task of a queue that this pod does not serve
 }
 
-// free is the number of slots that nobody uses.
+// free is the number of unused slots.
 func (l *ledger) free() int {
 	total := 0
 	for _, p := range l.pools {
@@ -91,7 +91,7 @@ func (l *ledger) free() int {
 	return total
 }
 
-// spend takes one slot off what the claimer was offered.
+// spend notes that the claimer has used an offered slot.
 func (l *ledger) spend(pool string) { l.pool(pool).offered-- }
 
 // hold enters a granted task, or returns nil if it is held already.
@@ -113,14 +113,13 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 	return h
 }
 
-// adopt enters a task that is this pod's and was never handed over, or returns
-// nil if it was.
+// adopt enters a task of this pod that was never handed over, or returns nil if it was.
 func (l *ledger) adopt(task *messages.Task) *held {
 	key := keyOf(task)
 	if l.index[key] != nil {
 		return nil
 	}
-	h := &held{key: key, name: taskName(key), slotless: true, at: len(l.held)}
+	h := &held{key: key, name: taskName(key), withoutSlot: true, at: len(l.held)}
 	l.held = append(l.held, h)
 	l.index[key], l.names[h.name] = h, h
 	return h
@@ -130,8 +129,8 @@ func (l *ledger) find(key taskKey) *held { return l.index[key] }
 
 func (l *ledger) named(name string) *held { return l.names[name] }
 
-// drop takes a task off. Its slot is free at once if its function has
-// returned; a deaf one gives it up, too, up to a limit.
+// drop removes a task. Its slot is free at once if its function has returned. An
+// unresponsive function gives up its slot as well, up to a limit.
 func (l *ledger) drop(h *held, returned bool) {
 	last := len(l.held) - 1
 	l.held[h.at], l.held[last].at = l.held[last], h.at
@@ -142,123 +141,121 @@ func (l *ledger) drop(h *held, returned bool) {
 	if h.suspect {
 		l.suspects--
 	}
-	if h.suspect || h.slotless { // of what was never handed over the claimer may know that it is one
-		l.eased = l.suspects == 0
+	if h.suspect || h.withoutSlot { // a task that was never handed over may be a suspect
+		l.suspectEnded = l.suspects == 0
 	}
-	if h.aside {
-		l.pool(h.pool).aside--
+	if h.awaitingRecord {
+		l.pool(h.pool).awaitingRecord--
 	}
-	if h.slotless || h.aside {
+	if h.withoutSlot || h.awaitingRecord {
 		return
 	}
 	if returned {
 		l.pool(h.pool).free++
 		return
 	}
-	d := &deafAttempt{pool: h.pool, keepSlot: !h.abandoned || l.replaced() >= l.stuckMax}
-	l.deaf[h.name] = d
-	if !d.keepSlot {
+	u := &unresponsive{pool: h.pool, keepSlot: !h.abandoned || l.replaced() >= l.stuckMax}
+	l.unresponsive[h.name] = u
+	if !u.keepSlot {
 		l.pool(h.pool).free++
 	}
 }
 
-// putAside gives back the slot of a task whose function has returned, or was not called, and whose
-// outcome cannot be recorded for now: it may be long until that changes. It may do so
-// while fewer than asideShare times as many as the pool has slots have.
-func (l *ledger) putAside(h *held) {
+// releaseSlot frees the slot of a task that waits to be recorded, which may take long: its
+// function has returned, or was not called.
+func (l *ledger) releaseSlot(h *held) {
 	p := l.pool(h.pool)
-	if h.slotless || h.aside || h.abandoned || p.aside >= asideShare*p.slots {
+	if h.withoutSlot || h.awaitingRecord || h.abandoned || p.awaitingRecord >= awaitingRecordShare*p.slots {
 		return
 	}
-	h.aside = true
-	p.aside++
+	h.awaitingRecord = true
+	p.awaitingRecord++
 	p.free++
 	if h.suspect {
 		h.suspect = false
 		l.suspects--
-		l.eased = l.suspects == 0
+		l.suspectEnded = l.suspects == 0
 	}
 }
 
-// running is how many held tasks have a slot, or never took one.
+// running is how many held tasks do not wait to be recorded.
 func (l *ledger) running() int {
 	n := len(l.held)
 	for _, p := range l.pools {
-		n -= p.aside
+		n -= p.awaitingRecord
 	}
 	return n
 }
 
-// abandon lets a deaf function whose task has ended give up its slot.
+// abandon lets an unresponsive function whose task has ended give up its slot.
 func (l *ledger) abandon(name string) {
-	if d := l.deaf[name]; d != nil && d.keepSlot && l.replaced() < l.stuckMax {
-		d.keepSlot = false
-		l.pool(d.pool).free++
+	if u := l.unresponsive[name]; u != nil && u.keepSlot && l.replaced() < l.stuckMax {
+		u.keepSlot = false
+		l.pool(u.pool).free++
 	}
 }
 
-// replaced is how many deaf functions have given up their slots.
+// replaced is how many unresponsive functions have given up their slots.
 func (l *ledger) replaced() int {
 	n := 0
-	for _, d := range l.deaf {
-		if !d.keepSlot {
+	for _, u := range l.unresponsive {
+		if !u.keepSlot {
 			n++
 		}
 	}
 	return n
 }
 
-// undeafen notes that the actor of a task has ended, and with it its function.
-func (l *ledger) undeafen(name string) {
-	if d := l.deaf[name]; d != nil {
-		delete(l.deaf, name)
-		if d.keepSlot {
-			l.pool(d.pool).free++
+// returned notes that the function of a task that has ended here has returned.
+func (l *ledger) returned(name string) {
+	if u := l.unresponsive[name]; u != nil {
+		delete(l.unresponsive, name)
+		if u.keepSlot {
+			l.pool(u.pool).free++
 		}
 	}
 }
 
-// orphan enters a function that a former incarnation called and that has not
+// detached enters a function that a former incarnation called and that has not
 // returned. It keeps its slot.
-func (l *ledger) orphan(name, pool string) {
-	l.deaf[name] = &deafAttempt{pool: pool, keepSlot: true, young: true}
+func (l *ledger) detached(name, pool string) {
+	l.unresponsive[name] = &unresponsive{pool: pool, keepSlot: true, young: true}
 	l.pool(pool).free--
 }
 
-// deafen lets an orphan give up its slot if it has not returned, up to the limit.
-func (l *ledger) deafen(name string) {
-	if d := l.deaf[name]; d != nil {
-		d.young = false
+// overdue lets a detached function that has not returned give up its slot, up to the limit.
+func (l *ledger) overdue(name string) {
+	if u := l.unresponsive[name]; u != nil {
+		u.young = false
 		l.abandon(name)
 	}
 }
 
-// stuck is how many functions go on that should have returned.
+// stuck is how many functions run that should have returned.
 func (l *ledger) stuck() int {
 	n := 0
-	for _, d := range l.deaf {
-		if !d.young {
+	for _, u := range l.unresponsive {
+		if !u.young {
 			n++
 		}
 	}
 	return n
 }
 
-// forgetDeaf gives up on functions whose actors are gone.
-func (l *ledger) forgetDeaf() {
-	for _, d := range l.deaf {
-		if d.keepSlot {
-			l.pool(d.pool).free++
+// forgetUnresponsive removes the functions whose run actors are gone.
+func (l *ledger) forgetUnresponsive() {
+	for _, u := range l.unresponsive {
+		if u.keepSlot {
+			l.pool(u.pool).free++
 		}
 	}
-	clear(l.deaf)
+	clear(l.unresponsive)
 }
 
-// offerAll offers all that is free, anew, in answer to the question of that
-// number.
+// offerAll offers all free slots, in answer to the OfferSlots of that number.
 func (l *ledger) offerAll(number int64) *messages.SlotsOffered {
 	offer := &messages.SlotsOffered{SuspectHeld: l.suspects > 0, Number: number}
-	l.eased = false
+	l.suspectEnded = false
 	for _, p := range l.pools {
 		p.offered = max(p.free, 0)
 		offer.Pools = append(offer.Pools, &messages.PoolSlots{Pool: p.name, Free: int32(p.offered)})
@@ -266,7 +263,7 @@ func (l *ledger) offerAll(number int64) *messages.SlotsOffered {
 	return offer
 }
 
-// offerNew offers what became free since the last offer; nil: nothing.
+// offerNew offers the slots that became free since the last offer; nil: none, and no suspect ended.
 func (l *ledger) offerNew() *messages.SlotsFreed {
 	var freed *messages.SlotsFreed
 	for _, p := range l.pools {
@@ -278,11 +275,11 @@ func (l *ledger) offerNew() *messages.SlotsFreed {
 			p.offered = p.free
 		}
 	}
-	if l.eased {
+	if l.suspectEnded {
 		if freed == nil {
 			freed = &messages.SlotsFreed{}
 		}
-		freed.SuspectEnded, l.eased = true, false
+		freed.SuspectEnded, l.suspectEnded = true, false
 	}
 	return freed
 }
@@ -294,7 +291,7 @@ func (l *ledger) progress(key taskKey, progress []byte) {
 	}
 }
 
-// list says what is held. Progress is handed over once.
+// list returns the held tasks. Progress is handed over once.
 func (l *ledger) list() *messages.HeldListed {
 	listed := &messages.HeldListed{}
 	for _, h := range l.held {

@@ -74,7 +74,7 @@ func newPod(rt *runtime, number int64) func() receiver {
 // newHeirs returns what the first incarnations begin with.
 func newHeirs(rt *runtime) *heirs {
 	return &heirs{
-		intake: &intakeHeir{abandoned: map[int64]bool{}}, feed: &feedHeir{awaits: newAwaits(rt)}, claimer: &claimerHeir{loans: map[lendee]*loan{}}, journal: &journalHeir{granting: true}, leader: &leaderHeir{},
+		intake: &intakeHeir{abandoned: map[int64]bool{}}, feed: &feedHeir{awaits: newAwaits(rt)}, claimer: &claimerHeir{reservations: map[requester]*reservation{}}, journal: &journalHeir{granting: true}, leader: &leaderHeir{},
 		runs:  &runsHeir{ledger: newLedger(rt.config.pools(), rt.config.StuckMax)},
 		pulse: &pulseHeir{renewed: rt.now(), state: lifecycle.LeaseLive},
 	}

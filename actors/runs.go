@@ -18,17 +18,17 @@ import (
 // Sends: SlotsOffered, SlotsFreed, OutcomeAnswered, EndAttempts,
 // RepeatOutcomes, ReportOutcome, HeldListed, RunsDrained.
 // On failure: restart with backoff. The run actors end with it; the ledger is
-// carried over, and what it holds is reported lost. A run actor that fails is
+// carried over, and its tasks are reported lost. A run actor that fails is
 // stopped, and its task is reported lost.
 type runs struct {
 	supervision
 	rt     *runtime
 	heir   *runsHeir
-	repeat bool // a repetition of the losses is due
+	repeat bool // a timer will repeat the reports of losses
 	lent   lent // of the embedder's pool, as last seen
 }
 
-// runsHeir is what the next incarnation of runs goes on with.
+// runsHeir is what survives a restart of runs.
 type runsHeir struct {
 	ledger   *ledger
 	fenced   bool // the lease may have run out
@@ -37,7 +37,7 @@ type runsHeir struct {
 	told     bool // RunsDrained was sent
 }
 
-// repeatLosses is the timer of reports that runs itself made.
+// repeatLosses is the timer that repeats the reports of runs itself.
 type repeatLosses struct{}
 
 func spawnRuns(rt *runtime, _ int64, h *heirs) func() receiver {
@@ -68,7 +68,7 @@ func (a *runs) Receive(ctx actorContext) {
 	case *repeatLosses:
 		a.onRepeatLosses()
 	case *functionReturned:
-		a.heir.ledger.undeafen(msg.name)
+		a.heir.ledger.returned(msg.name)
 		a.settle()
 	case *orphansDeaf:
 		a.onOrphansDeaf(msg)
@@ -109,13 +109,13 @@ func (a *runs) Receive(ctx actorContext) {
 	}
 }
 
-// onStarted takes over the ledger. Nobody executes what it holds any more: the
-// run actors ended with the previous incarnation.
+// onStarted takes over the ledger. The run actors of its tasks ended with the previous
+// incarnation, so the tasks are lost.
 func (a *runs) onStarted() {
 	for _, h := range slices.Clone(a.heir.ledger.held) {
 		a.lose(h)
 	}
-	a.heir.ledger.forgetDeaf()
+	a.heir.ledger.forgetUnresponsive()
 	a.adoptOrphans()
 	a.measure()
 	a.rt.send(a.rt.team.claimer, &messages.SlotsOffered{})
@@ -134,7 +134,7 @@ func (a *runs) onStartTasks(ctx actorContext, m *messages.StartTasks) {
 func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	h := a.heir.ledger.hold(task, a.rt.config.poolOf(task.GetQueue()))
 	if h == nil {
-		return // granted twice: it is held already
+		return // granted twice
 	}
 	h.what, h.since = task.GetWorkflow()+"/"+task.GetStepName(), a.rt.now()
 	if a.heir.fenced || a.heir.ending {
@@ -149,8 +149,8 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	h.pid = pid
 }
 
-// onOutcomesAnswered ends what was answered, starts the children granted with it
-// in the slots that became free, and frees those of what has to wait.
+// onOutcomesAnswered ends the answered tasks, starts the children granted with them in the
+// slots that became free, and releases the slots of tasks that wait to be recorded.
 func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered) {
 	for _, answer := range m.GetAnswers() {
 		if h := a.heir.ledger.find(keyOf(answer.GetTask())); h != nil {
@@ -163,14 +163,14 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 	}
 	for _, task := range m.GetWaiting() {
 		if h := a.heir.ledger.find(keyOf(task)); h != nil {
-			a.heir.ledger.putAside(h)
+			a.heir.ledger.releaseSlot(h)
 		}
 	}
 	a.settle()
 }
 
-// startGranted starts a child in the slot of a parent. If a renewal has told of
-// the parent's end before, that slot is promised to the claimer.
+// startGranted starts a child in the slot of a parent. If a renewal has ended the parent
+// before, the slot was offered to the claimer, and the child is handed back.
 func (a *runs) startGranted(ctx actorContext, task *messages.StartTask) {
 	l := a.heir.ledger
 	if p := l.pool(a.rt.config.poolOf(task.GetQueue())); p.free > p.offered {
@@ -188,13 +188,13 @@ func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
 		h.abandoned = true
 		return
 	}
-	a.heir.ledger.abandon(taskName(key)) // its task had ended here before
+	a.heir.ledger.abandon(taskName(key)) // the task has ended here
 	a.settle()
 }
 
-// onTasksLost ends what the table has given to somebody else. Its outcome is
-// not reported. The slot is free once the function has returned. What nobody
-// executes here was handed back, and is held until that is answered.
+// onTasksLost ends tasks that are another pod's by the table. Their outcomes are not
+// reported, and their slots are free once the functions have returned. A task without a run
+// actor was handed back, and is held until that is answered.
 func (a *runs) onTasksLost(m *messages.TasksLost) {
 	for _, task := range m.GetTasks() {
 		h := a.heir.ledger.find(keyOf(task))
@@ -209,9 +209,9 @@ func (a *runs) onTasksLost(m *messages.TasksLost) {
 	a.settle()
 }
 
-// onTasksUnheld hands back what was granted and has not arrived. Until that is
-// recorded it counts as held: should it arrive after all, from an answer of the
-// database that was long under way, it must not be executed.
+// onTasksUnheld hands back tasks that were granted and have not arrived. They count as held
+// until that is recorded: if the late answer of the database arrives after all, they must
+// not be executed.
 func (a *runs) onTasksUnheld(m *messages.TasksUnheld) {
 	for _, task := range m.GetTasks() {
 		if h := a.heir.ledger.adopt(task); h != nil {
@@ -238,7 +238,7 @@ func (a *runs) endAll(cause messages.EndCause) {
 	}
 }
 
-// onRepeatOutcomes helps a journal that lost its list.
+// onRepeatOutcomes repeats all reports for a journal that was restarted.
 func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
 	for _, h := range a.heir.ledger.held {
 		if h.report != nil {
@@ -249,18 +249,18 @@ func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
 	}
 }
 
-// onTerminated is the end of a run actor. One that ended before its outcome
-// was answered has failed.
+// onTerminated is the end of a run actor. If it ended before its outcome was answered, it
+// has failed.
 func (a *runs) onTerminated(m *terminated) {
 	name := lastName(m.GetWho())
 	if h := a.heir.ledger.named(name); h != nil && h.report == nil {
 		a.lose(h)
 	}
-	a.heir.ledger.undeafen(name)
+	a.heir.ledger.returned(name)
 	a.settle()
 }
 
-// lose reports that nobody executes a task any more.
+// lose reports that a task is not executed any more.
 func (a *runs) lose(h *held) {
 	a.rt.meter.add(MetricLosses, 1)
 	a.report(h, messages.OutcomeKind_OUTCOME_KIND_LOST)
@@ -285,7 +285,7 @@ func (a *runs) armRepeat() {
 	}
 }
 
-// onRepeatLosses sends the reports again that were not answered.
+// onRepeatLosses repeats the reports that were not answered.
 func (a *runs) onRepeatLosses() {
 	a.repeat = false
 	for _, h := range a.heir.ledger.held {
@@ -302,7 +302,7 @@ func (a *runs) forward(h *held, message any) {
 	}
 }
 
-// measure says how many slots are in use.
+// measure sets the gauges of slots.
 func (a *runs) measure() {
 	l := a.heir.ledger
 	a.rt.meter.set(MetricRunning, float64(l.running()))
@@ -310,7 +310,7 @@ func (a *runs) measure() {
 	a.rt.meter.set(MetricStuck, float64(l.stuck()))
 }
 
-// settle tells the claimer of free slots, and the pod once all is drained.
+// settle offers new free slots to the claimer, and tells the pod once no task is left.
 func (a *runs) settle() {
 	l := a.heir.ledger
 	if freed := l.offerNew(); freed != nil {

@@ -421,31 +421,31 @@ func (x *SlotsFreed) GetSuspectEnded() bool {
 	return false
 }
 
-// LendSlots asks for slots of the pool that a queue takes its slots from: tasks of
-// that queue may be granted to this pod with what is about to be stored.
-type LendSlots struct {
+// ReserveSlots asks for slots of the pool that serves a queue: tasks of that queue may be
+// granted to this pod together with the batch that is about to be stored.
+type ReserveSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // given back
 	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	Journal       bool                   `protobuf:"varint,3,opt,name=journal,proto3" json:"journal,omitempty"` // asks, for children of what it records; else the intake, for first tasks
+	Journal       bool                   `protobuf:"varint,3,opt,name=journal,proto3" json:"journal,omitempty"` // the journal asks, for children of completed tasks; else the intake, for first tasks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LendSlots) Reset() {
-	*x = LendSlots{}
+func (x *ReserveSlots) Reset() {
+	*x = ReserveSlots{}
 	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LendSlots) String() string {
+func (x *ReserveSlots) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LendSlots) ProtoMessage() {}
+func (*ReserveSlots) ProtoMessage() {}
 
-func (x *LendSlots) ProtoReflect() protoreflect.Message {
+func (x *ReserveSlots) ProtoReflect() protoreflect.Message {
 	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -457,57 +457,57 @@ func (x *LendSlots) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LendSlots.ProtoReflect.Descriptor instead.
-func (*LendSlots) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReserveSlots.ProtoReflect.Descriptor instead.
+func (*ReserveSlots) Descriptor() ([]byte, []int) {
 	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *LendSlots) GetNumber() int64 {
+func (x *ReserveSlots) GetNumber() int64 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *LendSlots) GetQueue() string {
+func (x *ReserveSlots) GetQueue() string {
 	if x != nil {
 		return x.Queue
 	}
 	return ""
 }
 
-func (x *LendSlots) GetJournal() bool {
+func (x *ReserveSlots) GetJournal() bool {
 	if x != nil {
 		return x.Journal
 	}
 	return false
 }
 
-// SlotsLent lends slots, until SlotsReturned. A receiver that does not know the
-// number returns them at once.
-type SlotsLent struct {
+// SlotsReserved reserves slots until SlotsReleased. An actor that does not know the number
+// releases them at once.
+type SlotsReserved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the LendSlots that it answers
-	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`   // 0: none, and there is nothing to return
-	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`       // that the slots are of
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the ReserveSlots that it answers
+	Slots         int32                  `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"`   // 0: none, and there is nothing to release
+	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`       // whose slots they are
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SlotsLent) Reset() {
-	*x = SlotsLent{}
+func (x *SlotsReserved) Reset() {
+	*x = SlotsReserved{}
 	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SlotsLent) String() string {
+func (x *SlotsReserved) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SlotsLent) ProtoMessage() {}
+func (*SlotsReserved) ProtoMessage() {}
 
-func (x *SlotsLent) ProtoReflect() protoreflect.Message {
+func (x *SlotsReserved) ProtoReflect() protoreflect.Message {
 	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -519,57 +519,57 @@ func (x *SlotsLent) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SlotsLent.ProtoReflect.Descriptor instead.
-func (*SlotsLent) Descriptor() ([]byte, []int) {
+// Deprecated: Use SlotsReserved.ProtoReflect.Descriptor instead.
+func (*SlotsReserved) Descriptor() ([]byte, []int) {
 	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *SlotsLent) GetNumber() int64 {
+func (x *SlotsReserved) GetNumber() int64 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *SlotsLent) GetSlots() int32 {
+func (x *SlotsReserved) GetSlots() int32 {
 	if x != nil {
 		return x.Slots
 	}
 	return 0
 }
 
-func (x *SlotsLent) GetPod() int64 {
+func (x *SlotsReserved) GetPod() int64 {
 	if x != nil {
 		return x.Pod
 	}
 	return 0
 }
 
-// SlotsReturned ends a loan. Tasks take some of its slots.
-type SlotsReturned struct {
+// SlotsReleased ends a reservation. The tasks take some of its slots.
+type SlotsReleased struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: the borrower holds none, whatever was lent to a former incarnation
+	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // 0: the actor has no reservation; a former incarnation may have had one
 	Tasks         []*StartTask           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Pod           int64                  `protobuf:"varint,3,opt,name=pod,proto3" json:"pod,omitempty"`         // that they were granted to
-	Journal       bool                   `protobuf:"varint,4,opt,name=journal,proto3" json:"journal,omitempty"` // says so, with number 0; else the intake
+	Journal       bool                   `protobuf:"varint,4,opt,name=journal,proto3" json:"journal,omitempty"` // with number 0: the actor is the journal; else the intake
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SlotsReturned) Reset() {
-	*x = SlotsReturned{}
+func (x *SlotsReleased) Reset() {
+	*x = SlotsReleased{}
 	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SlotsReturned) String() string {
+func (x *SlotsReleased) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SlotsReturned) ProtoMessage() {}
+func (*SlotsReleased) ProtoMessage() {}
 
-func (x *SlotsReturned) ProtoReflect() protoreflect.Message {
+func (x *SlotsReleased) ProtoReflect() protoreflect.Message {
 	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -581,33 +581,33 @@ func (x *SlotsReturned) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SlotsReturned.ProtoReflect.Descriptor instead.
-func (*SlotsReturned) Descriptor() ([]byte, []int) {
+// Deprecated: Use SlotsReleased.ProtoReflect.Descriptor instead.
+func (*SlotsReleased) Descriptor() ([]byte, []int) {
 	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *SlotsReturned) GetNumber() int64 {
+func (x *SlotsReleased) GetNumber() int64 {
 	if x != nil {
 		return x.Number
 	}
 	return 0
 }
 
-func (x *SlotsReturned) GetTasks() []*StartTask {
+func (x *SlotsReleased) GetTasks() []*StartTask {
 	if x != nil {
 		return x.Tasks
 	}
 	return nil
 }
 
-func (x *SlotsReturned) GetPod() int64 {
+func (x *SlotsReleased) GetPod() int64 {
 	if x != nil {
 		return x.Pod
 	}
 	return 0
 }
 
-func (x *SlotsReturned) GetJournal() bool {
+func (x *SlotsReleased) GetJournal() bool {
 	if x != nil {
 		return x.Journal
 	}
@@ -1408,16 +1408,16 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\n" +
 	"SlotsFreed\x123\n" +
 	"\x05pools\x18\x01 \x03(\v2\x1d.troupe.messages.v1.PoolSlotsR\x05pools\x12#\n" +
-	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEndedJ\x04\b\x03\x10\x04R\x0erecorded_aside\"S\n" +
-	"\tLendSlots\x12\x16\n" +
+	"\rsuspect_ended\x18\x02 \x01(\bR\fsuspectEndedJ\x04\b\x03\x10\x04R\x0erecorded_aside\"V\n" +
+	"\fReserveSlots\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x18\n" +
-	"\ajournal\x18\x03 \x01(\bR\ajournal\"Z\n" +
-	"\tSlotsLent\x12\x16\n" +
+	"\ajournal\x18\x03 \x01(\bR\ajournal\"^\n" +
+	"\rSlotsReserved\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x10\n" +
 	"\x03pod\x18\x03 \x01(\x03R\x03podJ\x04\b\x04\x10\x05R\aarrears\"\x88\x01\n" +
-	"\rSlotsReturned\x12\x16\n" +
+	"\rSlotsReleased\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x123\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\x12\x10\n" +
 	"\x03pod\x18\x03 \x01(\x03R\x03pod\x12\x18\n" +
@@ -1523,9 +1523,9 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*SlotsOffered)(nil),     // 4: troupe.messages.v1.SlotsOffered
 	(*PoolSlots)(nil),        // 5: troupe.messages.v1.PoolSlots
 	(*SlotsFreed)(nil),       // 6: troupe.messages.v1.SlotsFreed
-	(*LendSlots)(nil),        // 7: troupe.messages.v1.LendSlots
-	(*SlotsLent)(nil),        // 8: troupe.messages.v1.SlotsLent
-	(*SlotsReturned)(nil),    // 9: troupe.messages.v1.SlotsReturned
+	(*ReserveSlots)(nil),     // 7: troupe.messages.v1.ReserveSlots
+	(*SlotsReserved)(nil),    // 8: troupe.messages.v1.SlotsReserved
+	(*SlotsReleased)(nil),    // 9: troupe.messages.v1.SlotsReleased
 	(*StartTasks)(nil),       // 10: troupe.messages.v1.StartTasks
 	(*StartTask)(nil),        // 11: troupe.messages.v1.StartTask
 	(*StepOutcome)(nil),      // 12: troupe.messages.v1.StepOutcome
@@ -1540,7 +1540,7 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
 	5,  // 1: troupe.messages.v1.SlotsFreed.pools:type_name -> troupe.messages.v1.PoolSlots
-	11, // 2: troupe.messages.v1.SlotsReturned.tasks:type_name -> troupe.messages.v1.StartTask
+	11, // 2: troupe.messages.v1.SlotsReleased.tasks:type_name -> troupe.messages.v1.StartTask
 	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
 	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
 	19, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry

@@ -50,7 +50,7 @@ func actors() []Plant {
 			What: "triggers whose outcome is unknown are stored again under new run ids",
 			File: "actors/intake_batch.go",
 			Old:  "\t\ta.rt.storeFailed(call, m.err)\n",
-			New: "\t\ta.rt.storeFailed(call, m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.loan = nil\n\t\t\tfor _, q := range open.questions {\n" +
+			New: "\t\ta.rt.storeFailed(call, m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.reservation = nil\n\t\t\tfor _, q := range open.questions {\n" +
 				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
 		},
 	}
@@ -63,20 +63,20 @@ func slots() []Plant {
 			Name: "deaf-slot-freed-twice", Seeds: 1000,
 			What: "a deaf function gives its slot up when it is abandoned, and again when it returns",
 			File: "actors/ledger.go",
-			Old:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot {",
-			New:  "\t\tdelete(l.deaf, name)\n\t\tif d.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
+			Old:  "\t\tdelete(l.unresponsive, name)\n\t\tif u.keepSlot {",
+			New:  "\t\tdelete(l.unresponsive, name)\n\t\tif u.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
 		},
 		{
 			Name: "aside-slot-freed-twice", Seeds: 1000,
 			What: "a task whose outcome has to wait gives its slot back, and again when it is recorded",
 			File: "actors/ledger.go",
-			Old:  "\tif h.slotless || h.aside {\n",
-			New:  "\tif h.slotless || h.aside && !planted.On(\"aside-slot-freed-twice\") {\n",
+			Old:  "\tif h.withoutSlot || h.awaitingRecord {\n",
+			New:  "\tif h.withoutSlot || h.awaitingRecord && !planted.On(\"aside-slot-freed-twice\") {\n",
 		},
 		{
 			Name: "slots-lent-twice", Seeds: 1000,
-			What: "the claimer spends slots that it has lent",
-			File: "actors/loan.go",
+			What: "the claimer spends slots that it has reserved",
+			File: "actors/slotreservation.go",
 			Old:  "\t\ta.free[pool] -= slots\n",
 			New:  "\t\tif !planted.On(\"slots-lent-twice\") {\n\t\t\ta.free[pool] -= slots\n\t\t}\n",
 		},

@@ -144,7 +144,7 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 			runs = append(runs, w.trigger(p, "single"))
 		}
 		pass(time.Minute)
-		require.Len(t, g.executions(), 4+4*asideShare)
+		require.Len(t, g.executions(), 4+4*awaitingRecordShare)
 		require.Zero(t, p.Stats().Free)
 		require.Equal(t, 4, p.Stats().Running)
 		for _, name := range []string{"journal", "claimer", "runs"} {
@@ -153,7 +153,7 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 			require.Zero(t, p.Stats().Free, name)
 			require.Equal(t, 4, p.Stats().Running, name)
 		}
-		require.Len(t, g.executions(), 4+4*asideShare)
+		require.Len(t, g.executions(), 4+4*awaitingRecordShare)
 		s.off.Store(true)
 		w.completed(runs...)
 		pass(time.Second)
@@ -208,7 +208,7 @@ func TestChildrenOfWhatWaited(t *testing.T) {
 	})
 }
 
-func TestALedgerPutsAside(t *testing.T) {
+func TestLedgerReleasesSlots(t *testing.T) {
 	t.Parallel()
 	l := newLedger([]pool{{name: "a", slots: 1}, {name: "b", slots: 1}}, 1)
 	hold := func(step int32, pool string, suspect bool) *held {
@@ -217,16 +217,16 @@ func TestALedgerPutsAside(t *testing.T) {
 	first, other := hold(1, "a", true), hold(3, "b", false)
 	adopted := l.adopt(&messages.Task{Step: 4, Epoch: 2})
 	for range 2 {
-		l.putAside(first)
-		l.putAside(adopted)
+		l.releaseSlot(first)
+		l.releaseSlot(adopted)
 	}
 	require.Equal(t, 1, l.free())
 	require.Equal(t, 2, l.running())
 	require.True(t, l.offerNew().GetSuspectEnded(), "its function has returned")
 	all := []*held{other, adopted}
-	for step := int32(10); step < 10+asideShare; step++ {
+	for step := int32(10); step < 10+awaitingRecordShare; step++ {
 		h := hold(step, "a", false)
-		l.putAside(h)
+		l.releaseSlot(h)
 		all = append(all, h)
 	}
 	require.Zero(t, l.free(), "as many as may have given theirs back")
@@ -237,10 +237,10 @@ func TestALedgerPutsAside(t *testing.T) {
 	require.Nil(t, l.offerNew())
 	last := all[len(all)-1]
 	last.abandoned = true
-	l.putAside(last) // its function uses the slot
+	l.releaseSlot(last) // its function uses the slot
 	require.Zero(t, l.free())
 	last.abandoned = false
-	l.putAside(last)
+	l.releaseSlot(last)
 	require.Equal(t, 1, l.free())
 	for _, h := range all {
 		l.drop(h, true)

@@ -18,7 +18,7 @@ import (
 )
 
 // acquainted starts a pod that has met its tenant: only then are first tasks
-// granted with the storing of their runs.
+// granted together with their runs.
 func (w *world) acquainted(config Config, g *gauge, d time.Duration) *Pod {
 	w.t.Helper()
 	w.register(storetest.Single(), g.work(d))
@@ -83,8 +83,8 @@ func TestFirstTasksBeyondTheSlotsQueueUp(t *testing.T) {
 	})
 }
 
-// TestLimitedTenantsTakeTheirTurn: how many tasks a tenant runs is counted when
-// they are claimed.
+// TestLimitedTenantsTakeTheirTurn: claims count how many tasks a tenant runs, so first
+// tasks of limited tenants are claimed.
 func TestLimitedTenantsTakeTheirTurn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -96,9 +96,9 @@ func TestLimitedTenantsTakeTheirTurn(t *testing.T) {
 	})
 }
 
-// TestLoanOverRestarts: whoever lends or borrows fails while first tasks are
-// being granted, before or after the database has done so.
-func TestLoanOverRestarts(t *testing.T) {
+// TestReservationOverRestarts: the claimer or the intake fails while first tasks are
+// granted, before or after the commit.
+func TestReservationOverRestarts(t *testing.T) {
 	t.Parallel()
 	for _, actor := range []string{"intake", "claimer", "runs"} {
 		for _, answer := range []struct {
@@ -128,8 +128,8 @@ func TestLoanOverRestarts(t *testing.T) {
 	}
 }
 
-// TestLoanOfNobody: a batch does not wait for a claimer that is not there.
-func TestLoanOfNobody(t *testing.T) {
+// TestReservationWithoutClaimer: a batch does not wait for a claimer that does not run.
+func TestReservationWithoutClaimer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
@@ -153,8 +153,7 @@ type hooks struct {
 	then  func()
 }
 
-// loses reports whether a message is the one that does not arrive, and does what
-// is to be done when one is heard of.
+// loses runs the hook of a message, and reports whether the message gets lost.
 func (s *sent) loses(message any) bool {
 	if e, ok := message.(*actor.MessageEnvelope); ok {
 		message = e.Message
@@ -173,12 +172,12 @@ func (s *sent) loses(message any) bool {
 	return true
 }
 
-// TestLoanThatIsLostWithItsBorrower: an actor that fails on the answer of the
-// claimer never learns what was lent to it.
-func TestLoanThatIsLostWithItsBorrower(t *testing.T) {
+// TestReservationIsLostWithItsActor: an actor that fails on the answer of the claimer does
+// not learn of its reservation.
+func TestReservationIsLostWithItsActor(t *testing.T) {
 	t.Parallel()
-	for _, borrower := range []string{"intake", "journal"} {
-		t.Run(borrower, func(t *testing.T) {
+	for _, name := range []string{"intake", "journal"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, w *world) {
 				g := newGauge()
@@ -186,17 +185,17 @@ func TestLoanThatIsLostWithItsBorrower(t *testing.T) {
 				lose := func() {
 					w.sent.mu.Lock()
 					defer w.sent.mu.Unlock()
-					w.sent.lose = ".SlotsLent"
+					w.sent.lose = ".SlotsReserved"
 				}
-				if borrower == "intake" {
+				if name == "intake" {
 					lose()
 				}
 				run := w.trigger(p, "single")
-				if borrower == "journal" {
+				if name == "journal" {
 					lose()
 				}
 				pass(time.Second)
-				kill(p, borrower)
+				kill(p, name)
 				w.completed(run)
 				pass(time.Second)
 				w.once(p, g, 2)
@@ -205,9 +204,9 @@ func TestLoanThatIsLostWithItsBorrower(t *testing.T) {
 	}
 }
 
-// TestLoanOfAnotherPool: while the claimer answers, the question that the slots
-// were asked for is given up, and the batch is of another queue.
-func TestLoanOfAnotherPool(t *testing.T) {
+// TestReservationOfAnotherPool: before the claimer answers, the caller gives up, and the
+// batch is of another queue.
+func TestReservationOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
@@ -234,13 +233,13 @@ func TestLoanOfAnotherPool(t *testing.T) {
 		returned := ask(ctx, "bulk")
 		leave := func() {
 			cancel()
-			<-returned // only then nobody waits any more
+			<-returned // no caller waits from then on
 		}
 		for range 4 {
 			ask(t.Context(), "")
 		}
 		w.sent.mu.Lock()
-		w.sent.heard, w.sent.then = ".LendSlots", leave // of the next batch, for the bulk queue
+		w.sent.heard, w.sent.then = ".ReserveSlots", leave // of the next batch, for the bulk queue
 		w.sent.mu.Unlock()
 		heal()
 		pass(2 * time.Minute)
@@ -249,9 +248,9 @@ func TestLoanOfAnotherPool(t *testing.T) {
 	})
 }
 
-// TestLoanOfCallersThatHaveGone: a batch whose outcome is unknown is not stored
-// long after everybody has given up.
-func TestLoanOfCallersThatHaveGone(t *testing.T) {
+// TestReservationOfCallersThatGaveUp: a batch whose outcome is unknown is not stored after
+// all of its callers have given up.
+func TestReservationOfCallersThatGaveUp(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
@@ -270,41 +269,41 @@ func TestLoanOfCallersThatHaveGone(t *testing.T) {
 	})
 }
 
-// TestLoanThatNobodyKnowsOf: a claimer that failed on the return of its loan has
-// lent slots that the intake knows nothing of any more. They are returned again.
-func TestLoanThatNobodyKnowsOf(t *testing.T) {
+// TestReleaseIsRepeated: a claimer that failed on a release has reserved slots for an intake
+// that has forgotten them. The intake releases them again.
+func TestReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		pass(time.Second)
-		heir := &claimerHeir{loans: map[lendee]*loan{theJournal: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
+		heir := &claimerHeir{reservations: map[requester]*reservation{forJournal: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
 		next, is := spawnClaimer(p.rt, p.Stats().Pod, &heirs{claimer: heir})().(*claimer)
 		require.True(t, is)
-		before := w.returns()
-		next.askForLoans()
+		before := w.releases()
+		next.repeatReservations()
 		pass(time.Millisecond)
-		require.Equal(t, before+1, w.returns())
-		next.onSlotsReturned(&messages.SlotsReturned{Number: -1, Pod: p.Stats().Pod})
+		require.Equal(t, before+1, w.releases())
+		next.onSlotsReleased(&messages.SlotsReleased{Number: -1, Pod: p.Stats().Pod})
 		require.Equal(t, 2, next.free[sharedPool])
-		require.Empty(t, heir.loans)
+		require.Empty(t, heir.reservations)
 	})
 }
 
-// returns counts the loans that were returned.
-func (w *world) returns() (n int) {
+// releases counts the reservations that were released.
+func (w *world) releases() (n int) {
 	w.sent.mu.Lock()
 	defer w.sent.mu.Unlock()
 	for _, name := range w.sent.names {
-		if name == "SlotsReturned" {
+		if name == "SlotsReleased" {
 			n++
 		}
 	}
 	return n
 }
 
-// TestLoanOfAPodThatJoinsAgain: what was granted to a pod that was declared dead
-// meanwhile is executed under the next grant only.
-func TestLoanOfAPodThatJoinsAgain(t *testing.T) {
+// TestReservationOfAPodThatJoinsAgain: a task that was granted to a pod which was declared
+// dead meanwhile is executed under its next grant only.
+func TestReservationOfAPodThatJoinsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
