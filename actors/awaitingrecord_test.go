@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// holding is a store in which somebody is known to hold the runs of one workflow: what
-// is reported of them is answered Busy, and their steps are not begun.
+// holding is a store in which the runs of one workflow are locked: their reports are
+// answered Busy, and their steps are not begun.
 type holding struct {
 	persistence.Store
 
@@ -60,8 +60,7 @@ func (s *holding) RecordInTx(
 	return s.Store.RecordInTx(ctx, record, fn)
 }
 
-// newHolding returns a world with a workflow whose runs somebody holds, "single",
-// and another, and what executes them.
+// newHolding registers a workflow whose runs are locked, "single", and another.
 func newHolding(w *world) (*holding, *gauge) {
 	s, g := &holding{Store: w.store, graph: storetest.Single()}, newGauge()
 	w.faults.Store = s
@@ -70,8 +69,8 @@ func newHolding(w *world) (*holding, *gauge) {
 	return s, g
 }
 
-// Tasks whose outcomes wait for what somebody holds leave their slots to others,
-// and are recorded once nobody holds it any more.
+// Tasks whose outcomes cannot be recorded yet release their slots, and are recorded after
+// the lock is released.
 func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -104,8 +103,7 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 	})
 }
 
-// Steps that are not executed in their transactions, since somebody is known to hold
-// what recording them needs, leave their slots at once.
+// Steps with InTx of a locked run are not begun, and release their slots at once.
 func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -132,8 +130,8 @@ func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
 	})
 }
 
-// At most four times as many as there are slots leave theirs: what a pod has executed and not
-// recorded is executed again if it dies.
+// At most four times as many tasks as there are slots release theirs: tasks that a pod has
+// executed and not recorded are executed again if it dies.
 func TestOutcomesThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -162,7 +160,7 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// Under a limit per tenant the end of what had to wait is what others wait for.
+// Under a limit per tenant, other tasks wait until an awaited outcome is recorded.
 func TestTheEndOfWhatWaitedIsHeardOf(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -181,7 +179,7 @@ func TestTheEndOfWhatWaitedIsHeardOf(t *testing.T) {
 	})
 }
 
-// What gave its slot back leaves none to a child.
+// A task that has released its slot leaves none to a child.
 func TestChildrenOfWhatWaited(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {

@@ -14,14 +14,14 @@ import (
 // its own. While the pod has slots to spare, it reserves some for the first tasks
 // of the runs: they are granted in the transaction that stores them.
 //
-// Owns: the messages whose inputs are looked at; the triggers that wait to be
+// Owns: the messages whose inputs are examined; the triggers that wait to be
 // stored; the one trigger batch and the one drain of the intake table that are
 // under way.
 // Parent: pod.
 // Accepts: TriggerRun, SlotsReserved, RunsSubmitted, DrainIntake.
 // Sends: RunTriggered, TriggerRefused, ReserveSlots, SlotsReleased, IntakeDrained,
 // WorkReady, TablesChanged.
-// On failure: restart with backoff. What waits is carried over and stored
+// On failure: restart with backoff. Waiting triggers are carried over and stored
 // under the same run ids; a batch with reserved slots whose outcome is unknown is
 // stored again as it was.
 type intake struct {
@@ -32,7 +32,7 @@ type intake struct {
 	began       time.Time // when it did
 	failures    int       // trigger calls failed in a row
 	pause       int64     // of the wait before the next trigger call; 0: none
-	idle        bool      // that wait is for what was set aside, and not for the server
+	idle        bool      // that wait is for triggers that were set aside, not for the server
 	gathering   gathering
 	crowd       int // questions in the last batch
 	narrow      narrow
@@ -52,20 +52,20 @@ type intakeHeir struct {
 	told      bool           // IntakeDrained was sent
 }
 
-// question is one question to intake: triggers that are stored all or none, and
-// who waits for the answer.
+// question is one question to intake: triggers that are stored all or none, and how to
+// answer the caller.
 type question struct {
 	triggers []persistence.Trigger
 	bytes    int
 	deadline time.Time            // local; then it is answered Unavailable
-	busyTo   time.Time            // its key, or its tenant, is held by another transaction until then, at least
+	busyTo   time.Time            // its key, or its tenant, is locked by another transaction until then, at least
 	busy     int                  // how often it was
 	held     atomic.Bool          // it was: the caller is told so if it gives up
 	last     atomic.Value         // of type struct{ error }: what the last call failed with
 	lacks    int                  // how often the server lacked something for it alone
 	done     bool                 // answered; taken off the list at the next flush
 	asked    bool                 // in the batch under way
-	gone     func() bool          // nobody waits any more; nil: never
+	gone     func() bool          // the caller has given up; nil: never
 	taken    func() bool          // marks it as taken in, and reports whether it was before; nil: sent once
 	answer   func(triggerAnswers) // called once
 }
@@ -148,9 +148,8 @@ func (a *intake) Receive(ctx actorContext) {
 	}
 }
 
-// onStarted looks into the intake table once: nobody wakes a pod for what was
-// submitted while none lived. Under the same run ids it is safe to ask again for
-// what the last incarnation asked for.
+// onStarted drains the intake table once: no wake tells of runs that were submitted while
+// no pod lived. It is safe to repeat the last incarnation's questions under the same run ids.
 func (a *intake) onStarted() {
 	if a.heir.giveUp(); a.heir.open == nil {
 		a.rt.hasNoReservation(false)
@@ -160,8 +159,8 @@ func (a *intake) onStarted() {
 	a.flush()
 }
 
-// accept takes a question in, unless there is no room. Calls from the boundary
-// hold permits for what they ask, so only messages can find it full.
+// accept takes a question in, unless there is no room. Calls of the API hold permits for
+// their triggers, so only messages can find it full.
 func (a *intake) accept(q *question) {
 	if q.taken != nil && q.taken() {
 		return
@@ -182,7 +181,7 @@ func (a *intake) accept(q *question) {
 	}
 }
 
-// onRunsSubmitted starts runs of the intake table, until there are none.
+// onRunsSubmitted starts the runs of the intake table.
 func (a *intake) onRunsSubmitted() {
 	if a.drain.number != 0 || a.drain.waits {
 		a.drain.again = true
@@ -244,7 +243,7 @@ func (a *intake) tellDrained() {
 	}
 }
 
-// answerTo returns how an actor is answered; nobody is if it left no address.
+// answerTo returns a function that answers an actor, if it left an address.
 func (a *intake) answerTo(sender *PID, request string) func(triggerAnswers) {
 	return func(answer triggerAnswers) {
 		switch {

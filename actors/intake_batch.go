@@ -15,7 +15,7 @@ type openTrigger struct {
 	questions   []*question
 	reservation *messages.SlotsReserved // of slots for the first tasks; nil: none
 	take        persistence.Taking
-	long        int // how often it has ended in vain after a long time
+	long        int // how often it has failed after a long time
 }
 
 // giveUp takes a batch for one that was not asked for, unless tasks may have
@@ -43,7 +43,7 @@ func (a *intake) flush() {
 	}
 }
 
-// busy reports whether something is waited for that goes on with the next batch.
+// busy reports whether an answer or a timer will begin the next batch.
 func (a *intake) busy() bool { return a.number != 0 || a.pause != 0 || a.slotRequest.waits() }
 
 // begin begins the next batch unless one is under way. It first asks for slots for it.

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// journal records what the run actors report, all that came during the last
-// commit in one transaction, and the cancels that callers ask for.
+// journal records what the run actors report, and the cancels that callers ask for. All
+// reports that came during the last commit are recorded in one transaction.
 //
 // Owns: the reports that wait; the one batch under way; the cancels under way.
 // Parent: pod.
@@ -21,7 +21,7 @@ import (
 // TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
 // carried over and recorded again under the same claim id, and cancels are
-// asked for again; the run actors send the rest again.
+// repeated; the run actors send the other reports again.
 type journal struct {
 	rt          *runtime
 	self        *PID
@@ -29,7 +29,7 @@ type journal struct {
 	heir        *journalHeir
 	waiting     []*messages.ReportOutcome
 	queued      map[taskKey]bool
-	held        map[taskKey]time.Time // reports that wait for what somebody holds: not before
+	busyUntil   map[taskKey]time.Time // reports that were answered Busy: not before
 	number      int64                 // of the call under way; 0: none
 	failures    int
 	paused      bool // a timer will flush
@@ -65,7 +65,7 @@ type cancelQuestion struct {
 	failures int
 	last     atomic.Value // of type struct{ error }: what the last call failed with
 	deadline time.Time
-	gone     func() bool // nobody waits any more; nil: never
+	gone     func() bool // the caller has given up; nil: never
 	taken    func() bool // marks it as taken in, and reports whether it was before; nil: sent once
 	answer   func(persistence.Canceled, error)
 }
@@ -81,7 +81,7 @@ func spawnJournal(rt *runtime, pod int64, h *heirs) func() receiver {
 	return func() receiver {
 		return &journal{
 			rt: rt, self: rt.team.journal, pod: pod, heir: h.journal,
-			queued: map[taskKey]bool{}, held: map[taskKey]time.Time{},
+			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{},
 		}
 	}
 }
@@ -133,8 +133,8 @@ func (a *journal) Receive(ctx actorContext) {
 	}
 }
 
-// onStarted goes on with the batch whose outcome is unknown, and asks for the
-// reports that the last incarnation forgot.
+// onStarted records the batch again whose outcome is unknown, and asks for the reports
+// that the last incarnation had not recorded.
 func (a *journal) onStarted() {
 	if a.heir.current != nil {
 		for _, r := range a.heir.current.reports {
@@ -146,7 +146,7 @@ func (a *journal) onStarted() {
 		a.rt.hasNoReservation(true)
 	}
 	a.rt.send(a.rt.team.runs, &messages.RepeatOutcomes{})
-	for _, q := range a.heir.cancels { // answers may have come while nobody was here
+	for _, q := range a.heir.cancels { // answers may have come while no journal ran
 		q.number = 0
 		a.askCancel(q)
 	}
@@ -215,9 +215,9 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 	a.send()
 }
 
-// room returns how many children may take the slots of their parents, and of
-// which queues: those of the pool that the batch frees most slots of. What was
-// told to wait has given back its own.
+// room returns how many children may take the slots of their parents, and of which queues:
+// those of the pool of which the batch frees the most slots. Tasks that had to wait have
+// released their slots before.
 func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int, queues []string) {
 	freed := map[string]int{}
 	for _, r := range batch {
@@ -240,8 +240,8 @@ func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int,
 	return best, limit, queues
 }
 
-// next takes what fits into one transaction, in order, passing over reports
-// whose run is locked.
+// next takes the reports that fit into one transaction, in order. It skips reports that
+// were answered Busy a moment ago.
 func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	now, bytes := a.rt.now(), 0
 	limit := a.rt.batch("record one", a.rt.recording.limit(persistence.RecordBatchMax))
@@ -250,7 +250,7 @@ func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 		if len(batch) == limit || len(batch) > 0 && bytes+size > batchBytesMax {
 			return batch, append(rest, a.waiting[i:]...)
 		}
-		if a.held[keyOf(r.GetTask())].After(now) {
+		if a.busyUntil[keyOf(r.GetTask())].After(now) {
 			rest = append(rest, r)
 			continue
 		}
@@ -271,8 +271,8 @@ func (a *journal) onRecordAgain() {
 	a.flush()
 }
 
-// onRecorded answers a batch, or a part of it. What has an unknown outcome is recorded
-// again: what was recorded after all is answered as such.
+// onRecorded answers a batch, or a part of it. A batch whose outcome is unknown is recorded
+// again; if it was recorded after all, the answers are the same.
 func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	open := a.heir.current
 	if m.number != a.number || open == nil {
@@ -308,14 +308,14 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 	key := keyOf(r.GetTask())
 	if answer.Result == lifecycle.Busy {
 		to.Waiting = append(to.Waiting, r.GetTask())
-		a.held[key] = a.rt.now().Add(a.rt.retryDelay(2))
+		a.busyUntil[key] = a.rt.now().Add(a.rt.retryDelay(2))
 		a.waiting = append(a.waiting, r)
 		return
 	}
 	if a.waits(r) && a.rt.config.TenantLimit > 0 { // its slot was released before: no SlotsFreed tells the claimer
 		a.rt.send(a.rt.team.claimer, &messages.WorkReady{})
 	}
-	delete(a.held, key)
+	delete(a.busyUntil, key)
 	delete(a.queued, key)
 	if answer.Result == lifecycle.Stale {
 		a.rt.meter.add(MetricStale, 1)
@@ -327,9 +327,9 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 	to.Answers = append(to.Answers, answered)
 }
 
-// waits reports whether a report could not be recorded before: runs was told then.
+// waits reports whether a report was answered Busy before; runs was told then.
 func (a *journal) waits(r *messages.ReportOutcome) bool {
-	_, waits := a.held[keyOf(r.GetTask())]
+	_, waits := a.busyUntil[keyOf(r.GetTask())]
 	return waits
 }
 

@@ -307,9 +307,8 @@ func (a *pulse) judge() {
 	a.turn(lifecycle.DecideLease(times, a.heir.state, a.heir.renewed, a.rt.now()))
 }
 
-// turn tells everybody who acts under the lease how it stands, and again each
-// time that it is judged: whoever failed on the news would act on the old one
-// for ever.
+// turn broadcasts the state of the lease, and repeats it at every check, so that an actor
+// that restarted meanwhile learns it.
 func (a *pulse) turn(next lifecycle.LeaseState) {
 	before := a.heir.state
 	if next != before {

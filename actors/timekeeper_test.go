@@ -12,8 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// lockedTimers is a store in which somebody holds the run of the one timer that is
-// due.
+// lockedTimers is a store in which the run of the one due timer is locked.
 type lockedTimers struct {
 	persistence.Store
 
@@ -30,9 +29,8 @@ func (s *lockedTimers) FireTimers(ctx context.Context, epoch int64, limit int) (
 	return persistence.Fired{Now: now, Next: now.Add(-time.Second)}, nil
 }
 
-// A timer whose run somebody holds is looked for ever more seldom, and soon after
-// that has ended.
-func TestALockedTimerIsLookedForEverMoreSeldom(t *testing.T) {
+// A due timer whose run is locked is tried with backoff, and fires soon after the release.
+func TestLockedTimerIsTriedWithBackoff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &lockedTimers{Store: w.store}
@@ -54,24 +52,24 @@ func TestALockedTimerIsLookedForEverMoreSeldom(t *testing.T) {
 	})
 }
 
-// parkingTimers is a store that parks, for some calls, timers of runs that are not there.
-type parkingTimers struct {
+// moreTimers is a store of which some calls say that more timers are due.
+type moreTimers struct {
 	persistence.Store
 
 	parts atomic.Int64
 }
 
-func (s *parkingTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+func (s *moreTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	fired, err := s.Store.FireTimers(ctx, epoch, limit)
 	fired.More = s.parts.Add(-1) >= 0
 	return fired, err
 }
 
-// Where there is more than a call could do, the next one comes at once.
+// If more timers are due than a call could fire, the next call comes at once.
 func TestThereIsMoreThanACallCouldDo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &parkingTimers{Store: w.store}
+		store := &moreTimers{Store: w.store}
 		w.pool = store
 		w.register(storetest.Nap(5*time.Second), newGauge().work(time.Millisecond))
 		p := w.start(Config{})
