@@ -22,25 +22,25 @@ import (
 // On failure: restart with backoff. A claim whose outcome is unknown is repeated
 // under its claim id before the next claim.
 type claimer struct {
-	rt       *runtime
-	self     *PID
-	pod      int64
-	heir     *claimerHeir
-	short    shortness
-	queues   []*queueScan
-	turn     int            // index of the queue that is tried first
-	free     map[string]int // by pool, without what claims under way may take
-	offered  bool           // the last OfferSlots was answered
-	question int64          // its number; 0: it was answered
-	suspect  bool           // a suspect is being executed
-	pods     int
-	order    cluster.Order
-	number   int64 // of the call under way; 0: none
-	failures int
+	rt        *runtime
+	self      *PID
+	pod       int64
+	carryover *claimerState
+	short     shortness
+	queues    []*queueScan
+	turn      int            // index of the queue that is tried first
+	free      map[string]int // by pool, without what claims under way may take
+	offered   bool           // the last OfferSlots was answered
+	question  int64          // its number; 0: it was answered
+	suspect   bool           // a suspect is being executed
+	pods      int
+	order     cluster.Order
+	number    int64 // of the call under way; 0: none
+	failures  int
 }
 
-// claimerHeir is what survives a restart of the claimer.
-type claimerHeir struct {
+// claimerState is what survives a restart of the claimer.
+type claimerState struct {
 	unknown      *openClaim                 // not answered yet
 	reservations map[requester]*reservation // not released yet
 	fenced       bool                       // the lease may have run out
@@ -72,9 +72,9 @@ const (
 // claimAgain is the timer of the repetition of a claim.
 type claimAgain struct{ open *openClaim }
 
-func spawnClaimer(rt *runtime, pod int64, h *heirs) func() receiver {
+func spawnClaimer(rt *runtime, pod int64, h *carryovers) func() receiver {
 	return func() receiver {
-		a := &claimer{rt: rt, self: rt.team.claimer, pod: pod, heir: h.claimer, free: map[string]int{}, pods: 1}
+		a := &claimer{rt: rt, self: rt.team.claimer, pod: pod, carryover: h.claimer, free: map[string]int{}, pods: 1}
 		for _, p := range rt.config.pools() {
 			for _, name := range p.queues {
 				a.queues = append(a.queues, &queueScan{name: name, pool: p.name, woken: true})
@@ -114,11 +114,11 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.pods = int(msg.GetPods())
 		a.order = cluster.Order{Idle: int(msg.GetIdle()), Place: int(msg.GetPlace())}
 	case *messages.LeaseFenced:
-		a.heir.fenced = true
+		a.carryover.fenced = true
 	case *messages.LeaseRestored:
 		a.onLeaseRestored()
 	case *messages.StopClaiming:
-		a.heir.stopping = true
+		a.carryover.stopping = true
 		a.claim()
 	case *restarting, *stopping, *stopped:
 	default:
@@ -149,10 +149,10 @@ func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 	for _, p := range m.GetPools() {
 		a.free[p.GetPool()] = int(p.GetFree())
 	}
-	for _, r := range a.heir.reservations {
+	for _, r := range a.carryover.reservations {
 		a.free[r.pool] -= r.slots
 	}
-	if open := a.heir.unknown; open != nil {
+	if open := a.carryover.unknown; open != nil {
 		a.free[open.pool] -= open.slots
 		if a.number == 0 {
 			a.send(open)
@@ -180,22 +180,22 @@ func (a *claimer) onSlotsFreed(m *messages.SlotsFreed) {
 }
 
 func (a *claimer) onLeaseRestored() {
-	if a.heir.fenced {
-		a.heir.fenced = false
+	if a.carryover.fenced {
+		a.carryover.fenced = false
 		a.wakeAll()
 	}
 }
 
 // claim claims from the next woken queue whose pool has free slots.
 func (a *claimer) claim() {
-	if a.heir.unknown != nil {
+	if a.carryover.unknown != nil {
 		return
 	}
-	if a.heir.stopping {
+	if a.carryover.stopping {
 		a.tellStopped()
 		return
 	}
-	if !a.offered || a.heir.fenced || len(a.claimable()) == 0 {
+	if !a.offered || a.carryover.fenced || len(a.claimable()) == 0 {
 		return
 	}
 	for i := range a.queues {
@@ -226,7 +226,7 @@ func (a *claimer) open(q *queueScan, limit int) {
 	}
 	q.woken, q.asked = false, now
 	a.free[q.pool] -= limit
-	a.heir.unknown = open
+	a.carryover.unknown = open
 	a.send(open)
 }
 
@@ -244,7 +244,7 @@ func (a *claimer) send(open *openClaim) {
 // onClaimed hands the granted tasks over. A claim whose outcome is unknown is repeated
 // under the same id until the database answers.
 func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
-	open := a.heir.unknown
+	open := a.carryover.unknown
 	if m.number != a.number || open == nil {
 		return
 	}
@@ -262,7 +262,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.note(open, &m.value)
 	a.free[open.pool] += open.slots - len(m.value.Grants)
 	a.start(startTasks(m.value.Grants, func(int32) string { return open.request.Queue }))
-	a.heir.unknown = nil // not before the tasks are handed over
+	a.carryover.unknown = nil // not before the tasks are handed over
 	a.claim()
 }
 
@@ -295,14 +295,14 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 }
 
 func (a *claimer) onClaimAgain(m *claimAgain) {
-	if a.number == 0 && a.heir.unknown == m.open {
+	if a.number == 0 && a.carryover.unknown == m.open {
 		a.send(m.open)
 	}
 }
 
 func (a *claimer) tellStopped() {
-	if !a.heir.told && len(a.heir.reservations) == 0 {
-		a.heir.told = true
+	if !a.carryover.told && len(a.carryover.reservations) == 0 {
+		a.carryover.told = true
 		a.rt.send(a.rt.team.pod, &messages.ClaimingStopped{})
 	}
 }

@@ -69,7 +69,7 @@ func (a *feed) onEnded(m *answered[endedRuns]) {
 	e.fails = 0
 	for _, run := range m.value {
 		a.rt.boundary.hint(run)
-		a.heir.awaits.check(run)
+		a.carryover.awaits.check(run)
 	}
 	if len(e.left) == 0 && e.again {
 		e.again = false
@@ -79,7 +79,7 @@ func (a *feed) onEnded(m *answered[endedRuns]) {
 	e.lookOn()
 }
 
-func (a *feed) lookAtEnds() { a.ends.look(a.heir.awaits.runs()) }
+func (a *feed) lookAtEnds() { a.ends.look(a.carryover.awaits.runs()) }
 
 // sortedRuns returns each run once, in order: nothing depends on chance.
 func sortedRuns(runs []workflow.RunID) []workflow.RunID {

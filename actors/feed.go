@@ -21,9 +21,9 @@ import (
 // On failure: restart with backoff; it subscribes anew, asks who leads, and
 // sweeps. Who waits for the end of a run is carried over.
 type feed struct {
-	rt   *runtime
-	self *PID
-	heir *feedHeir
+	rt        *runtime
+	self      *PID
+	carryover *feedState
 
 	listening  bool
 	session    int64  // number of the subscription; what older ones say is dropped
@@ -58,8 +58,8 @@ type feed struct {
 	slots   int // streams that have not ended yet
 }
 
-// feedHeir is what the next incarnation of feed goes on with.
-type feedHeir struct {
+// feedState is what survives a restart of feed.
+type feedState struct {
 	awaits  *awaits
 	leading int64 // epoch; 0: this pod does not lead
 	closing bool
@@ -90,10 +90,10 @@ type (
 	notified    struct{}
 )
 
-func spawnFeed(rt *runtime, _ int64, h *heirs) func() receiver {
+func spawnFeed(rt *runtime, _ int64, h *carryovers) func() receiver {
 	return func() receiver {
 		return &feed{
-			rt: rt, self: rt.team.feed, heir: h.feed, hearing: &cluster.Hearing{}, pods: 1, ends: ends{rt: rt},
+			rt: rt, self: rt.team.feed, carryover: h.feed, hearing: &cluster.Hearing{}, pods: 1, ends: ends{rt: rt},
 			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 		}
 	}
@@ -128,21 +128,21 @@ func (a *feed) Receive(ctx actorContext) {
 		a.counted, a.pods, a.waiting = true, int(msg.GetPods()), int(msg.GetWaiting())
 		a.replan()
 	case *messages.TermBegan:
-		a.heir.leading, a.relayed = msg.GetEpoch(), 0
+		a.carryover.leading, a.relayed = msg.GetEpoch(), 0
 		a.replan()
 		a.tellLeader()
 	case *messages.TermEnded:
-		a.heir.leading = 0
+		a.carryover.leading = 0
 		a.replan()
 	case *messages.AwaitRun:
-		a.heir.awaits.accept(ctx.Sender(), msg, a.heir.closing)
+		a.carryover.awaits.accept(ctx.Sender(), msg, a.carryover.closing)
 	case *answered[endedRuns]:
 		a.onEnded(msg)
 	case *endsAgain:
 		a.ends.rests = false
 		a.lookAtEnds()
 	case *runRead:
-		a.heir.awaits.onRead(msg)
+		a.carryover.awaits.onRead(msg)
 	case *sweepDue:
 		a.onSweepDue(msg)
 	case *planDue:
@@ -162,8 +162,8 @@ func (a *feed) Receive(ctx actorContext) {
 }
 
 func (a *feed) onStarted() {
-	a.heir.awaits.begin()
-	if a.heir.closing {
+	a.carryover.awaits.begin()
+	if a.carryover.closing {
 		a.onClose()
 		return
 	}
@@ -174,7 +174,7 @@ func (a *feed) onStarted() {
 }
 
 func (a *feed) listen() {
-	if a.heir.closing {
+	if a.carryover.closing {
 		return
 	}
 	rt, self, session := a.rt, a.self, a.rt.numbers.next()
@@ -206,7 +206,7 @@ func (a *feed) onListenerDown(m *listenerDown) {
 		return
 	}
 	a.listening = false
-	if a.heir.closing {
+	if a.carryover.closing {
 		return
 	}
 	a.listenFail++
@@ -232,7 +232,7 @@ func (a *feed) onNotice(n *cluster.Notice) {
 	}
 	if n.Ping != nil {
 		a.replan()
-		if a.heir.leading == 0 { // unless the next one comes first, it has fallen silent
+		if a.carryover.leading == 0 { // unless the next one comes first, it has fallen silent
 			a.rt.after(a.rt.config.FeedSilence, a.self, &planDue{})
 		}
 	}
@@ -271,7 +271,7 @@ func (a *feed) ended(w *cluster.Wake) {
 		return
 	}
 	a.rt.boundary.hint(w.Run)
-	a.heir.awaits.check(w.Run)
+	a.carryover.awaits.check(w.Run)
 }
 
 // onTablesChanged tells this pod, and others if nobody else does.
@@ -295,7 +295,7 @@ func (a *feed) onTablesChanged(m *messages.TablesChanged) {
 
 // sweep makes everybody look at the tables once.
 func (a *feed) sweep() {
-	if a.heir.closing {
+	if a.carryover.closing {
 		return
 	}
 	a.rt.meter.add(MetricWakes, 1, "sweep")
@@ -326,9 +326,9 @@ func (a *feed) onSweepDue(m *sweepDue) {
 
 // onClose sends what waits, and says so once the slot is gone, too.
 func (a *feed) onClose() {
-	a.heir.closing = true
+	a.carryover.closing = true
 	a.unsubscribe()
-	a.heir.awaits.refuseAll("the pod is stopping: ask another one")
+	a.carryover.awaits.refuseAll("the pod is stopping: ask another one")
 	if a.outbox.Len() > 0 {
 		a.onSendDue()
 	}

@@ -10,7 +10,7 @@ import (
 
 // replan decides how wakes reach this pod from now on.
 func (a *feed) replan() {
-	if a.heir.closing {
+	if a.carryover.closing {
 		return
 	}
 	plan, before := cluster.DecideFeed(a.times(), a.view()), a.plan
@@ -47,7 +47,7 @@ func (a *feed) replan() {
 
 // tellLeader says what its next ping carries.
 func (a *feed) tellLeader() {
-	if a.heir.leading != 0 {
+	if a.carryover.leading != 0 {
 		a.rt.send(a.rt.team.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
 	}
 }
@@ -56,7 +56,7 @@ func (a *feed) view() cluster.View {
 	ping, heard := a.hearing.Ping()
 	now := a.rt.now()
 	return cluster.View{
-		Leading: a.heir.leading != 0, Streaming: a.streaming, Counted: a.counted, Pods: a.pods, Waiting: a.waiting,
+		Leading: a.carryover.leading != 0, Streaming: a.streaming, Counted: a.counted, Pods: a.pods, Waiting: a.waiting,
 		Refused: a.unheard,
 		Submits: a.rt.boundary.submits(now, a.rt.config.StreamSpare),
 		Heard:   heard && a.listening && !ping.Resigned, Silence: now.Sub(a.heardAt), Said: ping.Mode,

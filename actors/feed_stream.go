@@ -11,7 +11,7 @@ import (
 // read follows the replication stream, if there is one.
 func (a *feed) read() {
 	stream := a.rt.ports.Stream
-	if stream == nil || a.heir.closing {
+	if stream == nil || a.carryover.closing {
 		return
 	}
 	rt, self := a.rt, a.self
@@ -48,7 +48,7 @@ func (a *feed) onStreamUp(m *streamUp) {
 // onStreamDown reads again later. Meanwhile the pod goes on without.
 func (a *feed) onStreamDown(m *streamDown) {
 	a.slots = max(a.slots-1, 0)
-	if a.heir.closing {
+	if a.carryover.closing {
 		a.onClose()
 		return
 	}
@@ -129,7 +129,7 @@ func (a *feed) onNotified(m *answered[notified]) {
 	switch {
 	case m.err == nil:
 		a.fails = 0
-	case !a.heir.closing:
+	case !a.carryover.closing:
 		a.fails++
 		a.rt.storeFailed("notify", m.err)
 		a.outbox.Add(a.sent...)
@@ -138,7 +138,7 @@ func (a *feed) onNotified(m *answered[notified]) {
 		a.replan()
 	}
 	a.sent = nil
-	if a.heir.closing {
+	if a.carryover.closing {
 		a.onClose()
 		return
 	}

@@ -27,7 +27,7 @@ import (
 type intake struct {
 	rt          *runtime
 	self        *PID
-	heir        *intakeHeir
+	carryover   *intakeState
 	number      int64     // of the trigger call under way; 0: none
 	began       time.Time // when it did
 	failures    int       // trigger calls failed in a row
@@ -41,8 +41,8 @@ type intake struct {
 	drain       drain
 }
 
-// intakeHeir is what the next incarnation of intake goes on with.
-type intakeHeir struct {
+// intakeState is what survives a restart of intake.
+type intakeState struct {
 	waiting   []*question    // in the order of their arrival
 	open      *openTrigger   // under way, or its outcome is unknown
 	rows      int            // triggers in them
@@ -103,9 +103,9 @@ const (
 // drainDue is the timer of the next drain.
 type drainDue struct{ number int64 }
 
-func spawnIntake(rt *runtime, _ int64, h *heirs) func() receiver {
+func spawnIntake(rt *runtime, _ int64, h *carryovers) func() receiver {
 	return func() receiver {
-		return &intake{rt: rt, self: rt.team.intake, heir: h.intake}
+		return &intake{rt: rt, self: rt.team.intake, carryover: h.intake}
 	}
 }
 
@@ -151,7 +151,7 @@ func (a *intake) Receive(ctx actorContext) {
 // onStarted drains the intake table once: no wake tells of runs that were submitted while
 // no pod lived. It is safe to repeat the last incarnation's questions under the same run ids.
 func (a *intake) onStarted() {
-	if a.heir.giveUp(); a.heir.open == nil {
+	if a.carryover.giveUp(); a.carryover.open == nil {
 		a.rt.hasNoReservation(false)
 	}
 	a.onRunsSubmitted()
@@ -166,16 +166,16 @@ func (a *intake) accept(q *question) {
 		return
 	}
 	switch {
-	case a.heir.stopping:
+	case a.carryover.stopping:
 		q.answer(triggerAnswers{refused: refuseStopping()})
-	case q.taken == nil && a.heir.rows >= a.rt.config.IntakePending:
+	case q.taken == nil && a.carryover.rows >= a.rt.config.IntakePending:
 		q.answer(triggerAnswers{refused: refuseFull()})
 	default:
-		if a.heir.rows >= 2*a.rt.config.IntakePending { // callers that gave up hold no permit any more
+		if a.carryover.rows >= 2*a.rt.config.IntakePending { // callers that gave up hold no permit any more
 			a.dropLate()
 		}
-		a.heir.waiting = append(a.heir.waiting, q)
-		a.heir.rows += len(q.triggers)
+		a.carryover.waiting = append(a.carryover.waiting, q)
+		a.carryover.rows += len(q.triggers)
 		a.waitNoLonger(q)
 		a.flush()
 	}
@@ -232,13 +232,13 @@ func (a *intake) onDrainDue(m *drainDue) {
 }
 
 func (a *intake) onDrainIntake() {
-	a.heir.stopping = true
+	a.carryover.stopping = true
 	a.flush()
 }
 
 func (a *intake) tellDrained() {
-	if a.heir.stopping && !a.heir.told && len(a.heir.waiting)+len(a.heir.judging) == 0 && a.heir.open == nil {
-		a.heir.told = true
+	if a.carryover.stopping && !a.carryover.told && len(a.carryover.waiting)+len(a.carryover.judging) == 0 && a.carryover.open == nil {
+		a.carryover.told = true
 		a.rt.send(a.rt.team.pod, &messages.IntakeDrained{})
 	}
 }

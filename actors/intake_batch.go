@@ -20,7 +20,7 @@ type openTrigger struct {
 
 // giveUp takes a batch for one that was not asked for, unless tasks may have
 // been granted with it: it alone can tell.
-func (h *intakeHeir) giveUp() {
+func (h *intakeState) giveUp() {
 	if h.open == nil {
 		return
 	}
@@ -34,11 +34,11 @@ func (h *intakeHeir) giveUp() {
 
 // flush stores the next batch unless one is under way.
 func (a *intake) flush() {
-	a.rt.meter.set(MetricTriggerPending, float64(a.heir.rows))
+	a.rt.meter.set(MetricTriggerPending, float64(a.carryover.rows))
 	if a.busy() {
 		return
 	}
-	if a.heir.open != nil || a.heir.rows == 0 || !a.gathering.begin(a.rt, a.self, a.heir.rows, a.crowd > 1) {
+	if a.carryover.open != nil || a.carryover.rows == 0 || !a.gathering.begin(a.rt, a.self, a.carryover.rows, a.crowd > 1) {
 		a.begin()
 	}
 }
@@ -51,7 +51,7 @@ func (a *intake) begin() {
 	if a.busy() {
 		return
 	}
-	if a.heir.open != nil && a.again() {
+	if a.carryover.open != nil && a.again() {
 		return
 	}
 	if batch := a.next(); len(batch) > 0 && !a.reserve(batch[0].triggers[0].Queue) {
@@ -63,7 +63,7 @@ func (a *intake) begin() {
 // that were set aside, or for the next that comes.
 func (a *intake) next() []*question {
 	a.dropLate()
-	batch, wait := nextBatch(a.heir.waiting, &a.narrow, a.rt.now())
+	batch, wait := nextBatch(a.carryover.waiting, &a.narrow, a.rt.now())
 	if len(batch) == 0 {
 		if wait > 0 {
 			a.wait(wait, true)
@@ -79,7 +79,7 @@ func (a *intake) store(batch []*question, reservation *messages.SlotsReserved) {
 	if reservation != nil {
 		open.take = a.taking(reservation)
 	}
-	a.heir.open, a.crowd = open, len(batch)
+	a.carryover.open, a.crowd = open, len(batch)
 	a.send()
 }
 
@@ -88,18 +88,18 @@ func (a *intake) store(batch []*question, reservation *messages.SlotsReserved) {
 // were granted after all are found unheld.
 func (a *intake) again() bool {
 	a.dropLate()
-	open := a.heir.open
+	open := a.carryover.open
 	if open.questions = slices.DeleteFunc(open.questions, func(q *question) bool { return q.done }); len(open.questions) > 0 {
 		a.send()
 		return true
 	}
 	a.rt.releaseSlots(open.reservation, nil)
-	a.heir.open = nil
+	a.carryover.open = nil
 	return false
 }
 
 func (a *intake) send() {
-	open := a.heir.open
+	open := a.carryover.open
 	var rows []persistence.Trigger
 	for i, q := range open.questions {
 		q.asked = true
@@ -129,7 +129,7 @@ const triggerLarge = "trigger_large"
 // onTriggered answers a batch, or keeps all of it to be stored again: the run
 // ids stay the same, so a batch that was stored after all is answered as such.
 func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
-	open := a.heir.open
+	open := a.carryover.open
 	if m.number != a.number || open == nil {
 		return
 	}
@@ -161,7 +161,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 			a.rt.releaseSlots(open.reservation, nil)
 			open.reservation = nil
 		}
-		a.heir.giveUp()
+		a.carryover.giveUp()
 		a.wait(wait, !all)
 		return
 	}
@@ -169,7 +169,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	a.narrow.stored(open.questions[0], a.rt.now().Sub(a.began))
 	a.rt.boundary.sawDatabaseTime(m.value.Now, a.rt.now())
 	a.handOver(open, m.value.Grants)
-	a.heir.open = nil // not before the tasks are handed over
+	a.carryover.open = nil // not before the tasks are handed over
 	answers := m.value.Answers
 	for _, q := range open.questions {
 		q.asked = false
@@ -203,14 +203,14 @@ func (a *intake) finish(q *question, answer triggerAnswers) {
 	}
 	a.rt.meter.add(MetricTriggers, float64(len(q.triggers)), result)
 	q.done = true
-	a.heir.rows -= len(q.triggers)
+	a.carryover.rows -= len(q.triggers)
 	q.answer(answer)
 }
 
 // dropLate answers what has waited for too long, and takes off what is answered.
 func (a *intake) dropLate() {
 	now := a.rt.now()
-	for _, q := range a.heir.waiting {
+	for _, q := range a.carryover.waiting {
 		switch {
 		case q.done, q.asked:
 		case q.gone != nil && q.gone():
@@ -219,7 +219,7 @@ func (a *intake) dropLate() {
 			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "not stored in time: trigger again with the same key")})
 		}
 	}
-	a.heir.waiting = slices.DeleteFunc(a.heir.waiting, func(q *question) bool { return q.done })
+	a.carryover.waiting = slices.DeleteFunc(a.carryover.waiting, func(q *question) bool { return q.done })
 }
 
 // wait puts off the next trigger call. Idle is a wait only for what was set aside: it ends

@@ -32,12 +32,12 @@ type judgeLate struct{ number int64 }
 func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 	answer := a.answerTo(sender, m.GetRequestId())
 	switch config := &a.rt.config; {
-	case a.heir.stopping:
+	case a.carryover.stopping:
 		answer(triggerAnswers{refused: refuseStopping()})
-	case a.heir.rows+len(a.heir.judging) >= config.IntakePending, len(a.heir.abandoned) >= config.StuckMax:
+	case a.carryover.rows+len(a.carryover.judging) >= config.IntakePending, len(a.carryover.abandoned) >= config.StuckMax:
 		answer(triggerAnswers{refused: refuseFull()})
 	default:
-		a.heir.judging = append(a.heir.judging, &judging{message: m, answer: answer})
+		a.carryover.judging = append(a.carryover.judging, &judging{message: m, answer: answer})
 		a.judge()
 	}
 }
@@ -45,10 +45,10 @@ func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 // judge begins the next look, on a goroutine of the executor: the embedder's
 // code may do there what it does in a step.
 func (a *intake) judge() {
-	if len(a.heir.judging) == 0 || a.heir.judging[0].number != 0 {
+	if len(a.carryover.judging) == 0 || a.carryover.judging[0].number != 0 {
 		return
 	}
-	rt, head := a.rt, a.heir.judging[0]
+	rt, head := a.rt, a.carryover.judging[0]
 	head.number = rt.numbers.next()
 	message, number := head.message, head.number
 	rt.executor.Execute(a.self, workflow.TaskID{}, func(deliver func(any)) {
@@ -67,8 +67,8 @@ func (a *intake) judge() {
 // judgeAgain begins the look anew that the last incarnation had begun: its end
 // may have been lost with it.
 func (a *intake) judgeAgain() {
-	if len(a.heir.judging) > 0 {
-		head := a.heir.judging[0]
+	if len(a.carryover.judging) > 0 {
+		head := a.carryover.judging[0]
 		if head.number = 0; head.stop != nil {
 			head.stop()
 		}
@@ -79,7 +79,7 @@ func (a *intake) judgeAgain() {
 func (a *intake) onJudged(m *judged) {
 	head := a.judgedHead(m.number)
 	if head == nil {
-		delete(a.heir.abandoned, m.number)
+		delete(a.carryover.abandoned, m.number)
 		return
 	}
 	if m.refused != nil {
@@ -99,7 +99,7 @@ func (a *intake) onJudgeLate(m *judgeLate) {
 	if head == nil {
 		return
 	}
-	a.heir.abandoned[m.number] = true
+	a.carryover.abandoned[m.number] = true
 	head.answer(triggerAnswers{refused: refuse(Unavailable, "input", "looking at it took too long: trigger again; if that does not help, the codec or a condition hangs")})
 	a.judge()
 	a.tellDrained()
@@ -107,11 +107,11 @@ func (a *intake) onJudgeLate(m *judgeLate) {
 
 // judgedHead takes the message off that a look was for; nil: it was given up.
 func (a *intake) judgedHead(number int64) *judging {
-	if len(a.heir.judging) == 0 || a.heir.judging[0].number != number {
+	if len(a.carryover.judging) == 0 || a.carryover.judging[0].number != number {
 		return nil
 	}
-	head := a.heir.judging[0]
-	a.heir.judging = a.heir.judging[1:]
+	head := a.carryover.judging[0]
+	a.carryover.judging = a.carryover.judging[1:]
 	head.stop()
 	return head
 }

@@ -8,7 +8,7 @@ import (
 // reserve asks the claimer for slots, and reports whether the batch waits for the answer.
 // Under a limit per tenant first tasks are claimed, as claims count what tenants run.
 func (a *intake) reserve(queue string) bool {
-	if a.heir.stopping || a.rt.config.TenantLimit > 0 || len(a.rt.handlers) == 0 || a.rt.buggify("reserve nothing") {
+	if a.carryover.stopping || a.rt.config.TenantLimit > 0 || len(a.rt.handlers) == 0 || a.rt.buggify("reserve nothing") {
 		return false
 	}
 	a.reservedIn = queueOr(queue)
@@ -20,7 +20,7 @@ func (a *intake) reserve(queue string) bool {
 // request is over, the slots are released at once, unless the batch under way uses them.
 func (a *intake) onSlotsReserved(m *messages.SlotsReserved) {
 	if !a.slotRequest.heard(m.GetNumber()) {
-		if open := a.heir.open; open == nil || open.reservation.GetNumber() != m.GetNumber() {
+		if open := a.carryover.open; open == nil || open.reservation.GetNumber() != m.GetNumber() {
 			a.rt.releaseSlots(m, nil)
 		}
 		return

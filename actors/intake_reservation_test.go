@@ -276,8 +276,8 @@ func TestReleaseIsRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		pass(time.Second)
-		heir := &claimerHeir{reservations: map[requester]*reservation{forJournal: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
-		next, is := spawnClaimer(p.rt, p.Stats().Pod, &heirs{claimer: heir})().(*claimer)
+		carryover := &claimerState{reservations: map[requester]*reservation{forJournal: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
+		next, is := spawnClaimer(p.rt, p.Stats().Pod, &carryovers{claimer: carryover})().(*claimer)
 		require.True(t, is)
 		before := w.releases()
 		next.repeatReservations()
@@ -285,7 +285,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		require.Equal(t, before+1, w.releases())
 		next.onSlotsReleased(&messages.SlotsReleased{Number: -1, Pod: p.Stats().Pod})
 		require.Equal(t, 2, next.free[sharedPool])
-		require.Empty(t, heir.reservations)
+		require.Empty(t, carryover.reservations)
 	})
 }
 

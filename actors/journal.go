@@ -26,7 +26,7 @@ type journal struct {
 	rt          *runtime
 	self        *PID
 	pod         int64
-	heir        *journalHeir
+	carryover   *journalState
 	waiting     []*messages.ReportOutcome
 	queued      map[taskKey]bool
 	busyUntil   map[taskKey]time.Time // reports that were answered Busy: not before
@@ -38,8 +38,8 @@ type journal struct {
 	reservedIn  string // queue whose pool the requested slots are of
 }
 
-// journalHeir is what the next incarnation of journal goes on with.
-type journalHeir struct {
+// journalState is what survives a restart of journal.
+type journalState struct {
 	current  *openRecord
 	fenced   bool
 	granting bool
@@ -77,10 +77,10 @@ type (
 	recordAgain struct{}
 )
 
-func spawnJournal(rt *runtime, pod int64, h *heirs) func() receiver {
+func spawnJournal(rt *runtime, pod int64, h *carryovers) func() receiver {
 	return func() receiver {
 		return &journal{
-			rt: rt, self: rt.team.journal, pod: pod, heir: h.journal,
+			rt: rt, self: rt.team.journal, pod: pod, carryover: h.journal,
 			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{},
 		}
 	}
@@ -116,16 +116,16 @@ func (a *journal) Receive(ctx actorContext) {
 	case *answered[persistence.Canceled]:
 		a.onCanceled(msg)
 	case *messages.LeaseFenced:
-		a.heir.fenced = true
+		a.carryover.fenced = true
 	case *messages.LeaseRestored:
-		if a.heir.fenced {
-			a.heir.fenced = false
+		if a.carryover.fenced {
+			a.carryover.fenced = false
 			a.flush()
 		}
 	case *messages.StopGranting:
-		a.heir.granting = false
+		a.carryover.granting = false
 	case *messages.FlushJournal:
-		a.heir.flushing = true
+		a.carryover.flushing = true
 		a.flush()
 	case *restarting, *stopping, *stopped:
 	default:
@@ -136,17 +136,17 @@ func (a *journal) Receive(ctx actorContext) {
 // onStarted records the batch again whose outcome is unknown, and asks for the reports
 // that the last incarnation had not recorded.
 func (a *journal) onStarted() {
-	if a.heir.current != nil {
-		for _, r := range a.heir.current.reports {
+	if a.carryover.current != nil {
+		for _, r := range a.carryover.current.reports {
 			a.queued[keyOf(r.GetTask())] = true
 		}
 		a.send()
 	}
-	if a.heir.current == nil || a.heir.current.reservation == nil {
+	if a.carryover.current == nil || a.carryover.current.reservation == nil {
 		a.rt.hasNoReservation(true)
 	}
 	a.rt.send(a.rt.team.runs, &messages.RepeatOutcomes{})
-	for _, q := range a.heir.cancels { // answers may have come while no journal ran
+	for _, q := range a.carryover.cancels { // answers may have come while no journal ran
 		q.number = 0
 		a.askCancel(q)
 	}
@@ -166,11 +166,11 @@ func (a *journal) onReport(m *messages.ReportOutcome) {
 
 // flush records the next batch unless one is under way.
 func (a *journal) flush() {
-	if a.heir.current != nil || a.slotRequest.waits() {
+	if a.carryover.current != nil || a.slotRequest.waits() {
 		return
 	}
 	a.tellFlushed()
-	if len(a.waiting) > 0 && !a.heir.fenced && !a.gathering.begin(a.rt, a.self, len(a.waiting), a.rt.meter.value(MetricRunning) > 1) {
+	if len(a.waiting) > 0 && !a.carryover.fenced && !a.gathering.begin(a.rt, a.self, len(a.waiting), a.rt.meter.value(MetricRunning) > 1) {
 		a.begin()
 	}
 }
@@ -178,7 +178,7 @@ func (a *journal) flush() {
 // begin begins the next batch unless one is under way. It first asks for slots for the
 // children; reports that come meanwhile join the batch.
 func (a *journal) begin() {
-	if a.heir.current == nil && !a.slotRequest.waits() && !a.heir.fenced && !a.reserve() {
+	if a.carryover.current == nil && !a.slotRequest.waits() && !a.carryover.fenced && !a.reserve() {
 		a.record(nil)
 	}
 }
@@ -200,7 +200,7 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 	for _, r := range batch {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
-	if a.heir.granting && !a.rt.buggify("grant nothing") {
+	if a.carryover.granting && !a.rt.buggify("grant nothing") {
 		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
 		open.record.InlineHandlers = a.rt.claimable()
 	}
@@ -210,7 +210,7 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 		a.rt.releaseSlots(reservation, nil)
 	}
 	open.record.InlineLimit = open.freed + open.record.InlineSpare
-	a.heir.current = open
+	a.carryover.current = open
 	a.rt.meter.observe(MetricRecordBatch, float64(len(batch)))
 	a.send()
 }
@@ -262,7 +262,7 @@ func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 
 func (a *journal) onRecordAgain() {
 	a.paused = false
-	if a.heir.current != nil {
+	if a.carryover.current != nil {
 		if a.number == 0 {
 			a.send()
 		}
@@ -274,7 +274,7 @@ func (a *journal) onRecordAgain() {
 // onRecorded answers a batch, or a part of it. A batch whose outcome is unknown is recorded
 // again; if it was recorded after all, the answers are the same.
 func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
-	open := a.heir.current
+	open := a.carryover.current
 	if m.number != a.number || open == nil {
 		return
 	}
@@ -297,7 +297,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	a.rt.boundary.toldAlive()
 	a.answerPart(open, &m.value)
 	a.rt.spread(m.value.Wake)
-	if a.heir.current != nil {
+	if a.carryover.current != nil {
 		a.send()
 		return
 	}
@@ -334,8 +334,8 @@ func (a *journal) waits(r *messages.ReportOutcome) bool {
 }
 
 func (a *journal) tellFlushed() {
-	if a.heir.flushing && !a.heir.told && len(a.waiting) == 0 && len(a.heir.cancels) == 0 {
-		a.heir.told = true
+	if a.carryover.flushing && !a.carryover.told && len(a.waiting) == 0 && len(a.carryover.cancels) == 0 {
+		a.carryover.told = true
 		a.rt.send(a.rt.team.pod, &messages.JournalFlushed{})
 	}
 }

@@ -38,12 +38,12 @@ var (
 
 func (a *journal) cancel(q *cancelQuestion) {
 	switch {
-	case a.heir.flushing:
+	case a.carryover.flushing:
 		q.answer(persistence.Canceled{}, errCancelStopping)
-	case len(a.heir.cancels) >= cancelsPendingMax:
+	case len(a.carryover.cancels) >= cancelsPendingMax:
 		q.answer(persistence.Canceled{}, errCancelsPending)
 	default:
-		a.heir.cancels = append(a.heir.cancels, q)
+		a.carryover.cancels = append(a.carryover.cancels, q)
 		a.askCancel(q)
 	}
 }
@@ -59,11 +59,11 @@ func (a *journal) askCancel(q *cancelQuestion) {
 
 // onCanceled answers a cancel, or asks again: it is idempotent.
 func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
-	at := slices.IndexFunc(a.heir.cancels, func(q *cancelQuestion) bool { return q.number == m.number })
+	at := slices.IndexFunc(a.carryover.cancels, func(q *cancelQuestion) bool { return q.number == m.number })
 	if at < 0 {
 		return
 	}
-	q := a.heir.cancels[at]
+	q := a.carryover.cancels[at]
 	q.number = 0
 	again := errors.Is(m.err, persistence.ErrUnavailable) || errors.Is(m.err, persistence.ErrConflict) || m.value.Result == lifecycle.Busy
 	again = again && !errors.Is(m.err, persistence.ErrSchema) // which stays so until the schema is migrated
@@ -74,10 +74,10 @@ func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
 		a.rt.after(a.rt.retryDelay(q.failures), a.self, &cancelAgain{ask: q})
 		return
 	}
-	a.heir.cancels = slices.Delete(a.heir.cancels, at, at+1)
+	a.carryover.cancels = slices.Delete(a.carryover.cancels, at, at+1)
 	q.answer(m.value, m.err)
 	a.rt.spread(m.value.Wake)
-	if a.heir.flushing {
+	if a.carryover.flushing {
 		a.flush()
 	}
 }

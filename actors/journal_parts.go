@@ -11,7 +11,7 @@ import (
 // parts it keeps its claim id, which tells what was granted if all of it was recorded
 // after all, and grants nothing itself.
 func (a *journal) send() {
-	open := a.heir.current
+	open := a.carryover.current
 	if open.part = a.rt.recording.begin(len(open.reports), a.rt.now()); open.part < len(open.reports) {
 		open.record.InlineLimit, open.record.InlineSpare = 0, 0
 	}
@@ -43,7 +43,7 @@ func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	open.reports, open.record.Transitions = open.reports[open.part:], open.record.Transitions[open.part:]
 	switch {
 	case len(open.reports) == 0:
-		a.heir.current = nil
+		a.carryover.current = nil
 	case len(recorded.Grants) > 0:
 		open.record.Claim = a.rt.newClaimID()
 	}

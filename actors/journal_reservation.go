@@ -11,7 +11,7 @@ import (
 // reserve asks the claimer for slots, and reports whether the batch waits for the answer:
 // completed tasks may have more children than they leave slots.
 func (a *journal) reserve() bool {
-	if !a.heir.granting || a.rt.buggify("reserve nothing") {
+	if !a.carryover.granting || a.rt.buggify("reserve nothing") {
 		return false
 	}
 	batch, _ := a.next()
@@ -47,10 +47,10 @@ func (a *journal) inParentSlots(o *openRecord, granted int, answers []persistenc
 func (a *journal) onSlotsReserved(m *messages.SlotsReserved) {
 	switch {
 	case !a.slotRequest.heard(m.GetNumber()):
-		if open := a.heir.current; open == nil || open.reservation.GetNumber() != m.GetNumber() {
+		if open := a.carryover.current; open == nil || open.reservation.GetNumber() != m.GetNumber() {
 			a.rt.releaseSlots(m, nil)
 		}
-	case a.heir.fenced:
+	case a.carryover.fenced:
 		a.rt.releaseSlots(m, nil)
 	case m.GetSlots() == 0:
 		a.record(nil)
@@ -60,7 +60,7 @@ func (a *journal) onSlotsReserved(m *messages.SlotsReserved) {
 }
 
 func (a *journal) onReservationLate(m *reservationLate) {
-	if a.slotRequest.heard(m.number) && !a.heir.fenced {
+	if a.slotRequest.heard(m.number) && !a.carryover.fenced {
 		a.record(nil)
 	}
 }

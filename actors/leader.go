@@ -25,7 +25,7 @@ type leader struct {
 	supervision
 	rt        *runtime
 	pod       int64
-	heir      *leaderHeir
+	carryover *leaderState
 	heardAt   time.Time
 	heard     bool
 	resigned  bool // the last ping heard was that leader's last
@@ -40,8 +40,8 @@ type leader struct {
 	children  []*PID
 }
 
-// leaderHeir is what the next incarnation of leader goes on with.
-type leaderHeir struct {
+// leaderState is what survives a restart of leader.
+type leaderState struct {
 	term    cluster.Term
 	fenced  bool // the lease may have run out
 	leaving bool // the pod stops: no more campaigns
@@ -56,9 +56,9 @@ type (
 	quit        struct{}
 )
 
-func spawnLeader(rt *runtime, pod int64, h *heirs) func() receiver {
+func spawnLeader(rt *runtime, pod int64, h *carryovers) func() receiver {
 	return func() receiver {
-		a := &leader{rt: rt, pod: pod, heir: h.leader, mode: cluster.ModeNone}
+		a := &leader{rt: rt, pod: pod, carryover: h.leader, mode: cluster.ModeNone}
 		a.supervision = supervision{rt: rt, self: rt.team.leader}
 		return a
 	}
@@ -94,13 +94,13 @@ func (a *leader) Receive(ctx actorContext) {
 	case *messages.TermDeposed:
 		a.onTermDeposed(ctx, msg)
 	case *messages.LeaseFenced:
-		a.heir.fenced = true
+		a.carryover.fenced = true
 		if a.others() { // whatever keeps it from renewing its lease may keep it from leading
 			a.endTerm(ctx)
 		}
 	case *messages.LeaseRestored:
-		if a.heir.fenced {
-			a.heir.fenced = false
+		if a.carryover.fenced {
+			a.carryover.fenced = false
 			a.campaign()
 		}
 	case *messages.Resign:
@@ -121,12 +121,12 @@ func (a *leader) Receive(ctx actorContext) {
 	}
 }
 
-func (a *leader) leading() bool { return a.heir.term != nil && !a.resigning }
+func (a *leader) leading() bool { return a.carryover.term != nil && !a.resigning }
 
 // onStarted gives back the term of the last incarnation: its children are
 // gone. Others go first then, as what it failed on may be its own.
 func (a *leader) onStarted() {
-	if a.heir.term != nil {
+	if a.carryover.term != nil {
 		a.unfit = a.rt.now().Add(a.rt.config.LeaderSilence)
 		a.tellEnded()
 		a.quit()
@@ -138,7 +138,7 @@ func (a *leader) onStarted() {
 
 // campaign waits until it is time to try.
 func (a *leader) campaign() {
-	if a.heir.leaving || a.heir.term != nil || a.number != 0 {
+	if a.carryover.leaving || a.carryover.term != nil || a.number != 0 {
 		return
 	}
 	c := a.rt.config
@@ -153,10 +153,10 @@ func (a *leader) campaign() {
 }
 
 func (a *leader) onCampaignDue(m *campaignDue) {
-	if m.number != a.due || a.heir.leaving || a.heir.term != nil || a.number != 0 {
+	if m.number != a.due || a.carryover.leaving || a.carryover.term != nil || a.number != 0 {
 		return
 	}
-	if a.heir.fenced { // it begins again when the lease holds
+	if a.carryover.fenced { // it begins again when the lease holds
 		return
 	}
 	if quiet := a.rt.now().Sub(a.heardAt); a.heard && !a.resigned && quiet < a.rt.config.LeaderSilence {
@@ -188,12 +188,12 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 		a.campaign()
 		a.tellResigned()
 		return
-	case a.heir.leaving:
-		a.heir.term = m.value
+	case a.carryover.leaving:
+		a.carryover.term = m.value
 		a.quit()
 		return
 	}
-	a.heir.term = m.value
+	a.carryover.term = m.value
 	a.relayed, a.tried = 0, false
 	epoch := m.value.Epoch()
 	a.rt.meter.set(MetricLeading, 1)
@@ -219,7 +219,7 @@ func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) e
 }
 
 func (a *leader) ping() {
-	term := a.heir.term
+	term := a.carryover.term
 	ping := cluster.Ping{
 		Epoch: term.Epoch(), Mode: a.mode, Pods: int(a.rt.meter.value(MetricPods)), Relayed: a.relayed,
 	}
@@ -255,7 +255,7 @@ func (a *leader) onPingDue(ctx actorContext, m *pingDue) {
 // term.
 func (a *leader) onAskTerm() {
 	if a.leading() {
-		a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: a.heir.term.Epoch()})
+		a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: a.carryover.term.Epoch()})
 		return
 	}
 	a.rt.send(a.rt.team.feed, &messages.TermEnded{})
@@ -273,7 +273,7 @@ func (a *leader) onFeedChanged(m *messages.FeedChanged) {
 
 func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
 	if a.leading() {
-		if m.GetEpoch() > a.heir.term.Epoch() {
+		if m.GetEpoch() > a.carryover.term.Epoch() {
 			a.endTerm(ctx)
 		}
 		return
@@ -285,7 +285,7 @@ func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
 }
 
 func (a *leader) onTermDeposed(ctx actorContext, m *messages.TermDeposed) {
-	if a.leading() && m.GetEpoch() == a.heir.term.Epoch() {
+	if a.leading() && m.GetEpoch() == a.carryover.term.Epoch() {
 		a.endTerm(ctx)
 	}
 }
@@ -308,12 +308,12 @@ func (a *leader) tellEnded() {
 	a.rt.meter.set(MetricLeading, 0)
 	a.rt.boundary.leading(0)
 	a.rt.boundary.heardLeader(a.rt.now())
-	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.heir.term.Epoch()})
+	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.carryover.term.Epoch()})
 }
 
 func (a *leader) quit() {
 	a.resigning = true
-	term := a.heir.term
+	term := a.carryover.term
 	a.number = askApart(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
 		return quit{}, term.Resign(ctx)
 	})
@@ -330,7 +330,7 @@ func (a *leader) giveBack(term cluster.Term) {
 // than step by step would keep the others waiting for its session.
 func (a *leader) leave() {
 	if a.leading() {
-		a.giveBack(a.heir.term)
+		a.giveBack(a.carryover.term)
 	}
 }
 
@@ -341,21 +341,21 @@ func (a *leader) onQuit(m *answered[quit]) {
 	if m.err != nil {
 		a.rt.storeFailed("resign", m.err)
 	}
-	a.number, a.resigning, a.heir.term = 0, false, nil
+	a.number, a.resigning, a.carryover.term = 0, false, nil
 	a.tried = true // let others go first
 	a.campaign()
 	a.tellResigned()
 }
 
 func (a *leader) onResign(ctx actorContext) {
-	a.heir.leaving = true
+	a.carryover.leaving = true
 	a.endTerm(ctx)
 	a.tellResigned()
 }
 
 func (a *leader) tellResigned() {
-	if a.heir.leaving && !a.heir.told && a.heir.term == nil && a.number == 0 {
-		a.heir.told = true
+	if a.carryover.leaving && !a.carryover.told && a.carryover.term == nil && a.number == 0 {
+		a.carryover.told = true
 		a.rt.send(a.rt.team.pod, &messages.Resigned{})
 	}
 }

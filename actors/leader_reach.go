@@ -106,7 +106,7 @@ func (a *leader) yields(ctx actorContext) bool {
 	a.unfit = now.Add(leadUnfit)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn,
 		"gives the lead away: the database does not answer what a leader asks through the pool of this pod; look at what is between them",
-		slog.Int64("pod_id", a.pod), slog.Int64("epoch", a.heir.term.Epoch()), slog.Duration("silence", silence))
+		slog.Int64("pod_id", a.pod), slog.Int64("epoch", a.carryover.term.Epoch()), slog.Duration("silence", silence))
 	a.endTerm(ctx)
 	return true
 }

@@ -50,7 +50,7 @@ func (a *runs) watchLending() {
 
 // longest names the steps that have been running for the longest time.
 func (a *runs) longest() string {
-	tasks := slices.DeleteFunc(slices.Clone(a.heir.ledger.held), func(h *held) bool { return h.pid == nil })
+	tasks := slices.DeleteFunc(slices.Clone(a.carryover.ledger.held), func(h *held) bool { return h.pid == nil })
 	slices.SortStableFunc(tasks, func(x, y *held) int { return cmp.Compare(x.since.UnixNano(), y.since.UnixNano()) })
 	var names []string
 	for _, h := range tasks[:min(len(tasks), longestMax)] {

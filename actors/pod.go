@@ -27,21 +27,21 @@ import (
 // again.
 type pod struct {
 	supervision
-	rt       *runtime
-	heirs    *heirs
-	number   int64
-	children []*PID // those that end when the pod joins again, in the order of their start
-	gone     int    // of them, while it does
-	dead     bool   // joining again
-	disowned bool   // declared dead during a stop
-	failed   error  // supervision could not mend it
-	joining  int64  // call under way
-	failures int
-	stage    stopStage
-	stageNo  int64 // number of the stage's timer
-	leaving  int64 // call under way
-	killed   bool  // it is to end at once
-	lost     bool  // one of its actors is gone, so that it cannot stop in order
+	rt         *runtime
+	carryovers *carryovers
+	number     int64
+	children   []*PID // those that end when the pod joins again, in the order of their start
+	gone       int    // of them, while it does
+	dead       bool   // joining again
+	disowned   bool   // declared dead during a stop
+	failed     error  // supervision could not mend it
+	joining    int64  // call under way
+	failures   int
+	stage      stopStage
+	stageNo    int64 // number of the stage's timer
+	leaving    int64 // call under way
+	killed     bool  // it is to end at once
+	lost       bool  // one of its actors is gone, so that it cannot stop in order
 
 	stageParts int       // times that the stage has been given its limit
 	stageAt    time.Time // when it was last given that of a pod that is to end at once
@@ -62,7 +62,7 @@ type (
 
 func newPod(rt *runtime, number int64) func() receiver {
 	return func() receiver {
-		a := &pod{rt: rt, number: number, heirs: newHeirs(rt)}
+		a := &pod{rt: rt, number: number, carryovers: newCarryovers(rt)}
 		a.supervision = supervision{
 			rt: rt, self: rt.team.pod, escalate: a.onEscalated,
 			stops: func(child string) bool { return a.dead && !survives(child) },
@@ -71,12 +71,12 @@ func newPod(rt *runtime, number int64) func() receiver {
 	}
 }
 
-// newHeirs returns what the first incarnations begin with.
-func newHeirs(rt *runtime) *heirs {
-	return &heirs{
-		intake: &intakeHeir{abandoned: map[int64]bool{}}, feed: &feedHeir{awaits: newAwaits(rt)}, claimer: &claimerHeir{reservations: map[requester]*reservation{}}, journal: &journalHeir{granting: true}, leader: &leaderHeir{},
-		runs:  &runsHeir{ledger: newLedger(rt.config.pools(), rt.config.StuckMax)},
-		pulse: &pulseHeir{renewed: rt.now(), state: lifecycle.LeaseLive},
+// newCarryovers returns what the first incarnations begin with.
+func newCarryovers(rt *runtime) *carryovers {
+	return &carryovers{
+		intake: &intakeState{abandoned: map[int64]bool{}}, feed: &feedState{awaits: newAwaits(rt)}, claimer: &claimerState{reservations: map[requester]*reservation{}}, journal: &journalState{granting: true}, leader: &leaderState{},
+		runs:  &runsState{ledger: newLedger(rt.config.pools(), rt.config.StuckMax)},
+		pulse: &pulseState{renewed: rt.now(), state: lifecycle.LeaseLive},
 	}
 }
 
@@ -166,18 +166,18 @@ func (a *pod) ending() error {
 // they ended.
 func (a *pod) refuseRest() {
 	gone := triggerAnswers{refused: refuse(Unavailable, "", "the pod has ended: trigger again with the same key")}
-	for _, q := range a.heirs.intake.waiting {
+	for _, q := range a.carryovers.intake.waiting {
 		if !q.done {
 			q.answer(gone)
 		}
 	}
-	for _, j := range a.heirs.intake.judging {
+	for _, j := range a.carryovers.intake.judging {
 		j.answer(gone)
 	}
-	for _, q := range a.heirs.journal.cancels {
+	for _, q := range a.carryovers.journal.cancels {
 		q.answer(persistence.Canceled{}, ErrEnded)
 	}
-	a.heirs.feed.awaits.refuseAll("the pod has ended: ask another one")
+	a.carryovers.feed.awaits.refuseAll("the pod has ended: ask another one")
 }
 
 // onCancelRun passes a cancel on, unless nobody is there to take it.
@@ -205,7 +205,7 @@ func (a *pod) spawnAll(ctx actorContext) {
 		if again && survives(m.name) {
 			continue
 		}
-		pid, err := ctx.SpawnNamed(a.rt.props(m.name, m.spawn(a.rt, a.number, a.heirs)), m.name)
+		pid, err := ctx.SpawnNamed(a.rt.props(m.name, m.spawn(a.rt, a.number, a.carryovers)), m.name)
 		if err != nil {
 			a.onEscalated(m.name, err)
 			return
@@ -304,11 +304,11 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	a.failures, a.dead, a.number = 0, false, m.value.number
 	a.rt.boundary.joined(a.number)
 	a.rt.boundary.toldAlive()
-	kept := a.heirs
-	a.heirs = newHeirs(a.rt)
-	a.heirs.intake, a.heirs.feed = kept.intake, kept.feed
-	a.heirs.journal.cancels = kept.journal.cancels
-	a.heirs.leader.term = kept.leader.term // to be resigned
+	kept := a.carryovers
+	a.carryovers = newCarryovers(a.rt)
+	a.carryovers.intake, a.carryovers.feed = kept.intake, kept.feed
+	a.carryovers.journal.cancels = kept.journal.cancels
+	a.carryovers.leader.term = kept.leader.term // to be resigned
 	a.spawnAll(ctx)
 }
 

@@ -23,29 +23,29 @@ import (
 // LeaseFenced, LeaseRestored, PodDied.
 // On failure: restart with backoff; it begins with a renewal.
 type pulse struct {
-	rt       *runtime
-	self     *PID
-	pod      int64
-	heir     *pulseHeir
-	sent     time.Time             // of the renewal under way
-	number   int64                 // 0: none
-	progress map[taskKey][]byte    // of held tasks, not stored yet
-	storing  map[taskKey][]byte    // the same, in the renewal under way
-	suspects map[taskKey]bool      // unheld in the last renewal
-	missed   map[taskKey]time.Time // held, but not by the table: since when
-	tick     int64                 // of the timer that counts
-	check    int64                 // of the lease check that counts
-	soon     bool                  // a renewal was asked for out of turn
-	failures int
-	claims   float64   // of this pod at the last renewal
-	beat     time.Time // when that was
-	waited   time.Time // when the pod was last seen to wait for wakes
-	probing  int64     // number of the probe under way; 0: none
-	letGo    bool      // the lease is not renewed on purpose
+	rt        *runtime
+	self      *PID
+	pod       int64
+	carryover *pulseState
+	sent      time.Time             // of the renewal under way
+	number    int64                 // 0: none
+	progress  map[taskKey][]byte    // of held tasks, not stored yet
+	storing   map[taskKey][]byte    // the same, in the renewal under way
+	suspects  map[taskKey]bool      // unheld in the last renewal
+	missed    map[taskKey]time.Time // held, but not by the table: since when
+	tick      int64                 // of the timer that counts
+	check     int64                 // of the lease check that counts
+	soon      bool                  // a renewal was asked for out of turn
+	failures  int
+	claims    float64   // of this pod at the last renewal
+	beat      time.Time // when that was
+	waited    time.Time // when the pod was last seen to wait for wakes
+	probing   int64     // number of the probe under way; 0: none
+	letGo     bool      // the lease is not renewed on purpose
 }
 
-// pulseHeir is what the next incarnation of pulse goes on with.
-type pulseHeir struct {
+// pulseState is what survives a restart of pulse.
+type pulseState struct {
 	renewed time.Time // when the last renewal that succeeded was sent
 	state   lifecycle.LeaseState
 }
@@ -56,9 +56,9 @@ type (
 	leaseCheck struct{ tick int64 }
 )
 
-func spawnPulse(rt *runtime, pod int64, h *heirs) func() receiver {
+func spawnPulse(rt *runtime, pod int64, h *carryovers) func() receiver {
 	return func() receiver {
-		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, heir: h.pulse, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
+		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, carryover: h.pulse, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
 	}
 }
 
@@ -99,7 +99,7 @@ func (a *pulse) arm(d time.Duration) {
 // renewed by then: the pod must have stopped acting before others may begin.
 func (a *pulse) armCheck() {
 	c := a.rt.config
-	age := a.rt.now().Sub(a.heir.renewed)
+	age := a.rt.now().Sub(a.carryover.renewed)
 	next := c.Pulse
 	for _, turn := range []time.Duration{2 * c.Pulse, c.LeaseTTL - c.LeaseMargin} {
 		if turn > age {
@@ -227,7 +227,7 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	a.failures = 0
 	a.rt.sawClock(m.value.Now, a.sent)
 	a.rt.boundary.here(a.rt.now())
-	a.heir.renewed = a.sent
+	a.carryover.renewed = a.sent
 	a.judge()
 	a.rt.meter.set(MetricPods, float64(m.value.Pods))
 	count := &messages.PodsCounted{
@@ -304,15 +304,15 @@ func (a *pulse) lost(list []persistence.Held) *messages.TasksLost {
 // judge decides how the lease stands now.
 func (a *pulse) judge() {
 	times := lifecycle.LeaseTimes{TTL: a.rt.config.LeaseTTL, Pulse: a.rt.config.Pulse, Margin: a.rt.config.LeaseMargin}
-	a.turn(lifecycle.DecideLease(times, a.heir.state, a.heir.renewed, a.rt.now()))
+	a.turn(lifecycle.DecideLease(times, a.carryover.state, a.carryover.renewed, a.rt.now()))
 }
 
 // turn broadcasts the state of the lease, and repeats it at every check, so that an actor
 // that restarted meanwhile learns it.
 func (a *pulse) turn(next lifecycle.LeaseState) {
-	before := a.heir.state
+	before := a.carryover.state
 	if next != before {
-		a.heir.state = next
+		a.carryover.state = next
 		a.rt.boundary.leaseState(next)
 		if (next != lifecycle.LeaseLive || before != 0) && !a.rt.boundary.leaves() {
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",

@@ -22,14 +22,14 @@ import (
 // stopped, and its task is reported lost.
 type runs struct {
 	supervision
-	rt     *runtime
-	heir   *runsHeir
-	repeat bool // a timer will repeat the reports of losses
-	lent   lent // of the embedder's pool, as last seen
+	rt        *runtime
+	carryover *runsState
+	repeat    bool // a timer will repeat the reports of losses
+	lent      lent // of the embedder's pool, as last seen
 }
 
-// runsHeir is what survives a restart of runs.
-type runsHeir struct {
+// runsState is what survives a restart of runs.
+type runsState struct {
 	ledger   *ledger
 	fenced   bool // the lease may have run out
 	draining bool
@@ -40,9 +40,9 @@ type runsHeir struct {
 // repeatLosses is the timer that repeats the reports of runs itself.
 type repeatLosses struct{}
 
-func spawnRuns(rt *runtime, _ int64, h *heirs) func() receiver {
+func spawnRuns(rt *runtime, _ int64, h *carryovers) func() receiver {
 	return func() receiver {
-		a := &runs{rt: rt, heir: h.runs}
+		a := &runs{rt: rt, carryover: h.runs}
 		a.supervision = supervision{rt: rt, self: rt.team.runs}
 		return a
 	}
@@ -54,7 +54,7 @@ func (a *runs) Receive(ctx actorContext) {
 	case *started:
 		a.onStarted()
 	case *messages.OfferSlots:
-		a.rt.send(a.rt.team.claimer, a.heir.ledger.offerAll(msg.GetNumber()))
+		a.rt.send(a.rt.team.claimer, a.carryover.ledger.offerAll(msg.GetNumber()))
 	case *messages.StartTasks:
 		a.onStartTasks(ctx, msg)
 	case *messages.OutcomesAnswered:
@@ -62,18 +62,18 @@ func (a *runs) Receive(ctx actorContext) {
 	case *messages.AttemptAbandoned:
 		a.onAttemptAbandoned(msg)
 	case *messages.ProgressMade:
-		a.heir.ledger.progress(keyOf(msg.GetTask()), msg.GetProgress())
+		a.carryover.ledger.progress(keyOf(msg.GetTask()), msg.GetProgress())
 	case *messages.RepeatOutcomes:
 		a.onRepeatOutcomes(msg)
 	case *repeatLosses:
 		a.onRepeatLosses()
 	case *functionReturned:
-		a.heir.ledger.returned(msg.name)
+		a.carryover.ledger.returned(msg.name)
 		a.settle()
 	case *orphansDeaf:
 		a.onOrphansDeaf(msg)
 	case *messages.ListHeld:
-		a.rt.send(a.rt.team.pulse, a.heir.ledger.list())
+		a.rt.send(a.rt.team.pulse, a.carryover.ledger.list())
 		a.watchLending()
 		a.rt.measurePayloads()
 	case *messages.TasksLost:
@@ -83,15 +83,15 @@ func (a *runs) Receive(ctx actorContext) {
 	case *messages.RunsCanceling:
 		a.onRunsCanceling(msg)
 	case *messages.LeaseFenced:
-		a.heir.fenced = true
+		a.carryover.fenced = true
 		a.endAll(messages.EndCause_END_CAUSE_LEASE_LOST)
 	case *messages.LeaseRestored:
-		a.heir.fenced = false
+		a.carryover.fenced = false
 	case *messages.DrainRuns:
-		a.heir.draining = true
+		a.carryover.draining = true
 		a.settle()
 	case *messages.EndAttempts:
-		a.heir.ending = true
+		a.carryover.ending = true
 		a.endAll(msg.GetCause())
 	case *terminated:
 		a.onTerminated(msg)
@@ -112,10 +112,10 @@ func (a *runs) Receive(ctx actorContext) {
 // onStarted takes over the ledger. The run actors of its tasks ended with the previous
 // incarnation, so the tasks are lost.
 func (a *runs) onStarted() {
-	for _, h := range slices.Clone(a.heir.ledger.held) {
+	for _, h := range slices.Clone(a.carryover.ledger.held) {
 		a.lose(h)
 	}
-	a.heir.ledger.forgetUnresponsive()
+	a.carryover.ledger.forgetUnresponsive()
 	a.adoptOrphans()
 	a.measure()
 	a.rt.send(a.rt.team.claimer, &messages.SlotsOffered{})
@@ -123,7 +123,7 @@ func (a *runs) onStarted() {
 
 func (a *runs) onStartTasks(ctx actorContext, m *messages.StartTasks) {
 	for _, task := range m.GetTasks() {
-		a.heir.ledger.spend(a.rt.config.poolOf(task.GetQueue()))
+		a.carryover.ledger.spend(a.rt.config.poolOf(task.GetQueue()))
 		a.start(ctx, task)
 	}
 	a.settle()
@@ -132,12 +132,12 @@ func (a *runs) onStartTasks(ctx actorContext, m *messages.StartTasks) {
 // start puts a granted task into the ledger and lets a run actor execute it,
 // unless the pod may not or will not.
 func (a *runs) start(ctx actorContext, task *messages.StartTask) {
-	h := a.heir.ledger.hold(task, a.rt.config.poolOf(task.GetQueue()))
+	h := a.carryover.ledger.hold(task, a.rt.config.poolOf(task.GetQueue()))
 	if h == nil {
 		return // granted twice
 	}
 	h.what, h.since = task.GetWorkflow()+"/"+task.GetStepName(), a.rt.now()
-	if a.heir.fenced || a.heir.ending {
+	if a.carryover.fenced || a.carryover.ending {
 		a.handBack(h)
 		return
 	}
@@ -153,17 +153,17 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 // slots that became free, and releases the slots of tasks that wait to be recorded.
 func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered) {
 	for _, answer := range m.GetAnswers() {
-		if h := a.heir.ledger.find(keyOf(answer.GetTask())); h != nil {
+		if h := a.carryover.ledger.find(keyOf(answer.GetTask())); h != nil {
 			a.forward(h, answer)
-			a.heir.ledger.drop(h, h.pid == nil || !h.abandoned)
+			a.carryover.ledger.drop(h, h.pid == nil || !h.abandoned)
 		}
 	}
 	for _, task := range m.GetGranted() {
 		a.startGranted(ctx, task)
 	}
 	for _, task := range m.GetWaiting() {
-		if h := a.heir.ledger.find(keyOf(task)); h != nil {
-			a.heir.ledger.releaseSlot(h)
+		if h := a.carryover.ledger.find(keyOf(task)); h != nil {
+			a.carryover.ledger.releaseSlot(h)
 		}
 	}
 	a.settle()
@@ -172,7 +172,7 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 // startGranted starts a child in the slot of a parent. If a renewal has ended the parent
 // before, the slot was offered to the claimer, and the child is handed back.
 func (a *runs) startGranted(ctx actorContext, task *messages.StartTask) {
-	l := a.heir.ledger
+	l := a.carryover.ledger
 	if p := l.pool(a.rt.config.poolOf(task.GetQueue())); p.free > p.offered {
 		a.start(ctx, task)
 		return
@@ -184,11 +184,11 @@ func (a *runs) startGranted(ctx actorContext, task *messages.StartTask) {
 
 func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
 	key := keyOf(m.GetTask())
-	if h := a.heir.ledger.find(key); h != nil {
+	if h := a.carryover.ledger.find(key); h != nil {
 		h.abandoned = true
 		return
 	}
-	a.heir.ledger.abandon(taskName(key)) // the task has ended here
+	a.carryover.ledger.abandon(taskName(key)) // the task has ended here
 	a.settle()
 }
 
@@ -197,14 +197,14 @@ func (a *runs) onAttemptAbandoned(m *messages.AttemptAbandoned) {
 // actor was handed back, and is held until that is answered.
 func (a *runs) onTasksLost(m *messages.TasksLost) {
 	for _, task := range m.GetTasks() {
-		h := a.heir.ledger.find(keyOf(task))
+		h := a.carryover.ledger.find(keyOf(task))
 		if h == nil || h.pid == nil {
 			continue
 		}
 		a.rt.meter.add(MetricLosses, 1)
 		a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
 		a.forward(h, &messages.OutcomeAnswered{Task: task, Result: "stale"})
-		a.heir.ledger.drop(h, false)
+		a.carryover.ledger.drop(h, false)
 	}
 	a.settle()
 }
@@ -214,7 +214,7 @@ func (a *runs) onTasksLost(m *messages.TasksLost) {
 // not be executed.
 func (a *runs) onTasksUnheld(m *messages.TasksUnheld) {
 	for _, task := range m.GetTasks() {
-		if h := a.heir.ledger.adopt(task); h != nil {
+		if h := a.carryover.ledger.adopt(task); h != nil {
 			a.handBack(h)
 		}
 	}
@@ -225,7 +225,7 @@ func (a *runs) onRunsCanceling(m *messages.RunsCanceling) {
 	for _, run := range m.GetRuns() {
 		canceling[runOf(run)] = true
 	}
-	for _, h := range a.heir.ledger.held {
+	for _, h := range a.carryover.ledger.held {
 		if canceling[h.key.task.Run] {
 			a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_CANCELED})
 		}
@@ -233,14 +233,14 @@ func (a *runs) onRunsCanceling(m *messages.RunsCanceling) {
 }
 
 func (a *runs) endAll(cause messages.EndCause) {
-	for _, h := range a.heir.ledger.held {
+	for _, h := range a.carryover.ledger.held {
 		a.forward(h, &messages.EndAttempts{Cause: cause})
 	}
 }
 
 // onRepeatOutcomes repeats all reports for a journal that was restarted.
 func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
-	for _, h := range a.heir.ledger.held {
+	for _, h := range a.carryover.ledger.held {
 		if h.report != nil {
 			a.rt.send(a.rt.team.journal, h.report)
 			continue
@@ -253,10 +253,10 @@ func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
 // has failed.
 func (a *runs) onTerminated(m *terminated) {
 	name := lastName(m.GetWho())
-	if h := a.heir.ledger.named(name); h != nil && h.report == nil {
+	if h := a.carryover.ledger.named(name); h != nil && h.report == nil {
 		a.lose(h)
 	}
-	a.heir.ledger.returned(name)
+	a.carryover.ledger.returned(name)
 	a.settle()
 }
 
@@ -288,7 +288,7 @@ func (a *runs) armRepeat() {
 // onRepeatLosses repeats the reports that were not answered.
 func (a *runs) onRepeatLosses() {
 	a.repeat = false
-	for _, h := range a.heir.ledger.held {
+	for _, h := range a.carryover.ledger.held {
 		if h.report != nil {
 			a.rt.send(a.rt.team.journal, h.report)
 			a.armRepeat()
@@ -304,7 +304,7 @@ func (a *runs) forward(h *held, message any) {
 
 // measure sets the gauges of slots.
 func (a *runs) measure() {
-	l := a.heir.ledger
+	l := a.carryover.ledger
 	a.rt.meter.set(MetricRunning, float64(l.running()))
 	a.rt.meter.set(MetricFree, float64(l.free()))
 	a.rt.meter.set(MetricStuck, float64(l.stuck()))
@@ -312,13 +312,13 @@ func (a *runs) measure() {
 
 // settle offers new free slots to the claimer, and tells the pod once no task is left.
 func (a *runs) settle() {
-	l := a.heir.ledger
+	l := a.carryover.ledger
 	if freed := l.offerNew(); freed != nil {
 		a.rt.send(a.rt.team.claimer, freed)
 	}
 	a.measure()
-	if a.heir.draining && !a.heir.told && len(l.held) == 0 {
-		a.heir.told = true
+	if a.carryover.draining && !a.carryover.told && len(l.held) == 0 {
+		a.carryover.told = true
 		a.rt.send(a.rt.team.pod, &messages.RunsDrained{})
 	}
 }

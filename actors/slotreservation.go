@@ -78,12 +78,12 @@ func (a *claimer) onReserveSlots(m *messages.ReserveSlots) {
 	by := requester(m.GetJournal())
 	a.dropReservation(by)
 	pool, slots := a.rt.config.poolOf(m.GetQueue()), 0
-	if a.rt.config.TenantLimit == 0 && a.offered && !a.heir.fenced && !a.heir.stopping && !a.isWoken(pool) {
+	if a.rt.config.TenantLimit == 0 && a.offered && !a.carryover.fenced && !a.carryover.stopping && !a.isWoken(pool) {
 		slots = min((max(a.free[pool], 0)+1)/2, persistence.ClaimMax)
 	}
 	if slots > 0 {
 		a.free[pool] -= slots
-		a.heir.reservations[by] = &reservation{number: m.GetNumber(), pool: pool, slots: slots}
+		a.carryover.reservations[by] = &reservation{number: m.GetNumber(), pool: pool, slots: slots}
 	}
 	a.tellReserved(by, m.GetNumber(), slots)
 }
@@ -100,7 +100,7 @@ func (a *claimer) tellReserved(to requester, number int64, slots int) {
 // been released while no claimer ran.
 func (a *claimer) repeatReservations() {
 	for _, by := range []requester{forIntake, forJournal} {
-		if r := a.heir.reservations[by]; r != nil {
+		if r := a.carryover.reservations[by]; r != nil {
 			a.tellReserved(by, r.number, r.slots)
 		}
 	}
@@ -120,9 +120,9 @@ func (a *claimer) onSlotsReleased(m *messages.SlotsReleased) {
 	}
 	a.start(tasks)
 	for _, by := range []requester{forIntake, forJournal} {
-		if r := a.heir.reservations[by]; r != nil && r.number == m.GetNumber() {
+		if r := a.carryover.reservations[by]; r != nil && r.number == m.GetNumber() {
 			a.free[r.pool] += r.slots - len(tasks)
-			delete(a.heir.reservations, by) // not before the tasks are handed over
+			delete(a.carryover.reservations, by) // not before the tasks are handed over
 		}
 	}
 	a.claim()
@@ -130,9 +130,9 @@ func (a *claimer) onSlotsReleased(m *messages.SlotsReleased) {
 
 // dropReservation ends a reservation of which no slot was used.
 func (a *claimer) dropReservation(by requester) {
-	if r := a.heir.reservations[by]; r != nil {
+	if r := a.carryover.reservations[by]; r != nil {
 		a.free[r.pool] += r.slots
-		delete(a.heir.reservations, by)
+		delete(a.carryover.reservations, by)
 	}
 }
 

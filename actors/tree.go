@@ -24,7 +24,7 @@ type member struct {
 	many      bool   // one per task; the name stands for all
 	restart   restartKind
 	intensity lifecycle.RestartIntensity
-	spawn     func(rt *runtime, pod int64, heirs *heirs) func() receiver // nil: its parent makes it
+	spawn     func(rt *runtime, pod int64, carryovers *carryovers) func() receiver // nil: its parent makes it
 }
 
 // tree is the whole supervision tree. Children start in this order and stop in
@@ -118,13 +118,13 @@ func drawChildren(text *strings.Builder, parent, indent string) {
 	}
 }
 
-// heirs is what actors carry over to their next incarnation.
-type heirs struct {
-	intake  *intakeHeir
-	claimer *claimerHeir
-	runs    *runsHeir
-	journal *journalHeir
-	pulse   *pulseHeir
-	leader  *leaderHeir
-	feed    *feedHeir
+// carryovers is what survives the restarts of actors.
+type carryovers struct {
+	intake  *intakeState
+	claimer *claimerState
+	runs    *runsState
+	journal *journalState
+	pulse   *pulseState
+	leader  *leaderState
+	feed    *feedState
 }

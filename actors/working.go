@@ -79,7 +79,7 @@ func (a *runs) adoptOrphans() {
 	}
 	names := slices.Sorted(maps.Keys(pools))
 	for _, name := range names {
-		a.heir.ledger.detached(name, pools[name])
+		a.carryover.ledger.detached(name, pools[name])
 	}
 	a.rt.after(deafAfter, a.rt.team.runs, &orphansDeaf{names: names})
 }
@@ -88,7 +88,7 @@ func (a *runs) adoptOrphans() {
 // deaf.
 func (a *runs) onOrphansDeaf(m *orphansDeaf) {
 	for _, name := range m.names {
-		a.heir.ledger.overdue(name)
+		a.carryover.ledger.overdue(name)
 	}
 	a.settle()
 }

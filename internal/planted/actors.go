@@ -18,7 +18,7 @@ func actors() []Plant {
 			File: "actors/claimer.go",
 			Old:  "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n",
 			New: "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n\t\tif planted.On(\"claim-not-asked-again\") {\n" +
-				"\t\t\ta.heir.unknown = nil\n\t\t\ta.free[open.pool] += open.request.Limit\n\t\t\ta.wakeAll()\n\t\t\treturn\n\t\t}\n",
+				"\t\t\ta.carryover.unknown = nil\n\t\t\ta.free[open.pool] += open.request.Limit\n\t\t\ta.wakeAll()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
 			Name: "unheld-never-found", Seeds: 1000,
@@ -33,7 +33,7 @@ func actors() []Plant {
 			File: "actors/journal.go",
 			Old:  "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n",
 			New: "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n\t\tif planted.On(\"journal-drops-unknown\") {\n" +
-				"\t\t\ta.heir.current = nil\n\t\t\ta.flush()\n\t\t\treturn\n\t\t}\n",
+				"\t\t\ta.carryover.current = nil\n\t\t\ta.flush()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
 			Name: "ack-before-commit", Seeds: 1000,

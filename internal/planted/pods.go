@@ -21,8 +21,8 @@ func pods() []Plant {
 			Name: "lease-by-the-pods-clock", Seeds: 2000,
 			What: "the end of the lease is an instant of the database, compared with the pod's clock",
 			File: "actors/pulse.go",
-			Old:  "\ta.heir.renewed = a.sent\n",
-			New:  "\ta.heir.renewed = a.sent\n\tif planted.On(\"lease-by-the-pods-clock\") {\n\t\ta.heir.renewed = m.value.Now\n\t}\n",
+			Old:  "\ta.carryover.renewed = a.sent\n",
+			New:  "\ta.carryover.renewed = a.sent\n\tif planted.On(\"lease-by-the-pods-clock\") {\n\t\ta.carryover.renewed = m.value.Now\n\t}\n",
 		},
 		{
 			Name: "contexts-outlive-the-lease", Seeds: 1000,
