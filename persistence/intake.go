@@ -104,7 +104,6 @@ type Drained struct {
 	Now   time.Time
 	Count int
 	More  bool
-	Later bool // some are left of tenants whose counters somebody holds: ask again in a while
 	Wake  Wake
 
 	// Again is after how long to call again for submissions that were left out because

@@ -27,10 +27,7 @@ type Claimed struct {
 	// earlier one looked at nothing and says Limit.
 	Scanned   int
 	Discarded int   // rows of tasks that were no longer queued, removed
-	Passed    int   // rows of tasks that cannot be read, passed over for a while
-	Held      int   // rows passed over because somebody holds them, their runs, or what gives their tenants places: what was done of them could not be recorded
 	Lowest    int64 // lowest fair id granted; 0: none
-	Frontier  int64 // highest block of a fair id of the queue that was granted before
 
 	// Again is after how long the queue has to be looked at from its start once more,
 	// because this claim left out tasks that are locked or in quarantine; 0: it left out none.

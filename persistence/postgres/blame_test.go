@@ -18,11 +18,11 @@ func TestWhoIsToBlame(t *testing.T) {
 	t.Parallel()
 	locked := errors.New("locked")
 	for name, test := range map[string]struct{ bare, again, want error }{
-		"the value":                  {errTrial, persistence.ErrBadRow, nil},
+		"the value":                  {nil, persistence.ErrBadRow, nil},
 		"the schema":                 {persistence.ErrBadRow, nil, persistence.ErrUnavailable},
-		"what is gone by now":        {errTrial, errTrial, persistence.ErrUnavailable},
+		"what is gone by now":        {nil, nil, persistence.ErrUnavailable},
 		"nobody knows":               {locked, nil, locked},
-		"nobody knows the next time": {errTrial, locked, locked},
+		"nobody knows the next time": {nil, locked, locked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +67,7 @@ func TestARefusedValueBesideAHold(t *testing.T) {
 		require.Equal(t, want, answer, running[i].Tenant)
 	}
 	release()
-	k.askAgain()
+	k.endRests()
 	k.finish(pod)
 	k.requireSound()
 }

@@ -42,7 +42,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 		return persistence.Canceled{}, persistence.ErrRunNotFound
 	}
 	p := s.newPass(tx)
-	if err := p.load(ctx, []want{{run: cancel.Run, open: true}}, lockWaiting); err != nil {
+	if err := p.load(ctx, []want{{run: cancel.Run, open: true}}); err != nil {
 		return persistence.Canceled{}, err
 	}
 	switch {

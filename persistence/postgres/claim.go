@@ -31,57 +31,55 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 func (s *Store) claimTasks(
 	ctx context.Context, request persistence.ClaimRequest, queue int16,
 ) (out persistence.Claimed, err error) {
-	s.locking(ctx)
-	foreign := len(s.passedOver(ctx)) > 0
-	around := len(s.strained.known()) > 0
-	chosen := around || request.TenantLimit > 0 // before what is next was tried
+	s.askForDefinitions(ctx)
+	s.placeBacklogs(ctx)
+	var left bool
 	err = retry(ctx, func(ctx context.Context) error {
-		var err error
-		if !chosen && (foreign || len(s.lost.list()) > 0) {
-			if out, err = s.claimReadable(ctx, request, queue); err == nil && len(out.Grants) == 0 && out.Held > 0 {
-				out, err = s.claimChosen(ctx, request, queue, persistence.InlinePayloadMax, true)
+		for range claimTries {
+			err := inlining(func(limit int) error {
+				var err error
+				out, left, err = s.claimNext(ctx, request, queue, limit)
+				return err
+			})
+			if !unreadable(err) {
+				return err
 			}
-			return err
-		}
-		err = inlining(func(limit int) error {
-			var err error
-			out, err = s.claimNext(ctx, request, queue, limit, around)
-			return err
-		})
-		switch {
-		case !unreadable(err):
-		case request.TenantLimit == 0:
-			out, err = s.claimReadable(ctx, request, queue)
-		default:
-			var passed int
-			if passed, err = s.findLost(ctx, request, queue); err == nil {
-				out, err = s.claimChosen(ctx, request, queue, persistence.InlinePayloadMax, around)
-				out.Passed = passed
+			if err := s.findUnreadable(ctx, request, queue, err); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	})
+	if left {
+		out.Again = max(s.quarantine.again(), againMin)
+	}
 	return out, err
 }
 
-// claimNext claims what is next, or what it chooses. Where nothing of it can be had
-// since somebody holds the tasks, it goes around these.
+// claimTries bounds how often one claim looks for what cannot be read.
+const claimTries = 20
+
+// claimNext claims what is next, or, where something rests, is locked or is limited, what
+// it chooses. left reports whether something was left out that may be claimed later.
 func (s *Store) claimNext(
-	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, around bool,
-) (out persistence.Claimed, err error) {
-	if around || request.TenantLimit > 0 {
-		out, err = s.claimChosen(ctx, request, queue, inline, around)
-	} else {
-		out, err = s.claim(ctx, s.pool, request, queue, nil, inline)
+	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int,
+) (out persistence.Claimed, left bool, err error) {
+	without := s.quarantine.excluded()
+	chosen := without.any() || s.quarantine.skipping()
+	if !chosen && request.TenantLimit == 0 {
+		var locked int
+		out, locked, err = s.claim(ctx, s.pool, request, queue, nil, inline)
+		switch {
+		case err != nil || locked == 0:
+			return out, false, err
+		case len(out.Grants) > 0:
+			out.Scanned = request.Limit // there may be more
+			return out, true, nil
+		}
+		chosen = true // all that comes next is locked
 	}
-	switch {
-	case err != nil || around || out.Held == 0:
-		return out, err
-	case len(out.Grants) > 0:
-		out.Scanned = request.Limit // there may be more
-		return out, nil
-	}
-	return s.claimChosen(ctx, request, queue, inline, true)
+	out, left, err = s.claimChosen(ctx, request, queue, inline, without, chosen)
+	return out, left || without.any(), err
 }
 
 // inlineNothing is the limit of payloads where each attempt reads its own.
@@ -98,23 +96,24 @@ func inlining(read func(limit int) error) error {
 	return err
 }
 
-// claim grants what is ready, or only the places given, and loads what the
-// attempts need, payloads up to a limit in bytes.
+// claim grants what is ready, or only the places given, and loads what the attempts need,
+// payloads up to a limit in bytes. It also returns how many rows it has passed over
+// because they are locked.
 func (s *Store) claim(
 	ctx context.Context, on querier, request persistence.ClaimRequest, queue int16, only []int64, inline int,
-) (persistence.Claimed, error) {
+) (out persistence.Claimed, locked int, err error) {
 	args := named{
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
 		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
 	}
 	if only == nil && s.firsts.worthTrying(queue) {
-		out, known, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
+		out, known, locked, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
 		switch {
 		case err != nil || known || out.Scanned == 0:
-			return out, err
+			return out, locked, err
 		case len(out.Grants) > 0:
 			s.firsts.hit(queue)
-			return out, nil
+			return out, locked, nil
 		}
 		s.firsts.missed(queue)
 	}
@@ -122,36 +121,36 @@ func (s *Store) claim(
 	if only != nil { // no further than they stand
 		args["after"], args["until"] = firstAndLast(only)
 	}
-	out, _, err := s.claimBy(ctx, on, "claim_tasks", args, request, inline)
-	return out, err
+	out, _, locked, err = s.claimBy(ctx, on, "claim_tasks", args, request, inline)
+	return out, locked, err
 }
 
 // claimBy claims by one of the two statements that do. known reports whether the claim
 // was made before.
 func (s *Store) claimBy(
 	ctx context.Context, on querier, statement string, args named, request persistence.ClaimRequest, inline int,
-) (out persistence.Claimed, known bool, err error) {
+) (out persistence.Claimed, known bool, locked int, err error) {
 	text, values := s.statements.bind(statement, args)
 	rows, err := on.Query(ctx, text, values...)
 	if err != nil {
-		return out, false, err
+		return out, false, 0, err
 	}
 	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline)}
 	var alive bool
 	var place *int64
-	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &out.Held, &out.Lowest, &out.Frontier, &place)
+	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &locked, &out.Lowest, &place)
 	switch {
 	case err != nil:
-		return out, known, err
+		return out, known, locked, err
 	case !alive:
-		return out, known, s.notAlive(ctx, on, request.Pod)
+		return out, known, locked, s.notAlive(ctx, on, request.Pod)
 	case known:
 		out.Scanned = request.Limit // there may be more
 		out.Grants, err = s.loadGrants(ctx, on, request.Pod, request.Claim, inline)
-		return out, known, err
+		return out, known, locked, err
 	}
 	out.Grants, err = g.grants(ctx, on)
-	return out, known, err
+	return out, known, locked, err
 }
 
 // loadGrants reads what a claim still holds, payloads up to a limit in bytes.

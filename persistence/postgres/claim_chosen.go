@@ -5,94 +5,80 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 const (
-	// peeksMax bounds how often a claim looks further because of what it may not
-	// take: tenants are at their limit, or somebody holds what is next.
-	peeksMax = 20
-	// peekMost bounds how many places it looks at in one of them.
-	peekMost = 50_000
-	// aroundMost bounds how many places it looks at around what somebody holds, if
-	// it does not look at everything: what others enqueue stands not far behind what
-	// was granted last.
-	aroundMost = 1000
-	// aroundShare is in how many times as many places as it may take it looks first.
-	aroundShare = 8
+	// scansMax bounds how often a claim looks further because of what it may not take.
+	scansMax = 20
+	// scanMax bounds how many places it looks at in one of them.
+	scanMax = 50_000
+	// scanLimit bounds how many places a claim looks at while rows are locked.
+	scanLimit = 1000
+	// scanFactor is how many times as many places as it may take it looks at first.
+	scanFactor = 8
 )
 
-// choice is a claim that chooses places before it takes them: under a limit of
-// running tasks per tenant, or around what somebody holds who was waited for in vain,
-// none of which could be recorded.
+// choice is a claim that chooses places before it takes them: under a limit of running
+// tasks per tenant, or without what rests or is locked.
 type choice struct {
 	s       *Store
 	tx      pgx.Tx
-	request persistence.ClaimRequest // of the next look
+	request persistence.ClaimRequest // of the next scan
 	queue   int16
-	around  bool    // what somebody holds
-	knew    []int64 // who does; the claim is void if one of them ends in its middle
+	without exclusions
+	locks   bool // may be in the way: they are looked for
 	need    int
-	most    int // places looked at
+	most    int // places to be looked at
 
 	picked []int64
-	rooms  map[int32]int  // of tenants met so far, under a limit
-	closed map[int32]bool // tenants whose counters somebody holds
-	passed int            // places of what somebody holds
+	rooms  map[int32]int // of tenants met so far, under a limit
+	left   bool          // something was left out that may be claimed later
 }
 
-// claimChosen claims what it has chosen. Who counts and grants tasks of a tenant
-// under a limit holds its lock; a tenant whose lock somebody else holds is passed
-// over this time.
+// claimChosen claims what it has chosen. A pod that counts and grants tasks of a tenant
+// under a limit holds the tenant's lock; a tenant whose lock another pod holds is passed
+// over this time. Tenants rest only while others have ready work: otherwise only their
+// locked runs do.
 func (s *Store) claimChosen(
-	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, around bool,
-) (out persistence.Claimed, err error) {
-	var knew []int64
-	if around {
-		knew = s.strained.known()
-	}
-	out, err = s.choose(ctx, request, queue, inline, around, knew)
-	if errors.Is(err, errHoldOver) {
-		out, err = s.choose(ctx, request, queue, inline, len(s.strained.known()) > 0, nil)
-	}
-	return out, err
-}
-
-// choose makes the claim, unless one of some holders ends in its middle.
-func (s *Store) choose(
-	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, around bool, knew []int64,
-) (out persistence.Claimed, err error) {
+	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, without exclusions, locks bool,
+) (out persistence.Claimed, left bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		c := &choice{
-			s: s, tx: tx, request: request, queue: queue, around: around, knew: knew, need: request.Limit, most: math.MaxInt,
-			picked: []int64{}, rooms: map[int32]int{}, closed: map[int32]bool{},
+			s: s, tx: tx, request: request, queue: queue, without: without, locks: locks, need: request.Limit, most: math.MaxInt,
+			picked: []int64{}, rooms: map[int32]int{},
 		}
-		if around {
-			c.request.Limit *= aroundShare
-			if request.After > 0 {
-				c.most = aroundMost
-			}
+		if locks {
+			c.request.Limit *= scanFactor
+			c.most = scanLimit
 		}
-		if err := c.pick(ctx); err != nil {
+		begin := c.request
+		err := c.pick(ctx)
+		if err == nil && len(c.picked) == 0 && len(without.tenants) > 0 {
+			c.request, c.without.tenants, c.most = begin, nil, scanLimit
+			err = c.pick(ctx)
+		}
+		if err != nil {
 			return err
 		}
-		var err error
-		out, err = s.claim(ctx, tx, request, queue, c.picked, inline)
-		out.Held += c.passed
+		left = c.left
+		out, _, err = s.claim(ctx, tx, request, queue, c.picked, inline)
 		return err
 	})
-	return out, err
+	return out, left, err
 }
 
 // pick chooses places in order, as many as there is need of.
 func (c *choice) pick(ctx context.Context) error {
-	for range peeksMax {
-		rows, err := c.look(ctx)
+	for range scansMax {
+		rows, err := c.scan(ctx)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -101,71 +87,17 @@ func (c *choice) pick(ctx context.Context) error {
 				return err
 			}
 		}
-		held, err := c.held(ctx, rows)
-		if err != nil {
-			return err
-		}
-		if c.passed > 0 && c.ended() {
-			return errHoldOver
-		}
-		open := slices.DeleteFunc(rows, func(row peeked) bool {
-			_, is := held[row.task.Run]
-			return is || c.closed[groupOf(row)]
-		})
-		c.passed += len(rows) - len(open)
-		if err := c.takeFree(ctx, open); err != nil || len(c.picked) == c.need {
+		if err := c.take(ctx, rows); err != nil || len(c.picked) == c.need {
 			return err
 		}
 	}
 	return nil
 }
 
-// errHoldOver is why a claim is made again: what it has passed over comes first, and
-// what stands behind that would move the frontier past everybody's places.
-var errHoldOver = errors.New("nobody holds any more what was passed over")
-
-// ended reports whether one of those who were known to hold something has ended:
-// somebody has asked meanwhile.
-func (c *choice) ended() bool {
-	now := c.s.strained.known()
-	return slices.ContainsFunc(c.knew, func(holder int64) bool { return !slices.Contains(now, holder) })
-}
-
-// takeFree chooses places whose tasks nobody else holds, in parts, since to look is to
-// lock: as many as are missing, and more where all of a part was held.
-func (c *choice) takeFree(ctx context.Context, rows []peeked) error {
-	share := 1
-	for len(rows) > 0 && len(c.picked) < c.need {
-		var part []peeked
-		most := share * (c.need - len(c.picked))
-		at := 0
-		for ; at < len(rows) && len(part) < most; at++ {
-			if c.may(rows[at]) {
-				part = append(part, rows[at])
-			}
-		}
-		rows = rows[at:]
-		barred, err := c.barred(ctx, part)
-		if err != nil {
-			return err
-		}
-		for _, row := range part {
-			if barred[row.at] {
-				c.passed++
-			} else if len(c.picked) < c.need {
-				c.take(row)
-			}
-		}
-		if len(barred) == len(part) {
-			share = min(aroundShare*share, peekMost)
-		}
-	}
-	return nil
-}
-
-// look returns the next places.
-func (c *choice) look(ctx context.Context) ([]peeked, error) {
+// scan returns the next places.
+func (c *choice) scan(ctx context.Context) ([]peeked, error) {
 	if c.most <= 0 {
+		c.left = true
 		return nil, nil
 	}
 	statement := "peek_places"
@@ -173,54 +105,67 @@ func (c *choice) look(ctx context.Context) ([]peeked, error) {
 		statement = "peek_ready"
 	}
 	c.request.Limit = min(c.request.Limit, c.most)
-	rows, err := c.s.peek(ctx, c.tx, statement, c.request, c.queue, c.but())
+	rows, err := c.s.peek(ctx, c.tx, statement, c.request, c.queue, c.but(), c.without)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
 	c.most -= len(rows)
 	c.request.After = rows[len(rows)-1].at + 1
-	if c.around {
-		c.request.Limit = min(4*c.request.Limit, peekMost)
+	if c.locks {
+		c.request.Limit = min(4*c.request.Limit, scanMax)
 	}
 	return rows, nil
 }
 
-// held returns the runs, among those of rows, that somebody holds, and closes tenants.
-func (c *choice) held(ctx context.Context, rows []peeked) (map[workflow.RunID]bool, error) {
-	if !c.around {
+// take chooses places, in parts, since to look for locks is to lock: as many as are
+// missing, and more where all of a part were locked.
+func (c *choice) take(ctx context.Context, rows []peeked) error {
+	share := 1
+	for len(rows) > 0 && len(c.picked) < c.need {
+		var part []peeked
+		at, most := 0, share*(c.need-len(c.picked))
+		for ; at < len(rows) && len(part) < most; at++ {
+			if c.may(rows[at]) {
+				part = append(part, rows[at])
+			}
+		}
+		rows = rows[at:]
+		locked, err := c.locked(ctx, part)
+		if err != nil {
+			return err
+		}
+		for _, row := range part {
+			if !locked[row.task.Run] && len(c.picked) < c.need && c.may(row) {
+				c.picked = append(c.picked, row.at)
+				if row.queued {
+					c.rooms[groupOf(row)]--
+					c.request.Suspects = c.request.Suspects && !row.suspect
+				}
+			}
+		}
+		if len(locked) > 0 {
+			share = min(scanFactor*share, scanMax)
+		}
+	}
+	return nil
+}
+
+// locked returns the runs of places that are locked, which rest from now on.
+func (c *choice) locked(ctx context.Context, rows []peeked) (map[workflow.RunID]bool, error) {
+	if !c.locks || len(rows) == 0 {
 		return nil, nil
 	}
 	tasks := make(taskIDs, len(rows))
 	for i, row := range rows {
 		tasks[i] = row.task
 	}
-	held, err := c.s.knownHeld(ctx, c.tx, tasks)
-	for _, row := range rows {
-		if held[row.task.Run] {
-			c.closed[groupOf(row)] = true
-		}
-	}
-	return held, err
-}
-
-// barred returns the places of rows whose tasks somebody else holds, if the claim goes
-// around these.
-func (c *choice) barred(ctx context.Context, rows []peeked) (map[int64]bool, error) {
-	if !c.around || len(rows) == 0 {
-		return nil, nil
-	}
-	text, args := c.s.statements.bind("barred_places", named{"queue": c.queue, "places": placesOf(rows)})
-	found, err := c.tx.Query(ctx, text, args...)
+	found, err := c.s.lookAt(ctx, c.tx, tasks)
 	if err != nil {
 		return nil, err
 	}
-	barred := map[int64]bool{}
-	var at int64
-	_, err = pgx.ForEachRow(found, []any{&at}, func() error {
-		barred[at] = true
-		return nil
-	})
-	return barred, err
+	locked := c.s.rest(found)
+	c.left = c.left || len(locked) > 0
+	return locked, nil
 }
 
 // may reports whether a place's tenant's limit and what was chosen before permit to
@@ -229,27 +174,10 @@ func (c *choice) may(row peeked) bool {
 	return (c.request.TenantLimit == 0 || c.rooms[groupOf(row)] > 0) && (!row.suspect || c.request.Suspects)
 }
 
-// take chooses a place, if that is permitted.
-func (c *choice) take(row peeked) {
-	if !c.may(row) {
-		return
-	}
-	c.picked = append(c.picked, row.at)
-	if row.queued {
-		c.rooms[groupOf(row)]--
-		c.request.Suspects = c.request.Suspects && !row.suspect
-	}
-}
-
-// but are the tenants that nothing more can be taken of: those at their limit, and those
-// that are held, if all is looked at. Else these count as looked at.
+// but are the tenants that nothing more can be taken of: those that rest, and those at
+// their limit.
 func (c *choice) but() []int64 {
-	var but []int64
-	for group, closed := range c.closed {
-		if closed && c.most > aroundMost {
-			but = append(but, int64(group))
-		}
-	}
+	but := slices.Clone(c.without.tenants)
 	for group, room := range c.rooms {
 		if c.request.TenantLimit > 0 && room <= 0 {
 			but = append(but, int64(group))
@@ -261,4 +189,105 @@ func (c *choice) but() []int64 {
 func groupOf(row peeked) int32 {
 	group, _, _ := lifecycle.SplitFairID(row.at)
 	return group
+}
+
+// findUnreadable finds the runs that cannot be read among what is next, which rest from
+// now on. Where there are none, cause is returned: what all claims need cannot be read.
+func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimRequest, queue int16, cause error) error {
+	var granted bool
+	text, args := s.statements.bind("find_claim", named{"pod": request.Pod, "claim": [16]byte(request.Claim)})
+	if err := s.pool.QueryRow(ctx, text, args...).Scan(&granted); err != nil || granted {
+		return cause
+	}
+	for range scansMax {
+		var rows []peeked
+		err := s.try(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			rows, err = s.peek(ctx, tx, "peek_places", request, queue, nil, s.quarantine.excluded())
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return cause
+		}
+		found := 0
+		err = bisect(rows, func(rows []peeked) error {
+			return s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				_, _, err := s.claim(ctx, tx, request, queue, placesOf(rows), persistence.InlinePayloadMax)
+				return err
+			})
+		}, unreadable, func(row peeked, err error) error {
+			if !s.damaged(ctx, row.task.Run) {
+				return err
+			}
+			found++
+			return s.quarantine.addUnreadable(ctx, row.task.Run, err)
+		})
+		if err != nil || found > 0 {
+			return err
+		}
+		request.After = rows[len(rows)-1].at + 1
+	}
+	return cause
+}
+
+// damaged reports whether something of a run cannot be read, by itself.
+func (s *Store) damaged(ctx context.Context, run workflow.RunID) bool {
+	text, args := s.statements.bind("probe_run", named{"run": [16]byte(run)})
+	var rows int64
+	return unreadable(retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&rows) }))
+}
+
+const (
+	// shiftMax is how many tasks of a tenant are placed anew in one transaction, and
+	// shiftFor for how long one claim does that.
+	shiftMax = 5000
+	shiftFor = time.Second
+)
+
+// placeBacklogs places the tasks of tenants that have rested behind what was served
+// meanwhile: otherwise they would come before all tasks of others.
+func (s *Store) placeBacklogs(ctx context.Context) {
+	begun := clock.System{}.Now()
+	for _, group := range s.quarantine.overTenants() {
+		moved, err := shiftMax, error(nil)
+		for moved >= shiftMax && err == nil && (clock.System{}).Now().Sub(begun) < shiftFor {
+			moved, err = s.shiftBacklog(ctx, group)
+		}
+		s.quarantine.placed(group, err == nil && moved < shiftMax) // after an error the next claim goes on
+	}
+}
+
+func (s *Store) shiftBacklog(ctx context.Context, group int32) (moved int, err error) {
+	err = retry(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, skipPatience); err != nil {
+				return err
+			}
+			if err := s.exec(ctx, tx, "lock_counters", named{"group": group}); err != nil {
+				return err
+			}
+			text, args := s.statements.bind("shift_backlog", named{"group": group, "limit": shiftMax})
+			return tx.QueryRow(ctx, text, args...).Scan(&moved)
+		})
+	})
+	return moved, err
+}
+
+// askForDefinitions asks whether definitions that were missing are there again.
+func (s *Store) askForDefinitions(ctx context.Context) {
+	if over := s.quarantine.overDefinitions(); len(over) > 0 {
+		if there, err := s.loadDefinitions(ctx, s.pool, over, nil); err == nil {
+			s.quarantine.removeDefinitions(there)
+		}
+	}
+}
+
+// knownOf returns the definition of a run, or nil if it is another program's, which has to
+// register it again.
+func (s *Store) knownOf(ctx context.Context, on querier, number int32) (*definition, error) {
+	d, err := s.definitionOf(ctx, on, number)
+	if errors.Is(err, errRegistryLost) && !s.catalog.ownsNumber(number) {
+		s.quarantine.addDefinition(ctx, number)
+		return nil, nil
+	}
+	return d, err
 }

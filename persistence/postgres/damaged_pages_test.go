@@ -83,7 +83,7 @@ func TestManyTimersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
 	pod := k.join(time.Hour)
-	k.failMany(pod, aroundTries+6)
+	k.failMany(pod, 70)
 	k.loseMany("tasks", "67")
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestManyTimersThatCannotBeRead(t *testing.T) {
 		fired += out.Count
 	}
 	require.Equal(t, 3, fired)
-	require.Len(t, k.store.lost.list(), 67)
+	require.Equal(t, 67, k.quarantined(reasonUnreadable))
 }
 
 // Completions of several runs that cannot be read, and of nothing else, wait; the
@@ -124,7 +124,7 @@ func TestABatchOfNothingThatCanBeRead(t *testing.T) {
 			require.Equal(t, lifecycle.Busy, answer.Result)
 		}
 	}
-	require.Len(t, k.store.lost.list(), 2)
+	require.Equal(t, 2, k.quarantined(reasonUnreadable))
 	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Busy, lifecycle.Moved}, k.send(record))
 	k.store.pool.Bare().Close()
 	_, err = k.store.RecordTransitions(k.ctx, damaged)
@@ -145,12 +145,8 @@ func TestCompletionsThatNeedADamagedIndex(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, out.Refused, "page lost")
 	require.ErrorContains(t, out.Refusal(), "page lost")
-	require.Empty(t, k.store.lost.list(), "it is the fault of no run")
 	k.exec(`drop trigger lose on {schema}.ready_queue`)
-	for _, until := range k.store.lostEnds.runs {
-		require.Less(t, time.Until(until), lostEndsFor/2, "it may be mended for all at once")
-	}
-	k.store.lostEnds.runs = nil // as soon after
+	k.endRests()
 	k.complete(pod, claimed...)
 	k.requireSound()
 }
@@ -175,7 +171,7 @@ func TestAPageOfTasksIsLost(t *testing.T) {
 
 	_, err = k.store.LeavePod(k.ctx, first)
 	require.NoError(t, err)
-	damaged := len(k.store.lost.list())
+	damaged := k.quarantined(reasonUnreadable)
 	require.Positive(t, damaged)
 	require.Less(t, damaged, 70, "a page holds no more")
 	require.Len(t, k.claim(k.join(time.Hour), 100), 100-damaged)
@@ -205,18 +201,20 @@ func TestAPageOfTasksOfDeadPodsIsLost(t *testing.T) {
 	epoch, err := k.store.BumpEpoch(k.ctx, third)
 	require.NoError(t, err)
 	k.exec("update {schema}.pods set expires_at = now()")
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
-	require.NoError(t, err)
-	damaged := len(k.store.lost.list())
+	var out persistence.Expired
+	for range 4 {
+		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
+		require.NoError(t, err)
+	}
+	damaged := k.quarantined(reasonUnreadable)
 	require.Positive(t, damaged)
 	require.Less(t, damaged, 70, "a page holds no more")
-	require.Len(t, k.store.lost.runs, damaged)
 	require.Equal(t, 260-damaged, value[int](k.database, "select count(*)::int from {schema}.ready_queue"))
 	for range 3 {
 		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
 		require.NoError(t, err)
 		require.Zero(t, out.Tasks)
-		require.Zero(t, out.NextExpiry, "nobody lives, and there is nothing to do soon")
+		require.GreaterOrEqual(t, out.NextExpiry.Sub(out.Now), againMin)
 	}
 	require.Len(t, out.Pods, 1, "the one that holds what cannot be read")
 }
@@ -238,8 +236,8 @@ func (k *kit) progressed(tenant string, n int) []persistence.Grant {
 	return claimed
 }
 
-// A claim whose whole window cannot be read looks further, and says what it passed
-// over; more than is remembered is told.
+// A claim of which nothing that comes next can be read says when to look again, and leaves
+// it out from then on.
 func TestAHeadOfTheQueueThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
@@ -249,20 +247,12 @@ func TestAHeadOfTheQueueThatCannotBeRead(t *testing.T) {
 	out, err := k.store.ClaimTasks(k.ctx, k.request(pod, 1))
 	require.NoError(t, err)
 	require.Empty(t, out.Grants)
-	require.Equal(t, 5, out.Passed)
-	require.Equal(t, 1, out.Scanned, "there may be more")
+	require.Positive(t, out.Again)
 	k.start(storetest.Single(), "b", 1)
 	out, err = k.store.ClaimTasks(k.ctx, k.request(pod, 1))
 	require.NoError(t, err)
 	require.Len(t, out.Grants, 1)
-	require.Zero(t, out.Passed)
-
-	k.store.lost.runs = map[workflow.RunID]time.Time{}
-	for i := range lostMax {
-		require.NoError(t, k.store.lost.add(k.ctx, workflow.RunID{1, byte(i), byte(i >> 8)}, nil))
-	}
-	_, err = k.store.ClaimTasks(k.ctx, k.request(pod, 1))
-	require.ErrorContains(t, err, "more than 1000 runs cannot be read")
+	require.Equal(t, 5, k.quarantined(reasonUnreadable))
 }
 
 // Under a limit per tenant damage is found behind those who are at their limit.
@@ -306,7 +296,7 @@ func TestClaimsThatNeedADamagedIndex(t *testing.T) {
 		request.TenantLimit = limit
 		_, err := k.store.ClaimTasks(k.ctx, request)
 		require.ErrorContains(t, err, "page lost")
-		require.Empty(t, k.store.lost.list())
+		require.Empty(t, k.store.quarantine.excluded().runs)
 	}
 	k.exec(`drop trigger lose on {schema}.claims`)
 	require.Len(t, k.claim(pod, 20), 20)

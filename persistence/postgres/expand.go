@@ -105,20 +105,21 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 	if err != nil || !waiting {
 		return persistence.Drained{Now: now}, err
 	}
-	s.passedOver(ctx)
+	s.askForDefinitions(ctx)
 	var out persistence.Drained
-	attempt := func(mode locking) error {
-		return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			var err error
-			out, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax), mode)
+	for n := 0; ; n++ {
+		var groups []int32 // of the tenants that it is about
+		err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			out, groups, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
 			return err
 		})
-	}
-	mode := s.locking(ctx)
-	err = attempt(mode)
-	if errors.Is(err, errLockTimeout) && mode != lockStrict {
-		s.strained.note(ctx)
-		err = attempt(lockStrict)
+		if !errors.Is(err, errLockTimeout) || n > 0 {
+			break
+		}
+		s.quarantine.lockTimeout(ctx)
+		if err = s.findLockedTenants(ctx, groups); err != nil {
+			break
+		}
 	}
 	if err != nil {
 		return persistence.Drained{}, err
@@ -129,80 +130,56 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 // skippedMax bounds the tenants that one call leaves out of what it looks at.
 const skippedMax = 100
 
-// drain begins the runs of the oldest submissions; in a calm, of tenants whose
-// counters nobody else holds.
-func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int, mode locking) (persistence.Drained, error) {
-	var out persistence.Drained
+// drain begins the runs of the oldest submissions, but of tenants that rest because their
+// counters are locked. It returns the groups of those whose counters it needs.
+func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistence.Drained, groups []int32, err error) {
 	skip := []string{}
 	for {
-		foreign := len(s.foreign.list())
+		missing := s.quarantine.excluded().definitions
 		t := newTriggering(s, tx, nil, names{})
-		taken, err := t.take(ctx, limit+1, skip)
+		taken, err := t.take(ctx, limit+1, skip, missing)
 		if err != nil {
-			return out, err
+			return out, nil, err
 		}
 		out.More = len(taken) > limit
 		taken = taken[:min(len(taken), limit)]
 		if len(taken) == 0 {
-			return out, s.readClock(ctx, tx, &out.Now)
+			return out, nil, s.readClock(ctx, tx, &out.Now)
 		}
 		wants := make([]want, len(taken))
 		for i := range taken {
 			wants[i] = want{run: taken[i].trigger.Run}
 		}
-		if err := t.load(ctx, wants, lockFree); err != nil {
-			return out, err
+		if err := t.loadFree(ctx, wants); err != nil {
+			return out, nil, err
 		}
-		if out.More && len(s.foreign.list()) > foreign { // what was just met fills the call
+		if out.More && len(s.quarantine.excluded().definitions) > len(missing) { // what was just met fills the call
 			continue
 		}
 		locked := t.byID
 		t.runs, t.byID = nil, nil
 		if t.found.tenants, err = t.drainTenants(ctx, taken, locked); err != nil {
-			return out, err
+			return out, nil, err
 		}
 		t.byID = locked
-		held, err := t.heldNames(ctx, mode)
+		groups = slices.Collect(maps.Values(t.found.tenants))
+		resting, over := s.quarantine.lockedCounters(groups)
+		again, err := s.lockedTenants(ctx, tx, over)
 		if err != nil {
-			return out, err
+			return out, groups, err
 		}
-		out.Later = out.Later || len(held) > 0
-		if len(held) > 0 && out.More && len(skip) < skippedMax { // those of others are behind them
-			skip = append(skip, held...)
-			continue
+		maps.Copy(resting, again)
+		held := namesOf(t.found.tenants, resting)
+		if len(held) > 0 {
+			out.Again = max(s.quarantine.again(), againMin)
+			if out.More && len(skip) < skippedMax { // those of others are behind them
+				skip = append(skip, held...)
+				continue
+			}
 		}
-		return s.drainTaken(ctx, t, taken, held, out)
+		out, err = s.drainTaken(ctx, t, taken, held, out)
+		return out, groups, err
 	}
-}
-
-// heldNames returns the tenants of the pass, if locks are not waited for, in whose
-// counters somebody else holds a row.
-func (t *triggering) heldNames(ctx context.Context, mode locking) (held []string, err error) {
-	if mode == lockWaiting {
-		return nil, nil
-	}
-	var groups []int32
-	for _, group := range t.found.tenants {
-		groups = append(groups, group)
-	}
-	found := map[int32]bool{}
-	if mode == lockCalm {
-		suspected, err := t.s.suspectedTenants(ctx, t.tx, groups)
-		if err != nil || len(suspected) == 0 {
-			return nil, err
-		}
-		groups = slices.Collect(maps.Keys(suspected))
-	}
-	err = t.s.glance(ctx, t.tx, func(b *batch) {
-		b.add("find_held", named{"groups": orEmpty(groups)}).Query(func(rows pgx.Rows) error {
-			var group int32
-			return t.s.heldRows(rows, &group, mode == lockStrict, func() { found[group] = true })
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return namesOf(t.found.tenants, found), nil
 }
 
 // namesOf returns the tenants that are of some groups.
@@ -248,8 +225,8 @@ func (p *pass) definitions() names {
 }
 
 // take locks the oldest submissions, but those of some tenants.
-func (t *triggering) take(ctx context.Context, limit int, skip []string) ([]submission, error) {
-	text, args := t.s.statements.bind("take_intake", named{"limit": limit, "skip": skip, "foreign": t.s.foreign.list()})
+func (t *triggering) take(ctx context.Context, limit int, skip []string, missing []int32) ([]submission, error) {
+	text, args := t.s.statements.bind("take_intake", named{"limit": limit, "skip": skip, "foreign": missing})
 	rows, err := t.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err

@@ -59,41 +59,38 @@ func (s *Store) ArchiveRuns(ctx context.Context, epoch int64, archive persistenc
 // some transactions.
 const archiveRefusedMax = 64
 
-// archive moves runs into history, in halves if one of them cannot be read, or is
-// refused, which stays where it is.
+// archive moves runs into history, without those that cannot be read or are refused, which
+// stay where they are.
 func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uuids, retention persistence.Retention) error {
-	if len(found.out.Refused) == archiveRefusedMax {
-		found.out.Next = found.out.Refused[archiveRefusedMax-1] // the call after this one goes on there
-		return nil
-	}
-	count, spanned := 0, false
-	_, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.makeSpans(ctx, tx, epoch, *found, retention); err != nil {
-			return err
+	spanned := false
+	return bisect(runs, func(runs []workflow.RunID) error {
+		if len(found.out.Refused) == archiveRefusedMax {
+			found.out.Next = found.out.Refused[archiveRefusedMax-1] // the call after this one goes on there
+			return nil
 		}
-		spanned = true
-		los, his := intervals(runs)
-		text, args := s.statements.bind("archive_runs", named{"runs": runs, "los": los, "his": his})
-		return tx.QueryRow(ctx, text, args...).Scan(&count)
+		count := 0
+		spanned = false
+		_, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+			if err := s.makeSpans(ctx, tx, epoch, *found, retention); err != nil {
+				return err
+			}
+			spanned = true
+			los, his := intervals(runs)
+			text, args := s.statements.bind("archive_runs", named{"runs": uuids(runs), "los": los, "his": his})
+			return tx.QueryRow(ctx, text, args...).Scan(&count)
+		})
+		if err == nil {
+			found.out.Count += count
+		}
+		return err
+	}, func(err error) bool { return unreadable(err) || spanned && errors.Is(err, errSchemaRefuses) }, func(run workflow.RunID, err error) error {
+		if errors.Is(err, errSchemaRefuses) {
+			found.out.Refused, found.out.RefusedFor = append(found.out.Refused, run), err
+			return nil
+		}
+		found.out.Unreadable = append(found.out.Unreadable, run)
+		return nil
 	})
-	switch {
-	case err == nil:
-		found.out.Count += count
-		return nil
-	case !unreadable(err) && !(spanned && errors.Is(err, errSchemaRefuses)):
-		return err
-	case len(runs) == 1 && errors.Is(err, errSchemaRefuses):
-		found.out.Refused, found.out.RefusedFor = append(found.out.Refused, runs[0]), err
-		return nil
-	case len(runs) == 1:
-		found.out.Unreadable = append(found.out.Unreadable, runs[0])
-		return nil
-	}
-	half := len(runs) / 2
-	if err := s.archive(ctx, epoch, found, runs[:half], retention); err != nil {
-		return err
-	}
-	return s.archive(ctx, epoch, found, runs[half:], retention)
 }
 
 func (s *Store) lookEnded(ctx context.Context, epoch int64, archive persistence.Archive) (ended, error) {

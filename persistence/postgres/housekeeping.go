@@ -9,47 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/workflow"
 )
-
-// ExpirePods implements persistence.Housekeeping. Tasks of runs that somebody
-// holds for too long are left for the next call.
-func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
-	out, late, unread, err := s.lookPods(ctx, epoch, by)
-	if err == nil && unread {
-		_, _ = s.endUnread(ctx, by) // as below
-	}
-	if err != nil || !late {
-		return out, err
-	}
-	s.passedOver(ctx)
-	unlisted := false // what cannot be read was met before any task was
-	used, err := s.around(ctx, limit, func(limit int) (first workflow.RunID, err error) {
-		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			var err error
-			out, first, err = s.expire(ctx, tx, maxLost, limit, by, mode)
-			return err
-		})
-		unlisted = first.IsZero()
-		return first, err
-	})
-	if unreadable(err) && unlisted {
-		out, err = s.expireBlind(ctx, epoch, maxLost, limit, by)
-		used = limit
-	}
-	if err != nil {
-		return persistence.Expired{}, err
-	}
-	if used < limit && out.Tasks >= used { // there is more
-		out.NextExpiry = out.Now
-	}
-	// Without these their locks stay for longer; the next call tries again.
-	_ = s.endSteps(ctx, out.Pods)
-	if ended, err := s.endUnread(ctx, by); err == nil && ended {
-		out.NextExpiry = out.Now
-	}
-	return out, nil
-}
 
 // quoted is the schema as statements name it.
 func (s *Store) quoted() string { return pgx.Identifier{s.schema}.Sanitize() }
@@ -64,66 +24,6 @@ func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err er
 	err = s.pool.QueryRow(ctx, text, args...).Scan(&count)
 	return count > 0, translate(err)
 }
-
-// expire takes back what dead pods hold. first is the run of the first task of it.
-func (s *Store) expire(
-	ctx context.Context, tx pgx.Tx, maxLost, limit int, by time.Time, mode locking,
-) (out persistence.Expired, first workflow.RunID, err error) {
-	var deaths lifecycle.Deaths
-	if out.Pods, deaths, err = s.declareDead(ctx, tx, by); err != nil {
-		return out, first, err
-	}
-	var taken []heldTask
-	var keeping []int64
-	left := map[int64]bool{}
-	if len(out.Pods) > 0 {
-		skip, choice := s.skips(), mode
-		if s.runless.Load() {
-			choice = lockCalm
-		}
-		if taken, left, err = s.chooseHeld(ctx, tx, out.Pods, skip, limit, choice); err != nil {
-			return out, first, err
-		}
-		if keeping, err = s.keepingPods(ctx, tx, out.Pods, skip); err != nil {
-			return out, first, err
-		}
-	}
-	if len(taken) > 0 {
-		first = taken[0].task.Run
-	}
-	report := lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost), Deaths: deaths}
-	p, err := s.takeBack(ctx, tx, s.newBatch(), taken, report, mode)
-	if err != nil {
-		return out, first, err
-	}
-	runless := false
-	for _, h := range taken {
-		if p.byID[h.task.Run] != nil {
-			out.Tasks++
-			continue
-		}
-		left[h.pod] = true
-		runless = runless || !p.left[h.task.Run]
-	}
-	free := slices.DeleteFunc(slices.Clone(out.Pods), func(pod int64) bool { return left[pod] })
-	gone := slices.DeleteFunc(slices.Clone(free), func(pod int64) bool { return slices.Contains(keeping, pod) })
-	switch {
-	case runless: // of runs that are not there: as many of them would be all that a call chooses
-		s.runless.Store(true)
-	case len(free) == len(out.Pods):
-		s.runless.Store(false)
-	}
-	out.Now, out.Wake = p.now, p.wake
-	err = s.closeExpiry(ctx, tx, gone, &out)
-	if len(free) < len(out.Pods) && out.Tasks < limit { // what somebody holds is looked at again soon
-		out.NextExpiry = out.Now.Add(heldAgain)
-	}
-	return out, first, err
-}
-
-// heldAgain is after how long a leader looks again at the tasks of a dead pod that
-// somebody else held.
-const heldAgain = 500 * time.Millisecond
 
 // declareDead declares pods dead whose leases have run out, by an instant, and returns those that
 // are, and how many have died lately.
@@ -142,13 +42,13 @@ func (s *Store) declareDead(ctx context.Context, tx pgx.Tx, by time.Time) (pods 
 	return pods, deaths, err
 }
 
-// keepingPods returns the pods that hold tasks of runs that are passed over.
-func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, skip skips) ([]int64, error) {
-	if len(skip.runs)+len(skip.definitions) == 0 {
+// keepingPods returns the pods that hold tasks of runs that rest.
+func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, without exclusions) ([]int64, error) {
+	if !without.any() {
 		return nil, nil
 	}
 	text, args := s.statements.bind("keeping_pods", named{
-		"pods": pods, "skip": orEmpty(skip.runs), "foreign": orEmpty(skip.definitions),
+		"pods": pods, "skip": orEmpty(without.runs), "but": orEmpty(without.tenants), "foreign": orEmpty(without.definitions),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -178,7 +78,7 @@ func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persiste
 	if some, err := s.lookParking(ctx, epoch); err != nil || !some {
 		return out, err
 	}
-	err := s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, _ locking) error {
+	err := s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		out, err = s.park(ctx, tx, limit)
 		return err

@@ -16,22 +16,6 @@ func (s *Store) BumpEpoch(ctx context.Context, holder int64) (epoch int64, err e
 	return epoch, err
 }
 
-// lead runs do in a transaction that a newer leader waits for, and that an
-// older one cannot make. If somebody holds a lock for too long, or did so a moment
-// ago, it is made without what is locked.
-func (s *Store) lead(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx, locking) error) error {
-	attempt := func(mode locking) error {
-		return s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return do(ctx, tx, mode) })
-	}
-	mode := s.locking(ctx)
-	err := attempt(mode)
-	if errors.Is(err, errLockTimeout) && mode != lockStrict {
-		s.strained.note(ctx)
-		return attempt(lockStrict)
-	}
-	return err
-}
-
 // fenced runs do in a transaction that a newer leader waits for, and that an older
 // one cannot make.
 func (s *Store) fenced(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) error {

@@ -18,9 +18,10 @@ func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, er
 	return now, waiting, err
 }
 
-// lookTimers reports whether a timer is due, from an instant on, and when the next one is.
-func (s *Store) lookTimers(ctx context.Context, epoch int64, from time.Time) (out persistence.Fired, due bool, err error) {
-	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "from": instant(from), "skip": s.lost.list()})
+// lookTimers reports whether a timer is due, of runs that do not rest, and when the next
+// one is.
+func (s *Store) lookTimers(ctx context.Context, epoch int64, without exclusions) (out persistence.Fired, due bool, err error) {
+	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": without.runs})
 	var leads bool
 	var next *time.Time
 	err = retry(ctx, func(ctx context.Context) error {

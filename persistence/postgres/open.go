@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,16 +91,12 @@ type Store struct {
 	firsts     *shortcut // by queue, whether claim_first will do
 	fews       *shortcut // by its queue, whether record_few will do for a pod
 	takes      *shortcut // by queue, whether take_one will
-	strained   strained
+	quarantine *quarantine
+	timers     timerScan
 	forgetting forgetting
-	front      timerFront
 	at         atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
-	runless    atomic.Bool           // dead pods hold tasks of runs that are not there
-	parked     parkedTimers
-	foreign    foreign
-	lost       lost // runs of which something cannot be read
-	lostEnds   lost // those of them that no completion can be stored of
 
+	laterTimers sync.Once // a warning of them
 	deadReasons []lifecycle.DeadReason
 	podID       func() int64 // of the next pod that joins
 }
@@ -153,12 +150,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		firsts:      newShortcut(),
 		fews:        newShortcut(),
 		takes:       newShortcut(),
-		strained:    strained{log: options.Logger},
+		quarantine:  newQuarantine(options.Logger),
 		forgetting:  forgetting{log: options.Logger},
-		parked:      parkedTimers{log: options.Logger},
-		foreign:     foreign{log: options.Logger},
-		lost:        lost{keep: lostFor, log: options.Logger},
-		lostEnds:    lost{keep: lostEndsFor},
 		deadReasons: options.DeadReasons,
 		podID:       drawPodID,
 	}

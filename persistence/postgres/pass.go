@@ -26,8 +26,7 @@ type pass struct {
 	byID     map[workflow.RunID]*run
 	enqueued []enqueued
 	wake     persistence.Wake
-	mode     locking                 // of its looks
-	left     map[workflow.RunID]bool // runs that are there and were left out
+	left     map[workflow.RunID]bool // runs that are there and were left out: their definitions are not
 }
 
 // enqueued is a task that became ready in this pass.
@@ -48,41 +47,65 @@ type want struct {
 	open  bool    // every task that has not ended
 }
 
-// locking says what to do about runs that somebody else holds.
-type locking uint8
-
-const (
-	lockWaiting locking = iota // wait for them, for lock_timeout
-	lockFree                   // leave them out
-	lockCalm                   // leave out what those hold who were waited for in vain, counters of tenants as well; wait for the others, for calmPatience
-	lockStrict                 // leave out what anybody holds, counters of tenants as well, and remember who
-)
-
 func (s *Store) newPass(tx pgx.Tx) *pass {
 	return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}, left: map[workflow.RunID]bool{}}
 }
 
-// load locks the runs and loads them with the wanted tasks, in one round trip
-// unless somebody else may hold one. Runs that do not exist, or were left out,
-// are missing afterwards.
-func (p *pass) load(ctx context.Context, wants []want, mode locking) error {
-	p.mode = mode
+// load locks the runs and loads them with the wanted tasks, in one round trip. Runs that
+// do not exist, or whose definitions are missing, are missing afterwards.
+func (p *pass) load(ctx context.Context, wants []want) error {
 	ids := make(uuids, len(wants))
 	for i, w := range wants {
 		ids[i] = w.run
 	}
-	all := slices.Clone(ids)
 	b := p.s.newBatch()
-	if mode != lockWaiting {
-		free, err := p.lockFree(ctx, wantedTasks(wants), mode)
-		if err != nil {
-			return err
-		}
-		ids = slices.DeleteFunc(ids, func(id workflow.RunID) bool { return !free[id] })
-		wants = slices.DeleteFunc(slices.Clone(wants), func(w want) bool { return !free[w.run] })
-	} else {
-		b.add("lock_runs", named{"runs": ids})
+	p.s.queuePatience(b)
+	b.add("lock_runs", named{"runs": ids})
+	return p.loadLocked(ctx, b, ids, ids, wants)
+}
+
+// loadFree is load for what can wait: it leaves out runs that are locked.
+func (p *pass) loadFree(ctx context.Context, wants []want) error {
+	ids := make(uuids, len(wants))
+	for i, w := range wants {
+		ids[i] = w.run
 	}
+	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	free, err := runSet(rows)
+	if err != nil {
+		return err
+	}
+	gone := func(id workflow.RunID) bool { return !free[id] }
+	wants = slices.DeleteFunc(slices.Clone(wants), func(w want) bool { return gone(w.run) })
+	return p.loadLocked(ctx, p.s.newBatch(), slices.DeleteFunc(slices.Clone(ids), gone), ids, wants)
+}
+
+// runSet reads rows of one id each.
+func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
+	set := map[workflow.RunID]bool{}
+	var id [16]byte
+	_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+		set[id] = true
+		return nil
+	})
+	return set, err
+}
+
+// queuePatience adds a shorter limit of waits for locks to a transaction, while locks are
+// in the way: what is locked was left out before.
+func (s *Store) queuePatience(b *batch) {
+	if s.quarantine.skipping() {
+		b.Queue(skipPatience)
+	}
+}
+
+// loadLocked sends b, which locks runs, and loads them, and those of all that are in
+// history.
+func (p *pass) loadLocked(ctx context.Context, b *batch, ids, all uuids, wants []want) error {
 	b.add("load_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
 		runs, err := pgx.CollectRows(rows, scanRun)
 		for _, r := range runs {
@@ -173,8 +196,7 @@ const decisionsMax = 4
 
 var errUndecided = errors.New("a decision asks for rows that do not exist")
 
-// decide applies the facts of every run. Runs of which it turns out that a decision needs
-// what somebody holds are left out, as the mode says.
+// decide applies the facts of every run.
 func (p *pass) decide(ctx context.Context) error {
 	undecided := p.runs
 	for range decisionsMax {
@@ -192,15 +214,6 @@ func (p *pass) decide(ctx context.Context) error {
 		}
 		if len(missing) == 0 {
 			return nil
-		}
-		held, err := p.heldOpen(ctx, missing)
-		if err != nil {
-			return err
-		}
-		if len(held) > 0 {
-			p.leave(held)
-			missing = slices.DeleteFunc(missing, func(r *run) bool { return held[r.id] })
-			wants = slices.DeleteFunc(wants, func(w want) bool { return held[w.run] })
 		}
 		b := p.s.newBatch()
 		p.queueTasks(b, wants)

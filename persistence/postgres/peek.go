@@ -20,11 +20,11 @@ type peeked struct {
 // peek returns the next places of a queue that a claim may take, in order, but
 // those of some tenants. statement is peek_places or peek_ready.
 func (s *Store) peek(
-	ctx context.Context, tx pgx.Tx, statement string, request persistence.ClaimRequest, queue int16, but []int64,
+	ctx context.Context, tx pgx.Tx, statement string, request persistence.ClaimRequest, queue int16, but []int64, without exclusions,
 ) ([]peeked, error) {
 	text, args := s.statements.bind(statement, named{
 		"queue": queue, "after": request.After, "handlers": orEmpty(request.Handlers), "suspects": request.Suspects,
-		"limit": request.Limit, "but": orEmpty(but), "skip": s.lost.list(), "foreign": s.foreign.list(),
+		"limit": request.Limit, "but": orEmpty(but), "skip": without.runs, "foreign": without.definitions,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -46,9 +46,9 @@ func headerOf(t *testing.T, name string) string {
 // hot are the statements whose cost must not depend on what was in the tables
 // when statistics were gathered, or on how much is in them.
 var hot = []string{
-	"record_fast", "record_few", "claim_tasks", "claim_first", "trigger_fast", "trigger_one", "take_one", "load_grants", "lock_runs", "lock_runs_free", "lock_some_free", "find_held_runs", "find_held_tasks", "find_held", "run_holders", "known_held", "barred_places", "known_held_tenants", "find_alive", "load_runs", "load_tasks",
+	"record_fast", "record_few", "claim_tasks", "claim_first", "trigger_fast", "trigger_one", "take_one", "load_grants", "lock_runs", "lock_runs_free", "locked_runs", "locked_tenants", "lock_counters", "load_runs", "load_tasks",
 	"load_open_tasks", "update_runs", "update_tasks", "delete_timers", "delete_parked", "expand_runs", "start_runs",
-	"find_keys", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "due_timers_latest", "fast_tasks", "read_timers", "count_running", "save_progress",
+	"find_keys", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
 }
 
 // large are the tables that grow.

@@ -81,12 +81,12 @@ type heldTask struct {
 }
 
 // heldTasks returns what pods hold, or blindly what they have claimed, without a
-// look at the tasks, but what is passed over.
+// look at the tasks, but of what rests.
 func (s *Store) heldTasks(
-	ctx context.Context, tx pgx.Tx, pods []int64, skip skips, limit int, blind bool,
+	ctx context.Context, tx pgx.Tx, pods []int64, without exclusions, limit int, blind bool,
 ) ([]heldTask, error) {
 	text, args := s.statements.bind("held_tasks", named{
-		"pods": pods, "skip": orEmpty(skip.runs), "foreign": orEmpty(skip.definitions), "limit": limit, "blind": blind,
+		"pods": pods, "skip": orEmpty(without.runs), "but": orEmpty(without.tenants), "foreign": orEmpty(without.definitions), "limit": limit, "blind": blind,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Store) heldTasks(
 
 // takeBack ends grants, each with the same report, and sends b with it.
 func (s *Store) takeBack(
-	ctx context.Context, tx pgx.Tx, b *batch, taken []heldTask, report lifecycle.TaskReported, mode locking,
+	ctx context.Context, tx pgx.Tx, b *batch, taken []heldTask, report lifecycle.TaskReported,
 ) (*pass, error) {
 	p := s.newPass(tx)
 	var wants []want
@@ -115,7 +115,7 @@ func (s *Store) takeBack(
 		}
 		wants[i].steps = append(wants[i].steps, h.task.Step)
 	}
-	if err := p.load(ctx, wants, mode); err != nil {
+	if err := p.load(ctx, wants); err != nil {
 		return p, err
 	}
 	for _, h := range taken {

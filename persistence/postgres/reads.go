@@ -249,9 +249,6 @@ func (s *Store) Payloads(ctx context.Context, run workflow.RunID, steps []int32)
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	payloads, err := s.readPayloads(ctx, run, steps)
-	if unreadable(err) {
-		_ = s.lost.add(ctx, run, err) // the caller gets err
-	}
 	return payloads, translate(err)
 }
 

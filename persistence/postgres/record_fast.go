@@ -15,13 +15,13 @@ import (
 
 // fast stores plain successes of runs that are not slow and leaves the other
 // transitions: those of slow runs, and those that are not this pod's to report.
-func (r *recording) fast(ctx context.Context, indexes []int, mode locking, ending ending) error {
+func (r *recording) fast(ctx context.Context, indexes []int, ending ending) error {
 	f := &fastRecord{recording: r, indexes: indexes}
 	var err error
-	if mode == lockWaiting && ending == commits && r.record.TenantLimit == 0 {
+	if ending == commits && r.record.TenantLimit == 0 {
 		err = f.pipeline(ctx)
 	} else {
-		err = r.s.begin(ctx, ending, func(ctx context.Context, tx pgx.Tx) error { return f.inTx(ctx, tx, mode) })
+		err = r.s.begin(ctx, ending, func(ctx context.Context, tx pgx.Tx) error { return f.inTx(ctx, tx) })
 	}
 	if err != nil {
 		return err
@@ -36,7 +36,6 @@ func (r *recording) fast(ctx context.Context, indexes []int, mode locking, endin
 type fastRecord struct {
 	*recording
 	indexes []int
-	busy    []int // runs left out
 	rooms   map[int32]int
 
 	alive  bool
@@ -72,6 +71,7 @@ func (f *fastRecord) pipeline(ctx context.Context) error {
 // pipelineOf is the transaction with one of the two statements that record.
 func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) error {
 	b := f.s.newBatch()
+	f.s.queuePatience(b)
 	f.queueAlive(b)
 	b.add("lock_runs", named{"runs": f.ids()})
 	queueRecord(b)
@@ -84,27 +84,18 @@ func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) e
 	return nil
 }
 
-// inTx is the transaction in several round trips: runs that somebody else
-// holds are left out, or tenants' running tasks are counted first.
-func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
-	p := f.s.newPass(tx)
+// inTx is the transaction in several round trips: it is the caller's, or tenants' running
+// tasks are counted first.
+func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx) error {
 	b := f.s.newBatch()
+	f.s.queuePatience(b)
 	f.queueAlive(b)
-	if mode == lockWaiting {
-		b.add("lock_runs", named{"runs": f.ids()})
-	}
+	b.add("lock_runs", named{"runs": f.ids()})
 	if err := send(ctx, tx, b); err != nil {
 		return err
 	}
 	if !f.alive {
 		return persistence.ErrPodDead
-	}
-	if mode != lockWaiting {
-		free, err := p.lockFree(ctx, f.tasks(), mode)
-		if err != nil {
-			return err
-		}
-		f.leaveOut(free)
 	}
 	if err := f.makeRoom(ctx, tx); err != nil {
 		return err
@@ -114,17 +105,7 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx, mode locking) error {
 	return send(ctx, tx, b)
 }
 
-func (f *fastRecord) ids() uuids {
-	return f.tasks().runs()
-}
-
-func (f *fastRecord) tasks() taskIDs {
-	tasks := make(taskIDs, len(f.indexes))
-	for i, at := range f.indexes {
-		tasks[i] = f.record.Transitions[at].Task
-	}
-	return tasks
-}
+func (f *fastRecord) ids() uuids { return f.tasks(f.indexes).runs() }
 
 func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {
 	steps, epochs = make([]int32, len(f.indexes)), make([]int64, len(f.indexes))
@@ -132,19 +113,6 @@ func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {
 		steps[i], epochs[i] = f.record.Transitions[at].Task.Step, f.record.Transitions[at].Epoch
 	}
 	return steps, epochs
-}
-
-func (f *fastRecord) leaveOut(free map[workflow.RunID]bool) {
-	var kept []int
-	f.busy = nil
-	for _, at := range f.indexes {
-		if free[f.record.Transitions[at].Task.Run] {
-			kept = append(kept, at)
-		} else {
-			f.busy = append(f.busy, at)
-		}
-	}
-	f.indexes = kept
 }
 
 // makeRoom finds out how many tasks more the tenants of the batch may run.
@@ -238,9 +206,6 @@ func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error 
 	r.s.heads.note(f.looked)
 	for _, ord := range f.ords {
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
-	}
-	for _, at := range f.busy {
-		r.out.Answers[at].Result = lifecycle.Busy
 	}
 	wake := persistence.Wake{}
 	for _, id := range f.ended {

@@ -12,12 +12,12 @@ import (
 
 // slow stores transitions in a transaction that loads their runs and asks
 // lifecycle.
-func (r *recording) slow(ctx context.Context, indexes []int, mode locking, ending ending) error {
+func (r *recording) slow(ctx context.Context, indexes []int, ending ending) error {
 	var decided decided
 	err := r.s.begin(ctx, ending, func(ctx context.Context, tx pgx.Tx) error {
 		err := r.s.checkPod(ctx, tx, r.record.Pod)
 		if err == nil {
-			decided, err = r.decide(ctx, tx, indexes, mode)
+			decided, err = r.decide(ctx, tx, indexes)
 		}
 		return err
 	})
@@ -80,9 +80,9 @@ func (s *Store) checkPod(ctx context.Context, tx pgx.Tx, pod int64) error {
 }
 
 // decide stores transitions under the locks of their runs.
-func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int, mode locking) (decided, error) {
+func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decided, error) {
 	d := decided{pass: r.s.newPass(tx), answers: map[int]lifecycle.Answer{}}
-	if err := d.load(ctx, r.wants(indexes), mode); err != nil {
+	if err := d.load(ctx, r.wants(indexes)); err != nil {
 		return d, err
 	}
 	reported := r.facts(d, indexes)
@@ -92,10 +92,6 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int, mode l
 	progress := progressRows{}
 	for run, list := range reported {
 		for i, at := range list {
-			if d.left[run.id] {
-				d.answers[at] = lifecycle.Busy
-				continue
-			}
 			d.answers[at] = run.decision.Answers[i]
 			if d.answers[at] == lifecycle.Moved {
 				r.keep(run, at, &progress)

@@ -49,7 +49,7 @@ func (s *Store) RecordInTx(
 		return r.out, nil
 	case errors.Is(err, errNotMoved):
 		return r.out, nil
-	case errors.Is(err, errKnownHeld):
+	case errors.Is(err, errRunLocked):
 		return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
 	case r != nil && errors.Is(err, persistence.ErrBadRow):
 		return s.recordRefused(ctx, r, err)
@@ -129,7 +129,7 @@ func (s *Store) recordInTx(
 	}
 	if own {
 		if hasCode(err, codeLockNotAvailable) {
-			s.lookForHolders(ctx, taskIDs{r.record.Transitions[0].Task})
+			s.findLockedOf(ctx, r.record.Transitions[0].Task)
 		}
 		return r, true, r.ownRefused(err)
 	}
@@ -157,19 +157,19 @@ func vanished(limit time.Duration) time.Duration {
 	return max(limit*2/3, vanishedMin)
 }
 
-// errKnownHeld is why no transaction is begun for a step: it would be for nothing.
-var errKnownHeld = errors.New("somebody is known to hold the run, tasks of it, or what gives its tenant places")
+// errRunLocked is why no transaction is begun for a step: it would be for nothing.
+var errRunLocked = errors.New("somebody is known to hold the run, tasks of it, or what gives its tenant places")
 
 // borrowFor takes a connection of the user's pool for a step, unless somebody is known
 // to hold what its recording may need: by then, or once it has waited for one.
 func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID, waiting *poolWait) (*pgxpool.Conn, error) {
-	if s.isHeld(ctx, task) {
-		return nil, errKnownHeld
+	if s.isLocked(ctx, task) {
+		return nil, errRunLocked
 	}
 	conn, err := s.borrow(ctx, waiting)
-	if err == nil && s.isHeld(ctx, task) {
+	if err == nil && s.isLocked(ctx, task) {
 		conn.Release()
-		return nil, errKnownHeld
+		return nil, errRunLocked
 	}
 	return conn, err
 }
@@ -270,7 +270,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 	fast, rest := r.split()
 	if len(fast) > 0 {
 		f := &fastRecord{recording: r, indexes: fast}
-		if err := f.inTx(ctx, tx, lockWaiting); err != nil {
+		if err := f.inTx(ctx, tx); err != nil {
 			return err
 		}
 		if err := r.merge(ctx, tx, f); err != nil {
@@ -282,7 +282,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 		if err := r.s.checkPod(ctx, tx, r.record.Pod); err != nil {
 			return err
 		}
-		d, err := r.decide(ctx, tx, rest, lockWaiting)
+		d, err := r.decide(ctx, tx, rest)
 		if err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
 	again := newRecording(s, r.record)
 	if again.refuseInstants(0) == nil {
-		if other := again.blame(ctx, 0, lockWaiting, again.slow, cause); other != nil {
+		if other := again.blame(ctx, 0, again.slow, cause); other != nil {
 			return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrUnavailable, other.Error())
 		}
 	}

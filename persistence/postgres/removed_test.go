@@ -237,7 +237,7 @@ func TestRemovingAPodWaitsForItsClaim(t *testing.T) {
 	require.NoError(t, err)
 	tx, err := k.user.Begin(k.ctx)
 	require.NoError(t, err)
-	_, err = k.store.claim(k.ctx, tx, k.request(pod, 1), 1, nil, persistence.InlinePayloadMax)
+	_, _, err = k.store.claim(k.ctx, tx, k.request(pod, 1), 1, nil, persistence.InlinePayloadMax)
 	require.NoError(t, err)
 	removed := make(chan error, 1)
 	go func() {

@@ -3,47 +3,60 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// The statements that choose what is due.
-const (
-	dueOldest = "due_timers"
-	dueLatest = "due_timers_latest"
-)
+// timersMax is how many due timers one look walks past: those that cannot fire now may
+// stand before others.
+const timersMax = 5000
 
-// FireTimers implements persistence.Timekeeping. Timers of runs that somebody
-// holds for too long are left for the next call, and those of runs that are not
-// there are parked.
+// timerScan is where a leader's next look for the oldest due timers begins: behind those
+// that cannot fire, until it has come to the end. It is safe for concurrent use.
+type timerScan struct {
+	mu    sync.Mutex
+	epoch int64
+	from  time.Time // zero: at the first timer
+}
+
+func (t *timerScan) next(epoch int64) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch != epoch {
+		t.epoch, t.from = epoch, time.Time{}
+	}
+	return t.from
+}
+
+func (t *timerScan) set(from time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.from = from
+}
+
+// FireTimers implements persistence.Timekeeping. Timers of runs in quarantine, and of
+// those that turn out to be locked, are left for a later call; those of runs that were
+// deleted are removed.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	look, begun := s.front.look(epoch), clock.System{}.Now()
-	out, due, err := s.lookTimers(ctx, epoch, look.from())
-	switch {
-	case err != nil:
-	case due || s.front.isBehindDue():
-		s.passedOver(ctx)
-		out, err = s.fireDue(ctx, epoch, limit, look, begun)
-	case look.whole:
-		s.front.parted(part{first: look.back.IsZero(), took: clock.System{}.Now().Sub(begun)})
-		out.More = !look.back.IsZero() // and now from the first timer on
+	s.askForDefinitions(ctx)
+	out, due, err := s.lookTimers(ctx, epoch, s.quarantine.excluded())
+	if err == nil && due {
+		out, err = s.fireDue(ctx, epoch, limit)
 	}
 	if err != nil {
-		if look.whole {
-			s.front.failed(clock.System{}.Now().Sub(begun))
-		}
-		return out, err
+		return persistence.Fired{}, err
 	}
-	s.sweepParked(ctx, epoch, &out)
-	if at, crowd := s.front.next(); crowd {
-		callWithin(&out, at)
+	if wait := s.quarantine.again(); wait > 0 {
+		callWithin(&out, wait)
 	}
 	return out, nil
 }
@@ -55,157 +68,40 @@ func callWithin(out *persistence.Fired, d time.Duration) {
 	}
 }
 
-// fireDue fires at most limit timers: those of a part of all that is due, if the look is
-// at that; if there are others, those from the front on; and those that became due last.
-func (s *Store) fireDue(
-	ctx context.Context, epoch int64, limit int, look timerLook, begun time.Time,
-) (out persistence.Fired, err error) {
-	left, beyond, next := limit, true, look.from()
-	if look.whole {
-		fired, w, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: next, next: next, most: wholePart, limit: (left + 1) / 2})
+// fireDue fires at most limit timers: half of them are those that have been due for
+// longest, the others those that became due last.
+func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (out persistence.Fired, err error) {
+	from := s.timers.next(epoch)
+	oldest, err := s.dueTimers(ctx, from, (limit+1)/2, false)
+	if err != nil {
+		return out, err
+	}
+	if oldest.orphans > 0 {
+		if out.Orphans, err = s.deleteOrphans(ctx, epoch, from); err != nil {
+			return out, err
+		}
+	}
+	if err := s.fire(ctx, epoch, oldest.due, &out); err != nil {
+		return out, err
+	}
+	more := len(oldest.due) == (limit+1)/2 || oldest.full
+	if more && limit > 1 {
+		latest, err := s.dueTimers(ctx, time.Time{}, limit/2, true)
+		if err == nil {
+			err = s.fire(ctx, epoch, latest.due, &out)
+		}
 		if err != nil {
 			return out, err
 		}
-		parked := w.missing > 0 && s.parkTimers(ctx, epoch, look.back)
-		s.front.parted(part{
-			first: look.back.IsZero(), crowd: w.crowd(), end: w.end(look.back, fired.Count),
-			moved: parked || fired.Count > 0, took: clock.System{}.Now().Sub(begun),
-		})
-		out = fired
-		left, beyond = left-len(w.due), w.crowd()
-		again := w.crowd() || !look.back.IsZero() // or from the first timer on
-		out.More = parked || w.full && fired.Count > 0 || again && s.front.pause() == 0
-		if w.full && !out.More {
-			callWithin(&out, time.Second) // what comes next is not known
-		}
-		if !w.more() || left == 0 {
-			return out, nil
-		}
 	}
-	if beyond {
-		fired, w, err := s.firePast(ctx, epoch, look.front, (left+1)/2)
-		if !fired.Now.IsZero() {
-			mergeFired(&out, fired)
-		}
-		if err != nil {
-			return unlessFired(out, err)
-		}
-		if left -= len(w.due); !w.more() || left == 0 {
-			return out, nil
-		}
-		next = s.front.look(epoch).front
+	switch {
+	case oldest.full && len(oldest.due) == 0: // none of those can fire
+		s.timers.set(oldest.last.Add(time.Microsecond))
+	case !oldest.full:
+		s.timers.set(time.Time{})
 	}
-	fired, _, err := s.fireSome(ctx, epoch, walk{which: dueLatest, from: next, next: next, blind: out.More, most: wholePart, limit: left})
-	if err != nil {
-		return unlessFired(out, err)
-	}
-	mergeFired(&out, fired)
-	return out, nil
-}
-
-// firePast fires at most limit timers behind those that cannot fire: now and then some
-// that the front has passed, and those from the front on.
-func (s *Store) firePast(ctx context.Context, epoch int64, front time.Time, limit int) (out persistence.Fired, w walked, err error) {
-	if from, is := s.front.lookBehind(); is {
-		if out, w, err = s.fireSome(ctx, epoch, walk{which: dueOldest, from: from, blind: true, most: frontPart, limit: (limit + 1) / 2}); err != nil {
-			return out, w, err
-		}
-		if out.More = s.front.lookedBehind(w.end(from, out.Count), w.more()); len(w.due) == limit {
-			return out, w, nil
-		}
-	}
-	ahead, along, err := s.fireSome(ctx, epoch, walk{which: dueOldest, from: front, next: front, most: frontPart, limit: limit - len(w.due)})
-	if err != nil {
-		return out, w, err
-	}
-	s.front.advance(along.end(front, ahead.Count), along.now, along.more())
-	ahead.More = along.more()
-	mergeFired(&out, ahead)
-	along.due = append(along.due, w.due...)
-	return out, along, nil
-}
-
-// unlessFired is what a call returns of which one part failed: the error, but if others
-// have fired, since the next call finds it, if it lasts.
-func unlessFired(out persistence.Fired, err error) (persistence.Fired, error) {
-	if out.Now.IsZero() {
-		return out, err
-	}
-	callWithin(&out, time.Second)
-	return out, nil
-}
-
-// mergeFired adds what more fired, after it.
-func mergeFired(into *persistence.Fired, more persistence.Fired) {
-	into.Count += more.Count
-	into.Late = append(into.Late, more.Late...)
-	slices.SortFunc(into.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	into.Now, into.Next, into.More = more.Now, more.Next, into.More || more.More
-	mergeWake(&into.Wake, more.Wake)
-}
-
-// walk is one way along what is due.
-type walk struct {
-	which string
-	from  time.Time // where it begins
-	next  time.Time // where the look for what comes next does
-	most  int       // timers that it walks past
-	limit int       // that it chooses
-	blind bool      // nobody asks what comes next
-}
-
-// walked is what a walk found.
-type walked struct {
-	due     []dueTimer
-	missing int       // others, of runs that are not there
-	last    time.Time // when the last is due that it walked past
-	now     time.Time // what was due then
-	full    bool      // it may not have come to the end
-	over    bool      // it may have chosen not all
-}
-
-// more reports whether there may be others that are due.
-func (w walked) more() bool { return w.full || w.over }
-
-// crowd reports whether others hide behind what cannot fire.
-func (w walked) crowd() bool { return w.full && !w.over }
-
-// end is where the next one may go on, after one that began with an instant and of which
-// so many fired. What cannot fire and is due at one and the same instant may be more than
-// a walk.
-func (w walked) end(from time.Time, fired int) time.Time {
-	end := w.last
-	if w.over {
-		end = w.due[len(w.due)-1].wakeAt
-	}
-	if !end.After(from) && !(w.over && fired > 0) {
-		end = from.Add(time.Microsecond)
-	}
-	return end
-}
-
-// fireSome fires timers that it comes past.
-func (s *Store) fireSome(ctx context.Context, epoch int64, along walk) (out persistence.Fired, w walked, err error) {
-	_, err = s.around(ctx, along.limit, func(limit int) (first workflow.RunID, err error) {
-		along.limit = limit
-		err = s.lead(ctx, epoch, func(ctx context.Context, tx pgx.Tx, mode locking) error {
-			if w, err = s.chooseTimers(ctx, tx, along, mode); err != nil {
-				return err
-			}
-			if len(w.due) > 0 {
-				first = w.due[0].Run
-			}
-			if out, err = s.fire(ctx, tx, w.due, mode); err != nil || along.blind || w.full && along.which == dueOldest {
-				return err // there is more to be walked past first
-			}
-			return s.nextTimer(ctx, tx, along.next, &out.Next)
-		})
-		return first, err
-	})
-	if err != nil {
-		return persistence.Fired{}, walked{}, err
-	}
-	return out, w, nil
+	out.More = oldest.full && len(oldest.due) == 0 || !from.IsZero() || out.Orphans > 0
+	return out, s.nextTimer(ctx, &out)
 }
 
 // knownTimers are the kinds of timers that this version knows.
@@ -243,10 +139,63 @@ func (t dueTimer) needs() workflow.TaskID {
 	return t.TaskID
 }
 
-// fire fires timers.
-func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode locking) (out persistence.Fired, err error) {
+// fire fires timers, in one transaction unless one of them is in the way.
+func (s *Store) fire(ctx context.Context, epoch int64, due []dueTimer, out *persistence.Fired) error {
+	return bisect(due, func(part []dueTimer) error {
+		tasks := make(taskIDs, len(part))
+		for i, t := range part {
+			tasks[i] = t.needs()
+		}
+		left, err := s.leaveOut(ctx, tasks)
+		if err != nil {
+			return err
+		}
+		part = slices.DeleteFunc(slices.Clone(part), func(t dueTimer) bool { return left[t.Run] })
+		if len(part) == 0 {
+			return nil
+		}
+		var fired persistence.Fired
+		err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) (err error) {
+			fired, err = s.fireIn(ctx, tx, part)
+			return err
+		})
+		if errors.Is(err, errLockTimeout) {
+			if failed := s.findLocked(ctx, tasks); failed != nil {
+				return failed
+			}
+		}
+		if err == nil {
+			mergeFired(out, fired)
+		}
+		return err
+	}, blamesOne, func(t dueTimer, err error) error { return s.restAlone(ctx, t.TaskID, err) })
+}
+
+// restAlone has the run of a task rest that is alone in a transaction which failed. It
+// returns err if the run is not to blame for it.
+func (s *Store) restAlone(ctx context.Context, task workflow.TaskID, err error) error {
+	switch {
+	case errors.Is(err, errLockTimeout):
+		s.restTask(task)
+		return nil
+	case unreadable(err) && s.damaged(ctx, task.Run):
+		return s.quarantine.addUnreadable(ctx, task.Run, err)
+	}
+	return err
+}
+
+// mergeFired adds what more fired, after it.
+func mergeFired(into *persistence.Fired, more persistence.Fired) {
+	into.Count += more.Count
+	into.Late = append(into.Late, more.Late...)
+	slices.SortFunc(into.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	into.Now = more.Now
+	mergeWake(&into.Wake, more.Wake)
+}
+
+func (s *Store) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out persistence.Fired, err error) {
 	p := s.newPass(tx)
-	if err := p.load(ctx, dueWants(due), mode); err != nil {
+	if err := p.load(ctx, dueWants(due)); err != nil {
 		return out, err
 	}
 	fired, err := p.readTimers(ctx, due)
@@ -258,14 +207,11 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 		return out, err
 	}
 	b := s.newBatch()
-	p.queueFired(b, slices.DeleteFunc(fired, func(t timer) bool { return p.left[t.task.Run] }))
+	p.queueFired(b, fired)
 	if err := p.conclude(ctx, b); err != nil {
 		return out, err
 	}
 	for run, list := range at {
-		if p.left[run.id] {
-			continue
-		}
 		for i, t := range list {
 			if run.decision.Answers[i] == lifecycle.Moved {
 				out.Count++
@@ -273,37 +219,78 @@ func (s *Store) fire(ctx context.Context, tx pgx.Tx, due []dueTimer, mode lockin
 			}
 		}
 	}
-	slices.SortFunc(out.Late, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	out.Now, out.Wake = p.now, p.wake
 	return out, nil
 }
 
-// dueTimers chooses timers that are due.
-func (s *Store) dueTimers(ctx context.Context, tx pgx.Tx, along walk) (w walked, err error) {
-	text, args := s.statements.bind(along.which, named{
-		"from": instant(along.from), "walk": along.most, "limit": along.limit, "skip": s.lost.list(), "foreign": s.foreign.list(),
-		"kinds": knownTimers,
-	})
-	rows, err := tx.Query(ctx, text, args...)
-	if err != nil {
-		return w, err
+// dueScan is what one look at due timers found.
+type dueScan struct {
+	due     []dueTimer
+	orphans int       // others, of runs that were deleted
+	last    time.Time // when the last is due that it walked past
+	full    bool      // it has not come to the end
+}
+
+// dueTimers chooses at most limit timers that are due, those that became due first or
+// last. Where the server cannot read all runs it chooses without a look at them.
+func (s *Store) dueTimers(ctx context.Context, from time.Time, limit int, latest bool) (found dueScan, err error) {
+	without := s.quarantine.excluded()
+	args := named{
+		"from": instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.runs,
+		"but": without.tenants, "foreign": without.definitions, "kinds": knownTimers,
 	}
-	var count, later int
+	read := func(ctx context.Context) error {
+		text, values := s.statements.bind("due_timers", args)
+		rows, err := s.pool.Query(ctx, text, values...)
+		if err != nil {
+			return err
+		}
+		found, err = s.readDue(ctx, rows)
+		return err
+	}
+	if err = retry(ctx, read); unreadable(err) {
+		args["blind"] = true
+		err = retry(ctx, read)
+	}
+	return found, err
+}
+
+func (s *Store) readDue(ctx context.Context, rows pgx.Rows) (found dueScan, err error) {
+	var count, unknown int
 	var last, wakeAt *time.Time
 	var run *[16]byte
 	var step *int32
 	var kind *int16
-	_, err = pgx.ForEachRow(rows, []any{&w.now, &count, &w.missing, &later, &last, &run, &step, &kind, &wakeAt}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&count, &found.orphans, &unknown, &last, &run, &step, &kind, &wakeAt}, func() error {
 		if run != nil {
-			w.due = append(w.due, dueTimer{workflow.TaskID{Run: *run, Step: *step}, lifecycle.TimerKind(*kind), *wakeAt})
+			found.due = append(found.due, dueTimer{workflow.TaskID{Run: *run, Step: *step}, lifecycle.TimerKind(*kind), *wakeAt})
 		}
 		return nil
 	})
-	s.foreign.addTimers(ctx, later)
-	w.last = orZero(last)
-	w.full = count >= along.most
-	w.over = len(w.due) > 0 && len(w.due) >= along.limit
-	return w, err
+	found.last, found.full = orZero(last), count >= timersMax
+	if unknown > 0 {
+		s.laterTimers.Do(func() { s.warnLaterTimers(ctx, unknown) })
+	}
+	return found, err
+}
+
+// warnLaterTimers says that there are timers of kinds that this version does not know.
+func (s *Store) warnLaterTimers(ctx context.Context, count int) {
+	if s.quarantine.log != nil {
+		s.quarantine.log.LogAttrs(ctx, slog.LevelWarn, "timers are due that only a later version of the engine knows, and are left to it: start a pod of that version",
+			slog.Int("timer_count", count))
+	}
+}
+
+// deleteOrphans removes due timers of runs that were deleted.
+func (s *Store) deleteOrphans(ctx context.Context, epoch int64, from time.Time) (count int, err error) {
+	err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.statements.bind("delete_orphans", named{
+			"from": instant(from), "walk": timersMax, "skip": s.quarantine.excluded().runs, "kinds": knownTimers,
+		})
+		return tx.QueryRow(ctx, text, args...).Scan(&count)
+	})
+	return count, err
 }
 
 // dueWants returns the rows that timers need.
@@ -376,16 +363,18 @@ func (p *pass) queueFired(b *batch, fired []timer) {
 	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds, "known": knownTimers})
 }
 
-func (s *Store) nextTimer(ctx context.Context, on querier, from time.Time, into *time.Time) error {
+// nextTimer reads when the earliest timer is due that may fire.
+func (s *Store) nextTimer(ctx context.Context, out *persistence.Fired) error {
+	without := s.quarantine.excluded()
 	text, args := s.statements.bind("next_timer", named{
-		"from": instant(from), "skip": s.lost.list(), "foreign": s.foreign.list(), "walk": wholePart,
-		"kinds": knownTimers,
+		"skip": without.runs, "but": without.tenants, "foreign": without.definitions, "walk": timersMax, "kinds": knownTimers,
 	})
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return err
+	var next *time.Time
+	err := retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &next) })
+	if unreadable(err) { // the next call finds what that is
+		callWithin(out, againMin)
+		return nil
 	}
-	next, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*time.Time])
-	*into = orZero(next)
+	out.Next = orZero(next)
 	return err
 }

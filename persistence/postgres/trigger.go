@@ -19,19 +19,101 @@ func (s *Store) TriggerRuns(
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
 			len(triggers), persistence.TriggerBatchMax)
 	}
+	out, err := s.triggerFree(ctx, triggers, take)
+	if !errors.Is(err, errLockTimeout) {
+		return out, err
+	}
+	s.quarantine.lockTimeout(ctx)
+	groups, err := s.groupsOfTriggers(ctx, triggers)
+	if err == nil {
+		err = s.findLockedTenants(ctx, groups)
+	}
+	if err != nil {
+		return persistence.Triggers{}, err
+	}
+	return s.triggerFree(ctx, triggers, take)
+}
+
+// triggerFree stores the triggers of tenants whose counters are not locked, and answers
+// the others KeyBusy: they are asked again.
+func (s *Store) triggerFree(
+	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+) (persistence.Triggers, error) {
+	resting, err := s.restingTenants(ctx, triggers)
+	if err != nil {
+		return persistence.Triggers{}, err
+	}
+	if len(resting) == 0 {
+		return s.triggerKnown(ctx, triggers, take)
+	}
+	answers := make([]persistence.TriggerAnswer, len(triggers))
+	var free []persistence.Trigger
+	var at []int
+	for _, unit := range units(triggers) {
+		busy := slices.ContainsFunc(unit, func(i int) bool { return resting[s.catalog.tenantGroup(triggers[i].Tenant)] })
+		for _, i := range unit {
+			if busy {
+				answers[i] = persistence.TriggerAnswer{Result: persistence.KeyBusy}
+				continue
+			}
+			free, at = append(free, triggers[i]), append(at, i)
+		}
+	}
 	var out persistence.Triggers
-	var err error
-	mode := s.locking(ctx)
-	if mode == lockWaiting {
-		out, err = s.triggerKnown(ctx, triggers, take)
+	if len(free) == 0 {
+		err = retry(ctx, func(ctx context.Context) error { return s.readClock(ctx, s.pool, &out.Now) })
 	} else {
-		out, err = s.triggerFree(ctx, triggers, take, mode)
+		out, err = s.triggerKnown(ctx, free, take)
 	}
-	if errors.Is(err, errLockTimeout) && mode != lockStrict {
-		s.strained.note(ctx)
-		return s.triggerFree(ctx, triggers, take, lockStrict)
+	if err != nil {
+		return persistence.Triggers{}, err
 	}
-	return out, err
+	for i, answer := range out.Answers {
+		answers[at[i]] = answer
+	}
+	out.Answers = answers
+	return out, nil
+}
+
+// restingTenants returns the groups of the tenants of triggers that rest because their
+// counters are locked.
+func (s *Store) restingTenants(ctx context.Context, triggers []persistence.Trigger) (map[int32]bool, error) {
+	if !s.quarantine.anyCounters() {
+		return nil, nil
+	}
+	groups, err := s.groupsOfTriggers(ctx, triggers)
+	if err != nil {
+		return nil, err
+	}
+	resting, over := s.quarantine.lockedCounters(groups)
+	if len(over) > 0 {
+		if err := s.findLockedTenants(ctx, over); err != nil {
+			return nil, err
+		}
+		resting, _ = s.quarantine.lockedCounters(groups)
+	}
+	return resting, nil
+}
+
+// groupsOfTriggers returns the groups of the tenants of triggers, as far as they have one.
+func (s *Store) groupsOfTriggers(ctx context.Context, triggers []persistence.Trigger) (groups []int32, err error) {
+	var unknown []string
+	for i := range triggers {
+		if tenant := triggers[i].Tenant; s.catalog.tenantGroup(tenant) == 0 && !slices.Contains(unknown, tenant) {
+			unknown = append(unknown, tenant)
+		}
+	}
+	if len(unknown) > 0 {
+		if _, err := s.findTenants(ctx, unknown); err != nil {
+			return nil, err
+		}
+	}
+	for i := range triggers {
+		if group := s.catalog.tenantGroup(triggers[i].Tenant); group != 0 && !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups, nil
 }
 
 // triggerKnown registers again what the database has lost.
@@ -103,76 +185,52 @@ func units(triggers []persistence.Trigger) [][]int {
 	return list
 }
 
-// triggerUnits stores units in one transaction. If the database refuses a
-// value, it does so in halves until the culprit is alone.
+// triggerUnits stores units in one transaction, or, where the database refuses a value, in
+// several, without the unit that has it.
 func (s *Store) triggerUnits(
 	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, parts [][]int,
 ) error {
-	var t *triggering
-	err := s.writeShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		t = newTriggering(s, tx, triggers, known)
-		return t.store(ctx, parts)
-	})
-	switch {
-	case err == nil:
-		s.catalog.keepTenants(t.found.tenants)
-		t.answer(out, parts)
-		return nil
-	case !errors.Is(err, persistence.ErrBadRow):
-		return err
-	case len(parts) > 1:
-		half := len(parts) / 2
-		if err := s.triggerUnits(ctx, out, triggers, known, parts[:half]); err != nil {
-			return err
+	return bisect(parts, func(parts [][]int) error {
+		var t *triggering
+		err := s.writeShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			t = newTriggering(s, tx, triggers, known)
+			return t.store(ctx, parts)
+		})
+		if err == nil {
+			s.catalog.keepTenants(t.found.tenants)
+			t.answer(out, parts)
 		}
-		return s.triggerUnits(ctx, out, triggers, known, parts[half:])
-	}
-	for _, i := range parts[0] {
-		out.Answers[i] = persistence.TriggerAnswer{Result: persistence.GroupRefused}
-	}
-	return s.blame(ctx, out, triggers, known, parts[0])
+		return err
+	}, badRow, func(unit []int, _ error) error {
+		for _, i := range unit {
+			out.Answers[i] = persistence.TriggerAnswer{Result: persistence.GroupRefused}
+		}
+		return s.blame(ctx, out, triggers, known, unit)
+	})
 }
 
-// errTrial ends a transaction that only tried.
-var errTrial = errors.New("only a trial")
+func badRow(err error) bool { return errors.Is(err, persistence.ErrBadRow) }
 
 // blame finds which triggers of a refused unit hold the values that the
 // database refuses.
 func (s *Store) blame(
 	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, unit []int,
 ) error {
-	err := s.tryUnit(ctx, out, triggers, known, unit)
-	switch {
-	case errors.Is(err, errTrial):
-		return nil
-	case !errors.Is(err, persistence.ErrBadRow):
-		return err
-	case len(unit) == 1:
-		again := func() error { return s.tryUnit(ctx, out, triggers, known, unit) }
-		if other := blamed(err, s.tryUnit(ctx, out, bare(triggers, unit[0]), known, unit), again); other != nil {
+	try := func(triggers []persistence.Trigger, unit []int) error {
+		return s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			t := newTriggering(s, tx, triggers, known)
+			err := t.store(ctx, [][]int{unit})
+			out.Now = t.now
+			return err
+		})
+	}
+	return bisect(unit, func(unit []int) error { return try(triggers, unit) }, badRow, func(i int, err error) error {
+		again := func() error { return try(triggers, []int{i}) }
+		if other := blamed(err, try(bare(triggers, i), []int{i}), again); other != nil {
 			return other
 		}
-		out.Answers[unit[0]] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
+		out.Answers[i] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
 		return s.readClock(ctx, s.pool, &out.Now)
-	}
-	half := len(unit) / 2
-	if err := s.blame(ctx, out, triggers, known, unit[:half]); err != nil {
-		return err
-	}
-	return s.blame(ctx, out, triggers, known, unit[half:])
-}
-
-// tryUnit stores triggers in a transaction that is rolled back: errTrial.
-func (s *Store) tryUnit(
-	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, unit []int,
-) error {
-	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		t := newTriggering(s, tx, triggers, known)
-		if err := t.store(ctx, [][]int{unit}); err != nil {
-			return err
-		}
-		out.Now = t.now
-		return errTrial
 	})
 }
 

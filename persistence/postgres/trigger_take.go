@@ -31,10 +31,10 @@ func (f *fastTrigger) taking(take persistence.Taking, counters []*fastCounter, q
 }
 
 // serves reports whether a pod registers all first tasks and serves their queues. While
-// somebody is known to hold something they wait for a claim, which asks whether they could
-// be recorded.
+// locks are in the way they wait for a claim, which asks whether their ends could be
+// recorded.
 func (f *fastTrigger) serves(take persistence.Taking) bool {
-	if take.Limit <= 0 || len(f.s.strained.known()) > 0 {
+	if take.Limit <= 0 || f.s.quarantine.skipping() {
 		return false
 	}
 	served := make(map[string]bool, len(take.Queues))

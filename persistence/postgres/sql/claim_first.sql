@@ -73,8 +73,7 @@ noted as (
 	select g.run_id, g.step, 2, 2, g.started_at, @pod, g.attempt + 1 from granted g
 )
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from seen), 0, 0,
-	coalesce((select min(fair_id) from granted), 0),
-	coalesce((select f.block from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0), 0), a.*
+	coalesce((select min(fair_id) from granted), 0), a.*
 from clock
 	left join (
 		select g.fair_id, g.run_id, g.step, 2::bigint, g.attempt, g.lost, g.handler, g.queued_at, g.started_at, r.definition, r.tenant,

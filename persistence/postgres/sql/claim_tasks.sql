@@ -110,8 +110,7 @@ attempts as materialized (
 select clock.now, exists (select from alive), exists (select from known), (select count(*)::int from locked),
 	(select count(*)::int from locked where state <> 2),
 	(select count(*)::int from usual) + (select count(*)::int from suspects) - (select count(*)::int from held),
-	coalesce((select min(fair_id) from granted), 0),
-	coalesce((select f.block from {schema}.frontiers f where f.queue = @queue::smallint and f.band = 0), 0), a.*
+	coalesce((select min(fair_id) from granted), 0), a.*
 from clock left join attempts a on true
 where ln((
 	(select count(*) from gone) + (select coalesce(sum(tasks), 0) from claimed)

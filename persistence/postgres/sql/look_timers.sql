@@ -1,8 +1,8 @@
--- look_timers: who leads, and the first timer from an instant on. One statement, so that
+-- look_timers: who leads, and the first timer that is not of some runs. One statement, so that
 -- an idle leader sends no transactions.
 -- Caller: FireTimers, first. Locks nothing. Index: durable_timers_by_wake_at.
 select clock_timestamp(), exists (select 1 from {schema}.leader_epoch l where l.epoch = @epoch),
 	(
 		select t.wake_at from {schema}.durable_timers t
-		where t.wake_at >= coalesce(@from::timestamptz, '-infinity') and not t.run_id = any(@skip::uuid[]) order by t.wake_at limit 1
+		where not t.run_id = any(@skip::uuid[]) order by t.wake_at limit 1
 	)

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +23,7 @@ func beside(t *testing.T) (first, second *workflow.Graph, k *kit, runs [2][]work
 	naps := storetest.Nap(time.Nanosecond)
 	k = newKit(openDatabase(t, Options{}), first, second, naps)
 	pod := k.join(time.Hour)
-	runs[0] = k.start(naps, "a", 2*wholePart)
+	runs[0] = k.start(naps, "a", 2*timersMax)
 	for grants := k.claim(pod, 1000); len(grants) > 0; grants = k.claim(pod, 1000) {
 		k.complete(pod, grants...)
 	}
@@ -56,21 +55,11 @@ func (k *kit) submit(g *workflow.Graph, n int) (runs []workflow.RunID) {
 	return runs
 }
 
-// lookAgain has a store ask again whether definitions are there.
-func (k *kit) lookAgain() {
-	k.store.foreign.mu.Lock()
-	defer k.store.foreign.mu.Unlock()
-	for number, m := range k.store.foreign.missing {
-		m.asked = time.Time{}
-		k.store.foreign.missing[number] = m
-	}
-}
-
 // lead does what a leader does, and the intake.
 func (k *kit) lead(epoch int64) {
 	k.t.Helper()
 	for range 3 {
-		k.lookAgain()
+		k.endRests()
 		_, err := k.store.DrainIntake(k.ctx, storedAtOnce)
 		require.NoError(k.t, err)
 		_, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
@@ -115,8 +104,8 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	for _, run := range runs[1] {
 		require.Equal(t, lifecycle.Completed, other.state(run))
 	}
-	require.Len(t, other.store.foreign.list(), 2)
-	require.Empty(t, other.store.lost.list())
+	require.Len(t, other.store.quarantine.excluded().definitions, 2)
+	require.Empty(t, other.store.quarantine.excluded().runs)
 	_, err = other.store.LeavePod(k.ctx, pod)
 	require.NoError(t, err)
 	require.Equal(t, 2, value[int](k.database, "select count(*) from {schema}.pods"), "they have tasks of the other program")
@@ -126,7 +115,7 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	for range 2 {
 		other.lead(epoch)
 	}
-	require.Empty(t, other.store.foreign.list())
+	require.Empty(t, other.store.quarantine.excluded().definitions)
 	for range 6 {
 		again.lead(epoch)
 		again.finish(live)
@@ -168,23 +157,4 @@ func TestLettersOfARemovedDefinition(t *testing.T) {
 	answer, err := tool.store.RequeueDeadLetter(k.ctx, order)
 	require.NoError(t, err)
 	require.Equal(t, persistence.RequeueStored, answer.Result)
-}
-
-// A definition of which no run is met any more is forgotten: its program may be gone for
-// good.
-func TestAForeignDefinitionIsForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := &foreign{}
-		f.add(t.Context(), 1)
-		f.add(t.Context(), 2)
-		time.Sleep(foreignKept / 2)
-		f.add(t.Context(), 2)
-		time.Sleep(foreignKept / 2)
-		require.Equal(t, []int32{2}, f.stale())
-		require.Empty(t, f.stale(), "not again at once")
-		require.Equal(t, []int32{2}, f.list())
-		f.found([]*definition{{number: 2}})
-		require.Empty(t, f.list())
-	})
 }

@@ -1,0 +1,508 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// holdCounters locks the counters of a tenant until the returned function is called.
+func (k *kit) holdCounters(tenant string) (release func()) {
+	k.t.Helper()
+	return k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = '` + tenant + `' for update of g`)
+}
+
+// holds are ways to lock what belongs to tenant a.
+func holds() map[string]func(*kit) func() {
+	return map[string]func(*kit) func(){
+		"counters": func(k *kit) func() { return k.holdCounters("a") },
+		"runs": func(k *kit) func() {
+			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+		},
+		"tasks, shared": func(k *kit) func() {
+			return k.hold("select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for share of t")
+		},
+		"children": func(k *kit) func() {
+			return k.hold("select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' and t.pending > 0 for update of t")
+		},
+	}
+}
+
+// While another session has locked what belongs to one tenant, tasks of others are
+// granted and recorded, however much of that tenant stands before them. After the release
+// all goes on.
+func TestOthersAreServedBesideALockedTenant(t *testing.T) {
+	t.Parallel()
+	for what, hold := range holds() {
+		for _, limit := range []int{0, 1000} {
+			t.Run(fmt.Sprintf("%s, limit %d", what, limit), func(t *testing.T) {
+				t.Parallel()
+				g := storetest.Diamond()
+				k, pod := withCounters(t, g, "a")
+				claim := func(n int) (tenants map[string]int, out persistence.Claimed) {
+					t.Helper()
+					request := k.request(pod, n)
+					request.TenantLimit = limit
+					out, err := k.store.ClaimTasks(k.ctx, request)
+					require.NoError(t, err)
+					tenants = map[string]int{}
+					for _, grant := range out.Grants {
+						tenants[grant.Tenant]++
+					}
+					return tenants, out
+				}
+				k.start(g, "b", 1)
+				k.start(g, "a", 900)
+				tenants, first := claim(10)
+				require.Equal(t, map[string]int{"a": 9, "b": 1}, tenants)
+				release := hold(k)
+				for i, answer := range k.send(k.completion(pod, first.Grants...)) {
+					require.Equal(t, first.Grants[i].Tenant == "a", answer == lifecycle.Busy)
+				}
+				k.start(g, "b", 3)
+				var all []persistence.Grant
+				for _, want := range []int{4, 1} {
+					tenants, out := claim(4)
+					require.Equal(t, map[string]int{"b": want}, tenants)
+					require.Positive(t, out.Again)
+					all = append(all, out.Grants...)
+				}
+				k.complete(pod, all...)
+				release()
+				k.endRests()
+				for _, answer := range k.send(k.completion(pod, first.Grants...)) {
+					require.Contains(t, []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours}, answer)
+				}
+				_, last := claim(10)
+				require.Len(t, last.Grants, 10)
+				require.Zero(t, last.Again)
+				k.requireSound()
+			})
+		}
+	}
+}
+
+// Where no other tenant has ready work only the runs rest that are locked.
+func TestFreeRunsOfALockedTenantAreServed(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a")
+	held := k.start(g, "a", 60)
+	free := k.start(g, "a", 20)
+	release := k.hold("select from {schema}.workflow_runs where id = any($1) for update", uuids(held))
+	k.store.quarantine.lockTimeout(k.ctx)
+	served := map[workflow.RunID]bool{}
+	for range 4 {
+		grants := k.claim(pod, 10)
+		k.complete(pod, grants...)
+		for _, grant := range grants {
+			served[grant.Task.Run] = true
+		}
+	}
+	require.Len(t, served, len(free))
+	for _, run := range free {
+		require.Equal(t, lifecycle.Completed, k.state(run))
+	}
+	require.NotEmpty(t, k.store.quarantine.excluded().tenants)
+	release()
+	k.endRests()
+	k.finish(pod)
+	k.requireSound()
+}
+
+// What was left out while its tenant rested comes back behind what was served meanwhile.
+func TestABacklogComesBackBehindTheFrontier(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a", "b")
+	late := k.start(g, "a", 30)
+	k.start(g, "b", 300)
+	group := value[int32](k.database, "select group_id from {schema}.tenants where tenant = 'a'")
+	for i := range tenantRuns {
+		k.store.quarantine.addLocked(map[workflow.RunID]int32{{byte(i)}: group})
+	}
+	for range 20 {
+		grants := k.claim(pod, 10)
+		require.Len(t, grants, 10)
+		for _, grant := range grants {
+			require.Equal(t, "b", grant.Tenant)
+		}
+		k.complete(pod, grants...)
+	}
+	fresh := k.start(g, "a", 5)
+	k.endRests()
+	var order []workflow.RunID
+	for range 6 {
+		count := map[string]int{}
+		grants := k.claim(pod, 10)
+		for _, grant := range grants {
+			if count[grant.Tenant]++; grant.Tenant == "a" {
+				order = append(order, grant.Task.Run)
+			}
+		}
+		require.InDelta(t, 5, count["a"], 1, "both tenants take turns")
+		k.complete(pod, grants...)
+	}
+	require.Subset(t, append(late, fresh...), order)
+	k.finish(pod)
+	k.requireSound()
+}
+
+// A tenant whose counters are locked waits alone: triggers, completions and timers of
+// others are stored beside it.
+func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
+	t.Parallel()
+	diamond, nap := storetest.Diamond(), storetest.Nap(time.Hour)
+	k := newKit(schemas(t)(t), diamond, nap)
+	pod := k.join(1000 * time.Hour)
+	for _, tenant := range []string{"a", "b"} {
+		k.start(diamond, tenant, 1)
+		k.start(nap, tenant, 1)
+	}
+	k.complete(pod, k.claim(pod, 10)...) // what follows is behind the sleeps, or in the queue
+	require.NoError(t, k.advance(k.ctx, time.Hour))
+	k.start(diamond, "a", 1)
+	k.start(diamond, "b", 1)
+	claimed := k.claim(pod, 100)
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(t, err)
+	release := k.holdCounters("a")
+
+	ask := func() (map[string]persistence.TriggerResult, []persistence.Trigger) {
+		list := []persistence.Trigger{k.draft(diamond, "a", 1)[0], k.draft(diamond, "b", 1)[0], k.draft(diamond, "c", 1)[0]}
+		results := map[string]persistence.TriggerResult{}
+		for i, answer := range k.ask(list...) {
+			results[list[i].Tenant] = answer.Result
+		}
+		return results, list
+	}
+	want := map[string]persistence.TriggerResult{"a": persistence.KeyBusy, "b": persistence.Triggered, "c": persistence.Triggered}
+	results, _ := ask() // waits for the lock
+	require.Equal(t, want, results)
+	var list []persistence.Trigger
+	within(t, soon, func() {
+		results, list = ask()
+		require.Equal(t, want, results)
+	})
+
+	record := k.completion(pod, claimed...)
+	answers := map[string]map[lifecycle.Answer]int{"a": {}, "b": {}}
+	within(t, soon, func() {
+		for i, answer := range k.send(record) {
+			answers[claimed[i].Tenant][answer]++
+		}
+	})
+	require.Zero(t, answers["a"][lifecycle.Moved])
+	require.Positive(t, answers["a"][lifecycle.Busy])
+	require.Positive(t, answers["b"][lifecycle.Moved])
+	require.Zero(t, answers["b"][lifecycle.Busy])
+	fired, err := k.store.FireTimers(k.ctx, epoch, 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, fired.Count)
+	require.LessOrEqual(t, fired.Next.Sub(fired.Now), restMax, "the other one is tried again")
+	k.requireSound()
+
+	release()
+	k.endRests()
+	require.Equal(t, persistence.Triggered, k.ask(list[0])[0].Result)
+	for _, answer := range k.send(record) {
+		require.Contains(t, []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours}, answer)
+	}
+	fired, err = k.store.FireTimers(k.ctx, epoch, 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, fired.Count)
+	k.finish(pod)
+	k.requireSound()
+}
+
+// Whole groups wait for the tenant of one of their triggers.
+func TestAGroupWaitsForTheTenantOfOneOfItsTriggers(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k := newKit(schemas(t)(t), g)
+	k.start(g, "a", 1)
+	k.start(g, "b", 1)
+	release := k.holdCounters("a")
+	list := []persistence.Trigger{k.draft(g, "b", 1)[0], k.draft(g, "a", 1)[0], k.draft(g, "b", 1)[0]}
+	list[0].Group, list[1].Group, list[0].Key = 1, 1, "x"
+	answers := k.ask(list...)
+	require.Equal(t, []persistence.TriggerResult{persistence.KeyBusy, persistence.KeyBusy, persistence.Triggered},
+		[]persistence.TriggerResult{answers[0].Result, answers[1].Result, answers[2].Result})
+	_, err := k.store.Run(k.ctx, "", list[0].Run)
+	require.ErrorIs(t, err, persistence.ErrRunNotFound)
+	release()
+	k.endRests()
+	require.Equal(t, persistence.Triggered, k.ask(list[:2]...)[0].Result)
+	k.requireSound()
+}
+
+// Submissions of others begin though the counters of a tenant are locked whose
+// submissions are older.
+func TestSubmissionsBesideLockedCounters(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a", "b")
+	tx, err := k.user.Begin(k.ctx)
+	require.NoError(t, err)
+	for _, tenant := range []string{"a", "a", "a", "b"} {
+		answer, err := k.store.TriggerInTx(k.ctx, tx, k.draft(g, tenant, 1)[0])
+		require.NoError(t, err)
+		require.Equal(t, persistence.Triggered, answer.Result)
+	}
+	require.NoError(t, tx.Commit(k.ctx))
+	release := k.holdCounters("a")
+	out, err := k.store.DrainIntake(k.ctx, 2) // those of a fill it
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Count)
+	require.Positive(t, out.Again)
+	granted := k.claim(pod, 10)
+	require.Len(t, granted, 1)
+	require.Equal(t, "b", granted[0].Tenant)
+	k.complete(pod, granted...)
+	release()
+	k.endRests()
+	out, err = k.store.DrainIntake(k.ctx, 10)
+	require.NoError(t, err)
+	require.Equal(t, 3, out.Count)
+	require.Zero(t, out.Again)
+	k.finish(pod)
+	k.requireSound()
+}
+
+// More locked timers than a call chooses hide no other's between them.
+func TestTimersAmongManyLockedOnes(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	begin := func(tenant string, n int) {
+		k.start(g, tenant, n)
+		k.complete(pod, k.claim(pod, n)...)
+	}
+	begin("a", 1)
+	begin("b", 1)
+	_, err := k.store.FireTimers(k.ctx, epoch, 10)
+	require.NoError(t, err)
+	k.finish(pod)
+	begin("a", 30)
+	begin("b", 3)
+	begin("a", 30)
+	release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
+	fired := 0
+	for range 6 {
+		out, err := k.store.FireTimers(k.ctx, epoch, 4)
+		require.NoError(t, err)
+		fired += out.Count
+	}
+	require.Equal(t, 3, fired, "all of b")
+	release()
+	for range 40 {
+		k.endRests()
+		out, err := k.store.FireTimers(k.ctx, epoch, 4)
+		require.NoError(t, err)
+		fired += out.Count
+	}
+	require.Equal(t, 63, fired)
+	k.requireSound()
+}
+
+// Tasks of a dead pod that are locked, or the counters of whose tenant, keep no others
+// from being taken over; the pod stays until they are.
+func TestTakeoverBesideLocks(t *testing.T) {
+	t.Parallel()
+	for what, hold := range holds() {
+		if what == "children" { // there are none
+			continue
+		}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			g := storetest.Single()
+			k, pod := withCounters(t, g, "a", "b")
+			epoch, err := k.store.BumpEpoch(k.ctx, pod)
+			require.NoError(t, err)
+			for _, tenant := range []string{"a", "b"} {
+				k.start(g, tenant, 1)
+			}
+			left := k.join(time.Hour) // a task that was handed back has another counter
+			require.Len(t, k.claim(left, 10), 2)
+			_, err = k.store.LeavePod(k.ctx, left)
+			require.NoError(t, err)
+			k.finish(pod)
+			k.start(g, "a", 10)
+			k.start(g, "b", 2)
+			dead := k.join(time.Hour)
+			require.Len(t, k.claim(dead, 100), 12)
+			k.exec(`update {schema}.pods set expires_at = now() - interval '1 second' where id = $1`, dead)
+			release := hold(k)
+			taken := 0
+			for range 4 {
+				out, err := k.store.ExpirePods(k.ctx, epoch, 3, 5, time.Time{})
+				require.NoError(t, err)
+				require.Equal(t, []int64{dead}, out.Pods)
+				require.LessOrEqual(t, out.NextExpiry.Sub(out.Now), restMax)
+				taken += out.Tasks
+			}
+			require.Equal(t, 2, taken, "those of b")
+			release()
+			for range 3 {
+				k.endRests()
+				out, err := k.store.ExpirePods(k.ctx, epoch, 3, 5, time.Time{})
+				require.NoError(t, err)
+				taken += out.Tasks
+			}
+			require.Equal(t, 12, taken)
+			require.Zero(t, value[int](k.database, "select count(*)::int from {schema}.pods where id = $1", dead))
+			k.finish(pod)
+			k.requireSound()
+		})
+	}
+}
+
+// A pod that leaves hands back what is not locked, and stays.
+func TestAPodLeavesBesideALock(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a")
+	runs := k.start(g, "a", 5)
+	leaving := k.join(time.Hour)
+	require.Len(t, k.claim(leaving, 10), 5)
+	release := k.hold("select from {schema}.workflow_runs where id = $1 for update", [16]byte(runs[2]))
+	_, err := k.store.LeavePod(k.ctx, leaving)
+	require.NoError(t, err)
+	require.Len(t, k.claim(pod, 10), 4)
+	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.pods where id = $1", leaving))
+	release()
+	k.endRests()
+	_, err = k.store.LeavePod(k.ctx, leaving)
+	require.NoError(t, err)
+	require.Equal(t, 0, value[int](k.database, "select count(*)::int from {schema}.pods where id = $1", leaving))
+	k.requireSound()
+}
+
+// A failure whose decision needs rows that no look has found is answered Busy, and others
+// of its batch are stored.
+func TestAFailureThatReachesLockedRows(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k, pod := withCounters(t, g, "a")
+	runs := k.start(g, "a", 4)
+	record := k.completion(pod, k.claim(pod, 10)...)
+	for i := range record.Transitions {
+		record.Transitions[i].Report, record.Transitions[i].Class = lifecycle.Errored, "error"
+	}
+	last := value[int32](k.database, "select max(step) from {schema}.tasks where run_id = $1", [16]byte(runs[1]))
+	release := k.hold("select from {schema}.tasks where run_id = $1 and step = $2 for update", [16]byte(runs[1]), last)
+	for i, answer := range k.send(record) {
+		require.Equal(t, record.Transitions[i].Task.Run == runs[1], answer == lifecycle.Busy)
+	}
+	require.Equal(t, 1, k.quarantined(reasonLocked))
+	release()
+	k.endRests()
+	for _, answer := range k.send(record) {
+		require.Contains(t, []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours}, answer)
+	}
+	k.requireSound()
+}
+
+// The transaction of a step is not begun while its run rests.
+func TestAStepOfALockedRunIsNotBegun(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a")
+	k.start(g, "a", 1)
+	grant := k.claim(pod, 1)[0]
+	release := k.hold("select from {schema}.workflow_runs where id = $1 for update", [16]byte(grant.Task.Run))
+	called := 0
+	record := func() (persistence.Recorded, error) {
+		return k.store.RecordInTx(k.ctx, persistence.Record{Pod: pod, Claim: k.claimID(), Task: grant.Task}, func(context.Context, any) (persistence.Transition, error) {
+			called++
+			return persistence.Transition{Task: grant.Task, Epoch: grant.Epoch, Report: lifecycle.Succeeded, Output: []byte("1")}, nil
+		})
+	}
+	_, err := record()
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.Equal(t, 1, called)
+	out, err := record()
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Busy, out.Answers[0].Result)
+	require.Equal(t, 1, called)
+	release()
+	k.endRests()
+	out, err = record()
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
+	require.Equal(t, 2, called)
+	k.requireSound()
+}
+
+// While locks are in the way neither first tasks nor children are granted with what
+// stores or completes their runs.
+func TestNothingIsGrantedAtOnceBesideLocks(t *testing.T) {
+	t.Parallel()
+	g := storetest.Diamond()
+	k, pod := withCounters(t, g, "a")
+	take := persistence.Taking{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+	k.store.quarantine.lockTimeout(k.ctx)
+	out, err := k.store.TriggerRuns(k.ctx, k.draft(g, "a", 1), take)
+	require.NoError(t, err)
+	require.Equal(t, persistence.Triggered, out.Answers[0].Result)
+	require.Empty(t, out.Grants)
+	record := k.completion(pod, k.claim(pod, 10)...)
+	record.Claim, record.InlineLimit, record.InlineQueues, record.InlineHandlers = k.claimID(), 2, []string{defaultQueue}, k.handlers
+	recorded, err := k.store.RecordTransitions(k.ctx, record)
+	require.NoError(t, err)
+	require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
+	require.Empty(t, recorded.Grants)
+	k.finish(pod)
+	k.requireSound()
+}
+
+// Due timers of runs whose rows were deleted by hand are removed and counted, however
+// many stand before others.
+func TestTimersOfRemovedRunsGo(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	runs := k.start(g, "a", 20)
+	k.complete(pod, k.claim(pod, 20)...)
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(runs[:10]))
+	k.exec(`insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch)
+		select gen_random_uuid(), 1, 1, now() - interval '1 hour', 1 from generate_series(1, $1::int)`, timersMax+10)
+	orphans, fired := 0, 0
+	for more := true; more; {
+		out, err := k.store.FireTimers(k.ctx, epoch, 4)
+		require.NoError(t, err)
+		orphans, fired, more = orphans+out.Orphans, fired+out.Count, out.More
+	}
+	require.Equal(t, timersMax+20, orphans)
+	require.Equal(t, 10, fired)
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(runs[10]))
+}
+
+// Timers that cannot fire, however many, keep no others from firing.
+func TestACrowdOfTimersThatCannotFire(t *testing.T) {
+	t.Parallel()
+	k, g, pod, epoch := newNaps(t)
+	k.start(g, "a", 1)
+	k.complete(pod, k.claim(pod, 1)...)
+	crowd := `insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch)
+		select gen_random_uuid(), n, $1, now() + make_interval(secs => $2::int + n * 0.001), 1 from generate_series(1, $3::int) n`
+	k.exec(crowd, lifecycle.TimerKindMax, -3600, 2*timersMax)
+	k.exec(crowd, lifecycle.TimerKindMax, -30, 2*timersMax)
+	k.exec("update {schema}.durable_timers set wake_at = now() - interval '10 minutes' where kind <> $1", lifecycle.TimerKindMax)
+	fired := 0
+	for range 10 {
+		out, err := k.store.FireTimers(k.ctx, epoch, 4)
+		require.NoError(t, err)
+		if fired += out.Count; !out.More {
+			break
+		}
+	}
+	require.Equal(t, 1, fired)
+}

@@ -1,0 +1,390 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// reason is why something is in quarantine.
+type reason string
+
+const (
+	reasonLocked     reason = "locked"          // another session has locked rows of it
+	reasonCounters   reason = "counters locked" // of a tenant: another session has locked what gives its tasks places
+	reasonUnreadable reason = "unreadable"      // the server cannot read what it has stored
+	reasonMissing    reason = "missing"         // of a definition: it was removed, or a later version of the engine stored it; of a run: it was deleted
+)
+
+const (
+	// restMin is how long the first rest lasts; each further one takes twice as long, up
+	// to restMax. What is locked must be tried often enough to drain soon after its
+	// release.
+	restMin       = 2 * time.Second
+	restMax       = 10 * time.Second
+	restMaxUnread = time.Minute
+	// restKept is for how long after a rest its length is remembered.
+	restKept = time.Minute
+	// quarantineMax bounds the runs that are remembered.
+	quarantineMax = 10_000
+	// tenantRuns is how many locked runs of one tenant have the whole tenant rest.
+	tenantRuns = 8
+	// skipFor is for how long after a lock was met locks are looked for before each
+	// transaction, which then does not wait for long.
+	skipFor = 10 * time.Second
+	// againMin is after how long at least a caller is to look again at what was left out.
+	againMin = 200 * time.Millisecond
+	// warnEvery is how often the log says at most that locks are in the way.
+	warnEvery = time.Minute
+)
+
+// quarantine keeps runs, tenants and definitions that cannot be worked on for now out of
+// the way of all others. Each rests for a while, and for longer each time that it is met
+// again. Claims, timers, takeovers and the intake leave it out meanwhile; completions are
+// answered Busy. It lives in memory: every pod makes its own observations. It is safe
+// for concurrent use.
+type quarantine struct {
+	log *slog.Logger // nil: nothing is logged
+
+	mu          sync.Mutex
+	runs        map[workflow.RunID]*rest
+	tenants     map[int32]*rest // by group
+	definitions map[int32]*rest
+	skipUntil   time.Time
+	warned      time.Time
+}
+
+// rest is the state of one entry.
+type rest struct {
+	reason reason
+	until  time.Time
+	tries  int  // rests so far
+	runs   int  // of a tenant: locked runs since its last rest
+	due    bool // of a tenant: its backlog has to be placed anew once it has rested
+}
+
+func newQuarantine(log *slog.Logger) *quarantine {
+	return &quarantine{
+		log: log, runs: map[workflow.RunID]*rest{}, tenants: map[int32]*rest{}, definitions: map[int32]*rest{},
+	}
+}
+
+// begin begins a rest.
+func (r *rest) begin(why reason, now time.Time) {
+	most := restMax
+	if why == reasonUnreadable {
+		most = restMaxUnread
+	}
+	r.reason, r.until, r.runs = why, now.Add(min(restMin<<min(r.tries, 10), most)), 0
+	r.tries++
+}
+
+func (r *rest) rests(now time.Time) bool { return r != nil && now.Before(r.until) }
+
+// entry returns the entry of a key.
+func entry[K comparable](entries map[K]*rest, key K, now time.Time) (r *rest, known bool) {
+	if r, known = entries[key]; !known {
+		r = &rest{until: now}
+		entries[key] = r
+	}
+	return r, known
+}
+
+// forget removes what was not met for long. q is locked.
+func (q *quarantine) forget(now time.Time) {
+	maps.DeleteFunc(q.runs, func(_ workflow.RunID, r *rest) bool { return now.Sub(r.until) >= restKept })
+	maps.DeleteFunc(q.tenants, func(_ int32, r *rest) bool { return now.Sub(r.until) >= restKept })
+}
+
+// lockTimeout notes that a lock was not granted in time.
+func (q *quarantine) lockTimeout(ctx context.Context) {
+	now := clock.System{}.Now()
+	q.mu.Lock()
+	q.skipUntil = now.Add(skipFor)
+	warn := q.log != nil && (q.warned.IsZero() || now.Sub(q.warned) >= warnEvery)
+	if warn {
+		q.warned = now
+	}
+	q.mu.Unlock()
+	if warn {
+		q.log.LogAttrs(ctx, slog.LevelWarn, "another session locks rows of the engine for too long: its runs rest, and all others go on; troupe explain of a run that waits names the session")
+	}
+}
+
+// skipping reports whether locks are to be looked for before a transaction is made.
+func (q *quarantine) skipping() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return clock.System{}.Now().Before(q.skipUntil)
+}
+
+// addLocked has runs rest that are locked, given with the groups of their tenants. A
+// tenant of which many are locked rests as a whole.
+func (q *quarantine) addLocked(runs map[workflow.RunID]int32) {
+	if len(runs) == 0 {
+		return
+	}
+	now := clock.System{}.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.forget(now)
+	for run, group := range runs {
+		if len(q.runs) >= quarantineMax && q.runs[run] == nil {
+			continue
+		}
+		r, _ := entry(q.runs, run, now)
+		if r.rests(now) {
+			continue
+		}
+		r.begin(reasonLocked, now)
+		q.skipUntil = later(q.skipUntil, r.until.Add(skipFor))
+		if group == 0 {
+			continue
+		}
+		if t, _ := entry(q.tenants, group, now); !t.rests(now) {
+			if t.runs++; t.runs >= tenantRuns {
+				t.begin(reasonLocked, now)
+				t.due = true
+			}
+		}
+	}
+}
+
+// addTenants has tenants rest whose counters are locked.
+func (q *quarantine) addTenants(groups []int32) {
+	now := clock.System{}.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, group := range groups {
+		t, _ := entry(q.tenants, group, now)
+		if t.rests(now) && t.reason == reasonCounters {
+			continue
+		}
+		t.begin(reasonCounters, now)
+		t.due = true
+		q.skipUntil = later(q.skipUntil, t.until.Add(skipFor))
+	}
+}
+
+// addUnreadable has a run rest that cannot be read, and names it in the log. It returns
+// an error if there are too many.
+func (q *quarantine) addUnreadable(ctx context.Context, run workflow.RunID, cause error) error {
+	now := clock.System{}.Now()
+	q.mu.Lock()
+	q.forget(now)
+	if len(q.runs) >= quarantineMax && q.runs[run] == nil {
+		q.mu.Unlock()
+		return fmt.Errorf("more than %d runs cannot be read: restore what the disk has lost: %w", quarantineMax, cause)
+	}
+	r, known := entry(q.runs, run, now)
+	if !r.rests(now) {
+		r.begin(reasonUnreadable, now)
+	}
+	q.mu.Unlock()
+	if !known && q.log != nil {
+		q.log.LogAttrs(ctx, slog.LevelError, "a run cannot be read, and rests for a while: restore what was lost",
+			slog.String("run_id", run.String()), slog.Any("error", cause))
+	}
+	return nil
+}
+
+// addDeleted has a run rest that was deleted while pods hold tasks of it.
+func (q *quarantine) addDeleted(run workflow.RunID) {
+	now := clock.System{}.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r, _ := entry(q.runs, run, now); !r.rests(now) {
+		r.begin(reasonMissing, now)
+	}
+}
+
+// addDefinition has the runs of a definition rest that is not there.
+func (q *quarantine) addDefinition(ctx context.Context, number int32) {
+	now := clock.System{}.Now()
+	q.mu.Lock()
+	d, known := entry(q.definitions, number, now)
+	if !d.rests(now) {
+		d.begin(reasonMissing, now)
+	}
+	q.mu.Unlock()
+	if !known && q.log != nil {
+		q.log.LogAttrs(ctx, slog.LevelError, "the definition of a workflow is not there, or is of a later version of the engine; its runs rest: start the program that has it, which registers it again",
+			slog.Int("definition", int(number)))
+	}
+}
+
+// removeDefinitions ends the rest of definitions that are there again.
+func (q *quarantine) removeDefinitions(found []*definition) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, d := range found {
+		delete(q.definitions, d.number)
+	}
+}
+
+// removeTenants ends the rest of tenants whose counters are not locked any more.
+func (q *quarantine) removeTenants(groups []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, group := range groups {
+		if t := q.tenants[group]; t != nil && t.reason == reasonCounters {
+			t.reason = reasonLocked
+		}
+	}
+}
+
+// restingRuns returns the runs of tasks that rest.
+func (q *quarantine) restingRuns(tasks taskIDs) map[workflow.RunID]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.runs) == 0 {
+		return nil
+	}
+	now, resting := clock.System{}.Now(), map[workflow.RunID]bool{}
+	for _, task := range tasks {
+		if q.runs[task.Run].rests(now) {
+			resting[task.Run] = true
+		}
+	}
+	return resting
+}
+
+// anyCounters reports whether a tenant rests because its counters are locked.
+func (q *quarantine) anyCounters() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range q.tenants {
+		if t.reason == reasonCounters {
+			return true
+		}
+	}
+	return false
+}
+
+// lockedCounters tells of groups which rest because their counters are locked, and which
+// have rested for that and have to be looked at again.
+func (q *quarantine) lockedCounters(groups []int32) (resting map[int32]bool, over []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := clock.System{}.Now()
+	resting = map[int32]bool{}
+	for _, group := range groups {
+		switch t := q.tenants[group]; {
+		case t == nil || t.reason != reasonCounters:
+		case t.rests(now):
+			resting[group] = true
+		case !slices.Contains(over, group):
+			over = append(over, group)
+		}
+	}
+	return resting, over
+}
+
+// exclusions are what a statement leaves out.
+type exclusions struct {
+	runs        uuids
+	tenants     []int64 // groups
+	definitions []int32
+}
+
+func (e *exclusions) any() bool { return len(e.runs)+len(e.tenants)+len(e.definitions) > 0 }
+
+// excluded returns what rests now.
+func (q *quarantine) excluded() exclusions {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := clock.System{}.Now()
+	e := exclusions{runs: uuids{}, tenants: []int64{}, definitions: []int32{}}
+	for run, r := range q.runs {
+		if r.rests(now) {
+			e.runs = append(e.runs, run)
+		}
+	}
+	for group, t := range q.tenants {
+		if t.rests(now) {
+			e.tenants = append(e.tenants, int64(group))
+		}
+	}
+	for number := range q.definitions { // until it is known that they are there
+		e.definitions = append(e.definitions, number)
+	}
+	return e
+}
+
+// overDefinitions returns the definitions that have rested.
+func (q *quarantine) overDefinitions() (numbers []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := clock.System{}.Now()
+	for number, d := range q.definitions {
+		if !d.rests(now) {
+			d.begin(reasonMissing, now) // the caller asks
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers
+}
+
+// overTenants returns the tenants that have rested and whose backlog is to be placed
+// anew.
+func (q *quarantine) overTenants() (groups []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := clock.System{}.Now()
+	for group, t := range q.tenants {
+		if t.due && !t.rests(now) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// placed notes that the backlog of a tenant was placed anew, or has it rest for as long
+// as that takes.
+func (q *quarantine) placed(group int32, all bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.tenants[group]; t != nil {
+		t.due = !all
+		if !all {
+			t.until = clock.System{}.Now().Add(againMin)
+		}
+	}
+}
+
+// again returns after how long a caller is to look again at what it left out; 0: nothing
+// rests.
+func (q *quarantine) again() (wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := clock.System{}.Now()
+	next := func(r *rest) {
+		if left := r.until.Sub(now); left > 0 && (wait == 0 || left < wait) {
+			wait = max(left, againMin)
+		}
+	}
+	for _, r := range q.runs {
+		next(r)
+	}
+	for _, r := range q.tenants {
+		next(r)
+	}
+	for _, r := range q.definitions {
+		next(r)
+	}
+	return wait
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
