@@ -114,9 +114,9 @@ type RequeueOrder struct {
 	Input      []byte        // nil: that of the run
 
 	// Judged says that Edges are what conditions on the input say; otherwise
-	// they say what they said of the run. Who starts afresh on a definition none
+	// they say what they said of the run. A run that starts afresh on a definition that none
 	// of whose conditions look at the input needs no judge; on any other, an input
-	// that nobody judged is refused.
+	// that was not judged is refused.
 	Judged bool
 	Edges  []EdgeResult
 }
@@ -132,7 +132,7 @@ const (
 	RunGoesOn                    // nothing stored: the run of the letter has not ended yet
 	RunGone                      // nothing stored: the run is no longer kept, and so is nothing to go on from
 	RequeueRefused               // nothing stored: Answer.Trigger says why
-	InputUnjudged                // nothing stored: conditions look at the input, or may, and nobody judged the new one
+	InputUnjudged                // nothing stored: conditions look at the input, or may, and the new one was not judged
 )
 
 // RequeueAnswer answers a requeue.
@@ -156,7 +156,7 @@ type DeadLetters interface {
 	// DeadLetter returns one of a tenant ("": any) with its details, or
 	// ErrDeadLetterNotFound.
 	DeadLetter(ctx context.Context, tenant string, task workflow.TaskID) (DeadDetail, error)
-	// RequeueDeadLetter stores a new run that goes on where the run of a letter
+	// RequeueDeadLetter stores a new run that continues where the run of a letter
 	// stopped, for DrainIntake to start. All letters of that run count as
 	// requeued: the new run gives each of them another chance. The ended run
 	// stays as it is. ErrDeadLetterNotFound as above.
@@ -167,7 +167,7 @@ type DeadLetters interface {
 }
 
 // EdgesOnInput returns what conditions on the input said of an ended run, for
-// one that goes on from it: tasks are those of the ended run, of graph, in the
+// one that continues from it: tasks are those of the ended run, of graph, in the
 // order of their steps, and kept are taken over.
 func EdgesOnInput(graph *workflow.Graph, tasks []lifecycle.Task, kept []int32) []EdgeResult {
 	var edges []EdgeResult

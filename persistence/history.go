@@ -66,7 +66,7 @@ type Archived struct {
 	Next  workflow.RunID // where to go on; zero: that was the end of the table
 
 	Unreadable []workflow.RunID // runs that the database cannot read, and that stay where they are
-	Refused    []workflow.RunID // runs that somebody's constraint or trigger keeps where they are
+	Refused    []workflow.RunID // runs that a constraint or trigger of others keeps where they are
 	RefusedFor error            // why the last of them was refused
 }
 
@@ -96,13 +96,13 @@ func NotAfter(clock, by time.Time) time.Time {
 	return by
 }
 
-// History keeps the tables of what goes on small, however much has ended. Only
+// History keeps the tables of open runs small, however much has ended. Only
 // the leader calls it; every call carries the leader's epoch and fails with
 // ErrDeposed under a newer one. No call waits for a lock for longer than a
 // tenth of a second.
 type History interface {
 	// ArchiveRuns moves ended runs into history, in ascending order of their
-	// ids: whoever reads sees no difference. It looks at no more than
+	// ids: readers see no difference. It looks at no more than
 	// ArchiveLookMax runs.
 	ArchiveRuns(ctx context.Context, epoch int64, archive Archive) (Archived, error)
 

@@ -21,7 +21,7 @@ type Trigger struct {
 	Queue        string    // "": the default queue
 	Labels       map[string]string
 	TraceContext string
-	Origin       string       // who asked, e.g. "api", "tx", "message"
+	Origin       string       // e.g. "api", "tx", "message"
 	Edges        []EdgeResult // conditions on the input
 }
 
@@ -49,8 +49,8 @@ type TriggerAnswer struct {
 	Err    error          // TriggerBadRow, TenantsFull
 }
 
-// Taking lets the pod that stores runs have their first tasks at once: nobody
-// has to claim them. The zero value takes nothing.
+// Taking lets the pod that stores runs have their first tasks at once: no
+// claim is needed. The zero value takes nothing.
 type Taking struct {
 	Pod      int64
 	Claim    ClaimID  // of the grants
@@ -77,7 +77,7 @@ type Intake interface {
 	//
 	// The first tasks of the batch are granted to the pod of take, up to its
 	// limit in the order in which they would queue up (lifecycle.Take): if it
-	// lives, registers all their handlers and serves all their queues, nobody waits
+	// lives, registers all their handlers and serves all their queues, no task waits
 	// in these, and nothing about the batch takes a decision: every run is new, of a
 	// tenant that has triggered before, without key, instant or condition, and its
 	// first steps are functions that may wait for ever. Whatever keeps them from

@@ -19,7 +19,7 @@ type Transition struct {
 	Report   lifecycle.ReportKind
 	Output   []byte        // Succeeded
 	Edges    []EdgeResult  // Succeeded
-	Class    string        // Errored: for whoever sorts failures
+	Class    string        // Errored: to sort failures by
 	Error    string        // Errored
 	TimedOut string        // Errored: which timeout, or ""
 	Retry    bool          // Errored: another attempt is allowed
@@ -39,8 +39,8 @@ type Record struct {
 	MaxLost     int // losses after which a task fails as a poison pill
 	CancelGrace time.Duration
 	TenantLimit int
-	// Task is what RecordInTx executes. Without it nobody is known to hold what its
-	// recording may need.
+	// Task is what RecordInTx executes. Without it the quarantine is not asked
+	// about its run.
 	Task workflow.TaskID
 	// TxLimit is how long the transaction of RecordInTx may be idle: as long as
 	// its attempt may take. The one of a pod that froze ends then, and with it the
@@ -97,8 +97,8 @@ type Journal interface {
 	// the error is returned. Unless the answer is Moved, nothing of the
 	// transaction is kept either: a fenced attempt leaves no trace. A
 	// serialization failure or a deadlock calls fn again, at most three times
-	// in all. Where somebody is known to hold what recording the end of a task
-	// may need, fn is not called, or not again, and the answer is Busy.
+	// in all. Where the run of the task is locked or in
+	// quarantine, fn is not called, or not again, and the answer is Busy.
 	RecordInTx(ctx context.Context, record Record, fn func(ctx context.Context, tx any) (Transition, error)) (Recorded, error)
 
 	// CancelRun asks a run of a tenant to stop. It is idempotent; Result is
@@ -111,7 +111,7 @@ type Cancel struct {
 	Run    workflow.RunID
 	Tenant string
 	Reason string
-	By     string // who asked, e.g. "api"
+	By     string // e.g. "api"
 	Grace  time.Duration
 }
 

@@ -70,7 +70,7 @@ type Grant struct {
 	Failed       []Outcome // OnFailure only
 	LastProgress []byte
 	Kept         bool           // an earlier run has completed the step: LastProgress is its output, and the function is not called
-	KeyRun       workflow.RunID // whose idempotency keys its tasks have: of a run that goes on, the first; zero: its own
+	KeyRun       workflow.RunID // whose idempotency keys its tasks have: of a run that continues another, the first; zero: its own
 	TriggeredAt  time.Time      // when the run was created
 	QueuedAt     time.Time      // when the task became ready
 	StartedAt    time.Time      // database time of the claim
@@ -111,7 +111,7 @@ type Ready struct {
 	Count int
 }
 
-// Wake is what a committed transaction changed that somebody may wait for. It
+// Wake is what a committed transaction changed that others may wait for. It
 // is a hint: every part of it can also be found in the tables.
 type Wake struct {
 	Ready     []Ready          // ascending by queue

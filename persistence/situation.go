@@ -12,7 +12,7 @@ import (
 type Situations interface {
 	// Situation returns what is known about a run of a tenant ("": any) at one
 	// instant, or ErrRunNotFound. Of a run that has ended it has the state only.
-	// It waits for no lock for long: tables that somebody has locked make it
+	// It waits for no lock for long: tables that are locked make it
 	// Unreadable, which is an answer and no error.
 	Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error)
 }

@@ -165,8 +165,8 @@ func (s *Store) loadGrants(
 	return g.grants(ctx, on)
 }
 
-// notAlive says why a pod could not be locked: it is dead, or somebody decides
-// that right now.
+// notAlive says why a pod could not be locked: it is dead, or that is
+// being decided right now.
 func (s *Store) notAlive(ctx context.Context, on querier, pod int64) error {
 	text, args := s.statements.bind("read_pod", named{"pod": pod})
 	rows, err := on.Query(ctx, text, args...)

@@ -252,7 +252,7 @@ func (s *Store) placeBacklogs(ctx context.Context) {
 		for moved >= shiftMax && err == nil && (clock.System{}).Now().Sub(begun) < shiftFor {
 			moved, err = s.shiftBacklog(ctx, group)
 		}
-		s.quarantine.placed(group, err == nil && moved < shiftMax) // after an error the next claim goes on
+		s.quarantine.placed(group, err == nil && moved < shiftMax) // after an error the next claim continues
 	}
 }
 

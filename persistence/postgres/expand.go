@@ -85,7 +85,7 @@ func (p *pass) queueExpansion(b *batch) {
 	}).QueryRow(func(row pgx.Row) error {
 		var one int
 		err := row.Scan(&one)
-		if hasCode(err, codeDivisionByZero) { // somebody has removed steps since they were read
+		if hasCode(err, codeDivisionByZero) { // steps were removed since they were read
 			return errRegistryLost
 		}
 		return err

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// heads knows below which place nobody stands in the queues that children and
+// heads knows below which place no task stands in the queues that children and
 // first tasks are granted past (lifecycle.MayInline, lifecycle.Take). Rows that were taken lie there, and while
-// somebody holds an old snapshot open they are not removed: a look from the
-// start of the queue reads all of them. Who takes a place takes one behind the
+// an old snapshot is open they are not removed: a look from the
+// start of the queue reads all of them. New places are behind the
 // frontier; what was committed late may stand before it, and is seen by the next
 // look at everything. It is safe for concurrent use.
 type heads struct {
@@ -17,7 +17,7 @@ type heads struct {
 }
 
 type head struct {
-	after int64     // nobody stands below it
+	after int64     // no task stands below it
 	until time.Time // for how long that is relied on, by the database's clock
 }
 

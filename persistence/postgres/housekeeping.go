@@ -14,7 +14,7 @@ import (
 // quoted is the schema as statements name it.
 func (s *Store) quoted() string { return pgx.Identifier{s.schema}.Sanitize() }
 
-// endUnread ends sessions that hold locks while they send what nobody reads, and reports
+// endUnread ends sessions that hold locks while they send an answer that is not read, and reports
 // whether there were any.
 func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err error) {
 	text, args := s.statements.bind("end_unread", named{

@@ -30,7 +30,7 @@ func (s *Store) meet(ctx context.Context, tx pgx.Tx, rows []peeked, rooms map[in
 }
 
 // rooms returns how many tasks more each tenant may run, apart from those of
-// transitions. Tenants whose lock somebody else holds have none.
+// transitions. Tenants whose lock another pod holds have none.
 func (s *Store) rooms(
 	ctx context.Context, tx pgx.Tx, groups []int32, without []persistence.Transition, limit int,
 ) (map[int32]int, error) {

@@ -35,7 +35,7 @@ func (s *Store) lookTimers(ctx context.Context, epoch int64, without exclusions)
 }
 
 // lookPods reports whether a lease has run out, by an instant, and when the next one does,
-// and whether a session keeps locks for what nobody reads any more.
+// and whether a session keeps locks for an answer that is not read any more.
 func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late, unread bool, err error) {
 	text, args := s.statements.bind("look_pods", named{
 		"epoch": epoch, "by": instant(by), "given_up": s.givenUp.Microseconds(), "schema": s.quoted(),

@@ -74,7 +74,7 @@ type Store struct {
 	pool       *sessions.Pool  // our own
 	seats      sessions.Seats  // of pool
 	young      time.Duration   // of runs that a statement alone may store
-	givenUp    time.Duration   // after which nobody waits any more for the answer of a call
+	givenUp    time.Duration   // after which no caller waits any more for the answer of a call
 	patience   poolPatience    // with the pool of the user
 	direct     bool            // the pool of the user has another address than the lease's connection
 	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
@@ -178,7 +178,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // Close closes the store's own connections. It waits for statements in flight, but not
 // for long: what a silent server keeps for longer ends by itself, the goodbyes that
-// nobody answers after fifteen seconds.
+// are not answered after fifteen seconds.
 func (s *Store) Close() {
 	closed, late := make(chan struct{}), make(chan struct{})
 	(clock.System{}).After(0, func() {
@@ -211,8 +211,8 @@ func (o Options) sessions() sessions.Options {
 // Lineage is what the store knows of the servers that it connects to past any proxy.
 func (s *Store) Lineage() *wire.Lineage { return s.servers }
 
-// Ping asks for an answer on the connection that renews the pod's lease: whoever
-// gets none cannot renew it either. ctx bounds the wait for a renewal, whose answer
+// Ping asks for an answer on the connection that renews the pod's lease: a pod
+// that gets none cannot renew it either. ctx bounds the wait for a renewal, whose answer
 // is one; the question itself takes two seconds at most.
 func (s *Store) Ping(ctx context.Context) error {
 	return translate(s.lease.Ping(ctx))
@@ -247,7 +247,7 @@ func (s *Store) Echo(ctx context.Context, bytes int) error {
 // closed with the store.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Bare() }
 
-// Give lends a connection of the store's own pool to fit, for whoever cannot do without
+// Give lends a connection of the store's own pool to fit, for a caller that cannot do without
 // one and is refused it. If fit returns true, the connection leaves the pool: it is the
 // caller's, with the settings of the store's sessions. After an error it is closed. Nil:
 // there is none to spare, it is a proxy's, or fit returned false.

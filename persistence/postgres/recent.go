@@ -18,7 +18,7 @@ const recentRunBytes = 768
 
 // recent is what this store has granted and recorded of runs lately. None of it
 // ever changes, so that a task granted with the end of its parent need not be
-// read: whoever executed the parent knows all but what the record says. What it
+// read: the pod that executed the parent knows all but what the record says. What it
 // has forgotten is read. The least recently used run is forgotten first. It is
 // safe for concurrent use.
 type recent struct {

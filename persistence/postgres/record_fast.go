@@ -142,7 +142,7 @@ func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
 	slices.Sort(groups)
 	f.rooms, err = f.s.rooms(ctx, tx, groups, own, f.record.TenantLimit)
 	if len(f.rooms) == 0 {
-		f.rooms = map[int32]int{0: 0} // somebody else counts them all
+		f.rooms = map[int32]int{0: 0} // another pod counts them all
 	}
 	return err
 }

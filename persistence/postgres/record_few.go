@@ -54,7 +54,7 @@ func (f *fastRecord) queueFew(b *batch, queue int16) {
 			return err
 		}
 		f.answered = true
-		if len(f.grantedRuns) > 0 { // or nobody looked
+		if len(f.grantedRuns) > 0 { // or no queue was looked at
 			f.looked = looked{queues: []int16{queue}, after: after, until: until}
 		}
 		return nil

@@ -59,7 +59,7 @@ func (s *Store) RecordInTx(
 
 // rolledBack reports whether an error of a step function is the database's
 // wish that its transaction be made again, or of a statement that was prepared
-// before somebody changed its table or reset the session.
+// before its table was changed or the session reset.
 func rolledBack(err error) bool {
 	return hasCode(err, "40001") || hasCode(err, "40P01") || hasCode(err, codeNoStatement) || stalePlan(err)
 }
@@ -136,12 +136,12 @@ func (s *Store) recordInTx(
 	return r, false, stepRefused(err)
 }
 
-// It is not the step's fault that others hold every connection, or that nobody
-// answers on one.
+// It is not the step's fault that others hold every connection, or that the
+// server does not answer on one.
 var (
 	errPoolEmpty = persistence.Plain(fmt.Errorf("%w: the pool that was given to the engine had no connection in time:"+
 		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun))
-	errPoolSilent = persistence.Plain(fmt.Errorf("%w: nobody answered in time on a connection of the pool that was given to the engine", persistence.ErrTxNotBegun))
+	errPoolSilent = persistence.Plain(fmt.Errorf("%w: no answer came in time on a connection of the pool that was given to the engine", persistence.ErrTxNotBegun))
 )
 
 // vanishedMin is how long the server may say nothing under a step, at least.
@@ -149,7 +149,7 @@ const vanishedMin = 3 * time.Second
 
 // vanished is after how long a server that says nothing under a step is taken for
 // gone: so early that the step's time is not over, and so late that a lock which
-// it waits for, with something sent that nobody takes, is not taken for that.
+// it waits for, with something sent that is not received, is not taken for that.
 func vanished(limit time.Duration) time.Duration {
 	if limit <= 0 {
 		return 0
@@ -158,10 +158,10 @@ func vanished(limit time.Duration) time.Duration {
 }
 
 // errRunLocked is why no transaction is begun for a step: it would be for nothing.
-var errRunLocked = errors.New("somebody is known to hold the run, tasks of it, or what gives its tenant places")
+var errRunLocked = errors.New("the run is locked by another session, or in quarantine")
 
-// borrowFor takes a connection of the user's pool for a step, unless somebody is known
-// to hold what its recording may need: by then, or once it has waited for one.
+// borrowFor takes a connection of the user's pool for a step, unless its run is
+// locked or in quarantine: by then, or once it has waited for one.
 func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID, waiting *poolWait) (*pgxpool.Conn, error) {
 	if s.isLocked(ctx, task) {
 		return nil, errRunLocked
@@ -201,7 +201,7 @@ func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Co
 	return nil, errPoolEmpty
 }
 
-// admit gives a connection back that is not written to, or on which nobody answers.
+// admit gives a connection back that is not written to, or on which the server does not answer.
 func (s *Store) admit(ctx context.Context, conn *pgxpool.Conn, waiting *poolWait) error {
 	limited, cancel := context.WithTimeout(ctx, waiting.limit)
 	defer cancel()
@@ -226,7 +226,7 @@ const unheardMax = 2 * time.Second
 
 // unheard reports whether a step whose time was up in the middle of a statement
 // waited for a server that waits for the step: nothing passes between them, though
-// something there may acknowledge all that is sent. Whoever cannot ask has lost
+// something there may acknowledge all that is sent. A pod that cannot ask has lost
 // the server, too. A statement that is at work, or was until it was canceled just
 // now, is the step's own; so it is if the session has gone.
 func (s *Store) unheard(ctx context.Context, pid uint32) bool {

@@ -174,14 +174,14 @@ func (r *recording) ownRefused(err error) error {
 		return txBroken(answered, err)
 	case forgotten(pg):
 		return statementsLost(err)
-	case pg.Code == codeReadOnly && pg.Where != "": // in a function of somebody's trigger
+	case pg.Code == codeReadOnly && pg.Where != "": // in a function of a trigger that is not the engine's
 		return refusedEachTime(err)
 	case pg.Code == codeReadOnly: // it was begun to write, and no server turns into a standby
 		return errTxReadOnly
 	case pg.Code == codeNoPrivilege && r.otherRole && !fileRefused(pg):
 		return errTxRole
 	case pg.Code == codeLockNotAvailable || pg.Code == codeQueryCanceled:
-		return fmt.Errorf("%w: somebody holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
+		return fmt.Errorf("%w: another session holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
 	case !translated(answered):
 		return fmt.Errorf("%w: a statement of the engine was refused: %w", persistence.ErrUnavailable, err)
 	}
@@ -191,7 +191,7 @@ func (r *recording) ownRefused(err error) error {
 // refusedEachTime is the error of a statement of the engine's that is refused whatever the
 // step does: it is handed back, uncharged.
 func refusedEachTime(err error) error {
-	return fmt.Errorf("%w: a statement of the engine was refused, as by a trigger that somebody put on its tables: take that off, troupe doctor names it: %s",
+	return fmt.Errorf("%w: a statement of the engine was refused, as by a trigger that was put on its tables: take that off, troupe doctor names it: %s",
 		persistence.ErrUnavailable, wherein(err))
 }
 
@@ -218,7 +218,7 @@ func stepRefused(err error) error {
 		return statementsLost(err)
 	case pg.Code == codeReadOnly && pg.Where == "":
 		return errTxReadOnly
-	case pg.Code == codeQueryCanceled: // by somebody, or by a statement_timeout that the engine's statements met
+	case pg.Code == codeQueryCanceled: // by hand, or by a statement_timeout that the engine's statements met
 		return fmt.Errorf("%w: %w", persistence.ErrTxBroken, err)
 	}
 	switch class(pg.Code) {
@@ -238,14 +238,14 @@ func broke(pg *pgconn.PgError) bool {
 }
 
 // exhausted reports whether a statement of the step was refused by the state of
-// the server, or by whoever runs it: it has no room, or fails, or somebody
-// canceled the statement.
+// the server, or by its operator: it has no room, or fails, or the
+// statement was canceled.
 func exhausted(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (lacksResources(pg) || class(pg.Code) == classSystem || idsSpent(pg) || fileRefused(pg) || canceled(pg))
 }
 
-// canceled reports whether somebody canceled a statement (pg_cancel_backend). A
+// canceled reports whether a statement was canceled by hand (pg_cancel_backend). A
 // timeout that the step or the role has set has the same code, and is the step's
 // own: only the text tells, in a server that speaks English.
 func canceled(pg *pgconn.PgError) bool {

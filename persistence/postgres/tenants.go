@@ -39,8 +39,8 @@ func (t *triggering) newTenants(indexes []int) []string {
 	return missing
 }
 
-// createTenants gives tenants groups, as long as there are any, and notes who
-// gets none. The statements come after the one that locks, so that they see
+// createTenants gives tenants groups, as long as there are any, and notes which
+// get none. The statements come after the one that locks, so that they see
 // what the previous holder committed.
 func (t *triggering) createTenants(ctx context.Context, missing []string) error {
 	b := t.s.newBatch()

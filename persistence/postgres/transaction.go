@@ -29,7 +29,7 @@ type querier interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// exec runs a statement whose rows nobody wants.
+// exec runs a statement and drops its rows.
 func (s *Store) exec(ctx context.Context, on querier, name string, args named) error {
 	text, values := s.statements.bind(name, args)
 	rows, err := on.Query(ctx, text, values...)

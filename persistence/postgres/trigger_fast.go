@@ -71,7 +71,7 @@ func (s *Store) triggerFast(
 	s.heads.note(heads)
 	if taken > 0 {
 		out.Grants = f.grants(triggers, f.roots[:taken], take.Claim, now)
-		f.roots = f.roots[taken:] // nobody else can claim those
+		f.roots = f.roots[taken:] // no claim can have those
 	}
 	return true, f.answer(ctx, out, triggers, now)
 }

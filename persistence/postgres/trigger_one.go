@@ -48,7 +48,7 @@ func (f *fastTrigger) triggerOne(
 	return true, true, f.answer(ctx, out, triggers, now)
 }
 
-// takeOne stores the run and grants its first task, if nobody waits for the queue. Where
+// takeOne stores the run and grants its first task, if no task waits in the queue. Where
 // it did not lately, it is not tried: trigger_fast grants where that is possible.
 func (f *fastTrigger) takeOne(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
@@ -66,14 +66,14 @@ func (f *fastTrigger) takeOne(
 	switch {
 	case err != nil || said == oneRefused:
 		return false, true, err
-	case said == oneNothing: // mostly because somebody waits
+	case said == oneNothing: // mostly because another task waits
 		f.s.takes.missed(queue)
 		return false, false, nil
 	}
 	f.s.takes.hit(queue)
 	f.s.heads.note(looked{queues: []int16{queue}, after: after, until: until})
 	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
-	f.roots = nil // nobody else can claim it
+	f.roots = nil // no claim can have it
 	return true, true, f.answer(ctx, out, triggers, now)
 }
 

@@ -4,7 +4,7 @@
 -- events of a plain run follow from its tasks and are left to the end of their
 -- span. los and his are intervals of ids that hold the runs: the events of the
 -- others are read interval by interval. Returns how many runs were moved; what
--- somebody holds is left for the next time.
+-- another session has locked is left for the next time.
 -- Caller: ArchiveRuns, behind the fence; the spans exist, and hash joins are
 -- allowed. Locks workflow_runs by id, skip locked, then tasks: it may wait for a
 -- claim that discards one, which waits for nothing; last dead_letters, where it

@@ -1,5 +1,5 @@
 -- bump_epoch: a new leader. Waits for leader transactions in flight, which
--- hold the row for share. A row that somebody removed is made again, from the
+-- hold the row for share. A row that was removed by hand is made again, from the
 -- clock: above all epochs that were counted, so that older leaders stay fenced.
 -- Caller: BumpEpoch.
 insert into {schema}.leader_epoch as l (epoch, holder, at)

@@ -1,5 +1,5 @@
 -- claim_first: claim_tasks where all that it may have is the first start of a first
--- task: queued, held by nobody, no suspect. What claim_tasks needs for all else takes
+-- task: queued, not locked, no suspect. What claim_tasks needs for all else takes
 -- longer to be set up than to grant one task. Grants all that it sees or nothing;
 -- the fourth column says how much that was. Its columns are those of claim_tasks.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,

@@ -1,10 +1,10 @@
 -- claim_tasks: grants ready tasks of one queue in the order of fair ids, at
--- most one suspect. What somebody else holds is passed over. Queue rows of
+-- most one suspect. What is locked is passed over. Queue rows of
 -- tasks that are no longer queued are removed. A claim that exists grants
 -- nothing more. only, if given, are the places that may be granted, from after to
 -- until. Returns a row
 -- per grant with all that the attempt needs, at least one, and how many places were
--- passed over since somebody holds their tasks.
+-- passed over because they are locked.
 -- Caller: claimer. Locks pods (key share), ready_queue, tasks and frontiers,
 -- all skip locked: it waits for nothing. Index: ready_queue_pkey for the order,
 -- the primary keys probed per task.

@@ -1,6 +1,6 @@
 -- delete_parked: parked rows of tasks that left the queue without being
 -- claimed. Rows of the ready queue stay for the claim to discard.
--- Caller: the slow path, which holds the locks of the tasks, as whoever parks
+-- Caller: the slow path, which holds the locks of the tasks, as every parking
 -- them does. Index: parked_tasks_pkey, probed per task.
 with asked as materialized (
 	select * from unnest(@runs::uuid[], @steps::int[]) as d (run_id, step)

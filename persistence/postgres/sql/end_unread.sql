@@ -1,5 +1,5 @@
 -- end_unread: ends sessions of the engine's that hold locks while they send an answer that
--- nobody reads, or wait for the rest of a batch: of a pod that froze, or that the network
+-- the client does not read any more, or wait for the rest of a batch: of a pod that froze, or that the network
 -- cut off, since no timeout of the server ends what sends, or receives in its middle. Those of calls that their callers gave up; those
 -- of before the lease of a pod ran out that could not be declared dead a second ago: it
 -- is locked by one of them. None that this role may not end, which would be an error.

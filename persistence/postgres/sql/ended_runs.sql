@@ -1,6 +1,6 @@
 -- ended_runs: those of some runs that do not go on: they have ended, or are not
 -- there, as those in history.
--- Caller: who hears of no ends. Locks nothing. Index: workflow_runs_pkey, probed per
+-- Caller: pods that hear of no ends. Locks nothing. Index: workflow_runs_pkey, probed per
 -- run.
 select d.id
 from unnest(@runs::uuid[]) as d (id)

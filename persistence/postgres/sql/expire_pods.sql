@@ -1,6 +1,6 @@
 -- expire_pods: declares pods dead whose lease has run out, and returns them
 -- with those that were dead before. A pod that is renewed or records right now
--- is left for the next time. A pod whose row somebody removed while it held
+-- is left for the next time. A pod whose row was removed by hand while it held
 -- tasks is as dead: without it nothing is claimed or recorded any more.
 -- One that ends after by has not run out, though the clock says so: it has leapt.
 -- A lease that ends further away than it is long was renewed while the clock was

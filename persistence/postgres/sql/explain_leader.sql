@@ -1,4 +1,4 @@
--- explain_leader: who holds the leader's lock, and whether that is the session of the pod
+-- explain_leader: the session that holds the leader's lock, and whether that is the session of the pod
 -- that led last, which its name tells; of a long or foreign one no more than that it is a
 -- leader's. A leader says something every few seconds, so for how long its session has not
 -- tells a session that hangs. A standby does not know of sessions: there it is taken for granted.

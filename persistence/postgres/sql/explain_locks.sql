@@ -1,7 +1,7 @@
 -- explain_locks: the given sessions, or if these wait for others the last of these, the
 -- given prepared transactions, and those of both that hold a lock on a table of the schema
 -- that keeps others from writing; for a second at least. Then those that have touched rows
--- of tables whose rows are passed over if somebody holds them, which these may do; none of
+-- of tables whose rows are passed over if they are locked, which these may do; none of
 -- the engine's own: statements that take long hold what they work on. How old another
 -- role's transaction is may be hidden; such a one is told of whatever its age.
 -- Caller: Situation, before it reads any table. Reads the catalog only.

@@ -1,4 +1,4 @@
--- explain_run: a run, whether its definition is there, its own timers, and who led last.
+-- explain_run: a run, whether its definition is there, its own timers, and the last leader.
 -- Caller: Situation. Index: the primary keys, or that of a span of run_history.
 {live_or_old}
 select clock_timestamp(), r.state, r.canceling, coalesce(r.cancel_reason, ''), r.group_id,

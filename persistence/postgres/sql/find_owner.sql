@@ -1,6 +1,6 @@
--- find_owner: who owns a table that is made of spans, if that is somebody else than
--- who asks, and one that a new table can be given to; null: nobody.
--- Caller: whoever makes a span. Locks nothing.
+-- find_owner: the owner of a table that is made of spans, if that is another role than
+-- the caller's, and one that a new table can be given to; null: none.
+-- Caller: each call that makes a span. Locks nothing.
 select (
 	select pg_catalog.pg_get_userbyid(c.relowner)
 	from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -1,10 +1,10 @@
--- insert_frontiers: makes the frontiers again of queues that somebody removed
--- them from. The lowest place that waits is what is served next: whoever comes
--- stands beside it. Where nobody waits all that was given out was served. Places
+-- insert_frontiers: makes the frontiers again of queues that have lost
+-- them. The lowest place that waits is what is served next: a new task
+-- stands beside it. Where no task waits, all that was given out was served. Places
 -- are told apart by the counters, whatever the frontier is, unless those were
 -- removed, too: then it is beyond all places there are.
 -- Caller: the slow path and the intake, when allot_blocks returns too little.
--- Waits for whoever does the same. Index: tenant_groups_pkey, one range per
+-- Waits for a call that does the same. Index: tenant_groups_pkey, one range per
 -- queue; ready_queue_pkey, both ends.
 with written as (
 	insert into {schema}.frontiers (queue, band, block)

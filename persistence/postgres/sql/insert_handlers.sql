@@ -1,7 +1,7 @@
--- insert_handlers: numbers the handlers of some definitions that have no row. Where somebody
+-- insert_handlers: numbers the handlers of some definitions that have no row. Where an operator
 -- removed the rows, each gets the number that it had: as definitions that are there say, or
 -- as the caller knows (0: it does not), or as tasks of the definition have it. Another
--- number that somebody still has is not given again: living pods would take the tasks for
+-- number that is still in use is not given again: living pods would take the tasks for
 -- their own. Caller: RegisterDefinitions, under lock_catalog, after insert_definition.
 -- Index: workflow_definitions_hash_key, handlers_workflow_step_fingerprint_key, handlers_pkey
 -- and definition_steps_by_handler, probed per step that has no row, and definition_steps_pkey,

@@ -1,6 +1,6 @@
 -- keep_events: puts the events aside that some runs have in a span that is to be
 -- dropped. los and his are intervals of ids that hold the runs.
--- Caller: RotateEvents, behind the fence; nobody writes into the span any more.
+-- Caller: RotateEvents, behind the fence; the span takes no writes any more.
 -- Index: task_events_*_by_run of the span, per interval.
 with named as materialized (select id from unnest(@runs::uuid[]) as z (id)),
 moved as (

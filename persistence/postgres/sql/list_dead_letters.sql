@@ -1,5 +1,5 @@
 -- list_dead_letters: a page of dead letters, by run and step. Those whose definition
--- somebody has removed have no hash.
+-- were removed by hand have no hash.
 -- Caller: ListDeadLetters. Index: dead_letters_pkey, from the last page on.
 select {dead_columns}
 from (

@@ -1,7 +1,7 @@
 -- load_open_tasks: every task of the runs that has not ended.
 -- Caller: the slow path, under the locks of the runs. Locks tasks by
 -- (run, step); may wait for a claim, which waits for nothing and is short
--- unless it goes around what somebody holds.
+-- unless it goes around what is locked.
 -- Index: tasks_pkey, one range per run.
 select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents, t.children, t.epoch, t.attempt, t.lost, t.pod,
 	t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue

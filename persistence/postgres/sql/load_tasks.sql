@@ -1,7 +1,7 @@
 -- load_tasks: the named tasks and their children.
 -- Caller: the slow path, under the locks of their runs. Locks tasks by
 -- (run, step); may wait for a claim, which waits for nothing and is short
--- unless it goes around what somebody holds.
+-- unless it goes around what is locked.
 -- Index: tasks_pkey, probed per task.
 with named as materialized (
 	select distinct z.run_id, z.step from unnest(@runs::uuid[], @steps::int[]) as z (run_id, step)

@@ -1,4 +1,4 @@
--- lock_dead_inputs: has those who purge letters of the same runs take turns.
+-- lock_dead_inputs: has calls that purge letters of the same runs take turns.
 -- Caller: PurgeDeadLetters, after purge_dead_letters. Locks dead_inputs by run;
 -- may wait for another purge, which waits for nothing. Index: dead_inputs_pkey.
 select 1

@@ -1,4 +1,4 @@
--- lock_runs_free: as lock_runs, but passes over what somebody else holds.
+-- lock_runs_free: as lock_runs, but passes over what is locked.
 -- Returns what it locked.
 -- Caller: every writer of runs, after lock_runs met the lock timeout.
 -- Locks workflow_runs by id, waits for nothing.

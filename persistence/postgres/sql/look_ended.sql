@@ -1,7 +1,7 @@
 -- look_ended: the runs that can be archived among the next ones, oldest first,
 -- and how far the look went: up to last if it found as many as it may, else up
 -- to seen, or to the end. One statement, so that there is no transaction where
--- there is nothing to archive. Runs that somebody canceled before they were
+-- there is nothing to archive. Runs that were canceled before they were
 -- expanded wait until they need not be.
 -- Caller: ArchiveRuns. Locks nothing. Index: workflow_runs_pkey, one range;
 -- intake is small, and read for the rare run without a group only.

@@ -1,5 +1,5 @@
 -- park_tasks: moves queue rows that no pod can take out of the way, and removes
--- those whose task is no longer queued: no claim would. What somebody holds is
+-- those whose task is no longer queued: no claim would. What is locked is
 -- left for the next time.
 -- Caller: ParkTasks, behind the fence. Locks ready_queue, then tasks, skip
 -- locked: it waits for nothing. Index: ready_queue_pkey, one walk per queue;

@@ -1,6 +1,6 @@
 -- parked_tasks: parked rows that a pod can take again, the oldest places first,
 -- with whether their place is still to be served, and free: it may have been given
--- again if somebody removed the counters.
+-- again if the counters were removed by hand.
 -- Caller: ParkTasks, behind the fence. Locks parked_tasks, waits for nothing.
 -- Index: parked_tasks_by_handler, one range per handler; ready_queue_pkey, probed
 -- per place.

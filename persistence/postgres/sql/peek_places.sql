@@ -1,7 +1,7 @@
 -- peek_places: the next places of a queue that a pod may take, but those of some
 -- tenants and runs, and those of some definitions. It reads the queue alone, unless there
 -- are such definitions.
--- Caller: claims around what cannot be read, and around what somebody holds.
+-- Caller: claims around what cannot be read, and around what is locked.
 -- Index: ready_queue_pkey; workflow_runs_pkey, probed per place.
 select q.fair_id, q.run_id, q.step, q.suspect, true
 from {schema}.ready_queue q

@@ -1,4 +1,4 @@
--- purge_dead_letters: removes dead letters, by run and step; what somebody
+-- purge_dead_letters: removes dead letters, by run and step; what another session
 -- requeues right now stays. Returns how many, and their runs.
 -- Caller: PurgeDeadLetters. Locks dead_letters, skip locked.
 -- Index: dead_letters_pkey, from the start.

@@ -1,5 +1,5 @@
 -- read_dead_letter: one dead letter, whether its run is kept, and its input. One whose
--- definition somebody has removed has no hash.
+-- definition was removed by hand has no hash.
 -- Caller: DeadLetter. Index: the primary keys, or that of a span of run_history.
 {live_or_old}
 select {dead_columns}, r.id is not null, coalesce(r.input,

@@ -1,4 +1,4 @@
--- read_runs: runs as readers see them, newest first. One whose definition somebody has
+-- read_runs: runs as readers see them, newest first. One whose definition an operator has
 -- removed has no workflow.
 -- Caller: Run, ListRuns. Index: the primary keys, probed per run; those of spans of
 -- run_history for the runs that are not in workflow_runs. The slices of a large

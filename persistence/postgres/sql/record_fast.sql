@@ -5,7 +5,7 @@
 -- Equal to lifecycle.Decide for these tasks; the contract and the differential
 -- test hold it to that.
 -- room_groups and rooms: how many tasks more the tenants with a limit may run.
--- inline_after: places below which nobody stands in an inline queue, as far as
+-- inline_after: places below which no task stands in an inline queue, as far as
 -- the caller knows, and inline_until: how long it may rely on that, unless the
 -- clock was set back. Both are returned as they are now, for the queues that were
 -- looked at: a look at all of a queue takes a twentieth of the time at most.
@@ -17,7 +17,7 @@
 -- that takes a table for empty walk its whole index instead. Handlers are
 -- looked up in a subplan, which is hashed: a workflow of many steps has as many,
 -- and all of its steps may be children of one. A queue without a frontier is
--- one that was not served: insert_frontiers is for who stores the next run.
+-- one that was not served: insert_frontiers is for the call that stores the next run.
 -- What an update takes its rows from is one subquery (offset 0): of each part of
 -- one that is taken apart every row is copied whole, outputs included, for a
 -- recheck that the locks make needless.
@@ -61,7 +61,7 @@ children as materialized (
 			from {schema}.tasks k where k.run_id = told.run_id and k.step = told.step offset 0
 		) x
 ),
--- Who stands at the head of the queues (lifecycle.InlineLook). Whoever comes
+-- The tenants at the head of the queues (lifecycle.InlineLook). A task that comes
 -- takes a place behind the frontier, or is there already.
 heads as materialized (
 	select q.queue, q.until, q.since, h.places, least(h.places[1], coalesce(f.block, 0) * 2097152) as after
@@ -81,7 +81,7 @@ heads as materialized (
 		left join {schema}.frontiers f on f.queue = q.queue and f.band = 0
 	where @inline_limit::int > 0 and q.queue in (select c.queue from children c where not c.waiting)
 ),
--- The tenants whose queue has nobody else there.
+-- The tenants that stand alone in their queue there.
 calm as materialized (
 	select c.queue, c.group_id
 	from (select distinct queue, group_id from children where not waiting) c

@@ -1,8 +1,8 @@
--- record_few: record_fast for a few completions after which nobody has to queue
--- up: whatever became ready is granted to this pod, because nobody waits. What
+-- record_few: record_fast for a few completions after which no task has to queue
+-- up: whatever became ready is granted to this pod, because no other task waits. What
 -- record_fast needs for many costs more to be set up than to be done for few.
 -- Records what record_fast would, or answers nothing. inline_after and inline_until
--- are as in record_fast. Nobody changes a task that is executed, or its children's
+-- are as in record_fast. No other call changes a task that is executed, or its children's
 -- counts, without the lock of its run: so what few says holds for done.
 -- Caller: record, after check_pod and lock_runs in the same transaction. Locks
 -- tasks. Index: the primary keys, probed per row, as in record_fast.

@@ -1,7 +1,7 @@
 -- renew_pod_only: extends a lease and says nothing about what the pod holds. No
 -- row: dead.
 -- Caller: the pulse, where renew_pod waits for a lock or takes too long. It
--- reads pods alone, so that whoever holds any other table costs nobody a lease.
+-- reads pods alone, so that a lock on any other table costs no pod its lease.
 -- Locks pods (no key update, which does not wait for the key share of records).
 -- Index: pods_pkey.
 with clock as materialized (select clock_timestamp() as now),

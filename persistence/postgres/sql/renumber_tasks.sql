@@ -1,6 +1,6 @@
 -- renumber_tasks: gives the open tasks of runs of definitions the numbers that their steps
 -- have by now. Returns how many had others.
--- Caller: RegisterDefinitions, for definitions whose steps were not all there: somebody
+-- Caller: RegisterDefinitions, for definitions whose steps were not all there: an operator
 -- removed them, or they are new and have no runs. Locks tasks, ready_queue and parked_tasks.
 -- Index: none, it reads all runs; tasks_pkey, one range per run of theirs.
 with stale as materialized (

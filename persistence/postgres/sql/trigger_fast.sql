@@ -2,7 +2,7 @@
 -- their first tasks into the queues, all or none: none if a tenant or a definition
 -- is not what the caller takes it for, or if a run may be in history. Says what allot_blocks,
 -- insert_runs, expand_runs and insert_ready say, in one transaction of one round
--- trip. If the caller takes so many of them, its pod lives and nobody waits in their
+-- trip. If the caller takes so many of them, its pod lives and no task waits in their
 -- queues, those are granted to it instead, and take no places there
 -- (lifecycle.Take); take_after and take_until are as in record_fast. A run that exists is a unique violation. An id that is old, or of a clock
 -- that is ahead, may be that of a run that goes into history meanwhile, of which

@@ -1,4 +1,4 @@
--- try_groups: tries to be the only one who counts and grants running tasks of
+-- try_groups: tries to be the only call that counts and grants running tasks of
 -- some tenants, until the transaction ends.
 -- Caller: claims and records under a limit per tenant. Waits for nothing.
 select pg_try_advisory_xact_lock(l.key)

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// ReadInstants has a connection read instants that are infinite, which somebody may
-// write who means "now" or "never", as long ago and as far ahead.
+// ReadInstants has a connection read instants that are infinite, which an operator may
+// write to mean "now" or "never", as long ago and as far ahead.
 func ReadInstants(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &instantCodec{}})
 	return nil

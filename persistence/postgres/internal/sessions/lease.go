@@ -16,7 +16,7 @@ type Lease struct {
 	ttl atomic.Int64 // of the lease that was renewed last; 0: none was
 }
 
-// OpenLease makes the line apart from the pool: whoever reads a lot, or cancels many
+// OpenLease makes the line apart from the pool: a caller that reads a lot, or cancels many
 // runs at once, would otherwise queue in front of a renewal and cost the pod its
 // lease. Where the server has no connection to give, the pool lends one, if its
 // connections are the server's. It connects when it is used.

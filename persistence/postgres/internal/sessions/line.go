@@ -22,8 +22,8 @@ type Line struct {
 	pool *pgxpool.Pool
 	turn chan struct{}
 
-	// lend runs do on a connection of somebody else's, where the server has none to
-	// give. Nil: nobody's.
+	// lend runs do on a connection of another part, where the server has none to
+	// give. Nil: there is none.
 	lend    func(ctx context.Context, do func(on *pgx.Conn) error) error
 	refused time.Time // when the server had none; guarded by turn
 
@@ -55,7 +55,7 @@ type pinging struct{}
 // pingMax is how long an answer may take. Giving a question up costs the connection.
 const pingMax = 2 * time.Second
 
-// Ping asks for an answer, once, unless somebody who was before it gets one. ctx bounds
+// Ping asks for an answer, once, unless an earlier caller gets one. ctx bounds
 // the wait for them; the question itself ends where ctx is canceled, but not with its
 // time.
 func (l *Line) Ping(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (l *Line) Ping(ctx context.Context) error {
 	if l.answered.After(asked) {
 		return nil
 	}
-	// Not in what is left of ctx: who waited for long would cut the connection short.
+	// Not in what is left of ctx: a caller that waited for long would cut the connection short.
 	asking, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), pinging{}, true), pingMax)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -105,7 +105,7 @@ func (l *Line) take(ctx context.Context) error {
 
 func (l *Line) free() { <-l.turn }
 
-// use is Use of whoever has the turn.
+// use is Use of the caller that has the turn.
 func (l *Line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	now := clock.System{}.Now()
 	if l.lend != nil && !l.refused.IsZero() && now.Sub(l.refused) < refusedFor {
@@ -127,7 +127,7 @@ func (l *Line) use(ctx context.Context, do func(on *pgx.Conn) error) error {
 	return err
 }
 
-// borrow runs do on somebody else's connection. If that comes to nothing, the next use
+// borrow runs do on a connection of another part. If that comes to nothing, the next use
 // asks for one of its own again, as there may be room by then.
 func (l *Line) borrow(ctx context.Context, do func(on *pgx.Conn) error) error {
 	err := l.lend(ctx, do)

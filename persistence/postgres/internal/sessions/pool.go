@@ -12,7 +12,7 @@ import (
 )
 
 // Pool are the store's own connections. Behind a pooling proxy that gives a
-// server's session to whoever has a transaction to make, nothing that is set or
+// server's session to the client that has a transaction to make, nothing that is set or
 // prepared in a session is there the next time: settings are then made in each
 // transaction, in the round trip of its first statement. It is safe for concurrent
 // use.

@@ -10,7 +10,7 @@ import (
 // Seats bound how many connections of a pool are in the hands of calls that come
 // from outside of the engine, so that claims, records and triggers never queue up
 // behind them, however many and however slow they are: half of the pool, and of
-// that all but one for what may read much. One connection more is for whoever asks
+// that all but one for what may read much. One connection more is for callers that ask
 // why nothing moves: the others may be what does not. They are safe for concurrent
 // use.
 type Seats struct {
@@ -44,7 +44,7 @@ func (s Seats) SitLong(ctx context.Context) (leave func(), err error) {
 	return func() { stand(); letIn() }, nil
 }
 
-// SitAsking is Sit for whoever asks why nothing moves.
+// SitAsking is Sit for callers that ask why nothing moves.
 func (s Seats) SitAsking(ctx context.Context) (leave func(), err error) { return sit(ctx, s.explain) }
 
 func sit(ctx context.Context, seats chan struct{}) (leave func(), err error) {

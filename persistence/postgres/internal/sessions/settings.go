@@ -41,7 +41,7 @@ func Settings() map[string]string {
 		"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off",
 		// A probe per row meets each key once: a cache of them costs more than the probe.
 		"enable_memoize": "off",
-		// Nobody waits for a lock for long.
+		// No statement waits for a lock for long.
 		"lock_timeout": "2000", "statement_timeout": "30000",
 		// A temporary table of the session's that is named as a type is not that type.
 		"search_path": "pg_catalog, pg_temp",

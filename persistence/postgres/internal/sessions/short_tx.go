@@ -11,7 +11,7 @@ import (
 
 // shortTx is a transaction without round trips of its own: it begins with its
 // first statements and commits with the last batch. Triggers and the slow path
-// take a third fewer that way, and each one is time that somebody waits and
+// take a third fewer that way, and each one is time that a caller waits and
 // locks are held. It is used by one goroutine, and begins and ends in Short.
 type shortTx struct {
 	pgx.Tx // nil: what is not below is not used

@@ -11,16 +11,16 @@ import (
 
 // A server that has no connection to give, as to a role that may have no more, gives
 // none to the lease and the leader either, which a pod cannot do without. They get one
-// that the pool has: what is closed and asked for again goes to whoever is faster.
+// that the pool has: what is closed and asked for again goes to the faster client.
 
 const (
-	giveMax   = time.Second     // for a connection that somebody gives back
+	giveMax   = time.Second     // for a connection that is given back
 	giveRest  = 2 * time.Second // until the pool may grow again
 	giveAgain = 5 * time.Second // between two that are given away
 	giveLeft  = 1               // stays
 )
 
-// Give lends a connection of the pool to fit, for whoever cannot do without
+// Give lends a connection of the pool to fit, for a caller that cannot do without
 // one and is refused it. If fit returns true, the connection leaves the pool: it is the
 // caller's, with the settings of the store's sessions. After an error it is closed. Nil:
 // there is none to spare, it is a proxy's, or fit returned false.
@@ -51,13 +51,13 @@ func (p *Pool) Give(ctx context.Context, fit func(ctx context.Context, conn *pgx
 		return conn.Hijack(), nil
 	}
 	if err != nil {
-		_ = conn.Conn().Close(ctx) // nobody knows what it holds
+		_ = conn.Conn().Close(ctx) // what it holds is not known
 	}
 	conn.Release()
 	return nil, err
 }
 
-// Lend runs do, for whoever makes settings of his own, on a connection of the pool,
+// Lend runs do, for a caller that makes settings of its own, on a connection of the pool,
 // which has its settings back after it.
 func (p *Pool) Lend(ctx context.Context, do func(on *pgx.Conn) error) error {
 	conn, err := p.Acquire(ctx)
@@ -66,7 +66,7 @@ func (p *Pool) Lend(ctx context.Context, do func(on *pgx.Conn) error) error {
 	}
 	defer func() {
 		if err := unsettle(ctx, conn.Conn()); err != nil {
-			_ = conn.Conn().Close(ctx) // nobody else may have it
+			_ = conn.Conn().Close(ctx) // no other caller may have it
 		}
 		conn.Release()
 	}()
