@@ -12,7 +12,7 @@ import (
 // messages from outside.
 var protoactorFiles = []string{
 	"actors/", "internal/sim/", "simtest/", "examples/",
-	"troupe.go", "engine.go", "config.go", // PID, and the embedder's own actor system
+	"engine.go", "engine_config.go", // PID, and the embedder's own actor system
 }
 
 // protoactorSymbols is all of the package that we rely on. What is missing was
