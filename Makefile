@@ -18,7 +18,7 @@ EVERY   ?= 1m
 PURE     = workflow lifecycle
 STAT     = workflow lifecycle persistence/memory actors persistence/postgres cluster/postgres
 COVER    = 95
-LONG     = ./persistence/postgres . ./internal/chaos ./cmd/troupe/internal/doctor
+LONG     = ./persistence/postgres ./internal/acceptance ./internal/chaos ./cmd/troupe/internal/doctor
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-full test-container test-short race lint layers fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
@@ -46,7 +46,7 @@ test-short: ## the tests that need no PostgreSQL
 	TROUPE_TEST_POSTGRES=none $(GO) test -short ./...
 
 race: ## all but the long tests, under the race detector
-	$(GO) test -race -short . ./actors/... ./cluster ./cluster/local ./examples/... ./internal/clock ./internal/sim/swarm ./lifecycle ./workflow
+	$(GO) test -race -short . ./internal/acceptance ./actors/... ./cluster ./cluster/local ./examples/... ./internal/clock ./internal/sim/swarm ./lifecycle ./workflow
 	$(GO) test -race -short -run Contract ./persistence/memory
 
 lint: ## golangci-lint, in the version of tools/go.mod

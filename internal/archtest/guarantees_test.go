@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,8 +75,8 @@ func guarantees(page string, exists map[string]bool) []string {
 	return findings
 }
 
-// testNames returns every test function as room.TestName, those of the root
-// without a room, and every case of the stores' contract as "contract: name".
+// testNames returns every test function as room.TestName, those of the API (the
+// root and internal/acceptance) without a room, and every case of the stores' contract as "contract: name".
 func testNames(sources []source) map[string]bool {
 	names := map[string]bool{}
 	for _, s := range sources {
@@ -87,7 +88,11 @@ func testNames(sources []source) map[string]bool {
 				if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
 					continue
 				}
-				names[strings.TrimPrefix(s.room()+".", "..")+f.Name.Name] = true
+				room := s.room() + "."
+				if slices.Contains(apiRooms, s.room()) {
+					room = ""
+				}
+				names[room+f.Name.Name] = true
 			}
 		case s.room() == "persistence/storetest":
 			for _, name := range contractCase.FindAllStringSubmatch(s.text, -1) {
@@ -98,12 +103,16 @@ func testNames(sources []source) map[string]bool {
 	return names
 }
 
+// apiRooms hold the tests of the embedder's API.
+var apiRooms = []string{".", "internal/acceptance"}
+
 var contractCase = regexp.MustCompile(`\{"([a-z_]+/[a-z_]+)", "`)
 
 func TestGuaranteesFindsEachKind(t *testing.T) {
 	t.Parallel()
 	exists := testNames([]source{
-		parse(t, "a_test.go", "package p\nfunc TestR0Works() {}\nfunc TestIt() {}\n"),
+		parse(t, "a_test.go", "package p\nfunc TestIt() {}\n"),
+		parse(t, "internal/acceptance/a_test.go", "package p\nfunc TestR0Works() {}\n"),
 		parse(t, "persistence/storetest/a.go", "package p\nvar r = []rule{{\"fan_in/once\", \"text\", f}}\n"),
 	})
 	page := "| R0 | it works | `TestR0Works` |\n"

@@ -111,6 +111,7 @@ var rooms = map[string]room{
 	},
 	"bench/...": {ours: []string{"..."}, outside: []string{protoactor, protobuf, pgx}},
 
+	"internal/acceptance":   {},
 	"internal/archtest":     {},
 	"internal/chaos":        {},
 	"internal/clock":        {},

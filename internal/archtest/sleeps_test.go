@@ -11,11 +11,11 @@ import (
 // sleepers are tests that let real time pass, files or folders, each with its
 // reason. A test that waits for something waits for that, and not for a while.
 var sleepers = []string{
-	"health_postgres_test.go",            // a network on which an answer takes that long
-	"idle_test.go",                       // counts what idle pods send in a minute
-	"persistence/postgres/bench_test.go", // callers that ask as often as pods do
-	"persistence/postgres/crowd_test.go", // the same, and pods that freeze
-	"examples/features/", "simtest/",     // step functions, in a bubble of the harness
+	"internal/acceptance/health_postgres_test.go", // a network on which an answer takes that long
+	"internal/acceptance/idle_test.go",            // counts what idle pods send in a minute
+	"persistence/postgres/bench_test.go",          // callers that ask as often as pods do
+	"persistence/postgres/crowd_test.go",          // the same, and pods that freeze
+	"examples/features/", "simtest/",              // step functions, in a bubble of the harness
 }
 
 func TestTestsDoNotSleep(t *testing.T) {
@@ -24,7 +24,7 @@ func TestTestsDoNotSleep(t *testing.T) {
 }
 
 // sleeps finds sleeps in tests whose time is real. It is virtual in a bubble of
-// synctest, which virtual is in the root's tests.
+// synctest, which virtual is in the tests of the API.
 func sleeps(s source) []string {
 	if s.syntax == nil || !s.isTest() || listed(sleepers, s.path) ||
 		strings.Contains(s.text, "synctest.") || strings.Contains(s.text, "virtual(t, ") {

@@ -1,0 +1,151 @@
+package acceptance
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// statements counts what the connections of a pool, and those made from its
+// settings, send to PostgreSQL.
+type statements struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == nil {
+		s.count = map[string]int{}
+	}
+	s.count[query.SQL]++
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// take returns what was counted since the last call.
+func (s *statements) take() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counted := s.count
+	s.count = nil
+	return counted
+}
+
+// TestI15IdlePodsHardlyTalk: a pod without work that is alone sends at most 1.3
+// statements a second, the leader's pings included, and each further pod 0.3. The
+// pings are one a second; what is done now and then comes within half a minute, and
+// may all come while `make test` watches, which is shorter.
+func TestI15IdlePodsHardlyTalk(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("watches idle pods for half a minute of real time")
+	}
+	const sweep = 32 * time.Second // one of each pod is in it, and all that it does now and then
+	watch := pgtest.Scale(16*time.Second, 2*sweep)
+	spans := float64((watch + sweep - 1) / sweep)
+	sent := map[int]*statements{1: {}, 4: {}}
+	for pods, counted := range sent { // all watched at once, each on a database of its own
+		pool := traced(t, counted)
+		for range pods {
+			idle(t, pool)
+		}
+		forget(t, pool)
+	}
+	time.Sleep(12 * time.Second) // elections and the first sweeps are over, and everybody was counted
+	for _, counted := range sent {
+		counted.take()
+	}
+	time.Sleep(watch)
+	for pods, counted := range sent {
+		total := 0
+		for sql, count := range counted.take() {
+			t.Logf("%d pods: %3d × %.80s", pods, count, sql)
+			total += count
+		}
+		t.Logf("%d pods: %d statements in %v: %.2f/s", pods, total, watch, float64(total)/watch.Seconds())
+		// A stalled machine makes it fewer, never more.
+		require.LessOrEqual(t, float64(total), watch.Seconds()+0.3*float64(pods)*spans*sweep.Seconds(), "%d pods", pods)
+		require.Positive(t, total, "the leader's pings are counted")
+	}
+}
+
+// TestOneSlotForManyPods: a pod that is alone reads no replication stream, two
+// read one each, and of more one does.
+func TestOneSlotForManyPods(t *testing.T) {
+	t.Parallel()
+	pool := traced(t, &statements{count: map[string]int{}})
+	slots := func() (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(),
+			"select count(*) from pg_replication_slots where database = current_database()").Scan(&n))
+		return n
+	}
+	settles := func(want int, mode string, pods ...*troupe.Engine) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			for _, pod := range pods {
+				if stats := pod.Stats(); stats.Mode != mode || stats.Pods != len(pods) {
+					return false
+				}
+			}
+			return slots() == want
+		}, 30*time.Second, 50*time.Millisecond, "%d slots in the mode %s", want, mode)
+	}
+	first := idle(t, pool)
+	settles(0, "spared", first)
+	second := idle(t, pool)
+	settles(2, "stream", first, second)
+	third, fourth := idle(t, pool), idle(t, pool)
+	settles(1, "relay", first, second, third, fourth)
+	require.NoError(t, first.Stop(t.Context()))
+	settles(1, "relay", second, third, fourth)
+}
+
+// traced returns a pool on a new database with the tables in it.
+func traced(t *testing.T, sent *statements) *pgxpool.Pool {
+	t.Helper()
+	settings, err := pgxpool.ParseConfig(pgtest.Database(t))
+	require.NoError(t, err)
+	settings.ConnConfig.Tracer = sent
+	pool, err := pgxpool.NewWithConfig(t.Context(), settings)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	migrate(t, pool)
+	return pool
+}
+
+// forget waits until what pods have done is history: moving it is no idling.
+func forget(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), "update troupe.workflow_runs set finished_at = finished_at - interval '1 hour'")
+	require.NoError(t, err)
+	require.Eventually(t, func() (moved bool) {
+		require.NoError(t, pool.QueryRow(t.Context(), "select not exists (select from troupe.workflow_runs)").Scan(&moved))
+		return moved
+	}, 90*time.Second, 100*time.Millisecond)
+}
+
+// idle starts a pod that has done something once.
+func idle(t *testing.T, pool *pgxpool.Pool) *troupe.Engine {
+	t.Helper()
+	engine, err := troupe.New(pool, troupe.Config{})
+	require.NoError(t, err)
+	handle := join(t, engine, single(number))
+	_, err = handle.Run(t.Context(), "")
+	require.NoError(t, err)
+	return engine
+}
