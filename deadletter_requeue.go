@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -274,7 +275,7 @@ func (e *Engine) DeadLetters() *DeadLetters {
 		}
 		return deadOffice{
 			store: e.store, tenant: e.tenant, newRun: pod.NewRunID, judge: e.judge, inputMax: e.config.PayloadLimit,
-			encode: func(value any) ([]byte, error) { return encode(e.config.Codec, value) },
+			encode: func(value any) ([]byte, error) { return program.Encode(e.config.Codec, value) },
 			stored: func(ctx context.Context) {
 				if !pod.Streamed() && e.backend.wake != nil {
 					e.backend.wake(ctx)
@@ -289,14 +290,14 @@ func (e *Engine) DeadLetters() *DeadLetters {
 // here. A run that goes on is of the version that it began with.
 func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error) {
 	p := e.programs[letter.Workflow]
-	if p == nil || !order.Fresh && p.bound.graph.Hash != letter.Definition {
+	if p == nil || !order.Fresh && p.Graph.Hash != letter.Definition {
 		return false, nil
 	}
 	input := order.Input
 	if input == nil {
 		input = letter.Input
 	}
-	edges, err := p.bound.admit(input)
+	edges, err := p.AdmitPayload(input)
 	switch {
 	case err != nil && order.Fresh:
 		return false, err
@@ -305,7 +306,7 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 	}
 	order.Edges = edges
 	if order.Fresh {
-		order.Definition = p.bound.graph.Hash
+		order.Definition = p.Graph.Hash
 	}
 	return true, nil
 }

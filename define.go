@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -16,6 +17,8 @@ type Workflow[I, O any] struct {
 	plan *plan
 }
 
+var _ Definition[int, int] = (*Workflow[int, int])(nil)
+
 // Define declares a workflow. It calls build once, at once; the step that
 // build returns gives the run's output. The name is what callers trigger, and
 // it stays with stored runs.
@@ -23,17 +26,17 @@ type Workflow[I, O any] struct {
 // Define does not fail: what is wrong with the workflow is reported by
 // [Workflow.Validate] and by [Register].
 func Define[I, O any](name string, build func(b *Builder[I]) StepRef[O], opts ...WorkflowOption) *Workflow[I, O] {
-	p := newPlan(name, reflect.TypeFor[I]().String())
+	p := newPlan(name, reflect.TypeFor[I]())
 	for i, opt := range opts {
 		if opt == nil {
-			p.problem("", fmt.Sprintf("options[%d]", i), "the option is nil", "leave it out")
+			p.program.Problem("", fmt.Sprintf("options[%d]", i), "the option is nil", "leave it out")
 			continue
 		}
-		opt(p)
+		opt(&p.program)
 	}
 	var output StepRef[O]
 	if build == nil {
-		p.problem("", "build", "the function is nil", "pass a function that declares the steps")
+		p.program.Problem("", "build", "the function is nil", "pass a function that declares the steps")
 	} else {
 		output = build(&Builder[I]{plan: p})
 	}
@@ -48,33 +51,30 @@ func (w *Workflow[I, O]) Name() string { return w.name }
 // [*DefinitionError], or returns nil. Register does the same; calling it in a
 // test finds mistakes without an engine.
 func (w *Workflow[I, O]) Validate() error {
-	problems := append([]Problem{}, w.plan.problems...)
-	for _, p := range workflow.Problems(w.plan.definition.Validate()) {
-		if p.Field == "output" && w.plan.badOutput {
-			continue // said already, and better
-		}
-		problems = append(problems, p)
-	}
+	problems := w.plan.program.Validate()
 	if len(problems) == 0 {
 		return nil
 	}
 	return &DefinitionError{Workflow: w.name, Problems: problems}
 }
 
+// Program is for the engine; see [Definition].
+func (w *Workflow[I, O]) Program(*I, *O) program.Program { return w.plan.program }
+
 // WorkflowOption is an option of [Define].
-type WorkflowOption func(*plan)
+type WorkflowOption func(*program.Program)
 
 // FailFast is the default: at the first failure that nothing handles, steps
 // that have not started are canceled. Running ones finish, and steps that hold
 // a parent by [Settled] still run when their parents have ended.
 func FailFast() WorkflowOption {
-	return func(p *plan) { p.definition.Policy = workflow.FailFast }
+	return func(p *program.Program) { p.Definition.Policy = workflow.FailFast }
 }
 
 // FinishSiblings lets a run go on after a failure: only the steps that depend
 // on the failed one are canceled. The run fails once all others have ended.
 func FinishSiblings() WorkflowOption {
-	return func(p *plan) { p.definition.Policy = workflow.FinishSiblings }
+	return func(p *program.Program) { p.Definition.Policy = workflow.FinishSiblings }
 }
 
 // RetentionClass says which field of [Retention] tells how long the runs of a
@@ -93,13 +93,13 @@ const (
 // workflow in another class is another version of it: runs stay in the class in
 // which they were triggered.
 func Retain(class RetentionClass) WorkflowOption {
-	return func(p *plan) {
+	return func(p *program.Program) {
 		if class >= workflow.RetentionClasses {
-			p.problem("", "Retain", fmt.Sprintf("there is no class %d", class),
+			p.Problem("", "Retain", fmt.Sprintf("there is no class %d", class),
 				"use RetainStandard, RetainShort, RetainLong or RetainForever")
 			return
 		}
-		p.definition.Retention = class
+		p.Definition.Retention = class
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"reflect"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/program"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -34,23 +36,16 @@ func (b *Builder[I]) OnFailure(fn func(ctx context.Context, in I, failed []*Step
 	if p == nil {
 		return
 	}
-	d := &draft{plan: p, step: workflow.Step{
-		Name: onFailureStep, Kind: workflow.Func, Type: reflect.TypeOf(fn).String(),
-	}}
+	s := p.step(workflow.Step{Name: onFailureStep, Kind: workflow.Func, Type: reflect.TypeOf(fn).String()})
 	if fn == nil {
-		d.problem("function", "the function is nil", "pass the step's function")
+		s.Problem("function", "the function is nil", "pass the step's function")
 	}
-	if p.definition.OnFailure != nil {
-		d.problem("", "OnFailure is declared twice", "declare one that does both")
+	if p.program.Definition.OnFailure != nil {
+		s.Problem("", "OnFailure is declared twice", "declare one that does both")
 	}
-	for i, opt := range opts {
-		if d.present(opt != nil, i) {
-			opt.applyStep(d)
-		}
-	}
-	p.definition.OnFailure = &d.step
-	p.handler = stepFunction{retry: d.retry, retryIf: d.retryIf, call: func(ctx context.Context, codec Codec, in actors.Inputs) ([]byte, any, error) {
-		input, err := decodeInput[I](codec, in)
+	apply(s, opts)
+	s.Function.Call = func(ctx context.Context, codec actors.Codec, in actors.Inputs) ([]byte, any, error) {
+		input, err := program.DecodeInput[I](codec, in)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -59,7 +54,8 @@ func (b *Builder[I]) OnFailure(fn func(ctx context.Context, in I, failed []*Step
 			failed[i] = &StepError{Step: outcome.Step, Class: outcome.Class, Text: outcome.Error}
 		}
 		return nil, nil, fn(ctx, input, failed)
-	}}
+	}
+	p.program.Definition.OnFailure, p.program.OnFailure = &s.Step, s.Function
 }
 
 // open returns the plan while it may be changed, else nil.
@@ -70,26 +66,13 @@ func (b *Builder[I]) open() *plan {
 	return b.plan
 }
 
-// plan is a workflow without its Go types: the definition, and the functions
-// that belong to it. Nothing changes it after finish.
+// plan is a program while its steps and decisions are declared. Nothing changes
+// it after finish.
 type plan struct {
-	definition workflow.Definition
-	functions  []stepFunction      // one per step; sleeps have none
-	handler    stepFunction        // of OnFailure
-	decisions  []*decision         // by their number in the definition
-	wakes      map[int]int         // SleepUntil step: its decision
-	on         map[int][]*decision // by the step, or the input, that they look at
-	problems   []Problem
-	badOutput  bool
-	finished   bool
-}
-
-// stepFunction is the typed half of one step.
-type stepFunction struct {
-	retry   bool // the step has a Retry of its own
-	retryIf func(error) bool
-	result  reflect.Type // of call; nil: none
-	call    func(ctx context.Context, codec Codec, in actors.Inputs) (payload []byte, value any, err error)
+	program   program.Program
+	decisions []*decision // by their number in the definition
+	wakes     map[int]int // SleepUntil step: its decision
+	finished  bool
 }
 
 // place is where a ref points: a step, or the input, of one plan.
@@ -98,17 +81,13 @@ type place struct {
 	step int
 }
 
-func newPlan(name, inputType string) *plan {
+func newPlan(name string, input reflect.Type) *plan {
 	return &plan{
-		definition: workflow.Definition{Name: name, InputType: inputType, Policy: workflow.FailFast},
-		wakes:      map[int]int{},
-		on:         map[int][]*decision{},
-	}
-}
-
-func (p *plan) problem(step, field, text, remedy string) {
-	if len(p.problems) < workflow.ProblemsMax {
-		p.problems = append(p.problems, Problem{Step: step, Field: field, Text: text, Remedy: remedy})
+		program: program.Program{
+			Definition: workflow.Definition{Name: name, InputType: input.String(), Policy: workflow.FailFast},
+			Input:      input,
+		},
+		wakes: map[int]int{},
 	}
 }
 
@@ -116,16 +95,16 @@ func (p *plan) problem(step, field, text, remedy string) {
 // output it looks at.
 func (p *plan) finish(output place) {
 	p.finished = true
-	p.definition.Output = output.step
-	if text, remedy := p.foreign(output); text != "" {
-		p.definition.Output = -1
-		p.badOutput = true
-		if len(p.definition.Steps) > 0 {
-			p.problem("", "output", text, remedy)
+	d := &p.program.Definition
+	d.Output = output.step
+	if text, remedy := foreign(&p.program, output); text != "" {
+		d.Output = -1
+		if len(d.Steps) > 0 {
+			p.program.Problem("", "output", text, remedy)
 		}
 	}
-	for i := range p.definition.Steps {
-		s := &p.definition.Steps[i]
+	for i := range d.Steps {
+		s := &d.Steps[i]
 		for _, c := range s.Conditions {
 			p.decisions[c.Decision].hang(s.Name, c)
 		}
@@ -133,64 +112,60 @@ func (p *plan) finish(output place) {
 			p.decisions[n].hang(s.Name, workflow.Condition{})
 		}
 	}
+	on := map[int][]*decision{}
 	for _, d := range p.decisions {
 		if len(d.hangs) > 0 {
-			p.on[d.ref] = append(p.on[d.ref], d)
+			on[d.ref] = append(on[d.ref], d)
 		}
 	}
-}
-
-// foreign says what is wrong with a ref that is not of this plan.
-func (p *plan) foreign(at place) (text, remedy string) {
-	switch at.plan {
-	case p:
-		return "", ""
-	case nil:
-		return "the ref is empty", "pass what Step0, Sleep or another declaration of this workflow returned"
+	for step, decisions := range on {
+		if step == workflow.Input {
+			p.program.Admit = func(in any) ([]persistence.EdgeResult, error) { return rule(decisions, in), nil }
+			continue
+		}
+		p.program.Functions[step].Decide = func(value any) []persistence.EdgeResult { return rule(decisions, value) }
 	}
-	return fmt.Sprintf("the ref belongs to another workflow, %q", at.plan.definition.Name),
-		"declare the step in this workflow, too"
 }
 
-// draft is one step while its options are applied.
-type draft struct {
-	plan    *plan
-	step    workflow.Step
-	retry   bool
-	retryIf func(error) bool
+// step begins the declaration of a step.
+func (p *plan) step(declared workflow.Step) *program.Step {
+	return &program.Step{Step: declared, Of: &p.program}
 }
 
-func (d *draft) problem(field, text, remedy string) {
-	d.plan.problem(d.step.Name, field, text, remedy)
-}
-
-func (d *draft) present(is bool, option int) bool {
-	if !is {
-		d.problem(fmt.Sprintf("options[%d]", option), "the option is nil", "leave it out")
+// apply applies the options of a step.
+func apply[T StepOption](s *program.Step, options []T) {
+	for i, option := range options {
+		if any(option) == nil {
+			s.Problem(fmt.Sprintf("options[%d]", i), "the option is nil", "leave it out")
+			continue
+		}
+		option.ApplyStep(s)
 	}
-	return is
 }
 
-// edge returns the edge to a dependency; ok is false if it cannot be used,
-// which is reported.
-func (d *draft) edge(field string, to Dependency) (workflow.Edge, bool) {
+// edge returns the edge from a step to a dependency; ok is false if it cannot be
+// used, which is reported.
+func edge(s *program.Step, field string, to Dependency) (e workflow.Edge, ok bool) {
 	if to == nil {
-		d.problem(field, "the ref is nil", "pass what a declaration of this workflow returned")
+		s.Problem(field, "the ref is nil", "pass what a declaration of this workflow returned")
 		return workflow.Edge{}, false
 	}
 	l := to.link()
-	if text, remedy := d.plan.foreign(l.at); text != "" {
-		d.problem(field, text, remedy)
+	if text, remedy := foreign(s.Of, l.at); text != "" {
+		s.Problem(field, text, remedy)
 		return workflow.Edge{}, false
 	}
 	return workflow.Edge{Parent: l.at.step, Kind: l.kind}, true
 }
 
-// add puts the step into the plan and returns where it is.
-func (d *draft) add(fn stepFunction) place {
-	at := place{plan: d.plan, step: len(d.plan.definition.Steps)}
-	fn.retry, fn.retryIf = d.retry, d.retryIf
-	d.plan.definition.Steps = append(d.plan.definition.Steps, d.step)
-	d.plan.functions = append(d.plan.functions, fn)
-	return at
+// foreign says what is wrong with a ref that is not of this program.
+func foreign(of *program.Program, at place) (text, remedy string) {
+	switch {
+	case at.plan == nil:
+		return "the ref is empty", "pass what Step0, Sleep or another declaration of this workflow returned"
+	case &at.plan.program == of:
+		return "", ""
+	}
+	return fmt.Sprintf("the ref belongs to another workflow, %q", at.plan.program.Definition.Name),
+		"declare the step in this workflow, too"
 }

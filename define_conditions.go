@@ -3,6 +3,7 @@ package troupe
 import (
 	"fmt"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -57,7 +58,7 @@ type Branches[K ~string] struct {
 func (b *Branches[K]) Case(value K) EdgeOption {
 	if d := b.open(); d != nil {
 		if d.cases[string(value)] {
-			b.at.plan.problem("", "switch", fmt.Sprintf("%s declares case %q twice", d.label, value), branchRemedy)
+			b.at.plan.program.Problem("", "switch", fmt.Sprintf("%s declares case %q twice", d.label, value), branchRemedy)
 		}
 		d.cases[string(value)] = true
 	}
@@ -68,7 +69,7 @@ func (b *Branches[K]) Case(value K) EdgeOption {
 func (b *Branches[K]) Default() EdgeOption {
 	if d := b.open(); d != nil {
 		if b.hasDefault {
-			b.at.plan.problem("", "switch", d.label+" declares its default twice", branchRemedy)
+			b.at.plan.program.Problem("", "switch", d.label+" declares its default twice", branchRemedy)
 		}
 		b.hasDefault = true
 	}
@@ -91,15 +92,15 @@ type condition struct {
 	condition workflow.Condition
 }
 
-func (c condition) applyStep(d *draft) {
-	if text, remedy := d.plan.foreign(c.at); text != "" {
-		d.problem(fmt.Sprintf("conditions[%d]", len(d.step.Conditions)), text, remedy)
+func (c condition) ApplyStep(s *program.Step) {
+	if text, remedy := foreign(s.Of, c.at); text != "" {
+		s.Problem(fmt.Sprintf("conditions[%d]", len(s.Conditions)), text, remedy)
 		return
 	}
-	d.step.Conditions = append(d.step.Conditions, c.condition)
+	s.Conditions = append(s.Conditions, c.condition)
 }
 
-func (condition) isEdgeOption() {}
+func (condition) IsEdgeOption() {}
 
 func predicate[T any](at place, what string, holds func(T) bool) func(any) (ruling, error) {
 	if holds == nil {
@@ -122,7 +123,7 @@ func sourceOf[T any](source Source[T]) place {
 
 func (p *plan) nilFunction(at place, what string) {
 	if p != nil && !p.finished {
-		p.problem("", "conditions", fmt.Sprintf("the function of %s on %s is nil", what, p.nameOf(at.step)), "pass a function")
+		p.program.Problem("", "conditions", fmt.Sprintf("the function of %s on %s is nil", what, p.nameOf(at.step)), "pass a function")
 	}
 }
 
@@ -131,5 +132,5 @@ func (p *plan) nameOf(step int) string {
 	if step == workflow.Input {
 		return "the input"
 	}
-	return fmt.Sprintf("%q", p.definition.Steps[step].Name)
+	return fmt.Sprintf("%q", p.program.Definition.Steps[step].Name)
 }

@@ -79,7 +79,7 @@ func TestDecisionsOnTheInput(t *testing.T) {
 		Step0(b, "no", constant[int](0), no)
 		return Step0(b, "yes", constant[int](0), yes)
 	})
-	b, err := w.bind(binding{codec: JSON{}})
+	b, err := bind(w, Config{Codec: JSON{}}.binding(nil))
 	require.NoError(t, err)
 	until := func(in int64) persistence.EdgeResult {
 		return persistence.EdgeResult{Child: "until", WakeAt: time.Unix(in, 0).UTC()}
@@ -92,14 +92,14 @@ func TestDecisionsOnTheInput(t *testing.T) {
 			fail("yes", "If on the input: panic: runtime error: integer divide by zero"), until(0),
 		},
 	} {
-		got, err := w.inputEdges(in)
+		got, err := b.Admit(in)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	got, err := b.admit([]byte("9"))
+	got, err := b.AdmitPayload([]byte("9"))
 	require.NoError(t, err)
 	require.Equal(t, []persistence.EdgeResult{skip("yes"), until(9)}, got)
-	_, err = b.admit([]byte(`"x"`))
+	_, err = b.AdmitPayload([]byte(`"x"`))
 	require.ErrorContains(t, err, "decode the input into int")
 }
 

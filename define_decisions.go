@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -85,9 +86,10 @@ func merge(into *persistence.EdgeResult, said persistence.EdgeResult) {
 // safely keeps a panic of the embedder's function from failing the step whose
 // output it looks at: that one has succeeded.
 func (d *decision) safely(value any) (ruled ruling, err error) {
-	defer recovered(&err)
-	err = errPanicNil
-	ruled, err = d.judge(value)
+	err = program.Contain(func() (err error) {
+		ruled, err = d.judge(value)
+		return err
+	})
 	return ruled, err
 }
 

@@ -19,7 +19,7 @@ func misuse(t *testing.T, want []string, declare func(b *Builder[int], ok StepRe
 		return ok
 	})
 	require.Equal(t, want, texts(t, w.Validate()))
-	_, err := w.bind(binding{codec: JSON{}})
+	_, err := bind(w, Config{Codec: JSON{}}.binding(nil))
 	require.Error(t, err)
 }
 
@@ -189,7 +189,7 @@ func TestBuilderEnds(t *testing.T) {
 	late.Default()
 	If[int](StepRef[int]{at: place{plan: w.plan}}, nil)
 	require.NoError(t, w.Validate())
-	require.Len(t, w.plan.definition.Steps, 1)
+	require.Len(t, w.plan.program.Definition.Steps, 1)
 }
 
 func TestDefinitionErrorHoldsProblems(t *testing.T) {

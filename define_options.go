@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// StepOption is an option of a step: an [EdgeOption] or a [FunctionOption].
-type StepOption interface{ applyStep(d *draft) }
+// StepOption is an option of a step: an [EdgeOption] or a [FunctionOption]. Only
+// packages of this module can implement it.
+type StepOption interface{ ApplyStep(step *program.Step) }
 
 // EdgeOption says when a step runs: [After], [RunIfAllSkipped], and what [If],
 // [Switch] and [SkipIf] return. Steps and sleeps take it.
 type EdgeOption interface {
 	StepOption
-	isEdgeOption()
+	IsEdgeOption()
 }
 
 // FunctionOption says how a step function is executed: [Retry],
@@ -23,26 +25,26 @@ type EdgeOption interface {
 // thing the last counts.
 type FunctionOption interface {
 	StepOption
-	isFunctionOption()
+	IsFunctionOption()
 }
 
-type edgeOption func(d *draft)
+type edgeOption func(s *program.Step)
 
-func (o edgeOption) applyStep(d *draft) { o(d) }
-func (edgeOption) isEdgeOption()        {}
+func (o edgeOption) ApplyStep(s *program.Step) { o(s) }
+func (edgeOption) IsEdgeOption()               {}
 
-type functionOption func(d *draft)
+type functionOption func(s *program.Step)
 
-func (o functionOption) applyStep(d *draft) { o(d) }
-func (functionOption) isFunctionOption()    {}
+func (o functionOption) ApplyStep(s *program.Step) { o(s) }
+func (functionOption) IsFunctionOption()           {}
 
 // After makes a step wait for others without reading their outputs. A plain
 // ref must complete; [Maybe] and [Settled] mean what they mean for parents.
 func After(refs ...Dependency) EdgeOption {
-	return edgeOption(func(d *draft) {
+	return edgeOption(func(s *program.Step) {
 		for _, ref := range refs {
-			if edge, ok := d.edge(fmt.Sprintf("after[%d]", len(d.step.After)), ref); ok {
-				d.step.After = append(d.step.After, edge)
+			if to, ok := edge(s, fmt.Sprintf("after[%d]", len(s.After)), ref); ok {
+				s.After = append(s.After, to)
 			}
 		}
 	})
@@ -51,7 +53,7 @@ func After(refs ...Dependency) EdgeOption {
 // RunIfAllSkipped makes a step run even if every parent that it holds by
 // [Maybe] was skipped. Without it such a step is skipped, too.
 func RunIfAllSkipped() EdgeOption {
-	return edgeOption(func(d *draft) { d.step.RunIfAllSkipped = true })
+	return edgeOption(func(s *program.Step) { s.RunIfAllSkipped = true })
 }
 
 // Retry is the option that gives a failed step further attempts. The wait
@@ -69,14 +71,16 @@ type Retry struct {
 	If       func(error) bool // which errors are worth another attempt; nil: all but [Terminal] ones
 }
 
-func (r Retry) applyStep(d *draft) {
+// ApplyStep implements [StepOption].
+func (r Retry) ApplyStep(s *program.Step) {
 	if r.Attempts == 0 {
-		d.problem("retry.attempts", "0 attempts", "say how many in all, as in Retry{Attempts: 3}")
+		s.Problem("retry.attempts", "0 attempts", "say how many in all, as in Retry{Attempts: 3}")
 	}
-	d.step.Options.Retry, d.retry, d.retryIf = r.policy(), true, r.If
+	s.Options.Retry, s.Function.Retry, s.Function.RetryIf = r.policy(), true, r.If
 }
 
-func (Retry) isFunctionOption() {}
+// IsFunctionOption implements [FunctionOption].
+func (Retry) IsFunctionOption() {}
 
 func (r Retry) policy() workflow.RetryPolicy {
 	return workflow.RetryPolicy{Attempts: r.Attempts, First: r.First, Factor: r.Factor, Cap: r.Cap, Jitter: r.Jitter}
@@ -104,11 +108,11 @@ func ScheduleToStartTimeout(limit time.Duration) FunctionOption {
 }
 
 func timeout(field string, limit time.Duration, set func(*workflow.Options)) FunctionOption {
-	return functionOption(func(d *draft) {
+	return functionOption(func(s *program.Step) {
 		if limit == 0 {
-			d.problem(field, "0s is not a limit", "give a positive duration, or leave the option out")
+			s.Problem(field, "0s is not a limit", "give a positive duration, or leave the option out")
 		}
-		set(&d.step.Options)
+		set(&s.Options)
 	})
 }
 
@@ -116,11 +120,11 @@ func timeout(field string, limit time.Duration, set func(*workflow.Options)) Fun
 // serve the queue execute it. A pod serves those in Config.QueueSlots, or
 // without it "default" and those of the steps that it has registered.
 func Queue(name string) FunctionOption {
-	return functionOption(func(d *draft) {
+	return functionOption(func(s *program.Step) {
 		if name == "" {
-			d.problem("queue", "the name is empty", "name a queue, or leave the option out")
+			s.Problem("queue", "the name is empty", "name a queue, or leave the option out")
 		}
-		d.step.Options.Queue = name
+		s.Options.Queue = name
 	})
 }
 
@@ -130,5 +134,5 @@ func Queue(name string) FunctionOption {
 // takes a connection of the pool given to [New]. Where it is rolled back, as after
 // a conflict, the function is called again: what it does elsewhere may be repeated.
 func InTx() FunctionOption {
-	return functionOption(func(d *draft) { d.step.Options.InTx = true })
+	return functionOption(func(s *program.Step) { s.Options.InTx = true })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -17,8 +18,7 @@ func Sleep[I any](b *Builder[I], name string, duration time.Duration, opts ...Ed
 	if p == nil {
 		return SleepRef{}
 	}
-	d := &draft{plan: p, step: workflow.Step{Name: name, Kind: workflow.Sleep, Sleep: duration}}
-	return d.sleep(opts)
+	return p.sleep(p.step(workflow.Step{Name: name, Kind: workflow.Sleep, Sleep: duration}), opts)
 }
 
 // SleepUntil declares a durable wait until an instant, which at takes from the
@@ -31,30 +31,26 @@ func SleepUntil[I, T any](
 	if p == nil {
 		return SleepRef{}
 	}
-	d := &draft{plan: p, step: workflow.Step{Name: name, Kind: workflow.SleepUntil, WakeFrom: workflow.Input}}
+	s := p.step(workflow.Step{Name: name, Kind: workflow.SleepUntil, WakeFrom: workflow.Input})
 	from := sourceOf(source)
-	if text, remedy := p.foreign(from); text != "" {
-		d.problem("wake_from", text, remedy)
-		return d.sleep(opts)
+	if text, remedy := foreign(&p.program, from); text != "" {
+		s.Problem("wake_from", text, remedy)
+		return p.sleep(s, opts)
 	}
 	if at == nil {
-		d.problem("wake_from", "the function is nil", "pass a function that returns the instant")
+		s.Problem("wake_from", "the function is nil", "pass a function that returns the instant")
 	}
-	d.step.WakeFrom = from.step
-	p.wakes[len(p.definition.Steps)] = p.decide("SleepUntil", from, func(value any) (ruling, error) {
+	s.WakeFrom = from.step
+	p.wakes[len(p.program.Definition.Steps)] = p.decide("SleepUntil", from, func(value any) (ruling, error) {
 		typed, _ := value.(T)
 		return instant(at(typed))
 	})
-	return d.sleep(opts)
+	return p.sleep(s, opts)
 }
 
-func (d *draft) sleep(opts []EdgeOption) SleepRef {
-	for i, opt := range opts {
-		if d.present(opt != nil, i) {
-			opt.applyStep(d)
-		}
-	}
-	return SleepRef{at: d.add(stepFunction{})}
+func (p *plan) sleep(s *program.Step, opts []EdgeOption) SleepRef {
+	apply(s, opts)
+	return SleepRef{at: place{plan: p, step: s.Add()}}
 }
 
 // instant checks one that the embedder computed: whatever the database cannot

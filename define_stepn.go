@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -34,35 +35,31 @@ func StepN[I, O any](
 	if p == nil {
 		return StepRef[O]{}
 	}
-	d := &draft{plan: p, step: workflow.Step{Name: name, Kind: workflow.Func}}
-	needs := &Needs{draft: d}
+	s := p.step(workflow.Step{Name: name, Kind: workflow.Func})
+	needs := &Needs{step: s}
 	var fn func(context.Context, I, Values) (O, error)
 	if declare != nil {
 		fn = declare(needs)
 	}
-	needs.draft = nil
+	needs.step = nil
 	if fn == nil {
-		d.problem("function", "the function is nil", "return the step's function from declare")
+		s.Problem("function", "the function is nil", "return the step's function from declare")
 	}
-	d.step.Type = fmt.Sprintf("func(context.Context, %v, [%s]) (%v, error)",
+	s.Type = fmt.Sprintf("func(context.Context, %v, [%s]) (%v, error)",
 		reflect.TypeFor[I](), strings.Join(needs.types, " "), reflect.TypeFor[O]())
-	for i, opt := range opts {
-		if d.present(opt != nil, i) {
-			opt.applyStep(d)
-		}
-	}
-	return StepRef[O]{at: d.add(function(func(ctx context.Context, in I, args *arguments) (O, error) {
+	apply(s, opts)
+	return addFunction(p, s, func(ctx context.Context, in I, args *arguments) (O, error) {
 		values := needs.read(args)
 		if args.err != nil {
 			return *new(O), args.err
 		}
 		return fn(ctx, in, values)
-	}))}
+	})
 }
 
 // Needs collects the parents of a [StepN].
 type Needs struct {
-	draft   *draft // nil once they are declared
+	step    *program.Step // nil once they are declared
 	types   []string
 	readers []func(Codec, parentOutcome) (any, error)
 }
@@ -79,11 +76,11 @@ type Values struct {
 // attempt.
 func Need[T any](needs *Needs, parent Parent[T]) func(Values) T {
 	at := -1
-	if needs != nil && needs.draft != nil {
-		d := needs.draft
-		if edge, ok := d.edge(fmt.Sprintf("parents[%d]", len(d.step.Parents)), parent); ok {
-			at = len(d.step.Parents)
-			d.step.Parents = append(d.step.Parents, edge)
+	if needs != nil && needs.step != nil {
+		s := needs.step
+		if to, ok := edge(s, fmt.Sprintf("parents[%d]", len(s.Parents)), parent); ok {
+			at = len(s.Parents)
+			s.Parents = append(s.Parents, to)
 			needs.types = append(needs.types, reflect.TypeFor[T]().String())
 			needs.readers = append(needs.readers, func(codec Codec, from parentOutcome) (any, error) {
 				return parent.read(codec, from)

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -101,34 +102,24 @@ func declare[I, O any](
 	if p == nil {
 		return StepRef[O]{}
 	}
-	d := &draft{plan: p, step: workflow.Step{
-		Name: name, Kind: workflow.Func, Type: reflect.TypeOf(fn).String(),
-	}}
+	s := p.step(workflow.Step{Name: name, Kind: workflow.Func, Type: reflect.TypeOf(fn).String()})
 	if reflect.ValueOf(fn).IsNil() {
-		d.problem("function", "the function is nil", "pass the step's function")
+		s.Problem("function", "the function is nil", "pass the step's function")
 	}
 	for i, parent := range parents {
-		if edge, ok := d.edge(fmt.Sprintf("parents[%d]", i), parent); ok {
-			d.step.Parents = append(d.step.Parents, edge)
+		if to, ok := edge(s, fmt.Sprintf("parents[%d]", i), parent); ok {
+			s.Parents = append(s.Parents, to)
 		}
 	}
-	for i, opt := range opts {
-		if d.present(opt != nil, i) {
-			opt.applyStep(d)
-		}
-	}
-	return StepRef[O]{at: d.add(function(call))}
+	apply(s, opts)
+	return addFunction(p, s, call)
 }
 
-// function is the typed half of a step.
-func function[I, O any](call func(context.Context, I, *arguments) (O, error)) stepFunction {
-	return stepFunction{call: typed(call), result: reflect.TypeFor[O]()}
-}
-
-// typed wraps a typed call so that bytes go in and bytes come out.
-func typed[I, O any](call func(context.Context, I, *arguments) (O, error)) func(context.Context, Codec, actors.Inputs) ([]byte, any, error) {
-	return func(ctx context.Context, codec Codec, in actors.Inputs) ([]byte, any, error) {
-		input, err := decodeInput[I](codec, in)
+// addFunction adds a step whose function is typed: bytes go in and bytes come out.
+func addFunction[I, O any](p *plan, s *program.Step, call func(context.Context, I, *arguments) (O, error)) StepRef[O] {
+	s.Function.Result = reflect.TypeFor[O]()
+	s.Function.Call = func(ctx context.Context, codec actors.Codec, in actors.Inputs) ([]byte, any, error) {
+		input, err := program.DecodeInput[I](codec, in)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -136,17 +127,10 @@ func typed[I, O any](call func(context.Context, I, *arguments) (O, error)) func(
 		if err != nil {
 			return nil, nil, err
 		}
-		payload, err := encodeOutput(codec, out)
+		payload, err := program.EncodeOutput(codec, out)
 		return payload, out, err
 	}
-}
-
-func encodeOutput(codec Codec, out any) ([]byte, error) {
-	payload, err := encode(codec, out)
-	if err != nil {
-		return nil, terminal(classEncoding, fmt.Errorf("encode the output of type %T: %w", out, err))
-	}
-	return payload, nil
+	return StepRef[O]{at: place{plan: p, step: s.Add()}}
 }
 
 // arguments are the outcomes of an attempt's parents while they are decoded.

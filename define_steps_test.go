@@ -69,7 +69,7 @@ func TestStepN(t *testing.T) {
 			}
 		})
 	})
-	require.Equal(t, "func(context.Context, int, [int troupe.Opt[int] int fmt.Stringer]) (string, error)", w.plan.definition.Steps[2].Type)
+	require.Equal(t, "func(context.Context, int, [int troupe.Opt[int] int fmt.Stringer]) (string, error)", w.plan.program.Definition.Steps[2].Type)
 	join := functions(t, w)["join"]
 	parents := []persistence.Outcome{completed("2"), ended(12), completed("3"), completed("null")}
 	out, err := join.Call(t.Context(), actors.Inputs{Input: []byte("9"), Parents: parents})

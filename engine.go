@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/host"
 	"github.com/troupe-dev/troupe/internal/logqueue"
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -26,8 +27,8 @@ type Engine struct {
 
 	mu       sync.Mutex
 	phase    phase
-	programs map[string]*program // by workflow name
-	order    []*program          // in order of registration
+	programs map[string]*program.Bound // by workflow name
+	order    []*program.Bound          // in order of registration
 	backend  *backend
 	store    persistence.Store
 	pod      *actors.Pod
@@ -92,7 +93,7 @@ func newEngine(config Config, connect func(context.Context, Config) (*backend, e
 	}
 	return &Engine{
 		config: config, connect: connect, nested: newNested(),
-		programs: map[string]*program{},
+		programs: map[string]*program.Bound{},
 	}, nil
 }
 

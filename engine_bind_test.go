@@ -19,10 +19,10 @@ import (
 // functions binds a workflow and returns its step functions by name.
 func functions[I, O any](t *testing.T, w *Workflow[I, O]) map[string]actors.StepFunction {
 	t.Helper()
-	b, err := w.bind(binding{codec: JSON{}})
+	b, err := bind(w, Config{Codec: JSON{}}.binding(nil))
 	require.NoError(t, err)
 	byName := map[string]actors.StepFunction{}
-	for _, fn := range b.functions {
+	for _, fn := range b.Functions {
 		require.Equal(t, w.Name(), fn.Workflow)
 		byName[fn.Step] = fn
 	}
@@ -51,23 +51,23 @@ func TestBindTakesTheTypesAway(t *testing.T) {
 			return strings.Repeat(in, n), nil
 		}, n, After(z), RunIfAllSkipped(), Queue("q"), AttemptTimeout(time.Minute), HeartbeatTimeout(time.Second), ScheduleToStartTimeout(time.Hour))
 	}, FinishSiblings())
-	b, err := w.bind(binding{codec: JSON{}})
+	b, err := bind(w, Config{Codec: JSON{}}.binding(nil))
 	require.NoError(t, err)
-	require.Equal(t, "out", b.output)
-	require.Equal(t, workflow.FinishSiblings, b.graph.Policy)
-	require.Len(t, b.functions, 3, "sleeps have none")
-	require.Equal(t, []string{"n", "out", "on-failure"}, []string{b.functions[0].Step, b.functions[1].Step, b.functions[2].Step})
+	require.EqualValues(t, 2, b.Graph.Output)
+	require.Equal(t, workflow.FinishSiblings, b.Graph.Policy)
+	require.Len(t, b.Functions, 3, "sleeps have none")
+	require.Equal(t, []string{"n", "out", "on-failure"}, []string{b.Functions[0].Step, b.Functions[1].Step, b.Functions[2].Step})
 
-	out := b.functions[1]
-	require.Equal(t, b.graph.Nodes[2].Fingerprint, out.Fingerprint)
-	require.True(t, b.graph.Nodes[2].Traits.Has(workflow.TraitRunIfAllSkipped))
-	require.Equal(t, b.graph.OnFailure.Fingerprint, b.functions[2].Fingerprint)
+	out := b.Functions[1]
+	require.Equal(t, b.Graph.Nodes[2].Fingerprint, out.Fingerprint)
+	require.True(t, b.Graph.Nodes[2].Traits.Has(workflow.TraitRunIfAllSkipped))
+	require.Equal(t, b.Graph.OnFailure.Fingerprint, b.Functions[2].Fingerprint)
 	require.Equal(t, workflow.Options{
 		Queue: "q", AttemptTimeout: time.Minute, HeartbeatLimit: time.Second, ScheduleToStart: time.Hour,
 	}, out.Options)
 	require.Equal(t, "q", out.Queue)
-	require.Equal(t, "alerts", b.functions[2].Queue)
-	require.Equal(t, "func(context.Context, string, int) (string, error)", w.plan.definition.Steps[2].Type)
+	require.Equal(t, "alerts", b.Functions[2].Queue)
+	require.Equal(t, "func(context.Context, string, int) (string, error)", w.plan.program.Definition.Steps[2].Type)
 
 	got, err := out.Call(t.Context(), actors.Inputs{Input: []byte(`"ab"`), Parents: []persistence.Outcome{completed("3")}})
 	require.NoError(t, err)
@@ -83,12 +83,12 @@ func TestDefaultsOfTheEngine(t *testing.T) {
 		b.OnFailure(func(context.Context, int, []*StepError) error { return nil })
 		return Step0(b, "default", constant[int](1))
 	})
-	b, err := w.bind(Config{
+	b, err := bind(w, Config{
 		Codec: JSON{}, Retry: Retry{Attempts: 9, First: time.Second}, AttemptTimeout: time.Minute, InTxTimeout: time.Second,
-	}.binding())
+	}.binding(nil))
 	require.NoError(t, err)
 	byName := map[string]actors.StepFunction{}
-	for _, fn := range b.functions {
+	for _, fn := range b.Functions {
 		byName[fn.Step] = fn
 	}
 	require.Equal(t, workflow.RetryPolicy{Attempts: 2}, byName["own"].Options.Retry)
@@ -108,12 +108,14 @@ func TestDefaultsOfTheEngine(t *testing.T) {
 func TestRetryIf(t *testing.T) {
 	t.Parallel()
 	failure, odd := errors.New("boom"), errors.New("odd")
-	worth := retryIf(func(err error) bool {
-		if errors.Is(err, odd) {
-			panic("odd")
-		}
-		return true
-	})
+	worth := functions(t, Define("w", func(b *Builder[int]) StepRef[int] {
+		return Step0(b, "s", constant[int](1), Retry{Attempts: 2, If: func(err error) bool {
+			if errors.Is(err, odd) {
+				panic("odd")
+			}
+			return true
+		}})
+	}))["s"].RetryIf
 	require.True(t, worth(failure))
 	require.True(t, worth(Class("net", failure)))
 	require.False(t, worth(Class("net", Terminal(failure))))

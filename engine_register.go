@@ -3,47 +3,54 @@ package troupe
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// program is one registered workflow without its Go types.
-type program struct {
-	name  string
-	bound bound
+// Definition is what an engine runs: a [*Workflow]. Only packages of this module
+// can implement it.
+type Definition[I, O any] interface {
+	// Name returns the name under which runs are triggered.
+	Name() string
+	// Validate returns everything that is wrong as a [*DefinitionError], or nil.
+	Validate() error
+	// Program returns what an engine runs. It ignores its arguments: they say that
+	// inputs are of type I and outputs of type O.
+	Program(*I, *O) program.Program
 }
 
 // Register makes a workflow known to an engine and returns its typed handle.
 // All problems of the definition are reported at once. Register before Start.
 // The same workflow may be registered once per engine.
-func Register[I, O any](e *Engine, w *Workflow[I, O]) (*Handle[I, O], error) {
-	if w == nil {
+func Register[I, O any](e *Engine, d Definition[I, O]) (*Handle[I, O], error) {
+	if v := reflect.ValueOf(d); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("register workflow: the workflow is nil: make one with Define")
 	}
-	b, err := w.bind(e.binding())
+	name := d.Name()
+	bound, err := bind(d, e.config.binding(e.nested))
 	if err != nil {
-		return nil, fmt.Errorf("register workflow %q: %w", w.name, err)
+		return nil, fmt.Errorf("register workflow %q: %w", name, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.phase != phaseNew {
-		return nil, fmt.Errorf("register workflow %q: %w: register before Start", w.name, ErrStarted)
+		return nil, fmt.Errorf("register workflow %q: %w: register before Start", name, ErrStarted)
 	}
-	if e.programs[w.name] != nil {
-		return nil, fmt.Errorf("register workflow %q: a workflow of this name is registered: give one of them another name", w.name)
+	if e.programs[name] != nil {
+		return nil, fmt.Errorf("register workflow %q: a workflow of this name is registered: give one of them another name", name)
 	}
-	p := &program{name: w.name, bound: b}
-	e.programs[w.name] = p
-	e.order = append(e.order, p)
-	return &Handle[I, O]{engine: e, workflow: w, program: p}, nil
+	e.programs[name] = bound
+	e.order = append(e.order, bound)
+	return &Handle[I, O]{engine: e, program: bound}, nil
 }
 
-// registered returns the graphs of all registered workflows, the queues to
-// make known, and the step functions.
+// graphs returns the graphs of all registered workflows.
 func (e *Engine) graphs() []*workflow.Graph {
 	graphs := make([]*workflow.Graph, 0, len(e.order))
 	for _, p := range e.order {
-		graphs = append(graphs, p.bound.graph)
+		graphs = append(graphs, p.Graph)
 	}
 	return graphs
 }

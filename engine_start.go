@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -23,7 +24,7 @@ func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) 
 	}
 	functions := map[int32]actors.StepFunction{}
 	for i, p := range e.order {
-		p.number(numbers[i], functions)
+		number(p, numbers[i], functions)
 	}
 	launch := b.launch
 	if launch == nil {
@@ -38,16 +39,16 @@ func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) 
 
 // number enters the functions of a program under the numbers of their
 // handlers, which are in the order of the graph's nodes.
-func (p *program) number(numbers []int32, functions map[int32]actors.StepFunction) {
+func number(p *program.Bound, numbers []int32, functions map[int32]actors.StepFunction) {
 	byName := map[string]int32{}
 	for i, number := range numbers {
-		if i < len(p.bound.graph.Nodes) {
-			byName[p.bound.graph.Nodes[i].Name] = number
+		if i < len(p.Graph.Nodes) {
+			byName[p.Graph.Nodes[i].Name] = number
 		} else {
-			byName[p.bound.graph.OnFailure.Name] = number
+			byName[p.Graph.OnFailure.Name] = number
 		}
 	}
-	for _, f := range p.bound.functions {
+	for _, f := range p.Functions {
 		functions[byName[f.Step]] = f
 	}
 }
@@ -58,7 +59,7 @@ func (e *Engine) servedQueues() []string {
 	queues := []string{actors.DefaultQueue}
 	seen := map[string]bool{actors.DefaultQueue: true}
 	for _, p := range e.order {
-		for _, f := range p.bound.functions {
+		for _, f := range p.Functions {
 			if f.Queue != "" && !seen[f.Queue] {
 				seen[f.Queue] = true
 				queues = append(queues, f.Queue)
@@ -87,8 +88,8 @@ func (e *Engine) evaluate(name string, input []byte) (workflow.Hash, []persisten
 	if p == nil {
 		return workflow.Hash{}, nil, actors.ErrUnknownWorkflow
 	}
-	edges, err := p.bound.admit(input)
-	return p.bound.graph.Hash, edges, err
+	edges, err := p.AdmitPayload(input)
+	return p.Graph.Hash, edges, err
 }
 
 // triggerError turns a refusal into the embedder's error.

@@ -7,15 +7,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
 // Handle triggers runs of one registered workflow. It is safe for concurrent
 // use.
 type Handle[I, O any] struct {
-	engine   *Engine
-	workflow *Workflow[I, O]
-	program  *program
+	engine  *Engine
+	program *program.Bound
 }
 
 // RunManyMax is the largest number of inputs that one RunMany stores
@@ -95,14 +95,14 @@ func (h *Handle[I, O]) triggerTx(ctx context.Context, tx pgx.Tx, in I, options [
 	}
 	answer, err := h.engine.store.TriggerInTx(ctx, tx, trigger)
 	if err != nil {
-		return nil, fmt.Errorf("trigger %q in transaction: %w", h.program.name, err)
+		return nil, fmt.Errorf("trigger %q in transaction: %w", h.program.Graph.Name, err)
 	}
 	if err := answerError(&trigger, answer); err != nil {
 		return nil, err
 	}
 	if !pod.Streamed() {
 		if err := h.engine.backend.announce(ctx, tx); err != nil {
-			return nil, fmt.Errorf("trigger %q in transaction: %w", h.program.name, err)
+			return nil, fmt.Errorf("trigger %q in transaction: %w", h.program.Graph.Name, err)
 		}
 	}
 	pod.Submitted()
@@ -136,7 +136,7 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	answers, refused, err := pod.Trigger(ctx, batch)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("trigger %q: %w", h.program.name, podEnded(err))
+		return nil, fmt.Errorf("trigger %q: %w", h.program.Graph.Name, podEnded(err))
 	case refused != nil:
 		return nil, triggerError(refused)
 	}
@@ -157,16 +157,16 @@ func (h *Handle[I, O]) handleOf(answer persistence.TriggerAnswer, tenant string)
 // prepare encodes an input, evaluates the conditions on it and fills in a
 // trigger.
 func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger, error) {
-	payload, err := encode(h.engine.config.Codec, in)
+	payload, err := program.Encode(h.engine.config.Codec, in)
 	if err != nil {
 		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", Remedy: "pass a value that the codec can encode", cause: err}
 	}
-	edges, err := h.workflow.inputEdges(in)
+	edges, err := h.program.Admit(in)
 	if err != nil {
 		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", cause: err}
 	}
 	return persistence.Trigger{
-		Definition: h.program.bound.graph.Hash, Workflow: h.program.name,
+		Definition: h.program.Graph.Hash, Workflow: h.program.Graph.Name,
 		Tenant: h.engine.tenant(chosen.tenant), Key: chosen.key,
 		Input: payload, InputHash: sha256.Sum256(payload),
 		At: chosen.at, Queue: chosen.queue, Labels: chosen.labels,
@@ -175,7 +175,7 @@ func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger
 }
 
 func (h *Handle[I, O]) decodeOutput(payload []byte) (O, error) {
-	return decode[O](h.engine.config.Codec, payload)
+	return program.Decode[O](h.engine.config.Codec, payload)
 }
 
 func collect(options []TriggerOption) (triggerOptions, error) {

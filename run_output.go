@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -29,7 +30,7 @@ func OutputOf[T, O any](ctx context.Context, run *Run[O], ref StepRef[T]) (T, er
 	if err != nil {
 		return zero, fmt.Errorf("output of a step of run %v: %w", run.id, err)
 	}
-	value, err := decode[T](run.engine.config.Codec, payload)
+	value, err := program.Decode[T](run.engine.config.Codec, payload)
 	if err != nil {
 		return zero, fmt.Errorf("decode the output of step %q of run %v into %T: %w", step, run.id, zero, err)
 	}
@@ -38,7 +39,7 @@ func OutputOf[T, O any](ctx context.Context, run *Run[O], ref StepRef[T]) (T, er
 
 // payloadOf reads the output of the step at a place, and returns the name of the step.
 func (e *Engine) payloadOf(ctx context.Context, tenant string, run RunID, at place) (payload []byte, step string, err error) {
-	if at.plan == nil || at.step < 0 || at.step >= len(at.plan.definition.Steps) {
+	if at.plan == nil || at.step < 0 || at.step >= len(at.plan.program.Definition.Steps) {
 		return nil, "", fmt.Errorf("ref is empty: pass what the declaration of the step returned in Define")
 	}
 	store, err := e.running()
@@ -49,8 +50,8 @@ func (e *Engine) payloadOf(ctx context.Context, tenant string, run RunID, at pla
 	if err != nil {
 		return nil, "", e.whileRunning(err)
 	}
-	step = at.plan.definition.Steps[at.step].Name
-	if own := at.plan.definition.Name; row.Workflow != own {
+	step = at.plan.program.Definition.Steps[at.step].Name
+	if own := at.plan.program.Definition.Name; row.Workflow != own {
 		return nil, step, fmt.Errorf("ref is step %q of workflow %q, the run is of %q: pass a ref of that workflow", step, own, row.Workflow)
 	}
 	tasks, err := store.Tasks(ctx, tenant, run, persistence.WithoutOutputs)

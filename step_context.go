@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/program"
 )
 
 // TaskInfo says which task a step function executes.
@@ -52,7 +53,7 @@ func Heartbeat(ctx context.Context, progress any) error {
 	if progress == nil {
 		return attempt.Heartbeat(nil)
 	}
-	encoded, err := encode(codecFrom(ctx), progress)
+	encoded, err := program.Encode(codecFrom(ctx), progress)
 	if err != nil {
 		return terminal(classEncoding, fmt.Errorf("encode progress of type %T: %w", progress, err))
 	}
@@ -71,7 +72,7 @@ func Progress[T any](ctx context.Context) (T, bool) {
 	if encoded == nil {
 		return none, false
 	}
-	progress, err := decode[T](codecFrom(ctx), encoded)
+	progress, err := program.Decode[T](codecFrom(ctx), encoded)
 	if err != nil {
 		return none, false
 	}

@@ -111,10 +111,10 @@ func TestCodecReachesTheStep(t *testing.T) {
 	w := Define("w", func(b *Builder[string]) StepRef[string] {
 		return Step0(b, "s", func(ctx context.Context, in string) (string, error) { return in, Heartbeat(ctx, in) })
 	})
-	b, err := w.bind(binding{codec: upper{}})
+	b, err := bind(w, Config{Codec: upper{}}.binding(nil))
 	require.NoError(t, err)
 	a := &attempt{}
-	out, err := b.functions[0].Call(actors.WithAttempt(t.Context(), a), actors.Inputs{Input: []byte("in")})
+	out, err := b.Functions[0].Call(actors.WithAttempt(t.Context(), a), actors.Inputs{Input: []byte("in")})
 	require.NoError(t, err)
 	require.Equal(t, "UP in", string(out.Payload))
 	require.Equal(t, "UP in", string(a.progress))

@@ -9,8 +9,8 @@ import (
 )
 
 // StepFunction is one registered step without its Go types: what a run actor
-// needs to execute a task of it. The root package builds these from typed
-// functions. A StepFunction is read only and safe for concurrent use.
+// needs to execute a task of it. Package program builds these. A StepFunction is
+// read only and safe for concurrent use.
 type StepFunction struct {
 	Workflow    string
 	Step        string

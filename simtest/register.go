@@ -21,7 +21,7 @@ type Workflow[I, O any] struct {
 
 // Register makes every pod register a workflow, also those that start again.
 // Register before anything else, or in the function of [Sim.Deploy].
-func Register[I, O any](s *Sim, w *troupe.Workflow[I, O]) *Workflow[I, O] {
+func Register[I, O any](s *Sim, w troupe.Definition[I, O]) *Workflow[I, O] {
 	list := &s.version
 	switch {
 	case s.declaring != nil:

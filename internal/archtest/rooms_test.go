@@ -76,7 +76,7 @@ var rooms = map[string]room{
 		ours: []string{
 			"workflow", "lifecycle", "explain", "messages", "persistence", "persistence/memory", "persistence/postgres",
 			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock", "internal/host",
-			"internal/logqueue", "internal/panics",
+			"internal/logqueue", "internal/panics", "internal/program",
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
@@ -119,6 +119,7 @@ var rooms = map[string]room{
 	"internal/logqueue":     {ours: []string{"internal/clock"}},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
 	"internal/panics":       {},
+	"internal/program":      {ours: []string{"workflow", "lifecycle", "persistence", "actors", "internal/panics"}},
 	"internal/wire":         {ours: []string{"internal/clock", "internal/panics"}, outside: []string{pgx}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
 }

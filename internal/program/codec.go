@@ -1,0 +1,87 @@
+package program
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/internal/panics"
+	"github.com/troupe-dev/troupe/lifecycle"
+)
+
+// Encode encodes a value.
+func Encode(codec actors.Codec, value any) (payload []byte, err error) {
+	err = Contain(func() (err error) {
+		payload, err = codec.Marshal(value)
+		return err
+	})
+	if payload == nil && err == nil {
+		payload = []byte{} // zero bytes are a payload; nil would be no output
+	}
+	return payload, err
+}
+
+// EncodeOutput encodes what a step function returned. No further attempt cures
+// its error.
+func EncodeOutput(codec actors.Codec, out any) ([]byte, error) {
+	payload, err := Encode(codec, out)
+	if err != nil {
+		return nil, actors.Terminal(actors.WithClass(lifecycle.ClassEncoding, fmt.Errorf("encode the output of type %T: %w", out, err)))
+	}
+	return payload, nil
+}
+
+// Decode decodes a copy of a payload: siblings and later steps of the run read
+// the same bytes, and codecs, or methods of the embedder that package json calls,
+// may change what they read.
+func Decode[T any](codec actors.Codec, payload []byte) (T, error) {
+	return DecodeOwn[T](codec, bytes.Clone(payload))
+}
+
+// DecodeOwn decodes a payload that is not needed again.
+func DecodeOwn[T any](codec actors.Codec, payload []byte) (value T, err error) {
+	err = Contain(func() error { return codec.Unmarshal(payload, &value) })
+	return value, err
+}
+
+// DecodeInput decodes the run's input for an attempt. No further attempt cures
+// its error.
+func DecodeInput[I any](codec actors.Codec, from actors.Inputs) (in I, err error) {
+	if from.Once && from.LargeInput {
+		in, err = DecodeOwn[I](codec, from.Input)
+	} else {
+		in, err = Decode[I](codec, from.Input)
+	}
+	if err != nil {
+		return in, decoding(fmt.Errorf("decode the run's input into %v: %w", reflect.TypeFor[I](), err))
+	}
+	return in, nil
+}
+
+// decodeAs is Decode for a type that is known at run time.
+func decodeAs(codec actors.Codec, payload []byte, as reflect.Type) (value any, err error) {
+	into := reflect.New(as)
+	err = Contain(func() error { return codec.Unmarshal(bytes.Clone(payload), into.Interface()) })
+	return into.Elem().Interface(), err
+}
+
+func decoding(err error) error {
+	return actors.Terminal(actors.WithClass(lifecycle.ClassDecoding, err))
+}
+
+// errPanicNil is what a panic of nil becomes: under GODEBUG=panicnil=1 it recovers
+// to nil.
+var errPanicNil = errors.New("panic: nil")
+
+// Contain calls code of the embedder and returns a panic in it as an error.
+func Contain(call func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %s", panics.Text(cause))
+		}
+	}()
+	err = errPanicNil
+	return call()
+}
