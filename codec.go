@@ -27,10 +27,10 @@ type JSON struct{}
 
 var _ Codec = JSON{}
 
-// depthMax is how deep package json reads: it writes more than that.
+// depthMax is how deep a value package json decodes; it encodes deeper ones.
 const depthMax = 10_000
 
-var errTooDeep = errors.New("values are nested more than 10,000 deep: nobody could read them")
+var errTooDeep = errors.New("values are nested more than 10,000 deep: no pod could decode them")
 
 // Marshal implements Codec. It refuses what Unmarshal could not read.
 func (JSON) Marshal(value any) ([]byte, error) {

@@ -39,7 +39,7 @@ var (
 	ErrRequeuedBefore = errors.New("dead letter was requeued before")
 	// ErrRunGoesOn: the run of the dead letter has not ended. Wait for its end or
 	// cancel it.
-	ErrRunGoesOn = errors.New("the run of the dead letter goes on")
+	ErrRunGoesOn = errors.New("the run of the dead letter has not ended")
 	// ErrRunGone: the run of the dead letter is no longer kept, so there is nothing
 	// to go on from. RequeueOptions.FromStart begins anew.
 	ErrRunGone = errors.New("the run of the dead letter is no longer kept")
@@ -181,8 +181,8 @@ type deadOffice struct {
 	store  persistence.DeadLetters
 	tenant func(string) string
 	newRun func() RunID
-	// judge says what conditions on an input say for a run that goes on, or
-	// begins anew if fresh; false: no code here knows.
+	// judge says what conditions on an input say for a run that continues, or
+	// begins anew if fresh; false: the workflow is not registered here.
 	judge func(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error)
 	// encode encodes a new input; nil: no codec is known here.
 	encode   func(value any) ([]byte, error)

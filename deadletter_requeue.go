@@ -143,7 +143,7 @@ func (r *RequeueReport) add(answer persistence.RequeueAnswer, err error) error {
 		r.GoOn++
 	case errors.Is(err, ErrRunGone):
 		r.Gone++
-	case errors.Is(err, ErrRequeuedBefore), errors.Is(err, ErrDeadLetterNotFound): // by somebody else, just now
+	case errors.Is(err, ErrRequeuedBefore), errors.Is(err, ErrDeadLetterNotFound): // another caller was faster
 	case err != nil:
 		return err
 	default:
@@ -199,10 +199,11 @@ func (o *deadOffice) unjudged(ctx context.Context, tenant string, task workflow.
 		"conditions of workflow %q look at its input, or may, and its code is not here: requeue it in a program that registers it", letter.Workflow)}
 }
 
-// requeueTries bounds how often is asked what the database gave no answer to.
+// requeueTries bounds the calls for one request while the database does not answer.
 const requeueTries = 3
 
-// repeated asks again while the database gives no answer, as one call.
+// repeated calls again while the database does not answer, all within the limit of
+// one call.
 func repeated[T any](ctx context.Context, ask func(ctx context.Context) (T, error)) (T, error) {
 	return called(ctx, func(ctx context.Context) (answer T, err error) {
 		for range requeueTries {
@@ -287,7 +288,7 @@ func (e *Engine) DeadLetters() *DeadLetters {
 }
 
 // judge evaluates conditions on the input with the code that is registered
-// here. A run that goes on is of the version that it began with.
+// here. A run that continues is of the version that it began with.
 func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error) {
 	p := e.programs[letter.Workflow]
 	if p == nil || !order.Fresh && p.Graph.Hash != letter.Definition {

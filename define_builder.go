@@ -20,8 +20,8 @@ const onFailureStep = "on-failure"
 type Builder[I any] struct{ plan *plan }
 
 // Input returns a ref of the run's input. [If], [Switch], [SkipIf] and
-// [SleepUntil] take it; what they decide is stored with the trigger. They are called
-// by whoever triggers, who waits for them: no context ends one that does not return.
+// [SleepUntil] take it; their decisions are stored with the trigger. Triggering
+// calls their functions and waits for them; no context interrupts one.
 // Steps get the input anyway, as their first parameter after the context.
 func (b *Builder[I]) Input() InputRef[I] {
 	return InputRef[I]{at: place{plan: b.open(), step: workflow.Input}}

@@ -33,8 +33,8 @@ type hang struct {
 	condition workflow.Condition // zero: a SleepUntil
 }
 
-// decide adds a decision and returns its number. Without a plan, or too late,
-// there is nothing to add it to; whoever uses it is told.
+// decide adds a decision and returns its number. Without a plan, or after the
+// declaration, it adds none; a step that uses the option reports the mistake.
 func (p *plan) decide(what string, at place, judge func(any) (ruling, error)) int {
 	if p == nil || p.finished {
 		return 0

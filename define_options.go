@@ -87,7 +87,7 @@ func (r Retry) policy() workflow.RetryPolicy {
 }
 
 // AttemptTimeout limits one attempt: its context ends, and the attempt fails
-// whatever it returns. A function that goes on nevertheless cannot be stopped;
+// whatever it returns. A function that keeps running nevertheless cannot be stopped;
 // Stats.Stuck counts those. Without the option Config.AttemptTimeout applies,
 // or Config.InTxTimeout to a step with [InTx].
 func AttemptTimeout(limit time.Duration) FunctionOption {

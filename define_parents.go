@@ -46,8 +46,8 @@ type Ref[T any] interface {
 // run's input (InputRef).
 type Source[T any] interface{ looksAt(*T) place }
 
-// slept is the output that a sleep would have. Nobody can name it, so a sleep
-// is never the parent of a parameter.
+// slept is the output type of sleeps. No other package can name it, so a sleep
+// cannot be the parent of a parameter.
 type slept struct{}
 
 // link is one end of an edge.

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// caller is the context of whoever calls the engine. It may be of a type of their own,
-// and what is derived from it is asked about it on goroutines of package context, where a
-// panic ends the process, as does an end without an error. This one does neither.
+// caller wraps the context that the embedder passes to a call. A context of the
+// embedder's own type may panic, or end without an error. Package context calls it
+// on goroutines of its own, where both would end the process. caller contains both.
 type caller struct{ of context.Context } //nolint:containedctx // it is a context itself
 
 // ofCaller returns the context of a caller as the engine can use it.
 func ofCaller(ctx context.Context) context.Context {
 	if ctx == nil {
-		return nil // which its caller finds out soonest by itself
+		return nil // the call panics at once, as with any nil context
 	}
 	return caller{of: ctx}
 }

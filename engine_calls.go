@@ -16,11 +16,11 @@ import (
 // says.
 const callMax = 30 * time.Second
 
-// errCallMax is why a call has ended that the database did not answer.
+// errCallMax is the error of a call that the database did not answer in time.
 var errCallMax = fmt.Errorf("%w: no answer in %v", ErrUnavailable, callMax)
 
-// called makes one call of the embedder's. With a context that has ended it does
-// nothing; it ends after callMax, and its error is one that the embedder can act on.
+// called makes one call of the embedder. It does nothing if the context has ended,
+// ends after callMax, and returns an error that the embedder can act on.
 func called[T any](ctx context.Context, do func(ctx context.Context) (T, error)) (T, error) {
 	ctx = ofCaller(ctx)
 	if ctx.Err() != nil {
@@ -46,9 +46,9 @@ func endOf(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// told turns the error of a call into the embedder's. What a call met because its context
-// had ended is that end, and nothing of the database's. Missing tables are no outage:
-// without a remedy they stay missing.
+// told turns the error of a call into the embedder's. An error that followed from the
+// end of the context is that end, not one of the database. Missing tables are no
+// outage: they need a remedy.
 func told(ctx, limited context.Context, err error) error {
 	var refused *pgconn.PgError
 	undecided := errors.Is(err, ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || limited.Err() != nil &&

@@ -59,17 +59,17 @@ type Config struct {
 	// Which failures.
 	DeadReasons []DeadReason // that become dead letters; none: all
 
-	// Who.
+	// Tenant.
 	DefaultTenant string // of triggers that name none
 
-	// With what.
+	// Encoding, observation.
 	Codec Codec // of inputs, outputs and progress; nil: JSON
 
 	// Logger is where the engine logs; nil: nowhere. An engine of New hands
 	// records to its handler one after the other, on a goroutine that nothing
 	// waits for: a handler that blocks or panics holds up no work. While 1,024
 	// records wait more are dropped, and a warning with records_dropped says how
-	// many once the handler goes on. Engines of NewInMemory log at once.
+	// many once the handler works again. Engines of NewInMemory log at once.
 	Logger *slog.Logger
 
 	Metrics Metrics            // nil: none
@@ -134,7 +134,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PayloadMemory, 256<<20)
 	setDefault(&c.IntakePending, 10_000)
 	setDefault(&c.DefaultTenant, "default")
-	c.QueueSlots, c.DeadReasons = maps.Clone(c.QueueSlots), slices.Clone(c.DeadReasons) // the caller may go on with its own
+	c.QueueSlots, c.DeadReasons = maps.Clone(c.QueueSlots), slices.Clone(c.DeadReasons) // the caller may change its own
 	if c.Codec == nil {
 		c.Codec = JSON{}
 	}
@@ -147,9 +147,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// alone returns c with slow beats where it names none. A pod without others
-// has nobody to tell that it lives, and misses no wake; a virtual day of a test
-// would spend its time on pings otherwise.
+// alone returns c with long intervals where it names none. A single pod needs
+// neither heartbeats nor sweeps: no other pod waits for them, and no wake is lost.
+// With short intervals a virtual day of a test would be spent on them.
 func (c Config) alone() Config {
 	if c.Pulse == 0 && c.Lease == 0 {
 		c.Pulse, c.Lease = time.Hour, 3*time.Hour

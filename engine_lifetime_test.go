@@ -36,8 +36,8 @@ func slowly(t *testing.T, after time.Duration) (*Engine, *Handle[string, string]
 	return engine, handle
 }
 
-// A Start that hangs holds up nobody: others are told that the engine does not
-// run yet, and Stop ends it.
+// A Start that hangs blocks no other call: they fail because the engine is not
+// running, and Stop ends the Start.
 func TestStopWhileStarting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestStartAgain(t *testing.T) {
 }
 
 // The second of two signals stops at once, while the first still waits for
-// tasks; whoever calls Stop later is not told anything else.
+// tasks. Later calls of Stop return the same.
 func TestStopTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// logsStuck is after how long without a sign of life of the log handler the
-	// pod says so.
+	// logsStuck is how long the log handler may make no progress before the pod
+	// reports it.
 	logsStuck = 10 * time.Second
 	// logsFlush bounds how long Stop waits for the log handler, logsFlushLate
 	// how long it does once its context has ended.
@@ -21,8 +21,8 @@ const (
 )
 
 // queueLogs puts a queue before the embedder's log handler, so that no actor
-// waits for it. Engines whose time is virtual have none: in a simulation all
-// happens on one goroutine, and in a test what is logged is there at once.
+// waits for it. Engines in virtual time have none: a simulation runs on one
+// goroutine, and a test reads its log at once.
 func (e *Engine) queueLogs() {
 	if e.config.Logger.Handler() == slog.DiscardHandler {
 		return
@@ -35,8 +35,8 @@ func (e *Engine) queueLogs() {
 }
 
 // flushLogs waits until what was logged is written, as long as the context
-// lasts, but for no longer than a second. Who stops a pod at once still gets its
-// last lines from a handler that is well.
+// lasts, but for no longer than a second. A pod that is stopped at once still
+// writes its last lines if its handler works.
 func (e *Engine) flushLogs(ctx context.Context) {
 	if e.logs == nil {
 		return

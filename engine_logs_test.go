@@ -79,7 +79,7 @@ func logged(t *testing.T, config Config, handler slog.Handler) (*Engine, *Handle
 }
 
 // A pod whose log is stuck works, says so, and says how much was lost once the
-// log goes on.
+// log works again.
 func TestHealthSaysThatTheLogIsStuck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestStopWaitsForTheLogForASecond(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ended    bool          // the context of Stop
-		writes   time.Duration // after which the log goes on; 0: never
+		writes   time.Duration // after which the log works again; 0: never
 		at, most time.Duration
 	}{
 		"slow":          {false, 300 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond},

@@ -20,7 +20,8 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres"
 )
 
-// openPod checks what a pod may do, too: it writes everywhere.
+// openPod is openPostgres for a pod. It also checks the pod's rights, since a pod
+// writes to every table.
 func openPod(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
 	if err := checkAddress(pool); err != nil {
 		return nil, err
@@ -42,8 +43,8 @@ const reachMax = 30 * time.Second
 // givenPool is what the user's pool is called in errors.
 const givenPool = "the pool that was given to the engine"
 
-// reach returns why a pool gives no connection in time.
-// What the server says is told by what asks for more.
+// reach returns why a pool gives no connection in time. It ignores errors of the
+// server: the next check meets and reports them.
 func reach(ctx context.Context, pool *pgxpool.Pool, name string, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -59,7 +60,7 @@ func reach(ctx context.Context, pool *pgxpool.Pool, name string, limit time.Dura
 		return fmt.Errorf("%w: %s had no connection for %v: give back what others take from it, or make it larger",
 			ErrUnavailable, name, limit)
 	}
-	return fmt.Errorf("%w: %s gave no connection within %v: nobody answers at its address, nor says no; if it names several hosts,"+
+	return fmt.Errorf("%w: %s gave no connection within %v: its address neither answers nor refuses; if it names several hosts,"+
 		" set connect_timeout in it, so that the next one is tried in time, and look at what is between", ErrUnavailable, name, limit)
 }
 
@@ -82,8 +83,8 @@ func checkAddress(pool *pgxpool.Pool) error {
 	return nil
 }
 
-// checkPod returns why a pod cannot work, the schema first: what is somebody else's
-// needs no rights.
+// checkPod returns why a pod cannot work. It checks the schema first: a schema that
+// is not the engine's needs no rights.
 func checkPod(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if err := migrations.Check(ctx, pool, schema); err != nil {
 		return err
@@ -142,11 +143,11 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	return b, nil
 }
 
-// checkDirect returns why the engine cannot work past the proxy, with the remedy, or
-// nil: there it may be another role's.
+// checkDirect returns why the engine cannot work at DirectURL, with the remedy, or
+// nil. The role there may differ from the pool's.
 func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnConfig, schema string) error {
 	config.ConnConfig, config.MaxConns, config.MinConns, config.MinIdleConns = direct.Copy(), 1, 0, 0
-	config.BeforeConnect, config.AfterConnect, config.PrepareConn, config.AfterRelease = nil, nil, nil, nil // they are for somewhere else
+	config.BeforeConnect, config.AfterConnect, config.PrepareConn, config.AfterRelease = nil, nil, nil, nil // they belong to the pool's address
 	config.BeforeClose, config.ShouldPing = nil, nil
 	config.BeforeAcquire = nil //nolint:staticcheck // deprecated, but a user's pool may have it
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -183,11 +184,11 @@ func lending(pool *pgxpool.Pool) func() actors.Lending {
 	}
 }
 
-// wakeMax is how long telling of what is stored may take.
+// wakeMax bounds the notification of stored runs.
 const wakeMax = 2 * time.Second
 
-// waker tells all pods of runs that are stored, on a connection of the engine's: the
-// user's may all be out. If that fails they find them at their next sweep.
+// waker notifies all pods of stored runs, on a connection of the engine, since the
+// embedder's may all be in use. If it fails, pods find the runs at their next sweep.
 func waker(adapter *clusterpg.Adapter) func(ctx context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeMax)

@@ -35,10 +35,10 @@ func (e *ConfigError) Error() string {
 // overflow.
 const durationMax = 100 * 365 * 24 * time.Hour
 
-// payloadLimitMax bounds PayloadLimit: what is larger does not belong into a row.
+// payloadLimitMax bounds PayloadLimit: larger values do not belong into a row.
 const payloadLimitMax = 64 << 20
 
-// payloadMemoryMin is the least PayloadMemory: with less tasks only wait for each other.
+// payloadMemoryMin is the least PayloadMemory: with less, tasks only wait for each other.
 const payloadMemoryMin = 1 << 20
 
 // Validate returns every problem of c, joined; each is a [*ConfigError]. Zero
@@ -139,9 +139,9 @@ func plainText(text string) bool {
 // parameterName is what a parameter of a session can be called.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// misread says what the driver took for a part of an address that cannot be one, or
-// "": it reads any text with a = in it as names and values, goes to the default host
-// with it, and the error shows what was meant as a password.
+// misread says which part of an address the driver misread; "": none. The driver reads
+// any text with a = in it as names and values, connects to the default host, and its
+// error would show the text that was meant as a password.
 func misread(config *pgx.ConnConfig) (problem, remedy string) {
 	parts := maps.Clone(config.RuntimeParams)
 	for name := range parts {

@@ -57,8 +57,8 @@ var (
 // that returns it fails at once, whatever its [Retry]. It returns nil for nil.
 func Terminal(err error) error { return actors.Terminal(err) }
 
-// Class names what kind of error err is, for whoever sorts failures: the class
-// is stored beside the text and shown by statuses, events and [StepError].
+// Class names the kind of error that err is, so that failures can be sorted: it is
+// stored beside the text and shown by statuses, events and [StepError].
 // Names are yours; the engine uses the classes encoding, decoding, too_large,
 // condition, panic, timed_out, canceled, lost, conflict, transaction and
 // bad_row. It returns nil for nil.

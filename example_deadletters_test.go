@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// A step that failed for good is found by what it is of, and its run goes on
+// A step that failed for good is found by what it is of, and its run continues
 // once the cause is mended: what completed before is not executed again.
 func ExampleDeadLetters_RequeueAll() {
 	ctx := context.Background()

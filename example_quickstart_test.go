@@ -17,8 +17,8 @@ type Order struct {
 type Payment struct{ Reference string }
 
 func charge(ctx context.Context, order Order) (Payment, error) {
-	// The key is the same for every attempt: whoever is called can tell a
-	// repetition from a second payment.
+	// The key is the same for every attempt, so that the payment service can tell
+	// a repetition from a second payment.
 	key := troupe.Task(ctx).IdempotencyKey
 	return Payment{Reference: "paid " + order.ID}, pay(ctx, key, order.Amount)
 }

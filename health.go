@@ -33,10 +33,10 @@ func (e *Engine) Stats() Stats {
 
 // Health says whether the pod can do its work.
 type Health struct {
-	Live     bool   `json:"live"`               // nothing but a new process would mend it otherwise
+	Live     bool   `json:"live"`               // false: only a new process helps
 	Ready    bool   `json:"ready"`              // claims tasks and takes triggers
 	Reason   string `json:"reason,omitempty"`   // why it is not ready, or else what is degraded; "": nothing
-	Degraded string `json:"degraded,omitempty"` // what does not work as well as it could, with the remedy; "": nothing
+	Degraded string `json:"degraded,omitempty"` // what works badly, with the remedy; "": nothing
 	Wake     string `json:"wake,omitempty"`     // how wakes arrive; see Stats.Mode
 	Lease    string `json:"lease,omitempty"`    // of the pod; see Stats.Lease
 	Pod      int64  `json:"pod,omitempty"`      // number of this start
@@ -44,19 +44,19 @@ type Health struct {
 	Pods     int    `json:"pods"`               // living pods, as last heard
 	Running  int    `json:"running"`            // slots in use
 	Free     int    `json:"free"`               // slots not in use
-	Stuck    int    `json:"stuck"`              // step functions that go on after their attempt was given up
+	Stuck    int    `json:"stuck"`              // step functions that still run after their attempt was given up
 }
 
-// Health returns how the pod is. It asks the database, for at most a second,
-// unless that was asked half a second ago; with a DirectURL the way of the pool,
-// too, unless that was used so short ago. A pod that is not Ready while the
-// database is away becomes so again by itself.
+// Health returns how the pod is. It pings the database for at most a second, unless
+// a ping was answered within the last half second. With a DirectURL it pings through
+// the pool, too, unless the pool was used within that time. A pod that is not Ready
+// during an outage of the database becomes Ready by itself.
 func (e *Engine) Health(ctx context.Context) Health {
 	ctx = ofCaller(ctx)
 	return e.health(func(p *probe) error { return p.ask(ctx) })
 }
 
-// health is Health, with what asked says of the database.
+// health is Health; asked pings the database, or returns the last result.
 func (e *Engine) health(asked func(*probe) error) Health {
 	pod, err := e.livePod()
 	e.mu.Lock()
@@ -76,7 +76,7 @@ func (e *Engine) health(asked func(*probe) error) Health {
 		Leading: s.Leading, Pods: s.Pods, Running: s.Running, Free: s.Free, Stuck: s.Stuck,
 	}
 	if s.Stuck > 0 && s.Degraded == "" {
-		h.Degraded = fmt.Sprintf("%d step functions go on after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
+		h.Degraded = fmt.Sprintf("%d step functions still run after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
 		h.Reason = h.Degraded
 	}
 	for _, trouble := range []string{e.logsTrouble(), e.nested.trouble(s)} {
@@ -100,7 +100,7 @@ func (e *Engine) health(asked func(*probe) error) Health {
 	case !s.Ready && s.Lease == lifecycle.LeaseDead.String():
 		h.Reason = "others took the pod for dead and have taken over its tasks"
 	case !s.Ready && s.Lease == lifecycle.LeaseLost.String():
-		h.Reason = "the pod's lease has run out: it goes on when a renewal succeeds"
+		h.Reason = "the pod's lease has run out: it continues when a renewal succeeds"
 		if !strings.Contains(s.Degraded, s.Unrenewed) { // it says that for itself after a while
 			h.Reason += "; " + s.Unrenewed
 		}
@@ -128,8 +128,8 @@ func over(pod *actors.Pod) bool {
 	}
 }
 
-// stopping is the health of a pod while Stop waits for it. One whose actors hang will not
-// come to its end.
+// stopping is the health of a pod while Stop waits for it. It is not live if its
+// actors hang: then it will not stop by itself.
 func stopping(s actors.Stats) Health {
 	h := Health{Live: s.Stalled < stalledForGood, Reason: "the pod stops", Degraded: s.Degraded, Pod: s.Pod, Running: s.Running, Free: s.Free, Stuck: s.Stuck}
 	if s.Degraded != "" {
@@ -141,8 +141,7 @@ func stopping(s actors.Stats) Health {
 	return h
 }
 
-// stalledForGood is after how long a pod whose Metrics does not return is taken for one
-// that will not mend.
+// stalledForGood is how long Metrics may not return before the pod is not live.
 const stalledForGood = time.Minute
 
 // unreached says why the database could not be asked.
@@ -170,9 +169,9 @@ func unreached(err error) string {
 	return "the database does not answer"
 }
 
-// silent asks whether the pool answers where it connects to a proxy. A proxy all
-// of whose sessions are at work answers late: what the pod was answered meanwhile
-// counts as well.
+// silent reports whether a pool that connects to a proxy does not answer. A proxy
+// whose sessions are all busy answers a ping late, so answers that the pod got
+// meanwhile count as well.
 func (b *backend) silent(asked func(*probe) error, pod *actors.Pod) bool {
 	if b.proxied == nil || pod.Heard(probeFresh) {
 		return false
@@ -180,7 +179,7 @@ func (b *backend) silent(asked func(*probe) error, pod *actors.Pod) bool {
 	return asked(b.proxied) != nil && !pod.Heard(probeTimeout)
 }
 
-// deafened tells whether a pod executes nothing and will not, unless functions
-// return that have not listened so far: it has replaced as many of their slots
-// as it may.
+// deafened reports whether functions that ignore the end of their contexts hold
+// every slot: the pod has replaced as many slots as it may, and executes nothing
+// until some return.
 func deafened(s Stats) bool { return s.Stuck > 0 && s.Running == 0 && s.Free == 0 }

@@ -45,5 +45,5 @@ func writeHealth(w http.ResponseWriter, h Health, well bool) {
 	if !well {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(h) // nobody is left to tell
+	_ = json.NewEncoder(w).Encode(h) // the prober has gone away
 }

@@ -14,27 +14,27 @@ import (
 const (
 	probeTimeout = time.Second
 	probeFresh   = 500 * time.Millisecond
-	// probeMax bounds a question. It goes on when nobody waits for it any more: giving
-	// it up costs the connection, which is the lease's, and a network that is slow is
-	// not away.
+	// probeMax bounds a ping. A ping outlives the callers that wait for it: giving it
+	// up would cost the connection that renews the lease, and a slow network is no
+	// outage.
 	probeMax = 9 * probeFresh
 )
 
 var errNoAnswer = errors.New("no answer within " + probeTimeout.String())
 
-// probe asks whether the database answers. Whoever asks at the same time shares
-// the question. It is safe for concurrent use.
+// probe finds out whether the database answers. Concurrent callers share one ping.
+// It is safe for concurrent use.
 type probe struct {
-	ping  func(ctx context.Context) error // nil: there is nothing to ask
+	ping  func(ctx context.Context) error // nil: there is no database
 	clock clock.Clock
 
 	mu    sync.Mutex
-	asked time.Time // when the last question was answered
-	err   error     // what it was answered with
-	open  *probing  // nil: no question is open
+	asked time.Time // when the last ping ended
+	err   error     // of the last ping
+	open  *probing  // nil: no ping is under way
 }
 
-// probing is one question.
+// probing is one ping.
 type probing struct {
 	since time.Time
 	done  chan struct{} // closed when err is there
@@ -68,8 +68,8 @@ func (p *probe) ask(ctx context.Context) error {
 	}
 }
 
-// last returns what the last question was answered with, or that it is not, and asks
-// nothing.
+// last returns the result of the last ping, or errNoAnswer if one is late. It sends
+// none.
 func (p *probe) last() error {
 	if p == nil {
 		return nil
@@ -82,13 +82,13 @@ func (p *probe) last() error {
 	return p.err
 }
 
-// put puts the question that is open.
+// put sends the ping that is open.
 func (p *probe) put(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeMax)
 	defer cancel()
 	err := p.ping(ctx)
 	if sessionEnded(err) {
-		err = p.ping(ctx) // whether the database answers, another one tells
+		err = p.ping(ctx) // a new connection tells whether the database answers
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,9 +97,9 @@ func (p *probe) put(ctx context.Context) {
 	p.asked, p.err, p.open = p.clock.Now(), err, nil
 }
 
-// sessionEnded reports whether a connection had ended before it was asked: by the
-// server's last word, or by somebody between, who forgets those that rest. An answer
-// that is late, and a refusal, are answers.
+// sessionEnded reports whether the connection had ended before the ping: the server
+// closed it, or a middlebox dropped it while it was idle. A late answer and a refusal
+// are answers.
 func sessionEnded(err error) bool {
 	const adminShutdown, crashShutdown = "57P01", "57P02"
 	var said *pgconn.PgError

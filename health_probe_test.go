@@ -27,7 +27,7 @@ func TestAnEndedConnectionIsNoAnswer(t *testing.T) {
 		"ended":                {[]error{&pgconn.PgError{Code: "57P01"}, nil}, nil},
 		"ended by a crash":     {[]error{&pgconn.PgError{Code: "57P02"}, boom}, boom},
 		"cut while it rested":  {[]error{io.ErrUnexpectedEOF, nil}, nil},
-		"nobody there":         {[]error{boom, boom}, boom},
+		"no server":            {[]error{boom, boom}, boom},
 		"late":                 {[]error{late}, late},
 		"a login that may not": {[]error{&pgconn.PgError{Code: "28000"}}, &pgconn.PgError{Code: "28000"}},
 	} {
@@ -60,7 +60,7 @@ func TestALateAnswerCostsNoConnection(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, p.ask(ended), errNoAnswer)
-		require.NoError(t, p.ask(t.Context()), "the same question, which goes on")
+		require.NoError(t, p.ask(t.Context()), "the same ping, which is still under way")
 		require.Equal(t, 1, asked)
 		time.Sleep(probeFresh)
 		for range probeMax / probeTimeout {

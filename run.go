@@ -29,7 +29,7 @@ func (r *Run[O]) Existing() bool { return r.existing }
 // output. It is woken, it does not poll, and it waits while the database cannot
 // be read, whatever the reason. A run that ended otherwise gives a [*RunError],
 // an unknown one [ErrRunNotFound]; the end of ctx gives its cause, and the run
-// goes on.
+// continues.
 func (r *Run[O]) Await(ctx context.Context) (O, error) {
 	ctx = ofCaller(ctx)
 	var zero O

@@ -39,7 +39,7 @@ var (
 	ErrRefused = errors.New("trigger refused")
 	// ErrTxRefused: TriggerTx stores nothing in this transaction: it has ended, only
 	// reads, or leads to another database than the engine, such as a standby. Another
-	// transaction helps. While a failover goes on, the engine's own connections may
+	// transaction helps. During a failover, the engine's own connections may
 	// lead to the former primary for some seconds: begin a transaction again then.
 	// One that only reads is ErrUnavailable, too.
 	ErrTxRefused = persistence.ErrTxRefused

@@ -10,8 +10,8 @@ import (
 type Reason = explain.Reason
 
 // Explain says why the run does not move: one reason for each step that has not
-// ended, parents before their children, or one for the run as a whole. Reading
-// it changes nothing and waits for nobody.
+// ended, parents before their children, or one for the run as a whole. It changes
+// nothing and waits for no lock.
 func (r *Run[O]) Explain(ctx context.Context) ([]Reason, error) {
 	return r.engine.Explain(ctx, r.tenant, r.id)
 }

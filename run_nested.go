@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/clock"
 )
 
-// nested is the step functions of an engine that wait for the end of runs, of whatever
-// engine. Each keeps its slot meanwhile, so the runs that all of them wait for may have
-// none. It is safe for concurrent use.
+// nested tracks the step functions of an engine that wait for the end of runs. Each
+// keeps its slot while it waits, so that no slot may be left for those runs. It is
+// safe for concurrent use.
 type nested struct {
 	mu    sync.Mutex
 	waits map[actors.Attempt]*nestedWait
@@ -20,7 +20,7 @@ type nested struct {
 // nestedWait is what one step function waits for.
 type nestedWait struct {
 	runs  int       // at the same time
-	since time.Time // it has waited for any
+	since time.Time // the first of them
 }
 
 func newNested() *nested { return &nested{waits: map[actors.Attempt]*nestedWait{}} }
@@ -60,7 +60,7 @@ func waitNested(ctx context.Context) (over func()) {
 	}
 }
 
-// waiting is how many step functions have waited for as long as that.
+// waiting returns how many step functions have waited for at least that long.
 func (n *nested) waiting(long time.Duration) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -73,11 +73,12 @@ func (n *nested) waiting(long time.Duration) (count int) {
 	return count
 }
 
-// nestedFor is after how long a pod whose slots are all held so says that it is.
+// nestedFor is how long all slots may be held by waiting functions before the pod
+// reports it.
 const nestedFor = 10 * time.Second
 
-// trouble says that all slots of a pod are held by step functions that wait for runs; "":
-// they are not.
+// trouble says that step functions that wait for runs hold all slots; "": they do
+// not.
 func (n *nested) trouble(s Stats) string {
 	if s.Free > 0 || s.Running == 0 || n.waiting(nestedFor) < s.Running {
 		return ""

@@ -44,7 +44,7 @@ func OnQueue(name string) TriggerOption {
 // Labels attaches labels, which listings select by ([Filter]) and every step
 // finds in its [TaskInfo].
 func Labels(labels map[string]string) TriggerOption {
-	own := maps.Clone(labels) // a trigger may be under way after its caller has gone on
+	own := maps.Clone(labels) // a trigger may be under way after the call has returned
 	return func(o *triggerOptions) { o.labels = own }
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // OutputOf reads the output of one step of a run, as soon as the step has
-// completed, whether or not the run goes on. No other output is read. ref is what
+// completed, whether or not the run has ended. No other output is read. ref is what
 // the declaration of the step returned in [Define]. A step that did not complete
 // gives [ErrStepNotEnded], [ErrStepSkipped], [ErrStepCanceled] or a [*StepError];
 // a run that is unknown gives [ErrRunNotFound]; a ref of another workflow, or of a

@@ -152,10 +152,9 @@ func (e *Engine) Cancel(ctx context.Context, tenant string, run RunID, reason st
 	return err
 }
 
-// await blocks until a run has ended. The pod tells of ends it hears of, from
-// any pod, or finds with a sweep; each hint is answered by reading the row. A row
-// that cannot be read, whatever the database has against it, says nothing about
-// the run: it is read again.
+// await blocks until a run has ended. The pod sends a hint for each end that it
+// hears of, or finds in a sweep, and the row is read after each hint. If the row
+// cannot be read, for whatever reason, it is read again.
 func (e *Engine) await(ctx context.Context, tenant string, run RunID) (persistence.RunRow, error) {
 	if ctx.Err() != nil {
 		return persistence.RunRow{}, endOf(ctx)

@@ -40,7 +40,7 @@ type RunStatus struct {
 	State        State
 	Canceling    bool // asked to stop, and still running
 	CancelReason string
-	Origin       string // who triggered it
+	Origin       string // what triggered it: api, tx, message or requeue
 	Labels       map[string]string
 	CreatedAt    time.Time
 	StartedAt    time.Time    // zero: not yet
@@ -114,11 +114,11 @@ type Event struct {
 	N       int64  // counts the events of this step, or of the run itself, from 1
 	Kind    string // in the past tense; later versions may add kinds
 	At      time.Time
-	Pod     int64         // started: who executes it; lost, released, canceled: who held it; counts starts of pods
+	Pod     int64         // started: the pod that executes it; lost, released, canceled: the pod that held it; counts starts of pods
 	Attempt int           // started; retrying, failed, canceled: the attempt that failed
 	Delay   time.Duration // retrying: before the next attempt
 	WakeAt  time.Time     // retrying, sleeping
-	By      string        // who or what caused it; timed_out, retrying: which timeout, as in "attempt"; "": none
+	By      string        // the cause; timed_out, retrying: which timeout, as in "attempt"; "": none
 	Class   string        // of the error; see [Class]
 	Text    string        // the error, or the reason of a cancel
 }

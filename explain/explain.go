@@ -45,7 +45,7 @@ func (e *explainer) run() (reason Reason, whole bool) {
 		return Reason{Cause: CauseEnded, Text: "the run has ended: it is " + s.State.String()}, true
 	case s.Undefined:
 		return Reason{
-			Cause: CauseUnregistered, Text: "the definition of its workflow is not in the database, somebody removed it: nobody can go on with it, or cancel it",
+			Cause: CauseUnregistered, Text: "the definition of its workflow was removed from the database: no pod can continue the run or cancel it",
 			Remedy: "start the program that has the workflow, which registers it again; one that is running does so by itself",
 		}, true
 	case s.Submitted:
@@ -85,7 +85,7 @@ func (e *explainer) scheduled() Reason {
 }
 
 func (e *explainer) task(t *Task) Reason {
-	switch t.State { //nolint:exhaustive // others are nobody's here
+	switch t.State { //nolint:exhaustive // the other states are explained elsewhere
 	case lifecycle.Pending:
 		return e.pending(t)
 	case lifecycle.Queued:
@@ -202,20 +202,22 @@ func (e *explainer) late(what string, at time.Time) Reason {
 		r.Text += " and the leader, " + leader + ", has not fired it"
 		r.Pod, r.Remedy = leader, "look at the log of that pod, and at troupe doctor; a new leader is found when it is stopped"
 	default:
-		r.Text += " and " + e.nobodyLeads(&r)
+		r.Text += " and " + e.noLeader(&r)
 	}
 	return r
 }
 
-// lateAfter is how late a timer may be before somebody should look.
+// lateAfter is how late a timer may be before an operator should look.
 const lateAfter = 5 * time.Second
 
-// silentAfter is how long a session that leads may say nothing before that tells why.
+// silentAfter is how long the leader's session may be silent before its silence is
+// the explanation.
 const silentAfter = 15 * time.Second
 
-// nobodyLeads says so, by who holds the leader's lock if somebody does, with its remedy.
-func (e *explainer) nobodyLeads(r *Reason) string {
-	const text = "nobody leads"
+// noLeader says that no pod leads, names the holder of the leader's lock if there is
+// one, and sets the remedy.
+func (e *explainer) noLeader(r *Reason) string {
+	const text = "no pod leads"
 	switch l := e.s.LeaderLock; {
 	case l == nil:
 		r.Remedy = "pods elect a leader within seconds; if none does, look for errors of the election in their logs (DirectURL, behind a proxy)"
@@ -252,8 +254,8 @@ func (e *explainer) living() []*Pod {
 	return pods
 }
 
-// noPod explains by who may hold rows of the pods, if somebody does: whoever waits to
-// renew its lease looks as dead as who is gone.
+// noPod explains that no pod is alive. If a transaction may hold rows of pods it names
+// that one: a pod that cannot renew its lease looks dead.
 func (e *explainer) noPod() Reason {
 	if held := e.oldest("pods"); held != nil {
 		return e.lockedBy(held, "no pod is alive: renewals wait for rows of pods, which may be held by")
@@ -264,7 +266,7 @@ func (e *explainer) noPod() Reason {
 // enginePrefix begins the names of a pod's own sessions.
 const enginePrefix = "troupe "
 
-// locked explains by the lock that most wait for.
+// locked explains by the lock with the most waiters.
 func (e *explainer) locked() Reason {
 	if len(e.s.Locks) == 0 {
 		return Reason{
@@ -275,7 +277,7 @@ func (e *explainer) locked() Reason {
 	return e.lockedBy(e.worst(), "held by a lock of")
 }
 
-// worst returns the lock that most wait for.
+// worst returns the lock with the most waiters.
 func (e *explainer) worst() *Lock {
 	worst := &e.s.Locks[0]
 	for i := range e.s.Locks {
@@ -315,8 +317,9 @@ func (e *explainer) lockedBy(l *Lock, held string) Reason {
 	}
 }
 
-// passedOver explains why rows of tables are passed over for long: what seems to be, and by
-// the oldest transaction that may hold them. It reports whether there is one.
+// passedOver explains rows of tables that are skipped for long by the oldest
+// transaction that may hold them; seems is the symptom. It reports whether there is
+// such a transaction.
 func (e *explainer) passedOver(r *Reason, seems string, tables ...string) bool {
 	held := e.oldest(tables...)
 	if held == nil {

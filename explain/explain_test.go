@@ -80,7 +80,7 @@ func queuedRows() []row {
 		{"unregistered", func(s *explain.Situation) {
 			s.Pods[0].Handlers, s.Handlers[0].LastSeen = nil, in(-6*time.Minute)
 		}, explain.CauseUnregistered, "charge: no live pod registers it, last seen 6 m ago (start a pod of a version"},
-		{"its definition removed", func(s *explain.Situation) { s.Undefined = true }, explain.CauseUnregistered, "the definition of its workflow is not in the database, somebody removed it: nobody can go on with it, or cancel it (start the program"},
+		{"its definition removed", func(s *explain.Situation) { s.Undefined = true }, explain.CauseUnregistered, "the definition of its workflow was removed from the database: no pod can continue the run or cancel it (start the program"},
 		{"never registered", func(s *explain.Situation) { s.Pods[0].Handlers = nil }, explain.CauseUnregistered, "charge: no live pod registers it (start"},
 		{"unserved", func(s *explain.Situation) { s.Pods[0].Queues = []string{"gpu"} }, explain.CauseUnserved, `charge: no pod that registers it serves the queue "default" (add the queue`},
 		{"parked", first(func(t *explain.Task) { t.Ready, t.Parked = false, true }), explain.CauseReturning, "charge: was parked while no live pod registered it; pod (1) does now, so it is put back"},
@@ -142,10 +142,10 @@ func runningRows() []row {
 			s.Pods[0].Dead = true
 			s.Pods, s.Leader = append(s.Pods, pod(2)), 2
 		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over"},
-		{"nobody leads", with(func(s *explain.Situation) {
+		{"no pod leads", with(func(s *explain.Situation) {
 			s.Pods[0].Dead = true
 			s.Pods = append(s.Pods, pod(2))
-		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over, but nobody leads (pods elect"},
+		}), explain.CausePodLost, "charge: its pod pod (1) is dead; its tasks are taken over, but no pod leads (pods elect"},
 		{"pod gone", with(func(s *explain.Situation) { s.Pods[0].ID = 2 }), explain.CauseNone, "charge: nothing was found"},
 		{"stopping", with(func(s *explain.Situation) { s.Canceling, s.Fenced = true, in(18*time.Second) }), explain.CauseStopping, "charge: its run is canceled and its function has not returned, on pod (1) for 1 m 12 s; it is recorded as canceled in 18 s (a function that ignores"},
 	}
@@ -170,13 +170,13 @@ func timerRows() []row {
 		{"backs off", state(lifecycle.Backoff, in(4*time.Second)), explain.CauseBackoff, "charge: tried twice, again in 4 s: card declined"},
 		{"due", late(time.Second, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 s ago, the leader is about to fire it"},
 		{"late", late(time.Minute, func(*explain.Situation) {}), explain.CauseLate, "charge: its timer was due 1 m ago and the leader, pod (1), has not fired it (look at"},
-		{"late without leader", late(time.Minute, func(s *explain.Situation) { s.Leader = 0 }), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads (pods elect"},
-		{"late, and the leader's lock is somebody else's", late(time.Minute, func(s *explain.Situation) {
+		{"late without leader", late(time.Minute, func(s *explain.Situation) { s.Leader = 0 }), explain.CauseLate, "charge: its timer was due 1 m ago and no pod leads (pods elect"},
+		{"late, and another session holds the leader's lock", late(time.Minute, func(s *explain.Situation) {
 			s.Leader, s.LeaderLock = 0, &explain.Lock{PID: 8, Name: "psql"}
-		}), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads: pid 8 (psql) holds the leader's lock (unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(8))"},
+		}), explain.CauseLate, "charge: its timer was due 1 m ago and no pod leads: pid 8 (psql) holds the leader's lock (unless that is a pod that is being elected, which takes a moment, end that session: select pg_terminate_backend(8))"},
 		{"late, and the leader's lock is prepared", late(time.Minute, func(s *explain.Situation) {
 			s.Leader, s.LeaderLock = 0, &explain.Lock{Prepared: "x"}
-		}), explain.CauseLate, "charge: its timer was due 1 m ago and nobody leads: the prepared transaction \"x\" holds the leader's lock (commit"},
+		}), explain.CauseLate, "charge: its timer was due 1 m ago and no pod leads: the prepared transaction \"x\" holds the leader's lock (commit"},
 		{"late, and the leader's session hangs", late(time.Minute, func(s *explain.Situation) {
 			s.LeaderLock = &explain.Lock{PID: 8, Name: "troupe leader", Silent: 46 * time.Second}
 		}), explain.CauseLate, "charge: its timer was due 1 m ago and the session of the leader, pod (1), pid 8, has said nothing for 46 s (unless LeaderPing is that long, the session hangs: select pg_terminate_backend(8); if it stays, the server or its disk hangs)"},

@@ -85,7 +85,7 @@ func (e *explainer) inLine(r *Reason, t *Task, serving []*Pod) {
 	}
 }
 
-// slowClaim is how long a task may be ready beside free slots before somebody
+// slowClaim is how long a task may be ready beside free slots before an operator
 // should look.
 const slowClaim = 5 * time.Second
 
@@ -119,8 +119,8 @@ func (e *explainer) lastSeen(handler int32) string {
 	return ""
 }
 
-// takeoverAfter is how long after the end of a lease somebody should look why nothing was
-// taken over.
+// takeoverAfter is how long after the end of a lease its tasks may wait for their
+// takeover before an operator should look.
 const takeoverAfter = 3 * time.Second
 
 // running explains a step that a pod holds.
@@ -161,7 +161,7 @@ func (e *explainer) running(t *Task) Reason {
 				r.Text, r.Remedy = r.Text+"; "+locked.Text, locked.Remedy+"; "+r.Remedy
 			}
 		} else if _, leads := e.leader(); !leads {
-			r.Text += ", but " + e.nobodyLeads(&r)
+			r.Text += ", but " + e.noLeader(&r)
 		}
 	case e.s.Lease > 0 && left < e.s.Lease-2*e.s.Pulse:
 		r.Cause, r.Until = CausePodLate, p.Expires
@@ -188,7 +188,7 @@ func (e *explainer) running(t *Task) Reason {
 	return r
 }
 
-// unrecorded adds that somebody holds what a step needs to end.
+// unrecorded adds which lock keeps the end of a step from being recorded.
 func (e *explainer) unrecorded(r *Reason) {
 	if len(e.s.Locks) > 0 {
 		locked := e.locked()

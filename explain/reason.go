@@ -25,10 +25,10 @@ const (
 	CauseLate         Cause = "late"         // its timer is due and was not fired
 	CauseDeaf         Cause = "deaf"         // functions that ignore their context take the slots
 	CauseIntake       Cause = "intake"       // no pod has taken up what a transaction stored
-	CauseNoPod        Cause = "no_pod"       // nobody is there
+	CauseNoPod        Cause = "no_pod"       // no pod is alive
 	CauseUnregistered Cause = "unregistered" // no living pod has its code
 	CauseUnserved     Cause = "unserved"     // those that have it do not serve its queue
-	CauseLocked       Cause = "locked"       // somebody holds a lock
+	CauseLocked       Cause = "locked"       // another session holds a lock
 	CauseNone         Cause = "none"         // nothing was found that it waits for: a mistake of the engine
 )
 

@@ -24,7 +24,7 @@ type Situation struct {
 	Canceling    bool
 	CancelReason string
 	Undefined    bool      // the definition of its workflow is not there
-	Submitted    bool      // stored with somebody's transaction, without tasks yet
+	Submitted    bool      // stored by TriggerTx; its tasks do not exist yet
 	StartsAt     time.Time // zero: it has no such timer
 	Fenced       time.Time // when running tasks of the canceled run are fenced; zero: it has no such timer
 	Tasks        []Task    // those that have not ended, by step
@@ -32,15 +32,15 @@ type Situation struct {
 	Queues       []Queue   // in which tasks of the run are ready, by name
 	Handlers     []Handler // of tasks that are ready, by number
 	Leader       int64     // pod that leads, or did when it died; 0: none
-	LeaderLock   *Lock     // who holds the leader's lock, so that nobody else can lead; nil: nobody, or not known
+	LeaderLock   *Lock     // of the session that leads, or keeps others from leading; nil: none, or not known
 	TenantBusy   int       // running tasks of the run's tenant
 	Locks        []Lock    // on the tables, or on rows of the run
 	Touched      []Lock    // transactions that may hold rows of Tables, which are passed over then
 	Unreadable   bool      // Locks kept the tables from being read: the rest is empty
 
-	// What the tables do not hold; whoever asks fills it in. Zero: not known.
+	// Settings, which the tables do not hold; the caller fills them in. Zero: not known.
 	TenantLimit        int           // 0: none
-	TenantLimitUnknown bool          // to who asks, as pods may have another than it
+	TenantLimitUnknown bool          // to the caller: pods may have another one
 	Pulse              time.Duration // between two renewals
 	Lease              time.Duration
 }

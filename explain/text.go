@@ -50,8 +50,8 @@ func Short(text string) string {
 // hiddenStatement is what PostgreSQL shows in place of a statement of another role.
 const hiddenStatement = "<insufficient privilege>"
 
-// Statement is the beginning of a statement of somebody else's, without what
-// follows the word password.
+// Statement is the beginning of another session's statement, without the text
+// behind the word password.
 func Statement(sql string) string {
 	if sql == hiddenStatement {
 		return "a statement that this role may not see (pg_read_all_stats shows it)"

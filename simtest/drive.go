@@ -66,8 +66,8 @@ func (s *Sim) step() bool {
 	return s.world.Violation() == nil
 }
 
-// rest tells who waits for idleness, freezes the world if there is nothing to
-// be done for a while, and ends what does not get on.
+// rest calls those that wait for idleness, freezes the world if there is nothing to
+// be done for a while, and fails a simulation without progress.
 func (s *Sim) rest() {
 	if s.world.Frozen() {
 		return
@@ -117,7 +117,7 @@ func (s *Sim) idle(still time.Duration) {
 	}
 }
 
-// thaw lets the world go on.
+// thaw ends a freeze.
 func (s *Sim) thaw() {
 	if s.world.Frozen() {
 		s.world.Thaw()

@@ -118,7 +118,7 @@ func (x *execution) lacksStub(func()) {
 }
 
 // ends is where a step that has succeeded may be executed again: its pod
-// crashes before anybody knows.
+// crashes before the completion is recorded.
 func (x *execution) ends(err error, done func()) {
 	s := x.sim
 	x.ended, x.end = s.world.Elapsed(), "succeeded"
@@ -131,7 +131,7 @@ func (x *execution) ends(err error, done func()) {
 	s.world.Note("step", x.pod.Name, x.name()+" succeeded")
 	s.successes++
 	if s.successes == s.setting.Twice {
-		s.crashed = fmt.Sprintf("%12s  %s crashes right after %s has succeeded: nobody knows, and it is executed again",
+		s.crashed = fmt.Sprintf("%12s  %s crashes right after %s has succeeded: it is not recorded, so it is executed again",
 			s.world.Elapsed().Round(time.Microsecond), x.pod.Name, x.name())
 		x.pod.Crash()
 		return

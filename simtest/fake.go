@@ -48,8 +48,8 @@ func (v *Service[T]) Latency(low, high time.Duration) *Service[T] {
 // Do calls the service. effect is what it does to its state; it must not wait.
 // Call it with the context of the step function. If the step's pod crashes
 // meanwhile, Do does not return, and the effect may have happened or not. An
-// error is effect's, ErrServiceFault, or why ctx has ended; after the last two
-// nobody knows whether the effect happened.
+// error is effect's, ErrServiceFault, or why ctx has ended. After the last two it
+// is unknown whether the effect happened.
 func (v *Service[T]) Do(ctx context.Context, effect func(state *T) error) error {
 	x := executionOf(ctx)
 	if x == nil {

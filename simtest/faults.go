@@ -26,7 +26,7 @@ const (
 	StoreDown     = Fault(sim.StoreDown)     // no connection to the database for a while
 	StorePool     = Fault(sim.StorePool)     // the connections of a pod are all in use for a while
 	StoreAway     = Fault(sim.StoreAway)     // the proxy that a pod's connections go through is gone for a while; its lease goes past it
-	StoreHeld     = Fault(sim.StoreHeld)     // somebody holds a lock that some completions need, for a while
+	StoreHeld     = Fault(sim.StoreHeld)     // another session holds a lock that some completions need, for a while
 	WakeLost      = Fault(sim.WakeLost)      // a pod is not told that there is work
 	WakeDoubled   = Fault(sim.WakeDoubled)   // or told twice
 	WakeLate      = Fault(sim.WakeLate)      // or seconds later

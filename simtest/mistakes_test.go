@@ -78,7 +78,7 @@ func mistakes() map[string]mistake {
 			})
 		}, func(s *shelf) bool { return s.sold <= 2 }, 50},
 
-		"goes on after its timeout": {func(v service) *troupe.Workflow[string, string] {
+		"works after its timeout": {func(v service) *troupe.Workflow[string, string] {
 			return single(func(ctx context.Context, in string) (string, error) {
 				key := troupe.Task(ctx).IdempotencyKey
 				seen := false

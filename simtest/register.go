@@ -94,7 +94,7 @@ func (w *Workflow[I, O]) insist(call func(context.Context, *troupe.Handle[I, O])
 	s := w.sim
 	s.calls.Add(1)
 	defer s.calls.Add(-1)
-	err := errNobody
+	err := errNoPod
 	for range callsMost {
 		if handle := w.handle(); handle != nil {
 			ctx, cancel := context.WithTimeout(s.context, callTimeout)
@@ -109,7 +109,7 @@ func (w *Workflow[I, O]) insist(call func(context.Context, *troupe.Handle[I, O])
 	return fmt.Errorf("no pod answers, the last one said: %w", err)
 }
 
-var errNobody = errors.New("no pod that is up has registered this workflow with these types")
+var errNoPod = errors.New("no pod that is up has registered this workflow with these types")
 
 // worthAnother reports whether another pod, or the same later, may say yes.
 func worthAnother(err error) bool {

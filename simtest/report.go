@@ -36,7 +36,7 @@ func (t *tail) last(named *strings.Replacer) []string {
 	return lines
 }
 
-// beats reports whether a line is of what goes on all the time.
+// beats reports whether a line is of periodic work.
 func beats(line sim.Line) bool {
 	switch line.Kind {
 	case "message":
@@ -53,7 +53,7 @@ func readable(line sim.Line) string {
 	return fmt.Sprintf("%12s  %-8s %-28s %s", line.At.Round(time.Microsecond), line.Kind, place(line.Where), firstLine(line.What))
 }
 
-// place is a pod and an actor without the ids that nobody reads.
+// place is a pod and an actor, without ids that mean nothing to a reader.
 func place(where string) string {
 	return regexp.MustCompile(`troupe-\d+-\d+/?`).ReplaceAllString(where, "")
 }

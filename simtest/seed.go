@@ -32,8 +32,8 @@ type outcome struct {
 	named     *strings.Replacer // puts the names of runs in the place of their ids
 }
 
-// hangsAfter is how long a simulation may take, in real time, before somebody is
-// told.
+// hangsAfter is how long a simulation may take, in real time, before it prints a
+// warning.
 const hangsAfter = time.Minute
 
 // play runs one simulation in a bubble of its own.

@@ -16,7 +16,7 @@ type setting struct {
 	Plain    bool     `json:"plain,omitempty"`    // messages are delivered in the order of their sending
 	CrashAt  int      `json:"crash_at,omitempty"` // a pod crashes at this point; 0: none
 	CrashPod int      `json:"crash_pod,omitempty"`
-	Twice    int      `json:"twice,omitempty"` // the pod of the n-th step that succeeds crashes before anybody knows; 0: none
+	Twice    int      `json:"twice,omitempty"` // the pod of the n-th step that succeeds crashes before its completion is recorded; 0: none
 
 	trace func(sim.Line)
 }

@@ -42,9 +42,9 @@ type Sim struct {
 
 	// For the world's goroutine.
 	open      map[workflow.RunID]bool     // runs that have not ended
-	awaiting  map[workflow.RunID][]func() // who waits for their end
+	awaiting  map[workflow.RunID][]func() // called when they end
 	names     map[workflow.RunID]string   // what the report calls them
-	idlers    []func()                    // who waits until nothing is to be done
+	idlers    []func()                    // called when nothing is left to do
 	eventual  []*eventual                 // conditions that must come true
 	committed bool                        // since the last look
 	changedAt time.Time                   // when a run last changed
@@ -144,8 +144,8 @@ func (s *Sim) Crash(pod string) {
 }
 
 // Pause freezes a pod: nothing of its engine runs for d, and its lease may end.
-// Step functions that run go on, because Go cannot freeze a goroutine; what
-// they report waits.
+// Step functions keep running, because Go cannot freeze a goroutine; their reports
+// wait.
 func (s *Sim) Pause(pod string, d time.Duration) {
 	slot := s.slot(pod)
 	s.visit("pause", func(done func()) {
@@ -205,8 +205,8 @@ func (s *Sim) leave() {
 	runtime.Goexit()
 }
 
-// Errorf fails the simulation; it goes on until the function returns. It may be
-// called on any goroutine of the simulation, as may what follows.
+// Errorf fails the simulation, which continues until the function returns. It and
+// the methods below may be called on any goroutine of the simulation.
 func (s *Sim) Errorf(format string, args ...any) {
 	if s.t != nil {
 		s.t.Errorf(format, args...)

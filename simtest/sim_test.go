@@ -193,7 +193,7 @@ func TestWhatCannotEndIsReported(t *testing.T) {
 		"a test that panics":        {func(*simtest.Sim) { panic("oh") }, "oh"},
 		"a test that waits forever": {func(*simtest.Sim) { select {} }, "the test's function"},
 		"a check that fails":        {func(s *simtest.Sim) { require.True(s, false) }, "Should be true"},
-		"a pod that nobody knows":   {func(s *simtest.Sim) { s.Crash("x") }, `there is no pod "x"`},
+		"an unknown pod":            {func(s *simtest.Sim) { s.Crash("x") }, `there is no pod "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -82,7 +82,7 @@ func (c *slot) start() {
 	c.mayStop(p)
 }
 
-// mayStop sees once a second whether somebody stops the pod.
+// mayStop lets the simulation stop the pod, once a second.
 func (c *slot) mayStop(p *sim.Pod) {
 	if c.pod != p || c.stopping || c.sim.world.Healed() {
 		return
@@ -117,7 +117,7 @@ func (c *slot) ended(*sim.Pod) {
 
 // Deploy replaces the pods, one after another, by pods that know what register
 // registers, and nothing else: another version of the workflows. It returns at
-// once; runs that were triggered go on. register calls [Register] only.
+// once; runs that were triggered continue. register calls [Register] only.
 func (s *Sim) Deploy(register func()) {
 	s.begin()
 	var version []registration

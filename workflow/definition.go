@@ -7,7 +7,7 @@ const Input = -1
 
 // Definition is one workflow as declared: its steps and how they depend on
 // each other. A step is known by its index in Steps. A Definition is a value
-// that nobody changes after it was validated.
+// that does not change after it was validated.
 type Definition struct {
 	Name      string        // what callers trigger
 	InputType string        // declared Go type of the input, part of every fingerprint

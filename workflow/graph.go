@@ -3,7 +3,7 @@ package workflow
 import "time"
 
 // Graph is a valid definition in the form that storage and decisions use: per
-// step what it needs before it can run and whom it tells when it ends.
+// step what it needs before it can run and which steps wait for its end.
 type Graph struct {
 	Name      string
 	Hash      Hash // content hash of the definition
@@ -13,7 +13,7 @@ type Graph struct {
 	Nodes     []Node // index = step
 	OnFailure *Node  // its step index is len(Nodes); nil for none
 	// InputFree: no condition and no instant of a sleep looks at the input, so no
-	// code is needed to judge one; false: some do, or nobody knows. It follows from
+	// code is needed to judge one; false: some do, or it is not known. It follows from
 	// the fingerprints, so the hash covers it.
 	InputFree bool
 }

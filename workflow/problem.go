@@ -49,7 +49,7 @@ func Problems(err error) []Problem {
 	return found
 }
 
-// ProblemsMax bounds the problems of one report: nobody reads more, and a
+// ProblemsMax bounds the problems of one report: more would not be read, and a
 // machine-made definition can have a hundred thousand.
 const ProblemsMax = 100
 

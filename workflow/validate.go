@@ -188,7 +188,7 @@ func (r *report) handler(s *Step) {
 		r.check(s.Name, "parents", "the failure handler depends on steps", "remove its edges and conditions: it runs last")
 	}
 	if s.Options.ScheduleToStart != 0 {
-		r.check(s.Name, "schedule_to_start_timeout", "the failure handler has a limit on its wait", "remove it: nobody handles the handler")
+		r.check(s.Name, "schedule_to_start_timeout", "the failure handler has a limit on its wait", "remove it: a failure of the handler is not handled")
 	}
 	r.options(s)
 }

@@ -57,8 +57,8 @@ func TestAwaitReadsAgainWhatItCouldNot(t *testing.T) {
 	}
 }
 
-// Whoever awaits a run that cannot be read is let go by a context of their own,
-// by the end of the engine, and by nothing else.
+// Await of a run that cannot be read ends with its context or with the engine, and
+// with nothing else.
 func TestAwaitEndsAlthoughNothingCanBeRead(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		store := memory.New(memory.Options{Now: time.Now})

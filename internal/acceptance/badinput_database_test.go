@@ -15,8 +15,8 @@ import (
 )
 
 // A database that the engine cannot work on is refused with the remedy, and
-// nothing is left running; once it is mended, the same engine starts. What
-// else makes a database unsuitable is in the tests of package migrations.
+// nothing is left running. Once it is repaired the same engine starts. The tests of
+// package migrations have the other causes.
 func TestB39AStartOnAnUnsuitableDatabaseNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

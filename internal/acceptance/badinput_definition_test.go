@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// Bad definitions. The names of tests in these files begin with the row of the
-// list of bad input that they are about: B01 to B44.
+// Bad definitions. The names of the tests begin with their row in the list of bad
+// input, B01 to B44.
 
 // number and plus are step functions of no interest.
 func number(context.Context, string) (int, error)          { return 1, nil }
@@ -41,7 +41,7 @@ func refused[I, O any](t *testing.T, w *troupe.Workflow[I, O], want ...string) {
 func TestB01CyclesCannotBeDeclared(t *testing.T) {
 	t.Parallel()
 	// A ref exists once its step is declared, so an edge can only point back.
-	// What comes closest to a cycle is a ref that is still empty.
+	// The nearest to a cycle is a ref that is still empty.
 	refused(t, troupe.Define("cycle", func(b *troupe.Builder[string]) troupe.StepRef[int] {
 		var later troupe.StepRef[int]
 		first := troupe.Step1(b, "first", plus, later)

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// What step functions may return, and what they must not be able to break.
+// Outputs that step functions may return, and that must not harm the pod.
 
 func TestB09AnyEncodedOutputIsLegalAndDistinct(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -92,8 +92,7 @@ type mute struct{ text *string }
 
 func (m *mute) Error() string { return *m.text }
 
-// misbehave does what a step function must be able to do without harm to
-// anything but its attempt.
+// misbehave is a step function whose misbehaviour must harm its own attempt only.
 func misbehave(_ context.Context, how string) (int, error) {
 	switch how {
 	case "panic":

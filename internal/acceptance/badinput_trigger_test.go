@@ -63,7 +63,7 @@ func TestB06NULInPayloadsIsKept(t *testing.T) {
 	})
 }
 
-func TestAnInputThatNobodyCouldReadIsRefused(t *testing.T) {
+func TestAnInputTooDeepToDecodeIsRefused(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		deep := troupe.Define("deep", func(b *troupe.Builder[any]) troupe.StepRef[int] {
 			return troupe.Step0(b, "step", func(context.Context, any) (int, error) { return 1, nil })
@@ -116,7 +116,7 @@ func TestB25AKeyNamesOneRun(t *testing.T) {
 		require.ErrorAs(t, err, &refusal)
 		require.Contains(t, ids, refusal.Run, "the refusal names the run that has the key")
 
-		_, err = handle.RunNoWait(t.Context(), "other", troupe.Key("k"), troupe.Tenant("somebody else"))
+		_, err = handle.RunNoWait(t.Context(), "other", troupe.Key("k"), troupe.Tenant("another"))
 		require.NoError(t, err, "keys of two tenants do not meet")
 		_, err = handle.RunMany(t.Context(), []string{"a", "b"}, troupe.Key("two"))
 		require.ErrorIs(t, err, troupe.ErrRefused)

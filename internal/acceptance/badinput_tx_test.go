@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A transaction that no run can be stored in is the caller's to mend, and the
-// database is not said to be away, unless that may be why.
+// A transaction that cannot store a run is the caller's error. It is not reported as an
+// outage, unless an outage may be the cause.
 func TestTriggerTxInATransactionThatCannotTakeIt(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))
@@ -83,7 +83,8 @@ func TestAPoolWithoutTypesIsRefused(t *testing.T) {
 	}
 }
 
-// Who waits for a key that a transaction holds learns that when they give up.
+// A trigger that waits for a key which a transaction holds says so when its context
+// ends.
 func TestATriggerSaysThatItsKeyIsHeld(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))

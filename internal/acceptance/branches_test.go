@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// V7: conditions. The input of these workflows is what their conditions look at.
+// V7: conditions. They look at the input of these workflows.
 
 type verdict struct{ Valid bool }
 

@@ -23,8 +23,8 @@ func virtual(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
-// calm is a configuration whose own beat is slow, so that a virtual day is
-// cheap. Nothing that a test waits for depends on it.
+// calm is a configuration with long intervals, so that a virtual day is cheap. No
+// test waits for one of them.
 func calm() troupe.Config {
 	return troupe.Config{
 		Pulse: time.Hour, Lease: 3 * time.Hour, Sweep: time.Hour, SweepDegraded: time.Hour,

@@ -23,8 +23,8 @@ func (o odd) Done() <-chan struct{} { return o.done }
 func (o odd) Err() error            { return o.err() }
 func (o odd) Value(any) any         { return o.value() }
 
-// A caller's context that ends without an error, or panics when it is asked for
-// anything, costs its caller the answer, and nobody else anything.
+// A caller's context that ends without an error, or panics in any method, costs that
+// caller its answer, and no other caller anything.
 func TestAContextOfACallersOwnMakingEndsNothing(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

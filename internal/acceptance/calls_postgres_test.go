@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/migrations"
 )
 
-// Calls that find no tables say so, with the remedy, and the pod goes on once the tables
-// are there again.
+// Calls that find no tables return an error with the remedy. The pod works again once
+// the tables are back.
 func TestCallsWithoutTables(t *testing.T) {
 	t.Parallel()
 	pool := migratedPool(t, pgtest.Database(t), nil)

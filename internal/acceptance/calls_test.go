@@ -24,8 +24,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// frozen is a store that answers nothing of what callers ask once it is frozen: each call
-// waits for the end of its context.
+// frozen is a store that can be frozen: then each call of the embedder waits for the end
+// of its context.
 type frozen struct {
 	persistence.Store
 
@@ -161,7 +161,8 @@ func inFrozen(t *testing.T, test func(t *testing.T, store *frozen, calls map[str
 	})
 }
 
-// What takes a context is in the table, so that a new call cannot be forgotten.
+// Every method that takes a context is in the table, so that a new one cannot be
+// forgotten.
 func TestEveryCallIsKnown(t *testing.T) {
 	t.Parallel()
 	calls := publicCalls(&troupe.Engine{}, &troupe.Handle[string, int]{}, &troupe.Run[int]{}, troupe.StepRef[int]{})

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe"
 )
 
-// shop is charge → wait → ship, whose last step fails until it is mended.
+// shop is charge → wait → ship, whose last step fails until it is repaired.
 type shop struct {
 	diary
 
@@ -168,7 +168,7 @@ func TestDeadLetterIsRequeuedWithAnotherInput(t *testing.T) {
 	})
 }
 
-// A condition on what is taken over is evaluated again.
+// A condition on an output that is taken over is evaluated again.
 func TestARequeuedRunTakesTheSameBranch(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		d := &diary{}

@@ -51,12 +51,12 @@ func TestExplainARunningOrder(t *testing.T) {
 		require.Equal(t, []string{"sleeps, fires in 4 h", "waits for fraud-window, which sleeps, fires in 4 h"}, lines(first))
 		time.Sleep(5 * time.Hour)
 		require.Equal(t, []string{"the run has ended: it is completed"}, lines(first))
-		_, err = engine.Explain(t.Context(), "somebody else", first.ID())
+		_, err = engine.Explain(t.Context(), "another", first.ID())
 		require.ErrorIs(t, err, troupe.ErrRunNotFound)
 	})
 }
 
-// A function that ignores its context holds its slot, and that is said.
+// A function that ignores its context holds its slot, and the reason says so.
 func TestExplainStopping(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/migrations"
 )
 
-// I9 and R2 on the whole engine and a real PostgreSQL: who starts after whom.
+// I9 and R2 on the whole engine and a real PostgreSQL: the order in which tasks start.
 
 const (
 	fairSlots = 10
@@ -31,7 +31,7 @@ type turnstile struct {
 	order []string
 	grown chan struct{} // closed and made anew at every start
 	pass  chan struct{} // one value lets one task through; closed: all
-	held  int           // tasks that stand in it when nobody is let through
+	held  int           // tasks that stand in it while it is closed
 	let   int           // tasks let through so far
 }
 
@@ -53,8 +53,8 @@ func (s *turnstile) enter(ctx context.Context, who string) error {
 	}
 }
 
-// advance lets n tasks through, and waits until others stand in their places.
-// It returns the order in which tasks have started.
+// advance lets n tasks through, waits until others have their slots, and returns the
+// order in which tasks have started.
 func (s *turnstile) advance(t *testing.T, n int) []string {
 	t.Helper()
 	s.let += n
@@ -131,7 +131,7 @@ func unlessShort(t *testing.T) {
 	}
 }
 
-func TestI9ABacklogOfOneTenantDelaysNobodyElse(t *testing.T) {
+func TestI9ABacklogOfOneTenantDelaysNoOther(t *testing.T) {
 	unlessShort(t)
 	t.Parallel()
 	gate := newTurnstile(fairSlots)

@@ -131,13 +131,13 @@ func TestR2FairIDsInterleaveTenants(t *testing.T) {
 	require.EqualValues(t, 2*7+1+3*stride, lifecycle.FairID(7, lifecycle.LaneNew, 3))
 	require.EqualValues(t, 2*7+3*stride, lifecycle.FairID(7, lifecycle.LaneContinuing, 3))
 
-	// Two tenants, one task each; then more of the same tenant: its block moves on.
+	// Two tenants, one task each; then more of the same tenant: its block advances.
 	var block int64
 	for want := int64(1); want <= 5; want++ {
 		block = lifecycle.NextBlock(block, 0)
 		require.Equal(t, want, block)
 	}
-	// Who comes late starts where the queue is being served, not at the end.
+	// A late tenant starts at the frontier of the queue, not at its end.
 	require.EqualValues(t, 4, lifecycle.NextBlock(0, 3))
 	require.Less(t, lifecycle.FairID(9, lifecycle.LaneNew, lifecycle.NextBlock(0, 3)), lifecycle.FairID(7, lifecycle.LaneNew, 5))
 

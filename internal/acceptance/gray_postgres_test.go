@@ -16,9 +16,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A network passes what is small and drops what is large, so that the leases of a pod are
-// renewed and its outcomes are not recorded: its tasks are with another pod after two
-// leases, and it says that it is not ready.
+// A network passes small packets and drops large ones, so that a pod renews its lease
+// but cannot record outcomes. After two leases another pod has its tasks, and the pod
+// reports that it is not ready.
 func TestANetworkThatDropsWhatIsLarge(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -78,7 +78,7 @@ func TestANetworkThatDropsWhatIsLarge(t *testing.T) {
 	probe(t, cut).until(http.StatusOK, time.Minute)
 }
 
-// narrow is a connection on which nothing arrives any more once something large did not.
+// narrow is a connection that drops everything after the first large packet.
 type narrow struct {
 	net.Conn
 

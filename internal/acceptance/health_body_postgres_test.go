@@ -16,8 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// B44: whoever may ask a probe learns no address, no database and no role, whatever the
-// server says of them.
+// B44: the answer of a probe names no address, no database and no role, although the
+// server's errors do.
 func TestB44ProbesNameNoAddressAndNoRole(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, map[string]string{"wal_level": "logical", "max_wal_senders": "0"})

@@ -63,8 +63,8 @@ func (p *probed) until(code int, within time.Duration) time.Duration {
 	}
 }
 
-// F37, F20: a database that is gone is seen by /readyz within two seconds, and
-// a process that only a new database would mend is not ended by /livez.
+// F37, F20: /readyz reports an outage of the database within two seconds. /livez does
+// not restart a process for it.
 func TestHealthHandlerLosesAndFindsTheDatabase(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, nil)
@@ -93,8 +93,8 @@ func TestHealthHandlerLosesAndFindsTheDatabase(t *testing.T) {
 	t.Logf("/readyz is 200 %v after the server answered again", took)
 }
 
-// A server that only reads, as providers have it when its disk is nearly full,
-// answers every question, and nothing gets on.
+// A server that is read only, as providers make it when its disk is nearly full,
+// answers pings, but no work can be done.
 func TestHealthHandlerNoticesAServerThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, nil)
@@ -150,7 +150,7 @@ func TestHealthHandlerSaysWhyALoginIsRefused(t *testing.T) {
 	p.until(http.StatusOK, 15*time.Second)
 }
 
-// A network that swallows everything ends no connection: only time tells.
+// A network that drops everything ends no connection: only a timeout finds it.
 func TestHealthHandlerNoticesSilence(t *testing.T) {
 	t.Parallel()
 	pool, swallows := swallowingPool(t)
@@ -176,8 +176,8 @@ func TestHealthHandlerNoticesSilence(t *testing.T) {
 	t.Logf("/readyz is 200 %v after new connections got through", took)
 }
 
-// swallowingPool returns a pool on whose connections nothing arrives any more once
-// swallows is set.
+// swallowingPool returns a pool whose connections drop everything once swallows is
+// set.
 func swallowingPool(t *testing.T) (pool *pgxpool.Pool, swallows *atomic.Bool) {
 	t.Helper()
 	swallows = &atomic.Bool{}
@@ -191,8 +191,7 @@ func swallowingPool(t *testing.T) (pool *pgxpool.Pool, swallows *atomic.Bool) {
 	return pool, swallows
 }
 
-// swallowing is a connection on which nothing arrives any more, once something
-// did not.
+// swallowing is a connection that drops everything after its first dropped write.
 type swallowing struct {
 	net.Conn
 
@@ -282,8 +281,8 @@ func startedOn(t *testing.T, pool *pgxpool.Pool) *troupe.Engine {
 	return engine
 }
 
-// Probes cost no lease where the network is slow: it is renewed on the connection that
-// they ask on.
+// Probes on a slow network do not cost the lease, which is renewed on the same
+// connection.
 func TestProbesOfASlowNetworkCostNoLease(t *testing.T) {
 	t.Parallel()
 	pgtest.FullOnly(t, "a lease of 4 s must be renewed in time")
@@ -307,7 +306,7 @@ func TestProbesOfASlowNetworkCostNoLease(t *testing.T) {
 	p.until(http.StatusOK, 5*time.Second)
 }
 
-// distant is a connection to somewhere far away: a round trip takes less than a fifth
+// distant is a connection to a distant server: a round trip takes less than a fifth
 // of a lease of 4 s.
 type distant struct {
 	net.Conn

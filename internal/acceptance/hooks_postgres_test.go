@@ -15,9 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A hook of the embedder's pool that panics while connections are made again ends
-// nothing, whoever makes them: pool, listener, stream or leader. Runs go on once it does
-// not any more. A handler of notifications hears none of the engine's.
+// A hook of the embedder's pool that panics while the pool, the listener, the stream or
+// the leader connects again ends nothing. Runs continue once the hook returns. The
+// embedder's handler of notifications gets none of the engine's.
 func TestHooksOfThePoolThatPanicEndNothing(t *testing.T) {
 	t.Parallel()
 	var armed atomic.Bool

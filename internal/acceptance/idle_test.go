@@ -48,8 +48,8 @@ func (s *statements) take() map[string]int {
 
 // TestI15IdlePodsHardlyTalk: a pod without work that is alone sends at most 1.3
 // statements a second, the leader's pings included, and each further pod 0.3. The
-// pings are one a second; what is done now and then comes within half a minute, and
-// may all come while `make test` watches, which is shorter.
+// pings are one a second. Periodic work comes once in half a minute, and all of it may
+// fall into the shorter time for which `make test` counts.
 func TestI15IdlePodsHardlyTalk(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -66,7 +66,7 @@ func TestI15IdlePodsHardlyTalk(t *testing.T) {
 		}
 		forget(t, pool)
 	}
-	time.Sleep(12 * time.Second) // elections and the first sweeps are over, and everybody was counted
+	time.Sleep(12 * time.Second) // elections and the first sweeps are over, and every pod was counted
 	for _, counted := range sent {
 		counted.take()
 	}
@@ -128,7 +128,7 @@ func traced(t *testing.T, sent *statements) *pgxpool.Pool {
 	return pool
 }
 
-// forget waits until what pods have done is history: moving it is no idling.
+// forget waits until finished runs are in history: moving them is not idle.
 func forget(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "update troupe.workflow_runs set finished_at = finished_at - interval '1 hour'")

@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// What a step function does to its own transaction is its error: handed back
-// unreported, the task would be claimed and executed again without end.
+// A step function that breaks its own transaction fails its attempt. If the task were
+// handed back without a report it would be executed again without end.
 func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -60,7 +60,8 @@ func TestAStepThatSpoilsItsTransactionFails(t *testing.T) {
 	}
 }
 
-// What a step commits itself would be there again after each further attempt.
+// A step that commits its own transaction is not retried: each attempt would commit
+// again.
 func TestAStepThatEndsItsTransactionIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	succeed := func(context.Context) error { return nil }
@@ -146,8 +147,8 @@ func TestAClosedPoolLeavesStepsToOtherPods(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A requeue returns when it is durable, though the embedder has lent all of its
-// connections: telling others of it needs none of them.
+// A requeue returns when it is durable, although all connections of the embedder's
+// pool are in use: the notification needs none of them.
 func TestARequeueTakesNoConnectionOfTheEmbedders(t *testing.T) {
 	t.Parallel()
 	pool := migratedPool(t, pgtest.Database(t), func(config *pgxpool.Config) { config.MaxConns = 2 })

@@ -60,8 +60,8 @@ func (c *refusing) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// The proxy of the leader's pool goes away, and its own session, which
-// does not use it, lives on. Another pod must lead, and /readyz must say so.
+// The proxy of the leader's pool goes away, while the leader's session, which bypasses
+// the proxy, survives. Another pod must lead, and /readyz must say so.
 func TestALeaderBehindADeadProxyIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(net.Conn, *atomic.Bool) (net.Conn, error){
@@ -118,7 +118,7 @@ func TestALeaderBehindADeadProxyIsReplaced(t *testing.T) {
 	}
 }
 
-// However rarely a leader pings, its session lasts from one to the next.
+// The leader's session survives from one ping to the next, however rare they are.
 func TestALeaderThatPingsRarelyKeepsItsTerm(t *testing.T) {
 	t.Parallel()
 	pool := migratedPool(t, pgtest.Database(t), nil)
@@ -135,8 +135,8 @@ func TestALeaderThatPingsRarelyKeepsItsTerm(t *testing.T) {
 	require.Zero(t, engine.Stats().Errors)
 }
 
-// Where a role has all the connections that it may, a pod whose leader's session has
-// ended leads again on one of its pool's, which it is given.
+// The role has no connection left. A pod whose leader session has ended gets one from
+// its pool, and leads again.
 func TestAPoolGivesTheLeaderAConnection(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 )
 
-// lockTables takes tables for itself, as VACUUM FULL and ALTER TABLE do, until
+// lockTables locks tables exclusively, as VACUUM FULL and ALTER TABLE do, until
 // the returned function is called.
 func lockTables(t *testing.T, pool *pgxpool.Pool, tables string) (release func()) {
 	t.Helper()
@@ -34,8 +34,8 @@ func lockTables(t *testing.T, pool *pgxpool.Pool, tables string) (release func()
 	}
 }
 
-// Somebody holds the tables of a database for several leases: whoever awaits a
-// run waits on, and an attempt goes on under its lease.
+// Another session locks the tables for several leases: Await keeps waiting, and an
+// attempt keeps running under its lease.
 func TestLockedTablesCostTime(t *testing.T) {
 	t.Parallel()
 	const lease = 1250 * time.Millisecond
@@ -85,8 +85,8 @@ func TestLockedTablesCostTime(t *testing.T) {
 	}
 }
 
-// The database ends statements, and refuses connections: the run goes on, and so
-// does whoever awaits it.
+// The database ends statements and refuses connections: the run continues, and Await
+// keeps waiting.
 func TestAwaitOutlivesWhatTheDatabaseRefuses(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))

@@ -15,7 +15,7 @@ import (
 )
 
 // hanging is a log handler that never returns once it hangs, as one does that
-// writes to a pipe which nobody reads.
+// writes to a pipe that is not read.
 type hanging struct {
 	slog.Handler
 
@@ -37,8 +37,8 @@ func (h *hanging) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// The log blocks for ever, and then the engine's sessions end, so that every
-// actor has something to say. Runs complete, and Stop stops.
+// The log handler blocks for ever. Then the engine's sessions end, so that every actor
+// logs. Runs complete, and Stop returns.
 func TestALogThatHangsHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))

@@ -33,8 +33,8 @@ func TestANilTriggerOptionIsRefused(t *testing.T) {
 	})
 }
 
-// The labels of a trigger are its own: the caller may go on using the map while
-// it is still under way.
+// The labels of a trigger are its own: the caller may change the map while the trigger
+// is under way.
 func TestLabelsAreTakenWhenTheyAreGiven(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		_, handle := start(t, single(func(ctx context.Context, _ string) (string, error) {

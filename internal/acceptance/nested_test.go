@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// Steps that wait for runs hold their slots, and a pod all of whose slots are held so
-// says it, until a slot is free.
+// Steps that wait for runs hold their slots. A pod reports when they hold all of them,
+// until a slot is free.
 func TestStepsThatWaitForRunsInEverySlot(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		config := calm()
@@ -100,7 +100,7 @@ func TestAStepThatWaitsForSeveralRunsHoldsOneSlot(t *testing.T) {
 	})
 }
 
-// heldMetrics is a Metrics that does not return from a batch of triggers until it may.
+// heldMetrics is a Metrics that blocks on a batch of triggers until it is released.
 type heldMetrics struct {
 	actors.NoMetrics
 
@@ -113,7 +113,7 @@ func (m heldMetrics) Observe(metric actors.Metric, _ float64, _ ...string) {
 	}
 }
 
-// A pod that Metrics holds is not ready, then not live.
+// A pod blocked in Metrics is not ready, then not live.
 func TestAPodThatMetricsHoldsIsNotLive(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		config := calm()
@@ -144,7 +144,7 @@ func TestAPodThatMetricsHoldsIsNotLive(t *testing.T) {
 	})
 }
 
-// A step that waits for a run does not keep the memory from it that its payloads need.
+// A step that waits for a run does not keep the memory that the run's payloads need.
 func TestANestedRunReadsBesideTheStepThatWaitsForIt(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		config := calm()

@@ -101,7 +101,7 @@ func TestR22RunNoWaitReturnsAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "done", got)
 
-		_, err = engine.Status(t.Context(), "somebody else", run.ID())
+		_, err = engine.Status(t.Context(), "another", run.ID())
 		require.ErrorIs(t, err, troupe.ErrRunNotFound)
 	})
 }
@@ -122,7 +122,7 @@ func slow() *troupe.Workflow[string, string] {
 
 func TestR16RunEndsWithItsLastTask(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		// The output is known after "a", but the run goes on until "b" has ended.
+		// The output is known after "a", but the run lasts until "b" has ended.
 		_, handle := start(t, troupe.Define("tail", func(b *troupe.Builder[string]) troupe.StepRef[string] {
 			a := troupe.Step0(b, "a", gives[string](&diary{}, "a", "out"))
 			troupe.Step1(b, "b", func(_ context.Context, _, _ string) (bool, error) {

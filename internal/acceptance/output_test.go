@@ -95,8 +95,8 @@ func startOutputs(t *testing.T) *outputs {
 	return o
 }
 
-// TestOutputOf reads the output of one step, and no other, while the run goes on and once
-// it has ended. A step without an output gives why.
+// TestOutputOf reads the output of one step, and no other, while the run lasts and once
+// it has ended. A step without an output gives the reason.
 func TestOutputOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

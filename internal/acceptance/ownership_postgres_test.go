@@ -17,8 +17,8 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 )
 
-// What the embedder's code does to what it was given, or gave, changes nothing of
-// others: first tasks are executed with what their trigger came with.
+// The embedder's code may change values that it was given or has given: nothing else
+// reads them. A run's first tasks are executed with the values of its trigger.
 
 // started registers a workflow with an engine on a database of its own, and starts it.
 func started[I, O any](t *testing.T, config troupe.Config, w *troupe.Workflow[I, O]) (*troupe.Engine, *troupe.Handle[I, O]) {

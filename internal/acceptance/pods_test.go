@@ -45,7 +45,7 @@ func stop(t *testing.T, engine *troupe.Engine) {
 
 func TestR3PodsShareTheWork(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		var handles []*troupe.Handle[string, string]
 		for _, name := range []string{"one", "two"} {
 			engine, _ := w.pod(t, slots(2))
@@ -72,7 +72,7 @@ func TestR3PodsShareTheWork(t *testing.T) {
 
 func TestR12StopLetsRunningTasksFinish(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		one, _ := w.pod(t, func(c *troupe.Config) { c.StopGrace = 2 * time.Hour })
 		run := begin(t, join(t, one, relay(d, "one")), "one")
 		require.Equal(t, "running a=completed b=running", states(t, run))
@@ -88,7 +88,7 @@ func TestR12StopLetsRunningTasksFinish(t *testing.T) {
 
 func TestR12StopHandsBackTheRestUncharged(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		one, _ := w.pod(t, func(c *troupe.Config) { c.StopGrace = time.Minute })
 		id := begin(t, join(t, one, relay(d, "one")), "one").ID()
 		two, _ := w.pod(t)
@@ -99,7 +99,7 @@ func TestR12StopHandsBackTheRestUncharged(t *testing.T) {
 		run := handle.Get("", id)
 		_, err := run.Await(t.Context())
 		require.NoError(t, err)
-		require.Less(t, time.Since(before), 5*time.Minute, "the other pod goes on at once, not when a lease ends")
+		require.Less(t, time.Since(before), 5*time.Minute, "the other pod takes over at once, not when a lease ends")
 		require.Equal(t, []string{"a on one", "b on one", "b ended: " + troupe.ErrStopping.Error(), "b on two"}, d.all())
 		step := stepOf(t, run, "b")
 		require.Equal(t, 1, step.Attempt)
@@ -110,7 +110,7 @@ func TestR12StopHandsBackTheRestUncharged(t *testing.T) {
 
 func TestR12SleepsAreUnaffectedByAStop(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d, before := newTown(), &diary{}, time.Now()
+		w, d, before := newMemoryCluster(), &diary{}, time.Now()
 		sleepy := troupe.Define("sleepy", func(b *troupe.Builder[bool]) troupe.StepRef[string] {
 			return troupe.Step0(b, "after", clockIn(d, "after"), troupe.After(troupe.Sleep(b, "sleep", day)))
 		})
@@ -131,7 +131,7 @@ func TestR12SleepsAreUnaffectedByAStop(t *testing.T) {
 
 func TestR13LeadershipMovesToAnotherPod(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		sleepy := troupe.Define("sleepy", func(b *troupe.Builder[bool]) troupe.StepRef[string] {
 			return troupe.Step0(b, "after", clockIn(d, "after"), troupe.After(troupe.Sleep(b, "sleep", time.Hour)))
 		})
@@ -151,7 +151,7 @@ func TestR13LeadershipMovesToAnotherPod(t *testing.T) {
 
 func TestR14TasksOfADeadPodAreTakenOver(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		one, line := w.pod(t, brisk)
 		id := begin(t, join(t, one, relay(d, "one")), "one").ID()
 		line.cut(w)
@@ -168,11 +168,11 @@ func TestR14TasksOfADeadPodAreTakenOver(t *testing.T) {
 	})
 }
 
-// TestR5CompletedOutputsAreNotExecutedAgain: recovery starts at what was lost,
-// and what the lost pod still says is not heard.
+// TestR5CompletedOutputsAreNotExecutedAgain: recovery starts at the lost task, and
+// later reports of the lost pod are rejected.
 func TestR5CompletedOutputsAreNotExecutedAgain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		one, line := w.pod(t, brisk)
 		id := begin(t, join(t, one, relay(d, "one")), "one").ID()
 		line.cut(w)
@@ -190,12 +190,12 @@ func TestR5CompletedOutputsAreNotExecutedAgain(t *testing.T) {
 	})
 }
 
-// TestI4APodStopsBeforeItsLeaseEnds: whatever the rhythm of its pulse, no
-// other pod begins before the contexts of a lost one have ended.
+// TestI4APodStopsBeforeItsLeaseEnds: at any interval of its pulse, the contexts of a
+// lost pod end before another pod begins.
 func TestI4APodStopsBeforeItsLeaseEnds(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		for _, pulse := range []time.Duration{time.Second, 7 * time.Second, time.Minute} {
-			w, d := newTown(), &diary{}
+			w, d := newMemoryCluster(), &diary{}
 			rhythm := func(c *troupe.Config) { brisk(c); c.Pulse, c.Lease = pulse, 3*pulse }
 			one, line := w.pod(t, rhythm)
 			id := begin(t, join(t, one, relay(d, "one")), "one").ID()
@@ -210,7 +210,7 @@ func TestI4APodStopsBeforeItsLeaseEnds(t *testing.T) {
 
 func TestR5ARepeatedAttemptHasTheSameIdempotencyKey(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		attempt := func(pod string) *troupe.Workflow[string, string] {
 			return single(func(ctx context.Context, hangs string) (string, error) {
 				task := troupe.Task(ctx)
@@ -244,7 +244,7 @@ func TestR5ARepeatedAttemptHasTheSameIdempotencyKey(t *testing.T) {
 
 func TestR14APodWhoseDatabaseReturnsGoesOn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w, d := newTown(), &diary{}
+		w, d := newMemoryCluster(), &diary{}
 		one, line := w.pod(t)
 		handle := join(t, one, relay(d, "one"))
 		run := begin(t, handle, "one")
@@ -265,7 +265,7 @@ func TestR14APodWhoseDatabaseReturnsGoesOn(t *testing.T) {
 
 func TestB36ARunWhoseVersionNoPodKnowsWaitsAndSaysSo(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w := newTown()
+		w := newMemoryCluster()
 		old := troupe.Define("versions", func(b *troupe.Builder[bool]) troupe.StepRef[string] {
 			return troupe.Step0(b, "after", gives[bool](&diary{}, "old", "old"), troupe.After(troupe.Sleep(b, "sleep", day)))
 		})
@@ -291,6 +291,6 @@ func TestB36ARunWhoseVersionNoPodKnowsWaitsAndSaysSo(t *testing.T) {
 		three, _ := w.pod(t)
 		out, err := join(t, three, old).Get("", id).Await(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "old", out, "the old one goes on once a pod knows it again")
+		require.Equal(t, "old", out, "the old run continues once a pod knows its version again")
 	})
 }

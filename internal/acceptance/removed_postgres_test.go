@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// Somebody empties tables of the engine under runs that are at work: all of them
-// end, timers included, and so do those that come after.
+// The tables of the engine are emptied by hand under runs that are at work: all runs
+// end, timers included, and so do later ones.
 func TestAnEngineOutlivesTheTablesThatPeopleEmpty(t *testing.T) {
 	t.Parallel()
 	pool := poolOf(t, pgtest.Database(t))

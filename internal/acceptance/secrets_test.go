@@ -32,8 +32,8 @@ func (b *lockedBuffer) String() string {
 	return b.log.String()
 }
 
-// B44: what inputs, outputs and progress hold is in no log and no event,
-// whatever happens to the step.
+// B44: inputs, outputs and progress are in no log and no event, however the step
+// ends.
 func TestB44PayloadsAreInNoLogAndNoEvent(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const canary = "canary-5eb1c0"

@@ -100,8 +100,8 @@ func TestB39ARoleWithoutRightsIsToldWhatItNeeds(t *testing.T) {
 	require.NotContains(t, err.Error(), "secret")
 }
 
-// With a DirectURL the pool's address is taken for that of a proxy: what needs a
-// session of its own goes past it, and nothing else.
+// With a DirectURL the pool is taken to connect to a proxy. Only connections that need
+// a session of their own bypass it.
 func TestB39ADirectURLIsWhereTheEngineConnects(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
@@ -154,8 +154,8 @@ func TestB39ABadDirectURLIsNamed(t *testing.T) {
 	}
 }
 
-// What the driver took for something else than it was meant for is told before it
-// connects: its own error would show the password.
+// An address that the driver misreads is reported before it connects: the driver's own
+// error would show the password.
 func TestB44AMisreadAddressOfAPoolIsRefused(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -229,8 +229,9 @@ func TestATriggerInATransactionWakesPodsWithoutAStream(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Of a schema that is somebody else's the start says so, and asks for no rights on it.
-func TestStartOnASchemaOfSomebodyElse(t *testing.T) {
+// A schema that is not the engine's is named by the error of the start, which asks for
+// no rights on it.
+func TestStartOnAForeignSchema(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Database(t)
 	owner := poolOf(t, address)

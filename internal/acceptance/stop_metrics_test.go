@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 )
 
-// seized are Metrics that do something of their own once.
+// seized is a Metrics that calls a function once.
 type seized struct{ next atomic.Pointer[func()] }
 
 func (s *seized) Add(actors.Metric, float64, ...string) {
@@ -24,8 +24,8 @@ func (s *seized) Add(actors.Metric, float64, ...string) {
 func (s *seized) Set(actors.Metric, float64, ...string)     {}
 func (s *seized) Observe(actors.Metric, float64, ...string) {}
 
-// A Metrics that calls Stop waits for the pod, and the pod for it. Health says so, and
-// gives the pod up after a minute; a second Stop, whose context has ended, ends it.
+// A Metrics that calls Stop deadlocks with the pod. Health reports it, and after a minute
+// the pod is not live. A second Stop, whose context has ended, ends it.
 func TestAStopFromMetricsIsNoPuzzle(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		metrics := &seized{}

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 )
 
-// A database that does not answer holds up nobody who stops: half a second for what is
-// handed back, and less for the connections.
+// Stop does not wait for a database that does not answer: it takes half a second to
+// hand back tasks, and less for the connections.
 func TestStopDoesNotWaitForASilentDatabase(t *testing.T) {
 	t.Parallel()
 	pool, swallows := swallowingPool(t)

@@ -266,7 +266,7 @@ func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 	open := k.start(g, "a", 1)[0]
 	k.exec("truncate {schema}.workflow_definitions")
 	require.Equal(t, explain.CauseUnregistered, k.why(open).Cause)
-	require.Contains(t, k.why(open).Text, "somebody removed it")
+	require.Contains(t, k.why(open).Text, "was removed from the database")
 	require.Equal(t, explain.CauseEnded, k.why(run).Cause)
 	_, err := k.store.Run(k.ctx, "", run)
 	require.ErrorIs(t, err, persistence.ErrUnavailable)

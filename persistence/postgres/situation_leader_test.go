@@ -40,11 +40,11 @@ func TestSituationTellsWhetherSomebodyLeads(t *testing.T) {
 		require.NoError(t, err)
 		return explain.Explain(s)[0]
 	}
-	require.Contains(t, why().Text, "nobody leads")
+	require.Contains(t, why().Text, "no pod leads")
 
 	other := lead("psql")
 	pid := other.PgConn().PID()
-	require.Contains(t, why().Text, fmt.Sprintf("nobody leads: pid %d (psql) holds the leader's lock", pid))
+	require.Contains(t, why().Text, fmt.Sprintf("no pod leads: pid %d (psql) holds the leader's lock", pid))
 	require.Contains(t, why().Remedy, fmt.Sprintf("pg_terminate_backend(%d)", pid))
 	_, err = other.Exec(k.ctx, "select pg_advisory_unlock_all()")
 	require.NoError(t, err)
@@ -60,5 +60,5 @@ func TestSituationTellsWhetherSomebodyLeads(t *testing.T) {
 
 	k.exec("update {schema}.pods set dead = true where id = $1", pod) // its session is still there
 	_ = k.join(time.Hour)
-	require.Contains(t, why().Text, fmt.Sprintf("nobody leads: pid %d (troupe leader ", pid))
+	require.Contains(t, why().Text, fmt.Sprintf("no pod leads: pid %d (troupe leader ", pid))
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/troupe-dev/troupe/persistence/memory"
 )
 
-// town is what several pods of one process share: a database in memory.
-type town struct {
+// memoryCluster is a database in memory that several pods of one process share.
+type memoryCluster struct {
 	store *memory.Store
 	bus   *local.Bus
 }
 
-func newTown() *town {
+func newMemoryCluster() *memoryCluster {
 	store := memory.New(memory.Options{Now: time.Now})
-	return &town{store: store, bus: local.NewBus(store)}
+	return &memoryCluster{store: store, bus: local.NewBus(store)}
 }
 
-// pod returns a new engine of the town, and the wire to its database.
-func (w *town) pod(t *testing.T, tune ...func(*troupe.Config)) (*troupe.Engine, *wire) {
+// pod returns a new engine of the cluster, and the wire to its database.
+func (w *memoryCluster) pod(t *testing.T, tune ...func(*troupe.Config)) (*troupe.Engine, *wire) {
 	t.Helper()
 	config := calm()
 	for _, change := range tune {
@@ -54,16 +54,15 @@ func onStore(config troupe.Config, store persistence.Store, bus *local.Bus) (*tr
 // brisk gives a pod the default times, for tests that wait for a lease to end.
 func brisk(c *troupe.Config) { *c = troupe.Config{} }
 
-// wire is the connection of one pod to the database. Once cut, nothing gets
-// through any more: to everybody else the pod is dead.
+// wire is the connection of one pod to the database. Once it is cut every call fails:
+// to other pods this pod is dead.
 type wire struct {
 	persistence.Store
 	isCut atomic.Bool
 }
 
-// cut ends the connection, and with it the session that the leader's lock is
-// held on.
-func (w *wire) cut(t *town) {
+// cut ends the connection, and with it the session that holds the leader's lock.
+func (w *wire) cut(t *memoryCluster) {
 	w.isCut.Store(true)
 	t.bus.Depose()
 }
