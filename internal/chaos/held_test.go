@@ -59,23 +59,10 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 			_, err = tx.Exec(t.Context(), hold)
 			require.NoError(r, err)
 			r.count("ready of the tenant, in slots", y.number(`select count(*)::int from troupe.ready_queue`)/(2*slots))
-			longest := func(spell time.Duration) (longest time.Duration, n int) {
-				for began := time.Now(); n == 0 || time.Since(began) < spell; n++ {
-					at := time.Now()
-					id := y.trigger(pods[n%2], "diamond/"+other, 1)[0]
-					y.until("a free run ends", patience, func() bool {
-						return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 'completed'`, id) == 1
-					})
-					longest = max(longest, time.Since(at))
-				}
-				return longest, n
-			}
+			longest := func(spell time.Duration) (time.Duration, int) { return longestRun(y, pods, other, spell) }
 			var first time.Duration
-			if name == oneTenant { // until the free runs of the backlog are done
-				done := func() int { return y.number(`select count(*)::int from troupe.every_run where state = 'completed'`) }
-				for n := done(); y.number(freeSQL) > 0; n = done() {
-					first = max(first, y.until("a run of the backlog ends", patience, func() bool { return done() > n || y.number(freeSQL) == 0 }))
-				}
+			if name == oneTenant {
+				first = longestGap(y)
 			} else {
 				first, _ = longest(0)
 				y.flood(pods[1], "diamond/c", spell(1000, 6000)) // they are served before those of the locked tenant, and beyond the release
@@ -96,4 +83,28 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 			r.count("tasks lost", v.losses)
 		})
 	}
+}
+
+// longestGap returns the longest time between the ends of two free runs of the backlog of
+// the only tenant, until all of them have ended.
+func longestGap(y *yard) (longest time.Duration) {
+	done := func() int { return y.number(`select count(*)::int from troupe.every_run where state = 'completed'`) }
+	for n := done(); y.number(freeSQL) > 0; n = done() {
+		longest = max(longest, y.until("a run of the backlog ends", patience, func() bool { return done() > n || y.number(freeSQL) == 0 }))
+	}
+	return longest
+}
+
+// longestRun triggers one run of a tenant after the other, and returns how long the
+// longest took and how many there were.
+func longestRun(y *yard, pods []*pod, tenant string, spell time.Duration) (longest time.Duration, n int) {
+	for began := time.Now(); n == 0 || time.Since(began) < spell; n++ {
+		at := time.Now()
+		id := y.trigger(pods[n%2], "diamond/"+tenant, 1)[0]
+		y.until("a free run ends", patience, func() bool {
+			return y.number(`select count(*)::int from troupe.every_run where id::text = $1 and state = 'completed'`, id) == 1
+		})
+		longest = max(longest, time.Since(at))
+	}
+	return longest, n
 }
