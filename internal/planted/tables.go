@@ -74,6 +74,43 @@ func tables() []Plant {
 	}
 }
 
+// outOfReach are mistakes in what is done about rows that are locked, damaged or deleted.
+func outOfReach() []Plant {
+	return []Plant{
+		{
+			Name: "locked-completion-lost", Seeds: 1000,
+			What: "a completion of a run whose rows are locked is answered as recorded",
+			File: "persistence/memory/record.go",
+			Old:  "\t\t\t\tout.Answers[i] = persistence.RecordAnswer{Result: lifecycle.Busy}\n",
+			New: "\t\t\t\tout.Answers[i] = persistence.RecordAnswer{Result: lifecycle.Busy}\n" +
+				"\t\t\t\tif planted.On(\"locked-completion-lost\") {\n\t\t\t\t\tout.Answers[i].Result = lifecycle.Moved\n\t\t\t\t}\n",
+		},
+		{
+			Name: "unreadable-leaves-queue", Seeds: 1000,
+			What: "a claim that leaves a task of a damaged run out takes it from the queue for ever",
+			File: "persistence/memory/claim.go",
+			Old:  "\t\t\tout.Again = lookAgain\n",
+			New: "\t\t\tout.Again = lookAgain\n\t\t\tif b.s.unreadable(row.task.Run) && planted.On(\"unreadable-leaves-queue\") {\n" +
+				"\t\t\t\tcontinue\n\t\t\t}\n",
+		},
+		{
+			Name: "blocked-task-stops-claim", Seeds: 1000,
+			What: "a claim that meets a task whose rows are blocked looks at none behind it",
+			File: "persistence/memory/claim.go",
+			Old:  "\t\t\tkept = append(kept, row)\n\t\tcase request.TenantLimit",
+			New: "\t\t\tkept = append(kept, row)\n\t\t\tif planted.On(\"blocked-task-stops-claim\") {\n\t\t\t\tlimit = out.Scanned\n\t\t\t}\n" +
+				"\t\tcase request.TenantLimit",
+		},
+		{
+			Name: "undefined-timer-orphaned", Seeds: 1000,
+			What: "a timer of a run whose definition is missing is deleted as that of a deleted run",
+			File: "persistence/memory/blocked.go",
+			Old:  "\t\tif s.runs[t.run] == nil {\n",
+			New:  "\t\tif r := s.runs[t.run]; r == nil || planted.On(\"undefined-timer-orphaned\") && s.blocked[Blocked{Definition: r.trigger.Definition}] {\n",
+		},
+	}
+}
+
 // situations is what can be told of why a run does not move.
 func situations() []Plant {
 	return []Plant{

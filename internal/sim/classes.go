@@ -18,7 +18,10 @@ const (
 	StoreDown     Class = "store-down"      // all connections drop, and none is made for a while
 	StorePool     Class = "store-pool"      // the pool is exhausted: calls of a pod wait
 	StoreAway     Class = "store-away"      // the proxy of a pod's pool is gone; lease and lead go past it
-	StoreHeld     Class = "store-held"      // rows that some completions need are locked for a while: they have to wait
+	StoreHeld     Class = "store-held"      // an outside session locks the rows of some runs, for a while
+	StoreTenant   Class = "store-tenant"    // or the fairness counters of a tenant
+	StoreDamaged  Class = "store-damaged"   // the rows of some runs cannot be read, for a while
+	NoDefinition  Class = "store-undefined" // an operator deletes a definition; a program that starts registers it again
 	WakeLost      Class = "wake-lost"       // one wake does not arrive
 	WakeDoubled   Class = "wake-doubled"    // or twice
 	WakeLate      Class = "wake-late"       // or seconds later, after others
@@ -37,8 +40,8 @@ const (
 func Classes() []Class {
 	return []Class{
 		PodCrash, PodRename, PodStop, PodPause, PodSlow, ActorPanic, StoreLost, StoreAnswer, StoreLate, StoreConflict,
-		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, StoreHeld, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
-		RelaySilent, TermLost, ClockSkew, ClockDrift, Buggify, NoStream, StopOverrun,
+		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, StoreHeld, StoreTenant, StoreDamaged, NoDefinition,
+		WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost, RelaySilent, TermLost, ClockSkew, ClockDrift, Buggify, NoStream, StopOverrun,
 	}
 }
 
@@ -48,7 +51,7 @@ func usual(class Class) float64 {
 	switch class {
 	case PodCrash, PodPause, PodStop, PodSlow: // visited by every message of a pod
 		return 0.001
-	case StoreDown, StorePool, StoreAway, StoreHeld:
+	case StoreDown, StorePool, StoreAway, StoreHeld, StoreTenant, StoreDamaged, NoDefinition:
 		return 0.001
 	case ActorPanic:
 		return 0.0005

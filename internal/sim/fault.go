@@ -183,6 +183,12 @@ func (d *Draw) Between(low, high time.Duration) time.Duration { return d.site.be
 // Chance is true with probability p.
 func (d *Draw) Chance(p float64) bool { return d.site.chance(p) }
 
+// Index draws a number below n.
+func (d *Draw) Index(n int) int {
+	d.site.drawn = mix(d.site.drawn, 7)
+	return int(unit(d.site.drawn) * float64(n))
+}
+
 // Happened lists the faults so far, in order.
 func (w *World) Happened() []Fault { return slices.Clone(w.faults.done) }
 

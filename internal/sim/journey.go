@@ -54,11 +54,7 @@ func (s *store) journey(name string, timeout time.Duration) journey {
 	if draw, ok := w.Happens(StoreDown, "database"); ok {
 		d.outage(draw.Between(100*time.Millisecond, 40*time.Second))
 	}
-	if draw, ok := w.Happens(StoreHeld, "database"); ok {
-		lasts := draw.Between(100*time.Millisecond, 40*time.Second)
-		d.hold = hold{until: w.Now().Add(lasts), salt: mix(w.seed, s.calls[name]), all: draw.Chance(0.5)}
-		w.note("hold", "database", lasts.String())
-	}
+	d.block()
 	switch {
 	case away && (!s.awayMute || j.out < timeout), w.Visit(StoreLost, place):
 		j.fate = fateLost

@@ -8,14 +8,15 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // database is what the pods' stores share.
 type database struct {
 	world     *World
-	downUntil time.Time // it refuses connections
-	hold      hold
+	downUntil time.Time        // it refuses connections
+	blocked   []memory.Blocked // rows, once for each fault that chose them
 }
 
 // store is the memory store as the actors of one pod see it: each call meets
@@ -121,7 +122,13 @@ func (s *store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 
 // RecordTransitions implements persistence.Journal.
 func (s *store) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
-	return meet(s, "record_transitions", func() (persistence.Recorded, error) { return s.recordFree(ctx, record) },
+	return meet(s, "record_transitions", func() (persistence.Recorded, error) {
+		recorded, err := s.Store.RecordTransitions(ctx, record)
+		if told := s.database.world.options.Recorded; told != nil && err == nil {
+			told(record, recorded)
+		}
+		return recorded, err
+	},
 		func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
 }
 
@@ -143,7 +150,7 @@ func (s *store) RecordInTx(
 func (s *store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
-	if s.isHeld(record.Task.Run) { // known before the step begins
+	if s.database.world.model.IsBlocked(record.Task.Run) {
 		return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 			return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
 				return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
@@ -158,7 +165,7 @@ func (s *store) recordInTx(
 	}
 	return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 		return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
-			if s.isHeld(record.Task.Run) { // since the function was called
+			if s.database.world.model.IsBlocked(record.Task.Run) { // since the function was called
 				return persistence.Recorded{}, fmt.Errorf("%w: a lock was not granted in time", persistence.ErrUnavailable)
 			}
 			recorded, err := s.Store.RecordInTx(ctx, record, func(context.Context, any) (persistence.Transition, error) { return transition, nil })

@@ -35,6 +35,9 @@ type Options struct {
 	// Answered is called with the database's answer to a call of a pod, before
 	// Committed, whether or not the pod hears it, unless it is nil.
 	Answered func(p *Pod, call string, answer any, err error)
+	// Recorded is called with what the database says to a record, before Answered. It may be
+	// nil.
+	Recorded func(record persistence.Record, recorded persistence.Recorded)
 	// InTxTries is how often a step with InTx is called in one attempt if its
 	// transaction meets conflicts; 0: once.
 	InTxTries int
@@ -174,6 +177,7 @@ func (w *World) Heal() {
 	w.note("heal", "", "")
 	w.faults.off = true
 	w.database.downUntil, w.bus.silent = time.Time{}, time.Time{}
+	w.Release()
 	for _, p := range w.pods {
 		p.heal()
 	}

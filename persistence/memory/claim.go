@@ -51,6 +51,9 @@ func (b *batch) claim(q *queue, p *pod, request persistence.ClaimRequest, limit 
 		switch {
 		case row.fairID < request.After, !handlers[row.handler], row.suspect && !suspects:
 			kept = append(kept, row)
+		case b.s.blocks(row.task.Run):
+			out.Again = lookAgain
+			kept = append(kept, row)
 		case request.TenantLimit > 0 && b.s.full(b.s.tenantAt(row.fairID), request.TenantLimit):
 			kept = append(kept, row)
 		case !b.s.queued(row.task):

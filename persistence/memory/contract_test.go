@@ -57,6 +57,10 @@ func (c *clock) harness() storetest.Harness {
 		Advance:  func(_ context.Context, d time.Duration) error { c.advance(d); return nil },
 		SetTimer: func(_ context.Context, timer snapshot.Timer) error { store.SetTimer(timer); return nil },
 		Snapshot: func(context.Context) (snapshot.Tables, error) { return store.Snapshot(), nil },
+		Block: func(_ context.Context, b storetest.Blocked) (func(), error) {
+			store.Block(memory.Blocked(b))
+			return func() { store.Unblock(memory.Blocked(b)) }, nil
+		},
 	}
 }
 

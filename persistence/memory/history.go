@@ -46,7 +46,7 @@ func (s *Store) ArchiveRuns(_ context.Context, epoch int64, archive persistence.
 // archivable reports whether a run ended before an instant and nothing waits
 // to be done about it.
 func (s *Store) archivable(r *run, before time.Time) bool {
-	return r.core.State.Terminal() && !r.finishedAt.After(before) &&
+	return r.core.State.Terminal() && !s.blocks(r.id()) && !r.finishedAt.After(before) &&
 		!slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.run == r })
 }
 

@@ -27,15 +27,16 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 	if epoch != s.epoch {
 		return persistence.Fired{}, persistence.ErrDeposed
 	}
-	out := persistence.Fired{Now: b.clock}
+	out := persistence.Fired{Now: b.clock, Orphans: s.dropOrphans(b.now)}
 	oldest := (limit + 1) / 2
-	due := s.timers.due(b.now, oldest)
-	b.fire(due, &out)
-	if len(due) == oldest && limit > oldest {
-		b.fire(s.timers.dueLatest(b.now, limit-oldest), &out)
+	due := s.dueTimers(b.now)
+	b.fire(due[:min(len(due), oldest)], &out)
+	if len(due) >= oldest && limit > oldest {
+		due = s.dueTimers(b.now)
+		b.fire(due[max(len(due)-(limit-oldest), 0):], &out)
 	}
 	slices.SortFunc(out.Late, func(x, y time.Duration) int { return cmp.Compare(y, x) })
-	out.Next = s.timers.next(b.now)
+	out.Next = s.nextTimer(b.now)
 	out.Wake = b.wake
 	return out, nil
 }
@@ -103,11 +104,12 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int, b
 	left := false // tasks beyond the limit
 	for _, id := range out.Pods {
 		p := s.pods[id]
-		tasks := s.heldBy(p)
+		held := s.heldBy(p)
+		tasks := s.usable(held)
 		taken := tasks[:min(len(tasks), limit-out.Tasks)]
 		b.takeBack(p, taken, report)
 		out.Tasks += len(taken)
-		if left = left || len(taken) < len(tasks); !left {
+		if left = left || len(taken) < len(tasks); !left && len(tasks) == len(held) {
 			s.forget(p)
 		}
 	}

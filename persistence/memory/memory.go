@@ -6,9 +6,9 @@
 // hand; this package only keeps rows. It is deterministic: the same calls at
 // the same instants give the same answers.
 //
-// What it does not model: locks that make others wait (nothing is ever Busy,
-// and a key held by an open transaction is KeyBusy for TriggerInTx too),
-// lost connections and crashes. Runs go only by DropHistory; until then its
+// What it does not model: locks that make calls wait (a key held by an open
+// transaction is KeyBusy for TriggerInTx too; Block stands for locks that are
+// held for long), lost connections and crashes. Runs go only by DropHistory; until then its
 // memory grows with their number.
 package memory
 
@@ -63,6 +63,7 @@ type Store struct {
 	leader      int64 // its pod
 	watched     bool  // changed is asked for
 	changed     []workflow.RunID
+	blocked     map[Blocked]bool
 }
 
 var _ persistence.Store = (*Store)(nil)
@@ -84,6 +85,7 @@ func New(options Options) *Store {
 		claims:      map[claimKey]*claim{},
 		pods:        map[int64]*pod{},
 		letters:     map[workflow.TaskID]*letter{},
+		blocked:     map[Blocked]bool{},
 	}
 	s.queue(DefaultQueue)
 	return s

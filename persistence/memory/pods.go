@@ -84,10 +84,14 @@ func (s *Store) LeavePod(_ context.Context, id int64) (persistence.Wake, error) 
 	if p == nil || p.dead {
 		return persistence.Wake{}, nil
 	}
-	b.takeBack(p, s.heldBy(p), lifecycle.TaskReported{Kind: lifecycle.Released})
+	held := s.heldBy(p)
+	tasks := s.usable(held)
+	b.takeBack(p, tasks, lifecycle.TaskReported{Kind: lifecycle.Released})
 	b.byTask()
 	b.enqueue(nil)
-	s.forget(p)
+	if len(tasks) == len(held) { // else the pod stays until its lease ends
+		s.forget(p)
+	}
 	return b.wake, nil
 }
 
@@ -109,8 +113,11 @@ func (b *batch) takeBack(p *pod, tasks []claimed, report lifecycle.TaskReported)
 // find returns a run of a tenant ("": of any).
 func (s *Store) find(tenant string, id workflow.RunID) (*run, error) {
 	r := s.runs[id]
-	if r == nil || tenant != "" && r.trigger.Tenant != tenant {
+	switch {
+	case r == nil || tenant != "" && r.trigger.Tenant != tenant:
 		return nil, persistence.ErrRunNotFound
+	case s.unreadable(id):
+		return nil, persistence.ErrUnavailable
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,6 +27,9 @@ func (s *Store) RecordTransitions(_ context.Context, record persistence.Record) 
 func (s *Store) RecordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (persistence.Recorded, error) {
+	if s.IsBlocked(record.Task.Run) {
+		return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
+	}
 	tx := s.Begin()
 	transition, err := fn(ctx, tx)
 	b := s.begin()
@@ -63,6 +67,12 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 	record.Transitions = b.refuseTransitions(p, record.Transitions, out.Answers)
 	var fast, slow [][]int
 	for _, part := range byRun(record.Transitions) {
+		if b.s.blocks(record.Transitions[part[0]].Task.Run) {
+			for _, i := range part {
+				out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.Busy}
+			}
+			continue
+		}
 		plain, rest := b.s.divide(record.Transitions, part)
 		fast, slow = append(fast, plain), append(slow, rest)
 	}
@@ -250,8 +260,11 @@ func (s *Store) CancelRun(_ context.Context, cancel persistence.Cancel) (persist
 	b := s.begin()
 	defer s.mu.Unlock()
 	r, err := s.find(cancel.Tenant, cancel.Run)
-	if err != nil {
+	switch {
+	case errors.Is(err, persistence.ErrRunNotFound):
 		return persistence.Canceled{}, err
+	case s.blocks(cancel.Run):
+		return persistence.Canceled{}, persistence.ErrConflict
 	}
 	reason := lifecycle.CleanText(cancel.Reason)
 	d := b.decide(r, lifecycle.CancelRequested{Reason: reason, By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace})

@@ -17,6 +17,7 @@ func (s *Store) RegisterDefinitions(_ context.Context, graphs []*workflow.Graph,
 	}
 	numbers := make([][]int32, len(graphs))
 	for i, g := range graphs {
+		delete(s.blocked, Blocked{Definition: g.Hash})
 		if s.definitions[g.Hash] == nil {
 			s.definitions[g.Hash] = s.define(g)
 		}

@@ -127,7 +127,7 @@ func (s *Store) ListRuns(_ context.Context, filter persistence.RunFilter) ([]per
 	}
 	var rows []persistence.RunRow
 	for i := end - 1; i >= 0 && len(rows) < limit; i-- {
-		if r := s.runs[s.order[i]]; matches(r, filter) {
+		if r := s.runs[s.order[i]]; matches(r, filter) && !s.unreadable(r.id()) {
 			row := r.row()
 			row.Output = nil
 			rows = append(rows, row)
@@ -157,7 +157,7 @@ func (s *Store) EndedRuns(_ context.Context, runs []workflow.RunID) ([]workflow.
 	defer s.mu.Unlock()
 	var ended []workflow.RunID
 	for _, id := range runs {
-		if r := s.runs[id]; r == nil || r.core.State.Terminal() {
+		if r := s.runs[id]; r == nil || r.core.State.Terminal() && !s.unreadable(id) {
 			ended = append(ended, id)
 		}
 	}
@@ -174,6 +174,8 @@ func (s *Store) Payloads(_ context.Context, run workflow.RunID, steps []int32) (
 		switch {
 		case r == nil:
 			return nil, persistence.ErrRunNotFound
+		case s.unreadable(run):
+			return nil, persistence.ErrUnavailable
 		case step == lifecycle.RunStep:
 			payloads[i] = bytes.Clone(r.trigger.Input)
 		case r.task(step) == nil:

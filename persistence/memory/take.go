@@ -46,7 +46,7 @@ func (b *batch) taker(triggers []persistence.Trigger, take persistence.Taking) (
 // nothing to look up but its tenant.
 func (s *Store) simple(t *persistence.Trigger) bool {
 	return s.runs[t.Run] == nil && t.Key == "" && t.At.IsZero() && len(t.Edges) == 0 && (t.Queue == "" || s.queues[t.Queue] != nil) &&
-		s.tenants[t.Tenant] != nil && s.refuseTrigger(*t) == nil && s.refuse(t.Input) == nil
+		s.tenants[t.Tenant] != nil && !s.holdsBack(t) && s.refuseTrigger(*t) == nil && s.refuse(t.Input) == nil
 }
 
 // anyStored reports whether a run of the batch exists.

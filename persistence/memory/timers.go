@@ -59,36 +59,13 @@ func (t *timers) dropAll(run workflow.RunID, step int32) {
 	}
 }
 
-// due returns at most limit timers of known kinds that are due, earliest first.
-func (t *timers) due(now time.Time, limit int) []timer {
-	due := t.knownDue(now)
-	return due[:min(len(due), limit)]
-}
-
-// dueLatest returns at most limit timers of known kinds, those that became due last,
-// earliest first.
-func (t *timers) dueLatest(now time.Time, limit int) []timer {
-	due := t.knownDue(now)
-	return due[max(len(due)-limit, 0):]
-}
-
+// knownDue returns the timers of known kinds that are due, earliest first.
 func (t *timers) knownDue(now time.Time) []timer {
 	return slices.DeleteFunc(slices.Clone(t.rows[:t.dueCount(now)]), func(row timer) bool { return !row.kind.Known() })
 }
 
 func (t *timers) dueCount(now time.Time) int {
 	return sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at.After(now) })
-}
-
-// next returns when the earliest timer is due that is of a known kind or not due yet, zero if
-// there is none.
-func (t *timers) next(now time.Time) time.Time {
-	for _, row := range t.rows {
-		if row.kind.Known() || row.at.After(now) {
-			return row.at
-		}
-	}
-	return time.Time{}
 }
 
 // of returns when the sleep or the backoff of a task ends, zero if it does

@@ -152,6 +152,9 @@ func (s *Store) examine(t persistence.Trigger, drafted draft, owner *Tx) persist
 			return answer
 		}
 	}
+	if owner == nil && s.holdsBack(&t) { // a transaction touches no counters
+		return persistence.TriggerAnswer{Result: persistence.KeyBusy}
+	}
 	known, taken := s.tenants[t.Tenant] != nil, len(s.tenants)
 	if owner == nil { // a transaction gives out no numbers
 		known, taken = known || drafted.tenants[t.Tenant], taken+len(drafted.tenants)
@@ -281,13 +284,20 @@ type submission struct {
 func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, error) {
 	b := s.begin()
 	defer s.mu.Unlock()
-	taken := s.intake[:min(limit, len(s.intake))]
-	rest := slices.Clone(s.intake[len(taken):])
-	out := persistence.Drained{Now: b.clock, More: len(rest) > 0}
+	out := persistence.Drained{Now: b.clock}
 	var kept []submission
-	for _, sub := range taken {
+	taken := 0
+	for _, sub := range s.intake {
 		known := s.tenants[sub.run.trigger.Tenant] != nil
 		switch {
+		case s.blocks(sub.run.id()):
+			kept = append(kept, sub)
+			out.Again = lookAgain
+			continue
+		case taken == limit:
+			kept = append(kept, sub)
+			out.More = true
+			continue
 		case sub.run.core.State.Terminal(): // canceled before it began
 		case !known && len(s.tenants) >= int(s.options.TenantsMax):
 			kept = append(kept, sub)
@@ -295,8 +305,9 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 			b.expand(sub.run)
 			out.Count++
 		}
+		taken++
 	}
-	s.intake = append(kept, rest...)
+	s.intake = kept
 	b.enqueue(nil)
 	out.Wake = b.wake
 	return out, nil

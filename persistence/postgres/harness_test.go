@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 func TestMain(m *testing.M) {
@@ -132,7 +133,42 @@ func (d *database) harness() storetest.Harness {
 		SetTimer: d.setTimer,
 		Snapshot: d.store.Snapshot,
 		Analyze:  d.analyze,
+		Block:    d.block,
 	}
+}
+
+// block locks rows in a session of its own, or deletes a definition whose program has ended.
+func (d *database) block(ctx context.Context, b storetest.Blocked) (release func(), err error) {
+	switch {
+	case b.Tenant != "":
+		return d.lock(ctx, `select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = $1 for update of g`, b.Tenant)
+	case !b.Locked.IsZero():
+		return d.lock(ctx, `with r as (select from {schema}.workflow_runs where id = $1 for update)
+			select from (select from {schema}.tasks where run_id = $1 for update) t, r`, [16]byte(b.Locked))
+	case b.Definition != workflow.Hash{}:
+		if _, err := d.user.Exec(ctx, strings.ReplaceAll(`with d as (delete from {schema}.workflow_definitions where hash = $1 returning definition)
+			delete from {schema}.definition_steps where definition in (select definition from d)`, "{schema}", d.schema), b.Definition[:]); err != nil {
+			return nil, err
+		}
+		d.store.catalog = newCatalog() // of another program
+		return func() {}, d.store.loadQueues(ctx)
+	}
+	return nil, storetest.ErrCannotBlock
+}
+
+// lock runs a statement that locks rows, and keeps its transaction open until release.
+func (d *database) lock(ctx context.Context, sql string, args ...any) (release func(), err error) {
+	conn, err := pgx.ConnectConfig(ctx, d.user.Config().ConnConfig)
+	if err != nil {
+		return nil, err
+	}
+	d.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.Exec(ctx, strings.ReplaceAll(sql, "{schema}", d.schema), args...)
+	return func() { _ = tx.Rollback(ctx) }, err
 }
 
 func (d *database) setTimer(ctx context.Context, t snapshot.Timer) error {

@@ -36,6 +36,9 @@ type Harness struct {
 	// Analyze makes the store gather statistics of its tables as they are; nil:
 	// it has none.
 	Analyze func(ctx context.Context) error
+	// Block keeps the store from rows until release is called; nil, or ErrCannotBlock: this
+	// cannot be done.
+	Block func(ctx context.Context, b Blocked) (release func(), err error)
 }
 
 // Tx is a transaction of a user.
@@ -89,7 +92,7 @@ func contract() [][]rule {
 		branchRules(), failureRules(), handlerRules(), inlineRules(), takeRules(), fairnessRules(), manyTenantsRules(),
 		tenantLimitRules(), cancelRules(), graceRules(), timerRules(), waitRules(), leaseRules(), expiryRules(),
 		suspectRules(), parkingRules(), readRules(), situationRules(), listRules(), isolationRules(), historyRules(), crowdRules(),
-		deadRules(), requeueRules(),
+		deadRules(), requeueRules(), blockedRules(),
 	}
 }
 

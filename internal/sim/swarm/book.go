@@ -43,6 +43,7 @@ type account struct {
 	retries  int32
 	losses   int32
 	pod      int64 // that held it last
+	n        int64 // of the last event: its epoch
 }
 
 func newBook() *book {
@@ -91,7 +92,7 @@ func (o *oracle) enter(run *snapshot.Run, e *lifecycle.Event) {
 			s.world.Fail("I10", "%s step %d: %v of attempt %d; it is its %d.", s.nameOf(run.ID), e.Step, e.Kind, e.Attempt, a.attempts)
 		}
 	}
-	a.last, a.at = e.Kind, e.At
+	a.last, a.at, a.n = e.Kind, e.At, e.N
 	o.book.fair.enter(o, run, e)
 }
 
@@ -220,10 +221,11 @@ func (o *oracle) handedBack(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	}
 }
 
-// unbegun reports whether a step may have waited for a lock, and was not executed.
+// unbegun reports whether the run of a step with InTx may have been blocked, so that the
+// step was not executed.
 func (s *seed) unbegun(name, step string) bool {
 	inTx := slices.ContainsFunc(slices.Concat(s.old, s.new), func(w *shape) bool { return w.graph.Name == name && w.inTx[step] })
-	return inTx && slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool { return f.Class == sim.StoreHeld })
+	return inTx && slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool { return sim.Blocks(f.Class) })
 }
 
 // excuses reports whether actors have failed, and whether calls of the database

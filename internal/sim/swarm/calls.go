@@ -11,6 +11,7 @@ import (
 // answered judges what the database said to a pod.
 func (o *oracle) answered(p *sim.Pod, call string, answer any, err error) {
 	s := o.seed
+	o.leftOut(call, answer, err)
 	switch {
 	case errors.Is(err, persistence.ErrDeposed):
 		s.saw(SawTwoLeaders)
@@ -46,7 +47,7 @@ func (o *oracle) answered(p *sim.Pod, call string, answer any, err error) {
 			s.saw(SawCancelTooLate)
 		}
 	case persistence.Recorded:
-		o.recorded(p, call, a.Answers)
+		o.recordedBy(p, call, a.Answers)
 	}
 }
 
@@ -68,7 +69,7 @@ func (o *oracle) expired(pods []int64) {
 	}
 }
 
-func (o *oracle) recorded(p *sim.Pod, call string, answers []persistence.RecordAnswer) {
+func (o *oracle) recordedBy(p *sim.Pod, call string, answers []persistence.RecordAnswer) {
 	for i := range answers {
 		if call == "record_in_tx" && answers[i].Result == lifecycle.Busy {
 			o.seed.saw(SawNotBegun)
@@ -83,4 +84,25 @@ func (o *oracle) recorded(p *sim.Pod, call string, answers []persistence.RecordA
 			o.seed.world.Fail("I4", "%s was declared dead, and what it recorded was accepted", p.Name)
 		}
 	}
+}
+
+// acknowledged notes the attempts whose reports the database says it has recorded.
+func (o *oracle) acknowledged(record persistence.Record, recorded persistence.Recorded) {
+	for i, answer := range recorded.Answers {
+		if answer.Result == lifecycle.Moved {
+			t := &record.Transitions[i]
+			o.recorded = append(o.recorded, persistence.Held{Task: t.Task, Epoch: t.Epoch})
+		}
+	}
+}
+
+// stored judges that what the transaction says it has recorded is an event of its task.
+func (o *oracle) stored() {
+	for _, r := range o.recorded {
+		b := o.book.runs[r.Task.Run]
+		if b == nil || int(r.Task.Step) >= len(b.tasks) || b.tasks[r.Task.Step].n <= r.Epoch {
+			o.seed.world.Fail("I1", "%s step %d: a report was acknowledged and is not stored", o.seed.nameOf(r.Task.Run), r.Task.Step)
+		}
+	}
+	o.recorded = o.recorded[:0]
 }

@@ -22,6 +22,8 @@ type oracle struct {
 	calls int // store calls
 
 	deaths int // tasks that failed for good
+
+	recorded []persistence.Held // attempts whose reports the transaction says it has recorded
 }
 
 // seen is a run as it was after the last transaction that changed it.
@@ -48,6 +50,7 @@ func (o *oracle) committed(call string) {
 			o.judge(&run)
 		}
 	}
+	o.stored()
 	o.balance()
 }
 

@@ -67,6 +67,7 @@ type seed struct {
 	healed  bool
 
 	healedAt  time.Time
+	deadline  time.Time // for the end of everything
 	executing []*execution
 	deafUntil time.Time // until then functions that outlasted their context may hold slots
 }
@@ -86,6 +87,7 @@ func (l *Lab) Run(options Options) *Report {
 	s.world = l.lab.New(sim.Options{
 		Seed: options.Seed, Classes: options.Classes, Only: options.Only, Order: s.setting.order, Trace: options.Trace,
 		Refuse: refuse, Store: options.Store, Committed: s.oracle.committed, Answered: s.oracle.answered,
+		Recorded: s.oracle.acknowledged,
 	})
 	defer s.world.Close()
 	s.start = s.world.Now()
@@ -142,13 +144,13 @@ func (s *seed) play() {
 			s.world.After(s.setting.faults/3+time.Duration(i)*2*time.Second, slot.deploy)
 		}
 	}
-	deadline := s.start.Add(s.setting.faults + drainWithin)
+	s.deadline = s.start.Add(s.setting.faults + drainWithin)
 	for s.world.Step() {
 		if s.healed && s.drained() {
 			s.idle()
 			break
 		}
-		if s.world.Now().After(deadline) {
+		if s.world.Now().After(s.deadline) {
 			s.world.Fail("I13", "%s has not ended %v after all faults did", s.unfinished(), drainWithin)
 		}
 	}
@@ -157,10 +159,12 @@ func (s *seed) play() {
 	}
 }
 
-// heal ends the faults; what is down starts.
+// heal ends the faults, those that block rows later; what is down starts.
 func (s *seed) heal() {
+	blocked := s.world.Blocked()
 	s.healed, s.healedAt = true, s.world.Now()
 	s.world.Heal()
+	s.outlast(blocked)
 	for _, slot := range s.pods {
 		slot.restart(0)
 	}

@@ -62,6 +62,12 @@ const (
 	SawLateRecord      Sight = "a batch was recorded after its pod had given up"
 	SawLateClaim       Sight = "tasks were claimed after their pod had given up"
 	SawRecordConflict  Sight = "a batch was rolled back"
+	SawLeftOut         Sight = "a claim left out tasks whose rows were blocked"
+	SawBusy            Sight = "a completion had to wait because rows of its run were blocked"
+	SawTriggerBusy     Sight = "a trigger had to wait because rows that it needs were blocked"
+	SawIntakeLeftOut   Sight = "a run stayed in the intake because its rows were blocked"
+	SawUnreadable      Sight = "a read met a damaged page"
+	SawBesides         Sight = "all runs but those that needed blocked rows ended"
 	SawSpared          Sight = "the stream was spared because all pods were busy, and came back"
 )
 
@@ -73,7 +79,8 @@ func Sights() []Sight {
 		SawDeadActs, SawTwoLeaders, SawPoison, SawNoPill, SawSuspect, SawInline, SawFirst, SawCrossedCrash, SawParked, SawUnparked,
 		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
 		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawNotBegun, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
-		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawSpared,
+		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawLeftOut, SawBusy,
+		SawTriggerBusy, SawIntakeLeftOut, SawUnreadable, SawBesides, SawSpared,
 	}
 }
 

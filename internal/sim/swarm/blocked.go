@@ -1,0 +1,116 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/memory"
+)
+
+// besidesWithin bounds how long runs that need no blocked row may take once all other faults
+// have ended.
+const besidesWithin = 5 * time.Minute
+
+// outlast keeps rows blocked after all other faults have ended, until every run that needs
+// none of them has ended. Every eighth seed blocks more then, and triggers more runs once the
+// cluster has settled, so that these meet a queue of which tasks are left out.
+func (s *seed) outlast(blocked []memory.Blocked) {
+	s.world.Block(blocked...)
+	if s.number%8 == 3 {
+		s.world.BlockAgain()
+	}
+	if len(s.world.Blocked()) == 0 {
+		return
+	}
+	for i := 0; s.number%8 == 3 && i < lateRuns; i++ {
+		s.client.begin(&order{
+			name: fmt.Sprint(lateName, i), shape: s.old[i], tenant: fmt.Sprint(lateName, i), input: []byte("0"),
+			after: settleWithin + time.Duration(5+i)*time.Second,
+		})
+	}
+	s.world.After(time.Second, s.besides)
+}
+
+// lateRuns is how many runs are triggered while rows are blocked and no other fault happens,
+// each of a tenant of its own.
+const (
+	lateRuns = 3
+	lateName = "late-"
+)
+
+// besides looks once a second whether only runs that need blocked rows are left.
+func (s *seed) besides() {
+	lasts := s.world.Now().Sub(s.healedAt)
+	switch stuck := s.stuckBesides(); {
+	case stuck == "":
+		s.saw(SawBesides)
+		s.world.Release()
+		s.healedAt, s.deadline = s.world.Now(), s.deadline.Add(lasts)
+	case lasts > besidesWithin:
+		s.world.Fail("I13", "%s needs no blocked row and has not ended %v after all other faults did", stuck, lasts)
+	default:
+		s.world.After(time.Second, s.besides)
+	}
+}
+
+// stuckBesides returns a run, or a trigger, that needs no blocked row and has not ended.
+func (s *seed) stuckBesides() string {
+	blocked, model := s.world.Blocked(), s.world.Model()
+	for _, o := range s.client.sorted {
+		switch {
+		case !o.acked && slices.ContainsFunc(blocked, o.needs), o.acked && model.IsBlocked(o.run), s.limits(o):
+		case !o.acked || o.cancel > 0 && !o.canceled || !o.told:
+			return o.name
+		}
+	}
+	for id, seen := range s.oracle.runs {
+		if !seen.ended && !model.IsBlocked(id) && s.setting.limit == 0 {
+			return "another run of an order"
+		}
+	}
+	return ""
+}
+
+// limits reports whether blocked tasks may be all that the tenant of an order may run.
+func (s *seed) limits(o *order) bool {
+	return s.setting.limit > 0 && !strings.HasPrefix(o.tenant, lateName)
+}
+
+// needs reports whether an order cannot be stored while rows are blocked.
+func (o *order) needs(b memory.Blocked) bool {
+	return b.Tenant == o.tenant || b.Definition == o.shape.graph.Hash
+}
+
+// leftOut notes what the database left out because it is blocked.
+func (o *oracle) leftOut(call string, answer any, err error) {
+	s := o.seed
+	if err != nil {
+		if errors.Is(err, persistence.ErrUnavailable) && (call == "run" || call == "payload") {
+			s.saw(SawUnreadable)
+		}
+		return
+	}
+	switch a := answer.(type) {
+	case persistence.Claimed:
+		if a.Again > 0 {
+			s.saw(SawLeftOut)
+		}
+	case persistence.Drained:
+		if a.Again > 0 {
+			s.saw(SawIntakeLeftOut)
+		}
+	case persistence.Triggers:
+		if slices.ContainsFunc(a.Answers, func(x persistence.TriggerAnswer) bool { return x.Result == persistence.KeyBusy }) {
+			s.saw(SawTriggerBusy)
+		}
+	case persistence.Recorded:
+		if call == "record_transitions" && slices.ContainsFunc(a.Answers, func(x persistence.RecordAnswer) bool { return x.Result == lifecycle.Busy }) {
+			s.saw(SawBusy)
+		}
+	}
+}
