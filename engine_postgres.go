@@ -129,13 +129,13 @@ func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*back
 	b := &backend{
 		store: store, pod: pod, wake: waker(adapter),
 		ports: actors.Ports{
-			Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, Echo: store.Echo, Lending: lending(pool),
+			Store: store, Listener: adapter, Stream: adapter, Notifier: adapter, Elector: adapter, PoolUsage: poolUsage(pool),
 		},
 		announce: func(ctx context.Context, tx pgx.Tx) error {
 			return adapter.NotifyTx(ctx, tx, cluster.Wake{Kind: cluster.WakeSubmitted})
 		},
 		close: func() error { store.Close(); return nil },
-		probe: &probe{ping: store.Ping, clock: clock.System{}},
+		probe: &probe{ping: store.PingLease, clock: clock.System{}},
 	}
 	if options.Proxied {
 		b.proxied = &probe{ping: store.PingPool, clock: clock.System{}}
@@ -175,12 +175,12 @@ func proxyError(err error) error {
 	}, err)
 }
 
-// lending tells what the embedder's pool has lent to steps with InTx, and to
-// step functions that take connections themselves.
-func lending(pool *pgxpool.Pool) func() actors.Lending {
-	return func() actors.Lending {
+// poolUsage reports the use of the embedder's pool, by steps with InTx and by step
+// functions that take connections themselves.
+func poolUsage(pool *pgxpool.Pool) func() actors.PoolUsage {
+	return func() actors.PoolUsage {
 		stat := pool.Stat()
-		return actors.Lending{Taken: int(stat.AcquiredConns()), Size: int(stat.MaxConns()), Count: stat.AcquireCount()}
+		return actors.PoolUsage{InUse: int(stat.AcquiredConns()), Max: int(stat.MaxConns()), Acquired: stat.AcquireCount()}
 	}
 }
 

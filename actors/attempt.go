@@ -4,26 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"runtime/debug"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
+	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// attemptEnded is what the goroutine of the step function delivers: an output,
-// unless one of the others is set.
+// attemptEnded is delivered by the goroutine of the step function: an output, unless
+// another field is set.
 type attemptEnded struct {
 	output   Output
 	failed   *failure
-	handBack error                 // why the database did not let it be recorded; what became of it may be unknown
+	handBack error                 // why it was not recorded, or why that is unknown
 	recorded *persistence.Recorded // InTx: the transition is stored already
 	txEnded  bool                  // InTx: the function has ended its transaction
 }
 
-// deliverOnce runs an attempt and delivers its end exactly once, also after a
-// panic and after runtime.Goexit, even while a panic is being looked at.
+// deliverOnce runs an attempt and delivers its end exactly once, also after a panic and
+// after runtime.Goexit, even during a panic.
 func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
 	end := &attemptEnded{failed: &failure{class: classPanic, text: errGoexit.Error(), retry: true}}
 	defer func() { deliver(end) }()
@@ -35,8 +37,8 @@ func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
 	end = attempt()
 }
 
-// plainAttempt calls the step function, unless the pod has let go of the task
-// before it came to that: nothing has happened then, and nothing shall.
+// plainAttempt calls the step function, unless the pod has lost or released the task
+// before the call.
 func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptEnded {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) {
 		return &attemptEnded{failed: failureOf(cause, nil)}
@@ -51,13 +53,12 @@ func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptE
 	return &attemptEnded{output: output}
 }
 
-// ErrInputsMissing is returned by a StepFunction that was given fewer inputs than
-// its step has: the database has lost the definition for now. The task is handed
-// back.
+// ErrInputsMissing is returned by a StepFunction that was given fewer inputs than its step
+// has: the database has lost the definition for now. The task is handed back.
 var ErrInputsMissing = errors.New("the database knows fewer parents of this step than it has: it lost the definition, which is registered again with the next trigger or start")
 
-// keptAttempt completes a step with the output that an earlier run has of it:
-// only what hangs on the output is decided anew.
+// keptAttempt completes a step with its output of an earlier run. Conditions and sleep
+// instants are decided anew.
 func keptAttempt(f *StepFunction, payload []byte) *attemptEnded {
 	if f.Replay == nil {
 		return &attemptEnded{output: Output{Payload: payload}}
@@ -69,29 +70,31 @@ func keptAttempt(f *StepFunction, payload []byte) *attemptEnded {
 	return &attemptEnded{output: output}
 }
 
-// txMargin is how much longer than its attempt the transaction of a step may be
-// idle: the attempt's own timeout comes first.
+// txMargin is how much longer than its attempt the transaction of a step may be idle, so
+// that the timeout of the attempt comes first.
 const txMargin = time.Second
 
 // txAttempt executes a step inside the transaction that records it.
 func txAttempt(
-	ctx context.Context, rt *runtime, record persistence.Record, key taskKey, attempt *attemptState,
+	ctx context.Context, rt *runtime, journal persistence.Journal, record persistence.Record, key taskKey, attempt *attemptState,
 	f *StepFunction, inputs Inputs,
 ) *attemptEnded {
 	called, broken := false, false
 	defer func() {
-		if called && !broken && !errors.Is(context.Cause(ctx), ErrAttemptTimeout) { // the latter is judged
-			rt.broken.forget(key.task)
+		if called && !broken && !errors.Is(context.Cause(ctx), ErrAttemptTimeout) { // a timeout is judged below
+			rt.vitals.with(func(v *vitals.Vitals) { v.Tx.Held(key.task) })
 		}
 	}()
-	asked := rt.now()
-	answered := rt.unbegun.asks(asked)
-	defer answered()
-	recorded, err := rt.ports.Store.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+	number, asked := rt.numbers.next(), rt.now()
+	rt.vitals.with(func(v *vitals.Vitals) { v.Tx.Waits(number, asked) })
+	defer rt.vitals.with(func(v *vitals.Vitals) { v.Tx.WaitsNoLonger(number) })
+	recorded, err := journal.RecordInTx(ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		called = true
-		answered()
-		rt.unbegun.begun()
-		defer rt.unbegun.ended()
+		rt.vitals.with(func(v *vitals.Vitals) {
+			v.Tx.WaitsNoLonger(number)
+			v.Tx.Close()
+		})
+		defer rt.vitals.with(func(v *vitals.Vitals) { v.Tx.Close() })
 		attempt.begun()
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)
@@ -121,13 +124,15 @@ func txAttempt(
 		return &attemptEnded{failed: failureOf(own.error, f.RetryIf)}
 	case errors.Is(err, persistence.ErrTxBroken):
 		broken = true
-		if n := rt.broken.note(key.task, rt.now(), rt.boundary.lastAway()); n > brokenMax { // it is the function that breaks it, or takes longer than the server lets it
+		n := 0
+		rt.vitals.with(func(v *vitals.Vitals) { n = v.Tx.Broke(key.task, rt.now(), v.LastAway()) })
+		if n > vitals.TaskFailuresMax { // the function breaks it, or exceeds a timeout of the server
 			return &attemptEnded{failed: failureOf(WithClass(classTxBroken, fmt.Errorf("%d times in a row: %w", n, err)), nil)}
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrTxNotBegun):
 		if ctx.Err() == nil { // else the pod has let go of the task
-			rt.unbegun.note(asked, rt.now(), rt.outage(), err)
+			rt.vitals.with(func(v *vitals.Vitals) { v.BeginFailed(asked, rt.now(), err) })
 		}
 		return &attemptEnded{handBack: err}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrPodDead):
@@ -135,14 +140,14 @@ func txAttempt(
 	case errors.Is(err, persistence.ErrConflict): // again and again: the store has retried it
 		return &attemptEnded{failed: failureOf(WithClass(classConflict, err), nil)}
 	}
-	return &attemptEnded{failed: failureOf(err, nil)} // as when the function spoils its transaction
+	return &attemptEnded{failed: failureOf(err, nil)} // for example a transaction that the function has aborted
 }
 
 var (
-	// errRunBusy: somebody holds the run's lock for too long.
+	// errRunBusy: another session locks the run for too long.
 	errRunBusy = errors.New("the run is locked")
-	// errHeld: it was known before the step function was called that somebody does.
-	errHeld = errors.New("the run, or what gives its tenant places, is locked: the step was not executed")
+	// errHeld: the lock was known before the step function was called.
+	errHeld = errors.New("the run, or its tenant's counter, is locked: the step was not executed")
 )
 
 // endedByStep is the end of an attempt whose function has ended its transaction.
@@ -155,9 +160,9 @@ type stepError struct{ error }
 
 func (e *stepError) Unwrap() error { return e.error }
 
-// answeredTx is the end of an attempt whose transaction the store has answered.
-// What it refused or could not lock was not kept, and nobody else will report
-// it: unreported the task would be lost, time after time.
+// answeredTx is the end of an attempt whose transaction was answered. A refused or blocked
+// transaction was not kept, and no other actor reports it: without a report the task would
+// be lost each time.
 func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 	switch answer := recorded.Answers[0]; answer.Result {
 	case lifecycle.BadRow:
@@ -167,21 +172,6 @@ func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 	case lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale, lifecycle.Illegal:
 	}
 	return &attemptEnded{recorded: recorded}
-}
-
-func (a *run) about() TaskInfo {
-	t := a.task
-	key := a.key.task.Run.String() + "/" + t.GetStepName()
-	idempotent := key
-	if first := runOf(t.GetKeyRun()); !first.IsZero() {
-		idempotent = first.String() + "/" + t.GetStepName()
-	}
-	return TaskInfo{
-		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
-		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
-		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
-		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
-	}
 }
 
 func causeOf(c messages.EndCause) error {
@@ -195,4 +185,15 @@ func causeOf(c messages.EndCause) error {
 	case messages.EndCause_END_CAUSE_UNSPECIFIED:
 	}
 	return nil
+}
+
+// panicked is the end of an attempt by a panic, while the stack is still there. A panic
+// with ErrTxEnded comes from the store: the function has ended its transaction.
+func panicked(value any) *attemptEnded {
+	if value == any(persistence.ErrTxEnded) {
+		return endedByStep(persistence.ErrTxEnded)
+	}
+	return &attemptEnded{failed: &failure{
+		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
+	}}
 }

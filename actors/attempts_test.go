@@ -26,8 +26,8 @@ func (nasty) Is(error) bool { panic("no identity") }
 
 func (nasty) As(any) bool { panic("no type") }
 
-// TestBadStepFunctions: whatever a function does, its attempt fails with a
-// class and a text, and the pod goes on.
+// TestBadStepFunctions: whatever a function does, its attempt fails with a class and a
+// text, and the pod keeps working.
 func TestBadStepFunctions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -165,11 +165,11 @@ func TestDeafFunctions(t *testing.T) {
 		stats = p.Stats()
 		require.Zero(t, stats.Stuck)
 		require.Equal(t, 3, stats.Free)
-		require.Empty(t, w.children(p, p.rt.team.runs), "no run actor is left")
+		require.Empty(t, w.children(p, p.rt.addresses.runs), "no run actor is left")
 	})
 }
 
-// TestCancelGrace: a running task learns of the cancel; one that is deaf to it
+// TestCancelGrace: a running task learns of the cancel; one that ignores it
 // is fenced after the grace, and gives up its slot.
 func TestCancelGrace(t *testing.T) {
 	t.Parallel()
@@ -185,17 +185,17 @@ func TestCancelGrace(t *testing.T) {
 			return Output{}, nil
 		})
 		p := w.start(Config{Slots: 2})
-		polite, deaf := w.trigger(p, "single"), w.trigger(p, "chain2")
+		polite, unresponsive := w.trigger(p, "single"), w.trigger(p, "chain2")
 		pass(time.Second)
 		begun := time.Now()
-		for _, run := range []workflow.RunID{polite, deaf} {
+		for _, run := range []workflow.RunID{polite, unresponsive} {
 			_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: 30 * time.Second})
 			require.NoError(t, err)
 		}
 		require.ErrorIs(t, <-causes, ErrCanceled)
 		require.Equal(t, lifecycle.Canceled, w.ended(polite).State)
 		require.Less(t, time.Since(begun), time.Second)
-		require.Equal(t, lifecycle.Canceled, w.ended(deaf).State)
+		require.Equal(t, lifecycle.Canceled, w.ended(unresponsive).State)
 		require.GreaterOrEqual(t, time.Since(begun), 30*time.Second)
 		pass(15 * time.Second)
 		stats := p.Stats()
@@ -231,8 +231,8 @@ func TestALostTaskIsNotBegun(t *testing.T) {
 	require.True(t, called, "a step of a canceled run is granted in order to be told")
 }
 
-// TestLeaseLost: a pod that cannot renew ends its contexts before the lease
-// does, records nothing, and goes on when it can again.
+// TestLeaseLost: a pod that cannot renew ends its contexts before the lease ends, records
+// nothing, and resumes when it can renew.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -259,11 +259,11 @@ func TestLeaseLost(t *testing.T) {
 		heal()
 		w.completed(run)
 		require.Empty(t, p.Stats().Unrenewed)
-		require.Equal(t, int64(1), p.Stats().Pod, "a late pod that nobody declared dead goes on")
+		require.Equal(t, int64(1), p.Stats().Pod, "a late pod that was not declared dead keeps its number")
 		require.True(t, p.Stats().Ready)
 		tasks, err := w.store.Tasks(t.Context(), "", run)
 		require.NoError(t, err)
-		require.Zero(t, tasks[0].Lost, "nobody took it over: no loss")
+		require.Zero(t, tasks[0].Lost, "it was not taken over: no loss")
 		require.Zero(t, p.Stats().Restarts, "a database that is away is no failure of an actor")
 	})
 }

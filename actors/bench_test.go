@@ -16,7 +16,7 @@ import (
 )
 
 // benchPod is a pod on a store in memory, in real time, whose steps do nothing
-// but tell that they were executed: what is left is what the actors cost.
+// but tell that they were executed: the rest is the cost of the actors.
 func benchPod(b *testing.B, slots int, executed func()) (*Pod, persistence.Trigger) {
 	b.Helper()
 	graph := storetest.Diamond()

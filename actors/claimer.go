@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -25,8 +26,9 @@ type claimer struct {
 	rt        *runtime
 	self      *PID
 	pod       int64
+	store     persistence.Queue
 	carryover *claimerState
-	short     shortness
+	txPause   txPause
 	queues    []*queueScan
 	turn      int            // index of the queue that is tried first
 	free      map[string]int // by pool, without what claims under way may take
@@ -46,6 +48,7 @@ type claimerState struct {
 	fenced       bool                       // the lease may have run out
 	stopping     bool
 	told         bool // ClaimingStopped was sent
+	limit        vitals.BatchLimit
 }
 
 // openClaim is one claim until it is answered.
@@ -72,9 +75,9 @@ const (
 // claimAgain is the timer of the repetition of a claim.
 type claimAgain struct{ open *openClaim }
 
-func spawnClaimer(rt *runtime, pod int64, h *carryovers) func() receiver {
+func spawnClaimer(rt *runtime, ports *Ports, pod int64, h *claimerState) func() receiver {
 	return func() receiver {
-		a := &claimer{rt: rt, self: rt.team.claimer, pod: pod, carryover: h.claimer, free: map[string]int{}, pods: 1}
+		a := &claimer{rt: rt, self: rt.addresses.claimer, pod: pod, store: ports.Store, carryover: h, free: map[string]int{}, pods: 1}
 		for _, p := range rt.config.pools() {
 			for _, name := range p.queues {
 				a.queues = append(a.queues, &queueScan{name: name, pool: p.name, woken: true})
@@ -108,8 +111,8 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onClaimed(msg)
 	case *claimAgain:
 		a.onClaimAgain(msg)
-	case *shortOver:
-		a.onShortOver(msg)
+	case *txPauseOver:
+		a.onTxPauseOver(msg)
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
 		a.order = cluster.Order{Idle: int(msg.GetIdle()), Place: int(msg.GetPlace())}
@@ -129,7 +132,7 @@ func (a *claimer) Receive(ctx actorContext) {
 // askForSlots starts a new account of slots. Nothing is claimed until the answer.
 func (a *claimer) askForSlots() {
 	a.offered, a.question = false, a.rt.numbers.next()
-	a.rt.send(a.rt.team.runs, &messages.OfferSlots{Number: a.question})
+	a.rt.send(a.rt.addresses.runs, &messages.OfferSlots{Number: a.question})
 }
 
 // onSlotsOffered starts a new account with all free slots, less those of reservations and
@@ -234,10 +237,10 @@ func (a *claimer) open(q *queueScan, limit int) {
 // same claim id, a claim returns what an earlier try with a larger limit was granted.
 func (a *claimer) send(open *openClaim) {
 	open.asked = a.rt.now()
-	open.request.Limit = a.rt.claiming.begin(open.slots, open.asked)
+	open.request.Limit = a.carryover.limit.Begin(open.slots, open.asked)
 	request := open.request
 	a.number = ask(a.rt, a.self, "claim_tasks", storeTimeout, func(ctx context.Context) (persistence.Claimed, error) {
-		return a.rt.ports.Store.ClaimTasks(ctx, request)
+		return a.store.ClaimTasks(ctx, request)
 	})
 }
 
@@ -249,7 +252,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.number = 0
-	a.rt.claiming.ended(max(len(m.value.Grants), m.value.Scanned), m.err, a.rt.now())
+	a.carryover.limit.Ended(max(len(m.value.Grants), m.value.Scanned), a.rt.now(), m.err)
 	if m.err != nil {
 		a.rt.refusedAsDead(m.err)
 		a.failures++
@@ -258,7 +261,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 		return
 	}
 	a.failures = 0
-	a.rt.boundary.toldAlive()
+	a.rt.status.with((*podFacts).reportedAlive)
 	a.note(open, &m.value)
 	a.free[open.pool] += open.slots - len(m.value.Grants)
 	a.start(startTasks(m.value.Grants, func(int32) string { return open.request.Queue }))
@@ -271,7 +274,7 @@ func (a *claimer) start(tasks []*messages.StartTask) {
 	if len(tasks) == 0 {
 		return
 	}
-	a.rt.send(a.rt.team.runs, &messages.StartTasks{Tasks: tasks})
+	a.rt.send(a.rt.addresses.runs, &messages.StartTasks{Tasks: tasks})
 	if a.question != 0 {
 		a.askForSlots() // the answer under way does not count these tasks
 	}
@@ -280,13 +283,13 @@ func (a *claimer) start(tasks []*messages.StartTask) {
 // note learns from a claim: where the next one begins, and how long tasks waited.
 func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	request := &open.request
-	a.rt.meter.add(MetricClaims, 1, request.Queue)
-	a.rt.meter.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
-	a.rt.meter.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
+	a.rt.recorder.add(MetricClaims, 1, request.Queue)
+	a.rt.recorder.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
+	a.rt.recorder.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
 		a.suspect = a.suspect || g.Suspect
-		a.rt.meter.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
+		a.rt.recorder.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
 	}
 	if i := slices.IndexFunc(a.queues, func(q *queueScan) bool { return q.name == request.Queue }); i >= 0 {
 		q := a.queues[i]
@@ -303,6 +306,6 @@ func (a *claimer) onClaimAgain(m *claimAgain) {
 func (a *claimer) tellStopped() {
 	if !a.carryover.told && len(a.carryover.reservations) == 0 {
 		a.carryover.told = true
-		a.rt.send(a.rt.team.pod, &messages.ClaimingStopped{})
+		a.rt.send(a.rt.addresses.pod, &messages.ClaimingStopped{})
 	}
 }

@@ -16,7 +16,7 @@ type Config struct {
 	Queues      []string       // queues that share Slots; unused with QueueSlots
 	ClaimBatch  int            // tasks of one claim
 	TenantLimit int            // running tasks of one tenant; 0: none
-	StuckMax    int            // functions deaf to their context that give up their slot
+	StuckMax    int            // functions that ignore their context and give up their slot
 
 	Pulse       time.Duration // between two renewals of the lease
 	LeaseTTL    time.Duration // how long a renewal lasts
@@ -24,9 +24,9 @@ type Config struct {
 
 	StopGrace   time.Duration // how long a stop lets tasks finish
 	EndGrace    time.Duration // and then lets them react to the end of their context
-	CancelGrace time.Duration // how long tasks of a canceled run may go on
+	CancelGrace time.Duration // how long tasks of a canceled run may still execute
 
-	Sweep         time.Duration // between two looks at the tables while wakes arrive
+	Sweep         time.Duration // between two sweeps of the tables while wakes arrive
 	SweepDegraded time.Duration // the same while they may not
 	FeedSilence   time.Duration // silence of the leader after which it does not relay
 	StreamSpare   time.Duration // how long all pods must be busy before the stream is spared, and how long that lasts at least
@@ -160,8 +160,8 @@ func (c Config) slots() int {
 
 // Limits of the actors' own, each with its reason.
 const (
-	// batchBytesMax bounds the payloads of one transaction: a larger message
-	// delays every other connection of a small server.
+	// batchBytesMax bounds the payloads of one transaction: a larger message delays every
+	// other connection of a small server.
 	batchBytesMax = 8 << 20
 	// progressBytesMax bounds the progress that one renewal of the lease carries:
 	// it must be stored in much less time than the lease lasts.
@@ -177,10 +177,10 @@ const (
 	expireBatch = 500
 	// parkBatch bounds the queue rows moved in one transaction.
 	parkBatch = 1000
-	// parkLeast is how many at least: the first ones may be held by somebody.
+	// parkLeast is the smallest such batch: its first rows may be locked.
 	parkLeast = 32
-	// archiveAge is how long a run that ended stays where it was: most is read
-	// of it, and most late reports about it come, soon.
+	// archiveAge is how long an ended run stays in its table: most reads of it, and most
+	// late reports about it, come soon.
 	archiveAge = time.Minute
 	// archiveEvery is the pause after a walk through the runs that moved some,
 	// archiveIdle after one that moved none.
@@ -188,25 +188,25 @@ const (
 	// historyPause is between two calls about history that found less than they
 	// may move: such a walk takes a small part of a core, however long it is.
 	historyPause = 50 * time.Millisecond
-	// eventSpan is how long the spans of events are: as many are dropped at
-	// once, and those of runs that outlive it are moved, once.
+	// eventSpan is the length of a span of events: a span is dropped as a whole, and the
+	// events of runs that outlive it are moved once.
 	eventSpan = 15 * time.Minute
-	// rotateEvery is how often events are looked after: often enough that the
-	// next span is there before it begins.
+	// rotateEvery is how often spans of events are made and dropped: the next span exists
+	// before it begins.
 	rotateEvery = 2 * time.Minute
-	// dropEvery is how often history is looked through for what is too old.
+	// dropEvery is how often old history is looked for.
 	dropEvery = 5 * time.Minute
 	// parkEvery is how often rows without a living handler are looked for.
 	parkEvery = time.Minute
 	// resendAfter is how long a run actor waits for the answer to its outcome
 	// before it sends it again.
 	resendAfter = 2 * time.Second
-	// deafAfter is how long a function may ignore the end of its context
-	// before its attempt is reported without it: with what it takes to free its
-	// slot that is less than five seconds.
-	deafAfter = 4500 * time.Millisecond
-	// fullFor is how long a pod is not ready after a store call was told that
-	// nothing can be written: the disk is full, the server only reads. Whatever is refused is tried again sooner than that.
+	// unresponsiveAfter is how long a function may ignore the end of its context before
+	// its attempt is reported without it. With the time to free its slot that is less than
+	// five seconds.
+	unresponsiveAfter = 4500 * time.Millisecond
+	// fullFor is how long a pod is not ready after a rejected write: the disk is full, or
+	// the server only reads. The write is tried again sooner than that.
 	fullFor = 3 * time.Second
 	// cancelsPendingMax bounds the cancels that wait to be recorded.
 	cancelsPendingMax = 1000

@@ -56,8 +56,8 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// micros is an instant that a message must carry as it is, whatever the year;
-// 0 for none. It rounds up, so that no timer is early.
+// micros is an instant that a message carries exactly, whatever the year; 0 for none. It
+// rounds up, so that no timer is early.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -179,13 +179,13 @@ func answerName(a lifecycle.Answer) string {
 	return "unknown"
 }
 
-// spread passes on what a committed transaction of this pod left to do. The
-// claimer hears of it at once, everybody else through the feed.
-func (rt *runtime) spread(wake persistence.Wake) {
+// announce tells of the work that a committed transaction of this pod made ready: the
+// claimer at once, all others through the feed.
+func (rt *runtime) announce(wake persistence.Wake) {
 	changed := &messages.TablesChanged{NextTimer: nanos(wake.NextTimer), Submitted: wake.Submitted}
 	for _, r := range wake.Ready {
 		changed.Ready = append(changed.Ready, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
-		rt.send(rt.team.claimer, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
+		rt.send(rt.addresses.claimer, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
 	}
 	for i := range wake.Ended {
 		changed.Ended = append(changed.Ended, wake.Ended[i][:])
@@ -194,11 +194,11 @@ func (rt *runtime) spread(wake persistence.Wake) {
 		changed.Canceling = append(changed.Canceling, wake.Canceling[i][:])
 	}
 	if len(changed.GetReady())+len(changed.GetEnded())+len(changed.GetCanceling()) > 0 || !wake.NextTimer.IsZero() || wake.Submitted {
-		rt.send(rt.team.feed, changed)
+		rt.send(rt.addresses.feed, changed)
 	}
 }
 
-// wakesOf is the same as spread, for other pods.
+// wakesOf turns such news into wakes for other pods.
 func wakesOf(m *messages.TablesChanged) []cluster.Wake {
 	var wakes []cluster.Wake
 	for _, r := range m.GetReady() {

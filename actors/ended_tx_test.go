@@ -29,7 +29,7 @@ func (s endedTx) RecordInTx(
 }
 
 // A step that has ended its transaction fails for good, also if its time was up:
-// another attempt would repeat what it has committed.
+// another attempt would repeat the committed writes.
 func TestAStepThatEndedItsTransactionFailsForGood(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {

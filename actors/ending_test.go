@@ -124,7 +124,7 @@ func TestAPodThatIsToEndAtOnceWaitsOnlyWhileTheDatabaseAnswers(t *testing.T) {
 					return Output{}, ctx.Err()
 				})
 				store := &proxied{Store: w.store}
-				w.pooling = pooling{pool: &slowlyLeft{proxied: store, takes: c.leaves}, echo: store.echo}
+				w.pooling = pooling{pool: &slowlyLeft{proxied: store, takes: c.leaves}}
 				p := w.start(Config{})
 				run := w.trigger(p, "single")
 				pass(time.Second)

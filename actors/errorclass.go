@@ -8,8 +8,8 @@ type classError struct {
 	err   error
 }
 
-// WithClass returns err with a class, by which failures can be sorted. WithClass of nil is
-// nil.
+// WithClass returns err with a class, by which operators sort failures. WithClass of nil
+// is nil.
 func WithClass(class string, err error) error {
 	if err == nil {
 		return nil

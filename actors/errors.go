@@ -26,7 +26,7 @@ var (
 	// ErrActorGone: the embedder's code has ended the goroutine of an actor
 	// (runtime.Goexit, as testing's FailNow does).
 	ErrActorGone = errors.New("runtime.Goexit in Config.Metrics has ended an actor")
-	// ErrPodStopped: somebody else stopped the pod's actor.
+	// ErrPodStopped: the pod's actor was stopped from outside.
 	ErrPodStopped = errors.New("the pod's actor was stopped from outside")
 )
 

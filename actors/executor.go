@@ -15,10 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Executor carries out what must not happen on the goroutine of an actor, and
-// brings the result back as a message. It is the only place of the actors that
-// starts goroutines; a simulation puts a single-threaded one in its place.
-// Implementations are safe for concurrent use.
+// Executor carries out calls that must not run on the goroutine of an actor, and brings
+// the result back as a message. It is the only place of the actors that starts goroutines;
+// a simulation puts a single-threaded one in its place. Implementations are safe for
+// concurrent use.
 type Executor interface {
 	// Call makes one store call. Its context ends after timeout, or when the
 	// executor is closed. What call returns is sent to the actor.
@@ -29,12 +29,11 @@ type Executor interface {
 	// Follow runs a subscription until stop is called or the executor is
 	// closed. What loop returns is sent to the actor.
 	Follow(to *PID, name string, loop func(ctx context.Context) any) (stop func())
-	// Yield sends a message to an actor after what is ready to run at this
-	// moment has run.
+	// Yield sends a message to an actor after all goroutines that are ready to run now.
 	Yield(to *PID, message any)
-	// Close ends the contexts of calls and subscriptions, and waits until
-	// these have returned, but not for ever: what they wait in may be the embedder's,
-	// which has no end to it. It does not wait for attempts: a step function may be deaf.
+	// Close ends the contexts of calls and subscriptions, and waits until these have
+	// returned, for a bounded time: they may be blocked in the embedder's code. It does
+	// not wait for attempts: a step function may ignore its context.
 	Close()
 }
 
@@ -135,8 +134,7 @@ func (g *goroutines) Follow(to *PID, _ string, loop func(ctx context.Context) an
 	return cancel
 }
 
-// begin counts a call, unless the executor is closed: nobody waits for its
-// answer then.
+// begin counts a call, unless the executor is closed: the answer would reach no actor.
 func (g *goroutines) begin() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -252,8 +250,8 @@ func (a *attemptState) take() []byte {
 	return a.progress
 }
 
-// wakeBuffer merges what a replication stream brings until the feed takes it:
-// at most one message is under way, whatever the rate of commits.
+// wakeBuffer merges the wakes of a replication stream until the feed takes them: at most
+// one message is under way, whatever the rate of commits.
 type wakeBuffer struct {
 	tell func()
 

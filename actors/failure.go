@@ -3,32 +3,30 @@ package actors
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
-	"github.com/troupe-dev/troupe/persistence"
 )
 
-// failure is what is reported of the error of an attempt. It is made on the
-// goroutine of the step function: methods of the embedder's errors, and its
-// rule for retries, may hang, panic or end the goroutine that calls them.
+// failure is the reported part of an attempt's error. It is made on the goroutine of the
+// step function: methods of the embedder's errors, and its retry rule, may hang, panic or
+// end their goroutine.
 type failure struct {
 	class string
 	text  string
 	retry bool // another attempt may help
 }
 
-// failureOf looks at the error of a step function. worth is the embedder's rule
-// for retries; nil: every error is worth one.
+// failureOf examines the error of a step function. worth is the embedder's retry rule;
+// nil: every error may be retried.
 func failureOf(err error, worth func(error) bool) *failure {
 	f := &failure{class: ErrorClass(err), text: errorText(err)}
 	f.retry = !IsTerminal(err) && (worth == nil || worth(err))
 	return f
 }
 
-// errorText is the text of an error of the embedder's as it is kept. Its Error
-// method may panic, and say more than there is memory for in every slot.
+// errorText is the stored text of an embedder's error. Its Error method may panic, and
+// return more text than fits into memory in every slot.
 func errorText(err error) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -38,16 +36,20 @@ func errorText(err error) (text string) {
 	return lifecycle.CleanText(err.Error())
 }
 
-// panicked is the end of an attempt by a panic, while the stack is still there. That of the
-// store says that the function has ended its transaction.
-func panicked(value any) *attemptEnded {
-	if value == any(persistence.ErrTxEnded) {
-		return endedByStep(persistence.ErrTxEnded)
-	}
-	return &attemptEnded{failed: &failure{
-		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
-	}}
-}
-
 // errGoexit is the error of an attempt whose function ended its goroutine.
 var errGoexit = errors.New("step function called runtime.Goexit")
+
+// Classes of errors that the engine itself finds.
+const (
+	classPanic    = "panic"
+	classTimedOut = "timed_out"
+	classTooLarge = lifecycle.ClassTooLarge
+	classCanceled = "canceled"
+	classConflict = "conflict"    // the transaction of the step was rolled back too often
+	classTxBroken = "transaction" // its connection broke too often, or the step has ended it
+)
+
+func tooLarge(what string, size, limit int) error {
+	return Terminal(WithClass(classTooLarge, fmt.Errorf(
+		"the %s has %d bytes, the limit is %d: store it elsewhere and pass a reference", what, size, limit)))
+}

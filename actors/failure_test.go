@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
@@ -22,8 +23,8 @@ type oddError struct{ text func() string }
 
 func (e oddError) Error() string { return e.text() }
 
-// Methods of an error, and the rule for retries, are the embedder's code, too:
-// whatever they do, the slot comes back and the pod goes on.
+// The methods of an error and the retry rule are the embedder's code, too: whatever they
+// do, the slot is freed and the pod keeps working.
 func TestErrorsThatMisbehave(t *testing.T) {
 	t.Parallel()
 	leave := func() string { gort.Goexit(); return "" }
@@ -125,9 +126,9 @@ func TestTransactionsThatBreak(t *testing.T) {
 		breaks, calls int64
 		state         lifecycle.State
 	}{
-		"each time":     {1000, brokenMax + 2, lifecycle.Failed},
-		"for some time": {brokenMax, brokenMax + 1, lifecycle.Completed},
-		"server away":   {3 * brokenMax, 3*brokenMax + 1, lifecycle.Completed},
+		"each time":     {1000, vitals.TaskFailuresMax + 2, lifecycle.Failed},
+		"for some time": {vitals.TaskFailuresMax, vitals.TaskFailuresMax + 1, lifecycle.Completed},
+		"server away":   {3 * vitals.TaskFailuresMax, 3*vitals.TaskFailuresMax + 1, lifecycle.Completed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +137,7 @@ func TestTransactionsThatBreak(t *testing.T) {
 				w.faults.failBefore(func(_ context.Context, call string) error {
 					if call == "record in tx" && calls.Add(1) <= test.breaks {
 						if name == "server away" { // as the listener's session notices
-							w.pods[0].rt.boundary.away(time.Now())
+							w.pods[0].rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(time.Now()) })
 						}
 						return persistence.ErrTxBroken
 					}
@@ -153,7 +154,7 @@ func TestTransactionsThatBreak(t *testing.T) {
 					require.Equal(t, classTxBroken, row.Class)
 					return
 				}
-				require.Equal(t, 1, p.rt.broken.note(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
+				require.Equal(t, 1, p.rt.vitals.value.Tx.Broke(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
 			})
 		})
 	}
@@ -182,8 +183,8 @@ func TestAPodThatCannotWriteIsNotReady(t *testing.T) {
 	}
 }
 
-// Connections that the server refuses to calls on which no work depends keep nobody
-// from work.
+// A pod stays ready if the server refuses connections only for calls that are not
+// essential.
 func TestAPodThatLacksConnectionsForOtherCallsIsReady(t *testing.T) {
 	t.Parallel()
 	for refused, ready := range map[string]bool{"archive": true, "record": false} {
@@ -322,7 +323,7 @@ func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
 		state       lifecycle.State
 	}{
 		"once":            {1, 2, true, lifecycle.Completed},
-		"each time":       {1000, brokenMax + 1, true, lifecycle.Failed},
+		"each time":       {1000, vitals.TaskFailuresMax + 1, true, lifecycle.Failed},
 		"not at all":      {0, 1, true, lifecycle.Failed},
 		"a step as usual": {1, 1, false, lifecycle.Failed},
 	} {
@@ -337,7 +338,7 @@ func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
 					}
 					pass(time.Millisecond)
 					if test.away > 0 {
-						w.pods[0].rt.boundary.away(time.Now())
+						w.pods[0].rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(time.Now()) })
 					}
 					<-ctx.Done()
 					return Output{}, ctx.Err()
@@ -350,7 +351,7 @@ func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
 	}
 }
 
-// Whoever waits in vain for a cancel is told what keeps it from being recorded.
+// A caller whose cancel cannot be recorded is told the error.
 func TestACancelThatIsTriedInVainSaysWhy(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -359,7 +360,7 @@ func TestACancelThatIsTriedInVainSaysWhy(t *testing.T) {
 		run := w.trigger(p, "single")
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if call == "cancel" {
-				return fmt.Errorf("%w: somebody removed its definition", persistence.ErrUnavailable)
+				return fmt.Errorf("%w: its definition was removed", persistence.ErrUnavailable)
 			}
 			return nil
 		})
@@ -367,7 +368,7 @@ func TestACancelThatIsTriedInVainSaysWhy(t *testing.T) {
 		defer cancel()
 		_, err := p.Cancel(ctx, persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "somebody removed its definition")
+		require.ErrorContains(t, err, "its definition was removed")
 		p.Kill()
 	})
 }

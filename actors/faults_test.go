@@ -132,8 +132,7 @@ func TestLateClaimOfWhatWasHandedBack(t *testing.T) {
 	})
 }
 
-// TestAPodThatMayNotJoinAgainEnds: whoever runs the process has to start it anew,
-// so they are told.
+// TestAPodThatMayNotJoinAgainEnds: the process has to be restarted, and the error says so.
 func TestAPodThatMayNotJoinAgainEnds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -177,8 +176,8 @@ func TestAPodWhoseStepsAreNumberedOtherwiseEnds(t *testing.T) {
 	}
 }
 
-// TestDeadPodJoinsAgain: a pod that was declared dead goes on under another
-// number, ends what it executes, and still answers who waits.
+// TestDeadPodJoinsAgain: a pod that was declared dead joins under another number, ends its
+// attempts, and still answers waiting callers.
 func TestDeadPodJoinsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -284,8 +283,8 @@ func TestDeadDuringStop(t *testing.T) {
 	})
 }
 
-// What is recorded, but not answered yet, is no loss to whoever compares what
-// is held with the table meanwhile.
+// A task that is recorded, but not answered yet, is no loss when held tasks are compared
+// with the table.
 func TestAnAnswerThatIsLateIsNoLoss(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -320,12 +319,12 @@ func TestOutageDuringStop(t *testing.T) {
 	})
 }
 
-// A database that answers late is waited for, so that nothing that the pod held is
-// charged a loss; but not by whoever wants to end at once.
+// A stop waits for a slow database, so that no held task is charged a loss. A kill does
+// not wait.
 func TestStopAtASlowDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		patience time.Duration // of whoever stops
+		patience time.Duration // of the caller of Stop
 		left     bool
 	}{
 		"in good order": {time.Hour, true},

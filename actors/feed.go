@@ -24,9 +24,12 @@ type feed struct {
 	rt        *runtime
 	self      *PID
 	carryover *feedState
+	listener  cluster.Listener
+	stream    cluster.Stream // nil: there is none
+	notifier  cluster.Notifier
 
 	listening  bool
-	session    int64  // number of the subscription; what older ones say is dropped
+	session    int64  // number of the subscription; messages of older ones are dropped
 	stopListen func() // nil: not subscribed
 	listenFail int
 	hearing    *cluster.Hearing
@@ -46,12 +49,12 @@ type feed struct {
 	since   time.Time // when plan began to spare the stream, or ended to
 	sweeps  int64     // number of the sweep timer that counts
 
-	ends    ends // of runs that somebody waits for
+	ends    endPoller // of awaited runs
 	outbox  *cluster.Coalescer
 	sending int64          // notify call under way; 0: none
 	sent    []cluster.Wake // by it
 	fails   int            // notify calls failed in a row
-	unheard bool           // the last one did because nobody can be notified
+	unheard bool           // the last one did because no pod can be notified
 	sentAt  time.Time
 	armed   bool // a timer will send
 	relayed int64
@@ -60,7 +63,7 @@ type feed struct {
 
 // feedState is what survives a restart of feed.
 type feedState struct {
-	awaits  *awaits
+	waiters *waiters
 	leading int64 // epoch; 0: this pod does not lead
 	closing bool
 }
@@ -90,10 +93,11 @@ type (
 	notified    struct{}
 )
 
-func spawnFeed(rt *runtime, _ int64, h *carryovers) func() receiver {
+func spawnFeed(rt *runtime, ports *Ports, h *feedState) func() receiver {
 	return func() receiver {
 		return &feed{
-			rt: rt, self: rt.team.feed, carryover: h.feed, hearing: &cluster.Hearing{}, pods: 1, ends: ends{rt: rt},
+			rt: rt, self: rt.addresses.feed, carryover: h, listener: ports.Listener, stream: ports.Stream, notifier: ports.Notifier,
+			hearing: &cluster.Hearing{}, pods: 1, ends: endPoller{rt: rt, store: ports.Store},
 			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 		}
 	}
@@ -135,14 +139,14 @@ func (a *feed) Receive(ctx actorContext) {
 		a.carryover.leading = 0
 		a.replan()
 	case *messages.AwaitRun:
-		a.carryover.awaits.accept(ctx.Sender(), msg, a.carryover.closing)
+		a.carryover.waiters.accept(ctx.Sender(), msg, a.carryover.closing)
 	case *answered[endedRuns]:
 		a.onEnded(msg)
-	case *endsAgain:
+	case *pollEndsAgain:
 		a.ends.rests = false
 		a.lookAtEnds()
 	case *runRead:
-		a.carryover.awaits.onRead(msg)
+		a.carryover.waiters.onRead(msg)
 	case *sweepDue:
 		a.onSweepDue(msg)
 	case *planDue:
@@ -162,7 +166,7 @@ func (a *feed) Receive(ctx actorContext) {
 }
 
 func (a *feed) onStarted() {
-	a.carryover.awaits.begin()
+	a.carryover.waiters.begin()
 	if a.carryover.closing {
 		a.onClose()
 		return
@@ -170,18 +174,18 @@ func (a *feed) onStarted() {
 	a.lookAtEnds()
 	a.listen()
 	a.replan()
-	a.rt.send(a.rt.team.leader, &messages.AskTerm{}) // the last incarnation may have failed as it was told
+	a.rt.send(a.rt.addresses.leader, &messages.AskTerm{}) // the last incarnation may have failed as it was told
 }
 
 func (a *feed) listen() {
 	if a.carryover.closing {
 		return
 	}
-	rt, self, session := a.rt, a.self, a.rt.numbers.next()
+	rt, self, listener, session := a.rt, a.self, a.listener, a.rt.numbers.next()
 	a.session = session
 	a.stopListen = rt.executor.Follow(self, "listen", func(ctx context.Context) any {
 		err := containedLoop(func() error {
-			return rt.ports.Listener.Listen(ctx,
+			return listener.Listen(ctx,
 				func() { rt.send(self, &listenerUp{session: session}) },
 				func(n cluster.Notice) { rt.send(self, &noticeHeard{session: session, notice: n}) })
 		})
@@ -189,13 +193,13 @@ func (a *feed) listen() {
 	})
 }
 
-// onListenerUp sweeps: what was notified before was not heard.
+// onListenerUp sweeps: earlier notifications were not heard.
 func (a *feed) onListenerUp(m *listenerUp) {
 	if m.session != a.session {
 		return
 	}
 	a.listening, a.listenFail = true, 0
-	a.rt.boundary.listens(true, a.rt.now())
+	a.rt.status.with(func(f *podFacts) { f.unheard = time.Time{} })
 	a.hearing, a.heardAt = &cluster.Hearing{}, time.Time{}
 	a.sweep()
 	a.replan()
@@ -210,7 +214,11 @@ func (a *feed) onListenerDown(m *listenerDown) {
 		return
 	}
 	a.listenFail++
-	a.rt.boundary.listens(false, a.rt.now())
+	a.rt.status.with(func(f *podFacts) {
+		if f.unheard.IsZero() {
+			f.unheard = a.rt.now()
+		}
+	})
 	a.rt.storeFailed("listen", m.err)
 	a.rt.after(a.rt.retryDelay(a.listenFail), a.self, &listenAgain{})
 	a.replan()
@@ -219,12 +227,12 @@ func (a *feed) onListenerDown(m *listenerDown) {
 func (a *feed) onNotice(n *cluster.Notice) {
 	if n.Ping != nil {
 		a.heardAt = a.rt.now()
-		a.rt.send(a.rt.team.leader, &messages.LeaderHeard{Epoch: n.Ping.Epoch, Resigned: n.Ping.Resigned})
+		a.rt.send(a.rt.addresses.leader, &messages.LeaderHeard{Epoch: n.Ping.Epoch, Resigned: n.Ping.Resigned})
 	}
 	a.count(n)
 	missed := a.hearing.Hear(*n)
-	if n.From != a.rt.boundary.podNumber() {
-		a.rt.meter.add(MetricWakes, float64(len(n.Wakes)), "notice")
+	if n.From != a.rt.status.get().number {
+		a.rt.recorder.add(MetricWakes, float64(len(n.Wakes)), "notice")
 		a.apply(n.Wakes)
 		if missed {
 			a.sweep()
@@ -245,11 +253,11 @@ func (a *feed) apply(wakes []cluster.Wake) {
 		w := &wakes[i]
 		switch w.Kind {
 		case cluster.WakeReady:
-			a.rt.send(a.rt.team.claimer, &messages.WorkReady{Queue: w.Queue, Count: int32(w.Count), Key: w.Key, Foreign: true})
+			a.rt.send(a.rt.addresses.claimer, &messages.WorkReady{Queue: w.Queue, Count: int32(w.Count), Key: w.Key, Foreign: true})
 		case cluster.WakeSubmitted:
-			a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{})
+			a.rt.send(a.rt.addresses.intake, &messages.RunsSubmitted{})
 		case cluster.WakeTimer:
-			a.rt.send(a.rt.team.leader, &messages.TimerSet{At: nanos(w.At)})
+			a.rt.send(a.rt.addresses.leader, &messages.TimerSet{At: nanos(w.At)})
 		case cluster.WakeEnded:
 			a.ended(w)
 		case cluster.WakeCanceling:
@@ -258,9 +266,9 @@ func (a *feed) apply(wakes []cluster.Wake) {
 		}
 	}
 	if len(canceling.GetRuns()) > 0 {
-		a.rt.send(a.rt.team.runs, canceling)
+		a.rt.send(a.rt.addresses.runs, canceling)
 		if canceling.GetAll() {
-			a.rt.send(a.rt.team.pulse, &messages.CheckCancels{})
+			a.rt.send(a.rt.addresses.pulse, &messages.CheckCancels{})
 		}
 	}
 }
@@ -270,11 +278,11 @@ func (a *feed) ended(w *cluster.Wake) {
 		a.lookAtEnds()
 		return
 	}
-	a.rt.boundary.hint(w.Run)
-	a.carryover.awaits.check(w.Run)
+	a.rt.status.hint(w.Run)
+	a.carryover.waiters.check(w.Run)
 }
 
-// onTablesChanged tells this pod, and others if nobody else does.
+// onTablesChanged tells this pod, and other pods if no stream does.
 func (a *feed) onTablesChanged(m *messages.TablesChanged) {
 	wakes := wakesOf(m)
 	for i := range wakes {
@@ -293,17 +301,17 @@ func (a *feed) onTablesChanged(m *messages.TablesChanged) {
 	}
 }
 
-// sweep makes everybody look at the tables once.
+// sweep makes every actor look at the tables once.
 func (a *feed) sweep() {
 	if a.carryover.closing {
 		return
 	}
-	a.rt.meter.add(MetricWakes, 1, "sweep")
-	a.rt.send(a.rt.team.claimer, &messages.WorkReady{})
+	a.rt.recorder.add(MetricWakes, 1, "sweep")
+	a.rt.send(a.rt.addresses.claimer, &messages.WorkReady{})
 	if view := a.view(); view.Leading || !view.Told(a.times()) {
-		a.rt.send(a.rt.team.intake, &messages.RunsSubmitted{}) // one pod is enough: the leader
+		a.rt.send(a.rt.addresses.intake, &messages.RunsSubmitted{}) // one pod is enough: the leader
 	}
-	a.rt.send(a.rt.team.leader, &messages.TimerSet{})
+	a.rt.send(a.rt.addresses.leader, &messages.TimerSet{})
 	a.lookAtEnds()
 	a.armSweep()
 }
@@ -328,12 +336,12 @@ func (a *feed) onSweepDue(m *sweepDue) {
 func (a *feed) onClose() {
 	a.carryover.closing = true
 	a.unsubscribe()
-	a.carryover.awaits.refuseAll("the pod is stopping: ask another one")
+	a.carryover.waiters.refuseAll("the pod is stopping: ask another one")
 	if a.outbox.Len() > 0 {
 		a.onSendDue()
 	}
 	if a.sending == 0 && a.slots == 0 {
-		a.rt.send(a.rt.team.pod, &messages.FeedClosed{})
+		a.rt.send(a.rt.addresses.pod, &messages.FeedClosed{})
 	}
 }
 

@@ -28,8 +28,8 @@ func (a *feed) replan() {
 		a.dropStream()
 	}
 	if plan.Mode != before.Mode {
-		a.rt.meter.set(MetricMode, float64(plan.Mode))
-		a.rt.boundary.feedMode(plan.Mode)
+		a.rt.recorder.set(MetricMode, float64(plan.Mode))
+		a.rt.status.with(func(f *podFacts) { f.mode = plan.Mode })
 		a.tellLeader()
 		from := "starting"
 		if before.Mode != 0 {
@@ -48,7 +48,7 @@ func (a *feed) replan() {
 // tellLeader says what its next ping carries.
 func (a *feed) tellLeader() {
 	if a.carryover.leading != 0 {
-		a.rt.send(a.rt.team.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
+		a.rt.send(a.rt.addresses.leader, &messages.FeedChanged{Mode: uint32(a.plan.Mode), Relayed: a.relayed})
 	}
 }
 
@@ -58,7 +58,7 @@ func (a *feed) view() cluster.View {
 	return cluster.View{
 		Leading: a.carryover.leading != 0, Streaming: a.streaming, Counted: a.counted, Pods: a.pods, Waiting: a.waiting,
 		Refused: a.unheard,
-		Submits: a.rt.boundary.submits(now, a.rt.config.StreamSpare),
+		Submits: a.rt.submits(),
 		Heard:   heard && a.listening && !ping.Resigned, Silence: now.Sub(a.heardAt), Said: ping.Mode,
 		Last: a.plan, For: now.Sub(a.since),
 	}
@@ -79,10 +79,10 @@ func (a *feed) times() cluster.FeedTimes {
 const sweepSpared = 5
 
 // count learns from a notice that there are other pods before the next renewal
-// counts them. A leader that takes itself for alone is greeted: it notifies
-// nobody.
+// counts them. A leader that does not know of other pods is greeted, since it sends no
+// notices.
 func (a *feed) count(n *cluster.Notice) {
-	if n.From == 0 || n.From == a.rt.boundary.podNumber() {
+	if n.From == 0 || n.From == a.rt.status.get().number {
 		return
 	}
 	a.pods = max(a.pods, 2)

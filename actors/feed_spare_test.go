@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// TestFeedIsSpared: while all pods are busy nobody reads the stream, and what
-// hangs on it works all the same. It is read again when one of them waits.
+// TestFeedIsSpared: while all pods are busy no pod reads the stream, and all work is still
+// found. The stream is read again when a pod waits for work.
 func TestFeedIsSpared(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -35,10 +35,10 @@ func TestFeedIsSpared(t *testing.T) {
 		stream.flow(cluster.Wake{Kind: cluster.WakeReady, Queue: DefaultQueue, Count: 8, Key: 7})
 		pass(30 * time.Second)
 		require.Equal(t, []string{"spared", "spared"}, w.modes())
-		require.Zero(t, stream.flow(), "nobody reads")
+		require.Zero(t, stream.flow(), "no pod reads")
 		require.Empty(t, first.Stats().Degraded)
 
-		// Who waits for a run hears of its end, whichever pod records it.
+		// A waiter hears of the end of its run, whichever pod records it.
 		for i, p := range []*Pod{first, second} {
 			hints, stop := p.Watch(runs[i])
 			run := runs[i]

@@ -10,7 +10,7 @@ import (
 
 // read follows the replication stream, if there is one.
 func (a *feed) read() {
-	stream := a.rt.ports.Stream
+	stream := a.stream
 	if stream == nil || a.carryover.closing {
 		return
 	}
@@ -34,18 +34,18 @@ func (a *feed) dropStream() {
 	a.stopStream, a.streaming, a.buffer = nil, false, nil
 }
 
-// onStreamUp sweeps: what was committed before is not replayed.
+// onStreamUp sweeps: earlier commits are not replayed.
 func (a *feed) onStreamUp(m *streamUp) {
 	if m.from != a.buffer {
 		return
 	}
 	a.streaming, a.streamFail, a.streamSaid = true, 0, ""
-	a.rt.boundary.degraded("")
+	a.rt.status.with(func(f *podFacts) { f.degraded = "" })
 	a.replan()
 	a.sweep()
 }
 
-// onStreamDown reads again later. Meanwhile the pod goes on without.
+// onStreamDown reads again later. Meanwhile the pod works without a stream.
 func (a *feed) onStreamDown(m *streamDown) {
 	a.slots = max(a.slots-1, 0)
 	if a.carryover.closing {
@@ -63,7 +63,7 @@ func (a *feed) onStreamDown(m *streamDown) {
 			slog.Any("error", m.err))
 	}
 	if streamRefused(m.err) {
-		a.rt.boundary.degraded(cluster.Shown(m.err))
+		a.rt.status.with(func(f *podFacts) { f.degraded = cluster.Shown(m.err) })
 	}
 	a.streamNext = true
 	a.rt.after(cluster.StreamRetry(m.err, a.streamFail), a.self, &streamAgain{})
@@ -80,7 +80,7 @@ func (a *feed) onStreamWoke(m *streamWoke) {
 		return
 	}
 	wakes := m.from.take()
-	a.rt.meter.add(MetricWakes, float64(len(wakes)), "stream")
+	a.rt.recorder.add(MetricWakes, float64(len(wakes)), "stream")
 	a.apply(wakes)
 	if a.plan.Relay {
 		a.outbox.Add(wakes...)
@@ -110,11 +110,11 @@ func (a *feed) onSendDue() {
 	if a.outbox.Len() == 0 || a.sending != 0 {
 		return
 	}
-	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.boundary.podNumber()}
+	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.status.get().number}
 	a.sentAt, a.sent = a.rt.now(), notice.Wakes
 	a.relayed += int64(len(notice.Wakes))
 	a.sending = ask(a.rt, a.self, "notify", storeTimeout, func(ctx context.Context) (notified, error) {
-		return notified{}, a.rt.ports.Notifier.Notify(ctx, notice)
+		return notified{}, a.notifier.Notify(ctx, notice)
 	})
 }
 

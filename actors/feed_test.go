@@ -82,7 +82,7 @@ func TestFeedModes(t *testing.T) {
 		first := w.start(slow)
 		pass(10 * time.Second)
 		require.Equal(t, []string{"spared"}, w.modes())
-		require.Zero(t, stream.flow(), "nobody reads")
+		require.Zero(t, stream.flow(), "no pod reads")
 		w.start(slow)
 		pass(3 * time.Second)
 		require.Equal(t, []string{"stream", "stream"}, w.modes(), "the first hears of the second before its next renewal")
@@ -155,9 +155,8 @@ func TestFeedSubscribesOnce(t *testing.T) {
 	})
 }
 
-// TestFeedAsksWhoLeads: a feed that failed as it was told that its pod leads
-// learns it anyway. Otherwise nobody would sweep for runs that transactions of
-// embedders stored.
+// TestFeedAsksWhoLeads: a feed that failed when it was told that its pod leads asks again.
+// Otherwise no pod would sweep for runs that transactions of embedders stored.
 func TestFeedAsksWhoLeads(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -165,7 +164,7 @@ func TestFeedAsksWhoLeads(t *testing.T) {
 		p := w.start(Config{LeaderPing: 500 * time.Millisecond})
 		pass(5 * time.Second)
 		require.True(t, p.Stats().Leading)
-		p.rt.send(p.rt.team.feed, &messages.TermEnded{}) // it knows as little as if TermBegan were lost
+		p.rt.send(p.rt.addresses.feed, &messages.TermEnded{}) // it knows as little as if TermBegan were lost
 		kill(p, "feed")
 		pass(5 * time.Second)
 		trigger := w.order("single")

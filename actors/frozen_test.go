@@ -40,7 +40,7 @@ func TestAFrozenProcessDoesNotChargeTheTime(t *testing.T) {
 				pass(2 * time.Second)
 				name := taskName(taskKey{task: workflow.TaskID{Run: run}, epoch: 2})
 				due := time.Now().Add(-c.late)
-				p.rt.send(p.System().NewLocalPID(p.rt.team.runs.GetId()+"/"+name), &attemptTimeout{c.cause, due})
+				p.rt.send(p.System().NewLocalPID(p.rt.addresses.runs.GetId()+"/"+name), &attemptTimeout{c.cause, due})
 				row := w.ended(run)
 				require.Equal(t, c.state, row.State)
 			})
@@ -79,9 +79,9 @@ func TestARefusalFromBeforeSaysNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		p := w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
-		p.rt.boundary.toldDead(time.Now().Add(-leadAwayMax))
+		p.rt.status.with(func(f *podFacts) { f.reportedDead(time.Now().Add(-leadAwayMax)) })
 		require.Empty(t, p.Stats().Degraded, "it was said once")
-		p.rt.boundary.toldDead(time.Now())
+		p.rt.status.with(func(f *podFacts) { f.reportedDead(time.Now()) })
 		require.Contains(t, p.Stats().Degraded, "different databases", "it is said still")
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if strings.HasPrefix(call, "renew") {

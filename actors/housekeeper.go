@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// housekeeper looks after what no pod looks after: the tasks of dead pods,
-// tasks that no living pod can execute, and runs that have ended.
+// housekeeper takes over the tasks of dead pods, parks tasks that no living pod can
+// execute, and archives runs that have ended.
 //
 // Owns: when it looks next; the one call under way.
 // Parent: leader.
@@ -21,7 +22,9 @@ import (
 // On failure: restart with backoff; it begins with a look.
 type housekeeper struct {
 	rt       *runtime
+	store    housePorts
 	epoch    int64
+	limits   *termLimits
 	number   int64     // of the call under way; 0: none
 	limit    int       // of that call
 	asked    time.Time // when that for dead pods began
@@ -34,10 +37,17 @@ type housekeeper struct {
 	failures int
 }
 
+// housePorts are the ports of a housekeeper.
+type housePorts struct {
+	persistence.Housekeeping
+	persistence.History
+	persistence.DeadLetters
+}
+
 type houseDue struct{ number int64 }
 
-func newHousekeeper(rt *runtime, epoch int64) func() receiver {
-	return func() receiver { return &housekeeper{rt: rt, epoch: epoch} }
+func newHousekeeper(rt *runtime, store housePorts, epoch int64, limits *termLimits) func() receiver {
+	return func() receiver { return &housekeeper{rt: rt, store: store, epoch: epoch, limits: limits} }
 }
 
 // Receive implements protoactor's Actor.
@@ -45,7 +55,6 @@ func (a *housekeeper) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
 		now := a.rt.now()
-		a.rt.house.reset()
 		a.expireAt, a.parkAt = now, now
 		a.history = newHistory(now)
 		a.next()
@@ -77,35 +86,33 @@ func (a *housekeeper) next() {
 		return
 	}
 	now := a.rt.now()
-	// After an outage, or once the database's clock has leapt, every lease looks old.
-	// Nobody is expired before the others had time to renew.
-	since := a.rt.boundary.connectedSince()
+	// After an outage, or a step of the database's clock, every lease looks old. No pod is
+	// declared dead before all had time to renew.
+	var since time.Time
+	a.rt.vitals.with(func(v *vitals.Vitals) { since = v.ConnectedSince() })
 	if since.IsZero() {
 		since = now
 	}
-	leap := a.rt.boundary.leaps()
-	by := leap.latest(now)
-	if leap.at.After(since) {
-		since = leap.at
+	clock := a.rt.clockSteps()
+	by := clock.UpperBound(now)
+	if clock.At.After(since) {
+		since = clock.At
 	}
 	if safe := since.Add(a.rt.config.LeaseTTL); a.expireAt.Before(safe) {
 		a.expireAt = safe
 	}
-	if !a.expireAt.After(now) || !a.parkAt.After(now) {
-		a.rt.house.asked(now)
-	}
 	switch {
 	case !a.expireAt.After(now):
-		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", a.rt.expiring.begin(expireBatch, now))
+		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", a.limits.expiries.Begin(expireBatch, now))
 		a.limit, a.asked = limit, now
-		a.number = ask(a.rt, a.rt.team.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
-			return a.rt.ports.Store.ExpirePods(ctx, epoch, lost, limit, by)
+		a.number = ask(a.rt, a.rt.addresses.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
+			return a.store.ExpirePods(ctx, epoch, lost, limit, by)
 		})
 	case !a.parkAt.After(now):
-		epoch, limit := a.epoch, a.rt.batch("park one", max(a.rt.parking.begin(parkBatch, now), parkLeast))
+		epoch, limit := a.epoch, a.rt.batch("park one", max(a.limits.parking.Begin(parkBatch, now), parkLeast))
 		a.limit = limit
-		a.number = ask(a.rt, a.rt.team.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
-			return a.rt.ports.Store.ParkTasks(ctx, epoch, limit)
+		a.number = ask(a.rt, a.rt.addresses.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
+			return a.store.ParkTasks(ctx, epoch, limit)
 		})
 	case a.nextHistory(now):
 	default:
@@ -115,34 +122,34 @@ func (a *housekeeper) next() {
 
 func (a *housekeeper) sleep(d time.Duration) {
 	a.due = a.rt.numbers.next()
-	a.rt.after(d, a.rt.team.housekeeper, &houseDue{number: a.due})
+	a.rt.after(d, a.rt.addresses.housekeeper, &houseDue{number: a.due})
 }
 
 func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	if m.number != a.number {
 		return
 	}
-	a.rt.expiring.ended(m.value.Tasks, m.err, a.rt.now())
+	a.limits.expiries.Ended(m.value.Tasks, a.rt.now(), m.err)
 	if a.failed("expire_pods", m.err, &a.expireAt) {
 		return
 	}
 	expired := &m.value
 	for _, pod := range expired.Pods {
-		if !slices.Contains(a.dead, pod) { // one may be there for long, if not all that it held can be taken
+		if !slices.Contains(a.dead, pod) { // a pod is listed again while some of its tasks cannot be taken
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "pod declared dead", slog.Int64("pod_id", pod))
 		}
 	}
 	a.dead = expired.Pods
-	a.rt.spread(expired.Wake)
+	a.rt.announce(expired.Wake)
 	now := a.rt.now()
-	a.rt.sawClock(expired.Now, a.asked)
+	a.rt.observeClock(expired.Now, a.asked)
 	a.expireAt = now.Add(a.rt.config.LeaseTTL)
 	if !expired.NextExpiry.IsZero() {
 		in := expired.NextExpiry.Sub(expired.Now) + expiryMargin
 		a.expireAt = now.Add(min(max(in, expiryMargin), a.rt.config.LeaseTTL+expiryMargin)) // the clock may go back
 	}
 	if expired.Live != a.live {
-		a.live, a.parkAt = expired.Live, now // handlers come and go with pods
+		a.live, a.parkAt = expired.Live, now // handlers change with the pods
 	}
 	if expired.Tasks >= a.limit {
 		a.expireAt = now
@@ -150,10 +157,10 @@ func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
 	a.next()
 }
 
-// leapShare is what part of a lease the database's clock goes ahead of a pod's at most,
-// between two looks, if it does not leap. A pod renews three times as often, so that one
-// that lives has more than that left.
-const leapShare = 5
+// clockDriftShare is the part of a lease by which the database's clock may run ahead of
+// a pod's between two observations. A pod renews three times as often, so a living pod
+// has more than that left.
+const clockDriftShare = 5
 
 // expiryMargin is how long after the end of a lease the housekeeper looks.
 const expiryMargin = 20 * time.Millisecond
@@ -163,11 +170,11 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 		return
 	}
 	moved := m.value.Parked + m.value.Unparked
-	a.rt.parking.ended(moved, m.err, a.rt.now())
+	a.limits.parking.Ended(moved, a.rt.now(), m.err)
 	if a.failed("park_tasks", m.err, &a.parkAt) {
 		return
 	}
-	a.rt.spread(m.value.Wake)
+	a.rt.announce(m.value.Wake)
 	a.parkAt = a.rt.now().Add(parkEvery)
 	if moved >= a.limit {
 		a.parkAt = a.rt.now()
@@ -175,14 +182,13 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 	a.next()
 }
 
-// failed ends a call, and reports whether it failed. It is made again soon, and
-// keeps nothing else from being done meanwhile.
+// failed ends a call, and reports whether it failed. It is made again soon, and other work
+// does not wait for it.
 func (a *housekeeper) failed(name string, err error, again *time.Time) bool {
 	a.number = 0
-	a.rt.house.ended(err)
 	switch {
 	case errors.Is(err, persistence.ErrDeposed):
-		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
+		a.rt.send(a.rt.addresses.leader, &messages.TermDeposed{Epoch: a.epoch})
 		return true
 	case err != nil:
 		a.failures++
@@ -194,3 +200,6 @@ func (a *housekeeper) failed(name string, err error, again *time.Time) bool {
 	a.failures = 0
 	return false
 }
+
+// termLimits bound the batches of a leader's actors, over all of its terms.
+type termLimits struct{ timers, expiries, parking vitals.BatchLimit }

@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// history is when the housekeeper does what about runs that have ended.
+// history is when the housekeeper archives, drops and purges.
 type history struct {
 	rotateAt  time.Time
 	archiveAt time.Time
@@ -22,15 +23,11 @@ type history struct {
 	limit     int            // of one call; smaller after one that failed
 }
 
-// newHistory begins at once with what new events need, and with the rest soon:
-// pods come up first, but terms that are short must not keep it from being done.
+// newHistory begins at once with the spans for new events, and soon with the rest: pods
+// start first, but short terms must do the work, too.
 func newHistory(now time.Time) history {
 	return history{limit: persistence.ArchiveMax, rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery)}
 }
-
-// leapHold is for how long nothing is removed for its age after the database's clock has
-// leapt forward by a minute or more.
-const leapHold = time.Hour
 
 // hold removes nothing for its age before an instant.
 func (h *history) hold(until time.Time) {
@@ -51,17 +48,17 @@ func (h *history) next() time.Time {
 	return next
 }
 
-// nextHistory does what has been due for longest, so that a backlog of one kind
-// keeps no other waiting, and reports whether anything was.
+// nextHistory does the work that has been due for longest, so that no kind of backlog
+// delays another, and reports whether anything was due.
 func (a *housekeeper) nextHistory(now time.Time) bool {
 	epoch, retention := a.epoch, a.rt.config.Retention
-	store, self := a.rt.ports.Store, a.rt.team.housekeeper
-	// A clock that is ahead by more than a retention would cost history that nothing
-	// brings back. It may be put right.
-	leap := a.rt.boundary.leaps()
-	by := leap.latest(now)
-	if !leap.farAt.IsZero() && now.Sub(leap.farAt) < leapHold {
-		a.history.hold(leap.farAt.Add(leapHold))
+	store, self := a.store, a.rt.addresses.housekeeper
+	// A clock that is ahead by more than a retention would drop history for good. It may
+	// be set back.
+	clock := a.rt.clockSteps()
+	by := clock.UpperBound(now)
+	if !clock.Large.IsZero() && now.Sub(clock.Large) < vitals.ClockStepHold {
+		a.history.hold(clock.Large.Add(vitals.ClockStepHold))
 	}
 	due := a.history.next()
 	if due.After(now) {
@@ -92,15 +89,15 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 // purged is how many dead letters a call removed.
 type purged struct{ count int }
 
-// purge removes dead letters that are old enough; without such an age it does
-// what is due next.
+// purge removes old dead letters; without a retention for them it does the next work that
+// is due.
 func (a *housekeeper) purge(now, by time.Time) bool {
-	store, filter := a.rt.ports.Store, persistence.DeadFilter{OlderThan: a.rt.config.DeadLetterRetention, By: by}
+	store, filter := a.store, persistence.DeadFilter{OlderThan: a.rt.config.DeadLetterRetention, By: by}
 	a.history.purgeAt = now.Add(dropEvery)
 	if filter.OlderThan <= 0 {
 		return a.nextHistory(now)
 	}
-	a.number = ask(a.rt, a.rt.team.housekeeper, "purge_dead_letters", storeTimeout, func(ctx context.Context) (purged, error) {
+	a.number = ask(a.rt, a.rt.addresses.housekeeper, "purge_dead_letters", storeTimeout, func(ctx context.Context) (purged, error) {
 		count, err := store.PurgeDeadLetters(ctx, filter)
 		return purged{count}, err
 	})
@@ -125,15 +122,15 @@ func (a *housekeeper) onRotated(m *answered[persistence.Rotated]) {
 	if a.failedLater("rotate_events", m.err) {
 		return
 	}
-	a.rt.meter.add(MetricEventsKept, float64(m.value.Kept))
+	a.rt.recorder.add(MetricEventsKept, float64(m.value.Kept))
 	if m.value.More {
 		a.history.rotateAt = a.rt.now().Add(historyPause)
 	}
 	a.next()
 }
 
-// onArchived goes on with the walk. A walk that moved nothing is the last for a
-// while; while much ends, calls follow each other at once.
+// onArchived continues the walk. After a walk that moved nothing the next one comes later;
+// while many runs end, calls follow each other at once.
 func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
 	if m.number != a.number {
 		return
@@ -147,16 +144,16 @@ func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
 		return
 	}
 	for _, run := range m.value.Unreadable {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "an ended run cannot be read, and is not moved into history: look at what the disk has lost",
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "an ended run cannot be read, and is not moved into history: check the disk for data loss",
 			slog.String("run_id", run.String()))
 	}
 	if refused := m.value.Refused; len(refused) > 0 {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "ended runs are not moved into history: somebody's constraint or trigger on the engine's tables keeps them",
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "ended runs are not moved into history: a constraint or trigger on the engine's tables rejects them",
 			slog.Int("runs", len(refused)), slog.String("run_id", refused[0].String()), slog.Any("error", m.value.RefusedFor))
 	}
 	count := m.value.Count
 	h.limit = min(2*limit, persistence.ArchiveMax)
-	a.rt.meter.add(MetricArchived, float64(count))
+	a.rt.recorder.add(MetricArchived, float64(count))
 	h.after, h.moved = m.value.Next, h.moved+count
 	switch {
 	case h.after.IsZero() && h.moved > 0:
@@ -178,7 +175,7 @@ func (a *housekeeper) onDropped(m *answered[persistence.Dropped]) {
 	if a.failedLater("drop_history", m.err) {
 		return
 	}
-	a.rt.meter.add(MetricSpansDropped, float64(m.value.Spans))
+	a.rt.recorder.add(MetricSpansDropped, float64(m.value.Spans))
 	if m.value.Spans > 0 {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "history dropped", slog.Int("spans", m.value.Spans))
 	}
@@ -188,13 +185,12 @@ func (a *housekeeper) onDropped(m *answered[persistence.Dropped]) {
 	a.next()
 }
 
-// failedLater ends a call that can as well be made later, and reports whether
-// it failed: nothing else waits for it.
+// failedLater ends a call that can wait, and reports whether it failed.
 func (a *housekeeper) failedLater(name string, err error) bool {
 	a.number = 0
 	switch {
 	case errors.Is(err, persistence.ErrDeposed):
-		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
+		a.rt.send(a.rt.addresses.leader, &messages.TermDeposed{Epoch: a.epoch})
 		return true
 	case err != nil:
 		a.rt.storeFailed(name, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// diskError is what a server says that cannot read a block.
+// diskError is the answer of a server that cannot read a block.
 type diskError struct{}
 
 func (diskError) Error() string    { return "could not read block 7" }
@@ -54,7 +54,7 @@ func (s *choosy) RotateEvents(ctx context.Context, epoch int64, span time.Durati
 	return s.Store.RotateEvents(ctx, epoch, span)
 }
 
-// referred is a store in which somebody refers to some ended run.
+// referred is a store in which a foreign key refers to one ended run.
 type referred struct{ persistence.Store }
 
 func (s *referred) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
@@ -77,7 +77,7 @@ func TestRunsThatAreKeptOutOfHistoryAreSaid(t *testing.T) {
 	})
 }
 
-// What the database refuses of one kind of call keeps a leader from nothing else.
+// A leader whose calls of one kind are rejected does all other work.
 func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("%w: %w", persistence.ErrUnavailable, diskError{})
@@ -94,7 +94,7 @@ func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
 				w.start(Config{})
 				pass(10 * time.Minute)
 				require.GreaterOrEqual(t, store.expired.Load(), int64(30), "expiries")
-				require.GreaterOrEqual(t, store.parked.Load(), int64(8), "looks for what nobody executes")
+				require.GreaterOrEqual(t, store.parked.Load(), int64(8), "tasks that no pod can execute are still parked")
 				require.GreaterOrEqual(t, store.rotations.Load(), int64(4), "rotations")
 			})
 		})

@@ -63,7 +63,7 @@ func (s *swamped) PurgeDeadLetters(ctx context.Context, filter persistence.DeadF
 	return s.Store.PurgeDeadLetters(ctx, filter)
 }
 
-// However much there is to archive, what is due besides is done when it is due.
+// However much there is to archive, other work is done when it is due.
 func TestABacklogOfOneKindKeepsNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -27,15 +28,16 @@ import (
 type intake struct {
 	rt          *runtime
 	self        *PID
+	port        persistence.Intake
 	carryover   *intakeState
 	number      int64     // of the trigger call under way; 0: none
 	began       time.Time // when it did
 	failures    int       // trigger calls failed in a row
 	pause       int64     // of the wait before the next trigger call; 0: none
 	idle        bool      // that wait is for triggers that were set aside, not for the server
-	gathering   gathering
+	linger      linger
 	crowd       int // questions in the last batch
-	narrow      narrow
+	limit       triggerLimit
 	slotRequest slotRequest
 	reservedIn  string // queue whose pool the requested slots are of
 	drain       drain
@@ -62,12 +64,20 @@ type question struct {
 	busy     int                  // how often it was
 	held     atomic.Bool          // it was: the caller is told so if it gives up
 	last     atomic.Value         // of type struct{ error }: what the last call failed with
-	lacks    int                  // how often the server lacked something for it alone
+	lacks    int                  // how often the server lacked resources for it alone
 	done     bool                 // answered; taken off the list at the next flush
 	asked    bool                 // in the batch under way
 	gone     func() bool          // the caller has given up; nil: never
 	taken    func() bool          // marks it as taken in, and reports whether it was before; nil: sent once
 	answer   func(triggerAnswers) // called once
+}
+
+// openTrigger is one batch until it is answered.
+type openTrigger struct {
+	questions   []*question
+	reservation *messages.SlotsReserved // of slots for the first tasks; nil: none
+	take        persistence.Taking
+	long        int // how often it failed slowly
 }
 
 // triggerAnswers answers one question: what was stored, or why nothing was.
@@ -83,11 +93,11 @@ type drain struct {
 	again    bool  // woken during the call, or during the wait after one
 	waits    bool  // nothing is drained before the timer
 	timer    int64 // number of the timer that counts
-	pace     pace
+	limit    vitals.BatchLimit
 	failures int
 }
 
-// triggerCall is a question from the boundary, which has checked it.
+// triggerCall is a question of a caller, which Pod has checked it.
 type triggerCall struct{ ask *question }
 
 // intakePause ends a wait before the next trigger call.
@@ -103,9 +113,9 @@ const (
 // drainDue is the timer of the next drain.
 type drainDue struct{ number int64 }
 
-func spawnIntake(rt *runtime, _ int64, h *carryovers) func() receiver {
+func spawnIntake(rt *runtime, ports *Ports, h *intakeState) func() receiver {
 	return func() receiver {
-		return &intake{rt: rt, self: rt.team.intake, carryover: h.intake}
+		return &intake{rt: rt, self: rt.addresses.intake, port: ports.Store, carryover: h}
 	}
 }
 
@@ -126,8 +136,8 @@ func (a *intake) Receive(ctx actorContext) {
 		a.onTriggered(msg)
 	case *intakePause:
 		a.onPause(msg)
-	case *gathered:
-		if a.gathering.ended(msg) {
+	case *lingered:
+		if a.linger.ended(msg) {
 			a.begin()
 		}
 	case *messages.SlotsReserved:
@@ -171,7 +181,7 @@ func (a *intake) accept(q *question) {
 	case q.taken == nil && a.carryover.rows >= a.rt.config.IntakePending:
 		q.answer(triggerAnswers{refused: refuseFull()})
 	default:
-		if a.carryover.rows >= 2*a.rt.config.IntakePending { // callers that gave up hold no permit any more
+		if a.carryover.rows >= 2*a.rt.config.IntakePending { // callers that gave up no longer hold permits
 			a.dropLate()
 		}
 		a.carryover.waiting = append(a.carryover.waiting, q)
@@ -188,9 +198,9 @@ func (a *intake) onRunsSubmitted() {
 		return
 	}
 	a.drain.again = false
-	limit := a.rt.batch("drain one", a.drain.pace.begin(drainBatch, a.rt.now()))
+	limit := a.rt.batch("drain one", a.drain.limit.Begin(drainBatch, a.rt.now()))
 	a.drain.number = ask(a.rt, a.self, "drain_intake", storeTimeout, func(ctx context.Context) (persistence.Drained, error) {
-		return a.rt.ports.Store.DrainIntake(ctx, limit)
+		return a.port.DrainIntake(ctx, limit)
 	})
 }
 
@@ -199,7 +209,7 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 		return
 	}
 	a.drain.number = 0
-	a.drain.pace.ended(m.value.Count, m.err, a.rt.now())
+	a.drain.limit.Ended(m.value.Count, a.rt.now(), m.err)
 	if m.err != nil {
 		a.drain.failures++
 		a.rt.storeFailed("drain_intake", m.err)
@@ -207,7 +217,7 @@ func (a *intake) onDrained(m *answered[persistence.Drained]) {
 		return
 	}
 	a.drain.failures = 0
-	a.rt.spread(m.value.Wake)
+	a.rt.announce(m.value.Wake)
 	switch {
 	case m.value.More && m.value.Count > 0 || a.drain.again:
 		a.onRunsSubmitted()
@@ -239,7 +249,7 @@ func (a *intake) onDrainIntake() {
 func (a *intake) tellDrained() {
 	if a.carryover.stopping && !a.carryover.told && len(a.carryover.waiting)+len(a.carryover.judging) == 0 && a.carryover.open == nil {
 		a.carryover.told = true
-		a.rt.send(a.rt.team.pod, &messages.IntakeDrained{})
+		a.rt.send(a.rt.addresses.pod, &messages.IntakeDrained{})
 	}
 }
 

@@ -6,20 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// openTrigger is one batch until it is answered.
-type openTrigger struct {
-	questions   []*question
-	reservation *messages.SlotsReserved // of slots for the first tasks; nil: none
-	take        persistence.Taking
-	long        int // how often it has failed after a long time
-}
-
-// giveUp takes a batch for one that was not asked for, unless tasks may have
-// been granted with it: it alone can tell.
+// giveUp forgets a batch, unless tasks may have been granted with it: only a repetition
+// can tell.
 func (h *intakeState) giveUp() {
 	if h.open == nil {
 		return
@@ -34,11 +27,11 @@ func (h *intakeState) giveUp() {
 
 // flush stores the next batch unless one is under way.
 func (a *intake) flush() {
-	a.rt.meter.set(MetricTriggerPending, float64(a.carryover.rows))
+	a.rt.recorder.set(MetricTriggerPending, float64(a.carryover.rows))
 	if a.busy() {
 		return
 	}
-	if a.carryover.open != nil || a.carryover.rows == 0 || !a.gathering.begin(a.rt, a.self, a.carryover.rows, a.crowd > 1) {
+	if a.carryover.open != nil || a.carryover.rows == 0 || !a.linger.begin(a.rt, a.self, a.carryover.rows, a.crowd > 1) {
 		a.begin()
 	}
 }
@@ -59,11 +52,11 @@ func (a *intake) begin() {
 	}
 }
 
-// next returns the questions of the next batch. If there are none yet, it waits for those
-// that were set aside, or for the next that comes.
+// next returns the questions of the next batch. If there are none, it waits for resting
+// questions, or for the next that comes.
 func (a *intake) next() []*question {
 	a.dropLate()
-	batch, wait := nextBatch(a.carryover.waiting, &a.narrow, a.rt.now())
+	batch, wait := nextBatch(a.carryover.waiting, &a.limit, a.rt.now())
 	if len(batch) == 0 {
 		if wait > 0 {
 			a.wait(wait, true)
@@ -83,9 +76,9 @@ func (a *intake) store(batch []*question, reservation *messages.SlotsReserved) {
 	a.send()
 }
 
-// again makes the call again whose outcome is unknown, without what nobody waits
-// for any more, and reports whether anything is left. If nothing is, tasks that
-// were granted after all are found unheld.
+// again repeats the call of unknown outcome, without questions whose callers have left,
+// and reports whether any is left. Otherwise tasks that were granted after all are found
+// unheld.
 func (a *intake) again() bool {
 	a.dropLate()
 	open := a.carryover.open
@@ -110,21 +103,18 @@ func (a *intake) send() {
 			rows = append(rows, t)
 		}
 	}
-	a.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))
+	a.rt.recorder.observe(MetricTriggerBatch, float64(len(rows)))
 	take := open.take
 	call := "trigger_runs"
-	if q := open.questions[0]; a.narrow.alone(q) && !q.least() {
+	if q := open.questions[0]; a.limit.alone(q) && !q.small() {
 		call = triggerLarge
 	}
 	a.began = a.rt.now()
+	a.limit.begin(open.questions[0], len(rows), a.began)
 	a.number = ask(a.rt, a.self, call, storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
-		return a.rt.ports.Store.TriggerRuns(ctx, rows, take)
+		return a.port.TriggerRuns(ctx, rows, take)
 	})
 }
-
-// triggerLarge is the name of a call whose failure says nothing of others: what it stores
-// is too large for the server, as far as is known.
-const triggerLarge = "trigger_large"
 
 // onTriggered answers a batch, or keeps all of it to be stored again: the run
 // ids stay the same, so a batch that was stored after all is answered as such.
@@ -136,13 +126,14 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 	a.number = 0
 	if m.err != nil {
 		a.failures++
+		a.limit.Ended(0, a.rt.now(), m.err)
 		call, wait, all := "trigger_runs", a.rt.retryDelay(a.failures), true
 		switch {
 		case errors.Is(m.err, persistence.ErrNoResources):
-			if wait, all = a.makeDoWithLess(open); !all {
+			if wait, all = a.lacksResources(open); !all {
 				call = triggerLarge
 			}
-		case a.rt.now().Sub(a.began) >= paceLong:
+		case a.rt.now().Sub(a.began) >= vitals.SlowBatch:
 			a.tookLong(open)
 		}
 		a.rt.storeFailed(call, m.err)
@@ -154,7 +145,7 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 			a.rt.releaseSlots(open.reservation, nil)
 			open.reservation = nil
 		}
-		if errors.Is(m.err, persistence.ErrSchema) { // it stays so until the schema is migrated
+		if errors.Is(m.err, persistence.ErrSchema) { // until the schema is migrated
 			for _, q := range open.questions {
 				a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", m.err.Error()), err: m.err})
 			}
@@ -166,8 +157,8 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		return
 	}
 	a.failures = 0
-	a.narrow.stored(open.questions[0], a.rt.now().Sub(a.began))
-	a.rt.boundary.sawDatabaseTime(m.value.Now, a.rt.now())
+	a.limit.stored(open.questions[0], len(m.value.Answers), a.rt.now())
+	a.rt.status.with(func(f *podFacts) { f.sawDatabaseTime(m.value.Now, a.rt.now()) })
 	a.handOver(open, m.value.Grants)
 	a.carryover.open = nil // not before the tasks are handed over
 	answers := m.value.Answers
@@ -175,16 +166,16 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		q.asked = false
 		n := len(q.triggers)
 		if len(answers) < n {
-			break // a store that answers too few: the rest is asked again
+			break // the store answered too few: the rest is asked again
 		}
 		a.settle(q, answers[:n:n])
 		answers = answers[n:]
 	}
-	a.rt.spread(m.value.Wake)
+	a.rt.announce(m.value.Wake)
 	a.flush()
 }
 
-// settle answers one question, or sets it aside while its key is busy.
+// settle answers one question, or lets it rest while its key is locked.
 func (a *intake) settle(q *question, answers []persistence.TriggerAnswer) {
 	refused := refusalOf(q.triggers, answers)
 	if refused == errKeyBusy {
@@ -201,13 +192,13 @@ func (a *intake) finish(q *question, answer triggerAnswers) {
 	if answer.refused != nil {
 		result = string(answer.refused.Code)
 	}
-	a.rt.meter.add(MetricTriggers, float64(len(q.triggers)), result)
+	a.rt.recorder.add(MetricTriggers, float64(len(q.triggers)), result)
 	q.done = true
 	a.carryover.rows -= len(q.triggers)
 	q.answer(answer)
 }
 
-// dropLate answers what has waited for too long, and takes off what is answered.
+// dropLate answers questions that have waited for too long, and removes answered ones.
 func (a *intake) dropLate() {
 	now := a.rt.now()
 	for _, q := range a.carryover.waiting {
@@ -222,16 +213,16 @@ func (a *intake) dropLate() {
 	a.carryover.waiting = slices.DeleteFunc(a.carryover.waiting, func(q *question) bool { return q.done })
 }
 
-// wait puts off the next trigger call. Idle is a wait only for what was set aside: it ends
-// early when something else comes.
+// wait delays the next trigger call. An idle wait is for resting questions only: it ends
+// early when another question comes.
 func (a *intake) wait(d time.Duration, idle bool) {
 	a.pause, a.idle = a.rt.numbers.next(), idle
 	a.rt.after(d, a.self, &intakePause{number: a.pause})
 }
 
-// waitNoLonger ends an idle wait, unless what has come is to be set aside, too.
+// waitNoLonger ends an idle wait, unless the new question goes alone, too.
 func (a *intake) waitNoLonger(q *question) {
-	if a.idle && !a.narrow.alone(q) {
+	if a.idle && !a.limit.alone(q) {
 		a.pause, a.idle = 0, false
 	}
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// judging is one TriggerRun message whose input is being looked at, by the
-// embedder's codec and conditions: in the order of arrival, one at a time.
+// judging is one TriggerRun message whose input is evaluated by the embedder's codec and
+// conditions: in the order of arrival, one at a time.
 type judging struct {
 	message *messages.TriggerRun
 	answer  func(triggerAnswers)
-	number  int64  // of the look under way; 0: it waits for its turn
+	number  int64  // of the evaluation under way; 0: not begun
 	stop    func() // stops the timer of that
 }
 
-// judged is the end of a look at an input.
+// judged is the end of an evaluation.
 type judged struct {
 	number  int64
 	trigger persistence.Trigger
 	refused *Refusal
 }
 
-// judgeLate gives up on a look that takes too long: because of what it looks at,
-// or of a pod that was frozen.
+// judgeLate gives up on an evaluation that takes too long: the embedder's code is slow, or
+// the pod was frozen.
 type judgeLate struct{ number int64 }
 
 func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
@@ -42,8 +42,8 @@ func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 	}
 }
 
-// judge begins the next look, on a goroutine of the executor: the embedder's
-// code may do there what it does in a step.
+// judge begins the next evaluation, on a goroutine of the executor: the embedder's code
+// may block or panic there as in a step.
 func (a *intake) judge() {
 	if len(a.carryover.judging) == 0 || a.carryover.judging[0].number != 0 {
 		return
@@ -52,11 +52,11 @@ func (a *intake) judge() {
 	head.number = rt.numbers.next()
 	message, number := head.message, head.number
 	rt.executor.Execute(a.self, workflow.TaskID{}, func(deliver func(any)) {
-		end := &judged{number: number, refused: refuse(BadInput, "input", "what looked at it ended its goroutine")}
+		end := &judged{number: number, refused: refuse(BadInput, "input", "its evaluation ended the goroutine")}
 		defer func() { deliver(end) }()
 		defer func() {
 			if r := recover(); r != nil {
-				end.refused = refuse(BadInput, "input", fmt.Sprintf("what looked at it panicked: %s", panics.Text(r)))
+				end.refused = refuse(BadInput, "input", fmt.Sprintf("its evaluation panicked: %s", panics.Text(r)))
 			}
 		}()
 		end.trigger, end.refused = rt.triggerOf(message)

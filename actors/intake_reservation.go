@@ -63,7 +63,7 @@ func (a *intake) handOver(open *openTrigger, grants []persistence.Grant) {
 	if open.reservation == nil {
 		return
 	}
-	a.rt.meter.add(MetricFirstGrants, float64(len(grants)))
+	a.rt.recorder.add(MetricFirstGrants, float64(len(grants)))
 	a.rt.releaseSlots(open.reservation, startTasks(grants, func(int32) string { return firstOf(open.take.Queues) }))
 }
 

@@ -277,7 +277,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		pass(time.Second)
 		carryover := &claimerState{reservations: map[requester]*reservation{forJournal: {number: -1, pool: sharedPool, slots: 2}}, fenced: true} // it claims nothing
-		next, is := spawnClaimer(p.rt, p.Stats().Pod, &carryovers{claimer: carryover})().(*claimer)
+		next, is := spawnClaimer(p.rt, &Ports{}, p.Stats().Pod, carryover)().(*claimer)
 		require.True(t, is)
 		before := w.releases()
 		next.repeatReservations()

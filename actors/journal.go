@@ -1,9 +1,11 @@
 package actors
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -26,6 +28,7 @@ type journal struct {
 	rt          *runtime
 	self        *PID
 	pod         int64
+	store       persistence.Journal
 	carryover   *journalState
 	waiting     []*messages.ReportOutcome
 	queued      map[taskKey]bool
@@ -33,7 +36,7 @@ type journal struct {
 	number      int64                 // of the call under way; 0: none
 	failures    int
 	paused      bool // a timer will flush
-	gathering   gathering
+	linger      linger
 	slotRequest slotRequest
 	reservedIn  string // queue whose pool the requested slots are of
 }
@@ -45,6 +48,7 @@ type journalState struct {
 	granting bool
 	flushing bool // the pod waits for JournalFlushed
 	told     bool
+	limit    vitals.BatchLimit
 	cancels  []*cancelQuestion // not answered yet, in the order of their arrival
 }
 
@@ -70,17 +74,17 @@ type cancelQuestion struct {
 	answer   func(persistence.Canceled, error)
 }
 
-// Messages of the journal to itself, and from the boundary.
+// Messages of the journal to itself, and from Pod.
 type (
 	cancelCall  struct{ ask *cancelQuestion }
 	cancelAgain struct{ ask *cancelQuestion }
 	recordAgain struct{}
 )
 
-func spawnJournal(rt *runtime, pod int64, h *carryovers) func() receiver {
+func spawnJournal(rt *runtime, ports *Ports, pod int64, h *journalState) func() receiver {
 	return func() receiver {
 		return &journal{
-			rt: rt, self: rt.team.journal, pod: pod, carryover: h.journal,
+			rt: rt, self: rt.addresses.journal, pod: pod, store: ports.Store, carryover: h,
 			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{},
 		}
 	}
@@ -97,8 +101,8 @@ func (a *journal) Receive(ctx actorContext) {
 		a.onRecorded(msg)
 	case *recordAgain:
 		a.onRecordAgain()
-	case *gathered:
-		if a.gathering.ended(msg) {
+	case *lingered:
+		if a.linger.ended(msg) {
 			a.begin()
 		}
 	case *messages.SlotsReserved:
@@ -145,7 +149,7 @@ func (a *journal) onStarted() {
 	if a.carryover.current == nil || a.carryover.current.reservation == nil {
 		a.rt.hasNoReservation(true)
 	}
-	a.rt.send(a.rt.team.runs, &messages.RepeatOutcomes{})
+	a.rt.send(a.rt.addresses.runs, &messages.RepeatOutcomes{})
 	for _, q := range a.carryover.cancels { // answers may have come while no journal ran
 		q.number = 0
 		a.askCancel(q)
@@ -160,7 +164,7 @@ func (a *journal) onReport(m *messages.ReportOutcome) {
 	}
 	a.queued[key] = true
 	a.waiting = append(a.waiting, m)
-	a.rt.meter.set(MetricJournalDepth, float64(len(a.waiting)))
+	a.rt.recorder.set(MetricJournalDepth, float64(len(a.waiting)))
 	a.flush()
 }
 
@@ -170,7 +174,7 @@ func (a *journal) flush() {
 		return
 	}
 	a.tellFlushed()
-	if len(a.waiting) > 0 && !a.carryover.fenced && !a.gathering.begin(a.rt, a.self, len(a.waiting), a.rt.meter.value(MetricRunning) > 1) {
+	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(a.rt, a.self, len(a.waiting), a.rt.recorder.value(MetricRunning) > 1) {
 		a.begin()
 	}
 }
@@ -211,7 +215,7 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 	}
 	open.record.InlineLimit = open.freed + open.record.InlineSpare
 	a.carryover.current = open
-	a.rt.meter.observe(MetricRecordBatch, float64(len(batch)))
+	a.rt.recorder.observe(MetricRecordBatch, float64(len(batch)))
 	a.send()
 }
 
@@ -244,7 +248,7 @@ func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int,
 // were answered Busy a moment ago.
 func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	now, bytes := a.rt.now(), 0
-	limit := a.rt.batch("record one", a.rt.recording.limit(persistence.RecordBatchMax))
+	limit := a.rt.batch("record one", a.carryover.limit.Cap(persistence.RecordBatchMax))
 	for i, r := range a.waiting {
 		size := len(r.GetOutput()) + len(r.GetProgress()) + len(r.GetError()) + 256
 		if len(batch) == limit || len(batch) > 0 && bytes+size > batchBytesMax {
@@ -279,7 +283,7 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 		return
 	}
 	a.number = 0
-	a.rt.recording.ended(open.part, m.err, a.rt.now())
+	a.carryover.limit.Ended(open.part, a.rt.now(), m.err)
 	if m.err != nil {
 		a.rt.refusedAsDead(m.err)
 		a.failures++
@@ -294,9 +298,9 @@ func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
 	if m.value.Refused != nil {
 		a.rt.storeFailed("record_transitions", m.value.Refused)
 	}
-	a.rt.boundary.toldAlive()
+	a.rt.status.with((*podFacts).reportedAlive)
 	a.answerPart(open, &m.value)
-	a.rt.spread(m.value.Wake)
+	a.rt.announce(m.value.Wake)
 	if a.carryover.current != nil {
 		a.send()
 		return
@@ -313,12 +317,12 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 		return
 	}
 	if a.waits(r) && a.rt.config.TenantLimit > 0 { // its slot was released before: no SlotsFreed tells the claimer
-		a.rt.send(a.rt.team.claimer, &messages.WorkReady{})
+		a.rt.send(a.rt.addresses.claimer, &messages.WorkReady{})
 	}
 	delete(a.busyUntil, key)
 	delete(a.queued, key)
 	if answer.Result == lifecycle.Stale {
-		a.rt.meter.add(MetricStale, 1)
+		a.rt.recorder.add(MetricStale, 1)
 	}
 	answered := &messages.OutcomeAnswered{Task: r.GetTask(), Result: answerName(answer.Result)}
 	if answer.Err != nil {
@@ -336,6 +340,48 @@ func (a *journal) waits(r *messages.ReportOutcome) bool {
 func (a *journal) tellFlushed() {
 	if a.carryover.flushing && !a.carryover.told && len(a.waiting) == 0 && len(a.carryover.cancels) == 0 {
 		a.carryover.told = true
-		a.rt.send(a.rt.team.pod, &messages.JournalFlushed{})
+		a.rt.send(a.rt.addresses.pod, &messages.JournalFlushed{})
+	}
+}
+
+// send records as much of the open batch as the server is likely to record in time. A part
+// keeps the claim id of the batch, so that its grants are known if all of it was recorded
+// after all, and grants nothing itself.
+func (a *journal) send() {
+	open := a.carryover.current
+	if open.part = a.carryover.limit.Begin(len(open.reports), a.rt.now()); open.part < len(open.reports) {
+		open.record.InlineLimit, open.record.InlineSpare = 0, 0
+	}
+	record := open.record
+	record.Transitions = record.Transitions[:open.part]
+	a.number = ask(a.rt, a.self, "record_transitions", storeTimeout, func(ctx context.Context) (persistence.Recorded, error) {
+		return a.store.RecordTransitions(ctx, record)
+	})
+}
+
+// answerPart answers the recorded reports, and leaves the rest of the batch open. Children
+// that were granted beyond the answered reports may have no slot: they are handed back.
+// They come once: the rest gets another claim id, as a step with InTx may have ended
+// before its next answer would name it again.
+func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
+	// The children take slots of the pool whose queues were named.
+	granted := startTasks(recorded.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
+	own := a.inParentSlots(open, len(granted), recorded.Answers)
+	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
+	for i, r := range open.reports[:open.part] {
+		a.answer(answers, r, recorded.Answers[i])
+	}
+	a.rt.recorder.add(MetricInlineGrants, float64(len(recorded.Grants)))
+	a.rt.recorder.set(MetricJournalDepth, float64(len(a.waiting)))
+	a.rt.send(a.rt.addresses.runs, answers)
+	a.rt.releaseSlots(open.reservation, granted[own:])
+	open.reservation = nil
+	// Not before the answers are handed over.
+	open.reports, open.record.Transitions = open.reports[open.part:], open.record.Transitions[open.part:]
+	switch {
+	case len(open.reports) == 0:
+		a.carryover.current = nil
+	case len(recorded.Grants) > 0:
+		open.record.Claim = a.rt.newClaimID()
 	}
 }

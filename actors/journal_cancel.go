@@ -53,7 +53,7 @@ func (a *journal) askCancel(q *cancelQuestion) {
 		return
 	}
 	q.number = ask(a.rt, a.self, "cancel_run", storeTimeout, func(ctx context.Context) (persistence.Canceled, error) {
-		return a.rt.ports.Store.CancelRun(ctx, q.cancel)
+		return a.store.CancelRun(ctx, q.cancel)
 	})
 }
 
@@ -76,7 +76,7 @@ func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
 	}
 	a.carryover.cancels = slices.Delete(a.carryover.cancels, at, at+1)
 	q.answer(m.value, m.err)
-	a.rt.spread(m.value.Wake)
+	a.rt.announce(m.value.Wake)
 	if a.carryover.flushing {
 		a.flush()
 	}

@@ -6,15 +6,17 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // leader campaigns, and while it is elected keeps the term and the two actors
 // that only a leader has. It gives the lead away when these are not answered
 // while others live, and campaigns again once anything is.
 //
-// Owns: the term; what was heard of other leaders.
+// Owns: the term; the last signs of other leaders.
 // Parent: pod. Children while elected: timekeeper, housekeeper.
 // Accepts: LeaderHeard, FeedChanged, AskTerm, TimerSet, TermDeposed,
 // LeaseFenced, LeaseRestored, Resign.
@@ -25,6 +27,10 @@ type leader struct {
 	supervision
 	rt        *runtime
 	pod       int64
+	elector   cluster.Elector
+	lease     persistence.Lease
+	timers    persistence.Timekeeping
+	house     housePorts
 	carryover *leaderState
 	heardAt   time.Time
 	heard     bool
@@ -46,6 +52,7 @@ type leaderState struct {
 	fenced  bool // the lease may have run out
 	leaving bool // the pod stops: no more campaigns
 	told    bool
+	limits  termLimits
 }
 
 // Messages of the leader to itself.
@@ -56,10 +63,13 @@ type (
 	quit        struct{}
 )
 
-func spawnLeader(rt *runtime, pod int64, h *carryovers) func() receiver {
+func spawnLeader(rt *runtime, ports *Ports, pod int64, h *leaderState) func() receiver {
 	return func() receiver {
-		a := &leader{rt: rt, pod: pod, carryover: h.leader, mode: cluster.ModeNone}
-		a.supervision = supervision{rt: rt, self: rt.team.leader}
+		a := &leader{
+			rt: rt, pod: pod, carryover: h, mode: cluster.ModeNone, elector: ports.Elector, lease: ports.Store, timers: ports.Store,
+			house: housePorts{ports.Store, ports.Store, ports.Store},
+		}
+		a.supervision = supervision{rt: rt, self: rt.addresses.leader}
 		return a
 	}
 }
@@ -89,13 +99,13 @@ func (a *leader) Receive(ctx actorContext) {
 		a.onAskTerm()
 	case *messages.TimerSet:
 		if a.leading() {
-			a.rt.send(a.rt.team.timekeeper, msg)
+			a.rt.send(a.rt.addresses.timekeeper, msg)
 		}
 	case *messages.TermDeposed:
 		a.onTermDeposed(ctx, msg)
 	case *messages.LeaseFenced:
 		a.carryover.fenced = true
-		if a.others() { // whatever keeps it from renewing its lease may keep it from leading
+		if a.others() { // the same cause may keep it from leading
 			a.endTerm(ctx)
 		}
 	case *messages.LeaseRestored:
@@ -167,13 +177,13 @@ func (a *leader) onCampaignDue(m *campaignDue) {
 		return
 	}
 	a.number = askApart(a.rt, a.self, "campaign", storeTimeout, func(ctx context.Context) (cluster.Term, error) {
-		return a.rt.ports.Elector.Campaign(ctx)
+		return a.elector.Campaign(ctx)
 	})
 }
 
 func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 	if m.number != a.number {
-		if m.value != nil { // nobody asks for it any more
+		if m.value != nil { // it was asked for by a former incarnation
 			a.giveBack(m.value)
 		}
 		return
@@ -196,14 +206,14 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 	a.carryover.term = m.value
 	a.relayed, a.tried = 0, false
 	epoch := m.value.Epoch()
-	a.rt.meter.set(MetricLeading, 1)
-	a.rt.boundary.leading(epoch)
+	a.rt.recorder.set(MetricLeading, 1)
+	a.rt.status.with(func(f *podFacts) { f.epoch = epoch })
 	a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "elected leader",
 		slog.Int64("pod_id", a.pod), slog.Int64("epoch", epoch))
-	a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: epoch})
+	a.rt.send(a.rt.addresses.feed, &messages.TermBegan{Epoch: epoch})
 	err := errors.Join(
-		a.spawn(ctx, "timekeeper", newTimekeeper(a.rt, epoch)), a.spawn(ctx, "housekeeper", newHousekeeper(a.rt, epoch)))
-	if err != nil { // those of the last term have not ended yet: campaign again
+		a.spawn(ctx, "timekeeper", newTimekeeper(a.rt, a.timers, epoch, &a.carryover.limits)), a.spawn(ctx, "housekeeper", newHousekeeper(a.rt, a.house, epoch, &a.carryover.limits)))
+	if err != nil { // the actors of the last term have not ended yet: campaign again
 		a.endTerm(ctx)
 		return
 	}
@@ -221,7 +231,7 @@ func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) e
 func (a *leader) ping() {
 	term := a.carryover.term
 	ping := cluster.Ping{
-		Epoch: term.Epoch(), Mode: a.mode, Pods: int(a.rt.meter.value(MetricPods)), Relayed: a.relayed,
+		Epoch: term.Epoch(), Mode: a.mode, Pods: int(a.rt.recorder.value(MetricPods)), Relayed: a.relayed,
 	}
 	a.number = askApart(a.rt, a.self, "ping", storeTimeout, func(ctx context.Context) (pinged, error) {
 		return pinged{}, term.Ping(ctx, ping)
@@ -240,7 +250,7 @@ func (a *leader) onPinged(ctx actorContext, m *answered[pinged]) {
 	}
 	if a.leading() {
 		a.due = a.rt.numbers.next()
-		interval := cluster.PingInterval(a.rt.config.LeaderPing, a.mode, int(a.rt.meter.value(MetricPods)))
+		interval := cluster.PingInterval(a.rt.config.LeaderPing, a.mode, int(a.rt.recorder.value(MetricPods)))
 		a.rt.after(interval, a.self, &pingDue{number: a.due})
 	}
 }
@@ -255,13 +265,13 @@ func (a *leader) onPingDue(ctx actorContext, m *pingDue) {
 // term.
 func (a *leader) onAskTerm() {
 	if a.leading() {
-		a.rt.send(a.rt.team.feed, &messages.TermBegan{Epoch: a.carryover.term.Epoch()})
+		a.rt.send(a.rt.addresses.feed, &messages.TermBegan{Epoch: a.carryover.term.Epoch()})
 		return
 	}
-	a.rt.send(a.rt.team.feed, &messages.TermEnded{})
+	a.rt.send(a.rt.addresses.feed, &messages.TermEnded{})
 }
 
-// onFeedChanged tells everybody of a new mode at once.
+// onFeedChanged announces a new mode at once.
 func (a *leader) onFeedChanged(m *messages.FeedChanged) {
 	mode := cluster.Mode(m.GetMode())
 	changed := mode != a.mode
@@ -279,7 +289,7 @@ func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
 		return
 	}
 	a.heard, a.heardAt, a.resigned = true, a.rt.now(), m.GetResigned()
-	a.rt.boundary.heardLeader(a.heardAt)
+	a.rt.status.with(func(f *podFacts) { f.led = a.heardAt })
 	a.tried = false
 	a.campaign()
 }
@@ -304,11 +314,13 @@ func (a *leader) endTerm(ctx actorContext) {
 }
 
 func (a *leader) tellEnded() {
-	a.rt.refusals.forget(leaders())
-	a.rt.meter.set(MetricLeading, 0)
-	a.rt.boundary.leading(0)
-	a.rt.boundary.heardLeader(a.rt.now())
-	a.rt.send(a.rt.team.feed, &messages.TermEnded{Epoch: a.carryover.term.Epoch()})
+	a.rt.vitals.with(func(v *vitals.Vitals) {
+		v.Forget(leaderCalls()...)
+		v.Rejected.Forget(leaderCalls()...)
+	})
+	a.rt.recorder.set(MetricLeading, 0)
+	a.rt.status.with(func(f *podFacts) { f.epoch, f.led = 0, a.rt.now() })
+	a.rt.send(a.rt.addresses.feed, &messages.TermEnded{Epoch: a.carryover.term.Epoch()})
 }
 
 func (a *leader) quit() {
@@ -319,15 +331,15 @@ func (a *leader) quit() {
 	})
 }
 
-// giveBack resigns a term that nobody waits for.
+// giveBack resigns a term that this incarnation did not ask for.
 func (a *leader) giveBack(term cluster.Term) {
 	askApart(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
 		return quit{}, term.Resign(ctx)
 	})
 }
 
-// leave gives the term back without waiting for it. A pod that ends otherwise
-// than step by step would keep the others waiting for its session.
+// leave gives the term back without waiting for it. A pod that ends at once would
+// otherwise keep its session, and the others waiting.
 func (a *leader) leave() {
 	if a.leading() {
 		a.giveBack(a.carryover.term)
@@ -356,6 +368,6 @@ func (a *leader) onResign(ctx actorContext) {
 func (a *leader) tellResigned() {
 	if a.carryover.leaving && !a.carryover.told && a.carryover.term == nil && a.number == 0 {
 		a.carryover.told = true
-		a.rt.send(a.rt.team.pod, &messages.Resigned{})
+		a.rt.send(a.rt.addresses.pod, &messages.Resigned{})
 	}
 }

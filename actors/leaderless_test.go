@@ -38,19 +38,19 @@ func TestAPodSaysThatNobodyLeads(t *testing.T) {
 	})
 }
 
-// deaf is a listener that gets no connection.
-type deaf struct{}
+// noConnection is a listener that gets no connection.
+type noConnection struct{}
 
-func (deaf) Listen(context.Context, func(), func(cluster.Notice)) error {
+func (noConnection) Listen(context.Context, func(), func(cluster.Notice)) error {
 	return errors.New("too many connections")
 }
 
-// A pod that cannot listen does not say that nobody leads: it cannot know.
+// A pod that cannot listen does not report a missing leader: it cannot know.
 func TestAPodThatHearsNobodySaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		_, err := w.bus.Elector(func() int64 { return 99 }).Campaign(t.Context())
 		require.NoError(t, err)
-		w.listener = deaf{}
+		w.listener = noConnection{}
 		p := w.start(Config{LeaderSilence: 2 * time.Second})
 		pass(30 * time.Second)
 		require.Contains(t, p.Stats().Degraded, "no connection to listen on for ")

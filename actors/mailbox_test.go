@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// listener passes on what it gets.
+// listener passes its messages on.
 type listener struct{ got chan<- string }
 
 func (l *listener) Receive(ctx actorContext) {

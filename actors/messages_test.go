@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// probe is an actor of the embedder's that notes what it is answered.
+// probe is an actor of the embedder's that notes the answers to it.
 type probe struct {
 	system  *System
 	pid     *PID
@@ -49,7 +49,7 @@ func (p *probe) ask(pod *Pod, question any) {
 
 func (p *probe) next() any { return <-p.answers }
 
-// as checks what kind of answer came.
+// as checks the kind of an answer.
 func as[M any](t *testing.T, answer any) M {
 	t.Helper()
 	m, ok := answer.(M)

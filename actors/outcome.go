@@ -3,29 +3,17 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// Classes of errors that the engine itself finds.
-const (
-	classPanic    = "panic"
-	classTimedOut = "timed_out"
-	classTooLarge = lifecycle.ClassTooLarge
-	classCanceled = "canceled"
-	classConflict = "conflict"    // the transaction of the step was rolled back too often
-	classTxBroken = "transaction" // its connection broke too often, or the step has ended it
-)
-
-// judge turns the end of an attempt into what is reported: a success counts
-// whatever happened meanwhile; an error after the pod let go of the task is
-// not the step's. A timeout is charged, but that of a step with InTx during
-// which the database was away: its statements waited for that. A step that has ended its
-// transaction fails, whatever happened meanwhile. If the attempt was
-// recorded after all, the report is stale.
+// judge turns the end of an attempt into a report. A success counts, whatever happened
+// meanwhile. An error after the pod released the task is not the step's. A timeout is
+// charged, unless the step has InTx and the database was away: its statements waited for
+// that. A step that has ended its transaction fails. If the attempt was recorded after
+// all, the report is stale.
 func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	if m.failed == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
 		m.failed = failureOf(tooLarge("output", len(m.output.Payload), a.rt.config.PayloadLimit), nil)
@@ -36,15 +24,15 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	case m.txEnded: // another attempt would repeat what it has committed
 		return a.errored(m.failed, nil, "")
 	case m.failed == nil && m.handBack == nil && timedOut == "":
-		a.rt.meter.add(MetricAttempts, 1, "succeeded", "")
+		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
 		return reportOf(&persistence.Transition{
 			Report: lifecycle.Succeeded, Output: m.output.Payload, Edges: m.output.Edges,
 		}, a.pool)
 	case timedOut == "attempt" && (errors.Is(m.handBack, persistence.ErrTxBroken) || a.databaseWasAway()):
-		a.rt.meter.add(MetricAttempts, 1, "released", "")
+		a.rt.recorder.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	case m.handBack != nil && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost), errors.Is(cause, errNotBegun):
-		a.rt.meter.add(MetricAttempts, 1, "released", "")
+		a.rt.recorder.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	}
 	return a.errored(m.failed, cause, timedOut)
@@ -67,9 +55,9 @@ func (a *run) errored(failed *failure, cause error, timedOut string) *messages.R
 	outcome.Error = lifecycle.CleanText(outcome.GetError())
 	if outcome.GetRetry() {
 		outcome.RetryIn = int64(lifecycle.RetryDelay(policy, attempt, a.rt.chance()))
-		a.rt.meter.add(MetricRetries, 1)
+		a.rt.recorder.add(MetricRetries, 1)
 	}
-	a.rt.meter.add(MetricAttempts, 1, "errored", outcome.GetClass())
+	a.rt.recorder.add(MetricAttempts, 1, "errored", outcome.GetClass())
 	return outcome
 }
 
@@ -81,9 +69,4 @@ func timeoutName(cause error) string {
 		return "heartbeat"
 	}
 	return ""
-}
-
-func tooLarge(what string, size, limit int) error {
-	return Terminal(WithClass(classTooLarge, fmt.Errorf(
-		"the %s has %d bytes, the limit is %d: store it elsewhere and pass a reference", what, size, limit)))
 }

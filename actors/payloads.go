@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// payloads is the account of the payloads that the tasks of a pod hold in memory: what
-// they have read, what their grants carried, and what they have to report. It bounds the
-// first so that all of it stays within a limit. It is safe for concurrent use.
+// payloads counts the bytes of payloads that the tasks of a pod hold in memory: read
+// inputs, inputs in grants, and outputs to report. It bounds the reads so that the sum
+// stays within a limit. It is safe for concurrent use.
 type payloads struct {
 	limit int64
 	grant func(to *PID) // tells a run actor that its permit is granted
@@ -16,7 +16,7 @@ type payloads struct {
 	mu    sync.Mutex
 	read  int64     // bytes of permits that are granted, of steps that do not wait
 	other int64     // all other bytes that are held; no permit waits until these are given back
-	line  []*permit // in the order in which they asked
+	queue []*permit // permits that wait, oldest first
 	told  time.Time // when the log was last told that tasks wait
 }
 
@@ -26,11 +26,11 @@ type permit struct {
 	bytes    int64
 	granted  bool
 	waits    bool // the step function waits for another run
-	detached bool // the step function goes on after the end of its context, or without its actor: it may never return
+	detached bool // the step function has outlived its context or its actor: it may never return
 	over     bool // it was given back
 }
 
-// aside reports whether the bytes of a permit count as other ones.
+// aside reports whether the bytes of a permit do not count as read.
 func (x *permit) aside() bool { return x.waits || x.detached }
 
 // payloadsGranted tells a run actor that it may read.
@@ -43,15 +43,15 @@ func newPayloads(limit int64, grant func(to *PID)) *payloads {
 	return &payloads{limit: limit, grant: grant}
 }
 
-// request asks for the right to read so many bytes. If it is not granted at once the actor
-// gets a payloadsGranted, in the order in which actors asked: many small tasks do not
-// keep a large one out.
+// request asks for the right to read so many bytes. If it is not granted at once, the
+// actor gets payloadsGranted later, in the order of requests: many small tasks do not keep
+// a large one out.
 func (p *payloads) request(to *PID, bytes int64) *permit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := &permit{to: to, bytes: bytes}
-	if len(p.line) > 0 || !p.fits(x) {
-		p.line = append(p.line, x)
+	if len(p.queue) > 0 || !p.fits(x) {
+		p.queue = append(p.queue, x)
 		return x
 	}
 	p.give(x)
@@ -78,8 +78,8 @@ func (p *payloads) isGranted(x *permit) bool {
 	return x.granted
 }
 
-// release gives a permit back, or the place in the line. nil and one that was given back
-// change nothing.
+// release gives a permit back, or leaves the queue. nil and a released permit change
+// nothing.
 func (p *payloads) release(x *permit) {
 	if x == nil {
 		return
@@ -88,7 +88,7 @@ func (p *payloads) release(x *permit) {
 		switch {
 		case x.over:
 		case !x.granted:
-			p.line = slices.DeleteFunc(p.line, func(other *permit) bool { return other == x })
+			p.queue = slices.DeleteFunc(p.queue, func(other *permit) bool { return other == x })
 		case x.aside():
 			p.other -= x.bytes
 		default:
@@ -106,7 +106,7 @@ func (p *payloads) wait(x *permit, yes bool) { p.mark(x, func() { x.waits = yes 
 // the only one, whatever the function waits for later. nil changes nothing.
 func (p *payloads) detach(x *permit) { p.mark(x, func() { x.detached = true }) }
 
-// mark moves the bytes of a permit between those that were read and the others.
+// mark moves the bytes of a permit between read and other bytes.
 func (p *payloads) mark(x *permit, how func()) {
 	if x == nil {
 		return
@@ -127,21 +127,21 @@ func (p *payloads) mark(x *permit, how func()) {
 	})
 }
 
-// hold counts bytes that are held already, or are no more. They wait for nothing.
+// hold counts bytes that are held already, or released if negative, without waiting.
 func (p *payloads) hold(bytes int64) {
 	if bytes != 0 {
 		p.change(func() { p.other += bytes })
 	}
 }
 
-// change changes the account and grants what can be granted then.
+// change changes the account and grants the permits that fit then.
 func (p *payloads) change(how func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	how()
-	for len(p.line) > 0 && p.fits(p.line[0]) {
-		x := p.line[0]
-		p.line = p.line[1:]
+	for len(p.queue) > 0 && p.fits(p.queue[0]) {
+		x := p.queue[0]
+		p.queue = p.queue[1:]
 		p.give(x)
 		p.grant(x.to)
 	}
@@ -151,10 +151,10 @@ func (p *payloads) change(how func()) {
 func (p *payloads) held() (bytes int64, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.read + p.other, len(p.line)
+	return p.read + p.other, len(p.queue)
 }
 
-// tell reports whether it is time to write that tasks wait.
+// tell reports whether to log that tasks wait.
 func (p *payloads) tell(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,9 +165,9 @@ func (p *payloads) tell(now time.Time) bool {
 	return tell
 }
 
-// measurePayloads says what is held.
+// measurePayloads sets the metrics of payloads.
 func (rt *runtime) measurePayloads() {
 	bytes, waiting := rt.payloads.held()
-	rt.meter.set(MetricPayloadBytes, float64(bytes))
-	rt.meter.set(MetricPayloadWaiting, float64(waiting))
+	rt.recorder.set(MetricPayloadBytes, float64(bytes))
+	rt.recorder.set(MetricPayloadWaiting, float64(waiting))
 }

@@ -84,7 +84,7 @@ func (w *world) requireEmptied(p *Pod) {
 	require.Zero(w.t, waiting)
 }
 
-// However many tasks have slots, what they have read stays within the memory of the pod.
+// However many tasks have slots, their inputs stay within the memory of the pod.
 func TestPayloadMemoryIsNotExceeded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -105,7 +105,7 @@ func TestPayloadMemoryIsNotExceeded(t *testing.T) {
 	})
 }
 
-// What a grant carries needs no memory of its own and waits for none.
+// Payloads in a grant need no memory of their own and wait for none.
 func TestSmallPayloadsWaitForNoMemory(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -229,7 +229,7 @@ func TestADeafFunctionThatWaitedForARunDoesNotKeepOthersFromReading(t *testing.T
 			if len(in.Input) == 70_000 {
 				AttemptFrom(ctx).Waits(true)
 				<-ctx.Done()
-				pass(2 * deafAfter)
+				pass(2 * unresponsiveAfter)
 				AttemptFrom(ctx).Waits(false)
 				close(waited)
 				<-w.done
@@ -239,9 +239,9 @@ func TestADeafFunctionThatWaitedForARunDoesNotKeepOthersFromReading(t *testing.T
 			f.Options.AttemptTimeout, f.Options.Retry = time.Minute, workflow.RetryPolicy{Attempts: 1}
 		})
 		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
-		deaf := w.weigh(p, 70_000)[0]
+		unresponsive := w.weigh(p, 70_000)[0]
 		<-waited
-		require.Equal(t, lifecycle.Failed, w.ended(deaf).State)
+		require.Equal(t, lifecycle.Failed, w.ended(unresponsive).State)
 		w.completed(w.weigh(p, 900_000)...)
 		synctest.Wait()
 		held, _ := p.rt.payloads.held()
@@ -287,7 +287,7 @@ func (b *brittle) Execute(to *PID, task workflow.TaskID, run func(deliver func(a
 	b.Executor.Execute(to, task, run)
 }
 
-// A run actor that fails before it has called the function gives back what it has read.
+// A run actor that fails before it has called the function gives its permit back.
 func TestAFailureBeforeTheFunctionIsCalledHoldsNoMemory(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -326,13 +326,13 @@ func TestATaskThatIsLetGoOfWhileItReadsHoldsNoMemory(t *testing.T) {
 		held, _ := p.rt.payloads.held()
 		require.EqualValues(t, 90_000, held)
 		heal := w.outage()
-		p.rt.send(p.rt.team.runs, &messages.LeaseFenced{})
+		p.rt.send(p.rt.addresses.runs, &messages.LeaseFenced{})
 		synctest.Wait()
 		close(store.gate)
 		w.requireEmptied(p)
 		require.Empty(t, s.order(), "its function was not called")
 		heal()
-		p.rt.send(p.rt.team.runs, &messages.LeaseRestored{})
+		p.rt.send(p.rt.addresses.runs, &messages.LeaseRestored{})
 		w.completed(runs...)
 	})
 }

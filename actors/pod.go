@@ -28,9 +28,10 @@ import (
 type pod struct {
 	supervision
 	rt         *runtime
+	ports      *Ports
 	carryovers *carryovers
 	number     int64
-	children   []*PID // those that end when the pod joins again, in the order of their start
+	children   []*PID // actors that end when the pod joins again, in the order of their start
 	gone       int    // of them, while it does
 	dead       bool   // joining again
 	disowned   bool   // declared dead during a stop
@@ -47,34 +48,34 @@ type pod struct {
 	stageAt    time.Time // when it was last given that of a pod that is to end at once
 }
 
-// Messages of the pod to itself, and from the boundary.
+// Messages of the pod to itself, and from Pod.
 type (
 	stopPod   struct{}
 	killPod   struct{}
 	joinAgain struct{}
-	// numbersChanged: a call found out that functions are entered under numbers that mean
-	// other steps by now.
+	// numbersChanged: a call found that handler numbers of this process now name other
+	// steps.
 	numbersChanged struct{ err error }
 	joined         struct{ number int64 }
 	left           struct{ wake persistence.Wake }
 	stageDue       struct{ number int64 }
 )
 
-func newPod(rt *runtime, number int64) func() receiver {
+func newPod(rt *runtime, ports *Ports, number int64) func() receiver {
 	return func() receiver {
-		a := &pod{rt: rt, number: number, carryovers: newCarryovers(rt)}
+		a := &pod{rt: rt, ports: ports, number: number, carryovers: newCarryovers(rt, ports)}
 		a.supervision = supervision{
-			rt: rt, self: rt.team.pod, escalate: a.onEscalated,
+			rt: rt, self: rt.addresses.pod, escalate: a.onEscalated,
 			stops: func(child string) bool { return a.dead && !survives(child) },
 		}
 		return a
 	}
 }
 
-// newCarryovers returns what the first incarnations begin with.
-func newCarryovers(rt *runtime) *carryovers {
+// newCarryovers returns the state that the first incarnations begin with.
+func newCarryovers(rt *runtime, ports *Ports) *carryovers {
 	return &carryovers{
-		intake: &intakeState{abandoned: map[int64]bool{}}, feed: &feedState{awaits: newAwaits(rt)}, claimer: &claimerState{reservations: map[requester]*reservation{}}, journal: &journalState{granting: true}, leader: &leaderState{},
+		intake: &intakeState{abandoned: map[int64]bool{}}, feed: &feedState{waiters: newWaiters(rt, ports.Store)}, claimer: &claimerState{reservations: map[requester]*reservation{}}, journal: &journalState{granting: true}, leader: &leaderState{},
 		runs:  &runsState{ledger: newLedger(rt.config.pools(), rt.config.StuckMax)},
 		pulse: &pulseState{renewed: rt.now(), state: lifecycle.LeaseLive},
 	}
@@ -91,11 +92,11 @@ func (a *pod) Receive(ctx actorContext) {
 	case *started:
 		a.spawnAll(ctx)
 	case *messages.TriggerRun:
-		ctx.Forward(a.rt.team.intake)
+		ctx.Forward(a.rt.addresses.intake)
 	case *messages.CancelRun:
 		a.onCancelRun(ctx, msg)
 	case *messages.AwaitRun:
-		ctx.Forward(a.rt.team.feed)
+		ctx.Forward(a.rt.addresses.feed)
 	case *messages.PodDied:
 		a.onPodDied(ctx, msg)
 	case *terminated:
@@ -145,13 +146,13 @@ func (a *pod) Receive(ctx actorContext) {
 	}
 }
 
-// end tells all who wait that the pod has ended.
+// end tells all callers that the pod has ended.
 func (a *pod) end() {
 	a.rt.guarded(podName, a.refuseRest)
-	a.rt.boundary.end(a.ending())
+	a.rt.status.end(a.ending())
 }
 
-// ending is why the pod has ended, if nobody has said so before.
+// ending is why the pod has ended, unless an error was set before.
 func (a *pod) ending() error {
 	switch {
 	case a.failed != nil:
@@ -162,8 +163,7 @@ func (a *pod) ending() error {
 	return ErrPodStopped
 }
 
-// refuseRest answers those whose questions the actors could not answer before
-// they ended.
+// refuseRest answers the questions that the actors did not answer before they ended.
 func (a *pod) refuseRest() {
 	gone := triggerAnswers{refused: refuse(Unavailable, "", "the pod has ended: trigger again with the same key")}
 	for _, q := range a.carryovers.intake.waiting {
@@ -177,13 +177,13 @@ func (a *pod) refuseRest() {
 	for _, q := range a.carryovers.journal.cancels {
 		q.answer(persistence.Canceled{}, ErrEnded)
 	}
-	a.carryovers.feed.awaits.refuseAll("the pod has ended: ask another one")
+	a.carryovers.feed.waiters.refuseAll("the pod has ended: ask another one")
 }
 
-// onCancelRun passes a cancel on, unless nobody is there to take it.
+// onCancelRun forwards a cancel, or refuses it while the journal is stopped.
 func (a *pod) onCancelRun(ctx actorContext, m *messages.CancelRun) {
 	if !a.dead {
-		ctx.Forward(a.rt.team.journal)
+		ctx.Forward(a.rt.addresses.journal)
 		return
 	}
 	if sender := ctx.Sender(); sender != nil {
@@ -194,8 +194,8 @@ func (a *pod) onCancelRun(ctx actorContext, m *messages.CancelRun) {
 // errRejoining refuses a cancel while the pod joins again.
 var errRejoining = errors.New("the pod is joining the cluster again")
 
-// survives reports whether an actor goes on while the pod joins again: it acts
-// under no lease, and others wait for its answers.
+// survives reports whether an actor keeps running while the pod joins again: it acts under
+// no lease, and callers wait for its answers.
 func survives(name string) bool { return name == "intake" || name == "feed" }
 
 func (a *pod) spawnAll(ctx actorContext) {
@@ -205,7 +205,7 @@ func (a *pod) spawnAll(ctx actorContext) {
 		if again && survives(m.name) {
 			continue
 		}
-		pid, err := ctx.SpawnNamed(a.rt.props(m.name, m.spawn(a.rt, a.number, a.carryovers)), m.name)
+		pid, err := ctx.SpawnNamed(a.rt.props(m.name, a.producer(m.name)), m.name)
 		if err != nil {
 			a.onEscalated(m.name, err)
 			return
@@ -214,7 +214,17 @@ func (a *pod) spawnAll(ctx actorContext) {
 			a.children = append(a.children, pid)
 		}
 	}
-	a.rt.boundary.begin()
+	a.rt.status.begin()
+}
+
+// producer makes the incarnations of a child.
+func (a *pod) producer(name string) func() receiver {
+	rt, ports, c := a.rt, a.ports, a.carryovers
+	return map[string]func() receiver{
+		"journal": spawnJournal(rt, ports, a.number, c.journal), "runs": spawnRuns(rt, ports, c.runs),
+		"pulse": spawnPulse(rt, ports, a.number, c.pulse), "claimer": spawnClaimer(rt, ports, a.number, c.claimer),
+		"intake": spawnIntake(rt, ports, c.intake), "leader": spawnLeader(rt, ports, a.number, c.leader), "feed": spawnFeed(rt, ports, c.feed),
+	}[name]
 }
 
 // onEscalated ends the pod: supervision could not mend it.
@@ -227,22 +237,22 @@ func (a *pod) fail(err error) {
 	if a.failed == nil {
 		a.failed = err
 	}
-	a.rt.send(a.rt.team.pod, &killPod{})
+	a.rt.send(a.rt.addresses.pod, &killPod{})
 }
 
-// onPanic ends the pod: it holds what the others would need to start again.
+// onPanic ends the pod: it holds the state that the other actors need to start again.
 func (a *pod) onPanic(ctx actorContext, reason any) {
 	a.rt.log.LogAttrs(context.Background(), slog.LevelError, "the pod's actor failed",
 		slog.Int64("pod_id", a.number), slog.Any("reason", reason), slog.String("stack", string(debug.Stack())))
 	if a.failed != nil || a.stage >= stageLeave {
-		ctx.Stop(a.rt.team.pod)
+		ctx.Stop(a.rt.addresses.pod)
 	}
 	a.onEscalated(podName, reason)
 }
 
-// onPodDied begins anew under another number: nothing that this pod held is
-// its own any more. Triggers that wait to be stored are kept, and so is who
-// waits for the end of a run or for a cancel.
+// onPodDied begins anew under another number: the tasks that this pod held are no longer
+// its own. Triggers that wait to be stored are kept, and so are callers that wait for the
+// end of a run or for a cancel.
 func (a *pod) onPodDied(ctx actorContext, m *messages.PodDied) {
 	switch {
 	case m.GetPod() != a.number || a.dead || a.disowned:
@@ -272,9 +282,9 @@ func (a *pod) join() {
 	if a.joining != 0 || a.stage != 0 {
 		return
 	}
-	rt := a.rt
-	a.joining = ask(rt, rt.team.pod, "join_pod", storeTimeout, func(ctx context.Context) (joined, error) {
-		number, _, err := rt.ports.Store.JoinPod(ctx, rt.podInfo())
+	rt, lease := a.rt, persistence.Lease(a.ports.Store)
+	a.joining = ask(rt, rt.addresses.pod, "join_pod", storeTimeout, func(ctx context.Context) (joined, error) {
+		number, _, err := lease.JoinPod(ctx, rt.podInfo())
 		return joined{number: number}, err
 	})
 }
@@ -298,14 +308,14 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	if m.err != nil {
 		a.failures++
 		a.rt.storeFailed("join_pod", m.err)
-		a.rt.after(a.rt.retryDelay(a.failures), a.rt.team.pod, &joinAgain{})
+		a.rt.after(a.rt.retryDelay(a.failures), a.rt.addresses.pod, &joinAgain{})
 		return
 	}
 	a.failures, a.dead, a.number = 0, false, m.value.number
-	a.rt.boundary.joined(a.number)
-	a.rt.boundary.toldAlive()
+	a.rt.status.joined(a.number)
+	a.rt.status.with((*podFacts).reportedAlive)
 	kept := a.carryovers
-	a.carryovers = newCarryovers(a.rt)
+	a.carryovers = newCarryovers(a.rt, a.ports)
 	a.carryovers.intake, a.carryovers.feed = kept.intake, kept.feed
 	a.carryovers.journal.cancels = kept.journal.cancels
 	a.carryovers.leader.term = kept.leader.term // to be resigned
@@ -321,13 +331,13 @@ func (rt *runtime) podInfo() persistence.PodInfo {
 	}
 }
 
-// listChildren asks a supervisor for the names of its children, for tests.
-type listChildren struct{ to chan<- []string }
-
-func (m *listChildren) answer(ctx actorContext) {
-	var names []string
-	for _, pid := range ctx.Children() {
-		names = append(names, lastName(pid))
-	}
-	m.to <- names
+// carryovers are the states that actors carry over to their next incarnation.
+type carryovers struct {
+	intake  *intakeState
+	claimer *claimerState
+	runs    *runsState
+	journal *journalState
+	pulse   *pulseState
+	leader  *leaderState
+	feed    *feedState
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
@@ -21,16 +22,16 @@ type Pod struct{ rt *runtime }
 
 // PID is the address of the pod. It accepts TriggerRun, CancelRun and
 // AwaitRun, and answers the sender.
-func (p *Pod) PID() *PID { return p.rt.team.pod }
+func (p *Pod) PID() *PID { return p.rt.addresses.pod }
 
 // System is the actor system that the pod lives in.
 func (p *Pod) System() *System { return p.rt.system }
 
 // Done is closed when the pod has ended.
-func (p *Pod) Done() <-chan struct{} { return p.rt.boundary.done }
+func (p *Pod) Done() <-chan struct{} { return p.rt.status.done }
 
 // Err is why the pod has ended, or nil: it lives, or was stopped.
-func (p *Pod) Err() error { return p.rt.boundary.failure() }
+func (p *Pod) Err() error { return p.rt.status.get().err }
 
 // NewRunID makes the id of a run, by the database's clock.
 func (p *Pod) NewRunID() workflow.RunID { return p.rt.newRunID() }
@@ -62,13 +63,13 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 		return nil, refuse(LimitReached, "inputs", fmt.Sprintf(
 			"%d bytes in one call; at most %d: make several calls", bytes, limit)), nil
 	}
-	release, err := p.rt.boundary.admit(ctx, len(triggers))
+	release, err := p.rt.status.admit(ctx, len(triggers))
 	if err != nil {
 		return nil, nil, err
 	}
 	defer release()
 	call := &triggerCall{ask: &question{triggers: triggers, bytes: bytes}}
-	a, err := converse(ctx, p, p.rt.team.intake, call, func(answer func(triggerAnswers), taken, gone func() bool) {
+	a, err := converse(ctx, p, p.rt.addresses.intake, call, func(answer func(triggerAnswers), taken, gone func() bool) {
 		call.ask.answer, call.ask.taken, call.ask.gone = answer, taken, gone
 	})
 	if err != nil && call.ask.held.Load() {
@@ -81,13 +82,13 @@ func (p *Pod) Trigger(ctx context.Context, triggers []persistence.Trigger) ([]pe
 	return a.answers, a.refused, err
 }
 
-// Why a trigger waited.
+// The locks that a trigger may wait for.
 var (
-	errKeyHeld    = errors.New("its key is held by a transaction that has not ended: commit or roll back what triggered with the same key")
-	errTenantHeld = errors.New("a transaction that has not ended holds what gives its tenant places: troupe doctor names it (check locks)")
+	errKeyHeld    = errors.New("its key is held by a transaction that has not ended: commit or roll back the transaction that triggered with the same key")
+	errTenantHeld = errors.New("a transaction that has not ended locks its tenant's counter: troupe doctor names it (check locks)")
 )
 
-// heldBy says what kept triggers waiting that others hold up.
+// heldBy says which lock kept triggers waiting.
 func heldBy(triggers []persistence.Trigger) error {
 	if slices.ContainsFunc(triggers, func(t persistence.Trigger) bool { return t.Key != "" }) {
 		return errKeyHeld
@@ -95,10 +96,9 @@ func heldBy(triggers []persistence.Trigger) error {
 	return errTenantHeld
 }
 
-// converse sends a question to an actor and waits for the answer. An actor
-// that is stopped forgets what is in its mailbox, so the question is sent
-// again until it is taken in. The context is the embedder's code: no actor calls it, gone
-// says that its caller waits no more.
+// converse sends a question to an actor and waits for the answer. A restarted actor loses
+// its mailbox, so the question is repeated until it is taken in. The context is the
+// embedder's code, which no actor may call: gone reports that the caller has left.
 func converse[A any](
 	ctx context.Context, p *Pod, to *PID, call any, connect func(answer func(A), taken, gone func() bool),
 ) (A, error) {
@@ -132,8 +132,7 @@ func converse[A any](
 	}
 }
 
-// triedAgain adds to the error of a caller that waits no more what the last call for it
-// failed with.
+// triedAgain adds the error of the last call to the error of a caller that has left.
 func triedAgain(err error, last *atomic.Value) error {
 	if failed, is := last.Load().(struct{ error }); err != nil && is && failed.error != nil {
 		return fmt.Errorf("%w: it was tried again and again: %w", err, failed.error)
@@ -148,7 +147,7 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 		err      error
 	}
 	call := &cancelCall{ask: &cancelQuestion{cancel: cancel}}
-	a, err := converse(ctx, p, p.rt.team.journal, call, func(reply func(answer), taken, gone func() bool) {
+	a, err := converse(ctx, p, p.rt.addresses.journal, call, func(reply func(answer), taken, gone func() bool) {
 		call.ask.answer = func(c persistence.Canceled, err error) { reply(answer{c, err}) }
 		call.ask.taken, call.ask.gone = taken, gone
 	})
@@ -161,28 +160,26 @@ func (p *Pod) Cancel(ctx context.Context, cancel persistence.Cancel) (persistenc
 // Submitted tells the pod that a transaction which stored triggers has been
 // committed, or may be soon.
 func (p *Pod) Submitted() {
-	p.rt.boundary.submit(p.rt.now())
-	p.rt.arrive(p.rt.team.feed, &messages.TablesChanged{Submitted: true})
+	p.rt.status.with(func(f *podFacts) { f.submittedAt = p.rt.now() })
+	p.rt.arrive(p.rt.addresses.feed, &messages.TablesChanged{Submitted: true})
 }
 
 // Streamed reports whether wakes reach the pods by a stream of the database's
 // changes, so that writers need not notify.
 func (p *Pod) Streamed() bool {
-	p.rt.boundary.mu.Lock()
-	defer p.rt.boundary.mu.Unlock()
-	return p.rt.boundary.mode == cluster.ModeStream || p.rt.boundary.mode == cluster.ModeRelay
+	mode := p.rt.status.get().mode
+	return mode == cluster.ModeStream || mode == cluster.ModeRelay
 }
 
 // Watch returns a channel that holds a token after every hint that a run may
 // have ended. stop releases it.
 func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
-	return p.rt.boundary.watch(run)
+	return p.rt.status.watch(run)
 }
 
-// Remind gives those who watch a run a hint after a while: they could not read
-// it.
+// Remind hints at a run again after a while, for watchers that could not read it.
 func (p *Pod) Remind(run workflow.RunID) {
-	p.rt.clock.After(resendAfter, func() { p.rt.boundary.hint(run) })
+	p.rt.clock.After(resendAfter, func() { p.rt.status.hint(run) })
 }
 
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends
@@ -193,7 +190,7 @@ func (p *Pod) Stop(ctx context.Context) error {
 	if p.over() {
 		return nil
 	}
-	p.rt.send(p.rt.team.pod, &stopPod{})
+	p.rt.send(p.rt.addresses.pod, &stopPod{})
 	if !late {
 		select {
 		case <-p.Done():
@@ -217,12 +214,12 @@ func (p *Pod) over() bool {
 	}
 }
 
-// Kill ends the pod at once: what it holds is handed back if the database
-// answers within a few seconds, and taken over when its lease ends otherwise.
-// Actors that do not answer are not waited for.
+// Kill ends the pod at once. Its tasks are handed back if the database answers within a
+// few seconds, and taken over when its lease ends otherwise. Actors that do not answer are
+// not waited for.
 func (p *Pod) Kill() {
-	p.rt.arrive(p.rt.team.pod, &killPod{})
-	stop := p.rt.clock.After(p.rt.config.EndGrace+killMax, func() { p.rt.boundary.end(errDeafActors) })
+	p.rt.arrive(p.rt.addresses.pod, &killPod{})
+	stop := p.rt.clock.After(p.rt.config.EndGrace+killMax, func() { p.rt.status.end(errUnresponsiveActors) })
 	<-p.Done()
 	stop()
 	p.rt.executor.Close()
@@ -232,20 +229,20 @@ func (p *Pod) Kill() {
 // than the stages of its stop may take.
 const killMax = 6 * stopStageLimit
 
-var errDeafActors = errors.New("the pod's actors do not answer")
+var errUnresponsiveActors = errors.New("the pod's actors do not answer")
 
-// Abandon tells whoever waits for the pod that it has ended, and nobody else:
-// for simulations of a crash.
-func (p *Pod) Abandon(err error) { p.rt.boundary.end(err) }
+// Abandon tells only the callers that wait for the pod that it has ended: for simulations
+// of a crash.
+func (p *Pod) Abandon(err error) { p.rt.status.end(err) }
 
-// BeginStop begins what Stop waits for.
-func (p *Pod) BeginStop() { p.rt.arrive(p.rt.team.pod, &stopPod{}) }
+// BeginStop begins a stop without waiting for it.
+func (p *Pod) BeginStop() { p.rt.arrive(p.rt.addresses.pod, &stopPod{}) }
 
 // Stats is what a pod counts about itself, since its start where it is a sum.
 type Stats struct {
-	Ready     bool          // claims tasks and takes triggers
-	NoWrites  string        // why the database has refused to write anything within the last seconds; "": it has not
-	Degraded  string        // what does not work as well as it could; "": nothing
+	Ready     bool          // the pod claims tasks and takes triggers
+	NoWrites  string        // why a write was rejected within the last seconds; "": none was
+	Degraded  string        // which part works worse than it could; "": none
 	Pod       int64         // number of this start
 	Lease     string        // live, late, lost or dead
 	Unrenewed string        // why the last renewal of the lease failed; "": it did not
@@ -255,7 +252,7 @@ type Stats struct {
 	Stalled   time.Duration // for how long an actor has not come back from Config.Metrics, ten seconds and more; 0: all do
 	Running   int           // slots in use
 	Free      int           // slots not in use
-	Stuck     int           // functions that go on after their attempt was reported
+	Stuck     int           // functions still running after their attempt was reported
 	Pending   int           // triggers that wait to be stored
 	Journal   int           // outcomes that wait to be recorded
 	Triggers  int64         // answered, refusals included
@@ -272,50 +269,33 @@ type Stats struct {
 
 // Stats returns a snapshot. Its numbers are those of the metrics.
 func (p *Pod) Stats() Stats {
-	b, m := p.rt.boundary, p.rt.meter
-	b.mu.Lock()
+	b, m, now := p.rt.status.get(), p.rt.recorder, p.rt.now()
 	s := Stats{
 		Ready: !b.stopping && !b.ended && (b.lease == lifecycle.LeaseLive || b.lease == lifecycle.LeaseLate),
-		Pod:   b.number, Lease: b.lease.String(), Leading: b.epoch != 0, Mode: modeName(b.mode), Degraded: b.degradedBy,
+		Pod:   b.number, Lease: b.lease.String(), Leading: b.epoch != 0, Mode: modeName(b.mode), Degraded: b.degraded,
 		Unrenewed: b.unrenewed,
 	}
-	if !b.refused.IsZero() && p.rt.now().Sub(b.refused) < fullFor {
-		s.NoWrites, s.Ready = b.refuses, false
+	if !b.noWritesAt.IsZero() && now.Sub(b.noWritesAt) < fullFor {
+		s.NoWrites, s.Ready = b.noWrites, false
 	}
 	patience := leaderlessFor * p.rt.config.LeaderSilence
-	if deaf := p.rt.now().Sub(b.deaf); !b.deaf.IsZero() && deaf > patience {
-		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: what others notify is found by sweeps, "+
-			"and whether anybody leads, without whom no timer fires, is not known here; the log says why (listen)", deaf.Truncate(time.Second))
-	} else if quiet := b.leaderless(p.rt.now()); quiet > patience && b.deaf.IsZero() {
-		s.Degraded = fmt.Sprintf("no leader was heard of for %v: unless one leads that is not heard, timers do not fire and dead pods are not taken over; "+
-			"the log says if elections fail, and why (campaign), and troupe doctor who holds the lock of the leader, and what to mend", quiet.Truncate(time.Second))
+	if unheard := now.Sub(b.unheard); !b.unheard.IsZero() && unheard > patience {
+		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: notifications are found by sweeps, "+
+			"and it is unknown whether a leader fires timers; the log says why (listen)", unheard.Truncate(time.Second))
+	} else if quiet := b.leaderless(now); quiet > patience && b.unheard.IsZero() {
+		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over, unless a leader works unheard; "+
+			"the log says why elections fail (campaign), and troupe doctor names the holder of the leader's lock and the remedy", quiet.Truncate(time.Second))
 	}
 	if b.parted() {
 		s.Ready = false
 		s.Degraded = "the lease is renewed, and the database says through the pool that the pod is dead: the connection that renews it" +
 			" (to Config.DirectURL, if that is set) and the pool reach different databases; have both name the same one"
 	}
-	b.mu.Unlock()
-	if trouble := p.rt.unbegun.trouble(p.rt.now()); trouble != "" {
-		s.Degraded = trouble
-	}
-	if refused, idle := p.rt.refusals.worst(p.rt.now()); refused != "" {
-		s.Degraded, s.Ready = refused, s.Ready && !idle
-	}
-	if oldest := p.rt.reach.oldest(p.rt.now()); oldest >= leadAwayMax {
-		s.Degraded = fmt.Sprintf("the database has not answered a call for %v, though it may answer others; what waits for it goes on when it is given up,"+
-			" after 30 s at most: look for locks and commits that wait for a standby (troupe doctor names them), and for connections that are dead"+
-			" on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))
-	}
-	if silence := p.rt.silence(p.rt.now()); silence >= min(leadAwayMax, p.rt.config.silenceMax()) {
-		s.Ready = s.Ready && silence < p.rt.config.silenceMax()
-		s.Degraded = fmt.Sprintf("for %v the database has answered nothing that the pod asked through its pool, or nothing that is large: it claims nothing, "+
-			"stores no trigger and does not lead while others live; look at what is between them, a proxy first", silence.Truncate(time.Second))
-	}
-	if actor, stalled := p.rt.watches.longest(p.rt.now()); stalled >= stalledAfter {
-		s.Stalled, s.Ready = stalled, false
-		s.Degraded = fmt.Sprintf("Config.Metrics has not returned to an actor (%s) for %v: what the actor does waits for it; "+
-			"let Metrics never block", actor, stalled.Truncate(time.Second))
+	p.rt.vitals.with(func(v *vitals.Vitals) { s.judge(v, now, p.rt.config) })
+	if actor, stuck := p.rt.watchdog.Longest(now); stuck >= vitals.StuckAfter {
+		s.Stalled, s.Ready = stuck, false
+		s.Degraded = fmt.Sprintf("Config.Metrics has not returned to an actor (%s) for %v: the actor waits for it; "+
+			"let Metrics never block", actor, stuck.Truncate(time.Second))
 	}
 	count := func(metric Metric) int64 { return int64(m.value(metric)) }
 	s.Pods, s.Running, s.Free = int(count(MetricPods)), int(count(MetricRunning)), int(count(MetricFree))
@@ -327,12 +307,32 @@ func (p *Pod) Stats() Stats {
 	return s
 }
 
+// judge adds what the database's answers say.
+func (s *Stats) judge(v *vitals.Vitals, now time.Time, c Config) {
+	if trouble := v.Tx.Trouble(now); trouble != "" {
+		s.Degraded = trouble
+	}
+	if rejected, stopped := v.Rejected.LongestRejected(now); rejected != "" {
+		s.Degraded, s.Ready = rejected, s.Ready && !stopped
+	}
+	if oldest := v.Oldest(now); oldest >= leadAwayMax {
+		s.Degraded = fmt.Sprintf("the database has not answered a call for %v, though it may answer others; it is given up and repeated after 30 s at most:"+
+			" look for locks and commits that wait for a standby (troupe doctor names them), and for connections that are dead"+
+			" on the way, in a proxy or a load balancer", oldest.Truncate(time.Second))
+	}
+	if silence := poolSilence(v, now); silence >= min(leadAwayMax, c.silenceMax()) {
+		s.Ready = s.Ready && silence < c.silenceMax()
+		s.Degraded = fmt.Sprintf("for %v the database has answered nothing that the pod asked through its pool, or nothing large: the pod claims nothing, "+
+			"stores no trigger and does not lead while other pods live; check the network between them, a proxy first", silence.Truncate(time.Second))
+	}
+}
+
 // Heard reports whether the database has answered a call of the pod's through
 // its pool within the given time.
-func (p *Pod) Heard(within time.Duration) bool { return p.rt.now().Sub(p.rt.reach.answered()) < within }
+func (p *Pod) Heard(within time.Duration) bool { return p.rt.now().Sub(p.rt.lastAnswer()) < within }
 
-// leaderlessFor is after how many times the silence that starts an election a
-// pod says that nobody leads.
+// leaderlessFor times the silence that starts an election is when a pod reports that there
+// is no leader.
 const leaderlessFor = 4
 
 func modeName(mode cluster.Mode) string {
@@ -340,19 +340,4 @@ func modeName(mode cluster.Mode) string {
 		return "none"
 	}
 	return mode.String()
-}
-
-// noticeOf is what others should hear of a wake; nil: nothing.
-func noticeOf(pod int64, wake persistence.Wake) *cluster.Notice {
-	var wakes []cluster.Wake
-	for _, r := range wake.Ready {
-		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeReady, Queue: r.Queue, Count: r.Count})
-	}
-	for _, run := range wake.Ended {
-		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeEnded, Run: run})
-	}
-	if len(wakes) == 0 {
-		return nil
-	}
-	return &cluster.Notice{Wakes: wakes, From: pod}
 }

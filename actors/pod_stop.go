@@ -5,19 +5,22 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // stopStage is how far a stop has come. Stages follow each other in this
-// order; each ends when what it asked for has happened, or at its limit.
+// order; each ends when its work is done, or at its limit.
 type stopStage uint8
 
 const (
 	stageIntake stopStage = iota + 1 // new triggers are refused, accepted ones stored
 	stageClaims                      // nothing is claimed any more, inline neither
-	stageGrace                       // tasks may finish; the pulse goes on
+	stageGrace                       // tasks may finish; the pulse keeps the lease
 	stageEnd                         // their contexts are ended
-	stageFlush                       // what they reported is recorded
+	stageFlush                       // their reports are recorded
 	stageResign                      // another pod may lead
 	stageFeed                        // subscriptions end, the slot is dropped
 	stageLeave                       // the rest is handed back uncharged, the pod's row deleted
@@ -48,12 +51,12 @@ const (
 	// stopStageLimit bounds the stages that wait for the database: without one the
 	// pod ends all the same, and its lease runs out.
 	stopStageLimit = 5 * time.Second
-	// killPart is how long a pod that is to end at once waits for what it hands back,
-	// and waits on as long as the database answers anything, for killParts of it.
+	// killPart is how long a pod that is killed waits for its tasks to be handed back.
+	// While the database answers anything it waits again, up to killParts times.
 	killPart  = 500 * time.Millisecond
 	killParts = int(stopStageLimit / killPart)
-	// stopStageParts is how many times that a stage has which writes down what the pod
-	// held, while the lease is live: then the database answers, and is slow.
+	// stopStageParts is how many times its limit a stage may take that writes, while the
+	// lease is live: the database answers then, and is slow.
 	stopStageParts = 3
 )
 
@@ -66,7 +69,7 @@ func (s stopStage) parts() int {
 }
 
 // StopMax returns how long a stop takes at most, from the first to the last of its
-// stages. Whoever ends processes from outside waits for longer than that.
+// stages. A supervisor of the process should wait for longer than that.
 func (c Config) StopMax() time.Duration {
 	c = c.withDefaults()
 	sum := time.Duration(0)
@@ -76,13 +79,13 @@ func (c Config) StopMax() time.Duration {
 	return sum
 }
 
-// mayGoOn reports whether a stage that has taken its time gets some more. A pod that is
-// to end at once waits only while the database answers.
+// mayGoOn reports whether a stage at its limit gets more time. A pod that is killed waits
+// only while the database answers.
 func (a *pod) mayGoOn() bool {
 	if a.killed {
-		return a.stage == stageLeave && a.stageParts < killParts && !a.rt.reach.answered().Before(a.stageAt)
+		return a.stage == stageLeave && a.stageParts < killParts && !a.rt.lastAnswer().Before(a.stageAt)
 	}
-	return a.stageParts < a.stage.parts() && a.rt.boundary.leaseLives()
+	return a.stageParts < a.stage.parts() && a.rt.status.get().lease == lifecycle.LeaseLive
 }
 
 // kill ends the pod at once.
@@ -101,16 +104,16 @@ func (a *pod) begin() {
 	a.goOn()
 }
 
-// goOn gives the stage under way its limit once more. Where the pod is to end at once, it
-// finds out meanwhile whether the database answers.
+// goOn gives the stage under way its limit once more. A pod that is killed probes
+// meanwhile whether the database answers.
 func (a *pod) goOn() {
 	limit := a.stage.limit(a.rt.config)
 	if a.killed && a.stage == stageLeave {
 		limit, a.stageAt = killPart, a.rt.now()
-		askProbe(a.rt, a.rt.team.pod)
+		askProbe(a.rt, a.ports.Store, a.rt.addresses.pod, "probe", leadProbeTimeout)
 	}
 	a.stageParts++
-	a.rt.after(limit, a.rt.team.pod, &stageDue{number: a.stageNo})
+	a.rt.after(limit, a.rt.addresses.pod, &stageDue{number: a.stageNo})
 }
 
 // advance enters a stage, unless the stop has come further.
@@ -129,46 +132,46 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 	a.begin()
 	switch stage {
 	case stageIntake:
-		a.rt.boundary.stop()
+		a.rt.status.with(func(f *podFacts) { f.stopping = true })
 		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "stopping", slog.Int64("pod_id", a.number))
-		a.rt.send(a.rt.team.intake, &messages.DrainIntake{})
+		a.rt.send(a.rt.addresses.intake, &messages.DrainIntake{})
 	case stageClaims:
 		a.stopClaims()
 	case stageGrace:
-		a.rt.send(a.rt.team.runs, &messages.DrainRuns{})
+		a.rt.send(a.rt.addresses.runs, &messages.DrainRuns{})
 	case stageEnd:
-		a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
+		a.rt.send(a.rt.addresses.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
 	case stageFlush:
-		a.rt.send(a.rt.team.journal, &messages.FlushJournal{})
+		a.rt.send(a.rt.addresses.journal, &messages.FlushJournal{})
 	case stageResign:
-		a.rt.send(a.rt.team.leader, &messages.Resign{})
+		a.rt.send(a.rt.addresses.leader, &messages.Resign{})
 	case stageFeed:
-		a.rt.send(a.rt.team.feed, &messages.CloseFeed{})
+		a.rt.send(a.rt.addresses.feed, &messages.CloseFeed{})
 	case stageLeave:
-		a.stopClaims() // of a pod that ends at once: it would claim again what it hands back
-		a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
+		a.stopClaims() // a killed pod would claim its tasks again
+		a.rt.send(a.rt.addresses.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_STOPPING})
 		a.leave()
 	case stageEnded:
-		if a.lost { // what is gone does not stop, and the pod would wait for it
+		if a.lost { // an actor that is gone does not stop, and the pod would wait for it
 			a.end()
 		}
-		ctx.Stop(a.rt.team.pod)
+		ctx.Stop(a.rt.addresses.pod)
 	}
 }
 
 func (a *pod) stopClaims() {
-	a.rt.send(a.rt.team.journal, &messages.StopGranting{})
-	a.rt.send(a.rt.team.claimer, &messages.StopClaiming{})
+	a.rt.send(a.rt.addresses.journal, &messages.StopGranting{})
+	a.rt.send(a.rt.addresses.claimer, &messages.StopClaiming{})
 }
 
-// finished goes on when the stage that is under way has ended.
+// finished begins the next stage when the stage under way has ended.
 func (a *pod) finished(ctx actorContext, stage stopStage) {
 	if a.stage == stage {
 		a.advance(ctx, stage+1)
 	}
 }
 
-// onRunsDrained skips what there is no need for.
+// onRunsDrained skips stages that have nothing to wait for.
 func (a *pod) onRunsDrained(ctx actorContext) {
 	if a.stage == stageGrace || a.stage == stageEnd {
 		a.advance(ctx, stageFlush)
@@ -184,33 +187,33 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 		return
 	}
 	if a.stage != stageGrace {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "a stage of the stop took too long, going on",
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "a stage of the stop took too long, the next one begins",
 			slog.Int64("pod_id", a.number), slog.String("stage", a.stage.String()))
 	}
 	a.advance(ctx, a.stage+1)
 }
 
-// disown goes on with a stop after the database has declared the pod dead:
-// nothing that it held can be recorded or handed back.
+// disown continues a stop after the database has declared the pod dead: its tasks can be
+// neither recorded nor handed back.
 func (a *pod) disown(ctx actorContext) {
 	a.disowned = true
-	a.rt.send(a.rt.team.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
+	a.rt.send(a.rt.addresses.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
 	if a.stage > stageIntake {
 		a.advance(ctx, stageResign)
 	}
 }
 
-// leave hands back what is held and deletes the pod's row. While the pod joins
-// again it has no row yet: the answer to that tells which.
+// leave hands the tasks back and deletes the pod's row. While the pod joins again it has
+// no row yet: the answer to that names it.
 func (a *pod) leave() {
-	a.rt.boundary.stop()
+	a.rt.status.with(func(f *podFacts) { f.stopping = true })
 	if a.joining != 0 {
 		return
 	}
-	a.rt.boundary.leave()
-	rt, number := a.rt, a.number
-	a.leaving = ask(rt, rt.team.pod, "leave_pod", stopStageParts*stopStageLimit, func(ctx context.Context) (left, error) {
-		wake, err := rt.ports.Store.LeavePod(ctx, number)
+	a.rt.status.with(func(f *podFacts) { f.leaving = true })
+	rt, lease, number := a.rt, persistence.Lease(a.ports.Store), a.number
+	a.leaving = ask(rt, rt.addresses.pod, "leave_pod", stopStageParts*stopStageLimit, func(ctx context.Context) (left, error) {
+		wake, err := lease.LeavePod(ctx, number)
 		return left{wake: wake}, err
 	})
 }
@@ -222,10 +225,10 @@ func (a *pod) onLeft(ctx actorContext, m *answered[left]) {
 	if m.err != nil {
 		a.rt.storeFailed("leave_pod", m.err)
 	}
-	if notice := noticeOf(a.number, m.value.wake); notice != nil { // with an error, too: of what was handed back before it
-		rt := a.rt // others take over at once
-		rt.executor.Call(rt.team.pod, "notify", stopStageLimit, func(ctx context.Context) any {
-			_ = rt.ports.Notifier.Notify(ctx, *notice)
+	if notice := noticeOf(a.number, m.value.wake); notice != nil { // with an error, too: some tasks were handed back before it
+		rt, notifier := a.rt, a.ports.Notifier // others take over at once
+		rt.executor.Call(rt.addresses.pod, "notify", stopStageLimit, func(ctx context.Context) any {
+			_ = notifier.Notify(ctx, *notice)
 			return &handedOver{}
 		})
 		return
@@ -233,19 +236,20 @@ func (a *pod) onLeft(ctx actorContext, m *answered[left]) {
 	a.advance(ctx, stageEnded)
 }
 
-// handedOver says that others were told of what this pod handed back.
+// handedOver: other pods were told of the tasks that this pod handed back.
 type handedOver struct{}
 
-// leave marks the last stage of the pod's stop.
-func (b *boundary) leave() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.leaving = true
-}
-
-// leaves reports whether the pod is about to be dead to the database by its own wish.
-func (b *boundary) leaves() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.leaving
+// noticeOf is the notice of a wake for other pods; nil if it has no news.
+func noticeOf(pod int64, wake persistence.Wake) *cluster.Notice {
+	var wakes []cluster.Wake
+	for _, r := range wake.Ready {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeReady, Queue: r.Queue, Count: r.Count})
+	}
+	for _, run := range wake.Ended {
+		wakes = append(wakes, cluster.Wake{Kind: cluster.WakeEnded, Run: run})
+	}
+	if len(wakes) == 0 {
+		return nil
+	}
+	return &cluster.Notice{Wakes: wakes, From: pod}
 }

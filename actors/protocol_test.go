@@ -29,7 +29,7 @@ func (n names) add(more names) { maps.Copy(n, more) }
 
 func (n names) sorted() []string { return slices.Sorted(maps.Keys(n)) }
 
-// protocol is what the code of this package says about messages.
+// protocol is the messages of this package, by its code.
 type protocol struct {
 	files   []*ast.File
 	funcs   map[string]map[string]*ast.FuncDecl // by receiver type ("": none), by name
@@ -274,7 +274,7 @@ func passesOn(body ast.Node, variable string) bool {
 
 var headerList = regexp.MustCompile(`(?s)(Accepts|Sends): (.*?)\.\s`)
 
-// header returns what the header of an actor says that it accepts and sends.
+// header returns the messages that the header of an actor says it accepts and sends.
 func header(doc string) map[string]names {
 	said := map[string]names{"Accepts": {}, "Sends": {}}
 	for _, match := range headerList.FindAllStringSubmatch(doc, -1) {
@@ -309,8 +309,8 @@ func declared(t *testing.T) (order []string, fields names) {
 	return order, fields
 }
 
-// TestProtocolDiagram: every message has somebody who handles it and somebody who
-// sends it, and the headers of the actors tell the truth.
+// TestProtocolDiagram: every message has a handler and a sender, and the headers of the
+// actors are true.
 func TestProtocolDiagram(t *testing.T) {
 	t.Parallel()
 	p := readProtocol(t)
@@ -353,14 +353,14 @@ func TestProtocolDiagram(t *testing.T) {
 	require.Len(t, p.actors, len(tree()))
 	var table strings.Builder
 	table.WriteString("# Messages\n\nPrinted from the code of `actors/` and from `messages/*.proto`; `go test ./actors -update` prints it anew.\n")
-	table.WriteString("`caller` is an actor of the embedder's, or whoever sends to the engine's PID.\n\n")
+	table.WriteString("`caller` is an actor of the embedder's, or any other sender to the engine's PID.\n\n")
 	table.WriteString("| message | sent by | accepted by |\n| --- | --- | --- |\n")
 	for _, m := range order {
 		if isPart(m) {
 			continue
 		}
 		if receivers[m] == nil || senders[m] == nil {
-			t.Errorf("%s: sent by %v, handled by %v; want somebody each", m, senders[m].sorted(), receivers[m].sorted())
+			t.Errorf("%s: sent by %v, handled by %v; want at least one each", m, senders[m].sorted(), receivers[m].sorted())
 		}
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", m, strings.Join(senders[m].sorted(), ", "), strings.Join(receivers[m].sorted(), ", "))
 	}

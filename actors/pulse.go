@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
@@ -26,6 +27,7 @@ type pulse struct {
 	rt        *runtime
 	self      *PID
 	pod       int64
+	store     persistence.Lease
 	carryover *pulseState
 	sent      time.Time             // of the renewal under way
 	number    int64                 // 0: none
@@ -56,9 +58,9 @@ type (
 	leaseCheck struct{ tick int64 }
 )
 
-func spawnPulse(rt *runtime, pod int64, h *carryovers) func() receiver {
+func spawnPulse(rt *runtime, ports *Ports, pod int64, h *pulseState) func() receiver {
 	return func() receiver {
-		return &pulse{rt: rt, self: rt.team.pulse, pod: pod, carryover: h.pulse, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
+		return &pulse{rt: rt, self: rt.addresses.pulse, pod: pod, store: ports.Store, carryover: h, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
 	}
 }
 
@@ -95,8 +97,8 @@ func (a *pulse) arm(d time.Duration) {
 	a.rt.after(d, a.self, &pulseDue{tick: a.tick})
 }
 
-// armCheck judges the lease at the instant at which it turns unless it is
-// renewed by then: the pod must have stopped acting before others may begin.
+// armCheck checks the lease at the instant at which its state changes without a renewal:
+// the pod must have stopped acting before other pods may begin.
 func (a *pulse) armCheck() {
 	c := a.rt.config
 	age := a.rt.now().Sub(a.carryover.renewed)
@@ -117,7 +119,7 @@ func (a *pulse) onDue(m *pulseDue) {
 	a.arm(a.rt.config.Pulse)
 	a.soon = false
 	if a.number == 0 && !a.rt.buggify("skip a pulse") {
-		a.rt.send(a.rt.team.runs, &messages.ListHeld{})
+		a.rt.send(a.rt.addresses.runs, &messages.ListHeld{})
 	}
 }
 
@@ -125,7 +127,7 @@ func (a *pulse) onDue(m *pulseDue) {
 func (a *pulse) onCheckCancels() {
 	if !a.soon && a.number == 0 {
 		a.soon = true
-		a.rt.send(a.rt.team.runs, &messages.ListHeld{})
+		a.rt.send(a.rt.addresses.runs, &messages.ListHeld{})
 	}
 }
 
@@ -147,33 +149,31 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Load: a.load()}
 	a.sent = a.rt.now()
 	a.number = askApart(a.rt, a.self, "renew_pod", a.renewTimeout(), func(ctx context.Context) (persistence.Renewed, error) {
-		return a.rt.ports.Store.RenewPod(ctx, renewal)
+		return a.store.RenewPod(ctx, renewal)
 	})
 }
 
-// renewTimeout leaves time for a second renewal before the lease ends. It is no
-// shorter than that: a renewal that is given up costs its connection, and where
-// the network is slow a new one takes longer than the renewal had.
+// renewTimeout leaves time for a second renewal before the lease ends. It is no shorter: a
+// renewal that is given up costs its connection, and on a slow network a new connection
+// takes longer.
 func (a *pulse) renewTimeout() time.Duration {
 	return max(a.rt.config.Pulse, a.rt.config.LeaseTTL*2/5)
 }
 
-// firstPulse is the part of a period after which the first renewal is made: it
-// counts the pods.
+// firstPulse is the part of a period before the first renewal, which counts the pods.
 const firstPulse = 50
 
-// load is of what use wakes are here. A pod without step functions has nothing
-// to claim; one whose embedder triggers in transactions of its own needs the
-// stream for them.
+// load is how much use wakes are to this pod. A pod without step functions has no tasks to
+// claim; an embedder that triggers in transactions of its own needs the stream for them.
 func (a *pulse) load() persistence.Load {
-	now, claims, c := a.rt.now(), a.rt.meter.value(MetricClaims), a.rt.config
-	free := c.slots() - int(a.rt.meter.value(MetricRunning))
+	now, claims, c := a.rt.now(), a.rt.recorder.value(MetricClaims), a.rt.config
+	free := c.slots() - int(a.rt.recorder.value(MetricRunning))
 	if len(a.rt.functions) > 0 && !cluster.Busy(free, int(claims-a.claims), now.Sub(a.beat)) {
 		a.waited = now
 	}
 	a.claims, a.beat = claims, now
 	switch {
-	case now.Sub(a.waited) >= c.StreamSpare && !a.rt.boundary.submits(now, c.StreamSpare):
+	case now.Sub(a.waited) >= c.StreamSpare && !a.rt.submits():
 		return persistence.LoadBusy
 	case free <= 0 || len(a.rt.functions) == 0:
 		return persistence.LoadFull
@@ -181,8 +181,8 @@ func (a *pulse) load() persistence.Load {
 	return persistence.LoadIdle
 }
 
-// held takes as much progress along as fits: the lease matters more, and a
-// large message might not be there in time. The rest waits for the next renewal.
+// held adds as much progress as fits: the lease matters more, and a large message might be
+// late. The rest waits for the next renewal.
 func (a *pulse) held(tasks []*messages.HeldTask) []persistence.Held {
 	var list []persistence.Held
 	bytes := 0
@@ -206,47 +206,50 @@ func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
 	}
 	a.number = 0
 	renewed := m.err == nil || !m.value.Expires.IsZero()
-	if renewed {
-		a.rt.boundary.renewal(nil)
-	} else {
-		a.rt.boundary.renewal(m.err)
-	}
+	a.rt.status.with(func(f *podFacts) {
+		f.unrenewed = ""
+		if !renewed {
+			f.unrenewed = persistence.Shown(m.err)
+		}
+	})
 	switch {
 	case errors.Is(m.err, persistence.ErrPodDead):
-		a.rt.meter.add(MetricRenewals, 1, "dead")
+		a.rt.recorder.add(MetricRenewals, 1, "dead")
 		a.turn(lifecycle.LeaseDead)
 		return
 	case !renewed:
 		a.failures++
 		a.keepProgress()
-		a.rt.meter.add(MetricRenewals, 1, "failed")
+		a.rt.recorder.add(MetricRenewals, 1, "failed")
 		a.rt.storeFailed("renew_pod", m.err)
 		a.arm(min(a.rt.retryDelay(a.failures), a.rt.config.Pulse))
 		return
 	}
 	a.failures = 0
-	a.rt.sawClock(m.value.Now, a.sent)
-	a.rt.boundary.here(a.rt.now())
+	a.rt.observeClock(m.value.Now, a.sent)
 	a.carryover.renewed = a.sent
 	a.judge()
-	a.rt.meter.set(MetricPods, float64(m.value.Pods))
+	a.rt.recorder.set(MetricPods, float64(m.value.Pods))
 	count := &messages.PodsCounted{
 		Pods: int32(m.value.Pods), Waiting: int32(m.value.Waiting), Idle: int32(m.value.Idle), Place: int32(m.value.Place),
 	}
-	a.rt.send(a.rt.team.claimer, count)
-	a.rt.send(a.rt.team.feed, count)
-	a.rt.refusals.note("compare_held", a.rt.now(), 0, m.err)
+	a.rt.send(a.rt.addresses.claimer, count)
+	a.rt.send(a.rt.addresses.feed, count)
+	a.rt.vitals.with(func(v *vitals.Vitals) {
+		v.FoundBack(a.rt.now())
+		v.Rejected.Note("compare_held", a.rt.now(), 0, m.err)
+	})
 	if m.err != nil { // renewed, but not compared: the next renewal may compare
 		a.keepProgress()
-		a.rt.meter.add(MetricRenewals, 1, "alone")
+		a.rt.recorder.add(MetricRenewals, 1, "alone")
 		a.rt.storeFailed("compare_held", m.err)
 		return
 	}
-	a.rt.meter.add(MetricRenewals, 1, "renewed")
+	a.rt.recorder.add(MetricRenewals, 1, "renewed")
 	a.compare(&m.value)
 }
 
-// keepProgress takes back the progress that was not stored.
+// keepProgress takes back progress that was not stored.
 func (a *pulse) keepProgress() {
 	for key, progress := range a.storing {
 		if a.progress[key] == nil { // there is no later one
@@ -255,17 +258,17 @@ func (a *pulse) keepProgress() {
 	}
 }
 
-// compare acts on what the tables know better.
+// compare applies the differences between the tables and this pod.
 func (a *pulse) compare(renewed *persistence.Renewed) {
 	if lost := a.lost(renewed.Lost); len(lost.GetTasks()) > 0 {
-		a.rt.send(a.rt.team.runs, lost)
+		a.rt.send(a.rt.addresses.runs, lost)
 	}
 	if len(renewed.Canceling) > 0 {
 		canceling := &messages.RunsCanceling{}
 		for i := range renewed.Canceling {
 			canceling.Runs = append(canceling.Runs, renewed.Canceling[i][:])
 		}
-		a.rt.send(a.rt.team.runs, canceling)
+		a.rt.send(a.rt.addresses.runs, canceling)
 	}
 	suspects, unheld := map[taskKey]bool{}, &messages.TasksUnheld{}
 	for _, h := range renewed.Unheld {
@@ -278,12 +281,12 @@ func (a *pulse) compare(renewed *persistence.Renewed) {
 	}
 	a.suspects = suspects
 	if len(unheld.GetTasks()) > 0 {
-		a.rt.send(a.rt.team.runs, unheld)
+		a.rt.send(a.rt.addresses.runs, unheld)
 	}
 }
 
-// lost are the tasks that have been the table's no longer for a while: one that
-// ended just now is held until the answer of its record arrives.
+// lost returns the tasks that have not been this pod's by the table for a while. A task
+// that has just ended is held until the answer of its record arrives.
 func (a *pulse) lost(list []persistence.Held) *messages.TasksLost {
 	missed, lost, now := make(map[taskKey]time.Time, len(list)), &messages.TasksLost{}, a.rt.now()
 	for _, h := range list {
@@ -313,8 +316,8 @@ func (a *pulse) turn(next lifecycle.LeaseState) {
 	before := a.carryover.state
 	if next != before {
 		a.carryover.state = next
-		a.rt.boundary.leaseState(next)
-		if (next != lifecycle.LeaseLive || before != 0) && !a.rt.boundary.leaves() {
+		a.rt.status.with(func(f *podFacts) { f.turnLease(next) })
+		if (next != lifecycle.LeaseLive || before != 0) && !a.rt.status.get().leaving {
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "lease changed",
 				slog.Int64("pod_id", a.pod), slog.String("from", before.String()), slog.String("to", next.String()))
 		}
@@ -322,7 +325,7 @@ func (a *pulse) turn(next lifecycle.LeaseState) {
 	switch next {
 	case lifecycle.LeaseDead:
 		a.tell(&messages.LeaseFenced{})
-		a.rt.send(a.rt.team.pod, &messages.PodDied{Pod: a.pod})
+		a.rt.send(a.rt.addresses.pod, &messages.PodDied{Pod: a.pod})
 	case lifecycle.LeaseLost:
 		a.tell(&messages.LeaseFenced{})
 	case lifecycle.LeaseLive, lifecycle.LeaseLate:
@@ -331,7 +334,7 @@ func (a *pulse) turn(next lifecycle.LeaseState) {
 }
 
 func (a *pulse) tell(message any) {
-	for _, pid := range []*PID{a.rt.team.claimer, a.rt.team.runs, a.rt.team.journal, a.rt.team.leader} {
+	for _, pid := range []*PID{a.rt.addresses.claimer, a.rt.addresses.runs, a.rt.addresses.journal, a.rt.addresses.leader} {
 		a.rt.send(pid, message)
 	}
 }

@@ -34,11 +34,11 @@ const (
 	// fullScanMax is the longest pause between full scans. A slow scan may only have
 	// waited for something else.
 	fullScanMax = 10 * time.Second
-	// hintBlocks is how far below the lowest granted fair id the next claim begins.
-	hintBlocks = 2
-	// hintAge is the least age of nextFrom before a claim that empties the queue uses it:
+	// scanFromBlocks is how far below the lowest granted fair id the next claim begins.
+	scanFromBlocks = 2
+	// scanFromAge is the least age of nextFrom before a claim that empties the queue uses it:
 	// tasks that are being enqueued behind an older frontier are then found at once.
-	hintAge = 100 * time.Millisecond
+	scanFromAge = 100 * time.Millisecond
 )
 
 // from returns the fair id at which the next claim begins; 0: it scans the whole queue.
@@ -59,7 +59,7 @@ func (q *queueScan) learn(open *openClaim, claimed *persistence.Claimed, now tim
 		pause := fullScanShare * now.Sub(open.asked)
 		q.fullScanAt = now.Add(min(max(fullScanEvery, pause), fullScanMax))
 	}
-	granted, below := claimed.Lowest > 0, max(claimed.Lowest-lifecycle.FairID(0, 0, hintBlocks), 0)
+	granted, below := claimed.Lowest > 0, max(claimed.Lowest-lifecycle.FairID(0, 0, scanFromBlocks), 0)
 	limited := open.request.TenantLimit > 0
 	switch {
 	case claimed.Scanned >= open.request.Limit && len(claimed.Grants)+claimed.Discarded > 0: // there may be more
@@ -72,7 +72,7 @@ func (q *queueScan) learn(open *openClaim, claimed *persistence.Claimed, now tim
 		q.scanFrom, q.nextFrom = 0, 0
 		q.woken = q.woken || !open.full
 	case granted:
-		if now.Sub(q.nextFromAt) >= hintAge {
+		if now.Sub(q.nextFromAt) >= scanFromAge {
 			q.scanFrom, q.nextFrom, q.nextFromAt = q.nextFrom, below, now
 		}
 		q.scanFrom, q.nextFrom = min(q.scanFrom, below), min(q.nextFrom, below)

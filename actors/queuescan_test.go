@@ -26,7 +26,7 @@ func TestQueueScanBegins(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
-	hint := func(block int64) int64 { return lifecycle.FairID(7, 0, block-hintBlocks) }
+	hint := func(block int64) int64 { return lifecycle.FairID(7, 0, block-scanFromBlocks) }
 	// claim lets a claim be answered a millisecond after it was asked.
 	claim := func(q *queueScan, ms int, found *persistence.Claimed) (from int64, fullScan time.Time) {
 		from = q.from(at(ms))

@@ -2,16 +2,19 @@ package actors
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// Refusal says why nothing was stored, and what the caller can do.
-type Refusal struct { //nolint:errname // an answer in the first place, and an error for who wants one
+// Refusal says why a trigger was not stored, and the remedy.
+type Refusal struct { //nolint:errname // an answer in the first place, and an error for callers that want one
 	Code   RefusalCode
 	Field  string // of the trigger; "": none in particular
 	Remedy string
@@ -129,9 +132,9 @@ func answerRefusal(t *persistence.Trigger, a persistence.TriggerAnswer) *Refusal
 	return nil
 }
 
-// triggerOf turns a message into a trigger: it evaluates the conditions on the
-// input and checks the rest. The message stays its sender's, who may use its bytes again
-// once it is answered, while the run's first tasks go on with the trigger's.
+// triggerOf turns a message into a trigger: it evaluates the conditions on the input and
+// checks the rest. It copies the bytes, which the sender may reuse once the message is
+// answered.
 func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refusal) {
 	if rt.evaluate == nil {
 		return persistence.Trigger{}, refuse(UnknownWorkflow, "workflow", "this engine registers no workflow")
@@ -166,4 +169,96 @@ func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refu
 		}
 	}
 	return t, nil
+}
+
+// Limits on what a trigger may carry.
+const (
+	nameBytesMax         = 255     // of a workflow, tenant, queue or origin: they are index keys
+	keyBytesMax          = 1 << 10 // of an idempotency key: it is an index key, too
+	labelsMax            = 64      // labels of one run: they travel with every claim
+	labelBytesMax        = 1 << 10 // of a label's name and of its value
+	traceContextBytesMax = 1 << 10 // W3C allows 512 for tracestate
+	yearMin, yearMax     = 1970, 9999
+)
+
+func inputHash(input []byte) [32]byte { return sha256.Sum256(input) }
+
+func triggerBytes(t *persistence.Trigger) int {
+	return len(t.Input) + 256 + len(t.Key) + len(t.Labels)*64
+}
+
+// CheckTrigger returns why a trigger cannot be stored, or nil. It looks at
+// sizes and characters only.
+func CheckTrigger(t *persistence.Trigger, payloadLimit int) *Refusal {
+	if t.Workflow == "" {
+		return refuse(BadInput, "workflow", "name the workflow to run")
+	}
+	for _, field := range []struct {
+		name, value string
+		max         int
+	}{
+		{"workflow", t.Workflow, nameBytesMax},
+		{"tenant", t.Tenant, nameBytesMax},
+		{"queue", t.Queue, nameBytesMax},
+		{"origin", t.Origin, nameBytesMax},
+		{"key", t.Key, keyBytesMax},
+		{"trace_context", t.TraceContext, traceContextBytesMax},
+	} {
+		if refused := checkText(field.name, field.value, field.max); refused != nil {
+			return refused
+		}
+	}
+	if len(t.Input) > payloadLimit {
+		return refuse(LimitReached, "input", fmt.Sprintf(
+			"%d bytes; at most %d: store the payload elsewhere and pass a reference", len(t.Input), payloadLimit))
+	}
+	if year := t.At.UTC().Year(); !t.At.IsZero() && (year < yearMin || year > yearMax) {
+		return refuse(BadInput, "at", fmt.Sprintf("year %d: use one from %d to %d", year, yearMin, yearMax))
+	}
+	return checkLabels(t.Labels)
+}
+
+// CheckFilter returns why no run and no dead letter can match a filter with
+// these names and labels, or nil. It holds them to the bounds of a trigger.
+func CheckFilter(tenant, workflow, step string, labels map[string]string) *Refusal {
+	for _, field := range []struct{ name, value string }{{"Tenant", tenant}, {"Workflow", workflow}, {"Step", step}} {
+		if refused := checkText(field.name, field.value, nameBytesMax); refused != nil {
+			return refused
+		}
+	}
+	refused := checkLabels(labels)
+	if refused != nil {
+		refused.Field = "Labels"
+	}
+	return refused
+}
+
+func checkLabels(labels map[string]string) *Refusal {
+	if len(labels) > labelsMax {
+		return refuse(LimitReached, "labels", fmt.Sprintf("%d labels; at most %d", len(labels), labelsMax))
+	}
+	for name, value := range labels {
+		if name == "" {
+			return refuse(BadInput, "labels", "a label has no name")
+		}
+		if refused := checkText("labels", name, labelBytesMax); refused != nil {
+			return refused
+		}
+		if refused := checkText("labels", value, labelBytesMax); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+func checkText(field, value string, limit int) *Refusal {
+	switch {
+	case len(value) > limit:
+		return refuse(LimitReached, field, fmt.Sprintf("%d bytes; at most %d", len(value), limit))
+	case strings.ContainsRune(value, 0):
+		return refuse(BadInput, field, "remove the NUL character")
+	case !utf8.ValidString(value):
+		return refuse(BadInput, field, "use valid UTF-8")
+	}
+	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // run executes one claimed task: one attempt, from the grant to the answer of
@@ -20,33 +22,40 @@ import (
 // WorkReady, TablesChanged.
 // On failure: stopped; runs reports the task lost.
 type run struct {
-	rt       *runtime
-	self     *PID
-	task     *messages.StartTask
-	key      taskKey
-	name     string // of the actor
-	pool     string
-	function StepFunction
-	known    bool            // function is registered here
-	foreign  bool            // it is of another step: somebody changed the numbers
-	ctx      context.Context //nolint:containedctx // the attempt's, ended by messages
-	cancel   context.CancelCauseFunc
-	attempt  *attemptState
-	inputs   Inputs    // until the attempt begins
-	missing  []missing // of inputs
-	permit   *permit   // to read what is missing; nil once the attempt has it
-	waits    bool      // it is not granted
-	held     int64     // bytes of payloads that are held until the actor ends
-	timers   []func()
-	unheard  func() // stops the timer of the next report
-	quiet    func() // stops the heartbeat timer
-	outcome  *messages.ReportOutcome
-	began    time.Time // when the step function was called
-	timed    bool      // the attempt's timeouts run
-	returned bool      // it has returned, or was never called
-	answered bool
-	deaf     bool // it was told so
-	resting  bool // the task is handed back after a pause
+	rt           *runtime
+	ports        runPorts
+	self         *PID
+	task         *messages.StartTask
+	key          taskKey
+	name         string // of the actor
+	pool         string
+	function     StepFunction
+	known        bool            // function is registered here
+	foreign      bool            // it is of another step: the handler numbers were changed
+	ctx          context.Context //nolint:containedctx // the attempt's, ended by messages
+	cancel       context.CancelCauseFunc
+	attempt      *attemptState
+	inputs       Inputs    // until the attempt begins
+	missing      []missing // of inputs
+	permit       *permit   // to read what is missing; nil once the attempt has it
+	waits        bool      // it is not granted
+	held         int64     // bytes of payloads that are held until the actor ends
+	timers       []func()
+	unheard      func() // stops the timer of the next report
+	quiet        func() // stops the heartbeat timer
+	outcome      *messages.ReportOutcome
+	began        time.Time // when the step function was called
+	timed        bool      // the attempt's timeouts run
+	returned     bool      // it has returned, or was never called
+	answered     bool
+	unresponsive bool // it was told so
+	resting      bool // the task is handed back after a pause
+}
+
+// runPorts are the ports of a run actor.
+type runPorts struct {
+	journal persistence.Journal
+	runs    persistence.Runs
 }
 
 // Timers of a run actor.
@@ -58,22 +67,22 @@ type (
 		cause error
 		due   time.Time
 	}
-	attemptDeaf    struct{}
-	outcomeUnheard struct{}
-	attemptRested  struct{}
+	attemptUnresponsive struct{}
+	outcomeUnheard      struct{}
+	attemptRested       struct{}
 )
 
-// restFor is how long a run actor keeps a task that the database would not let
-// it execute before it hands it back: whoever claims it next would meet the
-// same, and the task would go round as fast as the database allows.
+// restFor is how long a run actor keeps a task that the database would not let it execute
+// before it hands it back: the next pod would meet the same error, and the task would go
+// round as fast as the database allows.
 const restFor = time.Second
 
-// restLost is the same for a task whose inputs the database cannot read.
+// restLost is the same for a task with unreadable inputs.
 const restLost = 10 * time.Second
 
-func newRun(rt *runtime, task *messages.StartTask, h *held) func() receiver {
+func newRun(rt *runtime, ports runPorts, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
-		a := &run{rt: rt, task: task, key: h.key, name: h.name, pool: h.pool}
+		a := &run{rt: rt, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool}
 		a.function, a.known = rt.functions[task.GetHandler()]
 		a.foreign = a.known && (a.function.Workflow != task.GetWorkflow() || a.function.Step != task.GetStepName())
 		return a
@@ -98,8 +107,8 @@ func (a *run) Receive(ctx actorContext) {
 		a.onBeat()
 	case *attemptTimeout:
 		a.onTimeout(msg)
-	case *attemptDeaf:
-		a.onDeaf()
+	case *attemptUnresponsive:
+		a.onUnresponsive()
 	case *attemptRested:
 		a.release()
 	case *attemptEnded:
@@ -113,7 +122,7 @@ func (a *run) Receive(ctx actorContext) {
 	case *outcomeUnheard:
 		a.onUnheard()
 	case *stopping:
-		a.rt.guarded("run", func() { a.close(a.orphaned()) })
+		a.rt.guarded("run", func() { a.close(a.stopCause()) })
 	case *restarting, *stopped:
 	default:
 		a.rt.unknown("run", msg)
@@ -138,13 +147,13 @@ func (a *run) onStarted() {
 		a.cancel(ErrCanceled)
 	}
 	if triggered := instant(a.task.GetTriggeredAt()); !triggered.IsZero() && len(a.task.GetParents()) == 0 {
-		a.rt.meter.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(triggered).Seconds())
+		a.rt.recorder.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(triggered).Seconds())
 	}
 	a.load()
 }
 
-// execute calls the step function on a goroutine of the executor, unless the
-// pod has let go of the task already.
+// execute calls the step function on a goroutine of the executor, unless the pod has
+// released the task already.
 func (a *run) execute() {
 	if cause := context.Cause(a.ctx); cause != nil && !errors.Is(cause, ErrCanceled) {
 		a.giveUp()
@@ -191,8 +200,8 @@ func (a *run) timeout() time.Duration {
 	return a.rt.config.AttemptTimeout
 }
 
-// end ends the attempt's context. A function that does not react is given up
-// after a while.
+// end ends the attempt's context. A function that does not react is reported after a
+// while.
 func (a *run) end(cause error) {
 	if cause == nil || a.ctx == nil || a.ctx.Err() != nil {
 		return
@@ -213,7 +222,7 @@ func (a *run) rest(pause time.Duration) {
 	a.timers = append(a.timers, a.rt.after(pause, a.self, &attemptRested{}))
 }
 
-// release hands the task back, unless it was let go of meanwhile.
+// release hands the task back, unless it was answered meanwhile.
 func (a *run) release() {
 	if a.resting && !a.answered {
 		a.resting = false
@@ -224,28 +233,28 @@ func (a *run) release() {
 // listen gives a function whose context has ended a while to return.
 func (a *run) listen() {
 	if a.attempt != nil && !a.returned {
-		a.timers = append(a.timers, a.rt.after(deafAfter, a.self, &attemptDeaf{}))
+		a.timers = append(a.timers, a.rt.after(unresponsiveAfter, a.self, &attemptUnresponsive{}))
 	}
 }
 
-// onDeaf reports an attempt whose function goes on regardless. While the run
-// is being canceled it is left to the cancel's grace.
-func (a *run) onDeaf() {
+// onUnresponsive reports an attempt whose function ignores the end of its context. While
+// the run is being canceled, the grace of the cancel decides.
+func (a *run) onUnresponsive() {
 	cause := context.Cause(a.ctx)
-	if a.returned || a.deaf || errors.Is(cause, ErrCanceled) && !a.answered {
+	if a.returned || a.unresponsive || errors.Is(cause, ErrCanceled) && !a.answered {
 		return
 	}
-	a.deaf = true
+	a.unresponsive = true
 	a.rt.payloads.detach(a.attempt.permit)
-	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function goes on after the end of its context",
+	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function still runs after the end of its context",
 		append(a.named(), slog.Any("cause", cause))...)
-	a.rt.send(a.rt.team.runs, &messages.AttemptAbandoned{Task: a.key.message()})
+	a.rt.send(a.rt.addresses.runs, &messages.AttemptAbandoned{Task: a.key.message()})
 	if !a.answered {
 		a.settle(a.judge(&attemptEnded{failed: failureOf(cause, nil)}))
 	}
 }
 
-// named says which step function it is: nobody can stop it but who wrote it.
+// named logs which step function ignores its context; only its author can fix that.
 func (a *run) named() []slog.Attr {
 	return []slog.Attr{
 		slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()),
@@ -259,32 +268,32 @@ func (a *run) onBeat() {
 	}
 	a.armHeartbeat(a.function.Options.HeartbeatLimit)
 	if progress := a.attempt.take(); progress != nil {
-		a.rt.send(a.rt.team.runs, &messages.ProgressMade{Task: a.key.message(), Progress: progress})
+		a.rt.send(a.rt.addresses.runs, &messages.ProgressMade{Task: a.key.message(), Progress: progress})
 	}
 }
 
 func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	a.returned = true
 	a.stopTimers()
-	if a.deaf {
+	if a.unresponsive {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function has returned at last", a.named()...)
 	}
 	if a.timed { // the function was called
-		a.rt.meter.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
+		a.rt.recorder.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
 	}
 	if a.answered {
 		ctx.Stop(a.self)
 		return
 	}
-	if a.outcome != nil { // it was given up as deaf, and that is its outcome
+	if a.outcome != nil { // it was given up as unresponsive, and that is its outcome
 		a.report()
 		return
 	}
 	if m.recorded != nil {
-		a.rt.spread(m.recorded.Wake)
-		a.rt.meter.add(MetricAttempts, 1, "succeeded", "")
+		a.rt.announce(m.recorded.Wake)
+		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
 		a.outcome = &messages.ReportOutcome{Task: a.key.message()}
-		a.rt.send(a.rt.team.runs, &messages.OutcomesAnswered{Answers: []*messages.OutcomeAnswered{
+		a.rt.send(a.rt.addresses.runs, &messages.OutcomesAnswered{Answers: []*messages.OutcomeAnswered{
 			{Task: a.key.message(), Result: answerName(m.recorded.Answers[0].Result)},
 		}})
 		return
@@ -316,7 +325,7 @@ func (a *run) report() {
 	if a.outcome == nil || a.answered || a.outcome.GetKind() == 0 {
 		return
 	}
-	a.rt.send(a.rt.team.journal, a.outcome)
+	a.rt.send(a.rt.addresses.journal, a.outcome)
 	if a.unheard == nil {
 		a.unheard = a.rt.after(resendAfter, a.self, &outcomeUnheard{})
 	}
@@ -327,15 +336,15 @@ func (a *run) onUnheard() {
 	a.report()
 }
 
-// onAnswered ends the actor, once its function has returned: until then it
-// stands for the slot that the function uses.
+// onAnswered ends the actor once its function has returned. Until then it represents the
+// slot that the function uses.
 func (a *run) onAnswered(ctx actorContext) {
 	again := a.answered
 	a.answered = true
 	switch {
 	case a.returned || a.attempt == nil:
 		ctx.Stop(a.self)
-	case !again && !a.deaf && a.ctx.Err() != nil:
+	case !again && !a.unresponsive && a.ctx.Err() != nil:
 		a.listen()
 	}
 }
@@ -354,9 +363,9 @@ func (a *run) stopTimers() {
 	}
 }
 
-// orphaned is why the context of an attempt ends whose actor is stopped.
-func (a *run) orphaned() error {
-	if a.rt.boundary.isStopping() {
+// stopCause is why the context of an attempt ends whose actor is stopped.
+func (a *run) stopCause() error {
+	if a.rt.status.get().stopping {
 		return ErrStopping
 	}
 	return ErrLeaseLost
@@ -367,5 +376,20 @@ func (a *run) close(cause error) {
 	a.letGo()
 	if a.cancel != nil {
 		a.cancel(cause)
+	}
+}
+
+func (a *run) about() TaskInfo {
+	t := a.task
+	key := a.key.task.Run.String() + "/" + t.GetStepName()
+	idempotent := key
+	if first := runOf(t.GetKeyRun()); !first.IsZero() {
+		idempotent = first.String() + "/" + t.GetStepName()
+	}
+	return TaskInfo{
+		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
+		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
+		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
+		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
 	}
 }

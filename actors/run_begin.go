@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 )
 
-// beginMax is how long a run actor waits for the transaction of a step to begin.
-// An adapter gives up before that.
+// beginMax is how long a run actor waits for the transaction of a step to begin. An
+// adapter gives up earlier.
 const beginMax = 45 * time.Second
 
 // errNotBegun ends the context of an attempt whose transaction did not begin. The
@@ -16,8 +18,8 @@ var errNotBegun = errors.New("the step's transaction did not begin")
 
 // inTx is the body of an attempt that is recorded in its own transaction.
 func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
-	rt, self, f, attempt, key := a.rt, a.self, a.function, a.attempt, a.key
-	record := rt.recordOf(rt.boundary.podNumber())
+	rt, journal, self, f, attempt, key := a.rt, a.ports.journal, a.self, a.function, a.attempt, a.key
+	record := rt.recordOf(rt.status.get().number)
 	record.Task = key.task
 	if limit := a.timeout(); limit > 0 {
 		record.TxLimit = limit + txMargin
@@ -25,12 +27,12 @@ func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
 	attempt.begun = func() { rt.arrive(self, &attemptBegun{}) }
 	a.timers = append(a.timers, rt.after(beginMax, self, &attemptNotBegun{}))
 	return func(deliver func(any)) {
-		deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, record, key, attempt, &f, inputs) })
+		deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, journal, record, key, attempt, &f, inputs) })
 	}
 }
 
-// onBegun starts the clock of the attempt. What it takes to begin the
-// transaction of a step is none of its time: the database is what it takes.
+// onBegun starts the clock of the attempt. The time to begin the transaction of a step
+// does not count: it is the database's.
 func (a *run) onBegun() {
 	if a.timed || a.returned {
 		return
@@ -40,8 +42,8 @@ func (a *run) onBegun() {
 	a.armHeartbeat(a.function.Options.HeartbeatLimit)
 }
 
-// frozenMin is how late a timer tells that the process was frozen: by whoever
-// moves, debugs or starves it.
+// frozenMin is how late a timer must be to show that the process was frozen: moved,
+// debugged or without CPU.
 const frozenMin = 500 * time.Millisecond
 
 func (a *run) armTimeout(limit time.Duration) {
@@ -61,8 +63,8 @@ func (a *run) armHeartbeat(limit time.Duration) {
 	a.quiet = a.rt.after(limit, a.self, &attemptTimeout{ErrHeartbeatTimeout, a.rt.now().Add(limit)})
 }
 
-// onTimeout ends the attempt, unless the process was frozen when its time was up:
-// then it gets as much again as it was frozen since.
+// onTimeout ends the attempt, unless the process was frozen when the time was up: then the
+// attempt gets as much time as the freeze took.
 func (a *run) onTimeout(m *attemptTimeout) {
 	late := a.rt.now().Sub(m.due)
 	switch {
@@ -75,18 +77,18 @@ func (a *run) onTimeout(m *attemptTimeout) {
 	}
 }
 
-// databaseWasAway reports whether the pod missed the database during an attempt
-// that has a transaction open in it. From the sixth time in a row on that is no
-// excuse.
+// databaseWasAway reports whether the database was away during an attempt with an open
+// transaction. After the sixth time in a row that is no excuse.
 func (a *run) databaseWasAway() bool {
 	if !a.function.Options.InTx {
 		return false
 	}
-	now, away := a.rt.now(), a.rt.boundary.lastAway()
-	if away.Before(a.began) && !a.rt.reach.wasSilent(a.began, now) {
-		return false
-	}
-	return a.rt.broken.note(a.key.task, now, time.Time{}) <= brokenMax
+	excused := false
+	a.rt.vitals.with(func(v *vitals.Vitals) {
+		now := a.rt.now()
+		excused = v.WasAway(a.began, now) && v.Tx.Broke(a.key.task, now, time.Time{}) <= vitals.TaskFailuresMax
+	})
+	return excused
 }
 
 func (a *run) onNotBegun() {

@@ -19,8 +19,8 @@ type missing struct {
 	to   []*[]byte // in the inputs of the attempt; more than one: the step is a parent twice
 }
 
-// load reads what the grant does not carry, and executes the task. It waits until the pod
-// has memory for it. The time of the attempt begins with its function.
+// load reads the payloads that the grant does not carry, and executes the task. It waits
+// until the pod has memory for them. The time of the attempt begins with its function.
 func (a *run) load() {
 	a.inputs = inputsOf(a.task)
 	a.hold(carried(a.task))
@@ -76,8 +76,8 @@ func (a *run) unload() {
 	}
 }
 
-// read reads the next of what is missing: as much as one answer of the database may
-// bring, one payload at least.
+// read reads the next missing payloads: as many as one answer of the database may bring,
+// one at least.
 func (a *run) read() {
 	var steps []int32
 	size := int64(0)
@@ -89,12 +89,12 @@ func (a *run) read() {
 	}
 	run := a.key.task.Run
 	ask(a.rt, a.self, "payload", storeTimeout, func(ctx context.Context) ([][]byte, error) {
-		return a.rt.ports.Store.Payloads(ctx, run, steps)
+		return a.ports.runs.Payloads(ctx, run, steps)
 	})
 }
 
-// onLoaded goes on reading, or executes the task. If something cannot be read the task is
-// handed back, and the pod that claims it next reads again.
+// onLoaded continues reading, or executes the task. If a payload cannot be read the task
+// is handed back, and the next pod tries again.
 func (a *run) onLoaded(m *answered[[][]byte]) {
 	if a.attempt != nil || a.outcome != nil || a.answered || a.resting {
 		return
@@ -103,7 +103,7 @@ func (a *run) onLoaded(m *answered[[][]byte]) {
 		a.unload()
 		a.rt.storeFailed("payload", m.err)
 		pause := restFor
-		if persistence.Answered(m.err) { // what is lost does not come back at once
+		if persistence.Answered(m.err) { // a lost payload does not come back at once
 			pause = restLost
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
 				slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
@@ -132,8 +132,8 @@ func (a *run) hold(bytes int64) {
 	a.rt.payloads.hold(bytes)
 }
 
-// letGo gives back what the actor holds. What it has read is given back by the function,
-// if that was called: it goes on without the actor, perhaps for ever.
+// letGo gives back the bytes that the actor holds. The bytes that were read are given back
+// by the function, if it was called: it may outlive the actor.
 func (a *run) letGo() {
 	a.hold(-a.held)
 	a.unload()
@@ -142,7 +142,7 @@ func (a *run) letGo() {
 	}
 }
 
-// reading is the body of an attempt that gives back what was read for it.
+// reading is the body of an attempt that gives back the permit for its reads.
 func (a *run) reading(body func(deliver func(any))) func(deliver func(any)) {
 	rt, permit := a.rt, a.permit
 	if permit == nil {
@@ -171,7 +171,7 @@ func carried(task *messages.StartTask) int64 {
 	return int64(size)
 }
 
-// missingOf returns what a grant does not carry.
+// missingOf returns the payloads that a grant does not carry.
 func missingOf(task *messages.StartTask, inputs *Inputs) (list []missing) {
 	if task.GetLargeInput() {
 		list = append(list, missing{lifecycle.RunStep, task.GetInputSize(), []*[]byte{&inputs.Input}})

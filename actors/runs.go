@@ -25,7 +25,8 @@ type runs struct {
 	rt        *runtime
 	carryover *runsState
 	repeat    bool // a timer will repeat the reports of losses
-	lent      lent // of the embedder's pool, as last seen
+	ports     runPorts
+	pool      poolWatch // of the embedder
 }
 
 // runsState is what survives a restart of runs.
@@ -40,10 +41,10 @@ type runsState struct {
 // repeatLosses is the timer that repeats the reports of runs itself.
 type repeatLosses struct{}
 
-func spawnRuns(rt *runtime, _ int64, h *carryovers) func() receiver {
+func spawnRuns(rt *runtime, ports *Ports, h *runsState) func() receiver {
 	return func() receiver {
-		a := &runs{rt: rt, carryover: h.runs}
-		a.supervision = supervision{rt: rt, self: rt.team.runs}
+		a := &runs{rt: rt, carryover: h, ports: runPorts{ports.Store, ports.Store}, pool: poolWatch{usage: ports.PoolUsage}}
+		a.supervision = supervision{rt: rt, self: rt.addresses.runs}
 		return a
 	}
 }
@@ -54,7 +55,7 @@ func (a *runs) Receive(ctx actorContext) {
 	case *started:
 		a.onStarted()
 	case *messages.OfferSlots:
-		a.rt.send(a.rt.team.claimer, a.carryover.ledger.offerAll(msg.GetNumber()))
+		a.rt.send(a.rt.addresses.claimer, a.carryover.ledger.offerAll(msg.GetNumber()))
 	case *messages.StartTasks:
 		a.onStartTasks(ctx, msg)
 	case *messages.OutcomesAnswered:
@@ -70,11 +71,11 @@ func (a *runs) Receive(ctx actorContext) {
 	case *functionReturned:
 		a.carryover.ledger.returned(msg.name)
 		a.settle()
-	case *orphansDeaf:
-		a.onOrphansDeaf(msg)
+	case *detachedDue:
+		a.onDetachedDue(msg)
 	case *messages.ListHeld:
-		a.rt.send(a.rt.team.pulse, a.carryover.ledger.list())
-		a.watchLending()
+		a.rt.send(a.rt.addresses.pulse, a.carryover.ledger.list())
+		a.watchPool()
 		a.rt.measurePayloads()
 	case *messages.TasksLost:
 		a.onTasksLost(msg)
@@ -116,9 +117,9 @@ func (a *runs) onStarted() {
 		a.lose(h)
 	}
 	a.carryover.ledger.forgetUnresponsive()
-	a.adoptOrphans()
+	a.adoptDetached()
 	a.measure()
-	a.rt.send(a.rt.team.claimer, &messages.SlotsOffered{})
+	a.rt.send(a.rt.addresses.claimer, &messages.SlotsOffered{})
 }
 
 func (a *runs) onStartTasks(ctx actorContext, m *messages.StartTasks) {
@@ -141,7 +142,7 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 		a.handBack(h)
 		return
 	}
-	pid, err := ctx.SpawnNamed(a.rt.props(runName, newRun(a.rt, task, h)), h.name)
+	pid, err := ctx.SpawnNamed(a.rt.props(runName, newRun(a.rt, a.ports, task, h)), h.name)
 	if err != nil {
 		a.lose(h)
 		return
@@ -201,7 +202,7 @@ func (a *runs) onTasksLost(m *messages.TasksLost) {
 		if h == nil || h.pid == nil {
 			continue
 		}
-		a.rt.meter.add(MetricLosses, 1)
+		a.rt.recorder.add(MetricLosses, 1)
 		a.forward(h, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
 		a.forward(h, &messages.OutcomeAnswered{Task: task, Result: "stale"})
 		a.carryover.ledger.drop(h, false)
@@ -242,7 +243,7 @@ func (a *runs) endAll(cause messages.EndCause) {
 func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
 	for _, h := range a.carryover.ledger.held {
 		if h.report != nil {
-			a.rt.send(a.rt.team.journal, h.report)
+			a.rt.send(a.rt.addresses.journal, h.report)
 			continue
 		}
 		a.forward(h, m)
@@ -262,7 +263,7 @@ func (a *runs) onTerminated(m *terminated) {
 
 // lose reports that a task is not executed any more.
 func (a *runs) lose(h *held) {
-	a.rt.meter.add(MetricLosses, 1)
+	a.rt.recorder.add(MetricLosses, 1)
 	a.report(h, messages.OutcomeKind_OUTCOME_KIND_LOST)
 }
 
@@ -274,7 +275,7 @@ func (a *runs) report(h *held, kind messages.OutcomeKind) {
 		h.report = &messages.ReportOutcome{Task: h.key.message(), Kind: kind, Pool: h.pool}
 	}
 	h.pid = nil
-	a.rt.send(a.rt.team.journal, h.report)
+	a.rt.send(a.rt.addresses.journal, h.report)
 	a.armRepeat()
 }
 
@@ -290,7 +291,7 @@ func (a *runs) onRepeatLosses() {
 	a.repeat = false
 	for _, h := range a.carryover.ledger.held {
 		if h.report != nil {
-			a.rt.send(a.rt.team.journal, h.report)
+			a.rt.send(a.rt.addresses.journal, h.report)
 			a.armRepeat()
 		}
 	}
@@ -305,21 +306,21 @@ func (a *runs) forward(h *held, message any) {
 // measure sets the gauges of slots.
 func (a *runs) measure() {
 	l := a.carryover.ledger
-	a.rt.meter.set(MetricRunning, float64(l.running()))
-	a.rt.meter.set(MetricFree, float64(l.free()))
-	a.rt.meter.set(MetricStuck, float64(l.stuck()))
+	a.rt.recorder.set(MetricRunning, float64(l.running()))
+	a.rt.recorder.set(MetricFree, float64(l.free()))
+	a.rt.recorder.set(MetricStuck, float64(l.stuck()))
 }
 
 // settle offers new free slots to the claimer, and tells the pod once no task is left.
 func (a *runs) settle() {
 	l := a.carryover.ledger
 	if freed := l.offerNew(); freed != nil {
-		a.rt.send(a.rt.team.claimer, freed)
+		a.rt.send(a.rt.addresses.claimer, freed)
 	}
 	a.measure()
 	if a.carryover.draining && !a.carryover.told && len(l.held) == 0 {
 		a.carryover.told = true
-		a.rt.send(a.rt.team.pod, &messages.RunsDrained{})
+		a.rt.send(a.rt.addresses.pod, &messages.RunsDrained{})
 	}
 }
 

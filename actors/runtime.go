@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/internal/panics"
@@ -18,8 +20,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// runtime is the world as the actors of one pod see it. Nothing else reaches
-// them: no clock, no randomness, no goroutine. It does not change after Start.
+// runtime is the environment of the actors of one pod. Nothing else reaches them: no
+// clock, no randomness, no goroutine. Apart from the guarded values it does not change
+// after Start.
 type runtime struct {
 	system    *System
 	clock     clock.Clock
@@ -28,65 +31,75 @@ type runtime struct {
 	random    Random
 	numbers   *sequence
 	log       *slog.Logger
-	meter     *meter
+	recorder  *recorder
 	config    Config
-	ports     Ports
 	functions map[int32]StepFunction // by handler number
 	evaluate  Evaluate
-	boundary  *boundary
-	reach     *reach
-	watches   *watches
-	refusals  *refusals
-	unbegun   *unbegun // transactions of steps
-	handlers  []int32  // of functions, ascending
-	plain     []int32  // those without a transaction
-	timers    stall    // of the timekeeper
-	probes    stall    // of the pulse
-	firing    pace     // of the timekeepers of all terms
-	expiring  pace     // of the housekeepers of all terms
-	parking   pace     // likewise
-	claiming  pace
-	recording pace
-	house     stall        // of the housekeeper
-	broken    *brokenSteps // transactions
-	working   *working
+	status    *podStatus
+	vitals    guarded[vitals.Vitals]
+	watchdog  vitals.Watchdog
+	handlers  []int32 // of functions, ascending
+	withoutTx []int32 // those whose steps need no transaction
+	inflight  *inflight
 	payloads  *payloads
-	team      team
+	addresses addresses
 
 	arrive   func(to *PID, message any) // send, from goroutines that are not the actors'
 	buggify  func(place string) bool
 	lifetime context.Context //nolint:containedctx // of all attempts
 }
 
+// guarded is a value that several actors and goroutines share.
+type guarded[T any] struct {
+	mu    sync.Mutex
+	value T
+}
+
+func (g *guarded[T]) with(f func(value *T)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f(&g.value)
+}
+
+func (g *guarded[T]) get() T {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.value
+}
+
 // Ports are the adapters that a pod works through.
 type Ports struct {
-	Store    persistence.Store
-	Listener cluster.Listener
-	Stream   cluster.Stream // nil: there is none, wakes are notified
-	Notifier cluster.Notifier
-	Elector  cluster.Elector
-	// Echo has so many bytes sent back by the database, through the pool that Store's
-	// calls go through; nil: nothing is lost on the way for being large.
-	Echo    func(ctx context.Context, bytes int) error
-	Lending func() Lending // of the embedder's pool; nil: there is none
+	Store     persistence.Store
+	Listener  cluster.Listener
+	Stream    cluster.Stream // nil: there is none, wakes are notified
+	Notifier  cluster.Notifier
+	Elector   cluster.Elector
+	PoolUsage func() PoolUsage // of the embedder's pool; nil: there is none
+}
+
+// PoolUsage is how a pool of connections is used at one moment.
+type PoolUsage struct {
+	InUse    int
+	Max      int
+	Acquired int64 // connections handed out since the pool was made
 }
 
 // Evaluate returns the definition to run for a trigger that came as a message,
-// and what its conditions say about the input.
+// and the results of its conditions on the input.
 type Evaluate func(workflow string, input []byte) (workflow.Hash, []persistence.EdgeResult, error)
 
 // ErrUnknownWorkflow is returned by an Evaluate that does not know the name.
 var ErrUnknownWorkflow = errors.New("workflow is not registered")
 
-// team is the addresses of the actors of one pod. They stay valid over
+// addresses are the addresses of the actors of one pod. They stay valid over
 // restarts, because an actor's name does.
-type team struct {
+type addresses struct {
 	pod, intake, claimer, runs, journal, pulse, feed, leader, timekeeper, housekeeper *PID
 }
 
-func newTeam(system *System, root string) team {
+func newAddresses(system *System, root string) addresses {
 	at := func(name string) *PID { return system.NewLocalPID(root + name) }
-	return team{
+	return addresses{
 		pod: at(""), intake: at("/intake"), claimer: at("/claimer"), runs: at("/runs"), journal: at("/journal"),
 		pulse: at("/pulse"), feed: at("/feed"), leader: at("/leader"),
 		timekeeper: at("/leader/timekeeper"), housekeeper: at("/leader/housekeeper"),
@@ -125,7 +138,7 @@ func (rt *runtime) newRunID() workflow.RunID {
 	var random [16]byte
 	binary.BigEndian.PutUint64(random[:8], rt.random.Uint64())
 	binary.BigEndian.PutUint64(random[8:], rt.random.Uint64())
-	return workflow.NewRunID(rt.boundary.databaseTime(rt.now()), [10]byte(random[:10]))
+	return workflow.NewRunID(rt.databaseTime(), [10]byte(random[:10]))
 }
 
 // retryDelay is the wait before a store call is made again after failing n
@@ -137,22 +150,22 @@ func (rt *runtime) retryDelay(n int) time.Duration {
 
 // storeFailed logs and counts a store call that will be made again.
 func (rt *runtime) storeFailed(name string, err error) {
-	rt.meter.add(MetricStoreErrors, 1, name)
+	rt.recorder.add(MetricStoreErrors, 1, name)
 	if name == "renew_pod" || barsWrites(name, err) {
-		rt.boundary.away(rt.now())
+		rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(rt.now()) })
 	}
 	switch {
 	case errors.Is(err, persistence.ErrDiskFull):
-		rt.boundary.noWrites(diskFull, rt.now())
+		rt.status.with(func(f *podFacts) { f.noWrites, f.noWritesAt = diskFull, rt.now() })
 	case errors.Is(err, persistence.ErrReadOnly):
-		rt.boundary.noWrites(readOnly, rt.now())
-	case errors.Is(err, persistence.ErrNoResources) && slices.Contains(vital(), name):
-		rt.boundary.noWrites(noResources, rt.now())
+		rt.status.with(func(f *podFacts) { f.noWrites, f.noWritesAt = readOnly, rt.now() })
+	case errors.Is(err, persistence.ErrNoResources) && slices.Contains(vitals.Essential(), name):
+		rt.status.with(func(f *podFacts) { f.noWrites, f.noWritesAt = noResources, rt.now() })
 	}
 	if errors.Is(err, persistence.ErrNumbersChanged) {
-		rt.send(rt.team.pod, &numbersChanged{err})
+		rt.send(rt.addresses.pod, &numbersChanged{err})
 	}
-	if errors.Is(err, persistence.ErrPodDead) && rt.boundary.leaves() {
+	if errors.Is(err, persistence.ErrPodDead) && rt.status.get().leaving {
 		return
 	}
 	level := slog.LevelError
@@ -163,18 +176,18 @@ func (rt *runtime) storeFailed(name string, err error) {
 		slog.String("call", name), slog.Any("error", err))
 }
 
-// refusedAsDead hears that the database takes the pod for dead, if that is what a call
-// failed with. It may be late only: the renewal, which is asked for now, tells.
+// refusedAsDead handles a call that was rejected because the pod is dead. It may only be
+// late: a renewal, which is requested here, tells.
 func (rt *runtime) refusedAsDead(err error) {
 	if errors.Is(err, persistence.ErrPodDead) {
-		rt.boundary.toldDead(rt.now())
-		rt.send(rt.team.pulse, &messages.CheckCancels{})
+		rt.status.with(func(f *podFacts) { f.reportedDead(rt.now()) })
+		rt.send(rt.addresses.pulse, &messages.CheckCancels{})
 	}
 }
 
-// barsWrites reports whether what a call failed with may have kept every pod from
-// renewing its lease, too: the database was away, or takes no writes. What triggers need
-// more of than it has says nothing of renewals.
+// barsWrites reports whether the error of a call may have kept every pod from renewing its
+// lease, too: the database was away, or takes no writes. A lack of resources for triggers
+// does not affect renewals.
 func barsWrites(name string, err error) bool {
 	return !persistence.Answered(err) || errors.Is(err, persistence.ErrDiskFull) || errors.Is(err, persistence.ErrReadOnly) ||
 		errors.Is(err, persistence.ErrNoResources) && name != "trigger_runs" && name != triggerLarge
@@ -182,7 +195,7 @@ func barsWrites(name string, err error) bool {
 
 // unknown counts a message that an actor does not accept.
 func (rt *runtime) unknown(actor string, message any) {
-	rt.meter.add(MetricUnknownMessages, 1, actor)
+	rt.recorder.add(MetricUnknownMessages, 1, actor)
 	rt.log.LogAttrs(context.Background(), slog.LevelWarn, "message not accepted",
 		slog.String("actor", actor), slog.String("message", fmt.Sprintf("%T", message)))
 }
@@ -198,20 +211,19 @@ type answered[T any] struct {
 // as *answered[T]. A panic of an adapter is an error of the call.
 func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
 	number, asked := rt.numbers.next(), rt.now()
-	rt.reach.asked(number, asked)
+	rt.vitals.with(func(v *vitals.Vitals) { v.Asked(number, name, asked) })
 	carry(rt, to, name, timeout, number, call, func(value T, err error) {
-		now := rt.now()
-		rt.reach.ended(number, now, err)
-		if part, is := any(value).(interface{ Refusal() error }); is && err == nil {
-			err = part.Refusal()
+		var rejected error
+		if part, is := any(value).(interface{ Refusal() error }); is {
+			rejected = part.Refusal()
 		}
-		rt.refusals.note(name, now, now.Sub(asked), err)
+		rt.vitals.with(func(v *vitals.Vitals) { v.CallEnded(number, name, asked, rt.now(), err, rejected) })
 	})
 	return number
 }
 
-// askApart is ask for calls on connections of their own: what becomes of them
-// says nothing about the pool.
+// askApart is ask for calls on connections of their own: their results say nothing about
+// the pool.
 func askApart[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
 	number := rt.numbers.next()
 	carry(rt, to, name, timeout, number, call, func(T, error) {})
@@ -239,7 +251,7 @@ func contained[T any](f func() (T, error)) (value T, err error) {
 	return f()
 }
 
-// containedLoop does the same for what is followed until it ends.
+// containedLoop does the same for a subscription.
 func containedLoop(loop func() error) error {
 	_, err := contained(func() (struct{}, error) { return struct{}{}, loop() })
 	return err
@@ -260,11 +272,63 @@ func (rt *runtime) guarded(actor string, f func()) {
 	}
 }
 
-// sawClock notes what the database's clock said in an answer to what was asked at an
-// instant of ours, and says so if it has leapt.
-func (rt *runtime) sawClock(database, asked time.Time) {
-	if by := rt.boundary.sawClock(database, asked, rt.now()); by > 0 {
-		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the database's clock has leapt forward: no pod is declared dead for the length of a lease, and after a minute or more no history dropped for an hour",
-			slog.Duration("by", by.Round(time.Second)))
+// observeClock notes what the database's clock said in an answer to a question asked at
+// an instant of the pod, and logs a step of the clock.
+func (rt *runtime) observeClock(database, asked time.Time) {
+	now, step := rt.now(), time.Duration(0)
+	rt.status.with(func(f *podFacts) { f.sawDatabaseTime(database, now) })
+	rt.vitals.with(func(v *vitals.Vitals) { step = v.Clock.Observe(database, asked, now) })
+	if step > 0 {
+		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the database's clock was stepped forward: no pod is declared dead for the length of a lease, and after a minute or more no history dropped for an hour",
+			slog.Duration("by", step.Round(time.Second)))
 	}
 }
+
+// clockSteps returns what is known of the database's clock.
+func (rt *runtime) clockSteps() (clock vitals.ClockStep) {
+	rt.vitals.with(func(v *vitals.Vitals) { clock = v.Clock })
+	return clock
+}
+
+// silence returns how long the database has answered nothing that the pod asked through
+// its pool.
+func (rt *runtime) silence() (silence time.Duration) {
+	rt.vitals.with(func(v *vitals.Vitals) { silence = v.Silence(rt.now()) })
+	return silence
+}
+
+// lastAnswer returns when the database last answered a call through the pod's pool.
+func (rt *runtime) lastAnswer() (at time.Time) {
+	rt.vitals.with(func(v *vitals.Vitals) { at = v.LastAnswer() })
+	return at
+}
+
+// txWait returns how long to leave steps with a transaction to other pods.
+func (rt *runtime) txWait() (wait time.Duration) {
+	rt.vitals.with(func(v *vitals.Vitals) { wait = v.Tx.Wait(rt.now()) })
+	return wait
+}
+
+// claimable returns the handlers whose steps the pod can execute now, ascending.
+func (rt *runtime) claimable() []int32 {
+	if rt.txWait() > 0 {
+		return rt.withoutTx
+	}
+	return rt.handlers
+}
+
+// numberHandlers sorts the numbers of the functions.
+func (rt *runtime) numberHandlers() {
+	for number := range rt.functions {
+		rt.handlers = append(rt.handlers, number)
+		if !rt.functions[number].Options.InTx {
+			rt.withoutTx = append(rt.withoutTx, number)
+		}
+	}
+	slices.Sort(rt.handlers)
+	slices.Sort(rt.withoutTx)
+}
+
+// triggerLarge is the name of a call whose failure says nothing about other calls: its
+// triggers may be too large for the server.
+const triggerLarge = "trigger_large"

@@ -26,7 +26,7 @@ type slotRequest struct {
 func (r *slotRequest) ask(rt *runtime, self *PID, question *messages.ReserveSlots) {
 	r.number = rt.numbers.next()
 	question.Number = r.number
-	rt.send(rt.team.claimer, question)
+	rt.send(rt.addresses.claimer, question)
 	r.stop = rt.after(reservationTimeout, self, &reservationLate{number: r.number})
 }
 
@@ -45,14 +45,14 @@ func (r *slotRequest) heard(number int64) bool {
 // releaseSlots ends a reservation. The tasks take some of its slots.
 func (rt *runtime) releaseSlots(reservation *messages.SlotsReserved, tasks []*messages.StartTask) {
 	if reservation.GetSlots() > 0 {
-		rt.send(rt.team.claimer, &messages.SlotsReleased{Number: reservation.GetNumber(), Pod: reservation.GetPod(), Tasks: tasks})
+		rt.send(rt.addresses.claimer, &messages.SlotsReleased{Number: reservation.GetNumber(), Pod: reservation.GetPod(), Tasks: tasks})
 	}
 }
 
 // hasNoReservation tells the claimer that an actor which has started has no reservation:
 // the answer may have been lost with the former incarnation.
 func (rt *runtime) hasNoReservation(journal bool) {
-	rt.send(rt.team.claimer, &messages.SlotsReleased{Journal: journal})
+	rt.send(rt.addresses.claimer, &messages.SlotsReleased{Journal: journal})
 }
 
 // requester is the actor that has a reservation; it has one at a time.
@@ -89,9 +89,9 @@ func (a *claimer) onReserveSlots(m *messages.ReserveSlots) {
 }
 
 func (a *claimer) tellReserved(to requester, number int64, slots int) {
-	pid := a.rt.team.intake
+	pid := a.rt.addresses.intake
 	if to == forJournal {
-		pid = a.rt.team.journal
+		pid = a.rt.addresses.journal
 	}
 	a.rt.send(pid, &messages.SlotsReserved{Number: number, Slots: int32(slots), Pod: a.pod})
 }

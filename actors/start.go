@@ -2,11 +2,11 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/internal/clock"
 )
 
@@ -25,11 +25,11 @@ type Options struct {
 	// under it; again when the pod had to join again. It must not block.
 	Joined func(number int64)
 
-	// For simulations; nil: those of production.
+	// For simulations; nil: the defaults.
 	Executor Executor
 	Mailbox  MailboxProducer
 	Random   Random
-	// Arrive takes in what goroutines that are not the actors' send to one.
+	// Arrive delivers messages from goroutines that are not actors.
 	Arrive func(to *PID, message any)
 	// Buggify is asked at places where the engine may as well make a rare
 	// choice: a batch of one, a beat left out.
@@ -46,7 +46,7 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 		return nil, err
 	}
 	select {
-	case <-p.rt.boundary.up:
+	case <-p.rt.status.up:
 		return p, nil
 	case <-p.Done():
 		p.rt.executor.Close()
@@ -61,18 +61,21 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 func Launch(ctx context.Context, options Options) (*Pod, error) {
 	rt := newRuntime(options)
 	asked := rt.now()
-	number, now, err := rt.ports.Store.JoinPod(ctx, rt.podInfo())
+	number, now, err := options.Ports.Store.JoinPod(ctx, rt.podInfo())
 	if err != nil {
 		return nil, fmt.Errorf("join the cluster: %w", err)
 	}
 	local := rt.now()
-	rt.boundary.sawClock(now, asked, local)
-	rt.boundary.here(local)
-	rt.boundary.joined(number)
-	rt.boundary.heardLeader(local)
+	rt.vitals.with(func(v *vitals.Vitals) {
+		v.FoundBack(local)
+		v.Clock.Observe(now, asked, local)
+	})
+	rt.status.with(func(f *podFacts) { f.sawDatabaseTime(now, local) })
+	rt.status.joined(number)
+	rt.status.with(func(f *podFacts) { f.led = local })
 	root := fmt.Sprintf("troupe-%d-%d", number, rt.random.Uint64()%1e6)
-	rt.team = newTeam(rt.system, root)
-	if _, err := rt.system.Root.SpawnNamed(rt.props(podName, newPod(rt, number)), root); err != nil {
+	rt.addresses = newAddresses(rt.system, root)
+	if _, err := rt.system.Root.SpawnNamed(rt.props(podName, newPod(rt, &options.Ports, number)), root); err != nil {
 		return nil, fmt.Errorf("start the pod's actor: %w", err)
 	}
 	return &Pod{rt: rt}, nil
@@ -94,11 +97,11 @@ func newRuntime(o Options) *runtime {
 	config := o.Config.withDefaults()
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
-		numbers: &sequence{}, log: o.Log, meter: newMeter(o.Metrics, o.Log, o.Clock.Now), config: config, ports: o.Ports,
-		functions: maps.Clone(o.Functions), evaluate: o.Evaluate, boundary: newBoundary(config.IntakePending, config.LeaseTTL/leapShare, o.Joined), broken: newBrokenSteps(), working: newWorking(),
+		numbers: &sequence{}, log: o.Log, recorder: newRecorder(o.Metrics, o.Log, o.Clock.Now), config: config,
+		functions: maps.Clone(o.Functions), evaluate: o.Evaluate, status: newPodStatus(config.IntakePending, o.Joined), inflight: newInflight(),
 	}
-	rt.reach, rt.watches = newReach(rt.now()), newWatches(rt.now())
-	rt.refusals, rt.unbegun = newRefusals(), &unbegun{}
+	rt.vitals.value = vitals.New(rt.now(), config.LeaseTTL/clockDriftShare)
+	rt.watchdog = vitals.NewWatchdog(rt.now(), watchedActors()...)
 	rt.numberHandlers()
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send
@@ -115,7 +118,3 @@ func newRuntime(o Options) *runtime {
 	}
 	return rt
 }
-
-// ErrEnded is what calls to a pod that has ended return. Whether they took
-// effect is unknown.
-var ErrEnded = errors.New("the pod has ended")

@@ -25,14 +25,14 @@ type StepFunction struct {
 	// failed attempt. A returned error is the attempt's.
 	Call func(ctx context.Context, in Inputs) (Output, error)
 
-	// Replay makes of a result that is encoded already what Call would, without
-	// calling the embedder's function: its conditions are evaluated again. It
-	// may panic as Call may. Nil: nothing hangs on the result.
+	// Replay returns the output of Call for an encoded result, without calling the
+	// embedder's function: its conditions are evaluated again. It may panic as Call
+	// may. Nil: no condition depends on the result.
 	Replay func(payload []byte) (Output, error)
 
-	// Result is the type of what the embedder's function returns, and Finish
-	// makes of a value of it what Call would: for simulations, which put other
-	// functions in its place. A failure handler has none.
+	// Result is the result type of the embedder's function, and Finish returns the
+	// output of Call for such a value: for simulations, which replace the function. A
+	// failure handler has none.
 	Result reflect.Type
 	Finish func(value any) (Output, error)
 	Codec  Codec
@@ -44,20 +44,19 @@ type Codec interface {
 	Unmarshal(data []byte, target any) error
 }
 
-// Inputs is what one attempt gets to see. The byte slices belong to the
-// attempt.
+// Inputs are the inputs of one attempt. The byte slices belong to the attempt.
 type Inputs struct {
 	Input      []byte                // of the run
 	LargeInput bool                  // Input was read for this attempt alone, as are outputs of parents that are Large
 	Parents    []persistence.Outcome // in the order of the function's parameters
 	Failed     []persistence.Outcome // OnFailure only: the failed steps
-	Once       bool                  // what was read for this attempt alone is not needed a second time: Call may change it, and let go of it
+	Once       bool                  // payloads read for this attempt alone are not needed again: Call may change and release them
 }
 
-// Output is what a successful attempt reports.
+// Output is the report of a successful attempt.
 type Output struct {
 	Payload []byte                   // encoded result
-	Edges   []persistence.EdgeResult // what conditions and sleep instants say about children
+	Edges   []persistence.EdgeResult // results of conditions and sleep instants for children
 }
 
 // TaskInfo tells a step function which task it executes.
@@ -72,7 +71,7 @@ type TaskInfo struct {
 	IdempotencyKey string // the same for every attempt of this task, also after a requeue
 	Labels         map[string]string
 	TraceContext   string // W3C, of the trigger; "": none
-	LastProgress   []byte // encoded; what the previous attempt reported last, or nil
+	LastProgress   []byte // encoded; last progress of the previous attempt, or nil
 }
 
 // Attempt is the handle of a running attempt that travels in the context of

@@ -17,7 +17,7 @@ type supervision struct {
 	rt       *runtime
 	self     *PID
 	failures map[string][]time.Time // by child
-	off      bool                   // the parent stops: nobody is restarted
+	off      bool                   // the parent stops: children are not restarted
 	// stops reports whether a child was told to stop: a restart on top of that
 	// would let it live on. nil: it is only told to by off.
 	stops func(child string) bool
@@ -70,13 +70,13 @@ func (s *supervision) onRestartDue(due *restartDue) {
 	}
 }
 
-// ends reports whether a child is not to be restarted any more.
+// ends reports whether a child may no longer be restarted.
 func (s *supervision) ends(child string) bool { return s.off || s.stops != nil && s.stops(child) }
 
 // note writes the one record of a failure.
 func (s *supervision) note(child string, directive lifecycle.Directive, failures int, reason any) {
 	done := directiveName(directive)
-	s.rt.meter.add(MetricRestarts, 1, memberNamed(child).name, done)
+	s.rt.recorder.add(MetricRestarts, 1, memberNamed(child).name, done)
 	s.rt.log.LogAttrs(context.Background(), slog.LevelError, "actor failed",
 		slog.String("actor", child), slog.String("directive", done), slog.Int("failures", failures),
 		slog.String("reason", fmt.Sprint(reason)))
@@ -98,4 +98,15 @@ func directiveName(d lifecycle.Directive) string {
 func lastName(pid *PID) string {
 	id := pid.GetId()
 	return id[strings.LastIndexByte(id, '/')+1:]
+}
+
+// listChildren asks a supervisor for the names of its children, for tests.
+type listChildren struct{ to chan<- []string }
+
+func (m *listChildren) answer(ctx actorContext) {
+	var names []string
+	for _, pid := range ctx.Children() {
+		names = append(names, lastName(pid))
+	}
+	m.to <- names
 }

@@ -17,7 +17,7 @@ func TestASuspectOnItsWayIsOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
-		c, is := spawnClaimer(p.rt, p.Stats().Pod, &carryovers{claimer: &claimerState{fenced: true}})().(*claimer) // it claims nothing
+		c, is := spawnClaimer(p.rt, &Ports{}, p.Stats().Pod, &claimerState{fenced: true})().(*claimer) // it claims nothing
 		require.True(t, is)
 		l := newLedger(p.rt.config.pools(), p.rt.config.StuckMax)
 		task := func(step int32) *messages.Task {

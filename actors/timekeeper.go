@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -20,14 +21,16 @@ import (
 // On failure: restart with backoff; it begins with a look.
 type timekeeper struct {
 	rt       *runtime
+	store    persistence.Timekeeping
 	epoch    int64
+	limit    *vitals.BatchLimit
 	number   int64     // of the call under way; 0: none
 	next     time.Time // of the next look, by the database's clock
 	due      int64     // number of the timer that counts
 	earlier  time.Time // told of during the call
 	told     bool
 	failures int
-	locked   int // calls in a row that found nothing but what others hold
+	locked   int // calls in a row that found only locked timers
 }
 
 // timerLocked is the wait for a due timer whose run another transaction holds, the
@@ -39,15 +42,14 @@ const (
 
 type fireDue struct{ number int64 }
 
-func newTimekeeper(rt *runtime, epoch int64) func() receiver {
-	return func() receiver { return &timekeeper{rt: rt, epoch: epoch} }
+func newTimekeeper(rt *runtime, store persistence.Timekeeping, epoch int64, limits *termLimits) func() receiver {
+	return func() receiver { return &timekeeper{rt: rt, store: store, epoch: epoch, limit: &limits.timers} }
 }
 
 // Receive implements protoactor's Actor.
 func (a *timekeeper) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
-		a.rt.timers.reset()
 		a.fire()
 	case *fireDue:
 		if msg.number == a.due {
@@ -68,11 +70,9 @@ func (a *timekeeper) fire() {
 		return
 	}
 	a.told = false
-	now := a.rt.now()
-	a.rt.timers.asked(now)
-	epoch, limit := a.epoch, a.rt.batch("fire one", a.rt.firing.begin(timerBatch, now))
-	a.number = ask(a.rt, a.rt.team.timekeeper, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
-		return a.rt.ports.Store.FireTimers(ctx, epoch, limit)
+	epoch, limit := a.epoch, a.rt.batch("fire one", a.limit.Begin(timerBatch, a.rt.now()))
+	a.number = ask(a.rt, a.rt.addresses.timekeeper, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
+		return a.store.FireTimers(ctx, epoch, limit)
 	})
 }
 
@@ -81,11 +81,10 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 		return
 	}
 	a.number = 0
-	a.rt.timers.ended(m.err)
-	a.rt.firing.ended(m.value.Count, m.err, a.rt.now())
+	a.limit.Ended(m.value.Count, a.rt.now(), m.err)
 	switch {
 	case errors.Is(m.err, persistence.ErrDeposed):
-		a.rt.send(a.rt.team.leader, &messages.TermDeposed{Epoch: a.epoch})
+		a.rt.send(a.rt.addresses.leader, &messages.TermDeposed{Epoch: a.epoch})
 		return
 	case m.err != nil:
 		a.failures++
@@ -95,17 +94,17 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 	}
 	a.failures = 0
 	fired := &m.value
-	a.rt.boundary.sawDatabaseTime(fired.Now, a.rt.now())
-	a.rt.meter.add(MetricTimersFired, float64(fired.Count))
+	a.rt.status.with(func(f *podFacts) { f.sawDatabaseTime(fired.Now, a.rt.now()) })
+	a.rt.recorder.add(MetricTimersFired, float64(fired.Count))
 	if fired.Orphans > 0 {
-		a.rt.meter.add(MetricTimersOrphaned, float64(fired.Orphans))
+		a.rt.recorder.add(MetricTimersOrphaned, float64(fired.Orphans))
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "timers removed: the rows of their runs had been deleted by hand",
 			slog.Int("timer_count", fired.Orphans))
 	}
 	for _, late := range fired.Late {
-		a.rt.meter.observe(MetricTimerLateness, late.Seconds())
+		a.rt.recorder.observe(MetricTimerLateness, late.Seconds())
 	}
-	a.rt.spread(fired.Wake)
+	a.rt.announce(fired.Wake)
 	a.next = fired.Next
 	switch {
 	case fired.More:
@@ -157,10 +156,10 @@ func (a *timekeeper) rest() {
 		a.due = 0
 		return
 	}
-	a.sleep(max(a.next.Sub(a.rt.boundary.databaseTime(a.rt.now())), 0))
+	a.sleep(max(a.next.Sub(a.rt.databaseTime()), 0))
 }
 
 func (a *timekeeper) sleep(d time.Duration) {
 	a.due = a.rt.numbers.next()
-	a.rt.after(min(d, a.rt.config.Sweep), a.rt.team.timekeeper, &fireDue{number: a.due})
+	a.rt.after(min(d, a.rt.config.Sweep), a.rt.addresses.timekeeper, &fireDue{number: a.due})
 }

@@ -94,9 +94,7 @@ type orphans struct {
 
 func (s *orphans) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	fired, err := s.Store.FireTimers(ctx, epoch, limit)
-	if epoch != noEpoch {
-		fired.Orphans = int(s.next.Swap(0))
-	}
+	fired.Orphans = int(s.next.Swap(0))
 	return fired, err
 }
 
@@ -108,6 +106,6 @@ func TestRemovedTimersAreCounted(t *testing.T) {
 		w.pool = store
 		p := w.start(Config{})
 		pass(time.Second)
-		require.EqualValues(t, 3, p.rt.meter.value(MetricTimersOrphaned))
+		require.EqualValues(t, 3, p.rt.recorder.value(MetricTimersOrphaned))
 	})
 }

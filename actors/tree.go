@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 )
 
-// restartKind says what a supervisor does with a failed child.
+// restartKind is the reaction of a supervisor to a failed child.
 type restartKind string
 
 const (
@@ -24,7 +24,6 @@ type member struct {
 	many      bool   // one per task; the name stands for all
 	restart   restartKind
 	intensity lifecycle.RestartIntensity
-	spawn     func(rt *runtime, pod int64, carryovers *carryovers) func() receiver // nil: its parent makes it
 }
 
 // tree is the whole supervision tree. Children start in this order and stop in
@@ -35,8 +34,8 @@ type member struct {
 // than 9 s, before the pod gives up. A run actor is never restarted, so its
 // failures spend nothing but losses of its task (MaxLost).
 //
-// While the pulse waits for its restart nobody renews the lease or notices that
-// it ends, so its pauses are 0, 10, 20, 40 and 80 ms: a pod whose pulse cannot
+// While the pulse waits for its restart the lease is not renewed, and its end goes
+// unnoticed, so its pauses are 0, 10, 20, 40 and 80 ms: a pod whose pulse cannot
 // be mended has handed its tasks back long before its lease ends.
 func tree() []member {
 	leaf := lifecycle.RestartIntensity{Max: 5, Period: 30 * time.Second, First: 100 * time.Millisecond, Cap: 5 * time.Second}
@@ -44,16 +43,16 @@ func tree() []member {
 	vital.First = 10 * time.Millisecond
 	return []member{
 		{name: podName, restart: neverRestart},
-		{name: "journal", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnJournal},
-		{name: "runs", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnRuns},
+		{name: "journal", parent: podName, restart: restartAlways, intensity: leaf},
+		{name: "runs", parent: podName, restart: restartAlways, intensity: leaf},
 		{name: runName, parent: "runs", many: true, restart: stopOnFailure},
-		{name: "pulse", parent: podName, restart: restartAlways, intensity: vital, spawn: spawnPulse},
-		{name: "claimer", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnClaimer},
-		{name: "intake", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnIntake},
-		{name: "leader", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnLeader},
+		{name: "pulse", parent: podName, restart: restartAlways, intensity: vital},
+		{name: "claimer", parent: podName, restart: restartAlways, intensity: leaf},
+		{name: "intake", parent: podName, restart: restartAlways, intensity: leaf},
+		{name: "leader", parent: podName, restart: restartAlways, intensity: leaf},
 		{name: "timekeeper", parent: "leader", restart: restartAlways, intensity: leaf},
 		{name: "housekeeper", parent: "leader", restart: restartAlways, intensity: leaf},
-		{name: "feed", parent: podName, restart: restartAlways, intensity: leaf, spawn: spawnFeed},
+		{name: "feed", parent: podName, restart: restartAlways, intensity: leaf},
 	}
 }
 
@@ -74,8 +73,8 @@ func childrenOf(parent string) []member {
 	return children
 }
 
-// memberNamed returns the row of an actor. The names of run actors are those
-// of their tasks, and not in the table.
+// memberNamed returns the row of an actor. A run actor has the name of its task, which
+// is not in the table.
 func memberNamed(name string) member {
 	for _, m := range tree() {
 		if m.name == name {
@@ -116,15 +115,4 @@ func drawChildren(text *strings.Builder, parent, indent string) {
 		fmt.Fprintf(text, "%-32s %s\n", indent+branch+name, rule)
 		drawChildren(text, m.name, indent+below)
 	}
-}
-
-// carryovers is what survives the restarts of actors.
-type carryovers struct {
-	intake  *intakeState
-	claimer *claimerState
-	runs    *runsState
-	journal *journalState
-	pulse   *pulseState
-	leader  *leaderState
-	feed    *feedState
 }

@@ -40,7 +40,7 @@ func TestSupervisionDiagram(t *testing.T) {
 	golden(t, "supervision.txt", SupervisionDiagram())
 }
 
-// TestLivingTree: what runs is what tree.go declares.
+// TestLivingTree: the actors that run are those that tree.go declares.
 func TestLivingTree(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -49,20 +49,20 @@ func TestLivingTree(t *testing.T) {
 		p := w.start(Config{})
 		run := w.trigger(p, "single")
 		pass(5 * time.Second)
-		for parent, pid := range map[string]*PID{podName: p.rt.team.pod, "leader": p.rt.team.leader} {
+		for parent, pid := range map[string]*PID{podName: p.rt.addresses.pod, "leader": p.rt.addresses.leader} {
 			var want []string
 			for _, m := range childrenOf(parent) {
 				want = append(want, m.name)
 			}
 			require.ElementsMatch(t, want, w.children(p, pid), "children of %s", parent)
 		}
-		of := w.children(p, p.rt.team.runs)
+		of := w.children(p, p.rt.addresses.runs)
 		require.Len(t, of, 1)
 		require.True(t, strings.HasPrefix(of[0], run.String()), of[0])
 		require.True(t, memberNamed(of[0]).many)
 		w.completed(run)
 		pass(time.Second)
-		require.Empty(t, w.children(p, p.rt.team.runs), "a run actor ends with its task")
+		require.Empty(t, w.children(p, p.rt.addresses.runs), "a run actor ends with its task")
 	})
 }
 
@@ -118,8 +118,8 @@ func (w *world) strike(p *Pod, victim string) {
 		kill(p, victim)
 		return
 	}
-	for _, name := range w.children(p, p.rt.team.runs) {
-		p.rt.send(p.System().NewLocalPID(p.rt.team.runs.GetId()+"/"+name), (*attemptTimeout)(nil))
+	for _, name := range w.children(p, p.rt.addresses.runs) {
+		p.rt.send(p.System().NewLocalPID(p.rt.addresses.runs.GetId()+"/"+name), (*attemptTimeout)(nil))
 		return
 	}
 }
@@ -216,11 +216,11 @@ func TestStopKeepsItsOrder(t *testing.T) {
 		calls := w.faults.made()
 		require.Equal(t, "leave", calls[len(calls)-1])
 		renewed := slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "renew") })
-		require.True(t, renewed, "the pulse goes on during the grace")
+		require.True(t, renewed, "the pulse keeps the lease during the grace")
 		tasks, err := w.store.Tasks(t.Context(), "", run)
 		require.NoError(t, err)
 		require.Zero(t, tasks[0].Lost, "what is handed back is not charged")
-		require.False(t, w.bus.Depose(), "nobody leads")
+		require.False(t, w.bus.Depose(), "there is no leader")
 		require.NoError(t, p.Stop(t.Context()), "stopping twice is safe")
 	})
 }

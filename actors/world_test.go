@@ -46,7 +46,7 @@ type world struct {
 	sent   sent           // what was sent to actors, in order
 	system *System        // of the pods to come; nil: one each
 	hosting
-	done chan struct{} // closed at the end: deaf functions return then
+	done chan struct{} // closed at the end: unresponsive functions return then
 }
 
 // inBubble runs a test in a world of its own.
@@ -112,7 +112,7 @@ func (w *world) start(config Config) *Pod {
 	p, err := Start(w.t.Context(), Options{
 		System: w.system, Executor: w.executor, Metrics: w.metrics, Log: w.log,
 		Ports: Ports{
-			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: cmp.Or[cluster.Listener](w.listener, w.bus), Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load), Echo: w.echo,
+			Store: cmp.Or[persistence.Store](w.pool, &w.faults), Listener: cmp.Or[cluster.Listener](w.listener, w.bus), Stream: w.stream, Notifier: cmp.Or[cluster.Notifier](w.notifier, w.bus), Elector: w.bus.Elector(number.Load),
 		},
 		Functions: w.functions, Evaluate: look, Config: config, Joined: number.Store,
 		Mailbox: func() actor.Mailbox { return &tapped{Mailbox: newMailbox(), sent: &w.sent} },
@@ -303,7 +303,7 @@ func (s *sent) list(names ...string) []string {
 	return list
 }
 
-// tapped is a mailbox that notes what is put into it.
+// tapped is a mailbox that notes its messages.
 type tapped struct {
 	actor.Mailbox
 
@@ -326,7 +326,7 @@ func (w *world) children(p *Pod, of *PID) []string {
 // kill makes an actor panic: every Receive fails on a message that is a nil
 // pointer.
 func kill(p *Pod, name string) {
-	team := &p.rt.team
+	team := &p.rt.addresses
 	victim := map[string]struct {
 		pid     *PID
 		message any

@@ -81,4 +81,8 @@ type Lease interface {
 	// LeavePod removes the pod's row. What it still holds is handed back
 	// uncharged first. With an error the wake is of what was handed back before it.
 	LeavePod(ctx context.Context, pod int64) (Wake, error)
+
+	// Ping asks the database to send so many bytes back, on the way that work takes: a
+	// network may pass small messages and drop large ones. It reads no table.
+	Ping(ctx context.Context, bytes int) error
 }

@@ -43,7 +43,7 @@ func beats(line sim.Line) bool {
 		return !strings.Contains(line.Where, "/runs/") || strings.HasPrefix(line.What, "answered[") || line.What == "actor.Started"
 	case "store":
 		return slices.Contains([]string{
-			"renew_pod", "ping", "campaign", "notify", "fire_timers", "expire_pods", "park_tasks", "drain_intake", "claim_tasks", "run", "ended_runs", "bump_epoch",
+			"renew_pod", "ping", "campaign", "notify", "fire_timers", "expire_pods", "park_tasks", "drain_intake", "claim_tasks", "run", "ended_runs", "bump_epoch", "probe",
 		}, line.What)
 	}
 	return false

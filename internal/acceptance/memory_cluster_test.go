@@ -106,6 +106,11 @@ func (w *wire) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error
 	return through(w, func() (persistence.Wake, error) { return w.Store.LeavePod(ctx, pod) })
 }
 
+func (w *wire) Ping(ctx context.Context, bytes int) error {
+	_, err := through(w, func() (struct{}, error) { return struct{}{}, w.Store.Ping(ctx, bytes) })
+	return err
+}
+
 func (w *wire) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	return through(w, func() (persistence.Fired, error) { return w.Store.FireTimers(ctx, epoch, limit) })
 }

@@ -68,9 +68,13 @@ var rooms = map[string]room{
 	},
 	"migrations": {outside: []string{pgx}},
 	"actors": {
-		ours:    []string{"workflow", "lifecycle", "messages", "persistence", "cluster", "internal/clock", "internal/panics"},
+		ours: []string{
+			"workflow", "lifecycle", "messages", "persistence", "cluster", "actors/internal/vitals", "internal/clock", "internal/panics",
+		},
 		outside: []string{protoactor, "github.com/asynkron/protoactor-go/eventstream", protobuf},
 	},
+
+	"actors/internal/vitals": {std: append([]string{"sync/atomic"}, pure...), ours: []string{"workflow", "persistence"}},
 
 	".": {
 		ours: []string{

@@ -39,11 +39,11 @@ func actors() []Plant {
 			Name: "ack-before-commit", Seeds: 1000,
 			What: "a trigger is acknowledged when it is sent to the database",
 			File: "actors/intake_batch.go",
-			Old:  "\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
+			Old:  "\ta.rt.recorder.observe(MetricTriggerBatch, float64(len(rows)))\n",
 			New: "\tif planted.On(\"ack-before-commit\") {\n\t\tfor _, q := range open.questions {\n\t\t\tvar answers []persistence.TriggerAnswer\n\t\t\tfor _, t := range q.triggers {\n" +
 				"\t\t\t\tanswers = append(answers, persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run})\n\t\t\t}\n" +
 				"\t\t\tq.answer(triggerAnswers{answers: answers})\n\t\t}\n\t}\n" +
-				"\ta.rt.meter.observe(MetricTriggerBatch, float64(len(rows)))\n",
+				"\ta.rt.recorder.observe(MetricTriggerBatch, float64(len(rows)))\n",
 		},
 		{
 			Name: "trigger-renamed", Seeds: 1000,

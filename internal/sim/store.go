@@ -210,6 +210,12 @@ func (s *store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 		func(w *persistence.Wake) *persistence.Wake { return w })
 }
 
+// Ping implements persistence.Lease.
+func (s *store) Ping(ctx context.Context, bytes int) error {
+	_, err := meet(s, "probe", func() (struct{}, error) { return struct{}{}, s.Store.Ping(ctx, bytes) }, nil)
+	return err
+}
+
 // FireTimers implements persistence.Timekeeping.
 func (s *store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	return meet(s, "fire_timers", func() (persistence.Fired, error) { return s.Store.FireTimers(ctx, epoch, limit) },

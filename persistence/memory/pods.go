@@ -25,6 +25,9 @@ func (s *Store) JoinPod(_ context.Context, info persistence.PodInfo) (int64, tim
 	return s.podCount, b.clock, nil
 }
 
+// Ping implements persistence.Lease.
+func (s *Store) Ping(context.Context, int) error { return nil }
+
 // RenewPod implements persistence.Lease.
 func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
 	b := s.begin()

@@ -102,7 +102,7 @@ func TestCallsWaitForTheConnectionsThatThereAre(t *testing.T) {
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
 	const role = "few"
 	few := k.as(role)
-	require.NoError(t, few.Ping(k.ctx))
+	require.NoError(t, few.PingLease(k.ctx))
 	taken := value[int](k.database, "select count(*)::int from pg_stat_activity where usename = $1", role)
 	k.exec(fmt.Sprintf(`alter role "%s" connection limit %d`, role, taken))
 	failed := make(chan error)

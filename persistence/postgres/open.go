@@ -211,27 +211,26 @@ func (o Options) sessions() sessions.Options {
 // Lineage is what the store knows of the servers that it connects to past any proxy.
 func (s *Store) Lineage() *wire.Lineage { return s.servers }
 
-// Ping asks for an answer on the connection that renews the pod's lease: a pod
-// that gets none cannot renew it either. ctx bounds the wait for a renewal, whose answer
-// is one; the question itself takes two seconds at most.
-func (s *Store) Ping(ctx context.Context) error {
+// PingLease asks for an answer on the connection that renews the pod's lease: without
+// one the lease cannot be renewed either. ctx bounds the wait for a renewal, whose
+// answer counts; the question itself takes two seconds at most.
+func (s *Store) PingLease(ctx context.Context) error {
 	return translate(s.lease.Ping(ctx))
 }
 
 // PingPool asks for an answer the way that the store's own pool connects, which
-// may be another than Ping's: through a proxy. It does not queue for the pool's
+// may be another than PingLease's: through a proxy. It does not queue for the pool's
 // connections.
 func (s *Store) PingPool(ctx context.Context) error {
 	if s.proxied == nil {
-		return s.Ping(ctx)
+		return s.PingLease(ctx)
 	}
 	return translate(s.proxied.Ping(ctx))
 }
 
-// Echo has so many bytes sent back by the server, through the store's pool: where what
-// is large is lost on the way, nothing comes back. It reads no table.
-func (s *Store) Echo(ctx context.Context, bytes int) error {
-	text, args := s.statements.bind("echo", named{"payload": make([]byte, bytes)})
+// Ping implements persistence.Lease.
+func (s *Store) Ping(ctx context.Context, bytes int) error {
+	text, args := s.statements.bind("ping", named{"payload": make([]byte, bytes)})
 	rows, err := s.pool.Query(ctx, text, args...)
 	if err != nil {
 		return translate(err)

@@ -20,6 +20,7 @@ func leaseRules() []rule {
 		{"lease/progress", "progress is kept for the next attempt, by the holder only", leaseProgress},
 		{"lease/leave", "a pod that leaves hands back its tasks uncharged", leaseLeave},
 		{"lease/leave_again", "leaving twice does nothing", leaseLeaveAgain},
+		{"lease/ping", "a ping is answered, without a pod", leasePing},
 	}
 }
 
@@ -222,4 +223,8 @@ func suspectsRefused(w *world) {
 		require.False(w.t, grant.Suspect)
 	}
 	require.Less(w.t, out.Scanned, 10)
+}
+
+func leasePing(w *world) {
+	require.NoError(w.t, w.store.Ping(w.ctx, 16<<10))
 }

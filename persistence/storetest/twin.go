@@ -181,6 +181,14 @@ func (t *Twin) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error
 	})
 }
 
+// Ping implements persistence.Lease.
+func (t *Twin) Ping(ctx context.Context, bytes int) error {
+	_, err := twice(ctx, t, "Ping", bytes, func(ctx context.Context, s persistence.Store) (struct{}, error) {
+		return struct{}{}, s.Ping(ctx, bytes)
+	})
+	return err
+}
+
 // FireTimers implements persistence.Timekeeping.
 func (t *Twin) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	return twice(ctx, t, "FireTimers", limit, func(ctx context.Context, s persistence.Store) (persistence.Fired, error) {

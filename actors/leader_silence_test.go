@@ -1,0 +1,324 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/cluster"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+)
+
+// proxied is a store whose pool goes through a proxy; the lease and the
+// election do not.
+type proxied struct {
+	persistence.Store
+
+	state atomic.Int32
+	asked atomic.Int32          // questions that want nothing but an answer
+	lease atomic.Pointer[error] // why it is not renewed; nil: it is
+}
+
+func (s *proxied) RenewPod(ctx context.Context, r persistence.Renewal) (persistence.Renewed, error) {
+	if refused := s.lease.Load(); refused != nil {
+		return persistence.Renewed{}, *refused
+	}
+	return s.Store.RenewPod(ctx, r)
+}
+
+// pooling is the access of the pods to come through their pools; nil: the common one.
+type pooling struct {
+	pool     persistence.Store
+	notifier cluster.Notifier
+	listener cluster.Listener // of the pods to come; nil: bus
+}
+
+// proxiedNotices is the way of notices, which is that of the pool.
+type proxiedNotices struct {
+	cluster.Notifier
+
+	store *proxied
+}
+
+func (n proxiedNotices) Notify(ctx context.Context, notice cluster.Notice) error {
+	_, err := pooled(ctx, n.store, func() (struct{}, error) { return struct{}{}, n.Notifier.Notify(ctx, notice) })
+	return err
+}
+
+// States of the proxy between a pool and its server.
+const (
+	proxyWorks int32 = iota
+	proxyRefuses
+	proxyHangs
+	proxyLocked // it works, and a table is locked
+	proxyLarge  // it swallows large answers
+	proxyGray   // it passes what is small, and swallows what is large
+	proxySlow   // it works, and each call takes four seconds
+)
+
+func pooled[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
+	var none T
+	switch s.state.Load() {
+	case proxyRefuses:
+		return none, fmt.Errorf("%w: connection refused", persistence.ErrUnavailable)
+	case proxyLocked:
+		pass(2 * time.Second)
+		return none, fmt.Errorf("%w: lock timeout", persistence.ErrConflict)
+	case proxySlow:
+		pass(4 * time.Second)
+	case proxyHangs:
+		<-ctx.Done()
+		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
+	}
+	return do()
+}
+
+// large is pooled for calls that are large.
+func large[T any](ctx context.Context, s *proxied, do func() (T, error)) (T, error) {
+	if s.state.Load() == proxyGray {
+		var none T
+		<-ctx.Done()
+		return none, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
+	}
+	return pooled(ctx, s, do)
+}
+
+func (s *proxied) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
+	return pooled(ctx, s, func() (persistence.Claimed, error) { return s.Store.ClaimTasks(ctx, r) })
+}
+
+func (s *proxied) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, time.Time, error) {
+	type joined struct {
+		id  int64
+		now time.Time
+	}
+	out, err := pooled(ctx, s, func() (out joined, err error) {
+		out.id, out.now, err = s.Store.JoinPod(ctx, info)
+		return out, err
+	})
+	return out.id, out.now, err
+}
+
+func (s *proxied) RecordTransitions(ctx context.Context, r persistence.Record) (persistence.Recorded, error) {
+	return large(ctx, s, func() (persistence.Recorded, error) { return s.Store.RecordTransitions(ctx, r) })
+}
+
+func (s *proxied) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
+	return pooled(ctx, s, func() (persistence.Drained, error) { return s.Store.DrainIntake(ctx, limit) })
+}
+
+func (s *proxied) Ping(ctx context.Context, bytes int) error {
+	if s.asked.Add(1) > 1000 {
+		pass(time.Second) // or a loop of them would take no time
+	}
+	_, err := large(ctx, s, func() (struct{}, error) { return struct{}{}, s.Store.Ping(ctx, bytes) })
+	return err
+}
+
+func (s *proxied) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	if s.state.Load() == proxyLarge {
+		return persistence.Fired{}, fmt.Errorf("%w: unexpected EOF", persistence.ErrUnavailable)
+	}
+	return pooled(ctx, s, func() (persistence.Fired, error) { return s.Store.FireTimers(ctx, epoch, limit) })
+}
+
+func (s *proxied) ExpirePods(ctx context.Context, epoch int64, lost, limit int, by time.Time) (persistence.Expired, error) {
+	return pooled(ctx, s, func() (persistence.Expired, error) { return s.Store.ExpirePods(ctx, epoch, lost, limit, by) })
+}
+
+func (s *proxied) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
+	return pooled(ctx, s, func() (persistence.Parked, error) { return s.Store.ParkTasks(ctx, epoch, limit) })
+}
+
+func (s *proxied) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
+	return pooled(ctx, s, func() (persistence.Rotated, error) { return s.Store.RotateEvents(ctx, epoch, span) })
+}
+
+func (s *proxied) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	return pooled(ctx, s, func() (persistence.Archived, error) { return s.Store.ArchiveRuns(ctx, epoch, archive) })
+}
+
+func (s *proxied) DropHistory(ctx context.Context, epoch int64, r persistence.Retention, by time.Time) (persistence.Dropped, error) {
+	return pooled(ctx, s, func() (persistence.Dropped, error) { return s.Store.DropHistory(ctx, epoch, r, by) })
+}
+
+// proxiedPods starts pods that each have a proxy of their own. The first leads.
+func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
+	w.t.Helper()
+	w.register(storetest.Single(), newGauge().work(time.Millisecond))
+	for range n {
+		store := &proxied{Store: w.store}
+		w.pooling = pooling{pool: store, notifier: proxiedNotices{w.bus, store}}
+		pods, proxies = append(pods, w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})), append(proxies, store)
+		pass(time.Second)
+	}
+	pass(3 * time.Second) // all pods have heard of each other
+	require.True(w.t, pods[0].Stats().Leading)
+	return pods, proxies
+}
+
+// leads waits for one of the pods to lead, and returns how long that took.
+func (w *world) leads(within time.Duration, pods ...*Pod) time.Duration {
+	w.t.Helper()
+	begun := time.Now()
+	for {
+		for _, p := range pods {
+			if p.Stats().Leading {
+				return time.Since(begun)
+			}
+		}
+		require.Less(w.t, time.Since(begun), within, "there is no leader")
+		pass(100 * time.Millisecond)
+	}
+}
+
+// A leader whose pool is away while its term lives on a connection of its own gives the
+// lead away, and does not take it again before the pool answers.
+func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				pods, proxies := w.proxiedPods(2)
+				pass(time.Minute)
+				require.True(t, pods[0].Stats().Leading, "there is no reason to give it away")
+				proxies[0].state.Store(state)
+				dead, _, err := w.store.JoinPod(t.Context(), persistence.PodInfo{Name: "dead", TTL: 5 * time.Second})
+				require.NoError(t, err)
+				w.leads(25*time.Second, pods[1]) // it asks at least every 15 s
+				require.False(t, pods[0].Stats().Leading)
+				for range 60 {
+					pass(time.Second)
+					require.True(t, pods[1].Stats().Leading)
+				}
+				for _, pod := range w.store.Snapshot().Pods {
+					require.NotEqual(t, dead, pod.ID, "it is taken over")
+				}
+				require.Contains(t, pods[0].Stats().Degraded, "through its pool")
+				require.Empty(t, pods[1].Stats().Degraded)
+
+				require.NoError(t, pods[1].Stop(t.Context()))
+				pass(time.Minute)
+				require.False(t, pods[0].Stats().Leading, "it could do nothing")
+				proxies[0].state.Store(proxyWorks)
+				w.leads(40*time.Second, pods[0])
+				pass(5 * time.Second)
+				require.NotContains(t, pods[0].Stats().Degraded, "pool")
+			})
+		})
+	}
+}
+
+// While the pools of all pods are away there is no leader. Soon after one pool is back its
+// pod leads.
+func TestNobodyLeadsWhoCannot(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				pods, proxies := w.proxiedPods(3)
+				for _, p := range proxies {
+					p.state.Store(state)
+				}
+				pass(time.Minute)
+				for range 60 {
+					pass(time.Second)
+					for _, p := range pods {
+						require.False(t, p.Stats().Leading)
+					}
+				}
+				proxies[2].state.Store(proxyWorks)
+				w.leads(7*time.Second, pods[2])
+			})
+		})
+	}
+}
+
+// A lock that is held for long makes calls fail on every pod: the leader is as good as any
+// other pod.
+func TestALockDoesNotMoveTheLead(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		for _, p := range proxies {
+			p.state.Store(proxyLocked)
+		}
+		for range 60 {
+			pass(time.Second)
+			require.True(t, pods[0].Stats().Leading)
+		}
+	})
+}
+
+// One connection is dead while others live: the call on it is named.
+func TestACallThatIsNotAnsweredIsNamed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		heal := w.hang("record")
+		run := w.trigger(p, "single")
+		pass(leadAwayMax / 2)
+		require.Empty(t, p.Stats().Degraded)
+		pass(leadAwayMax)
+		require.Contains(t, p.Stats().Degraded, "has not answered")
+		heal()
+		w.completed(run)
+		require.Empty(t, p.Stats().Degraded)
+	})
+}
+
+// A leader whose calls get no answers gives the lead away, though shorter calls of its pod
+// are answered.
+func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		proxies[0].state.Store(proxyLarge)
+		w.leads(50*time.Second, pods[1]) // it asks at the sweep at the latest
+		for range 20 {
+			pass(time.Second)
+			require.True(t, pods[1].Stats().Leading)
+		}
+	})
+}
+
+// A leader that cannot renew its lease leads no longer than the lease lasts, though its
+// session lives.
+func TestALeaderWithoutALeaseGivesTheLeadAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		refused := errors.New("permission denied")
+		proxies[0].lease.Store(&refused)
+		w.leads(15*time.Second, pods[1])
+		require.False(t, pods[0].Stats().Leading)
+	})
+}
+
+// A pod that lets other pods go first sends no probes meanwhile, also if none of them can
+// lead.
+func TestAPodThatLetsOthersGoFirstDoesNotAskAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		pods, proxies := w.proxiedPods(2)
+		proxies[0].state.Store(proxyLarge)
+		proxies[1].state.Store(proxyRefuses)
+		for pods[0].Stats().Leading {
+			pass(time.Second)
+		}
+		pass(10 * time.Second)
+		require.False(t, pods[0].Stats().Leading)
+		require.LessOrEqual(t, proxies[0].asked.Load(), int32(10))
+		proxies[0].state.Store(proxyWorks)
+		w.leads(leadUnfit, pods[0])
+	})
+}

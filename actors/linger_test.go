@@ -1,0 +1,165 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// patient is an executor that yields when it is told to.
+type patient struct {
+	Executor
+
+	mu    sync.Mutex
+	yield []func()
+}
+
+// Yield implements Executor.
+func (p *patient) Yield(to *PID, message any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.yield = append(p.yield, func() { p.Executor.Yield(to, message) })
+}
+
+// pass runs the yielded goroutines, and returns how many they were.
+func (p *patient) pass() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.yield)
+	for _, goOn := range p.yield {
+		goOn()
+	}
+	p.yield = nil
+	return n
+}
+
+// hosting is the environment of the pods to come; nil: that of production.
+type hosting struct {
+	executor Executor
+	metrics  Metrics
+	log      *slog.Logger
+}
+
+// patientPod starts a pod whose executor yields when it is told to.
+func (w *world) patientPod(do body) (*Pod, *patient) {
+	w.t.Helper()
+	w.register(storetest.Single(), do)
+	w.system = newSystem(slog.New(slog.DiscardHandler))
+	p := &patient{Executor: newExecutor(clock.System{}, func(to *PID, message any) { w.system.Root.Send(to, message) })}
+	w.executor = p
+	pod := w.start(Config{})
+	return pod, p
+}
+
+// triggers asks for runs, by as many callers.
+func (w *world) triggers(p *Pod, n int) (await func() []workflow.RunID) {
+	w.t.Helper()
+	var callers sync.WaitGroup
+	runs := make([]workflow.RunID, n)
+	for i := range runs {
+		callers.Go(func() { runs[i] = w.trigger(p, "single") })
+	}
+	synctest.Wait()
+	return func() []workflow.RunID {
+		callers.Wait()
+		return runs
+	}
+}
+
+// count is how many store calls of a kind were made.
+func (w *world) count(call string) (n int) {
+	for _, c := range w.faults.made() {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}
+
+// made returns the calls in the order of their beginning.
+func (f *faulty) made() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
+// Callers who were answered together are expected to ask together again: a batch
+// begins once those who are ready have asked.
+func TestTriggersOfCallersWhoAskTogetherAreOneBatch(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		p, yields := w.patientPod(newGauge().work(time.Hour))
+		hold := make(chan struct{})
+		w.faults.failBefore(func(_ context.Context, call string) error {
+			if call == "trigger" {
+				<-hold
+			}
+			return nil
+		})
+		first := w.triggers(p, 1)
+		require.Zero(t, yields.pass(), "no more entries are expected")
+		then := w.triggers(p, 3) // during the first
+		close(hold)
+		first()
+		then()
+		before := w.count("trigger")
+		one := w.triggers(p, 1)
+		two := w.triggers(p, 2)
+		require.Equal(t, before, w.count("trigger"), "it has not begun")
+		require.Equal(t, 1, yields.pass())
+		one()
+		two()
+		require.Equal(t, before+1, w.count("trigger"))
+	})
+}
+
+// Tasks that were begun together are expected to end together.
+func TestReportsOfTasksThatEndTogetherAreOneBatch(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		ends := make(chan struct{})
+		p, yields := w.patientPod(func(context.Context, Inputs) (Output, error) {
+			<-ends
+			return Output{Payload: []byte("1")}, nil
+		})
+		runs := append(w.triggers(p, 1)(), w.triggers(p, 1)()...)
+		require.Equal(t, 2, p.Stats().Running)
+		for range 2 {
+			ends <- struct{}{}
+			synctest.Wait()
+		}
+		require.Zero(t, w.count("record"), "it has not begun")
+		require.Equal(t, 1, yields.pass())
+		w.completed(runs...)
+		require.Equal(t, 1, w.count("record"))
+
+		runs = w.triggers(p, 1)()
+		ends <- struct{}{}
+		w.completed(runs...)
+		require.Zero(t, yields.pass(), "no more entries are expected")
+	})
+}
+
+// A large batch does not wait.
+func TestALargeBatchIsNotGathered(t *testing.T) {
+	t.Parallel()
+	yields := &patient{}
+	rt, g := &runtime{executor: yields, numbers: &sequence{}}, &linger{}
+	require.False(t, g.begin(rt, nil, lingerEnough, true))
+	require.True(t, g.begin(rt, nil, lingerEnough-1, true))
+	require.True(t, g.begin(rt, nil, lingerEnough, true), "lingered comes")
+	require.Len(t, yields.yield, 1)
+	require.False(t, g.ended(&lingered{number: g.number - 1}), "of a former incarnation")
+	require.True(t, g.ended(&lingered{number: g.number}))
+	require.False(t, g.ended(&lingered{}))
+}

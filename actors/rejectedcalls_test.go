@@ -1,0 +1,99 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// A pod whose essential calls are rejected is not ready. Other rejected calls are
+// reported.
+func TestAPodWhoseCallsAreRefusedSaysSo(t *testing.T) {
+	t.Parallel()
+	damaged := errors.New("invalid page in block 17")
+	for name, test := range map[string]struct {
+		call  string
+		err   error
+		ready bool
+	}{
+		"claims":                  {call: "claim", err: damaged},
+		"records":                 {call: "record", err: damaged},
+		"claims that wait a lock": {call: "claim", err: persistence.ErrConflict, ready: true},
+		"archiving":               {call: "archive", err: damaged, ready: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, w *world) {
+				w.register(storetest.Single(), newGauge().work(time.Millisecond))
+				p := w.start(Config{})
+				pass(time.Second)
+				w.faults.failBefore(func(_ context.Context, call string) error {
+					if call == test.call {
+						return test.err
+					}
+					return nil
+				})
+				run := w.trigger(p, "single")
+				pass(5 * time.Second)
+				require.Empty(t, p.Stats().Degraded)
+				require.True(t, p.Stats().Ready)
+				pass(2 * time.Minute)
+				require.Contains(t, p.Stats().Degraded, test.err.Error())
+				require.Equal(t, test.ready, p.Stats().Ready)
+				w.faults.failBefore(nil)
+				pass(2 * time.Minute)
+				require.Empty(t, p.Stats().Degraded)
+				require.True(t, p.Stats().Ready)
+				w.completed(run)
+			})
+		})
+	}
+}
+
+// lostInput is a store that has lost inputs which are read apart.
+type lostInput struct {
+	persistence.Store
+
+	asked atomic.Int64
+	lost  atomic.Bool
+}
+
+func (s *lostInput) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	s.asked.Add(1)
+	if s.lost.Load() {
+		return nil, errors.New("missing chunk number 0")
+	}
+	return s.Store.Payloads(ctx, run, steps)
+}
+
+// A task with unreadable inputs neither fails nor is tried at full speed: each round
+// writes rows.
+func TestATaskWhoseInputsAreLostRests(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &lostInput{Store: w.store}
+		store.lost.Store(true)
+		w.pool = store
+		w.register(storetest.Single(), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		order := w.order("single")
+		order.Input = []byte(`"` + strings.Repeat("x", persistence.InlinePayloadMax) + `"`)
+		answers, refused, err := p.Trigger(t.Context(), []persistence.Trigger{order})
+		require.NoError(t, err)
+		require.Nil(t, refused)
+		pass(time.Minute)
+		require.LessOrEqual(t, store.asked.Load(), int64(7), "in a minute")
+		require.Greater(t, store.asked.Load(), int64(1), "it is tried again")
+		store.lost.Store(false)
+		w.completed(answers[0].Run)
+	})
+}
