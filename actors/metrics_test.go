@@ -16,7 +16,7 @@ func TestEveryMetricIsMeasured(t *testing.T) {
 	paths, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	var measured strings.Builder
-	for _, path := range append(paths, "../logs.go") { // what the engine itself measures
+	for _, path := range append(paths, "../engine_logs.go") { // what the engine itself measures
 		if path != "metrics.go" && !strings.HasSuffix(path, "_test.go") {
 			text, err := os.ReadFile(path)
 			require.NoError(t, err)
