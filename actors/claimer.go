@@ -222,8 +222,8 @@ func (a *claimer) open(q *queueScan, limit int) {
 	}
 	open := &openClaim{
 		request: persistence.ClaimRequest{
-			Pod: a.pod, Claim: a.rt.newClaimID(), Queue: q.name, Limit: limit, Handlers: a.claimable(),
-			Suspects: !a.suspect, After: after, TenantLimit: a.rt.config.TenantLimit,
+			GrantRequest: persistence.GrantRequest{Pod: a.pod, Claim: a.rt.newClaimID(), Queues: []string{q.name}, Limit: limit, Handlers: a.claimable(), TenantLimit: a.rt.config.TenantLimit},
+			Suspects:     !a.suspect, After: after,
 		},
 		pool: q.pool, slots: limit, asked: now, full: after == 0,
 	}
@@ -264,7 +264,7 @@ func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
 	a.rt.status.with((*podFacts).reportedAlive)
 	a.note(open, &m.value)
 	a.free[open.pool] += open.slots - len(m.value.Grants)
-	a.start(startTasks(m.value.Grants, func(int32) string { return open.request.Queue }))
+	a.start(startTasks(m.value.Grants, func(int32) string { return open.request.Queue() }))
 	a.carryover.unknown = nil // not before the tasks are handed over
 	a.claim()
 }
@@ -283,15 +283,15 @@ func (a *claimer) start(tasks []*messages.StartTask) {
 // note learns from a claim: where the next one begins, and how long tasks waited.
 func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	request := &open.request
-	a.rt.recorder.add(MetricClaims, 1, request.Queue)
-	a.rt.recorder.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue)
-	a.rt.recorder.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue)
+	a.rt.recorder.add(MetricClaims, 1, request.Queue())
+	a.rt.recorder.observe(MetricClaimSize, float64(len(claimed.Grants)), request.Queue())
+	a.rt.recorder.add(MetricClaimDiscarded, float64(claimed.Discarded), request.Queue())
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
 		a.suspect = a.suspect || g.Suspect
 		a.rt.recorder.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
 	}
-	if i := slices.IndexFunc(a.queues, func(q *queueScan) bool { return q.name == request.Queue }); i >= 0 {
+	if i := slices.IndexFunc(a.queues, func(q *queueScan) bool { return q.name == request.Queue() }); i >= 0 {
 		q := a.queues[i]
 		a.wakeForFullScan(q, q.learn(open, claimed, a.rt.now()))
 	}

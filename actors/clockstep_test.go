@@ -46,7 +46,7 @@ func TestALeapOfTheClockKillsNobodyWhoLives(t *testing.T) {
 		for range 4 { // more than there are slots
 			w.trigger(w.pods[0], "single")
 		}
-		claimed, err := w.store.ClaimTasks(t.Context(), persistence.ClaimRequest{Pod: ghost, Queue: DefaultQueue, Limit: 10, Handlers: w.handlers()})
+		claimed, err := w.store.ClaimTasks(t.Context(), persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{Pod: ghost, Queues: []string{DefaultQueue}, Limit: 10, Handlers: w.handlers()}})
 		require.NoError(t, err)
 		require.Len(t, claimed.Grants, 4)
 		pass(time.Second)

@@ -126,7 +126,7 @@ func TestFeedModes(t *testing.T) {
 func (w *world) stored(name string) workflow.RunID {
 	trigger := w.order(name)
 	trigger.Run = workflow.NewRunID(time.Now(), [10]byte{1})
-	_, err := w.store.TriggerRuns(w.t.Context(), []persistence.Trigger{trigger}, persistence.Taking{})
+	_, err := w.store.TriggerRuns(w.t.Context(), []persistence.Trigger{trigger}, persistence.GrantRequest{})
 	require.NoError(w.t, err)
 	return trigger.Run
 }

@@ -76,7 +76,7 @@ type question struct {
 type openTrigger struct {
 	questions   []*question
 	reservation *messages.SlotsReserved // of slots for the first tasks; nil: none
-	take        persistence.Taking
+	take        persistence.GrantRequest
 	long        int // how often it failed slowly
 }
 

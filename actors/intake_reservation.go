@@ -46,8 +46,8 @@ func (a *intake) onReservationLate(m *reservationLate) {
 
 // taking describes the first tasks that fit into a reservation: those of its pool,
 // whichever queue the batch begins with by now.
-func (a *intake) taking(reservation *messages.SlotsReserved) persistence.Taking {
-	take := persistence.Taking{
+func (a *intake) taking(reservation *messages.SlotsReserved) persistence.GrantRequest {
+	take := persistence.GrantRequest{
 		Pod: reservation.GetPod(), Claim: a.rt.newClaimID(), Limit: int(reservation.GetSlots()), Handlers: a.rt.claimable(),
 	}
 	for _, p := range a.rt.config.pools() {

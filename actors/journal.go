@@ -205,15 +205,15 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 		open.record.Transitions = append(open.record.Transitions, transitionOf(r))
 	}
 	if a.carryover.granting && !a.rt.buggify("grant nothing") {
-		open.pool, open.freed, open.record.InlineQueues = a.room(batch)
-		open.record.InlineHandlers = a.rt.claimable()
+		open.pool, open.freed, open.record.Queues = a.room(batch)
+		open.record.Handlers = a.rt.claimable()
 	}
-	if open.freed > 0 && reservation != nil && a.reservedFor(open.record.InlineQueues) {
-		open.reservation, open.record.InlineSpare = reservation, int(reservation.GetSlots())
+	if open.freed > 0 && reservation != nil && a.reservedFor(open.record.Queues) {
+		open.reservation, open.record.Spare = reservation, int(reservation.GetSlots())
 	} else {
 		a.rt.releaseSlots(reservation, nil)
 	}
-	open.record.InlineLimit = open.freed + open.record.InlineSpare
+	open.record.Limit = open.freed + open.record.Spare
 	a.carryover.current = open
 	a.rt.recorder.observe(MetricRecordBatch, float64(len(batch)))
 	a.send()
@@ -350,7 +350,7 @@ func (a *journal) tellFlushed() {
 func (a *journal) send() {
 	open := a.carryover.current
 	if open.part = a.carryover.limit.Begin(len(open.reports), a.rt.now()); open.part < len(open.reports) {
-		open.record.InlineLimit, open.record.InlineSpare = 0, 0
+		open.record.Limit, open.record.Spare = 0, 0
 	}
 	record := open.record
 	record.Transitions = record.Transitions[:open.part]
@@ -365,7 +365,7 @@ func (a *journal) send() {
 // before its next answer would name it again.
 func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	// The children take slots of the pool whose queues were named.
-	granted := startTasks(recorded.Grants, func(int32) string { return firstOf(open.record.InlineQueues) })
+	granted := startTasks(recorded.Grants, func(int32) string { return firstOf(open.record.Queues) })
 	own := a.inParentSlots(open, len(granted), recorded.Answers)
 	answers := &messages.OutcomesAnswered{Granted: granted[:own:own]}
 	for i, r := range open.reports[:open.part] {

@@ -211,7 +211,7 @@ func (s *podStatus) watched() (runs []workflow.RunID) {
 // recordOf returns a record of this pod without transitions.
 func (rt *runtime) recordOf(pod int64) persistence.Record {
 	return persistence.Record{
-		Pod: pod, MaxLost: rt.config.MaxLost, CancelGrace: rt.config.CancelGrace, TenantLimit: rt.config.TenantLimit,
+		GrantRequest: persistence.GrantRequest{Pod: pod, TenantLimit: rt.config.TenantLimit}, MaxLost: rt.config.MaxLost, CancelGrace: rt.config.CancelGrace,
 	}
 }
 

@@ -30,7 +30,7 @@ func TestQueueScanBegins(t *testing.T) {
 	// claim lets a claim be answered a millisecond after it was asked.
 	claim := func(q *queueScan, ms int, found *persistence.Claimed) (from int64, fullScan time.Time) {
 		from = q.from(at(ms))
-		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: from}, asked: at(ms), full: from == 0}
+		open := &openClaim{request: persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{Limit: 10}, After: from}, asked: at(ms), full: from == 0}
 		return from, q.learn(open, found, at(ms+1))
 	}
 
@@ -70,20 +70,20 @@ func TestQueueScanBegins(t *testing.T) {
 	t.Run("slow full scans are rare", func(t *testing.T) {
 		t.Parallel()
 		q := &queueScan{}
-		q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}, granted(10, 100), at(100))
+		q.learn(&openClaim{request: persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{Limit: 10}}, asked: at(0), full: true}, granted(10, 100), at(100))
 		require.Equal(t, hint(100), q.from(at(100+fullScanShare*100-1)))
 		require.Zero(t, q.from(at(100+fullScanShare*100)))
 	})
 	t.Run("a full scan that waited for a lock delays the next by a bounded time", func(t *testing.T) {
 		t.Parallel()
 		q := &queueScan{}
-		q.learn(&openClaim{request: persistence.ClaimRequest{Limit: 10}, asked: at(0), full: true}, granted(10, 100), at(30_000))
+		q.learn(&openClaim{request: persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{Limit: 10}}, asked: at(0), full: true}, granted(10, 100), at(30_000))
 		require.Zero(t, q.from(at(30_000).Add(fullScanMax)))
 	})
 	t.Run("a limit per tenant", func(t *testing.T) {
 		t.Parallel()
 		q := &queueScan{scanFrom: hint(100), fullScanAt: at(200)}
-		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, After: q.scanFrom, TenantLimit: 2}, asked: at(0)}
+		open := &openClaim{request: persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{Limit: 10, TenantLimit: 2}, After: q.scanFrom}, asked: at(0)}
 		require.Zero(t, q.learn(open, granted(1, 120), at(1)))
 		require.True(t, q.woken)
 		require.Zero(t, q.from(at(2)), "the skipped tasks stand below")
@@ -107,7 +107,7 @@ func TestQueueScanAfterTasksWereLeftOut(t *testing.T) {
 		q := &queueScan{}
 		found := granted(1, 100)
 		found.Again = c.again
-		open := &openClaim{request: persistence.ClaimRequest{Limit: 10, TenantLimit: c.limit}, asked: now, full: true}
+		open := &openClaim{request: persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{Limit: 10, TenantLimit: c.limit}}, asked: now, full: true}
 		require.Equal(t, now.Add(c.want), q.learn(open, found, now))
 		require.False(t, q.woken, "not before that")
 		require.Zero(t, q.from(now.Add(c.want)))

@@ -50,7 +50,7 @@ func (s *slowRows) take(ctx context.Context, rows int, each *atomic.Int64) error
 	}
 }
 
-func (s *slowRows) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (s *slowRows) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	if err := s.take(ctx, len(rows), &s.each); err != nil {
 		return persistence.Triggers{}, err
 	}

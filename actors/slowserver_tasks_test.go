@@ -70,7 +70,7 @@ func TestClaimsOfASlowServer(t *testing.T) {
 			order.Run = workflow.NewRunID(time.Now(), [10]byte{8: byte(i >> 8), 9: byte(i)})
 			batch = append(batch, order)
 		}
-		stored, err := w.store.TriggerRuns(t.Context(), batch, persistence.Taking{})
+		stored, err := w.store.TriggerRuns(t.Context(), batch, persistence.GrantRequest{})
 		require.NoError(t, err)
 		store.eachTask.Store(int64(eachRow))
 		p := w.start(Config{Slots: inSlots})

@@ -54,7 +54,7 @@ func (w *world) large(p *Pod, n int) chan *Refusal {
 	return answers
 }
 
-func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	n := int64(len(rows))
 	if n > s.room.Load() {
 		s.refused.Add(1)
@@ -156,7 +156,7 @@ type keyHeld struct {
 	held atomic.Bool
 }
 
-func (s *keyHeld) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (s *keyHeld) TriggerRuns(ctx context.Context, rows []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	if s.held.Load() && rows[0].Key != "" { // no test has two in one batch
 		return persistence.Triggers{Answers: []persistence.TriggerAnswer{{Result: persistence.KeyBusy}}}, nil
 	}

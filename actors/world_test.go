@@ -200,7 +200,7 @@ func through[T any](ctx context.Context, f *faulty, call string, do func() (T, e
 	return value, err
 }
 
-func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	return through(ctx, f, "trigger", func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch, take) })
 }
 

@@ -49,16 +49,6 @@ type TriggerAnswer struct {
 	Err    error          // TriggerBadRow, TenantsFull
 }
 
-// Taking lets the pod that stores runs have their first tasks at once: no
-// claim is needed. The zero value takes nothing.
-type Taking struct {
-	Pod      int64
-	Claim    ClaimID  // of the grants
-	Limit    int      // how many tasks the pod has room for; 0: none
-	Handlers []int32  // that the pod registers
-	Queues   []string // that the pod serves
-}
-
 // Triggers answers a batch.
 type Triggers struct {
 	Now     time.Time
@@ -83,7 +73,7 @@ type Intake interface {
 	// first steps are functions that may wait for ever. Whatever keeps them from
 	// being granted does not keep the runs from being stored. The same batch again
 	// under the same claim id returns the same grants, as far as they are still held.
-	TriggerRuns(ctx context.Context, batch []Trigger, take Taking) (Triggers, error)
+	TriggerRuns(ctx context.Context, batch []Trigger, take GrantRequest) (Triggers, error)
 
 	// TriggerInTx stores one trigger in the caller's transaction (of the
 	// adapter's own type) without taking any lock that others wait for, except

@@ -31,14 +31,20 @@ type Transition struct {
 	Exhausted bool
 }
 
-// Record asks for a batch of transitions.
+// Record asks for a batch of transitions of its Pod.
+//
+// Children that become ready may be granted to the pod at once: at most Limit, of which
+// Spare may be more than the tasks that the record completes. Only tasks that take the
+// fast path (lifecycle.TakesFastPath), of runs of which the record reports nothing but
+// completions without conditions, have children granted so, and only while no other
+// tenant waits in that queue (lifecycle.MayInline): it takes no place there.
 type Record struct {
-	Pod         int64
-	Claim       ClaimID // names the grants that this record may make
+	GrantRequest
+
+	Spare       int
 	Transitions []Transition
 	MaxLost     int // losses after which a task fails as a poison pill
 	CancelGrace time.Duration
-	TenantLimit int
 	// Task is what RecordInTx executes. Without it the quarantine is not asked
 	// about its run.
 	Task workflow.TaskID
@@ -46,19 +52,6 @@ type Record struct {
 	// its attempt may take. The one of a pod that froze ends then, and with it the
 	// locks that the next attempt waits for. 0: as the server says.
 	TxLimit time.Duration
-
-	// InlineLimit is how many children that become ready may be granted to
-	// this pod at once; 0: none. InlineSpare of them may be more than the tasks that
-	// the record completes. InlineHandlers and InlineQueues are what the
-	// pod registers and serves. Only tasks that take the fast path
-	// (lifecycle.TakesFastPath), of runs of which the record reports nothing but
-	// completions without conditions, have children granted so, and only while no
-	// other tenant waits in that queue (lifecycle.MayInline): it takes no place
-	// there.
-	InlineLimit    int
-	InlineSpare    int
-	InlineHandlers []int32
-	InlineQueues   []string
 }
 
 // RecordAnswer is what became of one transition.

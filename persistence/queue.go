@@ -5,17 +5,32 @@ import (
 	"time"
 )
 
-// ClaimRequest asks for ready tasks.
-type ClaimRequest struct {
+// GrantRequest asks for tasks for a pod: ready ones by a claim, the first tasks of runs
+// with the call that stores them, and children with the end of their parents.
+type GrantRequest struct {
 	Pod      int64
-	Claim    ClaimID
-	Queue    string
-	Limit    int     // at most ClaimMax
-	Handlers []int32 // numbers of the handlers this pod registers
-	Suspects bool    // the pod may take one suspect: a task that was lost too often to be beside another
-	After    int64   // do not look at fair ids below this; 0: look at all
+	Claim    ClaimID  // names the grants
+	Limit    int      // the most tasks that are granted; at most ClaimMax; 0: none
+	Handlers []int32  // numbers of the handlers that the pod registers
+	Queues   []string // that the pod serves; of a claim, the one that it looks at
 	// TenantLimit is the largest number of running tasks of one tenant; 0: none.
 	TenantLimit int
+}
+
+// ClaimRequest asks for ready tasks of one queue.
+type ClaimRequest struct {
+	GrantRequest
+
+	Suspects bool  // the pod may take one suspect: a task that was lost too often to be beside another
+	After    int64 // do not look at fair ids below this; 0: look at all
+}
+
+// Queue returns the queue that the claim looks at.
+func (r *ClaimRequest) Queue() string {
+	if len(r.Queues) == 0 {
+		return ""
+	}
+	return r.Queues[0]
 }
 
 // Claimed answers a claim.

@@ -47,7 +47,7 @@ func asked[T any](ctx context.Context, f *frozen, do func() (T, error)) (T, erro
 	return do()
 }
 
-func (f *frozen) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (f *frozen) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	return asked(ctx, f, func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch, take) })
 }
 

@@ -82,7 +82,7 @@ func through[T any](w *wire, call func() (T, error)) (T, error) {
 	return call()
 }
 
-func (w *wire) TriggerRuns(ctx context.Context, triggers []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (w *wire) TriggerRuns(ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	return through(w, func() (persistence.Triggers, error) { return w.Store.TriggerRuns(ctx, triggers, take) })
 }
 

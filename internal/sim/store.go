@@ -103,7 +103,7 @@ func meet[T any](s *store, name string, call func() (T, error), wakeOf func(*T) 
 
 // TriggerRuns implements persistence.Intake.
 func (s *store) TriggerRuns(
-	ctx context.Context, batch []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
 	return meet(s, "trigger_runs", func() (persistence.Triggers, error) { return s.Store.TriggerRuns(ctx, batch, take) },
 		func(t *persistence.Triggers) *persistence.Wake { return &t.Wake })

@@ -24,14 +24,14 @@ func TestALockedBacklogComesBackBehindTheFrontier(t *testing.T) {
 	start := func(tenant string, n int) {
 		for range n {
 			run++
-			_, err := store.TriggerRuns(t.Context(), []persistence.Trigger{trigger(graph, tenant, run)}, persistence.Taking{})
+			_, err := store.TriggerRuns(t.Context(), []persistence.Trigger{trigger(graph, tenant, run)}, persistence.GrantRequest{})
 			require.NoError(t, err)
 		}
 	}
 	claim := func(limit int) (tenants string, again time.Duration) {
 		run++
 		out, err := store.ClaimTasks(t.Context(), persistence.ClaimRequest{
-			Pod: pod, Claim: persistence.ClaimID{run}, Queue: memory.DefaultQueue, Limit: limit, Handlers: numbers[0],
+			GrantRequest: persistence.GrantRequest{Pod: pod, Claim: persistence.ClaimID{run}, Queues: []string{memory.DefaultQueue}, Limit: limit, Handlers: numbers[0]},
 		})
 		require.NoError(t, err)
 		for i := range out.Grants {

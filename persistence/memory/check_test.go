@@ -88,19 +88,18 @@ func goodTables(t *testing.T) snapshot.Tables {
 	require.NoError(t, err)
 	first := trigger(diamond, "a", 1)
 	first.Key = "key"
-	_, err = h.Store.TriggerRuns(t.Context(), []persistence.Trigger{first, trigger(nap, "a", 2)}, persistence.Taking{})
+	_, err = h.Store.TriggerRuns(t.Context(), []persistence.Trigger{first, trigger(nap, "a", 2)}, persistence.GrantRequest{})
 	require.NoError(t, err)
 	for claim, limit := range []int{2, 1} {
 		claimed, err := h.Store.ClaimTasks(t.Context(), persistence.ClaimRequest{
-			Pod: pod, Claim: persistence.ClaimID{byte(claim)}, Queue: "default", Limit: limit,
-			Handlers: append(numbers[0], numbers[1]...),
+			GrantRequest: persistence.GrantRequest{Pod: pod, Claim: persistence.ClaimID{byte(claim)}, Queues: []string{"default"}, Limit: limit, Handlers: append(numbers[0], numbers[1]...)},
 		})
 		require.NoError(t, err)
 		require.Len(t, claimed.Grants, limit)
 		if claim == 1 {
 			break
 		}
-		record := persistence.Record{Pod: pod}
+		record := persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod}}
 		for _, g := range claimed.Grants {
 			record.Transitions = append(record.Transitions, persistence.Transition{
 				Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Succeeded, Output: []byte("1"),

@@ -21,7 +21,7 @@ func (s *Store) ClaimTasks(_ context.Context, request persistence.ClaimRequest) 
 	limit := min(request.Limit, persistence.ClaimMax)
 	out := persistence.Claimed{Now: b.clock}
 	k := claimKey{p.id, request.Claim}
-	q := s.queues[request.Queue]
+	q := s.queues[request.Queue()]
 	if s.claims[k] != nil {
 		out.Grants, out.Scanned = s.grants(k), limit
 		return out, nil

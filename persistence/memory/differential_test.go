@@ -35,7 +35,7 @@ type planted struct {
 	expire  int
 }
 
-func (p planted) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.Taking) (persistence.Triggers, error) {
+func (p planted) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	for i := range batch {
 		if p.trigger != nil {
 			p.trigger(&batch[i])
@@ -122,7 +122,7 @@ func bugs() map[string]planted {
 		})},
 		"progress is dropped":              {record: eachTransition(func(t *persistence.Transition) { t.Progress = nil })},
 		"a timeout is an error":            {record: eachTransition(func(t *persistence.Transition) { t.TimedOut = "" })},
-		"nothing is granted inline":        {record: func(r *persistence.Record) { r.InlineLimit = 0 }},
+		"nothing is granted inline":        {record: func(r *persistence.Record) { r.Limit = 0 }},
 		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},
 		"any tenant may cancel":            {cancel: func(c *persistence.Cancel) { c.Tenant = "" }},
 		"heartbeats are dropped":           {renewal: func(r *persistence.Renewal) { r.Held = nil }},

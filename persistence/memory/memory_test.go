@@ -29,7 +29,7 @@ func TestTenantsAreBounded(t *testing.T) {
 	store, graph := open(t, memory.Options{TenantsMax: 2})
 	out, err := store.TriggerRuns(t.Context(), []persistence.Trigger{
 		trigger(graph, "a", 1), trigger(graph, "b", 2), trigger(graph, "c", 3), trigger(graph, "a", 4),
-	}, persistence.Taking{})
+	}, persistence.GrantRequest{})
 	require.NoError(t, err)
 	require.Equal(t, persistence.Triggered, out.Answers[1].Result)
 	require.Equal(t, persistence.TenantsFull, out.Answers[2].Result)
@@ -47,7 +47,7 @@ func TestDrainLeavesTenantsOverTheBound(t *testing.T) {
 	answer, err := store.TriggerInTx(t.Context(), tx, trigger(graph, "late", 1))
 	require.NoError(t, err)
 	require.Equal(t, persistence.Triggered, answer.Result)
-	_, err = store.TriggerRuns(t.Context(), []persistence.Trigger{trigger(graph, "early", 2)}, persistence.Taking{})
+	_, err = store.TriggerRuns(t.Context(), []persistence.Trigger{trigger(graph, "early", 2)}, persistence.GrantRequest{})
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 	drained, err := store.DrainIntake(t.Context(), 10)
@@ -80,7 +80,7 @@ func TestPayloadsAreCopied(t *testing.T) {
 	store, graph := open(t, memory.Options{})
 	asked := trigger(graph, "a", 1)
 	asked.Input, asked.Labels = []byte("input"), map[string]string{"k": "v"}
-	_, err := store.TriggerRuns(t.Context(), []persistence.Trigger{asked}, persistence.Taking{})
+	_, err := store.TriggerRuns(t.Context(), []persistence.Trigger{asked}, persistence.GrantRequest{})
 	require.NoError(t, err)
 	asked.Input[0], asked.Labels["k"] = 'X', "changed"
 	id := workflow.TaskID{Run: asked.Run, Step: -1}
@@ -114,11 +114,11 @@ func BenchmarkDiamond(b *testing.B) {
 	for run := 0; b.Loop(); run++ {
 		t := trigger(graph, "a", 0)
 		t.Run = workflow.RunID{0: byte(run >> 24), 1: byte(run >> 16), 2: byte(run >> 8), 3: byte(run)}
-		_, _ = store.TriggerRuns(ctx, []persistence.Trigger{t}, persistence.Taking{})
+		_, _ = store.TriggerRuns(ctx, []persistence.Trigger{t}, persistence.GrantRequest{})
 		for {
 			id := claimID()
 			claimed, _ := store.ClaimTasks(ctx, persistence.ClaimRequest{
-				Pod: pod, Claim: id, Queue: memory.DefaultQueue, Limit: 10, Handlers: numbers[0],
+				GrantRequest: persistence.GrantRequest{Pod: pod, Claim: id, Queues: []string{memory.DefaultQueue}, Limit: 10, Handlers: numbers[0]},
 			})
 			if len(claimed.Grants) == 0 {
 				break

@@ -221,14 +221,14 @@ func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.T
 // their parents; nil: none is. Where other tenants stand is seen as of before
 // this batch.
 func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e enqueued) bool {
-	if record.InlineLimit <= 0 {
+	if record.Limit <= 0 {
 		return nil
 	}
 	handlers, queues := map[int32]bool{}, map[string]bool{}
-	for _, h := range record.InlineHandlers {
+	for _, h := range record.Handlers {
 		handlers[h] = true
 	}
-	for _, name := range record.InlineQueues {
+	for _, name := range record.Queues {
 		queues[name] = true
 	}
 	crowded := map[place]bool{}
@@ -241,9 +241,9 @@ func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e 
 	granted := 0
 	return func(e enqueued) bool {
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
-		if granted >= record.InlineLimit || !queues[at.queue] ||
+		if granted >= record.Limit || !queues[at.queue] ||
 			!handlers[e.run.definition.handlers[e.step]] || b.s.full(at.tenant, record.TenantLimit) ||
-			!lifecycle.MayInline(granted, completed+record.InlineSpare, crowded[at]) {
+			!lifecycle.MayInline(granted, completed+record.Spare, crowded[at]) {
 			return true
 		}
 		granted++

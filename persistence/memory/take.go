@@ -10,7 +10,7 @@ import (
 
 // taker returns the pod that gets first tasks of a batch at once, and how many;
 // nil: they queue up.
-func (b *batch) taker(triggers []persistence.Trigger, take persistence.Taking) (p *pod, count int) {
+func (b *batch) taker(triggers []persistence.Trigger, take persistence.GrantRequest) (p *pod, count int) {
 	p, err := b.s.living(take.Pod, b.now)
 	if err != nil || b.s.claims[claimKey{take.Pod, take.Claim}] != nil {
 		return nil, 0

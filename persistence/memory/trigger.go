@@ -17,7 +17,7 @@ import (
 
 // TriggerRuns implements persistence.Intake.
 func (s *Store) TriggerRuns(
-	_ context.Context, triggers []persistence.Trigger, take persistence.Taking,
+	_ context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
 	if len(triggers) > persistence.TriggerBatchMax {
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",

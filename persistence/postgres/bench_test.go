@@ -135,7 +135,7 @@ func serverCPU(b *testing.B, s *Store) time.Duration {
 func (l *load) intake(runs int) {
 	for runs > 0 {
 		n := min(runs, persistence.TriggerBatchMax)
-		_, err := l.store.TriggerRuns(l.ctx, l.draft(n), persistence.Taking{})
+		_, err := l.store.TriggerRuns(l.ctx, l.draft(n), persistence.GrantRequest{})
 		l.check(err)
 		runs -= n
 	}
@@ -159,8 +159,8 @@ func (l *load) claimer(runs int, granted chan<- []persistence.Grant) {
 			continue
 		}
 		out, err := l.store.ClaimTasks(l.ctx, persistence.ClaimRequest{
-			Pod: l.pod, Claim: l.claimID(), Queue: defaultQueue, Limit: min(free, persistence.ClaimMax), Handlers: l.handlers,
-			Suspects: true,
+			GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Queues: []string{defaultQueue}, Limit: min(free, persistence.ClaimMax), Handlers: l.handlers},
+			Suspects:     true,
 		})
 		l.check(err)
 		if len(out.Grants) == 0 {
@@ -206,8 +206,7 @@ func (l *load) journal(runs int, granted <-chan []persistence.Grant) {
 
 func (l *load) record(grants []persistence.Grant) persistence.Record {
 	record := persistence.Record{
-		Pod: l.pod, Claim: l.claimID(), MaxLost: 3, InlineLimit: l.window, InlineHandlers: l.handlers,
-		InlineQueues: []string{defaultQueue},
+		GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Limit: l.window, Handlers: l.handlers, Queues: []string{defaultQueue}}, MaxLost: 3,
 	}
 	for _, g := range grants {
 		record.Transitions = append(record.Transitions, persistence.Transition{
@@ -229,12 +228,12 @@ func (l *load) naive(runs int) {
 	for range workers {
 		group.Go(func() {
 			for left.Add(-1) >= 0 {
-				_, err := l.store.TriggerRuns(l.ctx, l.draft(1), persistence.Taking{})
+				_, err := l.store.TriggerRuns(l.ctx, l.draft(1), persistence.GrantRequest{})
 				l.check(err)
 			}
 			for int(l.ended.Load()) < runs {
 				out, err := l.store.ClaimTasks(l.ctx, persistence.ClaimRequest{
-					Pod: l.pod, Claim: l.claimID(), Queue: defaultQueue, Limit: 1, Handlers: l.handlers,
+					GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Queues: []string{defaultQueue}, Limit: 1, Handlers: l.handlers},
 				})
 				l.check(err)
 				if len(out.Grants) == 0 {
@@ -242,7 +241,7 @@ func (l *load) naive(runs int) {
 					continue
 				}
 				record := l.record(out.Grants)
-				record.InlineLimit = 0
+				record.Limit = 0
 				done, err := l.store.RecordTransitions(l.ctx, record)
 				l.check(err)
 				l.ended.Add(int64(len(done.Wake.Ended)))

@@ -12,7 +12,7 @@ import (
 // ClaimTasks implements persistence.Queue: one transaction, in one round trip unless
 // it has to choose what it takes.
 func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
-	queue, err := s.queue(ctx, request.Queue)
+	queue, err := s.queue(ctx, request.Queue())
 	if err != nil {
 		return persistence.Claimed{}, err
 	}

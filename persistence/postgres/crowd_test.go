@@ -121,7 +121,7 @@ func (p *crowdPod) trigger(ctx context.Context) {
 			p.submit(ctx, list)
 			continue
 		}
-		out, err := p.store.TriggerRuns(ctx, list, persistence.Taking{})
+		out, err := p.store.TriggerRuns(ctx, list, persistence.GrantRequest{})
 		if !p.ok(ctx, "trigger", err) {
 			continue
 		}
@@ -222,7 +222,7 @@ func (p *crowdPod) note(pod int64, grants []persistence.Grant) {
 func (p *crowdPod) report(pod int64, grants []persistence.Grant) persistence.Record {
 	record := p.completion(pod, grants...)
 	record.CancelGrace = 100 * time.Millisecond
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = p.rand.IntN(20), p.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = p.rand.IntN(20), p.handlers, []string{defaultQueue}
 	for i := range record.Transitions {
 		t := &record.Transitions[i]
 		switch p.rand.IntN(20) {

@@ -95,9 +95,9 @@ func (k *kit) triggerer(n int, key string) func(*testing.T, *kit, bool) error {
 	list := k.draft(storetest.Chain(2), "a", n)
 	list[n-1].Key = key
 	return func(t *testing.T, k *kit, again bool) error {
-		out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
+		out, err := k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{})
 		for again && err == nil && out.Answers[n-1].Result == persistence.KeyBusy {
-			out, err = k.store.TriggerRuns(k.ctx, list, persistence.Taking{}) // the cut transaction still holds the key
+			out, err = k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{}) // the cut transaction still holds the key
 		}
 		for _, answer := range out.Answers {
 			require.Equal(t, persistence.Triggered, answer.Result)
@@ -122,8 +122,8 @@ func (k *kit) taker() func(*testing.T, *kit, bool) error {
 }
 
 // taking is what lets the first pod have first tasks at once.
-func (k *kit) taking() persistence.Taking {
-	return persistence.Taking{Pod: 1, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+func (k *kit) taking() persistence.GrantRequest {
+	return persistence.GrantRequest{Pod: 1, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
 }
 
 // claimer claims three tasks, again and again the same.
@@ -142,7 +142,7 @@ func (k *kit) claimer() func(*testing.T, *kit, bool) error {
 // their children.
 func (k *kit) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, *kit, bool) error {
 	record := k.completion(1, k.claim(1, 3)...)
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = limit, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = limit, k.handlers, []string{defaultQueue}
 	for i := range record.Transitions {
 		record.Transitions[i].Report = report
 	}
@@ -181,7 +181,7 @@ func (k *kit) warm() {
 	out, err := k.store.TriggerRuns(k.ctx, k.draft(storetest.Chain(2), "warm", 1), k.taking())
 	require.NoError(k.t, err)
 	record = k.completion(1, out.Grants...)
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = 1, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = 1, k.handlers, []string{defaultQueue}
 	k.send(record)
 	k.store.fews.missed(1)
 }

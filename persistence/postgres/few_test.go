@@ -18,10 +18,10 @@ func TestFewAreRecordedAsMany(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*persistence.Record){
 		"all granted":       func(*persistence.Record) {},
-		"no handlers":       func(r *persistence.Record) { r.InlineHandlers = nil },
-		"another queue":     func(r *persistence.Record) { r.InlineQueues = []string{"elsewhere"} },
-		"no room":           func(r *persistence.Record) { r.InlineLimit = 1 },
-		"no slots to spare": func(r *persistence.Record) { r.InlineSpare = 0 },
+		"no handlers":       func(r *persistence.Record) { r.Handlers = nil },
+		"another queue":     func(r *persistence.Record) { r.Queues = []string{"elsewhere"} },
+		"no room":           func(r *persistence.Record) { r.Limit = 1 },
+		"no slots to spare": func(r *persistence.Record) { r.Spare = 0 },
 		"with progress":     func(r *persistence.Record) { r.Transitions[0].Progress = []byte("half") },
 		"twice":             func(r *persistence.Record) { r.Transitions = append(r.Transitions, r.Transitions[0]) },
 		"another epoch":     func(r *persistence.Record) { r.Transitions[0].Epoch++ },
@@ -50,7 +50,7 @@ func TestFewAreRecordedAsMany(t *testing.T) {
 		w.trigger(w.one.draft(g, "known", 3))
 		grants, claim := w.claim(3), w.one.claimID()
 		for i, want := range []int{1, 2, 2} { // the grants of a claim are answered together, and it has room for two
-			more := w.record(func(r *persistence.Record) { r.Claim, r.InlineLimit = claim, 2 }, grants[i])
+			more := w.record(func(r *persistence.Record) { r.Claim, r.Limit = claim, 2 }, grants[i])
 			require.Len(t, more, want)
 		}
 	})
@@ -94,8 +94,8 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 	var grants []persistence.Grant
 	record := func() {
 		record := k.completion(pod, grants...)
-		record.InlineLimit, record.InlineSpare = 10, 10
-		record.InlineHandlers, record.InlineQueues = k.handlers, []string{defaultQueue}
+		record.Limit, record.Spare = 10, 10
+		record.Handlers, record.Queues = k.handlers, []string{defaultQueue}
 		out, err := k.store.RecordTransitions(k.ctx, record)
 		require.NoError(t, err)
 		grants = out.Grants

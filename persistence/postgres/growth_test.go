@@ -173,7 +173,7 @@ func (g *growth) rounds(count *int) {
 // what becomes ready with them.
 func (g *growth) round() {
 	start := time.Now()
-	_, err := g.store.TriggerRuns(g.ctx, g.draft(growthBatch), persistence.Taking{})
+	_, err := g.store.TriggerRuns(g.ctx, g.draft(growthBatch), persistence.GrantRequest{})
 	g.check(err)
 	g.took.trigger = append(g.took.trigger, time.Since(start))
 	for g.claim() && g.drains {
@@ -189,7 +189,7 @@ func (g *growth) claim() bool {
 	}
 	start := time.Now()
 	out, err := g.store.ClaimTasks(g.ctx, persistence.ClaimRequest{
-		Pod: g.pod, Claim: g.claimID(), Queue: defaultQueue, Limit: g.free, Handlers: g.handlers, After: after,
+		GrantRequest: persistence.GrantRequest{Pod: g.pod, Claim: g.claimID(), Queues: []string{defaultQueue}, Limit: g.free, Handlers: g.handlers}, After: after,
 	})
 	g.check(err)
 	g.took.claim = append(g.took.claim, time.Since(start))
@@ -202,7 +202,7 @@ func (g *growth) claim() bool {
 	for grants := out.Grants; len(grants) > 0; {
 		record := g.load.record(grants)
 		if !*growthInline {
-			record.InlineLimit = 0
+			record.Limit = 0
 		}
 		start = time.Now()
 		done, err := g.store.RecordTransitions(g.ctx, record)

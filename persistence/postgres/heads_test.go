@@ -20,7 +20,7 @@ func TestRecordsRememberWhereNobodyStands(t *testing.T) {
 	held := k.claim(1, 1)
 	record := func() head {
 		r := k.completion(1, held...)
-		r.InlineLimit, r.InlineQueues, r.InlineHandlers = 1, []string{defaultQueue}, k.request(1, 1).Handlers
+		r.Limit, r.Queues, r.Handlers = 1, []string{defaultQueue}, k.request(1, 1).Handlers
 		out, err := k.store.RecordTransitions(k.ctx, r)
 		require.NoError(t, err)
 		require.Len(t, out.Grants, 1)

@@ -68,7 +68,7 @@ func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigg
 // ask stores triggers and returns what became of each.
 func (k *kit) ask(list ...persistence.Trigger) []persistence.TriggerAnswer {
 	k.t.Helper()
-	out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
+	out, err := k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{})
 	require.NoError(k.t, err)
 	return out.Answers
 }
@@ -78,7 +78,7 @@ func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 	k.t.Helper()
 	var ids []workflow.RunID
 	for part := range slices.Chunk(k.draft(g, tenant, n), persistence.TriggerBatchMax) {
-		out, err := k.store.TriggerRuns(k.ctx, part, persistence.Taking{})
+		out, err := k.store.TriggerRuns(k.ctx, part, persistence.GrantRequest{})
 		require.NoError(k.t, err)
 		for i, answer := range out.Answers {
 			require.Equal(k.t, persistence.Triggered, answer.Result, "%v", answer.Err)
@@ -116,7 +116,7 @@ func (k *kit) claimID() (id persistence.ClaimID) {
 
 func (k *kit) request(pod int64, limit int) persistence.ClaimRequest {
 	return persistence.ClaimRequest{
-		Pod: pod, Claim: k.claimID(), Queue: defaultQueue, Limit: limit, Handlers: k.handlers, Suspects: true,
+		GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Queues: []string{defaultQueue}, Limit: limit, Handlers: k.handlers}, Suspects: true,
 	}
 }
 
@@ -129,7 +129,7 @@ func (k *kit) claim(pod int64, limit int) []persistence.Grant {
 
 // completion reports tasks as completed.
 func (k *kit) completion(pod int64, grants ...persistence.Grant) persistence.Record {
-	record := persistence.Record{Pod: pod, Claim: k.claimID(), MaxLost: 3, CancelGrace: time.Minute}
+	record := persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID()}, MaxLost: 3, CancelGrace: time.Minute}
 	for _, g := range grants {
 		record.Transitions = append(record.Transitions, persistence.Transition{
 			Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Succeeded, Output: []byte(`"` + g.Step + `"`),

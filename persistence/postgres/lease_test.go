@@ -60,7 +60,7 @@ func TestRenewalKeepsAClaimThatGrows(t *testing.T) {
 	pod := k.join(time.Hour)
 	roots := k.claim(pod, 2)
 	record := k.completion(pod, roots[0])
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = 5, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
 	out, err := k.store.RecordTransitions(k.ctx, record)
 	require.NoError(t, err)
 	require.Len(t, out.Grants, 1)

@@ -299,7 +299,7 @@ func TestAStepOfALockedRunIsNotBegun(t *testing.T) {
 	release := k.hold("select from {schema}.workflow_runs where id = $1 for update", [16]byte(grant.Task.Run))
 	called := 0
 	record := func() (persistence.Recorded, error) {
-		return k.store.RecordInTx(k.ctx, persistence.Record{Pod: pod, Claim: k.claimID(), Task: grant.Task}, func(context.Context, any) (persistence.Transition, error) {
+		return k.store.RecordInTx(k.ctx, persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID()}, Task: grant.Task}, func(context.Context, any) (persistence.Transition, error) {
 			called++
 			return persistence.Transition{Task: grant.Task, Epoch: grant.Epoch, Report: lifecycle.Succeeded, Output: []byte("1")}, nil
 		})
@@ -326,14 +326,14 @@ func TestNothingIsGrantedAtOnceBesideLocks(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
 	k, pod := withCounters(t, g, "a")
-	take := persistence.Taking{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+	take := persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
 	k.store.quarantine.lockTimeout(k.ctx)
 	out, err := k.store.TriggerRuns(k.ctx, k.draft(g, "a", 1), take)
 	require.NoError(t, err)
 	require.Equal(t, persistence.Triggered, out.Answers[0].Result)
 	require.Empty(t, out.Grants)
 	record := k.completion(pod, k.claim(pod, 10)...)
-	record.Claim, record.InlineLimit, record.InlineQueues, record.InlineHandlers = k.claimID(), 2, []string{defaultQueue}, k.handlers
+	record.Claim, record.Limit, record.Queues, record.Handlers = k.claimID(), 2, []string{defaultQueue}, k.handlers
 	recorded, err := k.store.RecordTransitions(k.ctx, record)
 	require.NoError(t, err)
 	require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)

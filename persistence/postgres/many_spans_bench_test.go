@@ -72,7 +72,7 @@ func newRead(b *testing.B, spans int) *read {
 	}
 	require.NoError(b, r.store.pool.QueryRow(r.ctx, `select id from troupe.run_history`).Scan((*[16]byte)(&r.old)))
 	list := r.draft(1)
-	_, err = r.store.TriggerRuns(r.ctx, list, persistence.Taking{})
+	_, err = r.store.TriggerRuns(r.ctx, list, persistence.GrantRequest{})
 	require.NoError(b, err)
 	r.live = list[0].Run
 	return r

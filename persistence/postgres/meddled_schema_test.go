@@ -88,7 +88,7 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 			_, err = k.inTx(k.completion(pod, held[2]), "select 1")
 			require.ErrorIs(t, err, persistence.ErrUnavailable)
 			if !strings.Contains(name, "check") && !strings.Contains(name, "to tasks") {
-				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
+				_, err = k.store.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.GrantRequest{})
 				require.Error(t, err, "it is not the trigger's fault")
 			}
 			if strings.Contains(name, "a publication") {

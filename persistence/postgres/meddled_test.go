@@ -108,7 +108,7 @@ func TestCallsWaitForTheConnectionsThatThereAre(t *testing.T) {
 	failed := make(chan error)
 	for range 12 {
 		go func() {
-			_, err := few.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.Taking{})
+			_, err := few.TriggerRuns(k.ctx, k.draft(storetest.Single(), "a", 1), persistence.GrantRequest{})
 			failed <- err
 		}()
 	}

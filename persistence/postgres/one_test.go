@@ -107,8 +107,8 @@ func (w *twins) claim(limit int) []persistence.Grant {
 func (w *twins) record(change func(*persistence.Record), grants ...persistence.Grant) []persistence.Grant {
 	w.t.Helper()
 	record := w.one.completion(w.pod, grants...)
-	record.InlineLimit, record.InlineSpare = 10, 10
-	record.InlineHandlers, record.InlineQueues = w.one.handlers, []string{defaultQueue}
+	record.Limit, record.Spare = 10, 10
+	record.Handlers, record.Queues = w.one.handlers, []string{defaultQueue}
 	change(&record)
 	w.one.store.fews.hit(1) // tried again
 	var got []persistence.Recorded
@@ -194,16 +194,16 @@ func TestOneIsNotTaken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		set  func(k *kit, pod int64, take *persistence.Taking)
+		set  func(k *kit, pod int64, take *persistence.GrantRequest)
 	}{
-		{"somebody waits", func(k *kit, _ int64, _ *persistence.Taking) { k.start(storetest.Single(), "known", 1) }},
-		{"the pod is dead", func(k *kit, pod int64, _ *persistence.Taking) {
+		{"somebody waits", func(k *kit, _ int64, _ *persistence.GrantRequest) { k.start(storetest.Single(), "known", 1) }},
+		{"the pod is dead", func(k *kit, pod int64, _ *persistence.GrantRequest) {
 			k.exec("update {schema}.pods set dead = true where id = $1", pod)
 		}},
-		{"the pod's lease has run out", func(k *kit, pod int64, _ *persistence.Taking) {
+		{"the pod's lease has run out", func(k *kit, pod int64, _ *persistence.GrantRequest) {
 			k.exec("update {schema}.pods set expires_at = clock_timestamp() where id = $1", pod)
 		}},
-		{"the claim exists", func(k *kit, pod int64, take *persistence.Taking) {
+		{"the claim exists", func(k *kit, pod int64, take *persistence.GrantRequest) {
 			k.exec("insert into {schema}.claims (pod, claim, runs, steps, epochs) values ($1, $2, '{}', '{}', '{}')", pod, [16]byte(take.Claim))
 		}},
 	} {

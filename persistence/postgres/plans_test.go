@@ -255,7 +255,7 @@ func TestSchemasDoNotMeet(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(a.ctx)) }()
 	_, err = a.store.TriggerInTx(a.ctx, tx, list[0])
 	require.NoError(t, err)
-	out, err := b.store.TriggerRuns(b.ctx, list[1:], persistence.Taking{})
+	out, err := b.store.TriggerRuns(b.ctx, list[1:], persistence.GrantRequest{})
 	require.NoError(t, err)
 	require.Equal(t, persistence.Triggered, out.Answers[0].Result, "the key is held in the other schema only")
 	a.start(g, "a", 5)

@@ -190,7 +190,7 @@ func (r *recording) alone(ctx context.Context, i int, store storing, err error) 
 func (r *recording) free(ctx context.Context, indexes []int) (free []int, err error) {
 	left, err := r.s.leaveOut(ctx, r.tasks(indexes))
 	if r.s.quarantine.skipping() {
-		r.record.InlineLimit, r.record.InlineSpare = 0, 0
+		r.record.Limit, r.record.Spare = 0, 0
 	}
 	if err != nil || len(left) == 0 {
 		return indexes, err

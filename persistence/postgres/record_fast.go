@@ -117,7 +117,7 @@ func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {
 
 // makeRoom finds out how many tasks more the tenants of the batch may run.
 func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
-	if f.record.TenantLimit == 0 || f.record.InlineLimit == 0 {
+	if f.record.TenantLimit == 0 || f.record.Limit == 0 {
 		return nil
 	}
 	steps, epochs := f.stepsAndEpochs()
@@ -170,7 +170,7 @@ func (f *fastRecord) queueRecord(b *batch) {
 		rooms, roomGroups = append(rooms, int32(max(room, 0))), append(roomGroups, group)
 	}
 	queues := []int16{}
-	for _, name := range f.record.InlineQueues {
+	for _, name := range f.record.Queues {
 		if number := f.s.catalog.queueNumber(name); number != 0 {
 			queues = append(queues, number)
 		}
@@ -178,8 +178,8 @@ func (f *fastRecord) queueRecord(b *batch) {
 	after, until := f.s.heads.known(queues)
 	b.add("record_fast", named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
-		"outputs": outputs, "progress": progress, "inline_limit": f.record.InlineLimit, "inline_spare": f.record.InlineSpare, "inline_queues": queues, "inline_after": after, "inline_until": until,
-		"inline_handlers": orEmpty(f.record.InlineHandlers), "rooms": rooms, "room_groups": roomGroups,
+		"outputs": outputs, "progress": progress, "inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queues": queues, "inline_after": after, "inline_until": until,
+		"inline_handlers": orEmpty(f.record.Handlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs,
 			&f.looked.queues, &f.looked.after, &f.looked.until)

@@ -15,7 +15,7 @@ const recordFewMax = 4
 // few returns the queue whose tasks record_few may grant, if that is worth a try: 0 if
 // not.
 func (f *fastRecord) few() int16 {
-	if len(f.indexes) > recordFewMax || len(f.record.InlineQueues) != 1 || f.record.InlineLimit == 0 {
+	if len(f.indexes) > recordFewMax || len(f.record.Queues) != 1 || f.record.Limit == 0 {
 		return 0
 	}
 	seen := make(map[workflow.TaskID]bool, len(f.indexes))
@@ -26,7 +26,7 @@ func (f *fastRecord) few() int16 {
 		}
 		seen[t.Task] = true
 	}
-	queue := f.s.catalog.queueNumber(f.record.InlineQueues[0])
+	queue := f.s.catalog.queueNumber(f.record.Queues[0])
 	if queue == 0 || !f.s.fews.worthTrying(queue) {
 		return 0
 	}
@@ -43,8 +43,8 @@ func (f *fastRecord) queueFew(b *batch, queue int16) {
 	after, until := f.s.heads.known([]int16{queue})
 	b.add("record_few", named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs, "outputs": outputs,
-		"inline_limit": f.record.InlineLimit, "inline_spare": f.record.InlineSpare, "inline_queue": queue,
-		"inline_after": after[0], "inline_until": until[0], "inline_handlers": orEmpty(f.record.InlineHandlers),
+		"inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queue": queue,
+		"inline_after": after[0], "inline_until": until[0], "inline_handlers": orEmpty(f.record.Handlers),
 	}).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs, &after[0], &until[0])
 		switch {

@@ -67,7 +67,7 @@ func (s *Store) begin(ctx context.Context, ending ending, do func(context.Contex
 // checkPod fails unless the pod lives, and keeps it from being declared dead
 // until the transaction ends.
 func (s *Store) checkPod(ctx context.Context, tx pgx.Tx, pod int64) error {
-	f := &fastRecord{recording: &recording{s: s, record: persistence.Record{Pod: pod}}}
+	f := &fastRecord{recording: &recording{s: s, record: persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod}}}}
 	b := s.newBatch()
 	f.queueAlive(b)
 	if err := send(ctx, tx, b); err != nil {

@@ -92,7 +92,7 @@ func TestOneBadTrigger(t *testing.T) {
 		list[i].Group = 1
 	}
 	list[25].Input = []byte("bad")
-	out, err := k.store.TriggerRuns(k.ctx, list, persistence.Taking{})
+	out, err := k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{})
 	require.NoError(t, err)
 	for i, answer := range out.Answers {
 		switch {
@@ -165,7 +165,7 @@ func TestEqualCtids(t *testing.T) {
 			break
 		}
 		record := k.completion(pod, grants...)
-		record.InlineLimit, record.InlineHandlers, record.InlineQueues = 5, k.handlers, []string{defaultQueue}
+		record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
 		if i == 3 {
 			record.Transitions[0].Report = lifecycle.Released // the slow path too
 		}
@@ -259,7 +259,7 @@ func TestStepTransactions(t *testing.T) {
 			pod := k.join(time.Hour)
 			grants := k.claim(pod, 1)
 			record := k.completion(pod, grants...)
-			record.InlineLimit, record.InlineHandlers, record.InlineQueues = 5, k.handlers, []string{defaultQueue}
+			record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
 			calls := 0
 			write := func(ctx context.Context, tx any) (persistence.Transition, error) {
 				calls++

@@ -76,7 +76,7 @@ func TestWhatWasSkippedIsKnownOnceItIsCommitted(t *testing.T) {
 	require.NoError(t, choose("no", false))
 	k.complete(pod, k.claim(pod, 10)...) // yes
 	record := k.completion(pod, by["side"])
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = 10, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = 10, k.handlers, []string{defaultQueue}
 	out, err := k.store.RecordTransitions(k.ctx, record)
 	require.NoError(t, err)
 	require.Len(t, out.Grants, 1)

@@ -41,7 +41,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	claim := k.request(pod, 1)
 	trigger := func(list []persistence.Trigger) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := k.store.TriggerRuns(ctx, list, persistence.Taking{})
+			_, err := k.store.TriggerRuns(ctx, list, persistence.GrantRequest{})
 			return err
 		}
 	}

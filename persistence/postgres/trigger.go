@@ -13,7 +13,7 @@ import (
 
 // TriggerRuns implements persistence.Intake.
 func (s *Store) TriggerRuns(
-	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
 	if len(triggers) > persistence.TriggerBatchMax {
 		return persistence.Triggers{}, fmt.Errorf("trigger %d runs: at most %d in one batch",
@@ -37,7 +37,7 @@ func (s *Store) TriggerRuns(
 // triggerFree stores the triggers of tenants whose counters are not locked, and answers
 // the others KeyBusy: they are asked again.
 func (s *Store) triggerFree(
-	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
 	resting, err := s.restingTenants(ctx, triggers)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) groupsOfTriggers(ctx context.Context, triggers []persistence.Tri
 
 // triggerKnown registers again what the database has lost.
 func (s *Store) triggerKnown(
-	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (out persistence.Triggers, err error) {
 	err = s.knowing(ctx, func() error {
 		out, err = s.triggerRuns(ctx, triggers, take)
@@ -128,7 +128,7 @@ func (s *Store) triggerKnown(
 }
 
 func (s *Store) triggerRuns(
-	ctx context.Context, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
 	out := triggered{Triggers: persistence.Triggers{Answers: make([]persistence.TriggerAnswer, len(triggers))}}
 	known, err := s.knowNames(ctx, triggers)

@@ -24,7 +24,7 @@ const youngRun = 30 * time.Second
 // no instants, no conditions on the input, nothing to refuse, run ids made just
 // now, and tenants that have triggered before. It reports whether it did; nothing is stored otherwise.
 func (s *Store) triggerFast(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, take persistence.Taking,
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, take persistence.GrantRequest,
 ) (done bool, err error) {
 	f := newFastTrigger(s, known, len(triggers))
 	for i := range triggers {
@@ -189,7 +189,7 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 }
 
 // named returns the arguments. Counters are in the order of their locks.
-func (f *fastTrigger) named(take persistence.Taking) named {
+func (f *fastTrigger) named(take persistence.GrantRequest) named {
 	counters := make([]*fastCounter, 0, len(f.counters))
 	for _, c := range f.counters {
 		counters = append(counters, c)

@@ -25,7 +25,7 @@ const (
 // set-up of trigger_fast would be a large part. decided is false if trigger_fast is to
 // be asked; else, what is not stored needs a decision.
 func (f *fastTrigger) triggerOne(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
 	if len(triggers) != 1 || len(f.roots) != 1 {
 		return false, false, nil
@@ -51,7 +51,7 @@ func (f *fastTrigger) triggerOne(
 // takeOne stores the run and grants its first task, if no task waits in the queue. Where
 // it did not lately, it is not tried: trigger_fast grants where that is possible.
 func (f *fastTrigger) takeOne(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
 	queue := f.roots[0].counter.queue
 	if !f.s.takes.worthTrying(queue) {

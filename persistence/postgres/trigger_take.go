@@ -11,7 +11,7 @@ import (
 
 // taking returns the arguments that grant first tasks to a pod at once. No queue
 // is looked at if it takes none.
-func (f *fastTrigger) taking(take persistence.Taking, counters []*fastCounter, queues []int16) named {
+func (f *fastTrigger) taking(take persistence.GrantRequest, counters []*fastCounter, queues []int16) named {
 	look, count := []int16{}, 0
 	if f.serves(take) {
 		count = lifecycle.Take(len(f.roots), take.Limit, false)
@@ -33,7 +33,7 @@ func (f *fastTrigger) taking(take persistence.Taking, counters []*fastCounter, q
 // serves reports whether a pod registers all first tasks and serves their queues. While
 // locks are in the way they wait for a claim, which asks whether their ends could be
 // recorded.
-func (f *fastTrigger) serves(take persistence.Taking) bool {
+func (f *fastTrigger) serves(take persistence.GrantRequest) bool {
 	if take.Limit <= 0 || f.s.quarantine.skipping() {
 		return false
 	}

@@ -90,14 +90,14 @@ func (b *busy) work() {
 	for _, list := range [][]persistence.Trigger{
 		b.draft(b.chain, "a", 1), b.draft(b.chain, "a", 3), b.draft(b.nap, "b", 2), b.draft(b.rescued, "b", 2), b.keyed(2),
 	} {
-		for _, taking := range []persistence.Taking{{}, b.taking()} {
+		for _, taking := range []persistence.GrantRequest{{}, b.taking()} {
 			b.trigger(list, taking)
 			list = b.draft(b.chain, "c", 1)
 		}
 	}
 	for _, one := range b.draft(b.foreign, "f", 2) {
 		before := len(b.acknowledged)
-		b.trigger([]persistence.Trigger{one}, persistence.Taking{})
+		b.trigger([]persistence.Trigger{one}, persistence.GrantRequest{})
 		b.nobodys = append(b.nobodys, b.acknowledged[before:]...)
 	}
 	b.submit(b.draft(b.chain, "d", 1)[0])
@@ -128,7 +128,7 @@ func (b *busy) archive() {
 	b.made(err)
 }
 
-func (b *busy) trigger(list []persistence.Trigger, taking persistence.Taking) {
+func (b *busy) trigger(list []persistence.Trigger, taking persistence.GrantRequest) {
 	b.t.Helper()
 	out, err := b.store.TriggerRuns(b.ctx, list, taking)
 	if !b.made(err) {
@@ -178,7 +178,7 @@ func (b *busy) record(grants []persistence.Grant) {
 	b.t.Helper()
 	for i, g := range grants {
 		record := b.completion(b.pod, g)
-		record.InlineLimit, record.InlineHandlers, record.InlineQueues = 2, b.handlers, []string{defaultQueue}
+		record.Limit, record.Handlers, record.Queues = 2, b.handlers, []string{defaultQueue}
 		report := &record.Transitions[0]
 		switch i % 6 {
 		case 0:

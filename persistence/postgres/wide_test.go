@@ -37,7 +37,7 @@ func TestAFanOutToManyHandlersIsRecordedInTime(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claimed.Grants, 1)
 		record := k.completion(pod, claimed.Grants...)
-		record.InlineLimit, record.InlineHandlers, record.InlineQueues = 1, handlers, []string{request.Queue}
+		record.Limit, record.Handlers, record.Queues = 1, handlers, []string{request.Queue()}
 		begun := time.Now()
 		recorded, err := k.store.RecordTransitions(k.ctx, record)
 		require.NoError(t, err)

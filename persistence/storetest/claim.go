@@ -53,7 +53,7 @@ func claimUnknownQueue(w *world) {
 	w.start(w.with(Single()))
 	p := w.pod()
 	request := p.request(10)
-	request.Queue = "nowhere"
+	request.Queues = []string{"nowhere"}
 	require.Empty(w.t, p.ask(request).Grants)
 }
 
@@ -110,7 +110,7 @@ func claimOwnQueue(w *world) {
 	p := w.pod()
 	require.Equal(w.t, []workflow.RunID{run}, runsOf(p.claim(10)))
 	request := p.request(10)
-	request.Queue = "other"
+	request.Queues = []string{"other"}
 	require.Equal(w.t, []workflow.RunID{d.Run}, runsOf(p.ask(request).Grants))
 }
 

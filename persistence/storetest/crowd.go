@@ -75,7 +75,7 @@ func (p *worker) claimOf(kind byte, round int) persistence.ClaimID {
 // take claims at most n tasks.
 func (p *worker) take(ctx context.Context, round, n int) (grants []persistence.Grant, err error) {
 	request := persistence.ClaimRequest{
-		Pod: p.id, Claim: p.claimOf(1, round), Queue: defaultQueue, Limit: n, Handlers: p.handlers, Suspects: true,
+		GrantRequest: persistence.GrantRequest{Pod: p.id, Claim: p.claimOf(1, round), Queues: []string{defaultQueue}, Limit: n, Handlers: p.handlers}, Suspects: true,
 	}
 	err = again(ctx, func() error {
 		out, err := p.w.store.ClaimTasks(ctx, request)
@@ -87,7 +87,7 @@ func (p *worker) take(ctx context.Context, round, n int) (grants []persistence.G
 
 // tell records transitions, those that meet a held lock again.
 func (p *worker) tell(ctx context.Context, round int, transitions []persistence.Transition) (ended int, err error) {
-	record := persistence.Record{Pod: p.id, Claim: p.claimOf(2, round), Transitions: transitions, MaxLost: maxLost}
+	record := persistence.Record{GrantRequest: persistence.GrantRequest{Pod: p.id, Claim: p.claimOf(2, round)}, Transitions: transitions, MaxLost: maxLost}
 	for {
 		var out persistence.Recorded
 		err := again(ctx, func() (err error) {
@@ -301,7 +301,7 @@ func crowdKeys(w *world) {
 		for {
 			var out persistence.Triggers
 			err := again(ctx, func() (err error) {
-				out, err = w.store.TriggerRuns(ctx, list[i:i+1], persistence.Taking{})
+				out, err = w.store.TriggerRuns(ctx, list[i:i+1], persistence.GrantRequest{})
 				return err
 			})
 			if err != nil {

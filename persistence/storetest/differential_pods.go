@@ -21,12 +21,12 @@ func (w *differ) anyPod() int64 {
 func (w *differ) claim() {
 	pod := w.anyPod()
 	request := persistence.ClaimRequest{
-		Claim: w.id(), Queue: defaultQueue, Limit: anyOf(w, []int{1, 2, 3, 4, 5, 7, 9, manyTasks}), Suspects: w.chance(2), TenantLimit: w.limit,
+		GrantRequest: persistence.GrantRequest{Claim: w.id(), Queues: []string{defaultQueue}, Limit: anyOf(w, []int{1, 2, 3, 4, 5, 7, 9, manyTasks}), TenantLimit: w.limit}, Suspects: w.chance(2),
 	}
 	graphs := w.allGraphs()
 	switch w.IntN(12) {
 	case 0, 1:
-		request.Queue = anyOf(w, append(queueNames(), "nowhere"))
+		request.Queues = []string{anyOf(w, append(queueNames(), "nowhere"))}
 	case 2:
 		graphs = graphs[:1+w.IntN(len(graphs))]
 	case 3:

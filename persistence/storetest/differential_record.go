@@ -122,8 +122,8 @@ func (w *differ) record() {
 	}
 	record := w.newRecord()
 	if !w.chance(4) {
-		record.InlineLimit, record.InlineQueues = 1+w.IntN(5), queueNames()[:1+w.IntN(3)]
-		record.InlineSpare = int(w.ids % 4)
+		record.Limit, record.Queues = 1+w.IntN(5), queueNames()[:1+w.IntN(3)]
+		record.Spare = int(w.ids % 4)
 	}
 	w.send(pod, record, batch)
 	if w.chance(12) {
@@ -134,7 +134,7 @@ func (w *differ) record() {
 }
 
 func (w *differ) newRecord() persistence.Record {
-	return persistence.Record{Claim: w.id(), MaxLost: 1 + w.IntN(3), CancelGrace: w.span(), TenantLimit: w.limit}
+	return persistence.Record{GrantRequest: persistence.GrantRequest{Claim: w.id(), TenantLimit: w.limit}, MaxLost: 1 + w.IntN(3), CancelGrace: w.span()}
 }
 
 // spoil makes a transition stale.
@@ -154,10 +154,10 @@ func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
 	if w.chance(4) {
 		graphs = graphs[:1+w.IntN(len(graphs))]
 	}
-	what := fmt.Sprintf("record of pod %d, inline %d+%d: %s", pod, record.InlineLimit, record.InlineSpare, transitions(batch))
+	what := fmt.Sprintf("record of pod %d, inline %d+%d: %s", pod, record.Limit, record.Spare, transitions(batch))
 	out := both(w, what, func(s *side) (persistence.Recorded, error) {
 		own := record
-		own.Pod, own.InlineHandlers = s.pod(int(pod)-1), s.handlers(graphs)
+		own.Pod, own.Handlers = s.pod(int(pod)-1), s.handlers(graphs)
 		for _, r := range batch {
 			own.Transitions = append(own.Transitions, s.transition(r.Transition))
 		}

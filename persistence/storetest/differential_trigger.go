@@ -206,14 +206,14 @@ func (w *differ) taking() taking {
 	if w.chance(4) {
 		graphs = graphs[:1+w.IntN(len(graphs))]
 	}
-	return taking{Taking: persistence.Taking{
+	return taking{GrantRequest: persistence.GrantRequest{
 		Pod: w.busy(), Claim: w.id(), Limit: 1 + w.IntN(8), Queues: queueNames()[:1+w.IntN(3)],
 	}, graphs: graphs}
 }
 
-// taking is a Taking as both stores get it; its pod is an ordinal.
+// taking is a GrantRequest as both stores get it; its pod is an ordinal.
 type taking struct {
-	persistence.Taking
+	persistence.GrantRequest
 	graphs []int
 }
 
@@ -225,7 +225,7 @@ func (w *differ) store(batch []trigger, take taking) persistence.Triggers {
 		for i := range batch {
 			list[i] = s.trigger(batch[i])
 		}
-		own := take.Taking
+		own := take.GrantRequest
 		if own.Limit > 0 {
 			own.Pod, own.Handlers = s.pod(int(take.Pod)-1), s.handlers(take.graphs)
 		}

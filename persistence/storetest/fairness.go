@@ -94,7 +94,7 @@ func fairOtherQueue(w *world) {
 	w.trigger(list...)
 	p := w.pod()
 	request := p.request(2)
-	request.Queue = "other"
+	request.Queues = []string{"other"}
 	require.ElementsMatch(w.t, []workflow.RunID{list[0].Run, list[1].Run}, runsOf(p.ask(request).Grants))
 }
 

@@ -37,7 +37,7 @@ func (p *worker) inline(limit int, grants ...persistence.Grant) persistence.Reco
 	for _, g := range grants {
 		record.Transitions = append(record.Transitions, completion(g))
 	}
-	record.InlineLimit, record.InlineHandlers, record.InlineQueues = limit, p.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = limit, p.handlers, []string{defaultQueue}
 	return record
 }
 
@@ -82,13 +82,13 @@ func inlineSpare(w *world) {
 	p := w.pod()
 	roots := p.claim(2)
 	record := p.inline(4, roots[0])
-	record.InlineSpare = 2
+	record.Spare = 2
 	out := p.send(record)
 	require.Len(w.t, out.Grants, 3, "one was completed, and there are two slots more")
 	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 2}}, out.Wake.Ready)
 	p.finish()
 	record = p.inline(2, roots[1])
-	record.InlineSpare = 7
+	record.Spare = 7
 	require.Len(w.t, p.send(record).Grants, 2, "the pod asked for two")
 }
 
@@ -133,7 +133,7 @@ func inlineForeign(w *world) {
 	p := w.pod()
 	grants := p.claim(2)
 	record := p.inline(10, grants...)
-	record.InlineHandlers = w.handlersOf(elsewhere)
+	record.Handlers = w.handlersOf(elsewhere)
 	out := p.send(record)
 	require.Empty(w.t, out.Grants, "one has another handler, one another queue")
 	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}, {Queue: "gpu", Count: 1}}, out.Wake.Ready)

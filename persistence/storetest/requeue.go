@@ -282,7 +282,7 @@ func requeueOptions(w *world) {
 	other := w.goOn("a", persistence.RequeueOrder{Again: true, Queue: "other", Labels: map[string]string{"color": "blue"}})
 	require.Equal(w.t, "blue", w.run(other.Run).Labels["color"])
 	request := p.request(10)
-	request.Queue = "other"
+	request.Queues = []string{"other"}
 	require.Len(w.t, p.ask(request).Grants, 1)
 	later := w.goOn("a", persistence.RequeueOrder{Again: true, At: time.Now().Add(24 * 365 * 100 * time.Hour)})
 	w.requireRun(later.Run, lifecycle.Pending)

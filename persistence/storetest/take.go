@@ -25,14 +25,14 @@ func takeRules() []rule {
 }
 
 // taking is a taking of up to limit tasks by this pod.
-func (p *worker) taking(limit int) persistence.Taking {
-	return persistence.Taking{
+func (p *worker) taking(limit int) persistence.GrantRequest {
+	return persistence.GrantRequest{
 		Pod: p.id, Claim: p.w.claimID(), Limit: limit, Handlers: p.handlers, Queues: []string{defaultQueue},
 	}
 }
 
 // take stores triggers, which are all new, and takes their first tasks.
-func (w *world) take(take persistence.Taking, triggers ...persistence.Trigger) persistence.Triggers {
+func (w *world) take(take persistence.GrantRequest, triggers ...persistence.Trigger) persistence.Triggers {
 	w.t.Helper()
 	out, err := w.store.TriggerRuns(w.ctx, triggers, take)
 	require.NoError(w.t, err)

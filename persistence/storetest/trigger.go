@@ -67,7 +67,7 @@ func triggerNothing(w *world) {
 
 func triggerTooMany(w *world) {
 	g := w.with(Single())
-	_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1), persistence.Taking{})
+	_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1), persistence.GrantRequest{})
 	require.Error(w.t, err)
 	require.Empty(w.t, w.snapshot().Runs)
 }
@@ -96,13 +96,13 @@ func triggerQueue(w *world) {
 	p := w.pod()
 	require.Empty(w.t, p.claim(10))
 	request := p.request(10)
-	request.Queue = "other"
+	request.Queues = []string{"other"}
 	grants := p.ask(request).Grants
 	require.Len(w.t, grants, 1)
 	recorded := p.complete(grants...)
 	require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, recorded.Wake.Ready)
 	request = p.request(10)
-	request.Queue = "gpu"
+	request.Queues = []string{"gpu"}
 	require.Len(w.t, p.ask(request).Grants, 1)
 }
 

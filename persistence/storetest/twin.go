@@ -98,7 +98,7 @@ func twice[T any](
 
 // TriggerRuns implements persistence.Intake.
 func (t *Twin) TriggerRuns(
-	ctx context.Context, batch []persistence.Trigger, take persistence.Taking,
+	ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
 	return twice(ctx, t, "TriggerRuns", batch, func(ctx context.Context, s persistence.Store) (persistence.Triggers, error) {
 		return s.TriggerRuns(ctx, batch, take)

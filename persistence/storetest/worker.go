@@ -60,7 +60,7 @@ func (w *world) claimID() persistence.ClaimID {
 // request asks for at most limit tasks of the default queue.
 func (p *worker) request(limit int) persistence.ClaimRequest {
 	return persistence.ClaimRequest{
-		Pod: p.id, Claim: p.w.claimID(), Queue: defaultQueue, Limit: limit, Handlers: p.handlers, Suspects: true,
+		GrantRequest: persistence.GrantRequest{Pod: p.id, Claim: p.w.claimID(), Queues: []string{defaultQueue}, Limit: limit, Handlers: p.handlers}, Suspects: true,
 	}
 }
 
@@ -98,7 +98,7 @@ func (p *worker) claimAll() map[string]persistence.Grant {
 // batch is a record of this pod without inline grants.
 func (p *worker) batch(transitions ...persistence.Transition) persistence.Record {
 	return persistence.Record{
-		Pod: p.id, Claim: p.w.claimID(), Transitions: transitions, MaxLost: maxLost, CancelGrace: cancelGrace,
+		GrantRequest: persistence.GrantRequest{Pod: p.id, Claim: p.w.claimID()}, Transitions: transitions, MaxLost: maxLost, CancelGrace: cancelGrace,
 	}
 }
 

@@ -95,7 +95,7 @@ func (w *world) trigger(triggers ...persistence.Trigger) {
 // ask stores one batch, whatever the answers.
 func (w *world) ask(triggers ...persistence.Trigger) persistence.Triggers {
 	w.t.Helper()
-	out, err := w.store.TriggerRuns(w.ctx, triggers, persistence.Taking{})
+	out, err := w.store.TriggerRuns(w.ctx, triggers, persistence.GrantRequest{})
 	require.NoError(w.t, err)
 	require.Len(w.t, out.Answers, len(triggers))
 	return out
