@@ -13,8 +13,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Once a lock was not granted in time, each transaction looks for locked rows before it
-// begins, with "skip locked", and leaves out the runs that they belong to. Rows that
+// Once a lock was not granted in time, the store looks for locked rows with "skip locked",
+// and leaves out the runs that they belong to: after each wait that comes to nothing,
+// before it uses a run again that has rested, and before it claims tasks, since their ends
+// could not be recorded. Other transactions do not wait for long meanwhile. Rows that
 // other transactions of the engine use are locked for moments: a run counts as locked if
 // all of several looks find a row of it locked.
 
@@ -77,14 +79,17 @@ func (s *Store) try(ctx context.Context, do func(context.Context, pgx.Tx) error)
 }
 
 // leaveOut returns the runs of tasks that are not to be written now: those in quarantine,
-// and those that turn out to be locked, which rest from now on.
+// and those that have rested and turn out to be locked still, which rest again.
 func (s *Store) leaveOut(ctx context.Context, tasks taskIDs) (left map[workflow.RunID]bool, err error) {
-	left = s.quarantine.restingRuns(tasks)
-	if len(tasks) == 0 || !s.quarantine.skipping() {
+	left, over := s.quarantine.ofRuns(tasks)
+	if s.quarantine.anyCounters() { // their tenants may have locked counters
+		over = tasks.but(left)
+	}
+	if len(over) == 0 {
 		return left, nil
 	}
 	err = s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		found, err := s.lookAt(ctx, tx, tasks.but(left))
+		found, err := s.lookAt(ctx, tx, over)
 		if err != nil {
 			return err
 		}

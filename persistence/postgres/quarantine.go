@@ -36,8 +36,8 @@ const (
 	quarantineMax = 10_000
 	// tenantRuns is how many locked runs of one tenant have the whole tenant rest.
 	tenantRuns = 8
-	// skipFor is for how long after a lock was met locks are looked for before each
-	// transaction, which then does not wait for long.
+	// skipFor is for how long after a lock was met claims look for locks, and transactions
+	// do not wait for long.
 	skipFor = 10 * time.Second
 	// againMin is after how long at least a caller is to look again at what was left out.
 	againMin = 200 * time.Millisecond
@@ -118,7 +118,7 @@ func (q *quarantine) lockTimeout(ctx context.Context) {
 	}
 }
 
-// skipping reports whether locks are to be looked for before a transaction is made.
+// skipping reports whether locks are in the way.
 func (q *quarantine) skipping() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -240,20 +240,25 @@ func (q *quarantine) removeTenants(groups []int32) {
 	}
 }
 
-// restingRuns returns the runs of tasks that rest.
-func (q *quarantine) restingRuns(tasks taskIDs) map[workflow.RunID]bool {
+// ofRuns returns the runs of tasks that rest, and the tasks of those that have rested: they
+// are looked at before they are used.
+func (q *quarantine) ofRuns(tasks taskIDs) (resting map[workflow.RunID]bool, over taskIDs) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.runs) == 0 {
-		return nil
+		return nil, nil
 	}
-	now, resting := clock.System{}.Now(), map[workflow.RunID]bool{}
+	now := clock.System{}.Now()
+	resting = map[workflow.RunID]bool{}
 	for _, task := range tasks {
-		if q.runs[task.Run].rests(now) {
+		switch r := q.runs[task.Run]; {
+		case r.rests(now):
 			resting[task.Run] = true
+		case r != nil && r.reason == reasonLocked:
+			over = append(over, task)
 		}
 	}
-	return resting
+	return resting, over
 }
 
 // anyCounters reports whether a tenant rests because its counters are locked.

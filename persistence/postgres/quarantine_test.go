@@ -85,10 +85,14 @@ func TestRestsGrowAndAreForgotten(t *testing.T) {
 		for _, want := range []time.Duration{restMin, 2 * restMin, 4 * restMin, restMax, restMax} {
 			q.addLocked(map[workflow.RunID]int32{run: 0})
 			require.Equal(t, want, q.again())
-			require.True(t, q.restingRuns(tasks)[run])
+			resting, over := q.ofRuns(tasks)
+			require.True(t, resting[run])
+			require.Empty(t, over)
 			require.Equal(t, uuids{run}, q.excluded().runs)
 			time.Sleep(want)
-			require.Empty(t, q.restingRuns(tasks))
+			resting, over = q.ofRuns(tasks)
+			require.Empty(t, resting)
+			require.Equal(t, tasks, over, "it is looked at before it is used")
 			require.True(t, q.skipping(), "locks are looked for after the rest")
 		}
 		require.Zero(t, q.again())
