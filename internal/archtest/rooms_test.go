@@ -50,11 +50,12 @@ var rooms = map[string]room{
 	},
 	"persistence/postgres": {
 		ours: []string{
-			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/sessions",
+			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/...",
 			"internal/clock", "internal/panics", "internal/wire",
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/pgerr":    {ours: []string{"lifecycle", "persistence", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/internal/sessions": {ours: []string{"persistence", "internal/clock", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/audit":             {ours: []string{"lifecycle"}, outside: []string{pgx}},
 	"persistence/storetest": {

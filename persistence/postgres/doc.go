@@ -22,11 +22,14 @@
 //
 // # Where things are
 //
+// Below this package: pgerr says what an error of the server means, sessions holds the
+// connections.
+//
 // By the names of files; a star is for whatever follows:
 //
 //   - the store and its connections: open, guests, transaction
 //   - statements and their arguments: statements, arrays, codecs
-//   - what a refusal of the server means: errors*
+//   - what was called otherwise before it moved below: aliases
 //   - what is registered: catalog*, definitions, register, registry_lost, foreign
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, heads, shortcut, limits

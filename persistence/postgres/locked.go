@@ -59,9 +59,6 @@ func (t taskIDs) but(runs map[workflow.RunID]bool) taskIDs {
 	return slices.DeleteFunc(slices.Clone(t), func(task workflow.TaskID) bool { return runs[task.Run] })
 }
 
-// errTrial ends a transaction that only tried.
-var errTrial = errors.New("only a trial")
-
 // try runs do in a transaction that is rolled back.
 func (s *Store) try(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	err := retry(ctx, func(ctx context.Context) error {

@@ -99,7 +99,7 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 				require.ErrorContains(t, err, "take it off")
 			}
 			if strings.Contains(name, "finds no table") {
-				require.ErrorContains(t, err, "a trigger that somebody put on the engine's tables")
+				require.ErrorContains(t, err, "a trigger that was put on the engine's tables")
 			}
 			k.exec(c.mend)
 			k.complete(pod, held[:2]...)

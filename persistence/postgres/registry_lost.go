@@ -12,13 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// errRegistryLost: the database does not know definitions that this store has
-// met there, or that runs have. It is another one: a standby that took over without the
-// last transactions, or what was restored from a backup; or somebody removed them.
-var errRegistryLost = fmt.Errorf("%w: the database does not know the definition of a workflow that it knew: it lost transactions,"+
-	" or somebody removed it: start the program that has the workflow, which registers it again; or the definition is of a later version of the engine: leave the run to pods of that version; or the transaction that triggers is"+
-	" of another database; or it is of repeatable read or serializable and began before the workflow was registered: begin it again", persistence.ErrUnavailable)
-
 // numbers are the definitions as match_definitions takes them.
 func (n *names) numbers() named {
 	numbers, hashes := []int32{}, [][]byte{}

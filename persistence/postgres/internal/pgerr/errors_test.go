@@ -1,4 +1,4 @@
-package postgres
+package pgerr
 
 import (
 	"testing"
@@ -13,14 +13,14 @@ import (
 // itself one. Missing tables are waited for as an outage is, and are known apart.
 func TestEndedStatementsAndMissingTablesAreKnownApart(t *testing.T) {
 	t.Parallel()
-	ended := translate(&pgconn.PgError{Code: codeQueryCanceled, Message: "canceling statement due to statement timeout"})
+	ended := Translate(&pgconn.PgError{Code: CodeQueryCanceled, Message: "canceling statement due to statement timeout"})
 	require.ErrorIs(t, ended, persistence.ErrStatementTimeout)
 	require.ErrorIs(t, ended, persistence.ErrConflict)
 	require.NotContains(t, ended.Error(), "conflict")
-	for _, code := range []string{codeUndefinedTable, codeUndefinedSchema, codeUndefinedColumn} {
-		missing := translate(&pgconn.PgError{Code: code})
+	for _, code := range []string{CodeUndefinedTable, CodeUndefinedSchema, CodeUndefinedColumn} {
+		missing := Translate(&pgconn.PgError{Code: code})
 		require.ErrorIs(t, missing, persistence.ErrSchema, code)
 		require.ErrorIs(t, missing, persistence.ErrUnavailable, code)
 	}
-	require.NotErrorIs(t, translate(&pgconn.PgError{Code: "40001"}), persistence.ErrStatementTimeout)
+	require.NotErrorIs(t, Translate(&pgconn.PgError{Code: "40001"}), persistence.ErrStatementTimeout)
 }
