@@ -55,7 +55,11 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
-	"persistence/postgres/internal/pgerr":    {ours: []string{"lifecycle", "persistence", "internal/wire"}, outside: []string{pgx}},
+	"persistence/postgres/internal/pgerr": {ours: []string{"lifecycle", "persistence", "internal/wire"}, outside: []string{pgx}},
+	"persistence/postgres/internal/pgsql": {
+		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/sessions"},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/sessions": {ours: []string{"persistence", "internal/clock", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/audit":             {ours: []string{"lifecycle"}, outside: []string{pgx}},
 	"persistence/storetest": {

@@ -1,7 +1,14 @@
 package postgres
 
 import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
 // The names in this file are what the rooms below this one called their parts before
@@ -53,4 +60,76 @@ var (
 	translate        = pgerr.Translate
 	translated       = pgerr.Translated
 	unreadable       = pgerr.Unreadable
+
+	instant        = pgsql.Instant
+	labelText      = pgsql.LabelText
+	loadStatements = pgsql.Load
+	made           = pgsql.MadeAt
+	packChildren   = pgsql.PackChildren
+	storable       = pgsql.Storable
+	storableLabels = pgsql.StorableLabels
+	textOrNull     = pgsql.TextOrNull
+	unpackChildren = pgsql.UnpackChildren
+	wrote          = pgsql.Wrote
 )
+
+type (
+	instants   = pgsql.Instants
+	named      = pgsql.Named
+	querier    = pgsql.Querier
+	statement  = pgsql.Statement
+	statements pgsql.Statements
+	uuids      = pgsql.UUIDs
+)
+
+// batch has the methods of pgsql.Batch by their former names.
+type batch struct{ pgsql.Batch }
+
+// former are the fields of pgsql.DB by their former names.
+type former struct {
+	pool       *sessions.Pool // now: Conns
+	schema     string         // now: Schema
+	statements statements     // now: Statements
+}
+
+func orZero[T any](value *T) T { return pgsql.OrZero(value) }
+
+func send(ctx context.Context, on querier, b *batch) error { return pgsql.Send(ctx, on, &b.Batch) }
+
+func (s statements) bind(name string, args named) (string, []any) {
+	return pgsql.Statements(s).Bind(name, args)
+}
+
+func (b *batch) add(name string, args named) *pgx.QueuedQuery { return b.Add(name, args) }
+
+func (b *batch) ahead() *pgx.Batch { return b.Ahead() }
+
+func (s *Store) newBatch() *batch { return &batch{*s.NewBatch()} }
+
+func (s *Store) write(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	return s.Write(ctx, do)
+}
+
+func (s *Store) writeShort(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	return s.WriteShort(ctx, do)
+}
+
+func (s *Store) exec(ctx context.Context, on querier, name string, args named) error {
+	return s.Exec(ctx, on, name, args)
+}
+
+func (s *Store) readClock(ctx context.Context, on querier, into *time.Time) error {
+	return s.ReadClock(ctx, on, into)
+}
+
+func (s *Store) lockKey(parts ...string) int64 { return s.LockKey(parts...) }
+
+func (s *Store) guest(ctx context.Context) (call context.Context, leave func(), err error) {
+	return s.Guest(ctx)
+}
+
+func (s *Store) largeGuest(ctx context.Context) (call context.Context, leave func(), err error) {
+	return s.LargeGuest(ctx)
+}
+
+func (s *Store) knowing(ctx context.Context, call func() error) error { return s.Knowing(ctx, call) }

@@ -147,38 +147,6 @@ func (d *definition) index() {
 	}
 }
 
-// childShift makes room for the kind of the edge and whether a condition hangs
-// on it.
-const (
-	childShift       = 3
-	childConditioned = 1 << 2
-	childKind        = 1<<2 - 1
-)
-
-func packChildren(children []workflow.Child) []int32 {
-	packed := make([]int32, len(children))
-	for i, c := range children {
-		packed[i] = c.Step<<childShift | int32(c.Kind)
-		if c.Conditioned {
-			packed[i] |= childConditioned
-		}
-	}
-	return packed
-}
-
-func unpackChildren(packed []int32) []workflow.Child {
-	if len(packed) == 0 {
-		return nil
-	}
-	children := make([]workflow.Child, len(packed))
-	for i, p := range packed {
-		children[i] = workflow.Child{
-			Step: p >> childShift, Kind: workflow.EdgeKind(p & childKind), Conditioned: p&childConditioned != 0,
-		}
-	}
-	return children
-}
-
 func unpackParents(parents []int32) []int32 {
 	if len(parents) == 0 {
 		return nil

@@ -1,12 +1,12 @@
 // Package postgres keeps everything in PostgreSQL: the adapter of
 // persistence.Store that the product uses.
 //
-// Every statement is a file of sql/, with a header that says who calls it,
+// Every statement is a file of internal/pgsql/sql, with a header that says who calls it,
 // which locks it takes in which order, and the index it relies on. Rules about
 // runs and tasks are in package lifecycle; this package loads rows under locks,
 // asks lifecycle.Decide and writes the answer set-wise. There is one exception:
 // a batch of plain successes takes the fast path, one statement that equals
-// Decide for runs that are not slow (sql/record_fast.sql).
+// Decide for runs that are not slow (record/record_fast.sql).
 //
 // # Locks, in order
 //
@@ -22,13 +22,12 @@
 //
 // # Where things are
 //
-// Below this package: pgerr says what an error of the server means, sessions holds the
-// connections.
+// Below this package: pgsql holds the statements and sends them, pgerr says what an error
+// of the server means, sessions holds the connections.
 //
 // By the names of files; a star is for whatever follows:
 //
-//   - the store and its connections: open, guests, transaction
-//   - statements and their arguments: statements, arrays, codecs
+//   - the store and its connections: open, codecs
 //   - what was called otherwise before it moved below: aliases
 //   - what is registered: catalog*, definitions, register, registry_lost, foreign
 //   - triggers: trigger*, tenants, expand

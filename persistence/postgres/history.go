@@ -159,15 +159,6 @@ func intervals(runs uuids) (los, his uuids) {
 	return los, his
 }
 
-// made returns the instant in an id.
-func made(id workflow.RunID) time.Time {
-	ms := int64(0)
-	for _, b := range id[:6] {
-		ms = ms<<8 | int64(b)
-	}
-	return time.UnixMilli(ms)
-}
-
 // DropHistory implements persistence.History. It also seals what is over.
 func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
 	var all spans

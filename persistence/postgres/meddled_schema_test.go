@@ -122,14 +122,14 @@ func TestEachStatementRefusesARule(t *testing.T) {
 	writes := regexp.MustCompile(`(insert into|update|delete from) (` + regexp.QuoteMeta(d.schema) + `\.[a-z_]+)`)
 	met := 0
 	for name, s := range d.store.statements {
-		for _, found := range writes.FindAllStringSubmatch(s.text, -1) {
+		for _, found := range writes.FindAllStringSubmatch(s.Text, -1) {
 			met++
 			tx, err := conn.Begin(t.Context())
 			require.NoError(t, err)
 			event, _, _ := strings.Cut(found[1], " ")
 			_, err = tx.Exec(t.Context(), "create rule mine as on "+event+" to "+found[2]+" do instead nothing")
 			require.NoError(t, err)
-			_, err = tx.Prepare(t.Context(), "", s.text)
+			_, err = tx.Prepare(t.Context(), "", s.Text)
 			require.True(t, hasCode(err, codeNotSupported), "%s, of %s: %v", name, found[0], err)
 			require.NoError(t, tx.Rollback(t.Context()))
 		}

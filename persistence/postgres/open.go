@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
@@ -71,8 +72,9 @@ const defaultPoolSize = 6
 
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool       *sessions.Pool  // our own
-	seats      sessions.Seats  // of pool
+	*pgsql.DB
+	former
+
 	young      time.Duration   // of runs that a statement alone may store
 	givenUp    time.Duration   // after which no caller waits any more for the answer of a call
 	patience   poolPatience    // with the pool of the user
@@ -82,9 +84,7 @@ type Store struct {
 	user       *pgxpool.Pool
 	servers    *wire.Lineage // past any proxy
 	lineage    *wire.Lineage // of those that user leads to; nil: nothing is known
-	schema     string
 	tenantsMax int32
-	statements statements
 	catalog    *catalog
 	recent     *recent
 	heads      *heads
@@ -116,7 +116,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	options = options.withDefaults()
-	statements, err := loadStatements(options.Schema)
+	texts, err := pgsql.Load(options.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -131,9 +131,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	db := &pgsql.DB{Conns: pool, Seats: sessions.NewSeats(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
-		pool:        pool,
-		seats:       sessions.NewSeats(own.Size),
+		DB:          db,
+		former:      former{pool: pool, schema: options.Schema, statements: statements(texts)},
 		young:       youngRun,
 		givenUp:     callMax + time.Second,
 		patience:    poolPatience{most: borrowMax},
@@ -141,9 +142,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		lease:       lease,
 		servers:     own.Lineage,
 		user:        options.Pool,
-		schema:      options.Schema,
 		tenantsMax:  options.TenantsMax,
-		statements:  statements,
 		catalog:     newCatalog(),
 		recent:      newRecent(),
 		heads:       newHeads(),
@@ -155,6 +154,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		deadReasons: options.DeadReasons,
 		podID:       drawPodID,
 	}
+	db.Relearn = func(ctx context.Context) error { return s.registerAgain(ctx, nil) }
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)
 	} else {

@@ -296,10 +296,3 @@ func (s *Store) exists(ctx context.Context, tenant string, id workflow.RunID) er
 	}
 	return nil
 }
-
-func textOrNull(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}

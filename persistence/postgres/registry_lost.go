@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -37,19 +36,6 @@ func (s *Store) queueMatch(b *batch, known names) {
 		}
 		return nil
 	})
-}
-
-// knowing makes a call again if the database turns out to have lost definitions that it
-// needs, once what this store registered is there again.
-func (s *Store) knowing(ctx context.Context, call func() error) error {
-	err := call()
-	if !errors.Is(err, errRegistryLost) {
-		return err
-	}
-	if err := s.registerAgain(ctx, nil); err != nil {
-		return err
-	}
-	return call()
 }
 
 // registerAgain registers what this store registered and the database does not

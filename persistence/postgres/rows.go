@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -17,21 +15,6 @@ const (
 	markEnded
 	markOutput
 )
-
-// wrote returns a function that fails the transaction unless a statement wrote
-// as many rows as were decided on.
-func wrote(want int) func(pgx.Row) error {
-	return func(row pgx.Row) error {
-		var got int
-		if err := row.Scan(&got); err != nil {
-			return err
-		}
-		if got != want {
-			return errRowsLost
-		}
-		return nil
-	}
-}
 
 // queueRuns adds the writes of runs that changed.
 func (p *pass) queueRuns(b *batch) {

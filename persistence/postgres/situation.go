@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -39,16 +40,16 @@ func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
 	if schema == "" {
 		schema = "troupe"
 	}
-	statements, err := loadStatements(schema)
+	texts, err := pgsql.Load(schema)
 	if err != nil {
 		return nil, err
 	}
-	return &Inspector{pool: pool, schema: schema, statements: statements}, nil
+	return &Inspector{pool: pool, schema: schema, statements: statements(texts)}, nil
 }
 
 // Situation implements persistence.Situations.
 func (s *Store) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
-	ctx, leave, err := seated(ctx, s.seats.SitAsking)
+	ctx, leave, err := s.AskingGuest(ctx)
 	if err != nil {
 		return explain.Situation{}, err
 	}

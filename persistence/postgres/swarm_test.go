@@ -139,7 +139,7 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 		begin atomic select now from {schema}.simulated_clock; end`, "{refused}", hex.EncodeToString([]byte(swarm.BadRow))))
 	for name, s := range d.store.statements {
 		simulated := d.schema + ".simulated_now()"
-		s.text = strings.NewReplacer("pg_catalog.clock_timestamp()", simulated, "clock_timestamp()", simulated).Replace(s.text)
+		s.Text = strings.NewReplacer("pg_catalog.clock_timestamp()", simulated, "clock_timestamp()", simulated).Replace(s.Text)
 		d.store.statements[name] = s
 	}
 	out := &simulatedDatabase{d}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -237,7 +235,3 @@ func refuseInstants(at time.Time, edges []persistence.EdgeResult) error {
 	}
 	return nil
 }
-
-// storable reports whether a column of text takes a value: none has a NUL, or
-// bytes that are not UTF-8.
-func storable(text string) bool { return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text) }

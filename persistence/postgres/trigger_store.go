@@ -1,9 +1,7 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -158,31 +156,6 @@ func (t *triggering) answer(out *triggered, parts [][]int) {
 	}
 	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
 	sortRuns(out.Wake.Ended)
-}
-
-// labelText returns labels as the text of a JSON object, nil if there are none.
-func labelText(labels map[string]string) (*string, error) {
-	if len(labels) == 0 {
-		return nil, nil
-	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(labels); err != nil {
-		return nil, err
-	}
-	s := text.String()
-	return &s, nil
-}
-
-// storableLabels reports whether a run can have these labels.
-func storableLabels(labels map[string]string) bool {
-	for name, value := range labels {
-		if !storable(name) || !storable(value) {
-			return false
-		}
-	}
-	return true
 }
 
 // newRun returns how a run of a trigger starts.
