@@ -55,6 +55,10 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/history": {
+		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/pgerr": {ours: []string{"lifecycle", "persistence", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/internal/pgsql": {
 		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/sessions"},

@@ -133,3 +133,7 @@ func (s *Store) largeGuest(ctx context.Context) (call context.Context, leave fun
 }
 
 func (s *Store) knowing(ctx context.Context, call func() error) error { return s.Knowing(ctx, call) }
+
+func bisect[T any](items []T, do func(items []T) error, blames func(error) bool, alone func(item T, err error) error) error {
+	return pgsql.Bisect(items, do, blames, alone)
+}

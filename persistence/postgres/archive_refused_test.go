@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -19,11 +20,11 @@ func TestARunThatSomebodyRefersTo(t *testing.T) {
 	pod := k.join(time.Hour)
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
-	const runs = 3 * archiveRefusedMax
+	const runs = 3 * history.ArchiveRefusedMax
 	ids := k.start(storetest.Single(), "a", runs)
 	k.finish(pod)
 	k.exec("create table {schema}.orders (run uuid references {schema}.workflow_runs (id))")
-	referred := slices.Concat(ids[:1], ids[5:10], ids[runs-archiveRefusedMax:])
+	referred := slices.Concat(ids[:1], ids[5:10], ids[runs-history.ArchiveRefusedMax:])
 	for _, id := range referred {
 		k.exec("insert into {schema}.orders values ($1)", [16]byte(id))
 	}

@@ -23,7 +23,7 @@
 // # Where things are
 //
 // Below this package: pgsql holds the statements and sends them, pgerr says what an error
-// of the server means, sessions holds the connections.
+// of the server means, sessions holds the connections, history keeps ended runs.
 //
 // By the names of files; a star is for whatever follows:
 //
@@ -39,7 +39,6 @@
 //   - cancels and dead letters: cancel, dead*
 //   - timers: timers, timer_front, parked_timers
 //   - the leader's other work: lead, look, housekeeping, takeover, choose_free
-//   - history: history, rotate, seal, spans
 //   - pods and their leases: pods, renew, leave
 //   - what somebody holds: strained, held*
 //   - what cannot be read: unreadable

@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -242,8 +243,8 @@ func (g *growth) fillHistory(runs int) {
 	now := time.Now().UTC().Truncate(24 * time.Hour)
 	const days = 7
 	for day := range days {
-		one := span{class: 0, since: now.AddDate(0, 0, day-days), until: now.AddDate(0, 0, day-days+1)}
-		g.check(g.store.write(g.ctx, func(ctx context.Context, tx pgx.Tx) error { return g.store.makeSpan(ctx, tx, &one) }))
+		one := history.Span{Class: 0, Since: now.AddDate(0, 0, day-days), Until: now.AddDate(0, 0, day-days+1)}
+		g.check(g.store.write(g.ctx, func(ctx context.Context, tx pgx.Tx) error { return g.store.MakeSpan(ctx, tx, &one) }))
 		for from := 0; from < runs/days; from += growthPart {
 			g.exec(`insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events,
 					queue, state, slow, canceling, failing, unhandled, cut, handler_made, created_at, started_at, tenant, origin, input,
@@ -253,7 +254,7 @@ func (g *growth) fillHistory(runs int) {
 					array[x.at, x.at, x.at, x.at], array[x.at, x.at, x.at, x.at], array[x.at, x.at, x.at, x.at],
 					array_fill('{"rows":17,"status":"ok","took":3}'::bytea, '{4}')
 				from {schema}.workflow_definitions d, generate_series($2::bigint, $3::bigint) n, lateral (select $1::timestamptz + n * interval '1 millisecond' as at) x`,
-				one.since, from, min(from+growthPart, runs/days)-1)
+				one.Since, from, min(from+growthPart, runs/days)-1)
 		}
 	}
 }

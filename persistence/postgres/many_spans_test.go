@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -23,9 +24,9 @@ const day = 24 * time.Hour
 func addSpans(t testing.TB, s *Store, before time.Time, count int) {
 	t.Helper()
 	for n := range count {
-		one := span{class: 0}
-		one.since, one.until = long.SpanOf(0, before.Add(-time.Duration(n+1)*day))
-		require.NoError(t, s.write(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return s.makeSpan(ctx, tx, &one) }))
+		one := history.Span{Class: 0}
+		one.Since, one.Until = long.SpanOf(0, before.Add(-time.Duration(n+1)*day))
+		require.NoError(t, s.write(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return s.MakeSpan(ctx, tx, &one) }))
 	}
 }
 
@@ -150,7 +151,7 @@ func TestTheLeaderOpensOneSpan(t *testing.T) {
 	a.finish(pod)
 	a.archiveOne() // makes the span
 	slices.SortFunc(ids, compareRuns)
-	los, his := intervals(ids)
+	los, his := history.Intervals(ids)
 	since, until := long.SpanOf(0, a.clock)
 	for name, args := range map[string]named{
 		"archive_runs": {"runs": uuids(ids), "los": los, "his": his},

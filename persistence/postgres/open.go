@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
@@ -73,6 +74,7 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	*pgsql.DB
+	history.History
 	former
 
 	young      time.Duration   // of runs that a statement alone may store
@@ -134,6 +136,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	db := &pgsql.DB{Conns: pool, Seats: sessions.NewSeats(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
 		DB:          db,
+		History:     history.History{DB: db},
 		former:      former{pool: pool, schema: options.Schema, statements: statements(texts)},
 		young:       youngRun,
 		givenUp:     callMax + time.Second,

@@ -1,4 +1,4 @@
-package postgres
+package history
 
 import (
 	"context"
@@ -8,18 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// historyPatience is how long work on history waits for a lock: it can be done
-// later, and what waits behind it cannot.
+// historyPatience is how long work on history waits for a lock. It can be done later;
+// the sessions that queue up behind it cannot wait.
 const historyPatience = "100ms"
 
-// leadHistory runs do as a leader, with little patience. A lock that is not granted
-// is no error: done is false then.
-func (s *Store) leadHistory(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) (done bool, err error) {
-	err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		err := s.exec(ctx, tx, "set_local", named{
+// leadHistory runs do as the leader, with a short lock timeout. A lock that is not
+// granted is no error: done is false then.
+func (s *History) leadHistory(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) (done bool, err error) {
+	err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		err := s.Exec(ctx, tx, "set_local", pgsql.Named{
 			// Hash joins: what is archived at once is joined to itself.
 			"names": []string{"lock_timeout", "enable_hashjoin"}, "values": []string{historyPatience, "on"},
 		})
@@ -28,7 +30,7 @@ func (s *Store) leadHistory(ctx context.Context, epoch int64, do func(context.Co
 		}
 		return do(ctx, tx)
 	})
-	if errors.Is(err, errLockTimeout) {
+	if errors.Is(err, pgerr.ErrLockTimeout) {
 		return false, nil
 	}
 	return err == nil, err
@@ -37,13 +39,13 @@ func (s *Store) leadHistory(ctx context.Context, epoch int64, do func(context.Co
 // ended is what look_ended finds.
 type ended struct {
 	out     persistence.Archived
-	runs    uuids
+	runs    pgsql.UUIDs
 	classes []int16
 	ends    []time.Time
 }
 
 // ArchiveRuns implements persistence.History.
-func (s *Store) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+func (s *History) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
 	archive.Limit = archive.Most()
 	found, err := s.lookEnded(ctx, epoch, archive)
 	if err != nil || len(found.runs) == 0 {
@@ -55,17 +57,17 @@ func (s *Store) ArchiveRuns(ctx context.Context, epoch int64, archive persistenc
 	return found.out, nil
 }
 
-// archiveRefusedMax is how many refused runs a call goes on behind: each of them costs
+// ArchiveRefusedMax is after how many refused runs a call stops: each of them costs
 // some transactions.
-const archiveRefusedMax = 64
+const ArchiveRefusedMax = 64
 
 // archive moves runs into history, without those that cannot be read or are refused, which
 // stay where they are.
-func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uuids, retention persistence.Retention) error {
+func (s *History) archive(ctx context.Context, epoch int64, found *ended, runs pgsql.UUIDs, retention persistence.Retention) error {
 	spanned := false
-	return bisect(runs, func(runs []workflow.RunID) error {
-		if len(found.out.Refused) == archiveRefusedMax {
-			found.out.Next = found.out.Refused[archiveRefusedMax-1] // the call after this one goes on there
+	return pgsql.Bisect(runs, func(runs []workflow.RunID) error {
+		if len(found.out.Refused) == ArchiveRefusedMax {
+			found.out.Next = found.out.Refused[ArchiveRefusedMax-1] // the next call begins behind it
 			return nil
 		}
 		count := 0
@@ -75,16 +77,18 @@ func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uui
 				return err
 			}
 			spanned = true
-			los, his := intervals(runs)
-			text, args := s.statements.bind("archive_runs", named{"runs": uuids(runs), "los": los, "his": his})
+			los, his := Intervals(runs)
+			text, args := s.Bind("archive_runs", pgsql.Named{"runs": pgsql.UUIDs(runs), "los": los, "his": his})
 			return tx.QueryRow(ctx, text, args...).Scan(&count)
 		})
 		if err == nil {
 			found.out.Count += count
 		}
 		return err
-	}, func(err error) bool { return unreadable(err) || spanned && errors.Is(err, errSchemaRefuses) }, func(run workflow.RunID, err error) error {
-		if errors.Is(err, errSchemaRefuses) {
+	}, func(err error) bool {
+		return pgerr.Unreadable(err) || spanned && errors.Is(err, pgerr.ErrSchemaRefuses)
+	}, func(run workflow.RunID, err error) error {
+		if errors.Is(err, pgerr.ErrSchemaRefuses) {
 			found.out.Refused, found.out.RefusedFor = append(found.out.Refused, run), err
 			return nil
 		}
@@ -93,19 +97,19 @@ func (s *Store) archive(ctx context.Context, epoch int64, found *ended, runs uui
 	})
 }
 
-func (s *Store) lookEnded(ctx context.Context, epoch int64, archive persistence.Archive) (ended, error) {
-	text, args := s.statements.bind("look_ended", named{
+func (s *History) lookEnded(ctx context.Context, epoch int64, archive persistence.Archive) (ended, error) {
+	text, args := s.Bind("look_ended", pgsql.Named{
 		"epoch": epoch, "after": [16]byte(archive.After), "age": archive.Age.Microseconds(), "limit": archive.Limit,
 		"looks": persistence.ArchiveLookMax,
 	})
 	var found ended
-	err := retry(ctx, func(ctx context.Context) error {
+	err := pgerr.Retry(ctx, func(ctx context.Context) error {
 		found = ended{}
 		var leads bool
 		var seen int
 		var last *[16]byte
 		var runs [][16]byte
-		err := s.pool.QueryRow(ctx, text, args...).Scan(&found.out.Now, &leads, &seen, &last, &runs, &found.classes, &found.ends)
+		err := s.Conns.QueryRow(ctx, text, args...).Scan(&found.out.Now, &leads, &seen, &last, &runs, &found.classes, &found.ends)
 		if err == nil && !leads {
 			return persistence.ErrDeposed
 		}
@@ -125,7 +129,7 @@ func (s *Store) lookEnded(ctx context.Context, epoch int64, archive persistence.
 }
 
 // makeSpans makes the spans that runs are archived into.
-func (s *Store) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found ended, retention persistence.Retention) error {
+func (s *History) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found ended, retention persistence.Retention) error {
 	all, err := s.spans(ctx, tx, epoch, runClasses()...)
 	if err != nil {
 		return err
@@ -135,7 +139,7 @@ func (s *Store) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found end
 			continue
 		}
 		one := all.around(found.classes[i], at, retention)
-		if err := s.makeSpan(ctx, tx, &one); err != nil {
+		if err := s.MakeSpan(ctx, tx, &one); err != nil {
 			return err
 		}
 		all.list = append(all.list, one)
@@ -147,11 +151,11 @@ func (s *Store) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found end
 // interval: a longer one would have all events of that time read for them.
 const intervalMax = 10 * time.Second
 
-// intervals returns intervals of ids that hold runs, which are ascending.
-func intervals(runs uuids) (los, his uuids) {
-	los, his = uuids{}, uuids{}
+// Intervals returns intervals of ids that hold runs, which are ascending.
+func Intervals(runs pgsql.UUIDs) (los, his pgsql.UUIDs) {
+	los, his = pgsql.UUIDs{}, pgsql.UUIDs{}
 	for i, id := range runs {
-		if i == 0 || made(id).Sub(made(runs[i-1])) > intervalMax {
+		if i == 0 || pgsql.MadeAt(id).Sub(pgsql.MadeAt(runs[i-1])) > intervalMax {
 			los, his = append(los, id), append(his, id)
 		}
 		his[len(his)-1] = id
@@ -160,11 +164,11 @@ func intervals(runs uuids) (los, his uuids) {
 }
 
 // DropHistory implements persistence.History. It also seals what is over.
-func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
+func (s *History) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
 	var all spans
-	err := retry(ctx, func(ctx context.Context) error {
+	err := pgerr.Retry(ctx, func(ctx context.Context) error {
 		var err error
-		all, err = s.spans(ctx, s.pool, epoch, runClasses()...)
+		all, err = s.spans(ctx, s.Conns, epoch, runClasses()...)
 		return err
 	})
 	if err != nil {
@@ -174,7 +178,7 @@ func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persiste
 	for over := all.over(retention, by); len(over) > 0; over = over[1:] {
 		out, err := s.dropOver(ctx, epoch, over)
 		switch {
-		case errors.Is(err, errDependents):
+		case errors.Is(err, pgerr.ErrDependents):
 			kept = err
 			continue
 		case err != nil:
@@ -193,7 +197,7 @@ func (s *Store) DropHistory(ctx context.Context, epoch int64, retention persiste
 }
 
 // dropOver drops the first of some spans, or removes keys of it.
-func (s *Store) dropOver(ctx context.Context, epoch int64, over []span) (persistence.Dropped, error) {
+func (s *History) dropOver(ctx context.Context, epoch int64, over []Span) (persistence.Dropped, error) {
 	var out persistence.Dropped
 	done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		out = persistence.Dropped{}
@@ -207,7 +211,7 @@ func (s *Store) dropOver(ctx context.Context, epoch int64, over []span) (persist
 	switch {
 	case err != nil:
 		return persistence.Dropped{}, err
-	case !done: // somebody reads it, and will for a while
+	case !done: // a session reads it
 		return persistence.Dropped{}, nil
 	}
 	out.More = out.Spans == 0 || len(over) > 1
@@ -216,22 +220,22 @@ func (s *Store) dropOver(ctx context.Context, epoch int64, over []span) (persist
 
 // dropKeys removes the keys of some runs of a span, and reports whether those
 // were the last.
-func (s *Store) dropKeys(ctx context.Context, tx pgx.Tx, span *span, out *persistence.Dropped) (emptied bool, err error) {
+func (s *History) dropKeys(ctx context.Context, tx pgx.Tx, span *Span, out *persistence.Dropped) (emptied bool, err error) {
 	if !span.keyed {
 		return true, nil
 	}
 	// A plan for any span would lock all of them.
-	err = s.exec(ctx, tx, "set_local", named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}})
+	err = s.Exec(ctx, tx, "set_local", pgsql.Named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}})
 	if err != nil {
 		return false, err
 	}
-	text, args := s.statements.bind("drop_keys", named{
-		"class": span.class, "since": span.since, "until": span.until, "after": span.cursor, "limit": persistence.DropRowsMax,
+	text, args := s.Bind("drop_keys", pgsql.Named{
+		"class": span.Class, "since": span.Since, "until": span.Until, "after": span.cursor, "limit": persistence.DropRowsMax,
 	})
 	var seen int
 	var last *[16]byte
 	if err := tx.QueryRow(ctx, text, args...).Scan(&seen, &last, &out.Keys); err != nil || seen < persistence.DropRowsMax {
 		return true, err
 	}
-	return false, s.exec(ctx, tx, "mark_span", named{"span": span.number, "cursor": last})
+	return false, s.Exec(ctx, tx, "mark_span", pgsql.Named{"span": span.number, "cursor": last})
 }

@@ -1,4 +1,4 @@
-package postgres
+package history
 
 import (
 	"context"
@@ -10,19 +10,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // eventClass stands for the spans of events where others have a class.
 const eventClass int16 = -1
 
-// span is an interval of time with a table of its own: of runs of a class that
+// Span is an interval of time with a table of its own: of runs of a class that
 // ended in it, or of events.
-type span struct {
+type Span struct {
 	number   int32
-	class    int16
-	since    time.Time
-	until    time.Time
+	Class    int16
+	Since    time.Time
+	Until    time.Time
 	keptFrom time.Time
 	keyed    bool
 	closed   bool
@@ -31,10 +32,10 @@ type span struct {
 }
 
 // table returns the name of a span's table and that of what it is a part of.
-func (s *span) table() (name, whole string) {
+func (s *Span) table() (name, whole string) {
 	whole = "task_events"
-	if s.class != eventClass {
-		whole = fmt.Sprintf("run_history_%d", s.class)
+	if s.Class != eventClass {
+		whole = fmt.Sprintf("run_history_%d", s.Class)
 	}
 	return fmt.Sprintf("%s_%d", whole, s.number), whole
 }
@@ -42,12 +43,12 @@ func (s *span) table() (name, whole string) {
 // spans are those of some classes, by time.
 type spans struct {
 	now  time.Time
-	list []span
+	list []Span
 }
 
 // spans reads the spans of classes, if the epoch is that of the leader.
-func (s *Store) spans(ctx context.Context, on querier, epoch int64, classes ...int16) (spans, error) {
-	text, args := s.statements.bind("list_spans", named{"classes": classes, "epoch": epoch})
+func (s *History) spans(ctx context.Context, on pgsql.Querier, epoch int64, classes ...int16) (spans, error) {
+	text, args := s.Bind("list_spans", pgsql.Named{"classes": classes, "epoch": epoch})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return spans{}, err
@@ -55,15 +56,15 @@ func (s *Store) spans(ctx context.Context, on querier, epoch int64, classes ...i
 	var all spans
 	leads := false
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
-		var one span
+		var one Span
 		var number *int32
 		var since, until, keptFrom *time.Time
 		var keyed, closed, sealed *bool
 		var cursor *[16]byte
-		err := row.Scan(&all.now, &leads, &number, &one.class, &since, &until, &keptFrom, &keyed, &closed, &sealed, &cursor)
+		err := row.Scan(&all.now, &leads, &number, &one.Class, &since, &until, &keptFrom, &keyed, &closed, &sealed, &cursor)
 		if err == nil && number != nil {
-			one.number, one.since, one.until, one.keptFrom = *number, *since, *until, *keptFrom
-			one.keyed, one.closed, one.sealed, one.cursor = *keyed, *closed, *sealed, orZero(cursor)
+			one.number, one.Since, one.Until, one.keptFrom = *number, *since, *until, *keptFrom
+			one.keyed, one.closed, one.sealed, one.cursor = *keyed, *closed, *sealed, pgsql.OrZero(cursor)
 			all.list = append(all.list, one)
 		}
 		return struct{}{}, err
@@ -86,7 +87,7 @@ func runClasses() []int16 {
 // holds reports whether an instant is in a span of a class.
 func (s *spans) holds(class int16, at time.Time) bool {
 	for i := range s.list {
-		if one := &s.list[i]; one.class == class && !at.Before(one.since) && at.Before(one.until) {
+		if one := &s.list[i]; one.Class == class && !at.Before(one.Since) && at.Before(one.Until) {
 			return true
 		}
 	}
@@ -95,37 +96,37 @@ func (s *spans) holds(class int16, at time.Time) bool {
 
 // around returns a span for an instant that none holds, cut where its
 // neighbours begin: retentions may have changed since those were made.
-func (s *spans) around(class int16, at time.Time, retention persistence.Retention) span {
-	made := span{class: class}
-	made.since, made.until = retention.SpanOf(workflow.RetentionClass(class), at)
+func (s *spans) around(class int16, at time.Time, retention persistence.Retention) Span {
+	made := Span{Class: class}
+	made.Since, made.Until = retention.SpanOf(workflow.RetentionClass(class), at)
 	for i := range s.list {
 		one := &s.list[i]
 		switch {
-		case one.class != class:
-		case !one.until.After(at) && one.until.After(made.since):
-			made.since = one.until
-		case one.since.After(at) && one.since.Before(made.until):
-			made.until = one.since
+		case one.Class != class:
+		case !one.Until.After(at) && one.Until.After(made.Since):
+			made.Since = one.Until
+		case one.Since.After(at) && one.Since.Before(made.Until):
+			made.Until = one.Since
 		}
 	}
 	return made
 }
 
 // over returns the spans of runs that have been kept for long enough by an instant.
-func (s *spans) over(retention persistence.Retention, by time.Time) []span {
-	var over []span
+func (s *spans) over(retention persistence.Retention, by time.Time) []Span {
+	var over []Span
 	now := persistence.NotAfter(s.now, by)
 	for _, one := range s.list {
-		if keep := retention[one.class]; keep != 0 && !one.keptFrom.Add(keep).After(now) {
+		if keep := retention[one.Class]; keep != 0 && !one.keptFrom.Add(keep).After(now) {
 			over = append(over, one)
 		}
 	}
 	return over
 }
 
-// makeSpan makes a span and its table. The table becomes a part of the whole
-// when it is complete, which keeps nobody from writing.
-func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
+// MakeSpan makes a span and its table. The table becomes a part of the whole
+// when it is complete, so that writers do not wait.
+func (s *History) MakeSpan(ctx context.Context, tx pgx.Tx, one *Span) error {
 	if err := s.noteSpan(ctx, tx, one); err != nil {
 		return err
 	}
@@ -135,11 +136,11 @@ func (s *Store) makeSpan(ctx context.Context, tx pgx.Tx, one *span) error {
 	const events = `create table {table} (like {schema}.task_events including constraints);
 		create index on {table} using brin (run_id uuid_minmax_multi_ops) with (pages_per_range = 32, autosummarize = on);`
 	sql := runs
-	if one.class == eventClass {
+	if one.Class == eventClass {
 		sql = events
 	}
 	const identity = `alter table {table} replica identity full;` // it is not that of the whole
-	if one.class == eventClass {                                  // a clock that was ahead has left events of that time in the table that catches all
+	if one.Class == eventClass {                                  // a clock that was ahead has left events of that time in the table that catches all
 		sql += `with early as (
 				delete from {schema}.task_events_default where at >= '{since}' and at < '{until}' returning *
 			)
@@ -157,8 +158,8 @@ const takenSpansMax = 10_000
 
 // noteSpan notes a span under a number of its own. A copy of a database by logical
 // replication has all spans, and a sequence that begins anew.
-func (s *Store) noteSpan(ctx context.Context, tx pgx.Tx, one *span) error {
-	text, args := s.statements.bind("insert_span", named{"class": one.class, "since": one.since, "until": one.until})
+func (s *History) noteSpan(ctx context.Context, tx pgx.Tx, one *Span) error {
+	text, args := s.Bind("insert_span", pgsql.Named{"class": one.Class, "since": one.Since, "until": one.Until})
 	err := pgx.ErrNoRows
 	for range takenSpansMax {
 		if err = tx.QueryRow(ctx, text, args...).Scan(&one.number); !errors.Is(err, pgx.ErrNoRows) {
@@ -171,9 +172,9 @@ func (s *Store) noteSpan(ctx context.Context, tx pgx.Tx, one *span) error {
 // handOver gives the table of a span to the owner of the whole: roles of pods may
 // come and go, each a member of that one, and what one of them made could be
 // closed and dropped by no other.
-func (s *Store) handOver(ctx context.Context, tx pgx.Tx, one *span) error {
+func (s *History) handOver(ctx context.Context, tx pgx.Tx, one *Span) error {
 	_, whole := one.table()
-	text, args := s.statements.bind("find_owner", named{"schema": s.schema, "whole": whole})
+	text, args := s.Bind("find_owner", pgsql.Named{"schema": s.Schema, "whole": whole})
 	var owner *string
 	if err := tx.QueryRow(ctx, text, args...).Scan(&owner); err != nil || owner == nil {
 		return err
@@ -182,21 +183,21 @@ func (s *Store) handOver(ctx context.Context, tx pgx.Tx, one *span) error {
 }
 
 // dropSpan removes a span and all that is in it.
-func (s *Store) dropSpan(ctx context.Context, tx pgx.Tx, one *span) error {
+func (s *History) dropSpan(ctx context.Context, tx pgx.Tx, one *Span) error {
 	if err := s.define(ctx, tx, `drop table {table}`, one); err != nil {
 		return err
 	}
-	return s.exec(ctx, tx, "delete_span", named{"span": one.number})
+	return s.Exec(ctx, tx, "delete_span", pgsql.Named{"span": one.number})
 }
 
 // define runs statements about the table of a span, which take no arguments.
-func (s *Store) define(ctx context.Context, tx pgx.Tx, sql string, one *span) error {
+func (s *History) define(ctx context.Context, tx pgx.Tx, sql string, one *Span) error {
 	name, whole := one.table()
 	const instant = "2006-01-02 15:04:05.999999Z07:00"
 	filled := strings.NewReplacer(
-		"{schema}", s.quoted(), "{table}", pgx.Identifier{s.schema, name}.Sanitize(),
-		"{whole}", pgx.Identifier{s.schema, whole}.Sanitize(),
-		"{since}", one.since.UTC().Format(instant), "{until}", one.until.UTC().Format(instant),
+		"{schema}", s.Quoted(), "{table}", pgx.Identifier{s.Schema, name}.Sanitize(),
+		"{whole}", pgx.Identifier{s.Schema, whole}.Sanitize(),
+		"{since}", one.Since.UTC().Format(instant), "{until}", one.Until.UTC().Format(instant),
 	).Replace(sql)
 	for part := range strings.SplitSeq(filled, ";") {
 		if _, err := tx.Exec(ctx, part, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -1,4 +1,4 @@
-package postgres
+package history
 
 import (
 	"context"
@@ -16,20 +16,20 @@ const (
 	sealsMax = 16
 )
 
-// sealSpans notes which runs may be in spans that are over, so that nobody looks for
-// others there, and reports whether there are more such spans.
-func (s *Store) sealSpans(ctx context.Context, epoch int64, all *spans) (more bool, err error) {
+// sealSpans notes which runs may be in spans that are over, so that no other run is
+// looked for there, and reports whether there are more such spans.
+func (s *History) sealSpans(ctx context.Context, epoch int64, all *spans) (more bool, err error) {
 	sealed := 0
 	for i := range all.list {
 		one := &all.list[i]
-		if one.sealed || one.until.Add(sealAfter).After(all.now) {
+		if one.sealed || one.Until.Add(sealAfter).After(all.now) {
 			continue
 		}
 		if sealed == sealsMax {
 			return true, nil
 		}
 		done, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error { return s.sealSpan(ctx, tx, one) })
-		if err != nil || !done { // vacuum holds it, and will for a while
+		if err != nil || !done { // vacuum may keep the lock for long
 			return false, err
 		}
 		sealed++
@@ -37,9 +37,9 @@ func (s *Store) sealSpans(ctx context.Context, epoch int64, all *spans) (more bo
 	return false, nil
 }
 
-// sealSpan notes the least and the highest run in a span. The trigger comes first: who
-// adds a run to it later widens that, whatever version it is of.
-func (s *Store) sealSpan(ctx context.Context, tx pgx.Tx, one *span) error {
+// sealSpan notes the least and the highest run in a span. The trigger comes first: it
+// widens that range when a run is added later, by a pod of any version.
+func (s *History) sealSpan(ctx context.Context, tx pgx.Tx, one *Span) error {
 	const sql = `create trigger sealed after insert on {table} for each row execute function {schema}.widen_span(%[1]d);
 		update {schema}.spans s
 		set lowest = coalesce((select k.id from {table} k order by k.id limit 1), 'ffffffff-ffff-ffff-ffff-ffffffffffff'),
