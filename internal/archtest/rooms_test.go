@@ -61,7 +61,14 @@ var rooms = map[string]room{
 	},
 	"persistence/postgres/internal/pgerr": {ours: []string{"lifecycle", "persistence", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/internal/pgsql": {
-		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/sessions"},
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/sessions"},
+		outside: []string{pgx},
+	},
+	"persistence/postgres/internal/readers": {
+		ours: []string{
+			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/pgerr",
+			"persistence/postgres/internal/pgsql", "persistence/postgres/internal/sessions",
+		},
 		outside: []string{pgx},
 	},
 	"persistence/postgres/internal/sessions": {ours: []string{"persistence", "internal/clock", "internal/wire"}, outside: []string{pgx}},

@@ -137,3 +137,5 @@ func (s *Store) knowing(ctx context.Context, call func() error) error { return s
 func bisect[T any](items []T, do func(items []T) error, blames func(error) bool, alone func(item T, err error) error) error {
 	return pgsql.Bisect(items, do, blames, alone)
 }
+
+func (s *Store) queueMatch(b *batch, known names) { s.Registry.queueMatch(&b.Batch, known) }

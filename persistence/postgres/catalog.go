@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -31,12 +33,7 @@ type definition struct {
 }
 
 // node returns the declaration of a step.
-func (d *definition) node(step int32) *workflow.Node {
-	if int(step) == len(d.graph.Nodes) {
-		return d.graph.OnFailure
-	}
-	return &d.graph.Nodes[step]
-}
+func (d *definition) node(step int32) *workflow.Node { return pgsql.Node(d.graph, step) }
 
 // queueOf returns the queue that a step of a run waits in.
 func (d *definition) queueOf(step int32, run int16) int16 {
@@ -58,6 +55,12 @@ type catalog struct {
 	tenants  map[string]int32
 	own      map[workflow.Hash]registered
 	queues   map[string]bool // that this store registered
+}
+
+// registered is a graph that this store registered.
+type registered struct {
+	graph    *workflow.Graph
+	handlers []int32 // as the database first numbered them
 }
 
 func newCatalog() *catalog {
@@ -164,17 +167,17 @@ func queueName(name string) string {
 }
 
 // loadQueues reads the numbers of all queues.
-func (s *Store) loadQueues(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+func (s *Registry) loadQueues(ctx context.Context) error {
+	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
-	return s.loadQueuesIn(ctx, s.pool)
+	return s.loadQueuesIn(ctx, s.Conns)
 }
 
-func (s *Store) loadQueuesIn(ctx context.Context, on querier) error {
-	text, args := s.statements.bind("list_queues", named{})
+func (s *Registry) loadQueuesIn(ctx context.Context, on pgsql.Querier) error {
+	text, args := s.Bind("list_queues", pgsql.Named{})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
-		return translate(err)
+		return pgerr.Translate(err)
 	}
 	s.catalog.mu.Lock()
 	defer s.catalog.mu.Unlock()
@@ -184,11 +187,11 @@ func (s *Store) loadQueuesIn(ctx context.Context, on querier) error {
 		s.catalog.numbers[name], s.catalog.names[number] = number, name
 		return nil
 	})
-	return translate(err)
+	return pgerr.Translate(err)
 }
 
 // queue returns the number of a queue, 0 if no pod ever registered it.
-func (s *Store) queue(ctx context.Context, name string) (int16, error) {
+func (s *Registry) queue(ctx context.Context, name string) (int16, error) {
 	if number := s.catalog.queueNumber(name); number != 0 {
 		return number, nil
 	}
@@ -199,7 +202,7 @@ func (s *Store) queue(ctx context.Context, name string) (int16, error) {
 }
 
 // nameQueue returns the name of a queue by its number.
-func (s *Store) nameQueue(ctx context.Context, on querier, number int16) (string, error) {
+func (s *Registry) nameQueue(ctx context.Context, on pgsql.Querier, number int16) (string, error) {
 	if name := s.catalog.queueName(number); name != "" {
 		return name, nil
 	}
@@ -211,7 +214,7 @@ func (s *Store) nameQueue(ctx context.Context, on querier, number int16) (string
 
 // definitions returns stored definitions by hash; what is not stored is
 // missing from the map.
-func (s *Store) definitions(ctx context.Context, hashes []workflow.Hash) (map[workflow.Hash]*definition, error) {
+func (s *Registry) definitions(ctx context.Context, hashes []workflow.Hash) (map[workflow.Hash]*definition, error) {
 	found := make(map[workflow.Hash]*definition, len(hashes))
 	var unknown []workflow.Hash
 	s.catalog.mu.Lock()
@@ -226,9 +229,9 @@ func (s *Store) definitions(ctx context.Context, hashes []workflow.Hash) (map[wo
 	if len(unknown) == 0 {
 		return found, nil
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
-	loaded, err := s.loadDefinitions(ctx, s.pool, nil, unknown)
+	loaded, err := s.loadDefinitions(ctx, s.Conns, nil, unknown)
 	for _, d := range loaded {
 		found[d.graph.Hash] = d
 	}
@@ -236,7 +239,7 @@ func (s *Store) definitions(ctx context.Context, hashes []workflow.Hash) (map[wo
 }
 
 // definitionOf returns a definition by its number. Runs name no other.
-func (s *Store) definitionOf(ctx context.Context, on querier, number int32) (*definition, error) {
+func (s *Registry) definitionOf(ctx context.Context, on pgsql.Querier, number int32) (*definition, error) {
 	s.catalog.mu.Lock()
 	d := s.catalog.byNumber[number]
 	s.catalog.mu.Unlock()
@@ -248,18 +251,25 @@ func (s *Store) definitionOf(ctx context.Context, on querier, number int32) (*de
 		return nil, err
 	}
 	if len(loaded) == 0 {
-		return nil, errRegistryLost
+		return nil, pgerr.ErrRegistryLost
 	}
 	return loaded[0], nil
 }
 
+// GraphOf returns the graph of a definition by its number.
+func (s *Registry) GraphOf(ctx context.Context, on pgsql.Querier, number int32) (*workflow.Graph, error) {
+	d, err := s.definitionOf(ctx, on, number)
+	if err != nil {
+		return nil, err
+	}
+	return d.graph, nil
+}
+
 // Definition implements persistence.Registry.
-func (s *Store) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
+func (s *Registry) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
 	found, err := s.definitions(ctx, []workflow.Hash{hash})
 	if err != nil || found[hash] == nil {
 		return nil, err
 	}
 	return found[hash].graph, nil
 }
-
-var _ persistence.Registry = (*Store)(nil)

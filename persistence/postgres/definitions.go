@@ -8,14 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // loadDefinitions reads definitions and keeps them in the catalog.
-func (s *Store) loadDefinitions(ctx context.Context, on querier, numbers []int32, hashes []workflow.Hash) ([]*definition, error) {
+func (s *Registry) loadDefinitions(ctx context.Context, on pgsql.Querier, numbers []int32, hashes []workflow.Hash) ([]*definition, error) {
 	found, err := s.readDefinitions(ctx, on, numbers, hashes)
 	if err != nil || len(found) == 0 {
-		return nil, translate(err)
+		return nil, pgerr.Translate(err)
 	}
 	byNumber := make(map[int32]*definition, len(found))
 	numbers = numbers[:0:0]
@@ -24,12 +27,12 @@ func (s *Store) loadDefinitions(ctx context.Context, on querier, numbers []int32
 		numbers = append(numbers, d.number)
 	}
 	if err := s.readSteps(ctx, on, numbers, byNumber); err != nil {
-		return nil, translate(err)
+		return nil, pgerr.Translate(err)
 	}
 	found = slices.DeleteFunc(found, func(d *definition) bool { return !d.whole() || !d.known() })
 	for _, d := range found {
 		if err := s.nameQueues(ctx, on, d); err != nil {
-			return nil, translate(err)
+			return nil, pgerr.Translate(err)
 		}
 		d.index()
 		s.catalog.keep(d)
@@ -37,10 +40,10 @@ func (s *Store) loadDefinitions(ctx context.Context, on querier, numbers []int32
 	return found, nil
 }
 
-func (s *Store) readDefinitions(
-	ctx context.Context, on querier, numbers []int32, hashes []workflow.Hash,
+func (s *Registry) readDefinitions(
+	ctx context.Context, on pgsql.Querier, numbers []int32, hashes []workflow.Hash,
 ) ([]*definition, error) {
-	text, args := s.statements.bind("find_definitions", named{"definitions": numbers, "hashes": hashBytes(hashes)})
+	text, args := s.Bind("find_definitions", pgsql.Named{"definitions": numbers, "hashes": hashBytes(hashes)})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -61,8 +64,8 @@ func (s *Store) readDefinitions(
 	})
 }
 
-func (s *Store) readSteps(ctx context.Context, on querier, numbers []int32, into map[int32]*definition) error {
-	text, args := s.statements.bind("find_definition_steps", named{"definitions": numbers})
+func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []int32, into map[int32]*definition) error {
+	text, args := s.Bind("find_definition_steps", pgsql.Named{"definitions": numbers})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (s *Store) readSteps(ctx context.Context, on querier, numbers []int32, into
 		d := into[number]
 		node := n
 		node.Kind, node.Traits = workflow.StepKind(kind), workflow.Traits(traits)
-		node.Children, node.Parents = unpackChildren(children), unpackParents(parents)
+		node.Children, node.Parents = pgsql.UnpackChildren(children), unpackParents(parents)
 		node.Sleep, node.StartTimeout = time.Duration(sleep), time.Duration(startTimeout)
 		d.later = d.later || int16(node.Kind) != kind || int16(node.Traits) != traits
 		copy(node.Fingerprint[:], fingerprint)
@@ -101,8 +104,8 @@ func (s *Store) readSteps(ctx context.Context, on querier, numbers []int32, into
 	return err
 }
 
-// whole reports whether all steps of a definition were there to be read: somebody may
-// have removed them, or be about to store them.
+// whole reports whether all steps of a definition were read: some may have been deleted,
+// or another pod is about to store them.
 func (d *definition) whole() bool {
 	want := d.count
 	if d.graph.OnFailure != nil {
@@ -116,7 +119,7 @@ func (d *definition) whole() bool {
 func (d *definition) known() bool { return !d.later && d.graph.Known() }
 
 // nameQueues writes the names of queues into a graph that was read.
-func (s *Store) nameQueues(ctx context.Context, on querier, d *definition) error {
+func (s *Registry) nameQueues(ctx context.Context, on pgsql.Querier, d *definition) error {
 	for step, number := range d.queues {
 		if number == 0 {
 			continue
@@ -169,4 +172,25 @@ func (d *definition) tasks() []lifecycle.Task {
 		tasks[i] = lifecycle.NewTask(int32(i), &d.graph.Nodes[i])
 	}
 	return tasks
+}
+
+// edges resolves the names of children. A child that this version of the
+// workflow does not have is dropped.
+func (d *definition) edges(results []persistence.EdgeResult) []lifecycle.EdgeFlag {
+	var flags []lifecycle.EdgeFlag
+	for _, e := range results {
+		if child, ok := d.steps[e.Child]; ok {
+			flags = append(flags, lifecycle.EdgeFlag{
+				Child: child, Flags: e.Flags, Error: lifecycle.CleanText(e.Error), WakeAt: e.WakeAt,
+			})
+		}
+	}
+	return flags
+}
+
+// newRun returns how a run of a trigger starts.
+func (d *definition) newRun(edges []persistence.EdgeResult) lifecycle.Run {
+	core := lifecycle.NewRun(d.graph)
+	core.Slow = core.Slow || len(edges) > 0
+	return core
 }

@@ -23,13 +23,14 @@
 // # Where things are
 //
 // Below this package: pgsql holds the statements and sends them, pgerr says what an error
-// of the server means, sessions holds the connections, history keeps ended runs.
+// of the server means, sessions holds the connections, history keeps ended runs, readers
+// answers callers.
 //
 // By the names of files; a star is for whatever follows:
 //
 //   - the store and its connections: open, codecs
 //   - what was called otherwise before it moved below: aliases
-//   - what is registered: catalog*, definitions, register, registry_lost, foreign
+//   - what is registered: catalog*, definitions, register, registry*, names, foreign
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, heads, shortcut, limits
 //   - claims: claim*, grants
@@ -42,5 +43,4 @@
 //   - pods and their leases: pods, renew, leave
 //   - what somebody holds: strained, held*
 //   - what cannot be read: unreadable
-//   - answers to callers: reads, situation*, snapshot
 package postgres

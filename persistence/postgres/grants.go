@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -25,15 +25,7 @@ type grantRow struct {
 	grant      persistence.Grant
 	definition int32
 	labels     []byte
-	outcomes   outcomeColumns
-}
-
-// outcomeColumns are the outcomes that an attempt gets to see, by column.
-type outcomeColumns struct {
-	steps, sizes    []int32
-	states          []int16
-	outputs         [][]byte
-	classes, errors []*string
+	outcomes   pgsql.Outcomes
 }
 
 // queueGrants adds the statement that loads what a claim still holds.
@@ -76,7 +68,7 @@ type attemptColumns struct {
 	tenant, trace                  *string
 	labels, input, progress        []byte
 	canceling, kept, suspect       *bool
-	outcomes                       outcomeColumns
+	outcomes                       pgsql.Outcomes
 }
 
 func (c *attemptColumns) reset() { *c = attemptColumns{} }
@@ -86,7 +78,7 @@ func (c *attemptColumns) targets() []any {
 	return []any{
 		&c.run, &c.step, &c.epoch, &c.attempt, &c.lost, &c.handler, &c.queuedAt, &c.startedAt, &c.definition, &c.tenant,
 		&c.labels, &c.trace, &c.keyRun, &c.createdAt, &c.canceling, &c.kept, &c.suspect, &c.size, &c.input, &c.progress,
-		&o.steps, &o.states, &o.sizes, &o.outputs, &o.classes, &o.errors,
+		&o.Steps, &o.States, &o.Sizes, &o.Outputs, &o.Classes, &o.Errors,
 	}
 }
 
@@ -127,7 +119,7 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 				return nil, err
 			}
 		}
-		if outcomes := row.outcomes.list(d); int(grant.Task.Step) == len(d.graph.Nodes) {
+		if outcomes := row.outcomes.List(d.graph); int(grant.Task.Step) == len(d.graph.Nodes) {
 			grant.Failed = outcomes
 		} else {
 			grant.Parents = outcomes
@@ -135,22 +127,4 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 		g.s.recent.granted(grant, d)
 	}
 	return grants, nil
-}
-
-// list puts the columns together.
-func (c *outcomeColumns) list(d *definition) []persistence.Outcome {
-	if len(c.steps) == 0 {
-		return nil
-	}
-	list := make([]persistence.Outcome, len(c.steps))
-	for i, step := range c.steps {
-		o := &list[i]
-		o.Index, o.Step, o.State = step, d.node(step).Name, lifecycle.State(c.states[i])
-		o.Size, o.Output = int(max(c.sizes[i], 0)), c.outputs[i]
-		o.Large = o.Output == nil && c.sizes[i] >= 0
-		if o.State == lifecycle.Failed {
-			o.Class, o.Error = orZero(c.classes[i]), orZero(c.errors[i])
-		}
-	}
-	return list
 }

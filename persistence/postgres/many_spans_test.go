@@ -84,8 +84,8 @@ func (a *annals) spansLocked(name string, args named) (tables, indexes int) {
 	return tables, indexes
 }
 
-// readers are the statements that read one run, with their arguments.
-func readers(run workflow.RunID) map[string]named {
+// reading are the statements that read one run, with their arguments.
+func reading(run workflow.RunID) map[string]named {
 	id := [16]byte(run)
 	return map[string]named{
 		"find_run":            {"run": id, "tenant": "a"},
@@ -117,7 +117,7 @@ func TestARunIsReadWithoutALookIntoEachSpan(t *testing.T) {
 	addSpans(t, a.store, a.clock, 400)
 	pod := a.join(100 * day)
 	runs := a.days(g, pod, 4)
-	for name, args := range readers(runs[3][2]) {
+	for name, args := range reading(runs[3][2]) {
 		switch name {
 		case "load_archived", "load_archived_tasks":
 			continue // nobody asks them for such runs
@@ -127,7 +127,7 @@ func TestARunIsReadWithoutALookIntoEachSpan(t *testing.T) {
 		tables, _ := a.spansLocked(name, args)
 		require.Zero(t, tables, "%s of a run at work", name)
 	}
-	for name, args := range readers(runs[1][1]) {
+	for name, args := range reading(runs[1][1]) {
 		tables, indexes := a.spansLocked(name, args)
 		want := 1
 		if name == "read_dead_letter" || name == "read_dead_parents" {
@@ -135,7 +135,7 @@ func TestARunIsReadWithoutALookIntoEachSpan(t *testing.T) {
 		}
 		require.Equal(t, [2]int{want, 2 * want}, [2]int{tables, indexes}, "%s of a run in history", name)
 	}
-	for name, args := range readers(workflow.RunID(uuidMax)) {
+	for name, args := range reading(workflow.RunID(uuidMax)) {
 		tables, _ := a.spansLocked(name, args)
 		require.Zero(t, tables, "%s of no run", name)
 	}

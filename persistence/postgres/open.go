@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
@@ -74,7 +75,9 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	*pgsql.DB
+	*Registry
 	history.History
+	readers.Reader
 	former
 
 	young      time.Duration   // of runs that a statement alone may store
@@ -87,7 +90,6 @@ type Store struct {
 	servers    *wire.Lineage // past any proxy
 	lineage    *wire.Lineage // of those that user leads to; nil: nothing is known
 	tenantsMax int32
-	catalog    *catalog
 	recent     *recent
 	heads      *heads
 	firsts     *shortcut // by queue, whether claim_first will do
@@ -135,8 +137,6 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	db := &pgsql.DB{Conns: pool, Seats: sessions.NewSeats(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
-		DB:          db,
-		History:     history.History{DB: db},
 		former:      former{pool: pool, schema: options.Schema, statements: statements(texts)},
 		young:       youngRun,
 		givenUp:     callMax + time.Second,
@@ -146,7 +146,6 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		servers:     own.Lineage,
 		user:        options.Pool,
 		tenantsMax:  options.TenantsMax,
-		catalog:     newCatalog(),
 		recent:      newRecent(),
 		heads:       newHeads(),
 		firsts:      newShortcut(),
@@ -157,7 +156,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		deadReasons: options.DeadReasons,
 		podID:       drawPodID,
 	}
-	db.Relearn = func(ctx context.Context) error { return s.registerAgain(ctx, nil) }
+	s.addRooms(db)
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)
 	} else {
@@ -177,6 +176,20 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return s, nil
+}
+
+// addRooms makes the parts of the store that are packages of their own.
+func (s *Store) addRooms(db *pgsql.DB) {
+	s.DB, s.History, s.Registry = db, history.History{DB: db}, NewRegistry(db, s.recent.clear)
+	s.Reader = readers.Reader{DB: db, Graphs: s.Registry, User: s.user}
+}
+
+// Inspector reads why runs do not move, for programs that are no pod.
+type Inspector = readers.Inspector
+
+// NewInspector returns an inspector of a schema ("": troupe). It connects to nothing yet.
+func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
+	return readers.NewInspector(pool, schema)
 }
 
 // Close closes the store's own connections. It waits for statements in flight, but not

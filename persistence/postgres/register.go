@@ -15,6 +15,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -27,7 +29,7 @@ const registerPatience = "25s"
 
 // RegisterDefinitions implements persistence.Registry. Definitions that are stored already
 // cost one statement together, and those that are not cost it a few statements a batch.
-func (s *Store) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
+func (s *Registry) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
 	var stored map[workflow.Hash]numbered
 	err := s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		stored, err = s.findNumbers(ctx, tx, graphs)
@@ -90,18 +92,18 @@ type numbered struct {
 }
 
 // findNumbers returns how graphs are numbered that are stored with all of their steps.
-func (s *Store) findNumbers(ctx context.Context, on querier, graphs []*workflow.Graph) (map[workflow.Hash]numbered, error) {
-	ctx, cancel := bounded(ctx)
+func (s *Registry) findNumbers(ctx context.Context, on pgsql.Querier, graphs []*workflow.Graph) (map[workflow.Hash]numbered, error) {
+	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
 	hashes, inputFree := make([][]byte, len(graphs)), make([]bool, len(graphs))
 	for i, g := range graphs {
 		hashes[i], inputFree[i] = g.Hash[:], g.InputFree
 	}
 	found := make(map[workflow.Hash]numbered, len(graphs))
-	text, args := s.statements.bind("find_numbers", named{"hashes": hashes, "input_free": inputFree})
+	text, args := s.Bind("find_numbers", pgsql.Named{"hashes": hashes, "input_free": inputFree})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
-		return nil, translate(err)
+		return nil, pgerr.Translate(err)
 	}
 	var hash []byte
 	var n numbered
@@ -109,17 +111,17 @@ func (s *Store) findNumbers(ctx context.Context, on querier, graphs []*workflow.
 		found[workflow.Hash(hash)] = numbered{handlers: slices.Clone(n.handlers), registered: n.registered}
 		return nil
 	})
-	return found, translate(err)
+	return found, pgerr.Translate(err)
 }
 
 // registerPart registers some definitions in one transaction, and returns how they are
 // numbered.
-func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queues []string) (stored map[workflow.Hash]numbered, err error) {
+func (s *Registry) registerPart(ctx context.Context, graphs []*workflow.Graph, queues []string) (stored map[workflow.Hash]numbered, err error) {
 	err = s.patiently(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		b := s.newBatch()
-		b.add("lock_catalog", named{"key": s.lockKey("catalog")})
-		b.add("insert_queues", named{"names": queues})
-		if err := send(ctx, tx, b); err != nil {
+		b := s.NewBatch()
+		b.Add("lock_catalog", pgsql.Named{"key": s.LockKey("catalog")})
+		b.Add("insert_queues", pgsql.Named{"names": queues})
+		if err := pgsql.Send(ctx, tx, b); err != nil {
 			return err
 		}
 		if err := s.loadQueuesIn(ctx, tx); err != nil || len(graphs) == 0 {
@@ -147,14 +149,14 @@ func (s *Store) registerPart(ctx context.Context, graphs []*workflow.Graph, queu
 
 // patiently writes in a transaction that waits for locks for as long as pods wait for their
 // turn.
-func (s *Store) patiently(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	err := s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.exec(ctx, tx, "set_local", named{"names": []string{"lock_timeout"}, "values": []string{registerPatience}}); err != nil {
+func (s *Registry) patiently(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	err := s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.Exec(ctx, tx, "set_local", pgsql.Named{"names": []string{"lock_timeout"}, "values": []string{registerPatience}}); err != nil {
 			return err
 		}
 		return do(ctx, tx)
 	})
-	if errors.Is(err, errLockTimeout) {
+	if errors.Is(err, pgerr.ErrLockTimeout) {
 		err = fmt.Errorf("another pod registers workflows, or the tables of definitions are locked: %w", err)
 	}
 	return err
@@ -162,10 +164,10 @@ func (s *Store) patiently(ctx context.Context, do func(context.Context, pgx.Tx) 
 
 // registerGraphs stores what is missing of graphs. It returns the numbers of the
 // definitions of which steps were.
-func (s *Store) registerGraphs(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph) (changed []int32, err error) {
-	b := s.newBatch()
+func (s *Registry) registerGraphs(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph) (changed []int32, err error) {
+	b := s.NewBatch()
 	for _, g := range graphs {
-		b.add("insert_definition", named{
+		b.Add("insert_definition", pgsql.Named{
 			"number": definitionNumber(g.Hash), "probes": definitionProbes,
 			"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
 			"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
@@ -173,25 +175,25 @@ func (s *Store) registerGraphs(ctx context.Context, tx pgx.Tx, graphs []*workflo
 		})
 	}
 	handlers, steps := s.stepRows(graphs)
-	b.add("insert_handlers", handlers)
-	b.add("insert_definition_steps", steps).Query(func(rows pgx.Rows) error {
+	b.Add("insert_handlers", handlers)
+	b.Add("insert_definition_steps", steps).Query(func(rows pgx.Rows) error {
 		changed, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 		return err
 	})
-	err = send(ctx, tx, b)
+	err = pgsql.Send(ctx, tx, b)
 	return changed, err
 }
 
 // renumberTasks gives the tasks of definitions that have just been stored the numbers of
-// these: somebody may have removed what gave them their own.
-func (s *Store) renumberTasks(ctx context.Context, tx pgx.Tx, definitions []int32) error {
+// these: the rows that gave them their own may have been deleted.
+func (s *Registry) renumberTasks(ctx context.Context, tx pgx.Tx, definitions []int32) error {
 	if len(definitions) == 0 {
 		return nil
 	}
-	b := s.newBatch()
+	b := s.NewBatch()
 	b.Queue("set local enable_hashjoin = on") // the rows of a queue have no index by run
-	b.add("renumber_tasks", named{"definitions": definitions})
-	return send(ctx, tx, b)
+	b.Add("renumber_tasks", pgsql.Named{"definitions": definitions})
+	return pgsql.Send(ctx, tx, b)
 }
 
 // definitionProbes is how many numbers are tried for a definition.
@@ -206,7 +208,7 @@ func definitionNumber(hash workflow.Hash) int32 {
 
 // stepRows returns the steps of graphs as insert_handlers and insert_definition_steps take
 // them: an owner is the place of a graph, from 1.
-func (s *Store) stepRows(graphs []*workflow.Graph) (handlers, steps named) {
+func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Named) {
 	var (
 		hashes, fingerprints                [][]byte
 		workflows, names, children, parents []string
@@ -229,15 +231,15 @@ func (s *Store) stepRows(graphs []*workflow.Graph) (handlers, steps named) {
 			names, fingerprints = append(names, n.Name), append(fingerprints, n.Fingerprint[:])
 			kinds, traits = append(kinds, int16(n.Kind)), append(traits, int16(n.Traits))
 			pending, queues = append(pending, n.Pending), append(queues, queue)
-			children, parents = append(children, arrayText(packChildren(n.Children))), append(parents, arrayText(n.Parents))
+			children, parents = append(children, arrayText(pgsql.PackChildren(n.Children))), append(parents, arrayText(n.Parents))
 			sleeps, timeouts = append(sleeps, int64(n.Sleep)), append(timeouts, int64(n.StartTimeout))
 		}
 	}
-	handlers = named{
+	handlers = pgsql.Named{
 		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
 		"numbers": numbers,
 	}
-	steps = named{
+	steps = pgsql.Named{
 		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
 		"kinds": kinds, "traits": traits, "pending": pending, "children": children, "parents": parents, "queues": queues,
 		"sleeps": sleeps, "start_timeouts": timeouts,

@@ -5,44 +5,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
-
-// numbers are the definitions as match_definitions takes them.
-func (n *names) numbers() named {
-	numbers, hashes := []int32{}, [][]byte{}
-	for hash, d := range n.definitions {
-		if d != nil {
-			numbers, hashes = append(numbers, d.number), append(hashes, append([]byte(nil), hash[:]...))
-		}
-	}
-	return named{"known": numbers, "known_hashes": hashes}
-}
-
-// queueMatch adds the statement that fails with errRegistryLost unless the
-// definitions are those of the database.
-func (s *Store) queueMatch(b *batch, known names) {
-	numbers := known.numbers()
-	b.add("match_definitions", numbers).QueryRow(func(row pgx.Row) error {
-		var count int
-		if err := row.Scan(&count); err != nil {
-			return err
-		}
-		if list, _ := numbers["known"].([]int32); count < len(list) {
-			return errRegistryLost
-		}
-		return nil
-	})
-}
 
 // registerAgain registers what this store registered and the database does not
 // know, and forgets what was learned of the database, which may be another one.
 // A pod that joins does so, too: its row is younger than its definitions, so
 // that it goes with them, and pods are fenced by it.
-func (s *Store) registerAgain(ctx context.Context, queues []string) error {
+func (s *Registry) registerAgain(ctx context.Context, queues []string) error {
 	graphs, known := s.catalog.registered()
 	lost, err := s.lostOf(ctx, graphs)
 	if err != nil {
@@ -57,17 +28,17 @@ func (s *Store) registerAgain(ctx context.Context, queues []string) error {
 			return numberedOtherwise(g)
 		}
 	}
-	s.recent.clear()
+	s.Relearned()
 	s.catalog.forget() // not before they are there to be learned again
 	return s.loadQueues(ctx)
 }
 
 // lostOf returns the graphs that the database does not know.
-func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workflow.Graph, error) {
+func (s *Registry) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workflow.Graph, error) {
 	if len(graphs) == 0 {
 		return nil, nil
 	}
-	found, err := s.findNumbers(ctx, s.pool, graphs)
+	found, err := s.findNumbers(ctx, s.Conns, graphs)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +57,4 @@ func (s *Store) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*workfl
 // numberedOtherwise: functions were entered under numbers that mean others now.
 func numberedOtherwise(g *workflow.Graph) error {
 	return fmt.Errorf("workflow %s: %w", g.Name, persistence.ErrNumbersChanged)
-}
-
-// registered is a graph that this store registered.
-type registered struct {
-	graph    *workflow.Graph
-	handlers []int32 // as the database first numbered them
 }

@@ -2,12 +2,11 @@ package postgres
 
 import (
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
-	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -50,46 +49,17 @@ func (r *run) rows() lifecycle.Rows {
 	return rows
 }
 
-// edges resolves the names of children. A child that this version of the
-// workflow does not have is dropped.
-func (d *definition) edges(results []persistence.EdgeResult) []lifecycle.EdgeFlag {
-	var flags []lifecycle.EdgeFlag
-	for _, e := range results {
-		if child, ok := d.steps[e.Child]; ok {
-			flags = append(flags, lifecycle.EdgeFlag{
-				Child: child, Flags: e.Flags, Error: lifecycle.CleanText(e.Error), WakeAt: e.WakeAt,
-			})
-		}
-	}
-	return flags
-}
-
 // scanRun reads a row of load_runs.
 func scanRun(row pgx.CollectableRow) (*run, error) {
-	r := &run{tasks: map[int32]*task{}}
-	var state int16
-	c := &r.core
-	err := row.Scan((*[16]byte)(&r.id), &r.number, &r.group, &r.queue, &state, &c.Remaining, &c.Events, &c.Slow, &c.Canceling,
-		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.failedStep, &r.tenant)
-	c.State = lifecycle.State(state)
-	return r, err
+	r, err := pgsql.ScanRun(row)
+	return &run{
+		id: r.ID, number: r.Number, group: r.Group, queue: r.Queue, core: r.Core, failedStep: r.FailedStep, tenant: r.Tenant,
+		tasks: map[int32]*task{},
+	}, err
 }
 
 // scanTask reads a row of load_tasks and load_open_tasks.
 func scanTask(row pgx.CollectableRow) (id workflow.RunID, t *task, err error) {
-	var (
-		state, traits, flags int16
-		children             []int32
-		sleep, startTimeout  *int64
-		wakeAt               *time.Time
-		class, text          *string
-	)
-	t = &task{}
-	err = row.Scan((*[16]byte)(&id), &t.Step, &state, &traits, &flags, &t.Pending, &t.Parents, &children, &t.Epoch, &t.Attempt,
-		&t.Lost, &t.Pod, &sleep, &startTimeout, &wakeAt, &class, &text, &t.handler, &t.queue)
-	t.State, t.Traits, t.Flags = lifecycle.State(state), workflow.Traits(traits), lifecycle.Flags(flags)
-	t.Children = unpackChildren(children)
-	t.Sleep, t.StartTimeout = time.Duration(orZero(sleep)), time.Duration(orZero(startTimeout))
-	t.WakeAt, t.Class, t.Error = orZero(wakeAt), orZero(class), orZero(text)
-	return id, t, err
+	r, err := pgsql.ScanTask(row)
+	return r.Run, &task{Task: r.Task, handler: r.Handler, queue: r.Queue}, err
 }

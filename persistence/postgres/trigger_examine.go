@@ -12,12 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// names are what triggers refer to, resolved before a transaction begins.
-type names struct {
-	definitions map[workflow.Hash]*definition
-	queues      map[string]int16 // 0: unknown
-}
-
 func (s *Store) knowNames(ctx context.Context, triggers []persistence.Trigger) (names, error) {
 	known := names{queues: map[string]int16{}}
 	hashes := map[workflow.Hash]bool{}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -156,11 +155,4 @@ func (t *triggering) answer(out *triggered, parts [][]int) {
 	}
 	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
 	sortRuns(out.Wake.Ended)
-}
-
-// newRun returns how a run of a trigger starts.
-func (d *definition) newRun(edges []persistence.EdgeResult) lifecycle.Run {
-	core := lifecycle.NewRun(d.graph)
-	core.Slow = core.Slow || len(edges) > 0
-	return core
 }

@@ -1,4 +1,4 @@
-package postgres
+package readers
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 	"github.com/troupe-dev/troupe/workflow"
@@ -24,7 +25,7 @@ import (
 type Inspector struct {
 	pool       beginner
 	schema     string
-	statements statements
+	statements pgsql.Statements
 }
 
 // beginner is a pool.
@@ -44,17 +45,17 @@ func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Inspector{pool: pool, schema: schema, statements: statements(texts)}, nil
+	return &Inspector{pool: pool, schema: schema, statements: texts}, nil
 }
 
 // Situation implements persistence.Situations.
-func (s *Store) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
+func (s *Reader) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
 	ctx, leave, err := s.AskingGuest(ctx)
 	if err != nil {
 		return explain.Situation{}, err
 	}
 	defer leave()
-	i := Inspector{pool: s.pool, schema: s.schema, statements: s.statements}
+	i := Inspector{pool: s.Conns, schema: s.Schema, statements: s.Statements}
 	return i.Situation(ctx, tenant, run)
 }
 
@@ -67,12 +68,12 @@ const (
 // Situation implements persistence.Situations. Locks are read first, from the
 // catalog: they may be why nothing else can be read.
 func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
-	if !storable(tenant) {
+	if !pgsql.Storable(tenant) {
 		return explain.Situation{}, persistence.ErrRunNotFound
 	}
 	out := explain.Situation{Run: run}
 	err := i.read(ctx, func(r *situationReader) error {
-		return errors.Join(r.scan("read_clock", named{}, &out.Now), r.locks(&out, nil, nil))
+		return errors.Join(r.scan("read_clock", pgsql.Named{}, &out.Now), r.locks(&out, nil, nil))
 	})
 	if err != nil {
 		return explain.Situation{}, err
@@ -83,7 +84,7 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 		return r.situation(&out, tenant)
 	})
 	switch {
-	case errors.Is(err, errLockTimeout):
+	case errors.Is(err, pgerr.ErrLockTimeout):
 		return explain.Situation{Run: run, Now: now, Locks: locks, Unreadable: true}, nil
 	case err != nil:
 		return explain.Situation{}, err
@@ -96,7 +97,7 @@ func (i *Inspector) Situation(ctx context.Context, tenant string, run workflow.R
 // read runs use in a transaction that sees one instant and changes nothing.
 func (i *Inspector) read(ctx context.Context, use func(*situationReader) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return translate(pgx.BeginTxFunc(ctx, i.pool, options, func(tx pgx.Tx) error {
+	return pgerr.Translate(pgx.BeginTxFunc(ctx, i.pool, options, func(tx pgx.Tx) error {
 		if err := sessions.ReadInstants(ctx, tx.Conn()); err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ func (i *Inspector) read(ctx context.Context, use func(*situationReader) error) 
 			values[n] = settings[name]
 		}
 		r := &situationReader{ctx: ctx, i: i, tx: tx}
-		if err := r.each("set_local", named{"names": names, "values": values}, []any{nil}, func() {}); err != nil {
+		if err := r.each("set_local", pgsql.Named{"names": names, "values": values}, []any{nil}, func() {}); err != nil {
 			return err
 		}
 		return use(r)
@@ -123,8 +124,8 @@ type situationReader struct {
 }
 
 // each calls use for every row, scanned into the targets.
-func (r *situationReader) each(name string, args named, targets []any, use func()) error {
-	text, values := r.i.statements.bind(name, args)
+func (r *situationReader) each(name string, args pgsql.Named, targets []any, use func()) error {
+	text, values := r.i.statements.Bind(name, args)
 	rows, err := r.tx.Query(r.ctx, text, values...)
 	if err != nil {
 		return err
@@ -134,8 +135,8 @@ func (r *situationReader) each(name string, args named, targets []any, use func(
 }
 
 // scan reads the only row.
-func (r *situationReader) scan(name string, args named, targets ...any) error {
-	text, values := r.i.statements.bind(name, args)
+func (r *situationReader) scan(name string, args pgsql.Named, targets ...any) error {
+	text, values := r.i.statements.Bind(name, args)
 	return r.tx.QueryRow(r.ctx, text, values...).Scan(targets...)
 }
 
@@ -144,7 +145,7 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	var group int32
 	var starts, fenced *time.Time
 	var leader *int64
-	err := r.scan("explain_run", named{"run": [16]byte(out.Run), "tenant": tenant},
+	err := r.scan("explain_run", pgsql.Named{"run": [16]byte(out.Run), "tenant": tenant},
 		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return persistence.ErrRunNotFound
@@ -156,8 +157,8 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 		out.Canceling, out.CancelReason, out.Undefined = false, "", false
 		return nil
 	}
-	out.Submitted, out.StartsAt, out.Fenced = group == 0, orZero(starts), orZero(fenced)
-	if err := r.leader(out, orZero(leader)); err != nil {
+	out.Submitted, out.StartsAt, out.Fenced = group == 0, pgsql.OrZero(starts), pgsql.OrZero(fenced)
+	if err := r.leader(out, pgsql.OrZero(leader)); err != nil {
 		return err
 	}
 	queues, handlers, err := r.tasks(out)
@@ -175,7 +176,7 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	}
 	if group != 0 {
 		var of int32
-		args := named{"groups": []int32{group}, "runs": orEmpty(uuids(nil)), "steps": []int32{}}
+		args := pgsql.Named{"groups": []int32{group}, "runs": pgsql.OrEmpty(pgsql.UUIDs(nil)), "steps": []int32{}}
 		if err := r.each("count_running", args, []any{&of, &out.TenantBusy}, func() {}); err != nil {
 			return err
 		}
@@ -183,13 +184,13 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	return r.rowLocks(out)
 }
 
-// leader reads who holds the leader's lock. The pod that led last does so still if its
+// leader reads which session has the leader's lock. The pod that led last still does if its
 // session is that.
 func (r *situationReader) leader(out *explain.Situation, last int64) error {
 	var l explain.Lock
 	var leads bool
 	var silent float64
-	args := named{"schema": r.i.schema, "holder": last, "key": leaderKey(r.i.schema)}
+	args := pgsql.Named{"schema": r.i.schema, "holder": last, "key": leaderKey(r.i.schema)}
 	return r.each("explain_leader", args, []any{&l.PID, &l.Name, &l.Prepared, &leads, &silent}, func() {
 		if leads {
 			out.Leader = last
@@ -209,13 +210,13 @@ func leaderKey(schema string) int64 {
 	return int64(h.Sum64())
 }
 
-// rowLocks adds those who have locked rows of the run.
+// rowLocks adds the sessions that have locked rows of the run.
 func (r *situationReader) rowLocks(out *explain.Situation) error {
 	var pid int32
 	var name string
 	var pids []int32
 	var prepared []string
-	err := r.each("explain_lockers", named{"run": [16]byte(out.Run)}, []any{&pid, &name}, func() {
+	err := r.each("explain_lockers", pgsql.Named{"run": [16]byte(out.Run)}, []any{&pid, &name}, func() {
 		if name != "" {
 			prepared = append(prepared, name)
 		} else {
@@ -229,13 +230,14 @@ func (r *situationReader) rowLocks(out *explain.Situation) error {
 	return r.locks(out, pids, prepared)
 }
 
-// locks reads who holds tables of the schema, and the given sessions and prepared
-// transactions, and who has touched rows that are passed over where they are held.
+// locks reads the sessions that have locked tables of the schema, the given sessions and
+// prepared transactions, and the sessions that have written rows which others skip while
+// they are locked.
 func (r *situationReader) locks(out *explain.Situation, pids []int32, prepared []string) error {
 	var l explain.Lock
 	var age float64
 	targets := []any{&l.PID, &l.Name, &l.Query, &age, &l.Idle, &l.Waiting, &l.Prepared, &l.Tables}
-	return r.each("explain_locks", named{"schema": r.i.schema, "pids": orEmpty(pids), "prepared": orEmpty(prepared)}, targets, func() {
+	return r.each("explain_locks", pgsql.Named{"schema": r.i.schema, "pids": pgsql.OrEmpty(pids), "prepared": pgsql.OrEmpty(prepared)}, targets, func() {
 		l.Age = time.Duration(age * float64(time.Second))
 		if l.Tables != nil {
 			out.Touched = append(out.Touched, l)

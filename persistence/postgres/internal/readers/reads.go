@@ -1,4 +1,4 @@
-package postgres
+package readers
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -18,13 +20,13 @@ import (
 const pageDefault = 100
 
 // Run implements persistence.Runs.
-func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
-	ctx, leave, err := s.guest(ctx)
+func (s *Reader) Run(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
+	ctx, leave, err := s.Guest(ctx)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
 	defer leave()
-	rows, err := s.readRuns(ctx, named{"runs": uuids{id}, "outputs": outputs(without)}, tenant)
+	rows, err := s.readRuns(ctx, pgsql.Named{"runs": pgsql.UUIDs{id}, "outputs": outputs(without)}, tenant)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
@@ -32,33 +34,33 @@ func (s *Store) Run(ctx context.Context, tenant string, id workflow.RunID, witho
 	case len(rows) == 0:
 		return persistence.RunRow{}, persistence.ErrRunNotFound
 	case rows[0].Workflow == "": // which output is the run's is not known
-		return persistence.RunRow{}, errRegistryLost
+		return persistence.RunRow{}, pgerr.ErrRegistryLost
 	}
 	return rows[0], nil
 }
 
 // ListRuns implements persistence.Runs.
-func (s *Store) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	ctx, leave, err := s.largeGuest(ctx)
+func (s *Reader) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+	ctx, leave, err := s.LargeGuest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	ids, err := s.listRuns(ctx, filter)
 	if err != nil || len(ids) == 0 {
-		return nil, translate(err)
+		return nil, pgerr.Translate(err)
 	}
-	return s.readRuns(ctx, named{"runs": ids, "outputs": false}, filter.Tenant)
+	return s.readRuns(ctx, pgsql.Named{"runs": ids, "outputs": false}, filter.Tenant)
 }
 
-func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, error) {
-	if !storable(f.Tenant) || !storable(f.Workflow) || !storableLabels(f.Labels) {
+func (s *Reader) listRuns(ctx context.Context, f persistence.RunFilter) (pgsql.UUIDs, error) {
+	if !pgsql.Storable(f.Tenant) || !pgsql.Storable(f.Workflow) || !pgsql.StorableLabels(f.Labels) {
 		return nil, nil
 	}
 	if f.Limit <= 0 {
 		f.Limit = pageDefault
 	}
-	labels, err := labelText(f.Labels)
+	labels, err := pgsql.LabelText(f.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -70,15 +72,15 @@ func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, e
 		f.Before = workflow.RunID(bytes.Repeat([]byte{0xff}, len(f.Before)))
 	}
 	name := "list_runs"
-	args := named{
-		"before": [16]byte(f.Before), "states": states, "labels": labels, "workflow": textOrNull(f.Workflow),
+	args := pgsql.Named{
+		"before": [16]byte(f.Before), "states": states, "labels": labels, "workflow": pgsql.TextOrNull(f.Workflow),
 		"limit": min(f.Limit, persistence.PageMax),
 	}
 	if f.Tenant != "" {
 		name, args["tenant"] = "list_tenant_runs", f.Tenant
 	}
-	text, values := s.statements.bind(name, args)
-	rows, err := s.pool.Query(ctx, text, values...)
+	text, values := s.Bind(name, args)
+	rows, err := s.Conns.Query(ctx, text, values...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,18 +91,18 @@ func (s *Store) listRuns(ctx context.Context, f persistence.RunFilter) (uuids, e
 	})
 }
 
-func (s *Store) readRuns(ctx context.Context, of named, tenant string) ([]persistence.RunRow, error) {
-	if !storable(tenant) {
+func (s *Reader) readRuns(ctx context.Context, of pgsql.Named, tenant string) ([]persistence.RunRow, error) {
+	if !pgsql.Storable(tenant) {
 		return nil, nil
 	}
-	of["tenant"] = textOrNull(tenant)
-	text, args := s.statements.bind("read_runs", of)
-	rows, err := s.pool.Query(ctx, text, args...)
+	of["tenant"] = pgsql.TextOrNull(tenant)
+	text, args := s.Bind("read_runs", of)
+	rows, err := s.Conns.Query(ctx, text, args...)
 	if err != nil {
-		return nil, translate(err)
+		return nil, pgerr.Translate(err)
 	}
 	list, err := pgx.CollectRows(rows, scanRunRow)
-	return list, translate(err)
+	return list, pgerr.Translate(err)
 }
 
 func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
@@ -118,10 +120,10 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 		return r, err
 	}
 	copy(r.Definition[:], hash)
-	r.Workflow = orZero(name)
-	r.State, r.Key, r.CancelReason, r.Origin = lifecycle.State(state), orZero(key), orZero(reason), orZero(origin)
-	r.StartedAt, r.FinishedAt = orZero(started), orZero(finished)
-	r.FailedStep, r.Class, r.Error = orZero(step), orZero(class), orZero(text)
+	r.Workflow = pgsql.OrZero(name)
+	r.State, r.Key, r.CancelReason, r.Origin = lifecycle.State(state), pgsql.OrZero(key), pgsql.OrZero(reason), pgsql.OrZero(origin)
+	r.StartedAt, r.FinishedAt = pgsql.OrZero(started), pgsql.OrZero(finished)
+	r.FailedStep, r.Class, r.Error = pgsql.OrZero(step), pgsql.OrZero(class), pgsql.OrZero(text)
 	if labels != nil {
 		err = json.Unmarshal(labels, &r.Labels)
 	}
@@ -130,8 +132,8 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 
 // readOf returns the rows of a statement about one run that the tenant has, or
 // ErrRunNotFound.
-func readOf[T any](ctx context.Context, s *Store, tenant string, id workflow.RunID, name string, args named, scan pgx.RowToFunc[T]) ([]T, error) {
-	ctx, leave, err := s.guest(ctx)
+func readOf[T any](ctx context.Context, s *Reader, tenant string, id workflow.RunID, name string, args pgsql.Named, scan pgx.RowToFunc[T]) ([]T, error) {
+	ctx, leave, err := s.Guest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,18 +141,18 @@ func readOf[T any](ctx context.Context, s *Store, tenant string, id workflow.Run
 	if err = s.exists(ctx, tenant, id); err != nil {
 		return nil, err
 	}
-	text, values := s.statements.bind(name, args)
-	rows, err := s.pool.Query(ctx, text, values...)
+	text, values := s.Bind(name, args)
+	rows, err := s.Conns.Query(ctx, text, values...)
 	if err != nil {
-		return nil, translate(err)
+		return nil, pgerr.Translate(err)
 	}
 	list, err := pgx.CollectRows(rows, scan)
-	return list, translate(err)
+	return list, pgerr.Translate(err)
 }
 
 // Tasks implements persistence.Runs.
-func (s *Store) Tasks(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) ([]persistence.TaskRow, error) {
-	args := named{"run": [16]byte(id), "tenant": tenant, "outputs": outputs(without)}
+func (s *Reader) Tasks(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) ([]persistence.TaskRow, error) {
+	args := pgsql.Named{"run": [16]byte(id), "tenant": tenant, "outputs": outputs(without)}
 	return readOf(ctx, s, tenant, id, "read_tasks", args, scanTaskRow)
 }
 
@@ -160,8 +162,8 @@ func outputs(without []persistence.Without) bool {
 }
 
 // StepNames implements persistence.Registry.
-func (s *Store) StepNames(ctx context.Context, tenant string, id workflow.RunID) ([]string, error) {
-	return readOf(ctx, s, tenant, id, "read_step_names", named{"run": [16]byte(id), "tenant": tenant}, pgx.RowTo[string])
+func (s *Reader) StepNames(ctx context.Context, tenant string, id workflow.RunID) ([]string, error) {
+	return readOf(ctx, s, tenant, id, "read_step_names", pgsql.Named{"run": [16]byte(id), "tenant": tenant}, pgx.RowTo[string])
 }
 
 func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
@@ -178,21 +180,21 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !sleeps {
 		t.Attempt++
 	}
-	t.PodName, t.Class, t.Error = orZero(pod), orZero(class), orZero(text)
-	t.WakeAt, t.StartedAt, t.FinishedAt = orZero(wakes), orZero(started), orZero(finised)
+	t.PodName, t.Class, t.Error = pgsql.OrZero(pod), pgsql.OrZero(class), pgsql.OrZero(text)
+	t.WakeAt, t.StartedAt, t.FinishedAt = pgsql.OrZero(wakes), pgsql.OrZero(started), pgsql.OrZero(finised)
 	return t, err
 }
 
 // Events implements persistence.Runs. A position counts the events before it,
 // in the order of time.
-func (s *Store) Events(
+func (s *Reader) Events(
 	ctx context.Context, tenant string, id workflow.RunID, after int64, limit int,
 ) ([]lifecycle.Event, int64, error) {
 	if limit <= 0 || limit > persistence.PageMax {
 		limit = persistence.PageMax
 	}
 	after = max(after, 0)
-	list, err := readOf(ctx, s, tenant, id, "read_events", named{"run": [16]byte(id), "after": after, "limit": limit}, scanEvent)
+	list, err := readOf(ctx, s, tenant, id, "read_events", pgsql.Named{"run": [16]byte(id), "after": after, "limit": limit}, scanEvent)
 	if err != nil {
 		return list, 0, err
 	}
@@ -209,17 +211,17 @@ func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
 		by, class, text *string
 	)
 	err := row.Scan(&e.Step, &e.N, &kind, &e.At, &pod, &attempt, &delay, &wakes, &by, &class, &text)
-	e.Kind, e.Pod, e.Delay, e.Attempt = lifecycle.EventKind(kind), orZero(pod), time.Duration(orZero(delay)), orZero(attempt)
-	e.WakeAt, e.By, e.Class, e.Text = orZero(wakes), orZero(by), orZero(class), orZero(text)
+	e.Kind, e.Pod, e.Delay, e.Attempt = lifecycle.EventKind(kind), pgsql.OrZero(pod), time.Duration(pgsql.OrZero(delay)), pgsql.OrZero(attempt)
+	e.WakeAt, e.By, e.Class, e.Text = pgsql.OrZero(wakes), pgsql.OrZero(by), pgsql.OrZero(class), pgsql.OrZero(text)
 	return e, err
 }
 
 // EndedRuns implements persistence.Runs.
-func (s *Store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
-	text, args := s.statements.bind("ended_runs", named{"runs": uuids(runs)})
+func (s *Reader) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
+	text, args := s.Bind("ended_runs", pgsql.Named{"runs": pgsql.UUIDs(runs)})
 	var ended []workflow.RunID
-	err := retry(ctx, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, text, args...)
+	err := pgerr.Retry(ctx, func(ctx context.Context) error {
+		rows, err := s.Conns.Query(ctx, text, args...)
 		if err != nil {
 			return err
 		}
@@ -230,9 +232,9 @@ func (s *Store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflo
 		return err
 	})
 	switch {
-	case !unreadable(err):
+	case !pgerr.Unreadable(err):
 		return ended, err
-	case len(runs) == 1: // whoever waits for it finds out
+	case len(runs) == 1: // the read of that run will say so
 		return runs, nil
 	}
 	half := len(runs) / 2
@@ -245,16 +247,16 @@ func (s *Store) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflo
 }
 
 // Payloads implements persistence.Runs.
-func (s *Store) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
-	ctx, cancel := bounded(ctx)
+func (s *Reader) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
 	payloads, err := s.readPayloads(ctx, run, steps)
-	return payloads, translate(err)
+	return payloads, pgerr.Translate(err)
 }
 
-func (s *Store) readPayloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
-	text, args := s.statements.bind("read_payloads", named{"run": [16]byte(run), "steps": steps})
-	rows, err := s.pool.Query(ctx, text, args...)
+func (s *Reader) readPayloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
+	text, args := s.Bind("read_payloads", pgsql.Named{"run": [16]byte(run), "steps": steps})
+	rows, err := s.Conns.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -282,14 +284,14 @@ func (s *Store) readPayloads(ctx context.Context, run workflow.RunID, steps []in
 }
 
 // exists fails unless a run belongs to a tenant ("": any).
-func (s *Store) exists(ctx context.Context, tenant string, id workflow.RunID) error {
-	if !storable(tenant) {
+func (s *Reader) exists(ctx context.Context, tenant string, id workflow.RunID) error {
+	if !pgsql.Storable(tenant) {
 		return persistence.ErrRunNotFound
 	}
-	text, args := s.statements.bind("find_run", named{"run": [16]byte(id), "tenant": tenant})
+	text, args := s.Bind("find_run", pgsql.Named{"run": [16]byte(id), "tenant": tenant})
 	var found bool
-	if err := s.pool.QueryRow(ctx, text, args...).Scan(&found); err != nil {
-		return translate(err)
+	if err := s.Conns.QueryRow(ctx, text, args...).Scan(&found); err != nil {
+		return pgerr.Translate(err)
 	}
 	if !found {
 		return persistence.ErrRunNotFound

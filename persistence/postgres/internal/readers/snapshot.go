@@ -1,4 +1,4 @@
-package postgres
+package readers
 
 import (
 	"context"
@@ -8,16 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // Snapshot reads everything the store keeps about runs, at one instant, for
 // snapshot.Check. It holds all of it in memory: for tests and for doctors.
-func (s *Store) Snapshot(ctx context.Context) (snapshot.Tables, error) {
+func (s *Reader) Snapshot(ctx context.Context) (snapshot.Tables, error) {
 	var t snapshot.Tables
-	err := pgx.BeginTxFunc(ctx, s.user, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		r := &reader{ctx: ctx, s: s, schema: s.quoted(), tx: tx}
+	err := pgx.BeginTxFunc(ctx, s.User, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		r := &reader{ctx: ctx, s: s, schema: s.Quoted(), tx: tx}
 		r.runs(&t)
 		r.queues(&t)
 		r.side(&t)
@@ -31,7 +32,7 @@ func (s *Store) Snapshot(ctx context.Context) (snapshot.Tables, error) {
 // reads nothing more.
 type reader struct {
 	ctx    context.Context //nolint:containedctx // a reader does not outlive the call
-	s      *Store
+	s      *Reader
 	schema string // quoted
 	tx     pgx.Tx
 	err    error
@@ -51,26 +52,26 @@ func (r *reader) each(sql string, targets []any, use func() error) {
 
 func (r *reader) runs(t *snapshot.Tables) {
 	byID := map[workflow.RunID]*snapshot.Run{}
-	var runs []*run
+	var runs []pgsql.RunRow
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
 		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant
 		from {schema}.every_run r`, "{schema}", r.schema))
 	if err == nil {
-		runs, err = pgx.CollectRows(rows, scanRun)
+		runs, err = pgx.CollectRows(rows, pgsql.ScanRun)
 	}
 	if err != nil {
 		r.err = err
 		return
 	}
 	for _, row := range runs {
-		def, err := r.s.definitionOf(r.ctx, r.tx, row.number)
+		graph, err := r.s.Graphs.GraphOf(r.ctx, r.tx, row.Number)
 		if err != nil {
 			r.err = err
 			return
 		}
-		core := row.core
-		core.Policy, core.Steps, core.HasHandler = def.graph.Policy, int32(len(def.graph.Nodes)), def.graph.OnFailure != nil
-		byID[row.id] = &snapshot.Run{ID: row.id, Tenant: row.tenant, Graph: def.graph, Expanded: row.group != 0, Core: core}
+		core := row.Core
+		core.Policy, core.Steps, core.HasHandler = graph.Policy, int32(len(graph.Nodes)), graph.OnFailure != nil
+		byID[row.ID] = &snapshot.Run{ID: row.ID, Tenant: row.Tenant, Graph: graph, Expanded: row.Group != 0, Core: core}
 	}
 	r.tasks(byID)
 	r.events(byID)
@@ -88,8 +89,8 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 		from {schema}.every_task t order by 1, 2`, "{schema}", r.schema))
 	if err == nil {
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
-			id, t, err := scanTask(row)
-			byID[id].Tasks = append(byID[id].Tasks, snapshot.Task{Task: t.Task})
+			t, err := pgsql.ScanTask(row)
+			byID[t.Run].Tasks = append(byID[t.Run].Tasks, snapshot.Task{Task: t.Task})
 			return struct{}{}, err
 		})
 	}
@@ -208,7 +209,7 @@ func (r *reader) side(t *snapshot.Tables) {
 	var as, class, text *string
 	r.each(`select run_id, step, reason, class, error, attempts, lost, requeues, requeued_as::text from {schema}.dead_letters`,
 		[]any{(*[16]byte)(&l.Task.Run), &l.Task.Step, &reason, &class, &text, &l.Attempts, &l.Lost, &l.Requeues, &as}, func() error {
-			l.Reason, l.Class, l.Error, l.RequeuedAs = lifecycle.DeadReason(reason), orZero(class), orZero(text), workflow.RunID{}
+			l.Reason, l.Class, l.Error, l.RequeuedAs = lifecycle.DeadReason(reason), pgsql.OrZero(class), pgsql.OrZero(text), workflow.RunID{}
 			if as == nil {
 				t.Dead = append(t.Dead, l)
 				return nil

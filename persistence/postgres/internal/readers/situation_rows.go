@@ -1,4 +1,4 @@
-package postgres
+package readers
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // queueNumber is a queue by its number and its name.
@@ -30,10 +31,10 @@ func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, h
 		&t.Step, &t.Name, &state, &t.Pending, &children, &t.Attempt, &t.Lost, &class, &text, &t.Pod, &queue.number, &queue.name,
 		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked,
 	}
-	err = r.each("explain_tasks", named{"run": [16]byte(out.Run)}, targets, func() {
-		t.State, t.Children, t.Queue = lifecycle.State(state), unpackChildren(children), queue.name
-		t.Class, t.Error = orZero(class), orZero(text)
-		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = orZero(queued), orZero(started), orZero(timer), orZero(expiry)
+	err = r.each("explain_tasks", pgsql.Named{"run": [16]byte(out.Run)}, targets, func() {
+		t.State, t.Children, t.Queue = lifecycle.State(state), pgsql.UnpackChildren(children), queue.name
+		t.Class, t.Error = pgsql.OrZero(class), pgsql.OrZero(text)
+		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = pgsql.OrZero(queued), pgsql.OrZero(started), pgsql.OrZero(timer), pgsql.OrZero(expiry)
 		out.Tasks = append(out.Tasks, t)
 		if t.State != lifecycle.Queued {
 			return
@@ -64,7 +65,7 @@ func (r *situationReader) lines(out *explain.Situation, queues []queueNumber) er
 	var length int
 	var step, place, nth *int32
 	var suspect *bool
-	args := named{"queues": numbers, "most": explain.LineMax, "run": [16]byte(out.Run)}
+	args := pgsql.Named{"queues": numbers, "most": explain.LineMax, "run": [16]byte(out.Run)}
 	return r.each("explain_lines", args, []any{&number, &length, &step, &place, &nth, &suspect}, func() {
 		at := slices.Index(numbers, number)
 		if step == nil {
@@ -88,9 +89,9 @@ func (r *situationReader) handlers(out *explain.Situation, numbers []int32) erro
 	}
 	var number int32
 	var last *time.Time
-	args := named{"handlers": numbers, "most": explain.StartsMax, "now": out.Now}
+	args := pgsql.Named{"handlers": numbers, "most": explain.StartsMax, "now": out.Now}
 	return r.each("explain_seen", args, []any{&number, &last}, func() {
-		out.Handlers = append(out.Handlers, explain.Handler{Number: number, LastSeen: orZero(last)})
+		out.Handlers = append(out.Handlers, explain.Handler{Number: number, LastSeen: pgsql.OrZero(last)})
 	})
 }
 
@@ -99,7 +100,7 @@ func (r *situationReader) pods(out *explain.Situation, numbers []int32) error {
 	var queues []string
 	var handlers []int32
 	targets := []any{&p.ID, &p.Name, &p.Slots, &p.Dead, &p.Expires, &queues, &handlers, &p.Held, &p.Suspects, &p.Protocol}
-	return r.each("explain_pods", named{"handlers": orEmpty(numbers)}, targets, func() {
+	return r.each("explain_pods", pgsql.Named{"handlers": pgsql.OrEmpty(numbers)}, targets, func() {
 		p.Queues, p.Handlers = slices.Clone(queues), slices.Clone(handlers)
 		out.Pods = append(out.Pods, p)
 	})
