@@ -71,6 +71,10 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/requeue": {
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql"},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/sessions": {ours: []string{"persistence", "internal/clock", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/audit":             {ours: []string{"lifecycle"}, outside: []string{pgx}},
 	"persistence/storetest": {

@@ -201,8 +201,8 @@ func (s *Registry) queue(ctx context.Context, name string) (int16, error) {
 	return s.catalog.queueNumber(name), nil
 }
 
-// nameQueue returns the name of a queue by its number.
-func (s *Registry) nameQueue(ctx context.Context, on pgsql.Querier, number int16) (string, error) {
+// NameQueue returns the name of a queue by its number.
+func (s *Registry) NameQueue(ctx context.Context, on pgsql.Querier, number int16) (string, error) {
 	if name := s.catalog.queueName(number); name != "" {
 		return name, nil
 	}

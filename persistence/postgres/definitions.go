@@ -124,7 +124,7 @@ func (s *Registry) nameQueues(ctx context.Context, on pgsql.Querier, d *definiti
 		if number == 0 {
 			continue
 		}
-		name, err := s.nameQueue(ctx, on, number)
+		name, err := s.NameQueue(ctx, on, number)
 		if err != nil {
 			return err
 		}

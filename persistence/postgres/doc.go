@@ -24,7 +24,7 @@
 //
 // Below this package: pgsql holds the statements and sends them, pgerr says what an error
 // of the server means, sessions holds the connections, history keeps ended runs, readers
-// answers callers.
+// answers callers, requeue stores runs anew from dead letters.
 //
 // By the names of files; a star is for whatever follows:
 //
@@ -37,7 +37,8 @@
 //   - completions: record*, recent
 //   - steps with transactions: step_*, forgotten
 //   - decisions, and what they write: pass, run, rows*, archived
-//   - cancels and dead letters: cancel, dead*
+//   - cancels: cancel
+//   - dead letters: dead_write
 //   - timers: timers, timer_front, parked_timers
 //   - the leader's other work: lead, look, housekeeping, takeover, choose_free
 //   - pods and their leases: pods, renew, leave

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/requeue"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
@@ -78,6 +79,7 @@ type Store struct {
 	*Registry
 	history.History
 	readers.Reader
+	requeue.Requeuer
 	former
 
 	young      time.Duration   // of runs that a statement alone may store
@@ -182,6 +184,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 func (s *Store) addRooms(db *pgsql.DB) {
 	s.DB, s.History, s.Registry = db, history.History{DB: db}, NewRegistry(db, s.recent.clear)
 	s.Reader = readers.Reader{DB: db, Graphs: s.Registry, User: s.user}
+	s.Requeuer = requeue.Requeuer{DB: db, Registry: s.Registry, Trigger: s.triggerAgain}
+}
+
+// triggerAgain stores the run of a requeue.
+func (s *Store) triggerAgain(ctx context.Context, tx pgx.Tx, t persistence.Trigger) (persistence.TriggerAnswer, error) {
+	return s.triggerInTx(ctx, tx, t, anywhere)
 }
 
 // Inspector reads why runs do not move, for programs that are no pod.

@@ -125,7 +125,7 @@ func (s *Store) moveCounters(ctx context.Context, tx pgx.Tx, asked, last map[cou
 func (s *Store) ready(ctx context.Context, on querier, counts map[int16]int) ([]persistence.Ready, error) {
 	var list []persistence.Ready
 	for number, count := range counts {
-		name, err := s.nameQueue(ctx, on, number)
+		name, err := s.NameQueue(ctx, on, number)
 		if err != nil {
 			return nil, err
 		}

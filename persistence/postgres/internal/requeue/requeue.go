@@ -1,4 +1,4 @@
-package postgres
+package requeue
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // requeueing is one transaction that requeues a dead letter. It is used once.
 type requeueing struct {
-	s       *Store
+	s       *Requeuer
 	tx      pgx.Tx
 	order   *persistence.RequeueOrder
 	letter  letterRow
@@ -43,19 +44,19 @@ type letterRow struct {
 var errRefused = errors.New("the requeue was refused")
 
 // RequeueDeadLetter implements persistence.DeadLetters.
-func (s *Store) RequeueDeadLetter(
+func (s *Requeuer) RequeueDeadLetter(
 	ctx context.Context, order persistence.RequeueOrder,
 ) (persistence.RequeueAnswer, error) {
 	var answer persistence.RequeueAnswer
-	if !storable(order.Tenant) {
+	if !pgsql.Storable(order.Tenant) {
 		return answer, persistence.ErrDeadLetterNotFound
 	}
-	ctx, leave, err := s.guest(ctx)
+	ctx, leave, err := s.Guest(ctx)
 	if err != nil {
 		return answer, err
 	}
 	defer leave()
-	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		r := &requeueing{s: s, tx: tx, order: &order}
 		answer, err = r.run(ctx)
@@ -81,14 +82,14 @@ func (r *requeueing) run(ctx context.Context) (persistence.RequeueAnswer, error)
 	case r.again:
 		return r.repeated(ctx)
 	case r.letter.requeues > 0 && !r.order.Again:
-		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: orZero(r.letter.as)}, nil
+		return persistence.RequeueAnswer{Result: persistence.RequeuedBefore, Run: pgsql.OrZero(r.letter.as)}, nil
 	case !r.gone && !r.state.Terminal():
 		return persistence.RequeueAnswer{Result: persistence.RunGoesOn}, nil
 	}
 	if refused, err := r.prepare(ctx); err != nil || refused.Result != 0 {
 		return refused, err
 	}
-	examined, err := r.s.triggerInTx(ctx, r.tx, r.trigger, anywhere)
+	examined, err := r.s.Trigger(ctx, r.tx, r.trigger)
 	if err != nil || examined.Result != persistence.Triggered {
 		return persistence.RequeueAnswer{
 			Result: persistence.RequeueRefused, Trigger: examined.Result, Err: examined.Err,
@@ -124,17 +125,9 @@ func (r *requeueing) prepare(ctx context.Context) (persistence.RequeueAnswer, er
 // graph returns that of the new run, or nil if it is not known.
 func (r *requeueing) graph(ctx context.Context) (*workflow.Graph, error) {
 	if hash := r.order.Definition; r.order.Fresh && hash != (workflow.Hash{}) {
-		known, err := r.s.definitions(ctx, []workflow.Hash{hash})
-		if err != nil || known[hash] == nil {
-			return nil, err
-		}
-		return known[hash].graph, nil
+		return r.s.Registry.Definition(ctx, hash)
 	}
-	d, err := r.s.definitionOf(ctx, r.tx, r.letter.definition)
-	if err != nil {
-		return nil, err
-	}
-	return d.graph, nil
+	return r.s.Registry.GraphOf(ctx, r.tx, r.letter.definition)
 }
 
 // repeated answers an order that was carried out before as it was answered then.
@@ -154,9 +147,9 @@ func (r *requeueing) repeated(ctx context.Context) (persistence.RequeueAnswer, e
 // whether the new run exists.
 func (r *requeueing) load(ctx context.Context) error {
 	var letters []letterRow
-	b := r.s.newBatch()
+	b := r.s.NewBatch()
 	id := [16]byte(r.order.Letter.Run)
-	b.add("lock_dead_letters", named{"run": id}).Query(func(rows pgx.Rows) error {
+	b.Add("lock_dead_letters", pgsql.Named{"run": id}).Query(func(rows pgx.Rows) error {
 		var err error
 		letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (letterRow, error) {
 			var l letterRow
@@ -165,7 +158,7 @@ func (r *requeueing) load(ctx context.Context) error {
 		})
 		return err
 	})
-	b.add("find_runs", named{"runs": uuids{r.order.Run}, "always": true}).Query(func(rows pgx.Rows) error {
+	b.Add("find_runs", pgsql.Named{"runs": pgsql.UUIDs{r.order.Run}, "always": true}).Query(func(rows pgx.Rows) error {
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 		r.again = len(ids) > 0
 		return err
@@ -174,7 +167,7 @@ func (r *requeueing) load(ctx context.Context) error {
 	var state int16
 	var input []byte
 	var first *[16]byte
-	b.add("read_dead_run", named{"run": id}).Query(func(rows pgx.Rows) error {
+	b.Add("read_dead_run", pgsql.Named{"run": id}).Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&state, &input, &first}, func() error {
 			r.gone, r.state = false, lifecycle.State(state)
 			switch {
@@ -188,11 +181,11 @@ func (r *requeueing) load(ctx context.Context) error {
 		})
 		return err
 	})
-	if err := send(ctx, r.tx, b); err != nil {
+	if err := pgsql.Send(ctx, r.tx, b); err != nil {
 		return err
 	}
 	for i := range letters {
-		if orZero(letters[i].as) == [16]byte(r.order.Run) {
+		if pgsql.OrZero(letters[i].as) == [16]byte(r.order.Run) {
 			r.marked++
 		}
 	}
@@ -211,17 +204,17 @@ func (r *requeueing) load(ctx context.Context) error {
 
 // choose fills in the trigger of the new run, and what it takes over.
 func (r *requeueing) choose(ctx context.Context) error {
-	d, err := r.s.definitionOf(ctx, r.tx, r.letter.definition)
+	graph, err := r.s.Registry.GraphOf(ctx, r.tx, r.letter.definition)
 	if err != nil {
 		return err
 	}
 	r.trigger = persistence.Trigger{
-		Run: r.order.Run, Definition: d.graph.Hash, Workflow: r.letter.workflow, Tenant: r.letter.tenant, Input: r.letter.input,
-		At: r.order.At, Queue: r.order.Queue, Labels: r.order.Labels, TraceContext: orZero(r.letter.trace),
+		Run: r.order.Run, Definition: graph.Hash, Workflow: r.letter.workflow, Tenant: r.letter.tenant, Input: r.letter.input,
+		At: r.order.At, Queue: r.order.Queue, Labels: r.order.Labels, TraceContext: pgsql.OrZero(r.letter.trace),
 		Origin: persistence.OriginRequeue, Edges: r.order.Edges,
 	}
 	if r.trigger.Queue == "" {
-		if r.trigger.Queue, err = r.s.nameQueue(ctx, r.tx, r.letter.queue); err != nil {
+		if r.trigger.Queue, err = r.s.Registry.NameQueue(ctx, r.tx, r.letter.queue); err != nil {
 			return err
 		}
 	}
@@ -244,17 +237,17 @@ func (r *requeueing) choose(ctx context.Context) error {
 		return err
 	}
 	if !r.order.Fresh {
-		r.kept = lifecycle.Resume(d.graph, tasks, r.order.Letter.Step)
+		r.kept = lifecycle.Resume(graph, tasks, r.order.Letter.Step)
 	}
 	if !r.order.Judged {
-		r.trigger.Edges = persistence.EdgesOnInput(d.graph, tasks, r.kept)
+		r.trigger.Edges = persistence.EdgesOnInput(graph, tasks, r.kept)
 	}
 	return nil
 }
 
 // tasks reads how the tasks of the ended run stand.
 func (r *requeueing) tasks(ctx context.Context) ([]lifecycle.Task, error) {
-	text, args := r.s.statements.bind("read_dead_tasks", named{"run": [16]byte(r.order.Letter.Run), "outputs": false})
+	text, args := r.s.Bind("read_dead_tasks", pgsql.Named{"run": [16]byte(r.order.Letter.Run), "outputs": false})
 	rows, err := r.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -265,7 +258,7 @@ func (r *requeueing) tasks(ctx context.Context) ([]lifecycle.Task, error) {
 		var wakeAt *time.Time
 		var text *string
 		err := row.Scan(&t.Step, &state, &flags, &wakeAt, &text)
-		t.State, t.Flags, t.WakeAt, t.Error = lifecycle.State(state), lifecycle.Flags(flags), orZero(wakeAt), orZero(text)
+		t.State, t.Flags, t.WakeAt, t.Error = lifecycle.State(state), lifecycle.Flags(flags), pgsql.OrZero(wakeAt), pgsql.OrZero(text)
 		return t, err
 	})
 }
@@ -274,19 +267,19 @@ func (r *requeueing) tasks(ctx context.Context) ([]lifecycle.Task, error) {
 // ended one were requeued. It returns how many letters these are.
 func (r *requeueing) keep(ctx context.Context) (letters int, err error) {
 	var now time.Time
-	if err := r.s.readClock(ctx, r.tx, &now); err != nil {
+	if err := r.s.ReadClock(ctx, r.tx, &now); err != nil {
 		return 0, err
 	}
-	b := r.s.newBatch()
+	b := r.s.NewBatch()
 	if len(r.kept) > 0 {
-		b.add("keep_outputs", named{"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.kept, "outputs": true})
-		b.add("keep_steps", named{"run": [16]byte(r.order.Run), "steps": r.kept}).QueryRow(wrote(1))
+		b.Add("keep_outputs", pgsql.Named{"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": r.kept, "outputs": true})
+		b.Add("keep_steps", pgsql.Named{"run": [16]byte(r.order.Run), "steps": r.kept}).QueryRow(pgsql.Wrote(1))
 	}
 	if !r.keyRun.IsZero() {
-		b.add("link_run", named{"run": [16]byte(r.order.Run), "origin": [16]byte(r.keyRun)}).QueryRow(wrote(1))
+		b.Add("link_run", pgsql.Named{"run": [16]byte(r.order.Run), "origin": [16]byte(r.keyRun)}).QueryRow(pgsql.Wrote(1))
 	}
-	b.add("mark_requeued", named{
-		"run": [16]byte(r.order.Letter.Run), "as": [16]byte(r.order.Run), "now": instant(now),
+	b.Add("mark_requeued", pgsql.Named{
+		"run": [16]byte(r.order.Letter.Run), "as": [16]byte(r.order.Run), "now": pgsql.Instant(now),
 	}).QueryRow(func(row pgx.Row) error { return row.Scan(&letters) })
-	return letters, send(ctx, r.tx, b)
+	return letters, pgsql.Send(ctx, r.tx, b)
 }
