@@ -35,7 +35,7 @@
 //   - places in queues: places, peek, heads, shortcut, limits
 //   - claims: claim*, grants
 //   - completions: record*, recent
-//   - steps with transactions: step_*, forgotten
+//   - steps with transactions: step*, forgotten
 //   - decisions, and what they write: pass, run, rows*, archived
 //   - cancels: cancel
 //   - dead letters: dead_write

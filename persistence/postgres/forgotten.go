@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 )
 
 // A connection of the embedder's pool that was reset (discard all) has lost the statements
@@ -56,7 +57,7 @@ func (f *forgetting) note(ctx context.Context, err error) {
 // trigger raised it.
 func forgotten(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == codeNoStatement && pg.Where == ""
+	return errors.As(err, &pg) && pg.Code == pgerr.CodeNoStatement && pg.Where == ""
 }
 
 // statementsLost is the error of a statement of the engine's in the transaction of a step
@@ -67,7 +68,7 @@ func statementsLost(err error) error {
 
 // remind has pgx prepare its statements anew on a connection that has none, if others
 // came without theirs lately.
-func (s *Store) remind(ctx context.Context, conn *pgx.Conn) error {
+func (s *Steps) remind(ctx context.Context, conn *pgx.Conn) error {
 	if !s.forgetting.lately() {
 		return nil
 	}

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// heads knows below which place no task stands in the queues that children and
-// first tasks are granted past (lifecycle.MayInline, lifecycle.Take). Rows that were taken lie there, and while
-// an old snapshot is open they are not removed: a look from the
-// start of the queue reads all of them. New places are behind the
-// frontier; what was committed late may stand before it, and is seen by the next
-// look at everything. It is safe for concurrent use.
+// heads knows the place below which a queue is empty, for queues that children and first
+// tasks are granted past (lifecycle.MayInline, lifecycle.Take). Dead rows of granted tasks
+// lie below it. While a session keeps an old snapshot they are not removed, and a scan from
+// the start of the queue reads all of them. New places are above the frontier; a place that
+// was committed late may be below it, and is found by the next full scan. It is safe for
+// concurrent use.
 type heads struct {
 	mu     sync.Mutex
 	queues map[int16]head
 }
 
 type head struct {
-	after int64     // no task stands below it
+	after int64     // the queue is empty below it
 	until time.Time // for how long that is relied on, by the database's clock
 }
 

@@ -80,17 +80,15 @@ type Store struct {
 	history.History
 	readers.Reader
 	requeue.Requeuer
+	Steps
 	former
 
 	young      time.Duration   // of runs that a statement alone may store
 	givenUp    time.Duration   // after which no caller waits any more for the answer of a call
-	patience   poolPatience    // with the pool of the user
 	direct     bool            // the pool of the user has another address than the lease's connection
 	lease      *sessions.Lease // apart: nothing that pool is busy with delays a renewal
 	proxied    *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
-	user       *pgxpool.Pool
-	servers    *wire.Lineage // past any proxy
-	lineage    *wire.Lineage // of those that user leads to; nil: nothing is known
+	servers    *wire.Lineage   // past any proxy
 	tenantsMax int32
 	recent     *recent
 	heads      *heads
@@ -99,7 +97,6 @@ type Store struct {
 	takes      *shortcut // by queue, whether take_one will
 	quarantine *quarantine
 	timers     timerScan
-	forgetting forgetting
 	at         atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
 
 	laterTimers sync.Once // a warning of them
@@ -142,11 +139,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		former:      former{pool: pool, schema: options.Schema, statements: statements(texts)},
 		young:       youngRun,
 		givenUp:     callMax + time.Second,
-		patience:    poolPatience{most: borrowMax},
 		direct:      options.Direct != nil,
 		lease:       lease,
 		servers:     own.Lineage,
-		user:        options.Pool,
 		tenantsMax:  options.TenantsMax,
 		recent:      newRecent(),
 		heads:       newHeads(),
@@ -154,10 +149,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		fews:        newShortcut(),
 		takes:       newShortcut(),
 		quarantine:  newQuarantine(options.Logger),
-		forgetting:  forgetting{log: options.Logger},
 		deadReasons: options.DeadReasons,
 		podID:       drawPodID,
 	}
+	s.Steps = NewSteps(db, options.Pool, options.Logger)
 	s.addRooms(db)
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)
