@@ -43,7 +43,6 @@ type meddledError = pgerr.MeddledError
 var (
 	bounded          = pgerr.Bounded
 	class            = pgerr.Class
-	errDependents    = pgerr.ErrDependents
 	errLockTimeout   = pgerr.ErrLockTimeout
 	errRegistryLost  = pgerr.ErrRegistryLost
 	errRowsLost      = pgerr.ErrRowsLost
@@ -51,7 +50,7 @@ var (
 	errTrial         = pgerr.ErrTrial
 	fileRefused      = pgerr.FileRefused
 	hasCode          = pgerr.HasCode
-	idsSpent         = pgerr.IdsSpent
+	idsSpent         = pgerr.IDsSpent
 	lacksResources   = pgerr.LacksResources
 	placeTaken       = pgerr.PlaceTaken
 	refusesAnything  = pgerr.RefusesAnything
@@ -61,16 +60,11 @@ var (
 	translated       = pgerr.Translated
 	unreadable       = pgerr.Unreadable
 
-	instant        = pgsql.Instant
-	labelText      = pgsql.LabelText
-	loadStatements = pgsql.Load
-	made           = pgsql.MadeAt
-	packChildren   = pgsql.PackChildren
-	storable       = pgsql.Storable
-	storableLabels = pgsql.StorableLabels
-	textOrNull     = pgsql.TextOrNull
-	unpackChildren = pgsql.UnpackChildren
-	wrote          = pgsql.Wrote
+	instant    = pgsql.Instant
+	labelText  = pgsql.LabelText
+	made       = pgsql.MadeAt
+	storable   = pgsql.Storable
+	textOrNull = pgsql.TextOrNull
 )
 
 type (

@@ -17,35 +17,36 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// ErrRowsLost: not all rows were written. The locks forbid that any changed, so the
+// ErrRowsLost says that not all rows were written. The locks forbid that any changed, so the
 // transaction is rolled back and made again.
 var ErrRowsLost = fmt.Errorf("%w: not all rows were written, one changed under its lock", persistence.ErrConflict)
 
 // ErrTrial ends a transaction that was a trial. It passes through Translate.
 var ErrTrial = errors.New("a trial, which is rolled back")
 
-// ErrLockTimeout: another session kept a lock for longer than lock_timeout.
+// ErrLockTimeout says that another session kept a lock for longer than lock_timeout.
 var ErrLockTimeout = fmt.Errorf("%w: a lock was not granted in time", persistence.ErrConflict)
 
-// ErrDependents: a view or a foreign key of the embedder's keeps a table from being dropped.
+// ErrDependents says that a view or a foreign key of the embedder's keeps a table from being dropped.
 var ErrDependents = fmt.Errorf("%w: something that is not the engine's depends on a table of history or events, which is not dropped before that is:"+
 	" drop it, or have it read run_history or task_events instead; troupe doctor names it", persistence.ErrUnavailable)
 
-// ErrSchemaRefuses: what refuses a row is not the row's fault.
+// ErrSchemaRefuses says that a row was refused for no fault of its own.
 var ErrSchemaRefuses = fmt.Errorf("%w: the schema refuses a row, by a constraint or a trigger that was added to it, or because a partition is missing:"+
 	" take it off or put it back", persistence.ErrUnavailable)
 
-// ErrRegistryLost: the database lacks a definition that this store has read there, or
+// ErrRegistryLost says that the database lacks a definition that this store has read there, or
 // that a run names. It may be a standby that was promoted without the last
 // transactions, or a restored backup; or the definition was deleted.
 var ErrRegistryLost = fmt.Errorf("%w: the database does not know the definition of a workflow that it knew: it lost transactions,"+
 	" or its row was deleted: start the program that has the workflow, which registers it again; or the definition is of a later version of the engine: leave the run to pods of that version; or the transaction that triggers is"+
 	" of another database; or it is of repeatable read or serializable and began before the workflow was registered: begin it again", persistence.ErrUnavailable)
 
-// MeddledError: rows are not written, although their locks keep other sessions from
+// MeddledError says that rows are not written, although their locks keep other sessions from
 // changing them. Another try would find the same.
 type MeddledError struct{}
 
+// Error implements error.
 func (MeddledError) Error() string {
 	return persistence.ErrUnavailable.Error() + ": a row was not written, each time: take off the rule or the trigger" +
 		" that was put on the engine's tables, troupe doctor names them"
@@ -164,7 +165,7 @@ func Translate(err error) error {
 	case CodeIdleInTx, CodeTxTimeout:
 		return fmt.Errorf("%w: %w", persistence.ErrUnavailable, err)
 	}
-	if IdsSpent(pg) {
+	if IDsSpent(pg) {
 		return fmt.Errorf("%w: the server takes no writes until VACUUM has freed transaction ids: end what holds it back,"+
 			" open and prepared transactions and replication slots, which troupe doctor names: %w", persistence.ErrUnavailable, err)
 	}
@@ -258,9 +259,9 @@ func StalePlan(err error) bool {
 	return errors.As(err, &pg) && pg.Code == CodeNotSupported && pg.Routine == "RevalidateCachedQuery"
 }
 
-// IdsSpent reports whether the server refuses to write because its transaction
+// IDsSpent reports whether the server refuses to write because its transaction
 // ids have run out. The code is that of values that are too large, too.
-func IdsSpent(pg *pgconn.PgError) bool {
+func IDsSpent(pg *pgconn.PgError) bool {
 	return pg.Code == CodeLimit && (pg.Routine == "GetNewTransactionId" || pg.Routine == "GetNewMultiXactId")
 }
 
@@ -278,6 +279,7 @@ func Unreadable(err error) bool {
 	return false
 }
 
+// HasCode reports whether an error of the server has a code.
 func HasCode(err error, code string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == code
