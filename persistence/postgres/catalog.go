@@ -63,6 +63,7 @@ type registered struct {
 	handlers []int32 // as the database first numbered them
 }
 
+// newCatalog returns an empty one.
 func newCatalog() *catalog {
 	return &catalog{
 		numbers: map[string]int16{}, names: map[int16]string{},
@@ -159,6 +160,7 @@ func (c *catalog) queueName(number int16) string {
 // defaultQueue is the queue of runs and steps that name none.
 const defaultQueue = "default"
 
+// queueName is the name of a queue, where "" stands for the default one.
 func queueName(name string) string {
 	if name == "" {
 		return defaultQueue

@@ -16,6 +16,7 @@ type heads struct {
 	queues map[int16]head
 }
 
+// head is what is known of one queue.
 type head struct {
 	after int64     // the queue is empty below it
 	until time.Time // for how long that is relied on, by the database's clock
@@ -28,6 +29,7 @@ type looked struct {
 	until  []time.Time
 }
 
+// newHeads returns one that knows no queue.
 func newHeads() *heads { return &heads{queues: map[int16]head{}} }
 
 // known returns what is known of each queue. A queue that was never looked at

@@ -37,6 +37,7 @@ type recentRun struct {
 	bytes      int
 }
 
+// newRecent returns an empty one.
 func newRecent() *recent {
 	return &recent{runs: map[workflow.RunID]*list.Element{}, order: list.New()}
 }

@@ -18,10 +18,13 @@ type shortcutRest struct {
 }
 
 const (
+	// shortcutRestMin is after how many calls the usual case is tried again at first.
 	shortcutRestMin = 30
+	// shortcutRestMax is after how many it is tried again at the latest.
 	shortcutRestMax = 1000
 )
 
+// newShortcut returns one that tries the usual case everywhere.
 func newShortcut() *shortcut { return &shortcut{queues: map[int16]shortcutRest{}} }
 
 // worthTrying reports whether to try the usual case.
