@@ -18,7 +18,7 @@
 // and update by it: by ctid and primary key, because statistics cannot turn
 // that into a scan, and by ctid alone rows of two tables could be confused.
 // Claims stand outside: they lock queue rows and queued tasks and pass over
-// what they do not get, so they wait for nobody.
+// what they do not get, so they wait for no lock.
 //
 // # Where things are
 //
@@ -26,11 +26,11 @@
 // of the server means, sessions holds the connections, history keeps ended runs, readers
 // answers callers, requeue stores runs anew from dead letters.
 //
-// By the names of files; a star is for whatever follows:
+// By the names of files; a star stands for the rest of a name:
 //
 //   - the store and its connections: open, codecs
 //   - what was called otherwise before it moved below: aliases
-//   - what is registered: catalog*, definitions, register, registry*, names, foreign
+//   - what is registered: catalog*, definitions, register, registry*, names
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, heads, shortcut, limits
 //   - claims: claim*, grants
@@ -39,9 +39,8 @@
 //   - decisions, and what they write: pass, run, rows*, archived
 //   - cancels: cancel
 //   - dead letters: dead_write
-//   - timers: timers, timer_front, parked_timers
-//   - the leader's other work: lead, look, housekeeping, takeover, choose_free
-//   - pods and their leases: pods, renew, leave
-//   - what somebody holds: strained, held*
-//   - what cannot be read: unreadable
+//   - timers: timers
+//   - the leader's other work: lead, look, housekeeping, takeover
+//   - pods and their leases: pods, renew
+//   - what is locked, cannot be read or is missing: quarantine, locked
 package postgres
