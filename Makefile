@@ -123,7 +123,7 @@ bench-churn: ## RATE=500 runs a second come and go for MINUTES=120, beside an em
 bench-stat: ## benchmarks of the pure rooms and hot paths beside their baselines in testdata/bench (ROOMS=...)
 	@mkdir -p bin/stat; for room in $(or $(ROOMS),$(STAT)); do \
 		name=$$(echo $$room | tr / -); \
-		$(GO) test -run '^$$' -bench . -skip naive -benchmem -benchtime 0.2s -count 6 ./$$room >bin/stat/$$name.txt || exit 1; \
+		$(GO) test -run '^$$' -bench . -benchmem -benchtime 0.2s -count 6 ./$$room >bin/stat/$$name.txt || exit 1; \
 		$(TOOL) benchstat "baseline=testdata/bench/$$name.txt" "now=bin/stat/$$name.txt" || exit 1; \
 	done
 

@@ -3,7 +3,6 @@ package postgres
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,13 +12,11 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Runs whose rows somebody refers to stay where they are, and hold up no others.
-func TestARunThatSomebodyRefersTo(t *testing.T) {
+// Runs whose rows are referenced by a foreign key stay in the live tables and delay no others.
+func TestARunWithAForeignReferenceIsNotArchived(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	k, pod := withPod(t, storetest.Single())
+	epoch := k.bump(pod)
 	const runs = 3 * history.ArchiveRefusedMax
 	ids := k.start(storetest.Single(), "a", runs)
 	k.finish(pod)
@@ -33,8 +30,7 @@ func TestARunThatSomebodyRefersTo(t *testing.T) {
 	moved := 0
 	for n := 1; ; n++ {
 		require.Less(t, n, 5)
-		out, err := k.store.ArchiveRuns(k.ctx, epoch, archive)
-		require.NoError(t, err)
+		out := k.archived(epoch, archive)
 		refused, moved = append(refused, out.Refused...), moved+out.Count
 		if len(out.Refused) > 0 {
 			require.ErrorContains(t, out.Refusal(), "orders")
@@ -48,8 +44,7 @@ func TestARunThatSomebodyRefersTo(t *testing.T) {
 	require.Equal(t, runs-len(referred), moved)
 	k.exec("drop table {schema}.orders")
 	archive.After = workflow.RunID{}
-	out, err := k.store.ArchiveRuns(k.ctx, epoch, archive)
-	require.NoError(t, err)
+	out := k.archived(epoch, archive)
 	require.Equal(t, len(referred), out.Count)
 	require.NoError(t, out.Refusal())
 }

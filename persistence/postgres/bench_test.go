@@ -34,11 +34,7 @@ func BenchmarkDiamond(b *testing.B) {
 			newLoad(b, tenants).run(b.N/4 + 1)
 		})
 	}
-	b.Run("naive", func(b *testing.B) { newLoad(b, 1).naive(min(b.N/4+1, naiveMax)) })
 }
-
-// naiveMax bounds the runs of the baseline, which takes its time.
-const naiveMax = 1000
 
 // load drives one pod.
 type load struct {
@@ -214,42 +210,6 @@ func (l *load) record(grants []persistence.Grant) persistence.Record {
 		})
 	}
 	return record
-}
-
-// naive makes one transaction per trigger, claim and record, on several
-// goroutines.
-func (l *load) naive(runs int) {
-	const workers = 8
-	var group sync.WaitGroup
-	var left atomic.Int64
-	left.Store(int64(runs))
-	l.b.ResetTimer()
-	start := time.Now()
-	for range workers {
-		group.Go(func() {
-			for left.Add(-1) >= 0 {
-				_, err := l.store.TriggerRuns(l.ctx, l.draft(1), persistence.GrantRequest{})
-				l.check(err)
-			}
-			for int(l.ended.Load()) < runs {
-				out, err := l.store.ClaimTasks(l.ctx, persistence.ClaimRequest{
-					GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Queues: []string{defaultQueue}, Limit: 1, Handlers: l.handlers},
-				})
-				l.check(err)
-				if len(out.Grants) == 0 {
-					time.Sleep(200 * time.Microsecond)
-					continue
-				}
-				record := l.record(out.Grants)
-				record.Limit = 0
-				done, err := l.store.RecordTransitions(l.ctx, record)
-				l.check(err)
-				l.ended.Add(int64(len(done.Wake.Ended)))
-			}
-		})
-	}
-	group.Wait()
-	l.report(runs, start)
 }
 
 func (l *load) check(err error) {

@@ -12,17 +12,17 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// A value is to blame only if the database takes the row without it, and refuses
-// it with it again.
-func TestWhoIsToBlame(t *testing.T) {
+// A value is to blame only if the database accepts the row without it, and refuses the row
+// with it a second time.
+func TestAValueIsBlamedOnlyAlone(t *testing.T) {
 	t.Parallel()
 	locked := errors.New("locked")
 	for name, test := range map[string]struct{ bare, again, want error }{
-		"the value":                  {nil, persistence.ErrBadRow, nil},
-		"the schema":                 {persistence.ErrBadRow, nil, persistence.ErrUnavailable},
-		"what is gone by now":        {nil, nil, persistence.ErrUnavailable},
-		"nobody knows":               {locked, nil, locked},
-		"nobody knows the next time": {nil, locked, locked},
+		"the value":                         {nil, persistence.ErrBadRow, nil},
+		"the schema":                        {persistence.ErrBadRow, nil, persistence.ErrUnavailable},
+		"a cause that has gone":             {nil, nil, persistence.ErrUnavailable},
+		"a lock hides it":                   {locked, nil, locked},
+		"a lock hides it in the second try": {nil, locked, locked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,7 +37,7 @@ func TestWhoIsToBlame(t *testing.T) {
 	}
 }
 
-// What has to wait for somebody is not in the way of finding the value that the database
+// Rows that are locked do not keep the store from finding the value that the database
 // refuses.
 func TestARefusedValueBesideAHold(t *testing.T) {
 	t.Parallel()

@@ -2,12 +2,13 @@ package postgres
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestUnknownOutcome(t *testing.T) {
 			t.Run(name+"/"+map[bool]string{true: "committed", false: "lost"}[committed], func(t *testing.T) {
 				t.Parallel()
 				d := open(t)
-				p := newProxy(t, d)
+				p := newCutter(t, d)
 				k := newKit(d, storetest.Chain(2))
 				k.join(time.Hour)
 				k.warm()
@@ -174,12 +175,10 @@ func (k *kit) warm() {
 	record := k.completion(1, grants[1])
 	record.Transitions[0].Report = lifecycle.Released
 	k.send(record)
-	_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: grants[1].Task.Run})
-	require.NoError(k.t, err)
+	k.cancel(persistence.Cancel{Run: grants[1].Task.Run})
 	k.store.firsts.missed(1)
 	k.finish(1)
-	out, err := k.store.TriggerRuns(k.ctx, k.draft(storetest.Chain(2), "warm", 1), k.taking())
-	require.NoError(k.t, err)
+	out := k.trigger(k.draft(storetest.Chain(2), "warm", 1), k.taking())
 	record = k.completion(1, out.Grants...)
 	record.Limit, record.Handlers, record.Queues = 1, k.handlers, []string{defaultQueue}
 	k.send(record)
@@ -195,55 +194,45 @@ const (
 	cutRequest         // it never arrives
 )
 
-// proxy stands between a store and its server.
-type proxy struct {
-	server   string
+// cutter decides which transaction is cut on the connections of a store.
+type cutter struct {
 	mu       sync.Mutex
 	cut      cutting
 	stepwise bool
 }
 
-// newProxy puts a proxy before the server of a database and gives that a store
-// with one connection through it.
-func newProxy(t *testing.T, d *database) *proxy {
+// newCutter gives a database a store with one connection that can be cut.
+func newCutter(t *testing.T, d *database) *cutter {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	direct := d.user.Config().ConnConfig
-	p := &proxy{server: net.JoinHostPort(direct.Host, strconv.Itoa(int(direct.Port)))}
-	go p.serve(listener)
-
-	through := direct.Copy()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	require.True(t, ok)
-	through.Host, through.Port = "127.0.0.1", uint16(address.Port)
-	through.TLSConfig, through.Fallbacks = nil, nil
-	store, err := Open(t.Context(), Options{
-		Pool: d.user, Direct: through, Schema: strings.Trim(d.schema, `"`), PoolSize: 1,
-	})
+	c := &cutter{}
+	through := d.user.Config().ConnConfig.Copy()
+	through.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &cutConn{Conn: conn, cutter: c}, err
+	}
+	store, err := Open(t.Context(), Options{Pool: d.user, Direct: through, Schema: strings.Trim(d.schema, `"`), PoolSize: 1})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	store.podID = inTurn()
 	d.store = store
-	return p
+	return c
 }
 
-func (p *proxy) arm(cut cutting, stepwise bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut, p.stepwise = cut, stepwise
+func (c *cutter) arm(cut cutting, stepwise bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut, c.stepwise = cut, stepwise
 }
 
 // take returns what to do with a request, and disarms once that is anything.
-func (p *proxy) take(request []byte) cutting {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	cut := p.cut
-	if p.stepwise && !bytes.Contains(request, []byte("commit")) && !bytes.Contains(request, commitName()) {
+func (c *cutter) take(request []byte) cutting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cut := c.cut
+	if c.stepwise && !bytes.Contains(request, []byte("commit")) && !bytes.Contains(request, commitName()) {
 		return cutNothing
 	}
-	p.cut = cutNothing
+	c.cut = cutNothing
 	return cut
 }
 
@@ -253,74 +242,36 @@ func commitName() []byte {
 	return []byte("stmtcache_" + hex.EncodeToString(digest[:24]))
 }
 
-func (p *proxy) serve(listener net.Listener) {
-	for {
-		client, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.server)
-		if err != nil {
-			_ = client.Close()
-			return
-		}
-		link := &link{client: client, server: server}
-		go link.answers()
-		go link.requests(p)
+// cutConn is a connection that a cutter breaks.
+type cutConn struct {
+	net.Conn
+
+	*cutter
+
+	swallow atomic.Bool
+}
+
+// Write implements net.Conn.
+func (c *cutConn) Write(b []byte) (int, error) {
+	switch c.take(b) {
+	case cutRequest:
+		_ = c.Close()
+	case cutAnswer:
+		c.swallow.Store(true)
+	case cutNothing:
 	}
+	return c.Conn.Write(b)
 }
 
-// link is one connection through the proxy.
-type link struct {
-	client, server net.Conn
-	mu             sync.Mutex
-	swallow        bool
-}
-
-func (l *link) close() { _, _ = l.client.Close(), l.server.Close() }
-
-func (l *link) requests(p *proxy) {
-	defer l.close()
-	buffer := make([]byte, 1<<20)
+// Read implements net.Conn.
+func (c *cutConn) Read(b []byte) (int, error) {
 	for {
-		n, err := l.client.Read(buffer)
-		if err != nil {
-			return
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.swallow.Load() {
+			return n, err
 		}
-		switch p.take(buffer[:n]) {
-		case cutRequest:
-			return
-		case cutAnswer:
-			l.mu.Lock()
-			l.swallow = true
-			l.mu.Unlock()
-		case cutNothing:
-		}
-		if _, err := l.server.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
-func (l *link) answers() {
-	defer l.close()
-	buffer := make([]byte, 1<<20)
-	for {
-		n, err := l.server.Read(buffer)
-		if err != nil {
-			return
-		}
-		l.mu.Lock()
-		swallow := l.swallow
-		l.mu.Unlock()
-		if swallow {
-			if bytes.HasSuffix(buffer[:n], []byte("Z\x00\x00\x00\x05I")) {
-				return // the server waits for the next query: it has committed
-			}
-			continue
-		}
-		if _, err := l.client.Write(buffer[:n]); err != nil {
-			return
+		if bytes.HasSuffix(b[:n], []byte("Z\x00\x00\x00\x05I")) { // the server waits for the next query: it has committed
+			_ = c.Close()
 		}
 	}
 }

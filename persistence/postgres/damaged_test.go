@@ -1,8 +1,15 @@
 package postgres
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,42 +22,64 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// startNoisy stores runs whose inputs are kept apart from their rows.
+// lose removes the first n values from the disk that a table stores out of line.
+func (k *kit) lose(table string, n int) {
+	k.t.Helper()
+	k.exec(strings.NewReplacer("{table}", table, "{n}", strconv.Itoa(n)).Replace(`create extension if not exists pg_surgery;
+		do $$ declare toast regclass; places tid[]; begin
+			select reltoastrelid into toast from pg_class where oid = '{schema}.{table}'::regclass;
+			execute format('select array_agg(c) from (select ctid c from %s where chunk_seq = 0 order by chunk_id limit {n}) x', toast) into places;
+			perform heap_force_kill(toast, array[p]) from unnest(places) p;
+		end $$`))
+}
+
+// noise is a text that is stored out of line.
+func noise() string {
+	bytes := make([]byte, 5000)
+	_, _ = rand.Read(bytes)
+	return base64.StdEncoding.EncodeToString(bytes)
+}
+
+// startNoisy stores runs whose inputs are stored out of line.
 func (k *kit) startNoisy(n int) []persistence.Trigger {
 	k.t.Helper()
 	list := k.draft(storetest.Single(), "a", n)
 	for i := range list {
-		noise := make([]byte, 8000) // does not shrink
-		_, _ = rand.Read(noise)
-		list[i].Input = noise
+		list[i].Input = []byte(noise())
 		require.Equal(k.t, persistence.Triggered, k.ask(list[i])[0].Result)
 	}
 	return list
 }
 
-// loseInput takes a part of the input of the first run that was stored from the
-// disk.
-func (k *kit) loseInput() { k.lose("workflow_runs") }
-
-// lose takes a part of the first value from the disk that a table keeps apart.
-func (k *kit) lose(table string) {
-	k.t.Helper()
-	k.exec(strings.ReplaceAll(`create extension pg_surgery;
-		do $$ declare toast regclass; place tid; begin
-			select reltoastrelid into toast from pg_class where oid = '{schema}.{table}'::regclass;
-			execute format('select ctid from %s order by chunk_id limit 1', toast) into place;
-			perform heap_force_kill(toast, array[place]);
-		end $$`, "{table}", table))
+// errored reports tasks as failed.
+func (k *kit) errored(pod int64, retry bool, text string, grants ...persistence.Grant) persistence.Record {
+	record := k.completion(pod, grants...)
+	for i := range record.Transitions {
+		t := &record.Transitions[i]
+		t.Report, t.Class, t.Error, t.Output, t.Retry = lifecycle.Errored, "error", text, nil, retry
+	}
+	return record
 }
 
-// A payload that the disk has lost is the concern of its run: others are claimed,
-// and it is, too, to be read by its attempt.
+// failNoisily fails the tasks of n runs with long errors, to be tried again.
+func (k *kit) failNoisily(pod int64, n int) (runs []workflow.RunID) {
+	k.t.Helper()
+	for range n {
+		runs = append(runs, k.start(storetest.Single(), "a", 1)...)
+		record := k.errored(pod, true, noise(), k.claim(pod, 1)...)
+		record.Transitions[0].RetryIn = time.Microsecond
+		require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	}
+	return runs
+}
+
+// A payload that the disk has lost affects only its run: all runs are claimed, and the
+// attempt that reads this payload gets the error.
 func TestAPayloadThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	list := k.startNoisy(3)
-	k.loseInput()
+	k.lose("workflow_runs", 1)
 	claimed := k.claim(pod, 10)
 	require.Len(t, claimed, 3)
 	read := map[bool]int{}
@@ -63,7 +92,7 @@ func TestAPayloadThatCannotBeReadStopsNobodyElse(t *testing.T) {
 			require.NotErrorIs(t, err, persistence.ErrUnavailable)
 			continue
 		}
-		require.Len(t, input, 8000)
+		require.Equal(t, g.Task.Run, list[slices.IndexFunc(list, func(one persistence.Trigger) bool { return bytes.Equal(one.Input, input) })].Run)
 	}
 	require.Equal(t, map[bool]int{true: 2, false: 1}, read)
 	k.exec(`update {schema}.workflow_runs set input = '{}' where id = $1`, [16]byte(list[0].Run)) // as docs/operations.md says
@@ -74,62 +103,43 @@ func TestAPayloadThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	k.requireSound()
 }
 
-// A run that the disk has lost a part of stays where it is; others go into history.
+// A run of which the disk has lost a part stays in the live tables; others go into history.
 func TestARunThatCannotBeReadIsNotArchived(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	list := k.startNoisy(5)
 	k.complete(pod, k.claim(pod, 10)...)
-	k.loseInput()
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	out, err := k.store.ArchiveRuns(k.ctx, epoch, persistence.Archive{})
-	require.NoError(t, err)
+	k.lose("workflow_runs", 1)
+	epoch := k.bump(pod)
+	out := k.archived(epoch, persistence.Archive{})
 	require.Equal(t, 4, out.Count)
 	require.Equal(t, []workflow.RunID{list[0].Run}, out.Unreadable)
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.workflow_runs"))
 	k.exec(`delete from {schema}.tasks; delete from {schema}.workflow_runs`)
 }
 
-// noise is a text that is kept apart from its row.
-func noise() string {
-	bytes := make([]byte, 5000)
-	_, _ = rand.Read(bytes)
-	return base64.StdEncoding.EncodeToString(bytes)
-}
-
-// failNoisily fails the tasks of three runs with long errors, to be tried again.
-func (k *kit) failNoisily(pod int64) (runs []workflow.RunID) {
+// progressed has a pod claim tasks that report long progress, and hand them back.
+func (k *kit) progressed(tenant string, n int) []persistence.Grant {
 	k.t.Helper()
-	for range 3 {
-		runs = append(runs, k.start(storetest.Single(), "a", 1)...)
-		record := k.completion(pod, k.claim(pod, 1)...)
-		t := &record.Transitions[0]
-		t.Report, t.Class, t.Error, t.Retry, t.RetryIn = lifecycle.Errored, "error", noise(), true, time.Microsecond
-		require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
-	}
-	return runs
-}
-
-// A task of which something cannot be read that is loaded with its grant is passed
-// over; others are granted beside it, at once and from then on.
-func TestAProgressThatCannotBeReadStopsNobodyElse(t *testing.T) {
-	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	before := k.join(time.Hour)
-	k.start(storetest.Single(), "a", 3)
-	claimed := k.claim(before, 3)
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), tenant, n)
+	claimed := k.claim(pod, n)
 	for _, g := range claimed {
 		_, err := k.store.RenewPod(k.ctx, persistence.Renewal{
-			Pod: before, TTL: time.Hour, Held: []persistence.Held{{Task: g.Task, Epoch: g.Epoch, Progress: []byte(noise())}},
+			Pod: pod, TTL: time.Hour, Held: []persistence.Held{{Task: g.Task, Epoch: g.Epoch, Progress: []byte(noise())}},
 		})
-		require.NoError(t, err)
+		require.NoError(k.t, err)
 	}
-	_, err := k.store.LeavePod(k.ctx, before)
-	require.NoError(t, err)
-	k.lose("task_progress")
-	pod := k.join(time.Hour)
+	k.leave(pod)
+	return claimed
+}
+
+// A task whose progress cannot be read is skipped by claims; others are granted.
+func TestUnreadableProgressDelaysOneTask(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	claimed := k.progressed("a", 3)
+	k.lose("task_progress", 1)
 	granted := k.claim(pod, 10)
 	require.Len(t, granted, 2)
 	for _, g := range granted {
@@ -139,8 +149,7 @@ func TestAProgressThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	k.start(storetest.Single(), "b", 2)
 	request := k.request(pod, 10)
 	for range 2 { // the second time as one whose outcome is not known
-		out, err := k.store.ClaimTasks(k.ctx, request)
-		require.NoError(t, err)
+		out := k.claimed(request)
 		require.Len(t, out.Grants, 2)
 	}
 	require.Equal(t, 1, k.quarantined(reasonUnreadable))
@@ -159,115 +168,100 @@ func TestAProgressThatCannotBeReadStopsNobodyElse(t *testing.T) {
 	k.requireSound()
 }
 
-// Timers of a run that cannot be read are passed over, and fire nobody else late.
-func TestATimerOfARunThatCannotBeReadStopsNoOther(t *testing.T) {
+// A claim that meets only unreadable tasks says when to claim again, and the next claim
+// skips them.
+func TestAHeadOfTheQueueThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	k.progressed("a", 5)
+	k.lose("task_progress", 5)
+	out := k.claimed(k.request(pod, 1))
+	require.Empty(t, out.Grants)
+	require.Positive(t, out.Again)
+	k.start(storetest.Single(), "b", 1)
+	out = k.claimed(k.request(pod, 1))
+	require.Len(t, out.Grants, 1)
+	require.Equal(t, 5, k.quarantined(reasonUnreadable))
+}
+
+// Under a limit per tenant unreadable tasks are found behind tenants at their limit.
+func TestDamageBehindTenantsAtTheirLimit(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k.progressed("b", 3)
 	pod := k.join(time.Hour)
-	runs := k.failNoisily(pod)
-	k.lose("tasks")
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	k.exec("update {schema}.ready_queue set handler = handler + 1000") // not now
+	k.start(storetest.Single(), "a", 3)
+	require.Len(t, k.claim(pod, 3), 3)
+	k.start(storetest.Single(), "a", 50)
+	k.exec("update {schema}.ready_queue set handler = handler - 1000, fair_id = fair_id + 2097152 * 1000 where handler > 1000")
+	k.lose("task_progress", 1)
+	request := k.request(pod, 10)
+	request.TenantLimit = 3
+	granted := len(k.claimed(request).Grants)
+	request.Claim = k.claimID()
+	require.Equal(t, 2, granted+len(k.claimed(request).Grants))
+}
+
+// Timers of a run that cannot be read are skipped and delay no others.
+func TestATimerOfARunThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	runs := k.failNoisily(pod, 3)
+	k.lose("tasks", 1)
+	epoch := k.bump(pod)
 	fired := 0
 	var out persistence.Fired
 	for range 3 {
-		out, err = k.store.FireTimers(k.ctx, epoch, 100)
-		require.NoError(t, err)
+		out = k.fire(epoch, 100)
 		fired += out.Count
 	}
 	require.Equal(t, 2, fired)
 	require.GreaterOrEqual(t, out.Next.Sub(out.Now), againMin, "there is nothing to hurry for")
+	_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: runs[0]})
+	require.Error(t, err)
 	k.exec(`update {schema}.tasks set error = 'lost' where run_id = $1 and state < 10`, [16]byte(runs[0])) // as docs/operations.md says
 	k.requireSound()
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.durable_timers where run_id = $1", [16]byte(runs[0])))
 }
 
-// What dead pods hold is taken over but for what cannot be read, however many
-// tasks of it are held, and the pods that hold it stay.
-func TestATaskThatCannotBeReadLeavesOthersToBeTakenOver(t *testing.T) {
-	t.Parallel()
-	fan := storetest.Fan(5)
-	k := newKit(openDatabase(t, Options{}), storetest.Single(), fan)
-	first, second := k.join(time.Hour), k.join(time.Hour)
-	k.start(fan, "a", 1)
-	k.complete(first, k.claim(first, 1)...)
-	leaves := k.claim(first, 5)
-	require.Len(t, leaves, 5)
-	record := k.completion(first, leaves...)
-	for i := range record.Transitions {
-		t := &record.Transitions[i]
-		t.Report, t.Class, t.Error, t.Retry, t.RetryIn = lifecycle.Errored, "error", noise(), true, time.Microsecond
-	}
-	k.send(record)
-	epoch, err := k.store.BumpEpoch(k.ctx, first)
-	require.NoError(t, err)
-	out, err := k.store.FireTimers(k.ctx, epoch, 100)
-	require.NoError(t, err)
-	require.Equal(t, 5, out.Count)
-	require.Len(t, k.claim(first, 10), 5)
-	k.start(storetest.Single(), "b", 3)
-	require.Len(t, k.claim(first, 10), 3)
-	k.start(storetest.Single(), "b", 7)
-	require.Len(t, k.claim(second, 10), 7)
-	k.lose("tasks")
-	k.exec("update {schema}.pods set expires_at = now()")
-	tasks := 0
-	for range 20 {
-		expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 2, time.Time{})
-		require.NoError(t, err)
-		tasks += expired.Tasks
-	}
-	require.Equal(t, 3+7, tasks)
-	require.Equal(t, []int64{first}, value[[]int64](k.database, "select array_agg(id) from {schema}.pods"))
-	require.Equal(t, 5, value[int](k.database, `select count(distinct t.step)::int from {schema}.tasks t join {schema}.claims c on c.pod = t.pod
-		where t.state = 3 and t.run_id = $1 and t.run_id = any(c.runs)`, [16]byte(leaves[0].Task.Run)))
-}
-
-// Completions of a run that cannot be read wait; others are stored, and if none
-// of several can be it is said, since it is not their fault.
+// Completions of runs that cannot be read wait; others of their batch are stored.
 func TestACompletionThatCannotBeReadStopsNoOther(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
-	k.failNoisily(pod)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	_, err = k.store.FireTimers(k.ctx, epoch, 100)
-	require.NoError(t, err)
-	k.lose("tasks")
-	claimed := k.claim(pod, 10)
-	require.Len(t, claimed, 3)
-	record := k.completion(pod, claimed...)
-	for i := range record.Transitions {
-		record.Transitions[i].Report, record.Transitions[i].Class = lifecycle.Errored, "error" // the slow path reads errors
+	k, pod := withPod(t, storetest.Single())
+	k.failNoisily(pod, 3)
+	k.fire(k.bump(pod), 100)
+	k.lose("tasks", 2)
+	record := k.errored(pod, false, "broke", k.claim(pod, 10)...) // the slow path reads errors
+	damaged := record
+	damaged.Transitions = record.Transitions[:2]
+	for range 2 { // the second time without a try
+		out := k.record(damaged)
+		require.NoError(t, out.Refused, "it is the fault of these runs")
 	}
-	for range 2 {
-		answers := map[lifecycle.Answer]int{}
-		for _, answer := range k.send(record) {
-			answers[answer]++
-		}
-		require.Equal(t, 1, answers[lifecycle.Busy])
-	}
-	require.Equal(t, 1, k.quarantined(reasonUnreadable))
+	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Busy, lifecycle.Moved}, k.send(record))
+	require.Equal(t, 2, k.quarantined(reasonUnreadable))
+	k.store.pool.Bare().Close()
+	_, err := k.store.RecordTransitions(k.ctx, damaged)
+	require.ErrorIs(t, err, persistence.ErrUnavailable, "the database does not answer")
+	err = k.triggerInTx(k.user, k.draft(storetest.Single(), "a", 1)[0])
+	require.ErrorIs(t, err, persistence.ErrUnavailable)
 }
 
 // A read without outputs does not touch them on the disk, also in history, where an
 // output is a part of an array.
 func TestAReadWithoutOutputsReadsNone(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	run := k.start(storetest.Single(), "a", 1)[0]
 	record := k.completion(pod, k.claim(pod, 1)...)
 	record.Transitions[0].Output = []byte(noise())
 	require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	out, err := k.store.ArchiveRuns(k.ctx, epoch, persistence.Archive{})
-	require.NoError(t, err)
+	epoch := k.bump(pod)
+	out := k.archived(epoch, persistence.Archive{})
 	require.Equal(t, 1, out.Count)
-	k.lose(value[string](k.database, `select c.relname from {schema}.run_history h join pg_class c on c.oid = h.tableoid`))
-	_, err = k.store.Tasks(k.ctx, "a", run)
+	k.lose(value[string](k.database, `select c.relname from {schema}.run_history h join pg_class c on c.oid = h.tableoid`), 1)
+	_, err := k.store.Tasks(k.ctx, "a", run)
 	require.ErrorContains(t, err, "chunk")
 	_, err = k.store.Run(k.ctx, "a", run)
 	require.ErrorContains(t, err, "chunk")
@@ -278,4 +272,109 @@ func TestAReadWithoutOutputsReadsNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, lifecycle.Completed, tasks[0].State)
 	k.exec(`truncate {schema}.run_history`)
+}
+
+// An index that all claims or all completions need cannot be read: they wait, no run is
+// blamed, and the caller is told.
+func TestCompletionsThatNeedADamagedIndex(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Chain(2))
+	k.start(storetest.Chain(2), "a", 3)
+	k.exec(`create function {schema}.lose() returns trigger language plpgsql as
+		$$ begin raise exception 'page lost' using errcode = 'XX001'; end $$`)
+	broken := func(table string) (mend func()) {
+		k.exec(`create trigger lose before insert on {schema}.` + table + ` for each row execute function {schema}.lose()`)
+		return func() { k.exec(`drop trigger lose on {schema}.` + table) }
+	}
+	mend := broken("claims")
+	for _, limit := range []int{0, 100} {
+		request := k.request(pod, 3)
+		request.TenantLimit = limit
+		_, err := k.store.ClaimTasks(k.ctx, request)
+		require.ErrorContains(t, err, "page lost")
+		require.Empty(t, k.store.quarantine.excluded().runs)
+	}
+	mend()
+	claimed := k.claim(pod, 3)
+	mend = broken("ready_queue")
+	out := k.record(k.completion(pod, claimed...))
+	require.ErrorContains(t, out.Refused, "page lost")
+	require.ErrorContains(t, out.Refusal(), "page lost")
+	mend()
+	k.endRests()
+	k.complete(pod, claimed...)
+	k.requireSound()
+}
+
+// spoil damages the page of a task on the disk, and has it read from there.
+func (k *kit) spoil(task workflow.TaskID) {
+	k.t.Helper()
+	block := value[int64](k.database, "select (ctid::text::point)[0]::bigint from {schema}.tasks where run_id = $1 and step = $2",
+		[16]byte(task.Run), task.Step)
+	conn, err := k.user.Acquire(k.ctx)
+	require.NoError(k.t, err)
+	defer conn.Release()
+	space := strings.ToLower(k.t.Name())
+	for _, sql := range []string{ // a move leaves nothing of the table in memory
+		"set allow_in_place_tablespaces = true", "create tablespace " + space + " location ''",
+		"alter table " + k.schema + ".tasks set tablespace " + space, "checkpoint",
+	} {
+		_, err := conn.Exec(k.ctx, sql)
+		require.NoError(k.t, err)
+	}
+	k.t.Cleanup(func() { // else the tablespace outlives the database
+		for _, sql := range []string{"drop table " + k.schema + ".tasks cascade", "drop tablespace " + space} {
+			_, err := k.user.Exec(context.Background(), sql)
+			require.NoError(k.t, err)
+		}
+	})
+	path := value[string](k.database, "select current_setting('data_directory') || '/' || pg_relation_filepath('{schema}.tasks')")
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		k.t.Skip("the server of TROUPE_DATABASE_URL is on another machine, or another user's")
+	}
+	require.NoError(k.t, err)
+	defer func() { require.NoError(k.t, file.Close()) }()
+	junk := make([]byte, 8192)
+	for i := range junk {
+		junk[i] = byte(i*7 + 13)
+	}
+	_, err = file.WriteAt(junk, block*int64(len(junk)))
+	require.NoError(k.t, err)
+}
+
+// A page of tasks that the disk has lost costs no pod its lease, and keeps nothing
+// on other pages from being handed back or taken over.
+func TestAPageOfTasksIsLost(t *testing.T) {
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	first, second, third := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
+	k.start(storetest.Single(), "a", 300)
+	of := k.claim(first, 100)
+	k.claim(second, 100)
+	k.claim(third, 100)
+	k.spoil(of[0].Task)
+	var held []persistence.Held
+	for _, g := range of {
+		held = append(held, persistence.Held{Task: g.Task, Epoch: g.Epoch})
+	}
+	out, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: first, TTL: time.Hour, Held: held})
+	require.Error(t, err)
+	require.False(t, out.Expires.IsZero(), "the lease was renewed")
+
+	k.leave(first)
+	damaged := k.quarantined(reasonUnreadable)
+	require.Positive(t, damaged)
+	require.Less(t, damaged, 70, "a page holds no more")
+	live := k.join(time.Hour)
+	require.Len(t, k.claim(live, 100), 100-damaged)
+
+	epoch := k.bump(second)
+	k.exec("update {schema}.pods set expires_at = now() where id in ($1, $2, $3)", first, second, third)
+	taken := 0
+	for range 10 {
+		out, _ := k.store.ExpirePods(k.ctx, epoch, 3, 100, time.Time{})
+		taken += out.Tasks
+	}
+	require.Equal(t, 200, taken)
+	require.Equal(t, []int64{first}, value[[]int64](k.database, "select array_agg(id) from {schema}.pods where id <> $1", live), "it holds what cannot be read")
 }

@@ -53,8 +53,7 @@ var leadersCalls = map[string]struct {
 	},
 	"parking": {
 		func(k *kit, pod int64) {
-			_, err := k.store.LeavePod(k.ctx, pod)
-			require.NoError(k.t, err)
+			k.leave(pod)
 		},
 		func(k *kit, epoch int64) error {
 			_, err := k.store.ParkTasks(k.ctx, epoch, 10)
@@ -63,11 +62,9 @@ var leadersCalls = map[string]struct {
 	},
 	"archive": {
 		func(k *kit, pod int64) {
-			epoch, err := k.store.BumpEpoch(k.ctx, pod)
-			require.NoError(k.t, err)
+			epoch := k.bump(pod)
 			k.complete(pod, k.claim(pod, 1)...)
-			_, err = k.store.FireTimers(k.ctx, epoch, 10)
-			require.NoError(k.t, err)
+			k.fire(epoch, 10)
 			k.finish(pod)
 		},
 		func(k *kit, epoch int64) error {
@@ -97,12 +94,10 @@ func TestALeaderThatIsDeposedAfterItsLookWritesNothing(t *testing.T) {
 			pod := k.join(time.Hour)
 			k.start(nap, "a", 1)
 			c.prepare(k, pod)
-			epoch, err := k.store.BumpEpoch(k.ctx, pod)
-			require.NoError(t, err)
+			epoch := k.bump(pod)
 			newer := int64(0)
 			tracer.usurp = func() {
-				newer, err = k.store.BumpEpoch(k.ctx, pod)
-				require.NoError(t, err)
+				newer = k.bump(pod)
 			}
 			before := k.contents()
 			require.ErrorIs(t, c.do(k, epoch), persistence.ErrDeposed)

@@ -22,9 +22,9 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// What a disk says that has no code of its own, as of a quota, is not the fault of the
-// step whose statement hears it. Here it is a limit of the size of files.
-func TestAFileThatMayNotGrowIsNobodysFault(t *testing.T) {
+// An error of the disk that has no code of its own, such as a quota, is not the fault of
+// the step whose statement meets it. Here a limit of the size of files causes it.
+func TestAFileThatMayNotGrowIsNotTheStepsFault(t *testing.T) {
 	t.Parallel()
 	limit, err := exec.LookPath("prlimit")
 	if err != nil {
@@ -94,8 +94,8 @@ func asOwner(t *testing.T, command *exec.Cmd, process string) {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 }
 
-// A transaction_timeout is the step's own while its function goes on; what runs out after
-// that is the time of the engine's statements.
+// A transaction_timeout is the step's fault while its function is running; after that it
+// hits the engine's statements.
 func TestATransactionTimeoutAfterTheFunctionIsNotCharged(t *testing.T) {
 	t.Parallel()
 	late := &pgconn.PgError{Code: codeTxTimeout}
@@ -142,7 +142,7 @@ func TestWhatAFileOfTheServersRefuses(t *testing.T) {
 	}
 }
 
-// Why a server is not connected to is for anybody to see, though not where it is.
+// Messages to users say why the connection to a server is refused, without its address.
 func TestWhyAServerIsRefusedIsShown(t *testing.T) {
 	t.Parallel()
 	config, err := pgx.ParseConfig(pgtest.Database(t))

@@ -66,8 +66,7 @@ func TestAPoolWhoseSessionsAreReset(t *testing.T) {
 // A step that deallocates what is prepared does itself no harm.
 func TestAStepThatDeallocates(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	for range 5 {
 		_, err := k.step(pod, func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "deallocate all")
@@ -77,17 +76,14 @@ func TestAStepThatDeallocates(t *testing.T) {
 	}
 }
 
-// A trigger in a transaction of a session that was reset says what to do, and the next
-// one goes on.
+// A trigger in a transaction of a session that was reset fails with the remedy, and the
+// next one succeeds.
 func TestATriggerInASessionThatWasReset(t *testing.T) {
 	t.Parallel()
 	k, on := newForgetfulKit(t, 1, "discard all")
 	on.Store(true)
 	trigger := func() error {
-		return pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
-			_, err := k.store.TriggerInTx(k.ctx, tx, k.draft(storetest.Single(), "tenant", 1)[0])
-			return err
-		})
+		return k.triggerInTx(k.user, k.draft(storetest.Single(), "tenant", 1)[0])
 	}
 	require.NoError(t, trigger()) // its session is reset afterwards
 	err := trigger()

@@ -5,10 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,8 +24,6 @@ var (
 	growthBacklog = flag.Int("growth.backlog", 2_000, "BenchmarkGrowth: runs that wait")
 	growthRounds  = flag.Int("growth.rounds", 10, "BenchmarkGrowth: rounds per measurement")
 	growthHold    = flag.Int("growth.hold", 10, "BenchmarkGrowth: rounds with a transaction open before anything is measured")
-	growthInline  = flag.Bool("growth.inline", true, "BenchmarkGrowth: records grant children at once")
-	growthLock    = flag.String("growth.lock", "", "BenchmarkGrowth: file to lock while it measures, where others measure too")
 )
 
 const (
@@ -116,7 +112,6 @@ func quantile(list []time.Duration, percent int) time.Duration {
 
 // measure makes rounds and reports them, beside those of the empty store.
 func (g *growth) measure(name string, empty *taken) *taken {
-	defer g.exclusive()()
 	g.took = taken{}
 	g.rounds(growthRounds)
 	out := g.took
@@ -148,17 +143,6 @@ func (g *growth) report(name string, out, empty *taken, more map[string]float64)
 		}
 		b.ReportMetric(0, "ns/op")
 	})
-}
-
-// exclusive locks the file of the flag until the returned function is called.
-func (g *growth) exclusive() (release func()) {
-	if *growthLock == "" {
-		return func() {}
-	}
-	file, err := os.OpenFile(*growthLock, os.O_CREATE|os.O_RDWR, 0o666)
-	require.NoError(g.b, err)
-	require.NoError(g.b, syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
-	return func() { _ = file.Close() }
 }
 
 func (g *growth) rounds(count *int) {
@@ -201,12 +185,8 @@ func (g *growth) claim() bool {
 		g.hint, g.next, g.nextAt = g.next, max(out.Lowest-lifecycle.FairID(0, 0, 2), 0), time.Now()
 	}
 	for grants := out.Grants; len(grants) > 0; {
-		record := g.load.record(grants)
-		if !*growthInline {
-			record.Limit = 0
-		}
 		start = time.Now()
-		done, err := g.store.RecordTransitions(g.ctx, record)
+		done, err := g.store.RecordTransitions(g.ctx, g.load.record(grants))
 		g.check(err)
 		g.took.record += time.Since(start)
 		g.took.tasks += len(grants)

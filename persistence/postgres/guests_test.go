@@ -13,9 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Callers in their hundreds who read, cancel and requeue what somebody has locked
-// do not keep the engine from its own work; one who reads a single run does not
-// wait for those who read pages.
+// Hundreds of callers that wait for a lock do not keep the engine from its own work; a
+// read of a single run does not wait for reads of pages.
 func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
@@ -57,7 +56,7 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 	}
 }
 
-// Who has waited for too long is told what for.
+// A caller that finds no connection in time gets an error that says why.
 func TestACallerThatFindsNoSeatIsTold(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t, Options{PoolSize: 3})

@@ -10,9 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// TestRecordsRememberWhereNobodyStands: a record does not look again at the
-// places that were served, but does look at everything now and then.
-func TestRecordsRememberWhereNobodyStands(t *testing.T) {
+// A record does not scan the served places again, but scans all of them from time to time.
+func TestRecordsRememberServedPlaces(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Chain(9))
 	k.join(time.Hour)
@@ -21,8 +20,7 @@ func TestRecordsRememberWhereNobodyStands(t *testing.T) {
 	record := func() head {
 		r := k.completion(1, held...)
 		r.Limit, r.Queues, r.Handlers = 1, []string{defaultQueue}, k.request(1, 1).Handlers
-		out, err := k.store.RecordTransitions(k.ctx, r)
-		require.NoError(t, err)
+		out := k.record(r)
 		require.Len(t, out.Grants, 1)
 		held = out.Grants
 		return k.store.heads.queues[k.store.catalog.queueNumber(defaultQueue)]
@@ -32,7 +30,7 @@ func TestRecordsRememberWhereNobodyStands(t *testing.T) {
 		k.store.heads.note(looked{queues: []int16{number}, after: []int64{k.store.heads.queues[number].after}, until: []time.Time{until}})
 	}
 	first := record()
-	require.Equal(t, lifecycle.FairID(0, 0, 1), first.after, "the first block is served: whoever comes stands there or behind it")
+	require.Equal(t, lifecycle.FairID(0, 0, 1), first.after, "the first block is served: new tasks come after it")
 	set(first.until.Add(time.Minute))
 	require.WithinDuration(t, first.until.Add(time.Minute), record().until, 0, "everything was looked at a moment ago")
 	for name, until := range map[string]time.Time{

@@ -55,8 +55,7 @@ func (a *annals) rotate() (sum persistence.Rotated) {
 
 func (a *annals) archive() int {
 	a.t.Helper()
-	out, err := a.store.ArchiveRuns(a.ctx, a.epoch, persistence.Archive{})
-	require.NoError(a.t, err)
+	out := a.archived(a.epoch, persistence.Archive{})
 	return out.Count
 }
 
@@ -68,9 +67,9 @@ func (a *annals) tables() snapshot.Tables {
 	return tables
 }
 
-// Events of living runs outlive the span in which they happened; those of
-// archived ones need it no longer, and it goes as a whole.
-func TestASpanOfEventsGoesWhenNobodyNeedsIt(t *testing.T) {
+// Events of open runs outlive their span; once the others are archived, the span is dropped
+// as a whole.
+func TestASpanOfEventsIsDroppedWhenUnused(t *testing.T) {
 	t.Parallel()
 	a, g := newAnnals(t)
 	require.Zero(t, a.rotate())
@@ -116,7 +115,7 @@ func TestSpansAreMadeThoughTheSequenceIsBehind(t *testing.T) {
 
 // A transaction that wrote into a span keeps it; nothing fails, and nothing is
 // lost.
-func TestASpanOfEventsWaitsForWhoWritesIntoIt(t *testing.T) {
+func TestASpanOfEventsWaitsForItsWriters(t *testing.T) {
 	t.Parallel()
 	a, g := newAnnals(t)
 	a.rotate()
@@ -132,13 +131,12 @@ func TestASpanOfEventsWaitsForWhoWritesIntoIt(t *testing.T) {
 	require.Zero(t, a.rotate())
 	require.NoError(t, tx.Commit(a.ctx))
 	require.Equal(t, persistence.Rotated{Spans: 1, Kept: 1}, a.rotate())
-	_, err = a.store.DrainIntake(a.ctx, 10)
-	require.NoError(t, err)
+	a.drain(10)
 	a.requireSound()
 }
 
-// A clock that is set back into a span that is closed stops nobody: what happens
-// then is kept by itself.
+// A clock that is set back into a closed span delays no run: events of that time are stored
+// outside of the span.
 func TestTheClockIsSetBackIntoAClosedSpan(t *testing.T) {
 	t.Parallel()
 	a, g := newAnnals(t)
@@ -203,8 +201,7 @@ func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 		for i := range record.Transitions {
 			record.Transitions[i].Output = bytes.Repeat([]byte{byte('0' + record.Transitions[i].Task.Step)}, 10<<20)
 		}
-		out, err := a.store.RecordTransitions(a.ctx, record)
-		require.NoError(t, err)
+		out := a.record(record)
 		require.Equal(t, lifecycle.Moved, out.Answers[0].Result)
 	}
 	require.Equal(t, 1, a.archive())
@@ -223,8 +220,8 @@ func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 	require.Len(t, rows, 1)
 }
 
-// A run that may be in history, or on its way there, is looked for in both
-// places; one statement sees only one of them.
+// A run that may be in history, or on its way there, is looked up in both places; one
+// statement sees only one of them.
 func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Chain(1))
@@ -248,8 +245,8 @@ func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
 	}
 }
 
-// A span that somebody's view reads is passed over, until the view goes; others are dropped.
-func TestASpanThatSomebodysViewReads(t *testing.T) {
+// A span that a view reads is kept until the view is dropped; others are dropped.
+func TestASpanThatAViewReads(t *testing.T) {
 	t.Parallel()
 	a, g := newAnnals(t)
 	pod := a.join(1000 * time.Hour)
@@ -259,8 +256,7 @@ func TestASpanThatSomebodysViewReads(t *testing.T) {
 		}
 		a.start(g, "a", 1)
 		a.finish(pod)
-		_, err := a.store.ArchiveRuns(a.ctx, a.epoch, persistence.Archive{Retention: long})
-		require.NoError(t, err)
+		a.archived(a.epoch, persistence.Archive{Retention: long})
 	}
 	const tables = `select count(*)::int from {schema}.spans where class is not null`
 	require.Equal(t, 3, value[int](a.database, tables))

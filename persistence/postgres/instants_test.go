@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// An operator may mean "now" and "never" by instants that are infinite: they hold up
-// nobody else, on connections of each kind.
+// An operator may write infinite instants for "now" and "never": they delay no other rows,
+// on connections of each kind.
 func TestInfiniteInstants(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]Options{"direct": {}, "proxied": {Proxied: true}} {
@@ -21,18 +21,15 @@ func TestInfiniteInstants(t *testing.T) {
 			g := storetest.Nap(time.Nanosecond)
 			k := newKit(openDatabase(t, options), g)
 			pod := k.join(time.Hour)
-			epoch, err := k.store.BumpEpoch(k.ctx, pod)
-			require.NoError(t, err)
+			epoch := k.bump(pod)
 			runs := k.start(g, "a", 3)
 			k.complete(pod, k.claim(pod, 3)...)
 			k.exec("update {schema}.durable_timers set wake_at = '-infinity' where run_id = $1", runs[0])
 			k.exec("update {schema}.durable_timers set wake_at = 'infinity' where run_id = $1", runs[1])
-			fired, err := k.store.FireTimers(k.ctx, epoch, 10)
-			require.NoError(t, err)
+			fired := k.fire(epoch, 10)
 			require.Equal(t, 2, fired.Count)
 			require.Equal(t, sessions.FarAhead, fired.Next.UTC())
-			fired, err = k.store.FireTimers(k.ctx, epoch, 10)
-			require.NoError(t, err)
+			fired = k.fire(epoch, 10)
 			require.Zero(t, fired.Count)
 			k.finish(pod)
 			inspector, err := NewInspector(k.user, k.store.schema)
@@ -46,12 +43,10 @@ func TestInfiniteInstants(t *testing.T) {
 			dead, endless := k.join(time.Hour), k.join(time.Hour)
 			k.exec("update {schema}.pods set expires_at = '-infinity' where id = $1", dead)
 			k.exec("update {schema}.pods set expires_at = 'infinity' where id = $1", endless)
-			expired, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-			require.NoError(t, err)
+			expired := k.expire(epoch, 10)
 			require.Equal(t, []int64{dead}, expired.Pods)
 			require.Less(t, expired.NextExpiry.Sub(expired.Now), 2*time.Hour)
-			expired, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-			require.NoError(t, err)
+			expired = k.expire(epoch, 10)
 			require.Empty(t, expired.Pods)
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
@@ -22,8 +23,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// kit is a database with graphs registered in it, and short names for what the
-// tests of this package do all the time.
+// kit is the fixture of these tests: a database with graphs registered in it, and short
+// names for frequent calls.
 type kit struct {
 	*database
 	ctx      context.Context
@@ -179,8 +180,7 @@ func (k *kit) requireSound() {
 	require.Empty(k.t, snapshot.Check(tables))
 }
 
-// hold opens a session of somebody else that holds what a statement locks, and
-// returns how to let go.
+// hold locks what a statement locks in another session, and returns how to release it.
 func (k *kit) hold(sql string, args ...any) (release func()) {
 	k.t.Helper()
 	conn, err := pgx.ConnectConfig(k.ctx, k.user.Config().ConnConfig)
@@ -275,4 +275,115 @@ func (k *kit) inTx(record persistence.Record, sql string) (persistence.Recorded,
 		_, err := own.Exec(ctx, sql)
 		return record.Transitions[0], err
 	})
+}
+
+// bump makes a pod the leader and returns its epoch.
+func (k *kit) bump(pod int64) (epoch int64) {
+	k.t.Helper()
+	epoch, err := k.store.BumpEpoch(k.ctx, pod)
+	require.NoError(k.t, err)
+	return epoch
+}
+
+// fire fires timers.
+func (k *kit) fire(epoch int64, limit int) persistence.Fired {
+	k.t.Helper()
+	out, err := k.store.FireTimers(k.ctx, epoch, limit)
+	require.NoError(k.t, err)
+	return out
+}
+
+// expire takes over the tasks of dead pods.
+func (k *kit) expire(epoch int64, limit int) persistence.Expired {
+	k.t.Helper()
+	out, err := k.store.ExpirePods(k.ctx, epoch, 3, limit, time.Time{})
+	require.NoError(k.t, err)
+	return out
+}
+
+// drain begins the runs of committed submissions.
+func (k *kit) drain(limit int) persistence.Drained {
+	k.t.Helper()
+	out, err := k.store.DrainIntake(k.ctx, limit)
+	require.NoError(k.t, err)
+	return out
+}
+
+// park parks and unparks tasks.
+func (k *kit) park(epoch int64, limit int) persistence.Parked {
+	k.t.Helper()
+	out, err := k.store.ParkTasks(k.ctx, epoch, limit)
+	require.NoError(k.t, err)
+	return out
+}
+
+// triggerInTx stores a run in a transaction of its own on a pool.
+func (k *kit) triggerInTx(pool *pgxpool.Pool, one persistence.Trigger) error {
+	return pgx.BeginFunc(k.ctx, pool, func(tx pgx.Tx) error {
+		_, err := k.store.TriggerInTx(k.ctx, tx, one)
+		return err
+	})
+}
+
+// leave hands back what a pod holds.
+func (k *kit) leave(pod int64) persistence.Wake {
+	k.t.Helper()
+	out, err := k.store.LeavePod(k.ctx, pod)
+	require.NoError(k.t, err)
+	return out
+}
+
+// claimed claims tasks.
+func (k *kit) claimed(request persistence.ClaimRequest) persistence.Claimed {
+	k.t.Helper()
+	out, err := k.store.ClaimTasks(k.ctx, request)
+	require.NoError(k.t, err)
+	return out
+}
+
+// record stores reports.
+func (k *kit) record(record persistence.Record) persistence.Recorded {
+	k.t.Helper()
+	out, err := k.store.RecordTransitions(k.ctx, record)
+	require.NoError(k.t, err)
+	return out
+}
+
+// archived moves runs into history.
+func (k *kit) archived(epoch int64, order persistence.Archive) persistence.Archived {
+	k.t.Helper()
+	out, err := k.store.ArchiveRuns(k.ctx, epoch, order)
+	require.NoError(k.t, err)
+	return out
+}
+
+// renew renews a lease.
+func (k *kit) renew(renewal persistence.Renewal) persistence.Renewed {
+	k.t.Helper()
+	out, err := k.store.RenewPod(k.ctx, renewal)
+	require.NoError(k.t, err)
+	return out
+}
+
+// trigger stores runs.
+func (k *kit) trigger(list []persistence.Trigger, take persistence.GrantRequest) persistence.Triggers {
+	k.t.Helper()
+	out, err := k.store.TriggerRuns(k.ctx, list, take)
+	require.NoError(k.t, err)
+	return out
+}
+
+// cancel cancels a run.
+func (k *kit) cancel(order persistence.Cancel) persistence.Canceled {
+	k.t.Helper()
+	out, err := k.store.CancelRun(k.ctx, order)
+	require.NoError(k.t, err)
+	return out
+}
+
+// withPod returns a fixture on a database of its own, with a pod.
+func withPod(t *testing.T, graphs ...*workflow.Graph) (*kit, int64) {
+	t.Helper()
+	k := newKit(openDatabase(t, Options{}), graphs...)
+	return k, k.join(time.Hour)
 }

@@ -30,8 +30,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ours, theirs := storetest.Nap(time.Nanosecond), storetest.Nap(2*time.Nanosecond)
-			k := newKit(openDatabase(t, Options{}), ours, theirs)
-			pod := k.join(time.Hour)
+			k, pod := withPod(t, ours, theirs)
 			left := k.start(theirs, "a", 5)
 			k.complete(pod, k.claim(pod, 3)...) // the others stay with the pod
 			k.claim(pod, 2)
@@ -43,8 +42,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 
 			old := k.starts(ours)
 			second := old.join(time.Hour)
-			epoch, err := old.store.BumpEpoch(k.ctx, second)
-			require.NoError(t, err)
+			epoch := old.bump(second)
 			mine := append(old.start(ours, "a", 3), old.submit(ours, 2)...)
 			timers := "select count(*) from {schema}.durable_timers t join {schema}.workflow_runs r on r.id = t.run_id where r.definition = $1"
 			before := value[int](k.database, timers, number)
@@ -61,7 +59,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 			}
 			require.Equal(t, before, value[int](k.database, timers, number))
 			require.Equal(t, []int32{number}, old.store.quarantine.excluded().definitions)
-			_, err = old.store.CancelRun(k.ctx, persistence.Cancel{Run: left[0], Tenant: "a"})
+			_, err := old.store.CancelRun(k.ctx, persistence.Cancel{Run: left[0], Tenant: "a"})
 			require.ErrorIs(t, err, persistence.ErrUnavailable)
 			require.ErrorContains(t, err, "later version")
 
@@ -92,15 +90,13 @@ func TestTimersOfALaterVersionAreLogged(t *testing.T) {
 	pod := k.join(time.Hour)
 	runs := k.start(storetest.Nap(time.Hour), "a", 2)
 	k.complete(pod, k.claim(pod, 2)...)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
 	for _, run := range runs {
 		require.NoError(t, k.setTimer(k.ctx, snapshot.Timer{Run: run, Step: lifecycle.RunStep, Kind: lifecycle.TimerKindMax, At: time.Unix(1, 0)}))
 	}
 	k.exec("delete from {schema}.workflow_runs where id = $1", [16]byte(runs[0])) // a later version may have timers of no run
 	for range 3 {
-		fired, err := k.store.FireTimers(k.ctx, epoch, 10)
-		require.NoError(t, err)
+		fired := k.fire(epoch, 10)
 		require.Zero(t, fired.Count)
 		require.Greater(t, fired.Next.Sub(fired.Now), 50*time.Minute)
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// A pod must not lose its lease because everything else it does keeps the pool
-// busy: readers in their hundreds, a flood of cancels.
+// A pod does not lose its lease because its other calls keep the pool busy.
 func TestRenewalsDoNotQueueForConnections(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t, Options{PoolSize: 3})
@@ -30,8 +29,7 @@ func TestRenewalsDoNotQueueForConnections(t *testing.T) {
 	require.Equal(t, 1, renewed.Pods)
 }
 
-// A pool that is busy answers, and one behind a proxy is asked the way that it
-// goes.
+// A busy pool answers a ping, and a pool behind a proxy is pinged through the proxy.
 func TestAPoolThatIsBusyAnswers(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t, Options{PoolSize: 3, Proxied: true})
@@ -55,14 +53,12 @@ func TestAPoolThatIsBusyAnswers(t *testing.T) {
 func TestRenewalKeepsAClaimThatGrows(t *testing.T) {
 	t.Parallel()
 	g := storetest.Chain(2)
-	k := newKit(schemas(t)(t), g)
+	k, pod := withPod(t, g)
 	k.start(g, "a", 2)
-	pod := k.join(time.Hour)
 	roots := k.claim(pod, 2)
 	record := k.completion(pod, roots[0])
 	record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
-	out, err := k.store.RecordTransitions(k.ctx, record)
-	require.NoError(t, err)
+	out := k.record(record)
 	require.Len(t, out.Grants, 1)
 	k.complete(pod, out.Grants...)
 
@@ -76,8 +72,7 @@ func TestRenewalKeepsAClaimThatGrows(t *testing.T) {
 		return value[int](k.database, `select count(*) from pg_locks where not granted`) > 0
 	}, 30*time.Second, 10*time.Millisecond, "the renewal waits")
 	record.Transitions = append(record.Transitions, k.completion(pod, roots[1]).Transitions...)
-	out, err = k.store.RecordTransitions(k.ctx, record)
-	require.NoError(t, err)
+	out = k.record(record)
 	require.Len(t, out.Grants, 1)
 	k.requireSound()
 	release()
@@ -85,23 +80,20 @@ func TestRenewalKeepsAClaimThatGrows(t *testing.T) {
 	k.requireSound()
 
 	k.complete(pod, out.Grants...)
-	_, err = k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
-	require.NoError(t, err)
+	k.renew(persistence.Renewal{Pod: pod, TTL: time.Hour})
 	require.Zero(t, value[int](k.database, `select count(*) from {schema}.claims`))
 }
 
-// TestRenewalDoesNotWaitForClaims renews while somebody holds a claim of which
-// nothing is held: it is forgotten another time.
+// TestRenewalDoesNotWaitForClaims renews while another session locks a claim without
+// running tasks: a later renewal removes it.
 func TestRenewalDoesNotWaitForClaims(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	k := newKit(schemas(t)(t), g)
+	k, pod := withPod(t, g)
 	k.start(g, "a", 1)
-	pod := k.join(time.Hour)
 	k.complete(pod, k.claim(pod, 1)...)
 	renew := func() {
-		_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
-		require.NoError(t, err)
+		k.renew(persistence.Renewal{Pod: pod, TTL: time.Hour})
 	}
 	release := k.hold(`select from {schema}.claims for update`)
 	within(t, soon, renew)
@@ -111,10 +103,9 @@ func TestRenewalDoesNotWaitForClaims(t *testing.T) {
 	require.Zero(t, value[int](k.database, `select count(*) from {schema}.claims`))
 }
 
-// TestRenewalOutlivesLockedTables renews while somebody holds a table that the
-// comparison reads, for as long as VACUUM FULL, ALTER TABLE or an operator may:
-// the lease is extended within the two fifths of it that a pulse has, for leases
-// of any length.
+// TestRenewalOutlivesLockedTables renews while another session locks a table that the
+// comparison reads, as VACUUM FULL, ALTER TABLE or an operator may: the lease is extended
+// within two fifths of its length.
 func TestRenewalOutlivesLockedTables(t *testing.T) {
 	t.Parallel()
 	open := schemas(t)
@@ -146,8 +137,7 @@ func TestRenewalOutlivesLockedTables(t *testing.T) {
 			require.Equal(t, 1, k.store.lease.Connections(), "no connection was given up")
 			release()
 			renewal.TTL = time.Minute
-			renewed, err := k.store.RenewPod(k.ctx, renewal)
-			require.NoError(t, err)
+			renewed := k.renew(renewal)
 			require.Len(t, renewed.Lost, 1)
 			require.Len(t, renewed.Unheld, 1)
 			require.Equal(t, "1", string(value[[]byte](k.database, `select progress from {schema}.task_progress`)))
@@ -158,8 +148,7 @@ func TestRenewalOutlivesLockedTables(t *testing.T) {
 // TestRenewalAloneOfADeadPod is refused as any other.
 func TestRenewalAloneOfADeadPod(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	k.exec(`update {schema}.pods set dead = true`)
 	release := k.hold(`lock table {schema}.tasks in access exclusive mode`)
 	defer release()
@@ -167,12 +156,10 @@ func TestRenewalAloneOfADeadPod(t *testing.T) {
 	require.ErrorIs(t, err, persistence.ErrPodDead)
 }
 
-// TestRenewalThatIsCanceled keeps the lease when an administrator ends the
-// statement, and no longer waits than a lock of the pods themselves permits.
+// TestRenewalThatIsCanceled keeps the lease when an administrator cancels the statement.
 func TestRenewalThatIsCanceled(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	release := k.hold(`lock table {schema}.tasks in access exclusive mode`)
 	defer release()
 	type answer struct {
@@ -193,9 +180,8 @@ func TestRenewalThatIsCanceled(t *testing.T) {
 	require.False(t, got.renewed.Expires.IsZero(), "the lease was renewed")
 }
 
-// A lease that was renewed while the clock was ahead ends within two of its
-// length once the clock is right, if nobody renews it, and is taken as it is
-// where nobody knows how long it is.
+// A lease that was renewed while the clock was ahead ends within twice its length once the
+// clock is right, unless it is renewed. A lease of unknown length is kept as it is.
 func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
@@ -205,16 +191,14 @@ func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 	k.claim(gone, 1)
 	k.exec(`update {schema}.pods set expires_at = expires_at + interval '1 hour' where id <> $1`, leader)
 	k.exec(`update {schema}.pods set ttl = null where id = $1`, old)
-	epoch, err := k.store.BumpEpoch(k.ctx, leader)
-	require.NoError(t, err)
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-	require.NoError(t, err)
+	epoch := k.bump(leader)
+	out := k.expire(epoch, 10)
 	require.Empty(t, out.Pods, "it may live, and has the time to renew")
 	require.Equal(t, 3, out.Live)
 	require.LessOrEqual(t, out.NextExpiry.Sub(value[time.Time](k.database, "select clock_timestamp()")), ttl)
 	require.Eventually(t, func() bool {
-		out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-		return err == nil && len(out.Pods) > 0
+		out = k.expire(epoch, 10)
+		return len(out.Pods) > 0
 	}, 10*time.Second, ttl/4)
 	require.Equal(t, []int64{gone}, out.Pods)
 	require.Equal(t, 1, out.Tasks)

@@ -27,8 +27,7 @@ func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 	k.start(diamond, "a", 1)
 	k.start(diamond, "b", 1)
 	claimed := k.claim(pod, 100)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
 	release := k.holdCounters("a")
 
 	ask := func() (map[string]persistence.TriggerResult, []persistence.Trigger) {
@@ -59,8 +58,7 @@ func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 	require.Positive(t, answers["a"][lifecycle.Busy])
 	require.Positive(t, answers["b"][lifecycle.Moved])
 	require.Zero(t, answers["b"][lifecycle.Busy])
-	fired, err := k.store.FireTimers(k.ctx, epoch, 100)
-	require.NoError(t, err)
+	fired := k.fire(epoch, 100)
 	require.Equal(t, 1, fired.Count)
 	require.LessOrEqual(t, fired.Next.Sub(fired.Now), restMax, "the other one is tried again")
 	k.requireSound()
@@ -71,8 +69,7 @@ func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 	for _, answer := range k.send(record) {
 		require.Contains(t, []lifecycle.Answer{lifecycle.Moved, lifecycle.AlreadyYours}, answer)
 	}
-	fired, err = k.store.FireTimers(k.ctx, epoch, 100)
-	require.NoError(t, err)
+	fired = k.fire(epoch, 100)
 	require.Equal(t, 1, fired.Count)
 	k.finish(pod)
 	k.requireSound()
@@ -114,8 +111,7 @@ func TestSubmissionsBesideLockedCounters(t *testing.T) {
 	}
 	require.NoError(t, tx.Commit(k.ctx))
 	release := k.holdCounters("a")
-	out, err := k.store.DrainIntake(k.ctx, 2) // those of a fill it
-	require.NoError(t, err)
+	out := k.drain(2)
 	require.Equal(t, 1, out.Count)
 	require.Positive(t, out.Again)
 	granted := k.claim(pod, 10)
@@ -124,8 +120,7 @@ func TestSubmissionsBesideLockedCounters(t *testing.T) {
 	k.complete(pod, granted...)
 	release()
 	k.endRests()
-	out, err = k.store.DrainIntake(k.ctx, 10)
-	require.NoError(t, err)
+	out = k.drain(10)
 	require.Equal(t, 3, out.Count)
 	require.Zero(t, out.Again)
 	k.finish(pod)

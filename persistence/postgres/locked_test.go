@@ -36,9 +36,8 @@ func holds() map[string]func(*kit) func() {
 	}
 }
 
-// While another session has locked what belongs to one tenant, tasks of others are
-// granted and recorded, however much of that tenant stands before them. After the release
-// all goes on.
+// While another session locks rows of one tenant, tasks of others are granted and recorded,
+// however many tasks of that tenant come first. After the release all are served.
 func TestOthersAreServedBesideALockedTenant(t *testing.T) {
 	t.Parallel()
 	for what, hold := range holds() {
@@ -51,8 +50,7 @@ func TestOthersAreServedBesideALockedTenant(t *testing.T) {
 					t.Helper()
 					request := k.request(pod, n)
 					request.TenantLimit = limit
-					out, err := k.store.ClaimTasks(k.ctx, request)
-					require.NoError(t, err)
+					out = k.claimed(request)
 					tenants = map[string]int{}
 					for _, grant := range out.Grants {
 						tenants[grant.Tenant]++
@@ -166,8 +164,7 @@ func TestTimersAmongManyLockedOnes(t *testing.T) {
 	}
 	begin("a", 1)
 	begin("b", 1)
-	_, err := k.store.FireTimers(k.ctx, epoch, 10)
-	require.NoError(t, err)
+	k.fire(epoch, 10)
 	k.finish(pod)
 	begin("a", 30)
 	begin("b", 3)
@@ -175,16 +172,14 @@ func TestTimersAmongManyLockedOnes(t *testing.T) {
 	release := k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
 	fired := 0
 	for range 6 {
-		out, err := k.store.FireTimers(k.ctx, epoch, 4)
-		require.NoError(t, err)
+		out := k.fire(epoch, 4)
 		fired += out.Count
 	}
 	require.Equal(t, 3, fired, "all of b")
 	release()
 	for range 40 {
 		k.endRests()
-		out, err := k.store.FireTimers(k.ctx, epoch, 4)
-		require.NoError(t, err)
+		out := k.fire(epoch, 4)
 		fired += out.Count
 	}
 	require.Equal(t, 63, fired)
@@ -203,15 +198,13 @@ func TestTakeoverBesideLocks(t *testing.T) {
 			t.Parallel()
 			g := storetest.Single()
 			k, pod := withCounters(t, g, "a", "b")
-			epoch, err := k.store.BumpEpoch(k.ctx, pod)
-			require.NoError(t, err)
+			epoch := k.bump(pod)
 			for _, tenant := range []string{"a", "b"} {
 				k.start(g, tenant, 1)
 			}
 			left := k.join(time.Hour) // a task that was handed back has another counter
 			require.Len(t, k.claim(left, 10), 2)
-			_, err = k.store.LeavePod(k.ctx, left)
-			require.NoError(t, err)
+			k.leave(left)
 			k.finish(pod)
 			k.start(g, "a", 10)
 			k.start(g, "b", 2)
@@ -221,8 +214,7 @@ func TestTakeoverBesideLocks(t *testing.T) {
 			release := hold(k)
 			taken := 0
 			for range 4 {
-				out, err := k.store.ExpirePods(k.ctx, epoch, 3, 5, time.Time{})
-				require.NoError(t, err)
+				out := k.expire(epoch, 5)
 				require.Equal(t, []int64{dead}, out.Pods)
 				require.LessOrEqual(t, out.NextExpiry.Sub(out.Now), restMax)
 				taken += out.Tasks
@@ -231,8 +223,7 @@ func TestTakeoverBesideLocks(t *testing.T) {
 			release()
 			for range 3 {
 				k.endRests()
-				out, err := k.store.ExpirePods(k.ctx, epoch, 3, 5, time.Time{})
-				require.NoError(t, err)
+				out := k.expire(epoch, 5)
 				taken += out.Tasks
 			}
 			require.Equal(t, 12, taken)
@@ -241,27 +232,6 @@ func TestTakeoverBesideLocks(t *testing.T) {
 			k.requireSound()
 		})
 	}
-}
-
-// A pod that leaves hands back what is not locked, and stays.
-func TestAPodLeavesBesideALock(t *testing.T) {
-	t.Parallel()
-	g := storetest.Single()
-	k, pod := withCounters(t, g, "a")
-	runs := k.start(g, "a", 5)
-	leaving := k.join(time.Hour)
-	require.Len(t, k.claim(leaving, 10), 5)
-	release := k.hold("select from {schema}.workflow_runs where id = $1 for update", [16]byte(runs[2]))
-	_, err := k.store.LeavePod(k.ctx, leaving)
-	require.NoError(t, err)
-	require.Len(t, k.claim(pod, 10), 4)
-	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.pods where id = $1", leaving))
-	release()
-	k.endRests()
-	_, err = k.store.LeavePod(k.ctx, leaving)
-	require.NoError(t, err)
-	require.Equal(t, 0, value[int](k.database, "select count(*)::int from {schema}.pods where id = $1", leaving))
-	k.requireSound()
 }
 
 // A failure whose decision needs rows that no look has found is answered Busy, and others
@@ -289,8 +259,9 @@ func TestAFailureThatReachesLockedRows(t *testing.T) {
 	k.requireSound()
 }
 
-// The transaction of a step is not begun while its run rests.
-func TestAStepOfALockedRunIsNotBegun(t *testing.T) {
+// A lock is not the fault of a step in a transaction: the attempt is not charged, and the
+// next transaction is not begun while the run is in quarantine.
+func TestALockIsNotTheFaultOfAStepInATransaction(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
 	k, pod := withCounters(t, g, "a")
@@ -306,6 +277,7 @@ func TestAStepOfALockedRunIsNotBegun(t *testing.T) {
 	}
 	_, err := record()
 	require.ErrorIs(t, err, persistence.ErrUnavailable)
+	require.NotErrorIs(t, err, persistence.ErrTxBroken)
 	require.Equal(t, 1, called)
 	out, err := record()
 	require.NoError(t, err)
@@ -328,14 +300,12 @@ func TestNothingIsGrantedAtOnceBesideLocks(t *testing.T) {
 	k, pod := withCounters(t, g, "a")
 	take := persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
 	k.store.quarantine.lockTimeout(k.ctx)
-	out, err := k.store.TriggerRuns(k.ctx, k.draft(g, "a", 1), take)
-	require.NoError(t, err)
+	out := k.trigger(k.draft(g, "a", 1), take)
 	require.Equal(t, persistence.Triggered, out.Answers[0].Result)
 	require.Empty(t, out.Grants)
 	record := k.completion(pod, k.claim(pod, 10)...)
 	record.Claim, record.Limit, record.Queues, record.Handlers = k.claimID(), 2, []string{defaultQueue}, k.handlers
-	recorded, err := k.store.RecordTransitions(k.ctx, record)
-	require.NoError(t, err)
+	recorded := k.record(record)
 	require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
 	require.Empty(t, recorded.Grants)
 	k.finish(pod)

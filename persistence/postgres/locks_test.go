@@ -54,9 +54,8 @@ func TestClaimWaitsForNothing(t *testing.T) {
 // grants.
 func TestClaimOfAPodThatExpires(t *testing.T) {
 	g := storetest.Single()
-	k := newKit(schemas(t)(t), g)
+	k, pod := withPod(t, g)
 	k.start(g, "a", 1)
-	pod := k.join(time.Hour)
 	release := k.hold(`select from {schema}.pods for update`)
 	within(t, soon, func() {
 		_, err := k.store.ClaimTasks(k.ctx, k.request(pod, 1))
@@ -66,44 +65,18 @@ func TestClaimOfAPodThatExpires(t *testing.T) {
 	require.Len(t, k.claim(pod, 1), 1)
 }
 
-// TestALockIsNotTheFaultOfAStepInATransaction: the step has done its part, and is
-// not executed again at once, nor charged.
-func TestALockIsNotTheFaultOfAStepInATransaction(t *testing.T) {
-	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
-	ids := k.start(storetest.Single(), "a", 1)
-	record := k.completion(pod, k.claim(pod, 1)...)
-	release := k.hold(`select from {schema}.workflow_runs for update`)
-	calls := 0
-	step := func(context.Context, any) (persistence.Transition, error) {
-		calls++
-		return record.Transitions[0], nil
-	}
-	_, err := k.store.RecordInTx(k.ctx, record, step)
-	require.ErrorIs(t, err, persistence.ErrUnavailable)
-	require.NotErrorIs(t, err, persistence.ErrTxBroken)
-	require.Equal(t, 1, calls)
-	release()
-	_, err = k.store.RecordInTx(k.ctx, record, step)
-	require.NoError(t, err)
-	k.ends(pod, ids)
-}
-
-// TestRenewalDoesNotWaitForRecords renews while somebody keeps the pod from
-// being declared dead, as every record in flight does.
+// TestRenewalDoesNotWaitForRecords renews while another session holds the lock on the pod
+// that every record in flight has.
 func TestRenewalDoesNotWaitForRecords(t *testing.T) {
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	defer k.hold(`select from {schema}.pods for key share`)()
 	within(t, soon, func() {
-		_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
-		require.NoError(t, err)
+		k.renew(persistence.Renewal{Pod: pod, TTL: time.Hour})
 	})
 }
 
-// TestBusyRunsAreLeftOut freezes a session that holds the lock of one run: a
-// record of many runs goes on without it and says so.
+// TestBusyRunsAreLeftOut locks one run in another session: a record of many runs stores the
+// others and answers Busy for this one.
 func TestBusyRunsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	open := schemas(t)
@@ -140,35 +113,12 @@ func TestBusyRunsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestTimersOfBusyRunsAreLeftOut is the same for the timekeeper.
-func TestTimersOfBusyRunsAreLeftOut(t *testing.T) {
-	g := storetest.Nap(time.Hour)
-	k := newKit(schemas(t)(t), g)
-	ids := k.start(g, "a", 3)
-	pod := k.join(24 * time.Hour)
-	k.complete(pod, k.claim(pod, 3)...)
-	require.NoError(t, k.advance(k.ctx, time.Hour))
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	release := k.hold(`select from {schema}.workflow_runs where id = $1 for update`, [16]byte(ids[1]))
-	fired, err := k.store.FireTimers(k.ctx, epoch, 100)
-	require.NoError(t, err)
-	require.Equal(t, 2, fired.Count)
-	release()
-	k.endRests()
-	fired, err = k.store.FireTimers(k.ctx, epoch, 100)
-	require.NoError(t, err)
-	require.Equal(t, 1, fired.Count)
-	k.requireSound()
-}
-
 // TestFrozenHolderLosesItsLocks freezes a session of the engine in the middle
-// of a transaction: the database ends it, and others go on.
+// of a transaction: the database ends it, and others get the lock.
 func TestFrozenHolderLosesItsLocks(t *testing.T) {
 	g := storetest.Single()
-	k := newKit(schemas(t)(t), g)
+	k, pod := withPod(t, g)
 	k.start(g, "a", 1)
-	pod := k.join(time.Hour)
 	grants := k.claim(pod, 1)
 	frozen, err := k.store.pool.Begin(k.ctx)
 	require.NoError(t, err)
@@ -189,8 +139,7 @@ func TestFrozenHolderLosesItsLocks(t *testing.T) {
 // open: neither triggers nor claims nor records of the same tenant wait for it.
 func TestIntakeDoesNotWaitForUsers(t *testing.T) {
 	g := storetest.Diamond()
-	k := newKit(schemas(t)(t), g)
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, g)
 	tx, err := k.user.Begin(k.ctx)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(k.ctx)) }()
@@ -204,8 +153,7 @@ func TestIntakeDoesNotWaitForUsers(t *testing.T) {
 	within(t, soon, func() {
 		k.start(g, "a", 20)
 		k.finish(pod)
-		out, err := k.store.DrainIntake(k.ctx, 10)
-		require.NoError(t, err)
+		out := k.drain(10)
 		require.Zero(t, out.Count)
 	})
 	k.requireSound()

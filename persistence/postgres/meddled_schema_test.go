@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,16 +12,13 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// meddling is what somebody does to the schema, and what takes it back.
+// meddling is a change of the schema by hand, and what reverts it.
 type meddling struct{ spoil, mend string }
 
 func meddlings() map[string]meddling {
 	return map[string]meddling{
 		"a check on tasks": {
 			"alter table {schema}.tasks add constraint mine check (state <> 10) not valid", "alter table {schema}.tasks drop constraint mine",
-		},
-		"a check on runs": {
-			"alter table {schema}.workflow_runs add constraint mine check (state <> 10) not valid", "alter table {schema}.workflow_runs drop constraint mine",
 		},
 		"a publication of updates to tasks": {
 			"create publication mine for table {schema}.tasks (state)", "drop publication mine",
@@ -40,11 +36,6 @@ func meddlings() map[string]meddling {
 			create trigger mine before insert on {schema}.task_events for each row execute function {schema}.refuse()`,
 			"drop trigger mine on {schema}.task_events",
 		},
-		"a trigger that fails": {
-			`create function {schema}.refuse() returns trigger language plpgsql as 'begin perform 1 / 0; return new; end';
-			create trigger mine before insert on {schema}.task_events for each row execute function {schema}.refuse()`,
-			"drop trigger mine on {schema}.task_events",
-		},
 		"a trigger that finds no table": {
 			`create function {schema}.refuse() returns trigger language plpgsql as 'begin insert into audit_log values (1); return new; end';
 			create trigger mine before insert or update on {schema}.tasks for each row execute function {schema}.refuse()`,
@@ -52,9 +43,6 @@ func meddlings() map[string]meddling {
 		},
 		"a rule that keeps events out": {
 			"create rule mine as on insert to {schema}.task_events do instead nothing", "drop rule mine on {schema}.task_events",
-		},
-		"a rule that adds to tasks": {
-			"create rule mine as on update to {schema}.tasks do also select 1", "drop rule mine on {schema}.tasks",
 		},
 		"a trigger that fails on runs": {
 			`create function {schema}.refuse() returns trigger language plpgsql as 'begin perform 1 / 0; return new; end';
@@ -64,16 +52,14 @@ func meddlings() map[string]meddling {
 	}
 }
 
-// What somebody adds to the tables, or takes from them, is not the fault of the
-// tasks whose rows are refused: nothing fails, and all goes on once it is put
-// right.
+// A change of the schema by hand is not the fault of the tasks whose rows are refused:
+// nothing fails, and everything is stored once the change is reverted.
 func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 	t.Parallel()
 	for name, c := range meddlings() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(schemas(t)(t), storetest.Single())
-			pod := k.join(time.Hour)
+			k, pod := withPod(t, storetest.Single())
 			ids := k.start(storetest.Single(), "a", 3)
 			held := k.claim(pod, 3)
 			k.exec(c.spoil)
@@ -111,8 +97,8 @@ func TestAMeddledSchemaFailsNoTask(t *testing.T) {
 	}
 }
 
-// A rule that has nothing written is refused by each statement that would write: it says so
-// to nobody otherwise, and what was acknowledged stands nowhere.
+// Each statement that writes fails on a table with a rule that suppresses writes: the server
+// reports nothing otherwise, and acknowledged rows would be lost.
 func TestEachStatementRefusesARule(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t, Options{})
@@ -140,8 +126,7 @@ func TestEachStatementRefusesARule(t *testing.T) {
 // What drops rows that are written is said to be there, and is no conflict that ends.
 func TestRowsThatAreNotWritten(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	record.Transitions[0].Report = lifecycle.Released

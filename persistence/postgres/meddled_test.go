@@ -16,22 +16,20 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// Rows that a policy hides from the engine's role are not taken for gone: a timer
-// would be, and with it its task.
+// Rows that a policy hides from the engine's role are not taken for deleted: otherwise a
+// timer would be removed, and its task would never start.
 func TestAPolicyThatHidesRowsIsAnError(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	ids := k.start(storetest.Single(), "a", 2)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	record.Transitions[0].Report, record.Transitions[0].Retry = lifecycle.Errored, true
 	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
 	require.NoError(t, k.advance(k.ctx, time.Second))
 	ordinary := k.as("role_" + k.schema)
 	k.exec("alter table {schema}.tasks enable row level security")
-	_, err = ordinary.FireTimers(k.ctx, epoch, 10)
+	_, err := ordinary.FireTimers(k.ctx, epoch, 10)
 	require.ErrorIs(t, err, persistence.ErrUnavailable)
 	require.ErrorContains(t, err, "row-level security")
 	k.exec("alter table {schema}.tasks disable row level security")
@@ -158,8 +156,7 @@ func TestTheEncodingOfSessionsChangesNothing(t *testing.T) {
 // step's concern.
 func TestADeferredConstraintFailsItsStep(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	k.start(storetest.Single(), "a", 1)
 	k.exec(`create table {schema}.mine (id int primary key, other int references {schema}.mine (id) deferrable initially deferred)`)
 	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "insert into "+k.store.schema+".mine values (1, 2)")
@@ -173,8 +170,7 @@ func TestADeferredConstraintFailsItsStep(t *testing.T) {
 // settings, not the engine's.
 func TestDeferredTriggersHaveTheSettingsOfTheStep(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	ids := k.start(storetest.Single(), "a", 1)
 	k.exec(`create table {schema}.mine (id int); create table {schema}.other (id int);
 		create function {schema}.copy() returns trigger language plpgsql as 'begin insert into other values (new.id); return null; end';
@@ -185,34 +181,10 @@ func TestDeferredTriggersHaveTheSettingsOfTheStep(t *testing.T) {
 	k.ends(pod, ids)
 }
 
-// A role that loses its rights under a step is not the step's fault.
-func TestARoleThatLosesItsRights(t *testing.T) {
-	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
-	ids := k.start(storetest.Single(), "a", 1)
-	record, role := k.completion(pod, k.claim(pod, 1)...), "role_"+k.store.schema
-	ordinary := k.as(role)
-	step := func(sql string) error {
-		_, err := ordinary.RecordInTx(k.ctx, record, func(ctx context.Context, _ any) (persistence.Transition, error) {
-			_, err := k.user.Exec(ctx, sql)
-			return record.Transitions[0], err
-		})
-		return err
-	}
-	tasks := k.store.schema + ".tasks"
-	err := step("revoke update on " + tasks + " from " + role)
-	require.ErrorIs(t, err, persistence.ErrUnavailable)
-	require.NotErrorIs(t, err, persistence.ErrTxBroken)
-	require.NoError(t, step("grant update on "+tasks+" to "+role))
-	k.ends(pod, ids)
-}
-
 // A statement of the step that the server had no room for is not its fault.
 func TestAServerWithoutRoomIsNotTheStepsFault(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	_, err := k.inTx(record, "do $$ begin raise exception 'no space' using errcode = '53100'; end $$")
@@ -227,11 +199,10 @@ func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
 	pod, leader := k.join(time.Hour), k.join(time.Hour)
-	epoch, err := k.store.BumpEpoch(k.ctx, leader)
-	require.NoError(t, err)
+	epoch := k.bump(leader)
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
-	_, err = k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
+	_, err := k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		_, err := k.user.Exec(ctx, "update "+k.store.schema+".pods set expires_at = now() - interval '1 second' where id = $1", pod)
 		require.NoError(t, err)
 		_, err = k.store.ExpirePods(ctx, epoch, 3, 10, time.Time{})
@@ -253,8 +224,7 @@ func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
 // attempt waits for them.
 func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	record.TxLimit = 500 * time.Millisecond
@@ -276,12 +246,11 @@ func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
 	k.ends(pod, ids)
 }
 
-// Somebody cancels a statement of a step, of its function or of what it left to
-// the end: the step is handed back. A limit of the step's own is its own fault.
+// An administrator cancels a statement of a step, of its function or of its deferred
+// triggers: the step is handed back. A timeout that the step sets is its own fault.
 func TestACanceledStatementIsNotTheFaultOfAStep(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	cancels := "select pg_cancel_backend(pg_backend_pid()), pg_sleep(10)"

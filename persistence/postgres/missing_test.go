@@ -14,9 +14,8 @@ import (
 )
 
 // beside is a database with open runs of two versions of a workflow, which have a step in
-// common, when both programs had ended and somebody removed what they had registered. Of
-// the first many naps are over, some tasks are with a pod that is dead, and others stand
-// before all of the second.
+// common. Both programs are down, and their registrations were deleted. The first has many
+// due timers, tasks of a dead pod, and tasks ahead of all tasks of the second.
 func beside(t *testing.T) (first, second *workflow.Graph, k *kit, runs [2][]workflow.RunID) {
 	t.Helper()
 	first, second = storetest.Versioned(2), storetest.Versioned(3)
@@ -60,28 +59,23 @@ func (k *kit) lead(epoch int64) {
 	k.t.Helper()
 	for range 3 {
 		k.endRests()
-		_, err := k.store.DrainIntake(k.ctx, storedAtOnce)
-		require.NoError(k.t, err)
-		_, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-		require.NoError(k.t, err)
-		_, err = k.store.ParkTasks(k.ctx, epoch, 100)
-		require.NoError(k.t, err)
-		_, err = k.store.FireTimers(k.ctx, epoch, 1000)
-		require.NoError(k.t, err)
+		k.drain(storedAtOnce)
+		k.expire(epoch, 10)
+		k.park(epoch, 100)
+		k.fire(epoch, 1000)
 	}
 }
 
-// A program whose definitions were removed and which does not run keeps no other one from
-// its work: tasks, submissions, timers and takeovers, however many of its own are in the way. When it is
-// started again all of it goes on, with what the other one had claimed of it.
+// A program that is down and whose definitions were deleted delays no other program: not its
+// tasks, submissions, timers and takeovers. When it is started again its own runs complete,
+// with the tasks that the other program had claimed.
 func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	t.Parallel()
 	first, second, k, runs := beside(t)
 	naps := storetest.Nap(2 * time.Nanosecond)
 	other := k.starts(second, naps)
 	pod, killed := other.join(time.Hour), other.join(time.Hour)
-	epoch, err := other.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := other.bump(pod)
 	runs[1] = append(runs[1], other.start(naps, "a", 2)...)
 	runs[1] = append(runs[1], other.start(second, "a", 2)...)
 	claim := func(pod int64, limit int) (own []persistence.Grant) {
@@ -94,8 +88,7 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 		return own
 	}
 	require.NotEmpty(t, claim(killed, 5))
-	_, err = other.store.LeavePod(k.ctx, killed)
-	require.NoError(t, err)
+	other.leave(killed)
 	k.exec("update {schema}.pods set expires_at = '-infinity' where id = $1", killed)
 	for range 8 {
 		other.lead(epoch)
@@ -106,8 +99,7 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	}
 	require.Len(t, other.store.quarantine.excluded().definitions, 2)
 	require.Empty(t, other.store.quarantine.excluded().runs)
-	_, err = other.store.LeavePod(k.ctx, pod)
-	require.NoError(t, err)
+	other.leave(pod)
 	require.Equal(t, 2, value[int](k.database, "select count(*) from {schema}.pods"), "they have tasks of the other program")
 
 	again := k.starts(first, storetest.Nap(time.Nanosecond))
@@ -126,13 +118,11 @@ func TestAProgramThatIsDownIsPassedOver(t *testing.T) {
 	again.requireSound()
 }
 
-// A dead letter whose definition somebody has removed is there for all who list letters;
-// who requeues it is told what to do.
+// A dead letter whose definition was deleted is listed; a requeue fails with the remedy.
 func TestLettersOfARemovedDefinition(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, g)
 	run := k.start(g, "a", 1)[0]
 	record := k.completion(pod, k.claim(pod, 1)...)
 	failed := &record.Transitions[0]

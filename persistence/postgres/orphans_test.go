@@ -20,8 +20,7 @@ func TestTimersOfRemovedRunsGo(t *testing.T) {
 		select gen_random_uuid(), 1, 1, now() - interval '1 hour', 1 from generate_series(1, $1::int)`, timersMax+10)
 	orphans, fired := 0, 0
 	for more := true; more; {
-		out, err := k.store.FireTimers(k.ctx, epoch, 4)
-		require.NoError(t, err)
+		out := k.fire(epoch, 4)
 		orphans, fired, more = orphans+out.Orphans, fired+out.Count, out.More
 	}
 	require.Equal(t, timersMax+20, orphans)
@@ -31,7 +30,7 @@ func TestTimersOfRemovedRunsGo(t *testing.T) {
 }
 
 // Timers that cannot fire, however many, keep no others from firing.
-func TestACrowdOfTimersThatCannotFire(t *testing.T) {
+func TestManyTimersThatCannotFire(t *testing.T) {
 	t.Parallel()
 	k, g, pod, epoch := newNaps(t)
 	k.start(g, "a", 1)
@@ -43,8 +42,7 @@ func TestACrowdOfTimersThatCannotFire(t *testing.T) {
 	k.exec("update {schema}.durable_timers set wake_at = now() - interval '10 minutes' where kind <> $1", lifecycle.TimerKindMax)
 	fired := 0
 	for range 10 {
-		out, err := k.store.FireTimers(k.ctx, epoch, 4)
-		require.NoError(t, err)
+		out := k.fire(epoch, 4)
 		if fired += out.Count; !out.More {
 			break
 		}

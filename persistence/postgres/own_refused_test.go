@@ -3,7 +3,6 @@ package postgres
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,13 +11,12 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// Whatever a trigger of somebody's on the engine's tables raises while a step with a
-// transaction is recorded, now or at the end of it, is not the step's fault, which has done
-// its part: also what looks like a conflict, a repetition, or a transaction that only reads.
+// An error that a foreign trigger on the engine's tables raises while a step with a
+// transaction is recorded, at once or at the commit, is not the step's fault, even if its
+// code says conflict, duplicate key or read-only transaction.
 func TestWhatTriggersRaiseIsNotTheStepsFault(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	for _, code := range []string{

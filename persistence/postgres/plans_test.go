@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -133,35 +132,6 @@ func scans(t *testing.T, plan string) []string {
 	return findings
 }
 
-// TestEmptyStatisticsCostNothing measures a batch in a store that was analysed
-// while empty, next to one that was analysed while full.
-func TestEmptyStatisticsCostNothing(t *testing.T) {
-	pgtest.FullOnly(t, "what it measures depends on the load of the machine")
-	const runs, ratio = 4000, 3
-	open := schemas(t)
-	times := map[bool]time.Duration{}
-	for _, full := range []bool{false, true} {
-		g := storetest.Diamond()
-		k := newKit(open(t), g)
-		pod := k.join(time.Hour)
-		require.NoError(t, k.analyze(k.ctx))
-		k.finish(pod) // plans are made now
-		for tenant := range 8 {
-			k.start(g, fmt.Sprint("tenant", tenant), runs/8)
-		}
-		if full {
-			require.NoError(t, k.analyze(k.ctx))
-		}
-		start := time.Now()
-		for range 2 {
-			k.complete(pod, k.claim(pod, 1000)...)
-		}
-		times[full] = time.Since(start)
-	}
-	t.Logf("analysed while empty %v, while full %v", times[false], times[true])
-	require.Less(t, times[false], ratio*times[true])
-}
-
 // TestSettings opens stores where every setting that could change the meaning
 // or the plan of a statement is odd.
 func TestSettings(t *testing.T) {
@@ -203,8 +173,7 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, persistence.Triggered, answer.Result)
 	require.NoError(t, inTx.Commit(k.ctx))
-	drained, err := k.store.DrainIntake(k.ctx, 10)
-	require.NoError(t, err)
+	drained := k.drain(10)
 	require.Equal(t, 1, drained.Count)
 	require.WithinDuration(t, time.Now(), drained.Now, time.Minute)
 
@@ -252,16 +221,10 @@ func TestSchemasDoNotMeet(t *testing.T) {
 
 // TestIdleCosts counts what an idle pod sends.
 func TestIdleCosts(t *testing.T) {
-	d := schemas(t)(t)
 	tracer := &counter{}
-	store, err := Open(t.Context(), Options{Pool: d.user, Schema: strings.Trim(d.schema, `"`), Tracer: tracer})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	d.store = store
-	k := newKit(d, storetest.Single())
+	k := newKit(openDatabase(t, Options{Tracer: tracer}), storetest.Single())
 	pod := k.join(time.Hour)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
 	renew := func() error {
 		_, err := k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
 		return err

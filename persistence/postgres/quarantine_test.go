@@ -69,7 +69,7 @@ func TestBisectFindsCulprits(t *testing.T) {
 		require.LessOrEqual(t, calls, 1+2*4*max(len(bad), 1))
 	}
 	other := errors.New("other")
-	require.ErrorIs(t, bisect([]int{1, 2}, func([]int) error { return other }, func(err error) bool { return err != other }, nil), other)
+	require.ErrorIs(t, bisect([]int{1, 2}, func([]int) error { return other }, func(err error) bool { return !errors.Is(err, other) }, nil), other)
 	require.NoError(t, bisect(nil, func(items []int) error { return nil }, func(error) bool { return true }, nil))
 }
 

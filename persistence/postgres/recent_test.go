@@ -56,7 +56,7 @@ func TestRecentGrantsWhatItKnows(t *testing.T) {
 	require.Zero(t, c.bytes)
 }
 
-func TestRecentKnowsWhoWasSkipped(t *testing.T) {
+func TestRecentKnowsSkippedSteps(t *testing.T) {
 	t.Parallel()
 	c := newRecent()
 	c.skipped(taskOf(1, 0)) // of a run that nothing was granted of
@@ -85,7 +85,7 @@ func TestRecentIsBounded(t *testing.T) {
 }
 
 // A run that failed is over, as one that completed is.
-func TestRecentForgetsWhatEnded(t *testing.T) {
+func TestRecentForgetsEndedRuns(t *testing.T) {
 	t.Parallel()
 	for _, report := range []lifecycle.ReportKind{lifecycle.Succeeded, lifecycle.Errored} {
 		k := newKit(schemas(t)(t), storetest.Chain(1))

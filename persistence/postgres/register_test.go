@@ -44,3 +44,15 @@ func TestPodsThatRegisterTakeTurns(t *testing.T) {
 	require.Equal(t, numbers[0], numbers[2])
 	require.Equal(t, len(graphs), value[int](k.database, "select count(*)::int from {schema}.workflow_definitions where name like 'many%'"))
 }
+
+// A queue that another process registered later is found by its number.
+func TestAQueueOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	other := k.starts().store
+	_, err := other.RegisterDefinitions(k.ctx, nil, []string{"later"})
+	require.NoError(t, err)
+	name, err := k.store.NameQueue(k.ctx, k.store.pool, other.catalog.queueNumber("later"))
+	require.NoError(t, err)
+	require.Equal(t, "later", name)
+}

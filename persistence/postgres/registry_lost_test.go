@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -30,56 +31,26 @@ func (k *kit) loseRegistrations() {
 	require.NoError(k.t, err)
 }
 
-// A database that lost what was registered is told again by whoever meets it: no
-// run is stored without its tasks, or with those of another workflow.
+// A process meets a database that has lost its registrations: it registers again, and
+// stores no run without tasks or with tasks of another workflow.
 func TestALostRegistrationIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	triggers := map[string]func(k *kit) persistence.TriggerAnswer{
-		"by one statement": func(k *kit) persistence.TriggerAnswer {
-			return k.ask(k.draft(storetest.Diamond(), "known", 1)...)[0]
-		},
-		"by what it forgot": func(k *kit) persistence.TriggerAnswer {
-			return k.ask(k.draft(storetest.Diamond(), "known", 1)...)[0]
-		},
-		"by decisions": func(k *kit) persistence.TriggerAnswer {
-			one := k.draft(storetest.Diamond(), "known", 1)
-			one[0].Key = "key"
-			return k.ask(one...)[0]
-		},
-		"in a transaction": func(k *kit) (answer persistence.TriggerAnswer) {
-			require.NoError(k.t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) (err error) {
-				answer, err = k.store.TriggerInTx(k.ctx, tx, k.draft(storetest.Diamond(), "known", 1)[0])
-				return err
-			}))
-			_, err := k.store.DrainIntake(k.ctx, 10)
-			require.NoError(k.t, err)
-			return answer
-		},
-	}
-	for name, trigger := range triggers {
-		t.Run(name, func(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		t.Run(fmt.Sprint("the process forgets too, ", forgets), func(t *testing.T) {
 			t.Parallel()
 			k := newKit(openDatabase(t, Options{}), storetest.Diamond())
 			old := k.join(time.Minute)
-			k.complete(old, k.claim(old, 1)...)
-			k.start(storetest.Diamond(), "known", 2) // the second by one statement
+			k.start(storetest.Diamond(), "known", 2)
 			k.exec("truncate {schema}.workflow_runs, {schema}.tasks, {schema}.ready_queue")
 			k.loseRegistrations()
-
-			if name == "by what it forgot" {
+			if forgets {
 				k.store.catalog.forget()
 			}
-			answer := trigger(k)
-			require.Equal(t, persistence.Triggered, answer.Result)
+			run := k.start(storetest.Diamond(), "known", 1)[0]
 			_, err := k.store.ClaimTasks(k.ctx, k.request(old, 10))
-			require.ErrorIs(t, err, persistence.ErrPodDead, "its row went with what it registered")
-			pod := k.join(time.Minute)
-			for range 4 {
-				k.complete(pod, k.claim(pod, 10)...)
-			}
-			row, err := k.store.Run(k.ctx, "", answer.Run)
-			require.NoError(t, err)
-			require.Equal(t, lifecycle.Completed, row.State)
+			require.ErrorIs(t, err, persistence.ErrPodDead, "its row is lost, too")
+			k.finish(k.join(time.Minute))
+			require.Equal(t, lifecycle.Completed, k.state(run))
 		})
 	}
 }
@@ -110,10 +81,9 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	}
 }
 
-// Whatever of what is registered somebody removed, all or a part at a time, is registered
-// again by whoever meets that, under the numbers that it had: runs that are there go on, and
-// new ones are stored whole.
-func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
+// Registrations that were deleted, all or a part at a time, are made again under the same
+// numbers by the call that misses them: open runs complete, and new ones are stored whole.
+func TestDeletedRegistrationsAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	const some = "delete from {schema}.definition_steps where step = 1"
 	for i, remove := range [][]string{
@@ -133,8 +103,7 @@ func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 			t.Run(strings.Join(remove, " then ")+" by a "+by, func(t *testing.T) {
 				t.Parallel()
 				g := storetest.Diamond()
-				k := newKit(openDatabase(t, Options{}), g)
-				pod := k.join(time.Hour)
+				k, pod := withPod(t, g)
 				k.start(g, "known", 1)
 				k.finish(pod)
 				before := k.start(g, "known", 2)
@@ -163,8 +132,8 @@ func TestWhatSomebodyRemovedIsRegisteredAgain(t *testing.T) {
 	}
 }
 
-// lostWhileDown is a store whose pods have stopped, with runs of one program, when somebody
-// removed what it had registered; after that only another program is started.
+// lostWhileDown is a store with runs of one program whose pods have stopped and whose
+// registrations were deleted; afterwards only another program is started.
 func lostWhileDown(t *testing.T) (k *kit, old []workflow.RunID, epoch int64) {
 	t.Helper()
 	first, naps := storetest.Diamond(), storetest.Nap(time.Nanosecond)
@@ -174,10 +143,8 @@ func lostWhileDown(t *testing.T) (k *kit, old []workflow.RunID, epoch int64) {
 	k.complete(pod, k.claim(pod, 3)...)
 	old = append(slept, k.start(first, "a", 5)...)
 	k.complete(pod, k.claim(pod, 2)...)
-	_, err := k.store.LeavePod(k.ctx, pod)
-	require.NoError(t, err)
-	epoch, err = k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	k.leave(pod)
+	epoch = k.bump(pod)
 	k.exec("truncate {schema}.handlers, {schema}.definition_steps, {schema}.workflow_definitions")
 	return k, old, epoch
 }
@@ -195,9 +162,9 @@ func (k *kit) starts(graphs ...*workflow.Graph) *kit {
 	return other
 }
 
-// A new version that is started first, after what was registered was removed while no pod
-// ran, does its work beside the runs of the old one, and does not take their steps for its
-// own. These go on when the old one is started.
+// All registrations are deleted while no pod runs, and a new version is started first: it
+// completes its own runs and does not execute steps of the old version, whose runs complete
+// when the old version is started.
 func TestANewVersionIsStartedFirst(t *testing.T) {
 	t.Parallel()
 	k, old, epoch := lostWhileDown(t)
@@ -213,10 +180,8 @@ func TestANewVersionIsStartedFirst(t *testing.T) {
 			require.Contains(t, runs, grant.Task.Run)
 			v2.complete(pod, grant)
 		}
-		_, err := v2.store.FireTimers(k.ctx, epoch, 10)
-		require.NoError(t, err)
-		_, err = v2.store.ParkTasks(k.ctx, epoch, 100)
-		require.NoError(t, err)
+		v2.fire(epoch, 10)
+		v2.park(epoch, 100)
 	}
 	v2.finish(pod)
 	for _, id := range runs {
@@ -228,10 +193,8 @@ func TestANewVersionIsStartedFirst(t *testing.T) {
 	v1 := k.starts(storetest.Diamond(), storetest.Nap(time.Nanosecond))
 	pod = v1.join(time.Hour)
 	for range 4 {
-		_, err := v1.store.FireTimers(k.ctx, epoch, 10)
-		require.NoError(t, err)
-		_, err = v1.store.ParkTasks(k.ctx, epoch, 100)
-		require.NoError(t, err)
+		v1.fire(epoch, 10)
+		v1.park(epoch, 100)
 		v1.finish(pod)
 	}
 	for _, id := range old {
@@ -255,12 +218,12 @@ func TestStepsKeepTheirNumbers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A run whose definition somebody removed is there, and can be read once that is, too.
+// A run whose definition was deleted is listed, and can be read once the definition is
+// registered again.
 func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{}), g)
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, g)
 	run := k.start(g, "a", 1)[0]
 	k.finish(pod)
 	open := k.start(g, "a", 1)[0]
@@ -280,7 +243,7 @@ func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 	require.Equal(t, lifecycle.Completed, k.state(run))
 }
 
-// meets are how somebody meets that registrations are gone.
+// meets are the calls that find registrations missing.
 func meets() map[string]func(k *kit, pod int64) {
 	return map[string]func(k *kit, pod int64){
 		"trigger": func(k *kit, _ int64) { k.start(storetest.Diamond(), "known", 1) },
@@ -294,18 +257,14 @@ func meets() map[string]func(k *kit, pod int64) {
 			require.Equal(k.t, k.handlers, numbers[0])
 		},
 		"submission": func(k *kit, _ int64) {
-			require.NoError(k.t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
-				_, err := k.store.TriggerInTx(k.ctx, tx, k.draft(storetest.Diamond(), "known", 1)[0])
-				return err
-			}))
-			_, err := k.store.DrainIntake(k.ctx, 10)
-			require.NoError(k.t, err)
+			k.submit(storetest.Diamond(), 1)
+			k.drain(10)
 		},
 	}
 }
 
-// Numbers that a living pod or a definition has are not given to others, also if
-// somebody removed the rows that say whose they are.
+// Numbers that a live pod or a definition has are not given to others, even if the rows that
+// assign them were deleted.
 func TestNumbersOfHandlersAreNotGivenOutAgain(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{"pods", "definition_steps"} {
@@ -328,8 +287,8 @@ func TestNumbersOfHandlersAreNotGivenOutAgain(t *testing.T) {
 	}
 }
 
-// A pod that joins a database that was set back gets no number that a living
-// pod has from before: each would take the other's tasks from it.
+// A pod that joins a database that was set back does not get the number of a live pod:
+// otherwise each would take the other's tasks.
 func TestNumbersOfPodsAreNotGivenOutAgain(t *testing.T) {
 	t.Parallel()
 	k := newKit(openDatabase(t, Options{}), storetest.Single())
@@ -356,7 +315,7 @@ func (r *removing) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Trac
 	}
 }
 
-// A run gets all of its tasks or is not stored, also if somebody removes steps while it is.
+// A run gets all of its tasks or is not stored, even if steps are deleted meanwhile.
 func TestStepsRemovedInTheMiddleOfATrigger(t *testing.T) {
 	t.Parallel()
 	g, tracer := storetest.Diamond(), &removing{}

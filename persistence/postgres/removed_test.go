@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -15,27 +14,22 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// These tests remove rows as people do by mistake.
+// These tests delete rows as operators do by mistake.
 
 // A leader whose row is gone is followed by one that fences it.
 func TestARemovedEpochIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
-	old, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	k, pod := withPod(t, storetest.Single())
+	old := k.bump(pod)
 	for range 2 {
 		k.exec("truncate {schema}.leader_epoch")
-		_, err = k.store.FireTimers(k.ctx, old, 10)
+		_, err := k.store.FireTimers(k.ctx, old, 10)
 		require.ErrorIs(t, err, persistence.ErrDeposed)
-		first, err := k.store.BumpEpoch(k.ctx, pod)
-		require.NoError(t, err)
+		first := k.bump(pod)
 		require.Greater(t, first, old)
-		second, err := k.store.BumpEpoch(k.ctx, pod)
-		require.NoError(t, err)
+		second := k.bump(pod)
 		require.Equal(t, first+1, second)
-		_, err = k.store.FireTimers(k.ctx, second, 10)
-		require.NoError(t, err)
+		k.fire(second, 10)
 		_, err = k.store.FireTimers(k.ctx, old, 10)
 		require.ErrorIs(t, err, persistence.ErrDeposed)
 		old = second
@@ -98,106 +92,8 @@ func TestARemovedFrontierIsMadeAgain(t *testing.T) {
 	})
 }
 
-// So do timers, and what comes back from parking.
-func TestARemovedFrontierIsMadeAgainByTheLeader(t *testing.T) {
-	t.Parallel()
-	t.Run("by a retry", func(t *testing.T) {
-		t.Parallel()
-		k, pod := withoutFrontiers(t, storetest.Single())
-		k.start(storetest.Single(), "known", 1)
-		k.exec("delete from {schema}.frontiers")
-		record := k.completion(pod, k.claim(pod, 1)...)
-		record.Transitions[0].Report, record.Transitions[0].Retry = lifecycle.Errored, true
-		require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
-		epoch, err := k.store.BumpEpoch(k.ctx, pod)
-		require.NoError(t, err)
-		require.NoError(t, k.advance(k.ctx, time.Second))
-		_, err = k.store.FireTimers(k.ctx, epoch, 10)
-		require.NoError(t, err)
-		k.requireFrontier()
-		k.finish(pod)
-		k.requireSound()
-	})
-	t.Run("by what comes back from parking", func(t *testing.T) {
-		t.Parallel()
-		k, pod := withoutFrontiers(t, storetest.Single())
-		epoch, err := k.store.BumpEpoch(k.ctx, pod)
-		require.NoError(t, err)
-		k.start(storetest.Single(), "known", 1)
-		_, err = k.store.LeavePod(k.ctx, pod)
-		require.NoError(t, err)
-		parked, err := k.store.ParkTasks(k.ctx, epoch, 10)
-		require.NoError(t, err)
-		require.Equal(t, 1, parked.Parked)
-		k.exec("delete from {schema}.frontiers")
-		pod = k.join(time.Hour)
-		parked, err = k.store.ParkTasks(k.ctx, epoch, 10)
-		require.NoError(t, err)
-		require.Equal(t, 1, parked.Unparked)
-		k.requireFrontier()
-		k.finish(pod)
-		k.requireSound()
-	})
-}
-
-// What completes without decisions does not wait for a frontier, and no result
-// is taken for a bad one.
-func TestCompletionsDoNotNeedAFrontier(t *testing.T) {
-	t.Parallel()
-	k, pod := withoutFrontiers(t, storetest.Diamond())
-	ids := k.start(storetest.Diamond(), "known", 2)
-	ids = append(ids, k.start(storetest.Diamond(), "new", 2)...)
-	roots := k.claim(pod, 10)
-	k.exec("delete from {schema}.frontiers")
-	k.complete(pod, roots...)
-	require.Equal(t, 8, value[int](k.database, "select count(distinct fair_id)::int from {schema}.ready_queue"))
-	k.finish(pod)
-	for _, id := range ids {
-		require.Equal(t, lifecycle.Completed, k.state(id))
-	}
-	k.requireSound()
-}
-
-// A frontier that was made again keeps the order of tenants: who comes late
-// waits for one round, also if it comes first after the loss, and no place is
-// given twice.
-func TestAFrontierMadeAgainIsFair(t *testing.T) {
-	t.Parallel()
-	const backlog, served = 60, 40
-	for name, lost := range map[string]string{
-		"the frontier":       "delete from {schema}.frontiers",
-		"the frontier, idle": "delete from {schema}.frontiers",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			k := newKit(schemas(t)(t), storetest.Single())
-			pod := k.join(time.Hour)
-			k.start(storetest.Single(), "greedy", backlog)
-			k.complete(pod, k.claim(pod, served)...)
-			if strings.Contains(name, "idle") {
-				k.finish(pod)
-			}
-			k.exec(lost)
-			k.start(storetest.Single(), "late", 5)
-			k.start(storetest.Single(), "greedy", 5)
-			next := k.claim(pod, 10)
-			require.Len(t, next, 10)
-			late := 0
-			for _, grant := range next {
-				if grant.Tenant == "late" {
-					late++
-				}
-			}
-			require.Equal(t, 5, late, "it takes turns")
-			k.complete(pod, next...)
-			k.finish(pod)
-			k.requireSound()
-		})
-	}
-}
-
-// The tasks of pods whose rows were removed are taken over, in pieces if they
-// are many, and those of the living are not.
+// The tasks of pods whose rows were deleted are taken over, in batches, and those of live
+// pods are not.
 func TestTheTasksOfRemovedPodsAreTakenOver(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
@@ -207,15 +103,13 @@ func TestTheTasksOfRemovedPodsAreTakenOver(t *testing.T) {
 	for _, pod := range []int64{first, second, third} {
 		grants[pod] = k.claim(pod, 3)
 	}
-	epoch, err := k.store.BumpEpoch(k.ctx, third)
-	require.NoError(t, err)
+	epoch := k.bump(third)
 	k.exec("delete from {schema}.pods where id <> $1", third)
-	_, err = k.store.RecordTransitions(k.ctx, k.completion(first, grants[first]...))
+	_, err := k.store.RecordTransitions(k.ctx, k.completion(first, grants[first]...))
 	require.ErrorIs(t, err, persistence.ErrPodDead)
 	var tasks []int
 	for range 4 {
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4, time.Time{})
-		require.NoError(t, err)
+		out := k.expire(epoch, 4)
 		require.Equal(t, 1, out.Live)
 		tasks = append(tasks, out.Tasks)
 	}
@@ -225,37 +119,6 @@ func TestTheTasksOfRemovedPodsAreTakenOver(t *testing.T) {
 	k.finish(third)
 	k.requireSound()
 	require.Equal(t, 9, value[int](k.database, "select count(*)::int from {schema}.tasks where state = 10"))
-}
-
-// A claim under way has its pod's row, and waits for nobody who removes it.
-func TestRemovingAPodWaitsForItsClaim(t *testing.T) {
-	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
-	k.start(storetest.Single(), "a", 1)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	tx, err := k.user.Begin(k.ctx)
-	require.NoError(t, err)
-	_, _, err = k.store.claim(k.ctx, tx, k.request(pod, 1), 1, nil, persistence.InlinePayloadMax)
-	require.NoError(t, err)
-	removed := make(chan error, 1)
-	go func() {
-		_, err := k.user.Exec(k.ctx, fmt.Sprintf("delete from %s.pods", k.schema))
-		removed <- err
-	}()
-	require.Eventually(t, func() bool {
-		return value[int](k.database, `select count(*) from pg_locks where not granted`) > 0
-	}, 30*time.Second, 10*time.Millisecond, "the removal waits")
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-	require.NoError(t, err)
-	require.Zero(t, out.Tasks)
-	require.NoError(t, tx.Commit(k.ctx))
-	require.NoError(t, <-removed)
-	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-	require.NoError(t, err)
-	require.Equal(t, 1, out.Tasks)
-	require.Equal(t, []int64{pod}, out.Pods)
 }
 
 // handbook returns the statement of the handbook that begins so.
@@ -272,8 +135,7 @@ func handbook(t *testing.T, begins string) string {
 // The remedy that the handbook has for ready tasks that are in no queue.
 func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	k.start(storetest.Single(), "served", 5)
 	k.finish(pod)
 	lost := append(k.start(storetest.Single(), "a", 4), k.start(storetest.Single(), "c", 2)...)
@@ -283,10 +145,8 @@ func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 		k.exec(handbook(t, "insert into troupe.parked_tasks"))
 	}
 	require.Equal(t, 6, value[int](k.database, "select count(*)::int from {schema}.parked_tasks"))
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
-	parked, err := k.store.ParkTasks(k.ctx, epoch, 10)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
+	parked := k.park(epoch, 10)
 	require.Equal(t, 6, parked.Unparked)
 	k.requireSound()
 	require.Equal(t, 2, value[int](k.database, "select count(distinct fair_id % (1 << 21) / 2)::int from {schema}.ready_queue q where run_id = any($1)", uuids(lost)), "tenants keep their own lines")
@@ -316,8 +176,8 @@ func TestTimersThatWereRemovedArePutBack(t *testing.T) {
 	k.requireSound()
 }
 
-// The remedy that the handbook has for tasks that nobody holds.
-func TestTasksThatNobodyHoldsAreTakenOver(t *testing.T) {
+// The remedy of the handbook for running tasks that are in no claim.
+func TestRunningTasksInNoClaimAreTakenOver(t *testing.T) {
 	t.Parallel()
 	remedy := handbook(t, "insert into troupe.claims")
 
@@ -328,16 +188,13 @@ func TestTasksThatNobodyHoldsAreTakenOver(t *testing.T) {
 	held := k.claim(living, 2)
 	k.exec("delete from {schema}.pods where id = $1", gone)
 	k.exec("delete from {schema}.claims")
-	epoch, err := k.store.BumpEpoch(k.ctx, living)
-	require.NoError(t, err)
-	out, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-	require.NoError(t, err)
+	epoch := k.bump(living)
+	out := k.expire(epoch, 10)
 	require.Zero(t, out.Tasks, "they are in no claim")
 	for range 2 {
 		k.exec(remedy)
 	}
-	out, err = k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
-	require.NoError(t, err)
+	out = k.expire(epoch, 10)
 	require.Equal(t, 2, out.Tasks)
 	k.complete(living, held...)
 	k.finish(living)
@@ -359,30 +216,25 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 	record := k.completion(pod, k.claim(pod, 1)...)
 	record.Transitions[0].Report, record.Transitions[0].Retry, record.Transitions[0].RetryIn = lifecycle.Errored, true, 99*time.Hour
 	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
 	k.exec(strings.ReplaceAll(statement, "troupe.", "{schema}."))
-	_, err = k.store.FireTimers(k.ctx, epoch, 10)
-	require.NoError(t, err)
+	k.fire(epoch, 10)
 	k.ends(pod, ids)
 }
 
-// More tasks of runs that somebody removed than a call takes back keep nobody else's
-// from being taken over.
+// Tasks of deleted runs, more than a call takes over, do not keep others from being taken over.
 func TestTakeoverBesideTasksOfRemovedRuns(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
 	pod, dead := k.join(time.Hour), k.join(time.Hour)
 	ids := k.start(storetest.Single(), "a", 12)
 	require.Len(t, k.claim(dead, 20), 12)
-	epoch, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	epoch := k.bump(pod)
 	k.exec("delete from {schema}.workflow_runs where id = any($1)", ids[:6])
 	k.exec("update {schema}.pods set expires_at = now() - interval '1 second' where id = $1", dead)
 	total := 0
 	for range 6 {
-		out, err := k.store.ExpirePods(k.ctx, epoch, 3, 4, time.Time{})
-		require.NoError(t, err)
+		out := k.expire(epoch, 4)
 		total += out.Tasks
 	}
 	require.Equal(t, 6, total)

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -23,14 +23,6 @@ func TestOneBadRowOfABatch(t *testing.T) {
 		refuse string // how the database is made to refuse it
 		spoil  func(*persistence.Transition)
 	}{
-		"a constraint": {
-			`alter table {schema}.tasks add check (1 / (output <> 'bad')::int = 1)`,
-			func(tr *persistence.Transition) { tr.Output = []byte("bad") },
-		},
-		"too long": {
-			`alter table {schema}.tasks add check (1 / (octet_length(output) < 1000)::int = 1)`,
-			func(tr *persistence.Transition) { tr.Output = []byte(strings.Repeat("x", 1000)) },
-		},
 		"NUL in text": {
 			`alter table {schema}.tasks add check (output is null or convert_from(output, 'UTF8') is not null)`,
 			func(tr *persistence.Transition) { tr.Output = []byte("\x00") },
@@ -56,8 +48,7 @@ func TestOneBadRowOfABatch(t *testing.T) {
 			for _, i := range []int{123, 124, 499} {
 				c.spoil(&record.Transitions[i])
 			}
-			out, err := k.store.RecordTransitions(k.ctx, record)
-			require.NoError(t, err)
+			out := k.record(record)
 			for i, answer := range out.Answers {
 				if i == 123 || i == 124 || i == 499 {
 					require.Equal(t, lifecycle.BadRow, answer.Result)
@@ -76,109 +67,24 @@ func TestOneBadRowOfABatch(t *testing.T) {
 	}
 }
 
-// TestOneBadTrigger is the same for intake: a trigger, or its group, is refused
-// and leaves nothing behind.
-func TestOneBadTrigger(t *testing.T) {
+// A value that the database refuses leaves the caller's transaction usable.
+func TestBadTriggerInTx(t *testing.T) {
+	t.Parallel()
 	g := storetest.Single()
 	k := newKit(schemas(t)(t), g)
 	k.exec(`alter table {schema}.workflow_runs add check (1 / (input <> 'bad')::int = 1)`)
-	list := k.draft(g, "a", 500)
-	list[7].Input = []byte("bad")
-	list[8].TraceContext = "\x00"
-	list[9].Tenant = "bad\xff"
-	list[10].Labels = map[string]string{"a": "b\x00"}
-	list[11].At = time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := 20; i < 30; i++ {
-		list[i].Group = 1
-	}
-	list[25].Input = []byte("bad")
-	out, err := k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{})
-	require.NoError(t, err)
-	for i, answer := range out.Answers {
-		switch {
-		case i >= 7 && i <= 11, i == 25:
-			require.Equal(t, persistence.TriggerBadRow, answer.Result, "trigger %d", i)
-			require.ErrorIs(t, answer.Err, persistence.ErrBadRow)
-		case i >= 20 && i < 30:
-			require.Equal(t, persistence.GroupRefused, answer.Result)
-		default:
-			require.Equal(t, persistence.Triggered, answer.Result)
-		}
-	}
-	require.Equal(t, 485, value[int](k.database, `select count(*) from {schema}.workflow_runs`))
-	require.Equal(t, 485, value[int](k.database, `select count(*) from {schema}.tasks`))
-	k.requireSound()
-}
-
-// TestBadTriggerInTx leaves the user's transaction usable.
-func TestBadTriggerInTx(t *testing.T) {
-	g := storetest.Single()
-	k := newKit(schemas(t)(t), g)
-	k.exec(`alter table {schema}.workflow_runs add check (1 / (input <> 'bad')::int = 1); create table {schema}.orders (id int)`)
-	tx, err := k.user.Begin(k.ctx)
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(k.ctx)) }()
 	list := k.draft(g, "a", 2)
 	list[0].Input, list[0].Key = []byte("bad"), "key"
-	answer, err := k.store.TriggerInTx(k.ctx, tx, list[0])
-	require.NoError(t, err)
-	require.Equal(t, persistence.TriggerBadRow, answer.Result)
-	_, err = tx.Exec(k.ctx, strings.ReplaceAll(`insert into {schema}.orders values (1)`, "{schema}", k.schema))
-	require.NoError(t, err)
-	answer, err = k.store.TriggerInTx(k.ctx, tx, list[1])
-	require.NoError(t, err)
-	require.Equal(t, persistence.Triggered, answer.Result)
-	require.NoError(t, tx.Commit(k.ctx))
+	require.NoError(t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
+		for i, want := range []persistence.TriggerResult{persistence.TriggerBadRow, persistence.Triggered} {
+			answer, err := k.store.TriggerInTx(k.ctx, tx, list[i])
+			require.NoError(t, err)
+			require.Equal(t, want, answer.Result)
+		}
+		return nil
+	}))
 	require.Equal(t, 1, value[int](k.database, `select count(*) from {schema}.workflow_runs`))
 	require.Zero(t, value[int](k.database, `select count(*) from {schema}.run_keys`))
-
-	_, err = k.store.TriggerInTx(k.ctx, tx, k.draft(g, "a", 1)[0])
-	require.ErrorContains(t, err, "the transaction has ended")
-	require.NotErrorIs(t, err, persistence.ErrUnavailable, "asking again would not help")
-}
-
-// TestEqualCtids keeps tasks and runs in partitions, whose rows share ctids:
-// a statement that found rows by ctid alone would confuse them.
-func TestEqualCtids(t *testing.T) {
-	g := storetest.Diamond()
-	k := newKit(schemas(t)(t), g)
-	views := map[string]string{}
-	for _, view := range []string{"every_run", "every_task", "every_event"} {
-		views[view] = value[string](k.database, `select pg_get_viewdef('{schema}.`+view+`'::regclass)`)
-	}
-	for table, key := range map[string]string{"tasks": "run_id", "workflow_runs": "id"} {
-		k.exec(`alter table {schema}.` + table + ` rename to old_` + table)
-		k.exec(`create table {schema}.` + table + ` (like {schema}.old_` + table + ` including all) partition by hash (` + key + `)`)
-		for _, remainder := range []string{"0", "1", "2", "3"} {
-			k.exec(`create table {schema}.` + table + remainder + ` partition of {schema}.` + table +
-				` for values with (modulus 4, remainder ` + remainder + `)`)
-		}
-	}
-	for view, text := range views { // of the tables that have these names now
-		k.exec(`create or replace view {schema}.` + view + ` as ` + text)
-	}
-	pod, other := k.join(time.Hour), k.join(time.Hour)
-	ids := k.start(g, "a", 40)
-	for i := 0; ; i++ {
-		grants := k.claim(pod, 13)
-		if len(grants) == 0 {
-			break
-		}
-		record := k.completion(pod, grants...)
-		record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
-		if i == 3 {
-			record.Transitions[0].Report = lifecycle.Released // the slow path too
-		}
-		out, err := k.store.RecordTransitions(k.ctx, record)
-		require.NoError(t, err)
-		k.complete(pod, out.Grants...)
-		k.requireSound()
-	}
-	k.finish(other)
-	for _, id := range ids {
-		require.Equal(t, lifecycle.Completed, k.state(id))
-	}
-	k.requireSound()
 }
 
 // TestFastPathLeavesDecisions sends successes of runs to which something else
@@ -186,13 +92,8 @@ func TestEqualCtids(t *testing.T) {
 // fast statement.
 func TestFastPathLeavesDecisions(t *testing.T) {
 	g := storetest.Diamond()
-	d := schemas(t)(t)
 	tracer := &counter{}
-	store, err := Open(t.Context(), Options{Pool: d.user, Schema: strings.Trim(d.schema, `"`), Tracer: tracer})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	d.store = store
-	k := newKit(d, g)
+	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
 	ids := k.start(g, "a", 3)
 	pod := k.join(time.Hour)
 	grants := k.claim(pod, 3)
@@ -224,8 +125,6 @@ func TestStepTransactions(t *testing.T) {
 		wrote int
 		fails bool
 	}{
-		"commits":  {func(_ *int, write call) call { return write }, 1, 1, false},
-		"an error": {func(_ *int, write call) call { return failing(write, errors.New("no")) }, 1, 0, true},
 		"it commits": {func(_ *int, write call) call {
 			return func(ctx context.Context, tx any) (persistence.Transition, error) {
 				require.ErrorIs(t, stepTx(tx).Commit(ctx), errTxNotYours)
@@ -307,15 +206,6 @@ func conflicting(
 		*calls++
 		_, err := stepTx(tx).Exec(ctx, `do $$ begin raise exception 'x' using errcode = '40001'; end $$`)
 		return persistence.Transition{}, err
-	}
-}
-
-func failing(
-	call func(context.Context, any) (persistence.Transition, error), err error,
-) func(context.Context, any) (persistence.Transition, error) {
-	return func(ctx context.Context, tx any) (persistence.Transition, error) {
-		transition, _ := call(ctx, tx)
-		return transition, err
 	}
 }
 

@@ -14,16 +14,15 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// TestSituationTellsWhetherSomebodyLeads: the row of the epoch keeps its holder when that
+// TestSituationTellsWhetherAPodLeads: the row of the epoch keeps its holder when that
 // has lost its session, and only its session can hold the lock for it.
-func TestSituationTellsWhetherSomebodyLeads(t *testing.T) {
+func TestSituationTellsWhetherAPodLeads(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Nap(time.Hour))
 	run := k.start(storetest.Nap(time.Hour), "a", 1)[0]
 	k.finish(k.join(time.Hour))
 	pod := k.join(time.Hour)
-	_, err := k.store.BumpEpoch(k.ctx, pod)
-	require.NoError(t, err)
+	_ = k.bump(pod)
 	k.exec("update {schema}.durable_timers set wake_at = wake_at - interval '2 hours'")
 	lead := func(name string) *pgx.Conn {
 		config := k.user.Config().ConnConfig
@@ -46,7 +45,7 @@ func TestSituationTellsWhetherSomebodyLeads(t *testing.T) {
 	pid := other.PgConn().PID()
 	require.Contains(t, why().Text, fmt.Sprintf("no pod leads: pid %d (psql) holds the leader's lock", pid))
 	require.Contains(t, why().Remedy, fmt.Sprintf("pg_terminate_backend(%d)", pid))
-	_, err = other.Exec(k.ctx, "select pg_advisory_unlock_all()")
+	_, err := other.Exec(k.ctx, "select pg_advisory_unlock_all()")
 	require.NoError(t, err)
 
 	leader := lead(fmt.Sprintf("troupe leader %s %d", k.store.schema, pod))

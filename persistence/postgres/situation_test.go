@@ -27,8 +27,8 @@ func (k *kit) why(run workflow.RunID) explain.Reason {
 	return reasons[0]
 }
 
-// TestSituationNamesWhoHoldsALock: a migration of somebody else's, one that
-// keeps even readers out, and a transaction that was left open on the run.
+// TestSituationNamesWhoHoldsALock: a migration that blocks writers, one that blocks readers,
+// and a transaction that was left open on the run.
 func TestSituationNamesWhoHoldsALock(t *testing.T) {
 	t.Parallel()
 	open := schemas(t)
@@ -51,7 +51,7 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 			require.Equal(t, explain.CauseReady, k.why(run).Cause)
 			release := k.hold(c.hold)
 			if !c.held {
-				require.Equal(t, explain.CauseReady, k.why(run).Cause, "a new table keeps nobody from anything")
+				require.Equal(t, explain.CauseReady, k.why(run).Cause, "a new table blocks no session")
 				release()
 				return
 			}
@@ -70,7 +70,7 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 	}
 }
 
-// TestSituationTellsWhoMayHoldRows: what somebody holds is passed over, and nobody waits.
+// TestSituationTellsWhoMayHoldRows: claims skip locked rows, so no session waits for them.
 func TestSituationTellsWhoMayHoldRows(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
@@ -110,8 +110,8 @@ func TestSituationTellsWhoWaits(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestSituationTellsWhomAllWaitFor: what holds a run may wait for somebody itself.
-func TestSituationTellsWhomAllWaitFor(t *testing.T) {
+// TestSituationNamesTheFirstHolder: the session that locks a run may wait for another one.
+func TestSituationNamesTheFirstHolder(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
 	first, second := k.start(storetest.Single(), "a", 1)[0], k.start(storetest.Single(), "b", 1)[0]
@@ -163,7 +163,7 @@ func TestSituationTellsOfPreparedTransactions(t *testing.T) {
 	}
 }
 
-// TestInspector reads on somebody's own pool, without a store.
+// TestInspector reads on a pool of the caller's, without a store.
 func TestInspector(t *testing.T) {
 	t.Parallel()
 	d := schemas(t)(t)

@@ -18,11 +18,11 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// cutter breaks a connection with its next commit, when armed.
-type cutter struct{ armed atomic.Bool }
+// commitBreaker breaks a connection with its next commit, when armed.
+type commitBreaker struct{ armed atomic.Bool }
 
 // TraceQueryStart implements pgx.QueryTracer.
-func (c *cutter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (c *commitBreaker) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if !strings.EqualFold(data.SQL, "commit") || !c.armed.CompareAndSwap(true, false) {
 		return ctx
 	}
@@ -32,7 +32,7 @@ func (c *cutter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
-func (*cutter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (*commitBreaker) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // What a transaction that was not committed has skipped, a later one may not skip:
 // a child that is granted at once sees what is in the tables.
@@ -49,7 +49,7 @@ func TestWhatWasSkippedIsKnownOnceItIsCommitted(t *testing.T) {
 	}})
 	config, err := pgxpool.ParseConfig(pgtest.Database(t))
 	require.NoError(t, err)
-	cut := &cutter{}
+	cut := &commitBreaker{}
 	config.ConnConfig.Tracer = cut
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
@@ -77,8 +77,7 @@ func TestWhatWasSkippedIsKnownOnceItIsCommitted(t *testing.T) {
 	k.complete(pod, k.claim(pod, 10)...) // yes
 	record := k.completion(pod, by["side"])
 	record.Limit, record.Handlers, record.Queues = 10, k.handlers, []string{defaultQueue}
-	out, err := k.store.RecordTransitions(k.ctx, record)
-	require.NoError(t, err)
+	out := k.record(record)
 	require.Len(t, out.Grants, 1)
 	stored, err := k.store.loadGrants(k.ctx, k.store.pool, pod, record.Claim, persistence.InlinePayloadMax)
 	require.NoError(t, err)

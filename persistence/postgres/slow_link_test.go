@@ -63,22 +63,14 @@ func TestLargeValuesOnASlowNetwork(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T, k *kit, record persistence.Record){
 		"completions": func(t *testing.T, k *kit, record persistence.Record) {
 			t.Helper()
-			recorded, err := k.store.RecordTransitions(k.ctx, record)
-			require.NoError(t, err)
-			require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
-		},
-		"completions with transactions": func(t *testing.T, k *kit, record persistence.Record) {
-			t.Helper()
-			recorded, err := k.inTx(record, "select 1")
-			require.NoError(t, err)
+			recorded := k.record(record)
 			require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
 		},
 		"failures": func(t *testing.T, k *kit, record persistence.Record) {
 			t.Helper()
 			one := &record.Transitions[0]
 			one.Report, one.Class, one.Error, one.Progress, one.Output = lifecycle.Errored, "class", "error", one.Output, nil
-			_, err := k.store.RecordTransitions(k.ctx, record)
-			require.NoError(t, err)
+			k.record(record)
 		},
 		"triggers": func(t *testing.T, k *kit, _ persistence.Record) {
 			t.Helper()
@@ -89,12 +81,6 @@ func TestLargeValuesOnASlowNetwork(t *testing.T) {
 				}
 				k.ask(list...)
 			}
-		},
-		"triggers with keys": func(t *testing.T, k *kit, _ persistence.Record) {
-			t.Helper()
-			list := k.draft(storetest.Single(), "tenant", 2)
-			list[1].Input, list[1].Key = large, "key"
-			k.ask(list...)
 		},
 		"triggers in transactions": func(t *testing.T, k *kit, _ persistence.Record) {
 			t.Helper()

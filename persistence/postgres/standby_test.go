@@ -16,9 +16,9 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// Nothing is acknowledged that a synchronous standby does not have: not when the
-// call is made again whose commit the server was made to give up waiting for, so
-// that what it wrote is visible, nor to somebody else who has the same key.
+// Nothing is acknowledged that a synchronous standby does not have: neither to a second call
+// after the server gave up waiting and the rows are visible, nor to another caller with the
+// same key.
 func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t, nil)
@@ -52,7 +52,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 		"claim":  func(ctx context.Context) error { _, err := k.store.ClaimTasks(ctx, claim); return err },
 	}
 	order := []string{"plain", "keyed", "record", "cancel", "claim"}
-	k.standbys("nobody")
+	k.standbys("absent")
 	unanswered := func(name string, call func(ctx context.Context) error) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -40,8 +40,7 @@ func (k *kit) step(pod int64, fn func(ctx context.Context, tx pgx.Tx) error) (pe
 // connection of the pool.
 func TestAStatementOfAStepWhoseTableWasAltered(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	_, err := k.user.Exec(k.ctx, "create table mine (id int)")
 	require.NoError(t, err)
 	read := func(ctx context.Context, tx pgx.Tx) error {
@@ -64,7 +63,7 @@ func TestAStatementOfAStepWhoseTableWasAltered(t *testing.T) {
 }
 
 // The state of the server, by the code of a value that is too large.
-func TestAServerWithoutTransactionIdsIsNobodysFault(t *testing.T) {
+func TestAServerWithoutTransactionIdsIsNotTheStepsFault(t *testing.T) {
 	t.Parallel()
 	for routine, away := range map[string]bool{"GetNewTransactionId": true, "GetNewMultiXactId": true, "index_form_tuple": false} {
 		refused := &pgconn.PgError{Code: "54000", Message: "database is not accepting commands", Routine: routine}
@@ -170,8 +169,8 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 	require.NoError(t, attempt("select 1", false))
 }
 
-// What comes before its function is not a step's fault: a pool that nobody
-// answers on, or whose connections others have.
+// A pool that gives no connection is not the step's fault, whether its server is silent or
+// all of its connections are in use.
 func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	t.Parallel()
 	k, off := newSilencedKit(t, 1)
@@ -194,8 +193,8 @@ func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	require.False(t, called)
 }
 
-// A pool that was empty once may only be slow: one step at a time waits for it as long
-// as ever, and those beside it leave soon.
+// A pool that was empty once may only be slow: one step at a time waits for the full time,
+// and others give up early.
 func TestASlowPoolIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	k, _ := newSilencedKit(t, 1)
@@ -308,8 +307,7 @@ func TestAPoolWhoseHookPanics(t *testing.T) {
 	}
 	broken, err := pgxpool.NewWithConfig(t.Context(), config) // it counts that connection as taken for ever, and Close would wait
 	require.NoError(t, err)
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
 	own := k.store.user
 	k.store.user = broken
 	defer func() { k.store.user = own }()

@@ -11,12 +11,11 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// A run that nothing will end, since somebody has changed its row or those of its tasks,
-// is ended by a cancel, also by one that comes again. Explain says so.
+// A run that cannot end, because its rows or its tasks were changed by hand, is ended by a
+// cancel, also by a repeated one. Explain says so.
 func TestACancelEndsARunThatNothingElseEnds(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single(), storetest.Chain(3))
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single(), storetest.Chain(3))
 	cancel := persistence.Cancel{By: "test", Grace: time.Minute}
 	for name, c := range map[string]struct {
 		spoil string

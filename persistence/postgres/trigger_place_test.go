@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -35,10 +34,7 @@ func TestATriggerIsTakenInTheDatabaseOfItsStore(t *testing.T) {
 	asked := &counter{}
 	k = newKit(openStore(t, pool(here.URL("shop"), nil), Options{Tracer: asked}), g)
 	trigger := func(on *pgxpool.Pool) error {
-		return pgx.BeginFunc(k.ctx, on, func(tx pgx.Tx) error {
-			_, err := k.store.TriggerInTx(k.ctx, tx, k.draft(g, "a", 1)[0])
-			return err
-		})
+		return k.triggerInTx(on, k.draft(g, "a", 1)[0])
 	}
 	refused := func(on *pgxpool.Pool) {
 		err := trigger(on)

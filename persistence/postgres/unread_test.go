@@ -44,7 +44,7 @@ func (c *deaf) SetDeadline(at time.Time) error {
 	return c.Conn.SetDeadline(at)
 }
 
-// Close never closes it: nobody tells the server.
+// Close leaves it open, so that the server does not notice.
 func (c *deaf) Close() error { return nil }
 
 // freezing returns a store whose process freezes.
@@ -65,7 +65,7 @@ func (d *database) freezing(t *testing.T) (*Store, *atomic.Bool) {
 	return store, froze
 }
 
-// sending counts the sessions that send a claim's answer to nobody.
+// sending counts the sessions that send an answer of a claim which is not read.
 const sending = `select count(*) from pg_stat_activity where wait_event = 'ClientWrite' and query like '%claim%' and datname = current_database()`
 
 // unread stores runs, and has a pod claim all of them whose process freezes in the middle
@@ -99,29 +99,18 @@ func (k *kit) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
 	}
 }
 
-// expire looks for pods whose leases have run out.
-func (k *kit) expire(store *Store, epoch int64) persistence.Expired {
-	k.t.Helper()
-	out, err := store.ExpirePods(k.ctx, epoch, 3, 1000, time.Time{})
-	require.NoError(k.t, err)
-	return out
-}
-
 // The server ends no statement for the time that it takes to send its answer: a pod that
 // froze in the middle of a large one keeps nothing for longer than its lease, and one that
 // lives, of which a connection is cut, for no longer than the call takes at most.
-func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
+func TestAnUnreadAnswerKeepsNothing(t *testing.T) {
 	t.Parallel()
 	for what, lives := range map[string]bool{"of a pod that froze": false, "of a pod that lives": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(openDatabase(t, Options{}), storetest.Single())
-			epoch, err := k.store.BumpEpoch(k.ctx, 1)
-			require.NoError(t, err)
-			pod := k.join(time.Hour)
+			k, pod := withPod(t, storetest.Single())
+			epoch := k.bump(1)
 			runs, giveUp := k.unread(t, pod)
-			require.Empty(t, k.expire(k.store, epoch).Pods)
-			k.requireLeft(t)
+			require.Empty(t, k.expire(epoch, 1000).Pods)
 			require.Equal(t, 1, value[int](k.database, sending), "it may yet be read")
 			if lives {
 				k.store.givenUp = time.Millisecond
@@ -129,7 +118,7 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 				k.exec("update {schema}.pods set expires_at = clock_timestamp()")
 			}
 			require.Eventually(t, func() bool {
-				out := k.expire(k.store, epoch)
+				out := k.expire(epoch, 1000)
 				return len(out.Pods) == 1 || lives && value[int](k.database, sending) == 0
 			}, 30*time.Second, 10*time.Millisecond)
 			giveUp()
@@ -141,14 +130,12 @@ func TestAnAnswerThatNobodyReadsKeepsNothing(t *testing.T) {
 	}
 }
 
-// So does a statement of which the rest never comes: in the middle of a batch no timeout of
-// the server counts either.
+// The same holds for a batch whose rest never comes: no timeout of the server applies in the
+// middle of a batch.
 func TestABatchWhoseRestNeverComesKeepsNothing(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	epoch, err := k.store.BumpEpoch(k.ctx, 1)
-	require.NoError(t, err)
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, storetest.Single())
+	epoch := k.bump(1)
 	conn, err := k.store.Pool().Acquire(k.ctx)
 	require.NoError(t, err)
 	defer conn.Release()
@@ -159,51 +146,13 @@ func TestABatchWhoseRestNeverComesKeepsNothing(t *testing.T) {
 	const stands = `select count(*) from pg_stat_activity where wait_event = 'ClientRead' and state = 'active' and backend_xid is not null
 		and datname = current_database()`
 	require.Eventually(t, func() bool { return value[int](k.database, stands) == 1 }, 30*time.Second, 10*time.Millisecond)
-	require.Empty(t, k.expire(k.store, epoch).Pods)
+	require.Empty(t, k.expire(epoch, 1000).Pods)
 	require.Equal(t, 1, value[int](k.database, stands), "the rest may yet come")
 	k.exec("update {schema}.pods set expires_at = clock_timestamp()")
-	require.Eventually(t, func() bool { return len(k.expire(k.store, epoch).Pods) == 1 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(k.expire(epoch, 1000).Pods) == 1 }, 30*time.Second, 10*time.Millisecond)
 	require.Error(t, batch.Close())
 	_, err = k.store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})
 	require.ErrorIs(t, err, persistence.ErrPodDead)
-}
-
-// A session that the leader may not end keeps it from nothing else.
-func TestAnAnswerThatNobodyReadsOfAnotherRole(t *testing.T) {
-	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
-	epoch, err := k.store.BumpEpoch(k.ctx, 1)
-	require.NoError(t, err)
-	_, giveUp := k.unread(t, k.join(time.Hour))
-	role := "reader_" + value[string](k.database, "select current_database()")
-	leader := k.as(role)
-	leader.givenUp = time.Millisecond
-	for _, grant := range []string{"pg_read_all_stats", "pg_signal_backend"} {
-		k.exec("grant " + grant + " to " + pgx.Identifier{role}.Sanitize())
-		late := k.join(time.Hour)
-		k.exec("update {schema}.pods set expires_at = clock_timestamp() where id = $1", late)
-		require.Equal(t, []int64{late}, k.expire(leader, epoch).Pods, "with %s", grant)
-		require.Equal(t, 1, value[int](k.database, sending), "it is a superuser's")
-	}
-	k.store.givenUp = time.Millisecond
-	k.expire(k.store, epoch)
-	giveUp()
-}
-
-// requireLeft lets pods of another schema of the database run out.
-func (k *kit) requireLeft(t *testing.T) {
-	t.Helper()
-	other := newKit(openSchema(t, k.user, Options{Schema: "other"}), storetest.Single())
-	epoch, err := other.store.BumpEpoch(k.ctx, 1)
-	require.NoError(t, err)
-	other.join(time.Hour)
-	other.exec("update {schema}.pods set expires_at = clock_timestamp()")
-	release := other.hold("select from {schema}.pods for key share")
-	require.Eventually(t, func() bool {
-		require.Empty(t, k.expire(other.store, epoch).Pods)
-		return value[bool](other.database, "select clock_timestamp() > expires_at + interval '1.2 seconds' from {schema}.pods")
-	}, 30*time.Second, 10*time.Millisecond)
-	release()
 }
 
 // What is answered survives a crash of the server, whatever the database, or the step,

@@ -222,8 +222,7 @@ func (b *busy) held(out persistence.Recorded) (records []persistence.Record) {
 // settle has everything end, and looks for whatever was left half done.
 func (b *busy) settle() {
 	b.t.Helper()
-	_, err := b.store.DrainIntake(b.ctx, 100)
-	require.NoError(b.t, err)
+	b.drain(100)
 	b.requireSound()
 	b.cancel(b.nobodys)
 	for round := 0; ; round++ {
@@ -233,8 +232,7 @@ func (b *busy) settle() {
 		for _, record := range open {
 			b.say(record)
 		}
-		fired, err := b.store.FireTimers(b.ctx, b.epoch, 100)
-		require.NoError(b.t, err)
+		fired := b.fire(b.epoch, 100)
 		grants := b.claim(b.pod, 500)
 		for _, g := range grants {
 			b.say(b.completion(b.pod, g))

@@ -26,8 +26,7 @@ func TestAFanOutToManyHandlersIsRecordedInTime(t *testing.T) {
 	}
 	graph, err := workflow.NewGraph(&def)
 	require.NoError(t, err)
-	k := newKit(openDatabase(t, Options{}), graph)
-	pod := k.join(time.Hour)
+	k, pod := withPod(t, graph)
 	took := func(handlers []int32) time.Duration {
 		t.Helper()
 		k.start(graph, "t", 1)

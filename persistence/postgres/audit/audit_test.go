@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// town is a database with runs in every state, on which nobody works any more.
-func town(t *testing.T) (*pgxpool.Pool, *pgx.Conn) {
+// mixedRuns is a database with runs in every state, and no pod.
+func mixedRuns(t *testing.T) (*pgxpool.Pool, *pgx.Conn) {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func wrong(t *testing.T, conn *pgx.Conn) []string {
 
 func TestRunFindsEachKind(t *testing.T) {
 	t.Parallel()
-	_, conn := town(t)
+	_, conn := mixedRuns(t)
 	require.Empty(t, wrong(t, conn), "an engine at work keeps its promises")
 	for name, spoil := range map[string]string{
 		"a ready task stands in a queue once":                    `update {schema}.tasks set state = 2 where state = 3`,
@@ -137,7 +137,7 @@ func wrongIn(t *testing.T, tx pgx.Tx) []string {
 // A query that would take too long, or wait, ends and says so; and reads only.
 func TestRunIsPatientForSoLong(t *testing.T) {
 	t.Parallel()
-	pool, conn := town(t)
+	pool, conn := mixedRuns(t)
 	holder, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()

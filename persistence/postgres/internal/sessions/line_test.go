@@ -16,7 +16,7 @@ import (
 // since giving it up costs the connection.
 func TestAQuestionEndsWhereItIsCanceled(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }()
 	config, err := pgxpool.ParseConfig("postgres://u@" + silent.Addr().String() + "/db?sslmode=disable&connect_timeout=5")

@@ -84,8 +84,8 @@ func TestAPoolGivesLittleAway(t *testing.T) {
 	require.Nil(t, conn, "a proxy's connections are not the server's")
 }
 
-// What does not fit stays, however often somebody asks, but what failed meanwhile does
-// not: nobody knows in what state it is.
+// A connection that does not fit stays in the pool, however often it is tried. A connection
+// on which the check failed leaves it, since its state is unknown.
 func TestAPoolKeepsWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	p, _ := openPool(t, 4)
@@ -104,8 +104,7 @@ func TestAPoolKeepsWhatDoesNotFit(t *testing.T) {
 	require.NoError(t, conn.Close(t.Context()))
 }
 
-// Who asks while another connection is being given away does not wait for that longer
-// than it may.
+// A caller that waits while another connection is given away gives up with its context.
 func TestAskingForAConnectionEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	p, _ := openPool(t, 2)
@@ -121,9 +120,9 @@ func TestAskingForAConnectionEndsWithItsContext(t *testing.T) {
 	require.NoError(t, conn.Close(t.Context()))
 }
 
-// Where a role has all the connections that it may, the lease is renewed on one of the
-// pool's, which is busy or not, though somebody else takes whatever becomes free. The
-// pool loses none by it, and no setting.
+// A role at its connection limit renews the lease on a connection of the pool, busy or idle,
+// even if another session takes every free slot. The pool keeps its connections and their
+// settings.
 func TestThePoolLendsToTheLease(t *testing.T) {
 	t.Parallel()
 	const size = 6

@@ -147,18 +147,9 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 	return out
 }
 
-// empty makes the database as good as new: one that was migrated and nothing
-// else.
+// empty makes the database and what the store remembers of it as good as new.
 func (d *simulatedDatabase) empty() {
-	d.exec(`truncate {schema}.workflow_definitions, {schema}.definition_steps, {schema}.handlers, {schema}.queues, {schema}.frontiers,
-		{schema}.tenants, {schema}.tenant_groups, {schema}.ready_queue, {schema}.parked_tasks, {schema}.workflow_runs, {schema}.tasks,
-		{schema}.task_events, {schema}.task_progress, {schema}.run_keys, {schema}.intake, {schema}.durable_timers, {schema}.pods,
-		{schema}.claims, {schema}.run_history, {schema}.task_events_kept, {schema}.dead_letters, {schema}.dead_inputs restart identity`)
-	d.dropSpans()
-	d.exec(`update {schema}.archived_up_to set id = '00000000-0000-0000-0000-000000000000'`)
-	d.exec(`insert into {schema}.queues (queue, name) values (1, 'default')`)
-	d.exec(`insert into {schema}.frontiers (queue, band, block) values (1, 0, 0)`)
-	d.exec(`update {schema}.leader_epoch set epoch = 0, holder = 0`)
+	d.database.empty()
 	d.store.catalog, d.store.heads, d.store.podID = newCatalog(), newHeads(), inTurn()
 	require.NoError(d.t, d.store.loadQueues(d.t.Context()))
 }
