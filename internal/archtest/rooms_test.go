@@ -55,6 +55,9 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/adaptive": {
+		ours: []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/registry"},
+	},
 	"persistence/postgres/internal/history": {
 		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
 		outside: []string{pgx},
@@ -71,12 +74,23 @@ var rooms = map[string]room{
 		},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/registry": {
+		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/requeue": {
 		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql"},
 		outside: []string{pgx},
 	},
 	"persistence/postgres/internal/sessions": {ours: []string{"persistence", "internal/clock", "internal/wire"}, outside: []string{pgx}},
-	"persistence/postgres/audit":             {ours: []string{"lifecycle"}, outside: []string{pgx}},
+	"persistence/postgres/internal/steptx": {
+		ours: []string{
+			"lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql",
+			"persistence/postgres/internal/sessions", "internal/clock", "internal/panics", "internal/wire",
+		},
+		outside: []string{pgx},
+	},
+	"persistence/postgres/audit": {ours: []string{"lifecycle"}, outside: []string{pgx}},
 	"persistence/storetest": {
 		ours:    []string{"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot"},
 		outside: []string{testify, goCmp},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -60,7 +61,7 @@ func newLoad(b *testing.B, tenants int) *load {
 	require.NoError(b, err)
 	l.handlers = numbers[0]
 	l.pod, _, err = d.store.JoinPod(l.ctx, persistence.PodInfo{
-		Name: "bench", Handlers: l.handlers, Queues: []string{defaultQueue}, Slots: l.window, TTL: time.Hour,
+		Name: "bench", Handlers: l.handlers, Queues: []string{registry.DefaultQueue}, Slots: l.window, TTL: time.Hour,
 	})
 	require.NoError(b, err)
 	require.NoError(b, d.analyze(l.ctx)) // empty tables: the statistics that plans must not depend on
@@ -106,7 +107,7 @@ func (l *load) report(runs int, start time.Time) {
 // serverCPU returns the CPU time of the sessions of a store, 0 if unknown.
 func serverCPU(b *testing.B, s *Store) time.Duration {
 	b.Helper()
-	rows, err := s.pool.Query(b.Context(), `select pid from pg_stat_activity where datname = current_database()
+	rows, err := s.Conns.Query(b.Context(), `select pid from pg_stat_activity where datname = current_database()
 		and application_name = 'troupe'`)
 	require.NoError(b, err)
 	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
@@ -155,7 +156,7 @@ func (l *load) claimer(runs int, granted chan<- []persistence.Grant) {
 			continue
 		}
 		out, err := l.store.ClaimTasks(l.ctx, persistence.ClaimRequest{
-			GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Queues: []string{defaultQueue}, Limit: min(free, persistence.ClaimMax), Handlers: l.handlers},
+			GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Queues: []string{registry.DefaultQueue}, Limit: min(free, persistence.ClaimMax), Handlers: l.handlers},
 			Suspects:     true,
 		})
 		l.check(err)
@@ -202,7 +203,7 @@ func (l *load) journal(runs int, granted <-chan []persistence.Grant) {
 
 func (l *load) record(grants []persistence.Grant) persistence.Record {
 	record := persistence.Record{
-		GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Limit: l.window, Handlers: l.handlers, Queues: []string{defaultQueue}}, MaxLost: 3,
+		GrantRequest: persistence.GrantRequest{Pod: l.pod, Claim: l.claimID(), Limit: l.window, Handlers: l.handlers, Queues: []string{registry.DefaultQueue}}, MaxLost: 3,
 	}
 	for _, g := range grants {
 		record.Transitions = append(record.Transitions, persistence.Transition{

@@ -7,18 +7,20 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // CancelRun implements persistence.Journal.
 func (s *Store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
 	var out persistence.Canceled
-	ctx, leave, err := s.guest(ctx)
+	ctx, leave, err := s.Guest(ctx)
 	if err != nil {
 		return out, err
 	}
 	defer leave()
-	err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		out, err = s.cancel(ctx, tx, cancel)
 		return err
@@ -30,10 +32,10 @@ func (s *Store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persi
 }
 
 func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel) (persistence.Canceled, error) {
-	if !storable(cancel.Tenant) {
+	if !pgsql.Storable(cancel.Tenant) {
 		return persistence.Canceled{}, persistence.ErrRunNotFound
 	}
-	text, args := s.statements.bind("find_run", named{"run": [16]byte(cancel.Run), "tenant": cancel.Tenant})
+	text, args := s.Bind("find_run", pgsql.Named{"run": [16]byte(cancel.Run), "tenant": cancel.Tenant})
 	var exists bool
 	if err := tx.QueryRow(ctx, text, args...).Scan(&exists); err != nil {
 		return persistence.Canceled{}, err
@@ -47,7 +49,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 	}
 	switch {
 	case p.left[cancel.Run]:
-		return persistence.Canceled{}, errRegistryLost
+		return persistence.Canceled{}, pgerr.ErrRegistryLost
 	case len(p.runs) == 0:
 		return persistence.Canceled{}, persistence.ErrRunNotFound
 	}
@@ -57,7 +59,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 		lifecycle.CancelRequested{Reason: reason, By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace},
 	}
 	r.reason = &reason
-	if err := p.finish(ctx, s.newBatch()); err != nil {
+	if err := p.finish(ctx, s.NewBatch()); err != nil {
 		return persistence.Canceled{}, err
 	}
 	out := persistence.Canceled{Now: p.now, Result: r.decision.Answers[0], State: r.decision.Run.State, Wake: p.wake}

@@ -99,6 +99,6 @@ func (g *growth) sizes() map[string]float64 {
 			(select count(*) from troupe.run_history)
 		from pg_stat_user_tables where relname in ('workflow_runs', 'tasks', 'ready_queue')`
 	var all, live, dead, history float64
-	require.NoError(g.b, g.store.user.QueryRow(g.ctx, sql).Scan(&all, &live, &dead, &history))
+	require.NoError(g.b, g.store.EmbedderPool.QueryRow(g.ctx, sql).Scan(&all, &live, &dead, &history))
 	return map[string]float64{"MB": all, "live-MB": live, "dead-rows": dead, "history-runs": history}
 }

@@ -7,18 +7,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // ClaimTasks implements persistence.Queue: one transaction, in one round trip unless
 // it has to choose what it takes.
 func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
-	queue, err := s.queue(ctx, request.Queue())
+	queue, err := s.Queue(ctx, request.Queue())
 	if err != nil {
 		return persistence.Claimed{}, err
 	}
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
-	err = s.knowing(ctx, func() error {
+	err = s.Knowing(ctx, func() error {
 		out, err = s.claimTasks(ctx, request, queue)
 		return err
 	})
@@ -34,14 +36,14 @@ func (s *Store) claimTasks(
 	s.askForDefinitions(ctx)
 	s.placeBacklogs(ctx)
 	var left bool
-	err = retry(ctx, func(ctx context.Context) error {
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		for range claimTries {
 			err := inlining(func(limit int) error {
 				var err error
 				out, left, err = s.claimNext(ctx, request, queue, limit)
 				return err
 			})
-			if !unreadable(err) {
+			if !pgerr.Unreadable(err) {
 				return err
 			}
 			if err := s.findUnreadable(ctx, request, queue, err); err != nil {
@@ -68,7 +70,7 @@ func (s *Store) claimNext(
 	chosen := without.any() || s.quarantine.skipping()
 	if !chosen && request.TenantLimit == 0 {
 		var locked int
-		out, locked, err = s.claim(ctx, s.pool, request, queue, nil, inline)
+		out, locked, err = s.claim(ctx, s.Conns, request, queue, nil, inline)
 		switch {
 		case err != nil || locked == 0:
 			return out, false, err
@@ -90,7 +92,7 @@ const inlineNothing = -1
 // run, not of everybody whose turn it is beside it.
 func inlining(read func(limit int) error) error {
 	err := read(persistence.InlinePayloadMax)
-	if unreadable(err) {
+	if pgerr.Unreadable(err) {
 		err = read(inlineNothing)
 	}
 	return err
@@ -100,22 +102,22 @@ func inlining(read func(limit int) error) error {
 // payloads up to a limit in bytes. It also returns how many rows it has passed over
 // because they are locked.
 func (s *Store) claim(
-	ctx context.Context, on querier, request persistence.ClaimRequest, queue int16, only []int64, inline int,
+	ctx context.Context, on pgsql.Querier, request persistence.ClaimRequest, queue int16, only []int64, inline int,
 ) (out persistence.Claimed, locked int, err error) {
-	args := named{
+	args := pgsql.Named{
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
-		"handlers": orEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
+		"handlers": pgsql.OrEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
 	}
-	if only == nil && s.firsts.worthTrying(queue) {
+	if only == nil && s.firsts.WorthTrying(queue) {
 		out, known, locked, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
 		switch {
 		case err != nil || known || out.Scanned == 0:
 			return out, locked, err
 		case len(out.Grants) > 0:
-			s.firsts.hit(queue)
+			s.firsts.Hit(queue)
 			return out, locked, nil
 		}
-		s.firsts.missed(queue)
+		s.firsts.Missed(queue)
 	}
 	args["only"], args["until"] = only, int64(math.MaxInt64)
 	if only != nil { // no further than they stand
@@ -128,9 +130,9 @@ func (s *Store) claim(
 // claimBy claims by one of the two statements that do. known reports whether the claim
 // was made before.
 func (s *Store) claimBy(
-	ctx context.Context, on querier, statement string, args named, request persistence.ClaimRequest, inline int,
+	ctx context.Context, on pgsql.Querier, statement string, args pgsql.Named, request persistence.ClaimRequest, inline int,
 ) (out persistence.Claimed, known bool, locked int, err error) {
-	text, values := s.statements.bind(statement, args)
+	text, values := s.Bind(statement, args)
 	rows, err := on.Query(ctx, text, values...)
 	if err != nil {
 		return out, false, 0, err
@@ -155,11 +157,11 @@ func (s *Store) claimBy(
 
 // loadGrants reads what a claim still holds, payloads up to a limit in bytes.
 func (s *Store) loadGrants(
-	ctx context.Context, on querier, pod int64, claim persistence.ClaimID, inline int,
+	ctx context.Context, on pgsql.Querier, pod int64, claim persistence.ClaimID, inline int,
 ) ([]persistence.Grant, error) {
-	b := s.newBatch()
+	b := s.NewBatch()
 	g := s.queueGrants(b, pod, claim, inline)
-	if err := send(ctx, on, b); err != nil {
+	if err := pgsql.Send(ctx, on, b); err != nil {
 		return nil, err
 	}
 	return g.grants(ctx, on)
@@ -167,8 +169,8 @@ func (s *Store) loadGrants(
 
 // notAlive says why a pod could not be locked: it is dead, or that is
 // being decided right now.
-func (s *Store) notAlive(ctx context.Context, on querier, pod int64) error {
-	text, args := s.statements.bind("read_pod", named{"pod": pod})
+func (s *Store) notAlive(ctx context.Context, on pgsql.Querier, pod int64) error {
+	text, args := s.Bind("read_pod", pgsql.Named{"pod": pod})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err
@@ -190,11 +192,4 @@ func firstAndLast(places []int64) (first, last int64) {
 		return 1, 0
 	}
 	return places[0], places[len(places)-1]
-}
-
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/troupe-dev/troupe/internal/clock"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -50,7 +53,7 @@ type choice struct {
 func (s *Store) claimChosen(
 	ctx context.Context, request persistence.ClaimRequest, queue int16, inline int, without exclusions, locks bool,
 ) (out persistence.Claimed, left bool, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
 		c := &choice{
 			s: s, tx: tx, request: request, queue: queue, without: without, locks: locks, need: request.Limit, most: math.MaxInt,
 			picked: []int64{}, rooms: map[int32]int{},
@@ -195,8 +198,8 @@ func groupOf(row peeked) int32 {
 // now on. Where there are none, cause is returned: what all claims need cannot be read.
 func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimRequest, queue int16, cause error) error {
 	var granted bool
-	text, args := s.statements.bind("find_claim", named{"pod": request.Pod, "claim": [16]byte(request.Claim)})
-	if err := s.pool.QueryRow(ctx, text, args...).Scan(&granted); err != nil || granted {
+	text, args := s.Bind("find_claim", pgsql.Named{"pod": request.Pod, "claim": [16]byte(request.Claim)})
+	if err := s.Conns.QueryRow(ctx, text, args...).Scan(&granted); err != nil || granted {
 		return cause
 	}
 	for range scansMax {
@@ -209,12 +212,12 @@ func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimReq
 			return cause
 		}
 		found := 0
-		err = bisect(rows, func(rows []peeked) error {
+		err = pgsql.Bisect(rows, func(rows []peeked) error {
 			return s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
 				_, _, err := s.claim(ctx, tx, request, queue, placesOf(rows), persistence.InlinePayloadMax)
 				return err
 			})
-		}, unreadable, func(row peeked, err error) error {
+		}, pgerr.Unreadable, func(row peeked, err error) error {
 			if !s.damaged(ctx, row.task.Run) {
 				return err
 			}
@@ -231,9 +234,9 @@ func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimReq
 
 // damaged reports whether something of a run cannot be read, by itself.
 func (s *Store) damaged(ctx context.Context, run workflow.RunID) bool {
-	text, args := s.statements.bind("probe_run", named{"run": [16]byte(run)})
+	text, args := s.Bind("probe_run", pgsql.Named{"run": [16]byte(run)})
 	var rows int64
-	return unreadable(retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&rows) }))
+	return pgerr.Unreadable(pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&rows) }))
 }
 
 const (
@@ -257,15 +260,15 @@ func (s *Store) placeBacklogs(ctx context.Context) {
 }
 
 func (s *Store) shiftBacklog(ctx context.Context, group int32) (moved int, err error) {
-	err = retry(ctx, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, skipPatience); err != nil {
 				return err
 			}
-			if err := s.exec(ctx, tx, "lock_counters", named{"group": group}); err != nil {
+			if err := s.Exec(ctx, tx, "lock_counters", pgsql.Named{"group": group}); err != nil {
 				return err
 			}
-			text, args := s.statements.bind("shift_backlog", named{"group": group, "limit": shiftMax})
+			text, args := s.Bind("shift_backlog", pgsql.Named{"group": group, "limit": shiftMax})
 			return tx.QueryRow(ctx, text, args...).Scan(&moved)
 		})
 	})
@@ -275,7 +278,7 @@ func (s *Store) shiftBacklog(ctx context.Context, group int32) (moved int, err e
 // askForDefinitions asks whether definitions that were missing are there again.
 func (s *Store) askForDefinitions(ctx context.Context) {
 	if over := s.quarantine.overDefinitions(); len(over) > 0 {
-		if there, err := s.loadDefinitions(ctx, s.pool, over, nil); err == nil {
+		if there, err := s.LoadDefinitions(ctx, s.Conns, over, nil); err == nil {
 			s.quarantine.removeDefinitions(there)
 		}
 	}
@@ -283,9 +286,9 @@ func (s *Store) askForDefinitions(ctx context.Context) {
 
 // knownOf returns the definition of a run, or nil if it is another program's, which has to
 // register it again.
-func (s *Store) knownOf(ctx context.Context, on querier, number int32) (*definition, error) {
-	d, err := s.definitionOf(ctx, on, number)
-	if errors.Is(err, errRegistryLost) && !s.catalog.ownsNumber(number) {
+func (s *Store) knownOf(ctx context.Context, on pgsql.Querier, number int32) (*registry.Definition, error) {
+	d, err := s.DefinitionOf(ctx, on, number)
+	if errors.Is(err, pgerr.ErrRegistryLost) && !s.Catalog.OwnsNumber(number) {
 		s.quarantine.addDefinition(ctx, number)
 		return nil, nil
 	}

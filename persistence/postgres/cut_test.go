@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -35,18 +36,18 @@ func TestUnknownOutcome(t *testing.T) {
 		"one trigger":  {false, func(k *kit) call { return k.triggerer(1, "") }},
 		"one taken":    {false, func(k *kit) call { k.finish(1); return k.taker() }},
 		"claim": {false, func(k *kit) call {
-			k.store.firsts.missed(1)
+			k.store.firsts.Missed(1)
 			return k.claimer()
 		}},
 		"first claim": {false, func(k *kit) call {
-			k.store.firsts.hit(1)
+			k.store.firsts.Hit(1)
 			return k.claimer()
 		}},
 		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded, 2) }},
 		"few recorded": {false, func(k *kit) call {
 			k.finish(1)
 			k.start(storetest.Chain(2), "a", 3)
-			k.store.fews.hit(1)
+			k.store.fews.Hit(1)
 			return k.recorder(lifecycle.Succeeded, 3)
 		}},
 		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released, 2) }},
@@ -124,7 +125,7 @@ func (k *kit) taker() func(*testing.T, *kit, bool) error {
 
 // taking is what lets the first pod have first tasks at once.
 func (k *kit) taking() persistence.GrantRequest {
-	return persistence.GrantRequest{Pod: 1, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+	return persistence.GrantRequest{Pod: 1, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{registry.DefaultQueue}}
 }
 
 // claimer claims three tasks, again and again the same.
@@ -143,7 +144,7 @@ func (k *kit) claimer() func(*testing.T, *kit, bool) error {
 // their children.
 func (k *kit) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, *kit, bool) error {
 	record := k.completion(1, k.claim(1, 3)...)
-	record.Limit, record.Handlers, record.Queues = limit, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = limit, k.handlers, []string{registry.DefaultQueue}
 	for i := range record.Transitions {
 		record.Transitions[i].Report = report
 	}
@@ -176,13 +177,13 @@ func (k *kit) warm() {
 	record.Transitions[0].Report = lifecycle.Released
 	k.send(record)
 	k.cancel(persistence.Cancel{Run: grants[1].Task.Run})
-	k.store.firsts.missed(1)
+	k.store.firsts.Missed(1)
 	k.finish(1)
 	out := k.trigger(k.draft(storetest.Chain(2), "warm", 1), k.taking())
 	record = k.completion(1, out.Grants...)
-	record.Limit, record.Handlers, record.Queues = 1, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = 1, k.handlers, []string{registry.DefaultQueue}
 	k.send(record)
-	k.store.fews.missed(1)
+	k.store.fews.Missed(1)
 }
 
 // cutting says what happens to the next transaction.

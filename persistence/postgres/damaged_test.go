@@ -241,7 +241,7 @@ func TestACompletionThatCannotBeReadStopsNoOther(t *testing.T) {
 	}
 	require.Equal(t, []lifecycle.Answer{lifecycle.Busy, lifecycle.Busy, lifecycle.Moved}, k.send(record))
 	require.Equal(t, 2, k.quarantined(reasonUnreadable))
-	k.store.pool.Bare().Close()
+	k.store.Conns.Bare().Close()
 	_, err := k.store.RecordTransitions(k.ctx, damaged)
 	require.ErrorIs(t, err, persistence.ErrUnavailable, "the database does not answer")
 	err = k.triggerInTx(k.user, k.draft(storetest.Single(), "a", 1)[0])

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // queueDead adds the dead letters of what failed for good.
-func (p *pass) queueDead(b *batch) {
+func (p *pass) queueDead(b *pgsql.Batch) {
 	var (
-		ids                   uuids
+		ids                   pgsql.UUIDs
 		steps, attempts, lost []int32
 		reasons               []int16
 		classes, errors       []string
@@ -26,9 +27,9 @@ func (p *pass) queueDead(b *batch) {
 		}
 	}
 	if len(ids) > 0 {
-		b.add("insert_dead_letters", named{
+		b.Add("insert_dead_letters", pgsql.Named{
 			"runs": ids, "steps": steps, "reasons": reasons, "attempts": attempts, "lost": lost, "classes": classes,
-			"errors": errors, "now": instant(p.now),
+			"errors": errors, "now": pgsql.Instant(p.now),
 		})
 	}
 }

@@ -22,20 +22,24 @@
 //
 // # Where things are
 //
-// Below this package: pgsql holds the statements and sends them, pgerr says what an error
-// of the server means, sessions holds the connections, history keeps ended runs, readers
-// answers callers, requeue stores runs anew from dead letters.
+// Below this package:
+//
+//   - pgsql holds the statements and sends them, pgerr says what an error of the server
+//     means, sessions holds the connections
+//   - registry knows definitions, queues and tenants by their numbers
+//   - history keeps ended runs, readers answers callers, requeue stores runs anew from
+//     dead letters
+//   - steptx begins the transactions of steps on the embedder's pool
+//   - adaptive remembers what spares statements
 //
 // By the names of files; a star stands for the rest of a name:
 //
-//   - the store and its connections: open, codecs
-//   - what was called otherwise before it moved below: aliases
-//   - what is registered: catalog*, definitions, register, registry*, names
+//   - the store and its connections: open
+//   - definitions of other programs: foreign
 //   - triggers: trigger*, tenants, expand
-//   - places in queues: places, peek, heads, shortcut, limits
+//   - places in queues: places, peek, limits
 //   - claims: claim*, grants
-//   - completions: record*, recent
-//   - steps with transactions: step*, forgotten
+//   - completions: record*
 //   - decisions, and what they write: pass, run, rows*, archived
 //   - cancels: cancel
 //   - dead letters: dead_write

@@ -19,6 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -72,8 +74,8 @@ func TestAFileThatMayNotGrowIsNotTheStepsFault(t *testing.T) {
 		err = insert(tx)
 		require.NoError(t, tx.Rollback(t.Context()))
 		require.ErrorAs(t, err, &pg)
-		require.Equal(t, codeInternal, pg.Code, "should it get a code of its own, it is to be known")
-		require.ErrorIs(t, translate(err), persistence.ErrDiskFull)
+		require.Equal(t, pgerr.CodeInternal, pg.Code, "should it get a code of its own, it is to be known")
+		require.ErrorIs(t, pgerr.Translate(err), persistence.ErrDiskFull)
 		user.Reset()
 	}
 }
@@ -98,11 +100,11 @@ func asOwner(t *testing.T, command *exec.Cmd, process string) {
 // hits the engine's statements.
 func TestATransactionTimeoutAfterTheFunctionIsNotCharged(t *testing.T) {
 	t.Parallel()
-	late := &pgconn.PgError{Code: codeTxTimeout}
-	require.False(t, broke(late))
-	require.ErrorIs(t, stepRefused(late), persistence.ErrTxBroken)
+	late := &pgconn.PgError{Code: pgerr.CodeTxTimeout}
+	require.False(t, steptx.Broke(late))
+	require.ErrorIs(t, steptx.StepRefused(late), persistence.ErrTxBroken)
 	met := &pgconn.PgError{Code: "57014", Message: "canceling statement due to statement timeout"} // by a statement of the engine
-	require.ErrorIs(t, stepRefused(met), persistence.ErrTxBroken)
+	require.ErrorIs(t, steptx.StepRefused(met), persistence.ErrTxBroken)
 	require.ErrorIs(t, (&recording{}).ownRefused(late), persistence.ErrTxBroken)
 }
 
@@ -115,27 +117,27 @@ func TestWhatAFileOfTheServersRefuses(t *testing.T) {
 		want    error
 		step    bool // it is the fault of a step that hears it
 	}{
-		"a full disk":            {pgconn.PgError{Code: codeDiskFull, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
-		"a quota":                {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdzeroextend"}, persistence.ErrDiskFull, false},
-		"of what is sorted":      {pgconn.PgError{Code: codeInternal, File: "buffile.c", Routine: "BufFileDumpBuffer"}, persistence.ErrDiskFull, false},
-		"a read-only disk":       {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
-		"a file that is denied":  {pgconn.PgError{Code: codeNoPrivilege, File: "md.c", Routine: "mdopenfork"}, persistence.ErrUnavailable, false},
-		"a damaged disk":         {pgconn.PgError{Code: codeInternal, File: "md.c", Routine: "mdread"}, persistence.ErrUnavailable, false},
-		"a folder of the step's": {pgconn.PgError{Code: codeNoPrivilege, File: "fd.c", Routine: "ReadDirExtended"}, persistence.ErrUnavailable, true},
-		"a missing right":        {pgconn.PgError{Code: codeNoPrivilege, File: "aclchk.c", Routine: "aclcheck_error"}, persistence.ErrUnavailable, true},
-		"no buffers":             {pgconn.PgError{Code: codeInternal, File: "freelist.c", Routine: "StrategyGetBuffer"}, persistence.ErrNoResources, false},
-		"an error of a query":    {pgconn.PgError{Code: codeInternal, File: "setrefs.c", Routine: "set_plan_refs"}, nil, true},
+		"a full disk":            {pgconn.PgError{Code: pgerr.CodeDiskFull, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
+		"a quota":                {pgconn.PgError{Code: pgerr.CodeInternal, File: "md.c", Routine: "mdzeroextend"}, persistence.ErrDiskFull, false},
+		"of what is sorted":      {pgconn.PgError{Code: pgerr.CodeInternal, File: "buffile.c", Routine: "BufFileDumpBuffer"}, persistence.ErrDiskFull, false},
+		"a read-only disk":       {pgconn.PgError{Code: pgerr.CodeNoPrivilege, File: "md.c", Routine: "mdextend"}, persistence.ErrDiskFull, false},
+		"a file that is denied":  {pgconn.PgError{Code: pgerr.CodeNoPrivilege, File: "md.c", Routine: "mdopenfork"}, persistence.ErrUnavailable, false},
+		"a damaged disk":         {pgconn.PgError{Code: pgerr.CodeInternal, File: "md.c", Routine: "mdread"}, persistence.ErrUnavailable, false},
+		"a folder of the step's": {pgconn.PgError{Code: pgerr.CodeNoPrivilege, File: "fd.c", Routine: "ReadDirExtended"}, persistence.ErrUnavailable, true},
+		"a missing right":        {pgconn.PgError{Code: pgerr.CodeNoPrivilege, File: "aclchk.c", Routine: "aclcheck_error"}, persistence.ErrUnavailable, true},
+		"no buffers":             {pgconn.PgError{Code: pgerr.CodeInternal, File: "freelist.c", Routine: "StrategyGetBuffer"}, persistence.ErrNoResources, false},
+		"an error of a query":    {pgconn.PgError{Code: pgerr.CodeInternal, File: "setrefs.c", Routine: "set_plan_refs"}, nil, true},
 		"no code":                {pgconn.PgError{}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.want != nil {
-				require.ErrorIs(t, translate(&c.refused), c.want)
+				require.ErrorIs(t, pgerr.Translate(&c.refused), c.want)
 			}
-			require.Equal(t, c.want == persistence.ErrDiskFull, errors.Is(translate(&c.refused), persistence.ErrDiskFull)) //nolint:errorlint // which of them is meant
-			require.Equal(t, c.step, !exhausted(&c.refused))
-			require.Equal(t, c.step, !errors.Is(stepRefused(&c.refused), persistence.ErrUnavailable))
-			if fileRefused(&c.refused) {
+			require.Equal(t, c.want == persistence.ErrDiskFull, errors.Is(pgerr.Translate(&c.refused), persistence.ErrDiskFull)) //nolint:errorlint // which of them is meant
+			require.Equal(t, c.step, !steptx.Exhausted(&c.refused))
+			require.Equal(t, c.step, !errors.Is(steptx.StepRefused(&c.refused), persistence.ErrUnavailable))
+			if pgerr.FileRefused(&c.refused) {
 				require.ErrorIs(t, (&recording{otherRole: true}).ownRefused(&c.refused), persistence.ErrUnavailable)
 			}
 		})
@@ -150,7 +152,7 @@ func TestWhyAServerIsRefusedIsShown(t *testing.T) {
 	config.RuntimeParams["default_transaction_read_only"] = "on"
 	wire.Prepare(config, nil)
 	_, err = pgx.ConnectConfig(t.Context(), config)
-	refused := translate(err)
+	refused := pgerr.Translate(err)
 	require.ErrorIs(t, refused, persistence.ErrUnavailable)
 	require.ErrorContains(t, refused, "127.0.0.1")
 	require.Equal(t, "the server takes no writes (read only): connect to the primary,"+

@@ -11,6 +11,9 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -23,8 +26,8 @@ func (p *pass) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 	p.byID[r.id] = r
 	at := lifecycle.Instant(tr.At)
 	waits := at.After(p.now)
-	if r.definition.plain && !waits && len(tr.Edges) == 0 && len(kept) == 0 {
-		for _, step := range r.definition.roots {
+	if r.definition.Plain && !waits && len(tr.Edges) == 0 && len(kept) == 0 {
+		for _, step := range r.definition.Roots {
 			r.decision.Enqueued = append(r.decision.Enqueued, lifecycle.Enqueue{Step: step, Lane: lifecycle.LaneNew})
 		}
 		r.plain = true
@@ -46,16 +49,16 @@ func (p *pass) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 // prepare gives a run the tasks of its definition, with what conditions on the
 // input say about them.
 func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
-	tasks := r.definition.tasks()
-	r.core = r.definition.newRun(edges)
+	tasks := r.definition.Tasks()
+	r.core = r.definition.NewRun(edges)
 	r.tasks, r.complete, r.touched = make(map[int32]*task, len(tasks)), true, map[int32]bool{}
 	for i := range tasks {
 		step := int32(i)
 		r.tasks[step] = &task{
-			Task: tasks[i], handler: r.definition.handlers[step], queue: r.definition.queueOf(step, r.queue),
+			Task: tasks[i], handler: r.definition.Handlers[step], queue: r.definition.QueueOf(step, r.queue),
 		}
 	}
-	for _, e := range r.definition.edges(edges) {
+	for _, e := range r.definition.Edges(edges) {
 		child := r.tasks[e.Child]
 		if child == nil {
 			continue // the failure handler's name
@@ -69,8 +72,8 @@ func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
 func (p *pass) setTimer(r *run, t lifecycle.Timer) { r.decision.Timers = append(r.decision.Timers, t) }
 
 // queueExpansion adds the tasks of the runs that this pass began.
-func (p *pass) queueExpansion(b *batch) {
-	var ids uuids
+func (p *pass) queueExpansion(b *pgsql.Batch) {
+	var ids pgsql.UUIDs
 	var definitions []int32
 	var queues []int16
 	var plain []bool
@@ -78,15 +81,15 @@ func (p *pass) queueExpansion(b *batch) {
 	for _, r := range p.runs {
 		ids, definitions = append(ids, r.id), append(definitions, r.number)
 		queues, plain = append(queues, r.queue), append(plain, r.plain)
-		tasks += int(r.definition.count)
+		tasks += int(r.definition.Count)
 	}
-	b.add("expand_runs", named{
-		"runs": ids, "definitions": definitions, "queues": queues, "plain": plain, "now": instant(p.now), "tasks": tasks,
+	b.Add("expand_runs", pgsql.Named{
+		"runs": ids, "definitions": definitions, "queues": queues, "plain": plain, "now": pgsql.Instant(p.now), "tasks": tasks,
 	}).QueryRow(func(row pgx.Row) error {
 		var one int
 		err := row.Scan(&one)
-		if hasCode(err, codeDivisionByZero) { // steps were removed since they were read
-			return errRegistryLost
+		if pgerr.HasCode(err, pgerr.CodeDivisionByZero) { // steps were removed since they were read
+			return pgerr.ErrRegistryLost
 		}
 		return err
 	})
@@ -109,11 +112,11 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 	var out persistence.Drained
 	for n := 0; ; n++ {
 		var groups []int32 // of the tenants that it is about
-		err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err = s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			out, groups, err = s.drain(ctx, tx, min(limit, persistence.TriggerBatchMax))
 			return err
 		})
-		if !errors.Is(err, errLockTimeout) || n > 0 {
+		if !errors.Is(err, pgerr.ErrLockTimeout) || n > 0 {
 			break
 		}
 		s.quarantine.lockTimeout(ctx)
@@ -136,7 +139,7 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 	skip := []string{}
 	for {
 		missing := s.quarantine.excluded().definitions
-		t := newTriggering(s, tx, nil, names{})
+		t := newTriggering(s, tx, nil, registry.Names{})
 		taken, err := t.take(ctx, limit+1, skip, missing)
 		if err != nil {
 			return out, nil, err
@@ -144,7 +147,7 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 		out.More = len(taken) > limit
 		taken = taken[:min(len(taken), limit)]
 		if len(taken) == 0 {
-			return out, nil, s.readClock(ctx, tx, &out.Now)
+			return out, nil, s.ReadClock(ctx, tx, &out.Now)
 		}
 		wants := make([]want, len(taken))
 		for i := range taken {
@@ -197,10 +200,10 @@ func (s *Store) drainTaken(
 	ctx context.Context, t *triggering, taken []submission, held []string, out persistence.Drained,
 ) (persistence.Drained, error) {
 	done, count := t.expand(taken, held)
-	b := s.newBatch()
-	b.add("delete_intake", named{"ids": done})
+	b := s.NewBatch()
+	b.Add("delete_intake", pgsql.Named{"ids": done})
 	if count > 0 {
-		t.s.queueMatch(b, t.definitions())
+		t.s.QueueMatch(b, t.definitions())
 		t.queueStarts(b)
 		t.queueExpansion(b)
 		if err := t.decide(ctx); err != nil {
@@ -216,17 +219,17 @@ func (s *Store) drainTaken(
 }
 
 // definitions returns those of the runs of the pass.
-func (p *pass) definitions() names {
-	known := names{definitions: map[workflow.Hash]*definition{}}
+func (p *pass) definitions() registry.Names {
+	known := registry.Names{Definitions: map[workflow.Hash]*registry.Definition{}}
 	for _, r := range p.runs {
-		known.definitions[r.definition.graph.Hash] = r.definition
+		known.Definitions[r.definition.Graph.Hash] = r.definition
 	}
 	return known
 }
 
 // take locks the oldest submissions, but those of some tenants.
 func (t *triggering) take(ctx context.Context, limit int, skip []string, missing []int32) ([]submission, error) {
-	text, args := t.s.statements.bind("take_intake", named{"limit": limit, "skip": skip, "foreign": missing})
+	text, args := t.s.Bind("take_intake", pgsql.Named{"limit": limit, "skip": skip, "foreign": missing})
 	rows, err := t.tx.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
@@ -238,7 +241,7 @@ func (t *triggering) take(ctx context.Context, limit int, skip []string, missing
 		if err := row.Scan(&sub.id, (*[16]byte)(&sub.trigger.Run), &at, &edges, &sub.kept); err != nil {
 			return sub, err
 		}
-		sub.trigger.At = orZero(at)
+		sub.trigger.At = pgsql.OrZero(at)
 		var err error
 		sub.trigger.Edges, err = decodeEdges(edges)
 		return sub, err
@@ -269,12 +272,12 @@ func (t *triggering) expand(taken []submission, held []string) (done []int64, co
 }
 
 // queueStarts adds the writes of the runs that drain began.
-func (t *triggering) queueStarts(b *batch) {
-	var ids uuids
+func (t *triggering) queueStarts(b *pgsql.Batch) {
+	var ids pgsql.UUIDs
 	var groups []int32
 	var plain []bool
 	for _, r := range t.runs {
 		ids, groups, plain = append(ids, r.id), append(groups, r.group), append(plain, r.plain)
 	}
-	b.add("start_runs", named{"runs": ids, "groups": groups, "plain": plain, "now": instant(t.now)})
+	b.Add("start_runs", pgsql.Named{"runs": ids, "groups": groups, "plain": plain, "now": pgsql.Instant(t.now)})
 }

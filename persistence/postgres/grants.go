@@ -29,10 +29,10 @@ type grantRow struct {
 }
 
 // queueGrants adds the statement that loads what a claim still holds.
-func (s *Store) queueGrants(b *batch, pod int64, claim persistence.ClaimID, inline int) *grantRows {
+func (s *Store) queueGrants(b *pgsql.Batch, pod int64, claim persistence.ClaimID, inline int) *grantRows {
 	g := &grantRows{s: s, claim: claim, inline: int32(inline)}
-	args := named{"pod": pod, "claim": [16]byte(claim), "inline_max": inline}
-	b.add("load_grants", args).Query(func(rows pgx.Rows) error { return g.collect(rows) })
+	args := pgsql.Named{"pod": pod, "claim": [16]byte(claim), "inline_max": inline}
+	b.Add("load_grants", args).Query(func(rows pgx.Rows) error { return g.collect(rows) })
 	return g
 }
 
@@ -86,8 +86,8 @@ func (c *attemptColumns) row(inline int32) grantRow {
 	return grantRow{
 		grant: persistence.Grant{
 			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
-			Handler: *c.handler, QueuedAt: orZero(c.queuedAt), StartedAt: orZero(c.startedAt), TriggeredAt: orZero(c.createdAt),
-			Tenant: *c.tenant, TraceContext: orZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, Suspect: *c.suspect, KeyRun: c.keyRun.Bytes,
+			Handler: *c.handler, QueuedAt: pgsql.OrZero(c.queuedAt), StartedAt: pgsql.OrZero(c.startedAt), TriggeredAt: pgsql.OrZero(c.createdAt),
+			Tenant: *c.tenant, TraceContext: pgsql.OrZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, Suspect: *c.suspect, KeyRun: c.keyRun.Bytes,
 			Input: c.input, LargeInput: *c.size > inline, InputSize: int(max(*c.size, 0)), LastProgress: c.progress,
 		},
 		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,
@@ -97,7 +97,7 @@ func (c *attemptColumns) row(inline int32) grantRow {
 // grants puts the rows together. on reads definitions that are not known yet. What is of
 // another program whose definitions are gone stays with the claim, and is handed back when
 // they are there again.
-func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant, error) {
+func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence.Grant, error) {
 	if len(g.rows) == 0 {
 		return nil, nil
 	}
@@ -113,18 +113,18 @@ func (g *grantRows) grants(ctx context.Context, on querier) ([]persistence.Grant
 		}
 		grants = append(grants, row.grant)
 		grant := &grants[len(grants)-1]
-		grant.Claim, grant.Workflow, grant.Step = g.claim, d.graph.Name, d.node(grant.Task.Step).Name
+		grant.Claim, grant.Workflow, grant.Step = g.claim, d.Graph.Name, d.Node(grant.Task.Step).Name
 		if row.labels != nil {
 			if err := json.Unmarshal(row.labels, &grant.Labels); err != nil {
 				return nil, err
 			}
 		}
-		if outcomes := row.outcomes.List(d.graph); int(grant.Task.Step) == len(d.graph.Nodes) {
+		if outcomes := row.outcomes.List(d.Graph); int(grant.Task.Step) == len(d.Graph.Nodes) {
 			grant.Failed = outcomes
 		} else {
 			grant.Parents = outcomes
 		}
-		g.s.recent.granted(grant, d)
+		g.s.recent.Granted(grant, d)
 	}
 	return grants, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -69,7 +70,7 @@ func newGrowth(b *testing.B, span time.Duration) *growth {
 
 // held calls fn while a transaction has been open for a while.
 func (g *growth) held(fn func()) {
-	held, err := g.store.user.BeginTx(g.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	held, err := g.store.EmbedderPool.BeginTx(g.ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	require.NoError(g.b, err)
 	_, err = held.Exec(g.ctx, "select txid_current()")
 	require.NoError(g.b, err)
@@ -174,7 +175,7 @@ func (g *growth) claim() bool {
 	}
 	start := time.Now()
 	out, err := g.store.ClaimTasks(g.ctx, persistence.ClaimRequest{
-		GrantRequest: persistence.GrantRequest{Pod: g.pod, Claim: g.claimID(), Queues: []string{defaultQueue}, Limit: g.free, Handlers: g.handlers}, After: after,
+		GrantRequest: persistence.GrantRequest{Pod: g.pod, Claim: g.claimID(), Queues: []string{registry.DefaultQueue}, Limit: g.free, Handlers: g.handlers}, After: after,
 	})
 	g.check(err)
 	g.took.claim = append(g.took.claim, time.Since(start))
@@ -210,8 +211,8 @@ func (g *growth) archive() {
 // rotated reports whether events fall into a span.
 func (g *growth) rotated() bool {
 	var since time.Time
-	sql := strings.ReplaceAll(`select since from {schema}.spans where class is null`, "{schema}", pgx.Identifier{g.store.schema}.Sanitize())
-	g.check(g.store.user.QueryRow(g.ctx, sql).Scan(&since))
+	sql := strings.ReplaceAll(`select since from {schema}.spans where class is null`, "{schema}", pgx.Identifier{g.store.Schema}.Sanitize())
+	g.check(g.store.EmbedderPool.QueryRow(g.ctx, sql).Scan(&since))
 	return time.Now().After(since)
 }
 
@@ -224,7 +225,7 @@ func (g *growth) fillHistory(runs int) {
 	const days = 7
 	for day := range days {
 		one := history.Span{Class: 0, Since: now.AddDate(0, 0, day-days), Until: now.AddDate(0, 0, day-days+1)}
-		g.check(g.store.write(g.ctx, func(ctx context.Context, tx pgx.Tx) error { return g.store.MakeSpan(ctx, tx, &one) }))
+		g.check(g.store.Write(g.ctx, func(ctx context.Context, tx pgx.Tx) error { return g.store.MakeSpan(ctx, tx, &one) }))
 		for from := 0; from < runs/days; from += growthPart {
 			g.exec(`insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events,
 					queue, state, slow, canceling, failing, unhandled, cut, handler_made, created_at, started_at, tenant, origin, input,
@@ -271,12 +272,12 @@ func (g *growth) fillBacklog(runs int) {
 // settle has autovacuum's work done, and what was filled in written out: it is
 // not what is measured.
 func (g *growth) settle() {
-	schema := pgx.Identifier{g.store.schema}.Sanitize()
+	schema := pgx.Identifier{g.store.Schema}.Sanitize()
 	for _, table := range []string{"workflow_runs", "tasks", "ready_queue", "task_events"} {
-		_, err := g.store.user.Exec(g.ctx, "vacuum analyze "+schema+"."+table)
+		_, err := g.store.EmbedderPool.Exec(g.ctx, "vacuum analyze "+schema+"."+table)
 		require.NoError(g.b, err)
 	}
-	_, err := g.store.user.Exec(g.ctx, "checkpoint")
+	_, err := g.store.EmbedderPool.Exec(g.ctx, "checkpoint")
 	require.NoError(g.b, err)
 	g.rounds(growthRounds)
 }
@@ -287,6 +288,6 @@ func (g *growth) exec(sql string, args ...any) {
 	g.b.Helper()
 	const id = `(lpad(to_hex(extract(epoch from $1::timestamptz)::bigint * 1000 + n / 10), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0')
 		|| '8000' || lpad(to_hex(n), 12, '0'))::uuid`
-	_, err := g.store.user.Exec(g.ctx, strings.NewReplacer("{schema}", pgx.Identifier{g.store.schema}.Sanitize(), "{id}", id).Replace(sql), args...)
+	_, err := g.store.EmbedderPool.Exec(g.ctx, strings.NewReplacer("{schema}", pgx.Identifier{g.store.Schema}.Sanitize(), "{id}", id).Replace(sql), args...)
 	require.NoError(g.b, err)
 }

@@ -43,13 +43,13 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 			k.complete(pod, k.claim(pod, 3)...)
 		}
 	})
-	_, leave, err := k.store.guest(t.Context())
+	_, leave, err := k.store.Guest(t.Context())
 	require.NoError(t, err, "there is a seat left for what is small")
 	leave()
 	stop()
 	release()
 	callers.Wait()
-	for _, sit := range []func(context.Context) (context.Context, func(), error){k.store.largeGuest, k.store.largeGuest, k.store.guest} {
+	for _, sit := range []func(context.Context) (context.Context, func(), error){k.store.LargeGuest, k.store.LargeGuest, k.store.Guest} {
 		_, leave, err := sit(t.Context())
 		require.NoError(t, err, "all seats are free again")
 		defer leave()
@@ -60,7 +60,7 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 func TestACallerThatFindsNoSeatIsTold(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t, Options{PoolSize: 3})
-	_, leave, err := d.store.guest(t.Context())
+	_, leave, err := d.store.Guest(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

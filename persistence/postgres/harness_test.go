@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -142,9 +143,9 @@ type eager struct{ *Store }
 
 func (s eager) hit() {
 	for queue := range int16(10) {
-		s.takes.hit(queue)
-		s.firsts.hit(queue)
-		s.fews.hit(queue)
+		s.takes.Hit(queue)
+		s.firsts.Hit(queue)
+		s.fews.Hit(queue)
 	}
 }
 
@@ -199,8 +200,8 @@ func (d *database) block(ctx context.Context, b storetest.Blocked) (release func
 			delete from {schema}.definition_steps where definition in (select definition from d)`, "{schema}", d.schema), b.Definition[:]); err != nil {
 			return nil, err
 		}
-		d.store.catalog = newCatalog() // of another program
-		return func() {}, d.store.loadQueues(ctx)
+		d.store.Catalog = registry.NewCatalog() // of another program
+		return func() {}, d.store.LoadQueues(ctx)
 	}
 	return nil, storetest.ErrCannotBlock
 }

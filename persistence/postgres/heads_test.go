@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -17,26 +19,26 @@ func TestRecordsRememberServedPlaces(t *testing.T) {
 	k.join(time.Hour)
 	k.start(storetest.Chain(9), "a", 1)
 	held := k.claim(1, 1)
-	record := func() head {
+	record := func() adaptive.Head {
 		r := k.completion(1, held...)
-		r.Limit, r.Queues, r.Handlers = 1, []string{defaultQueue}, k.request(1, 1).Handlers
+		r.Limit, r.Queues, r.Handlers = 1, []string{registry.DefaultQueue}, k.request(1, 1).Handlers
 		out := k.record(r)
 		require.Len(t, out.Grants, 1)
 		held = out.Grants
-		return k.store.heads.queues[k.store.catalog.queueNumber(defaultQueue)]
+		return k.store.heads.Queues[k.store.Catalog.QueueNumber(registry.DefaultQueue)]
 	}
 	set := func(until time.Time) {
-		number := k.store.catalog.queueNumber(defaultQueue)
-		k.store.heads.note(looked{queues: []int16{number}, after: []int64{k.store.heads.queues[number].after}, until: []time.Time{until}})
+		number := k.store.Catalog.QueueNumber(registry.DefaultQueue)
+		k.store.heads.Note(adaptive.Looked{Queues: []int16{number}, After: []int64{k.store.heads.Queues[number].After}, Until: []time.Time{until}})
 	}
 	first := record()
-	require.Equal(t, lifecycle.FairID(0, 0, 1), first.after, "the first block is served: new tasks come after it")
-	set(first.until.Add(time.Minute))
-	require.WithinDuration(t, first.until.Add(time.Minute), record().until, 0, "everything was looked at a moment ago")
+	require.Equal(t, lifecycle.FairID(0, 0, 1), first.After, "the first block is served: new tasks come after it")
+	set(first.Until.Add(time.Minute))
+	require.WithinDuration(t, first.Until.Add(time.Minute), record().Until, 0, "everything was looked at a moment ago")
 	for name, until := range map[string]time.Time{
-		"it is time for another look": first.until.Add(-time.Hour), "the clock was set back": first.until.Add(time.Hour),
+		"it is time for another look": first.Until.Add(-time.Hour), "the clock was set back": first.Until.Add(time.Hour),
 	} {
 		set(until)
-		require.WithinRange(t, record().until, first.until, first.until.Add(time.Minute), name)
+		require.WithinRange(t, record().Until, first.Until, first.Until.Add(time.Minute), name)
 	}
 }

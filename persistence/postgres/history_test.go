@@ -241,7 +241,7 @@ func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
 		done, err := k.store.triggerFast(k.ctx, &out, list, known, persistence.GrantRequest{})
 		require.NoError(t, err)
 		require.Equal(t, want, done, "%v", after)
-		k.store.catalog.keepTenants(map[string]int32{"a": 1}) // it was forgotten, to be on the safe side
+		k.store.Catalog.KeepTenants(map[string]int32{"a": 1}) // it was forgotten, to be on the safe side
 	}
 }
 

@@ -9,27 +9,26 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
-
-// quoted is the schema as statements name it.
-func (s *Store) quoted() string { return pgx.Identifier{s.schema}.Sanitize() }
 
 // endUnread ends sessions that hold locks while they send an answer that is not read, and reports
 // whether there were any.
 func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err error) {
-	text, args := s.statements.bind("end_unread", named{
-		"given_up": s.givenUp.Microseconds(), "by": instant(by), "schema": s.quoted(),
+	text, args := s.Bind("end_unread", pgsql.Named{
+		"given_up": s.givenUp.Microseconds(), "by": pgsql.Instant(by), "schema": s.Quoted(),
 	})
 	var count int
-	err = s.pool.QueryRow(ctx, text, args...).Scan(&count)
-	return count > 0, translate(err)
+	err = s.Conns.QueryRow(ctx, text, args...).Scan(&count)
+	return count > 0, pgerr.Translate(err)
 }
 
 // declareDead declares pods dead whose leases have run out, by an instant, and returns those that
 // are, and how many have died lately.
 func (s *Store) declareDead(ctx context.Context, tx pgx.Tx, by time.Time) (pods []int64, deaths lifecycle.Deaths, err error) {
-	text, args := s.statements.bind("expire_pods", named{
-		"kept": persistence.DeathsKept.Microseconds(), "lately": persistence.DeathsLately.Microseconds(), "max": persistence.DeathsMax, "by": instant(by),
+	text, args := s.Bind("expire_pods", pgsql.Named{
+		"kept": persistence.DeathsKept.Microseconds(), "lately": persistence.DeathsLately.Microseconds(), "max": persistence.DeathsMax, "by": pgsql.Instant(by),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -47,8 +46,8 @@ func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, withou
 	if !without.any() {
 		return nil, nil
 	}
-	text, args := s.statements.bind("keeping_pods", named{
-		"pods": pods, "skip": orEmpty(without.runs), "but": orEmpty(without.tenants), "foreign": orEmpty(without.definitions),
+	text, args := s.Bind("keeping_pods", pgsql.Named{
+		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.tenants), "foreign": pgsql.OrEmpty(without.definitions),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -59,17 +58,17 @@ func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, withou
 
 // closeExpiry removes the pods of which nothing is left and counts the rest.
 func (s *Store) closeExpiry(ctx context.Context, tx pgx.Tx, gone []int64, out *persistence.Expired) error {
-	b := s.newBatch()
+	b := s.NewBatch()
 	if len(gone) > 0 {
-		b.add("delete_pods", named{"pods": gone})
+		b.Add("delete_pods", pgsql.Named{"pods": gone})
 	}
-	b.add("count_pods", named{}).QueryRow(func(row pgx.Row) error {
+	b.Add("count_pods", pgsql.Named{}).QueryRow(func(row pgx.Row) error {
 		var next *time.Time
 		err := row.Scan(&out.Live, &next)
-		out.NextExpiry = orZero(next)
+		out.NextExpiry = pgsql.OrZero(next)
 		return err
 	})
-	return send(ctx, tx, b)
+	return pgsql.Send(ctx, tx, b)
 }
 
 // ParkTasks implements persistence.Housekeeping.
@@ -78,7 +77,7 @@ func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persiste
 	if some, err := s.lookParking(ctx, epoch); err != nil || !some {
 		return out, err
 	}
-	err := s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
 		out, err = s.park(ctx, tx, limit)
 		return err
@@ -92,14 +91,14 @@ func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persiste
 func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Parked, error) {
 	var out persistence.Parked
 	p := s.newPass(tx)
-	b := s.newBatch()
-	b.add("park_tasks", named{"limit": limit}).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Parked) })
-	b.add("parked_tasks", named{"limit": limit}).Query(func(rows pgx.Rows) error {
+	b := s.NewBatch()
+	b.Add("park_tasks", pgsql.Named{"limit": limit}).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Parked) })
+	b.Add("parked_tasks", pgsql.Named{"limit": limit}).Query(func(rows pgx.Rows) error {
 		var err error
 		p.enqueued, err = pgx.CollectRows(rows, scanParked)
 		return err
 	})
-	if err := send(ctx, tx, b); err != nil {
+	if err := pgsql.Send(ctx, tx, b); err != nil {
 		return out, err
 	}
 	if len(p.enqueued) == 0 {
@@ -109,15 +108,15 @@ func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Par
 		return out, err
 	}
 	out.Unparked, out.Wake = len(p.enqueued), p.wake
-	b = s.newBatch()
-	var ids uuids
+	b = s.NewBatch()
+	var ids pgsql.UUIDs
 	var steps []int32
 	for _, e := range p.enqueued {
 		ids, steps = append(ids, e.run.id), append(steps, e.step)
 	}
-	b.add("delete_parked", named{"runs": ids, "steps": steps})
+	b.Add("delete_parked", pgsql.Named{"runs": ids, "steps": steps})
 	p.queueReady(b)
-	return out, send(ctx, tx, b)
+	return out, pgsql.Send(ctx, tx, b)
 }
 
 // scanParked reads a row of parked_tasks as something to enqueue, at its old

@@ -32,7 +32,7 @@ func TestInfiniteInstants(t *testing.T) {
 			fired = k.fire(epoch, 10)
 			require.Zero(t, fired.Count)
 			k.finish(pod)
-			inspector, err := NewInspector(k.user, k.store.schema)
+			inspector, err := NewInspector(k.user, k.store.Schema)
 			require.NoError(t, err)
 			k.exec("update {schema}.tasks set queued_at = 'infinity', started_at = '-infinity' where run_id = $1", runs[1])
 			situation, err := inspector.Situation(k.ctx, "", runs[1])

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -104,7 +105,7 @@ func newNaps(t *testing.T) (k *kit, g *workflow.Graph, pod, epoch int64) {
 func (k *kit) join(ttl time.Duration) int64 {
 	k.t.Helper()
 	pod, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{
-		Name: "pod", Handlers: k.handlers, Queues: []string{defaultQueue}, Slots: 10, TTL: ttl,
+		Name: "pod", Handlers: k.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: ttl,
 	})
 	require.NoError(k.t, err)
 	return pod
@@ -117,7 +118,7 @@ func (k *kit) claimID() (id persistence.ClaimID) {
 
 func (k *kit) request(pod int64, limit int) persistence.ClaimRequest {
 	return persistence.ClaimRequest{
-		GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Queues: []string{defaultQueue}, Limit: limit, Handlers: k.handlers}, Suspects: true,
+		GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Queues: []string{registry.DefaultQueue}, Limit: limit, Handlers: k.handlers}, Suspects: true,
 	}
 }
 

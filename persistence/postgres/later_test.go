@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
@@ -36,7 +37,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 			k.claim(pod, 2)
 			left = append(left, k.submit(theirs, 2)...)
 			k.exec("update {schema}.pods set expires_at = '-infinity'")
-			number := definitionNumber(theirs.Hash)
+			number := registry.DefinitionNumber(theirs.Hash)
 			whole := value[string](k.database, "select jsonb_build_object('steps', jsonb_agg(s), 'all', (select jsonb_agg(d) from {schema}.workflow_definitions d))::text from {schema}.definition_steps s")
 			k.exec(later, number)
 

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -57,7 +59,7 @@ func TestRenewalKeepsAClaimThatGrows(t *testing.T) {
 	k.start(g, "a", 2)
 	roots := k.claim(pod, 2)
 	record := k.completion(pod, roots[0])
-	record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{registry.DefaultQueue}
 	out := k.record(record)
 	require.Len(t, out.Grants, 1)
 	k.complete(pod, out.Grants...)
@@ -127,7 +129,7 @@ func TestRenewalOutlivesLockedTables(t *testing.T) {
 				ctx, cancel := context.WithTimeout(k.ctx, ttl*2/5)
 				renewed, err := k.store.RenewPod(ctx, renewal)
 				cancel()
-				require.ErrorIs(t, err, errLockTimeout)
+				require.ErrorIs(t, err, pgerr.ErrLockTimeout)
 				require.Equal(t, ttl, renewed.Expires.Sub(renewed.Now))
 				require.True(t, renewed.Expires.Equal(value[time.Time](k.database, `select expires_at from {schema}.pods`)))
 				require.Equal(t, 1, renewed.Pods)
@@ -176,7 +178,7 @@ func TestRenewalThatIsCanceled(t *testing.T) {
 			where a.datname = current_database() and a.query like '%troupe renew_pod %' and a.wait_event_type = 'Lock') c`) > 0
 	}, 30*time.Second, 10*time.Millisecond)
 	got := <-answers
-	require.True(t, hasCode(got.err, codeQueryCanceled))
+	require.True(t, pgerr.HasCode(got.err, pgerr.CodeQueryCanceled))
 	require.False(t, got.renewed.Expires.IsZero(), "the lease was renewed")
 }
 

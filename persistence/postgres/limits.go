@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // meet counts what the tenants of rows may still run, if they are new.
@@ -36,16 +37,16 @@ func (s *Store) rooms(
 ) (map[int32]int, error) {
 	locks := make([]int64, len(groups))
 	for i, group := range groups {
-		locks[i] = s.lockKey("limit", strconv.Itoa(int(group)))
+		locks[i] = s.LockKey("limit", strconv.Itoa(int(group)))
 	}
-	var runs uuids
+	var runs pgsql.UUIDs
 	steps := []int32{}
 	for i := range without {
 		runs, steps = append(runs, without[i].Task.Run), append(steps, without[i].Task.Step)
 	}
 	rooms := map[int32]int{}
-	b := s.newBatch()
-	b.add("try_groups", named{"locks": locks}).Query(func(rows pgx.Rows) error {
+	b := s.NewBatch()
+	b.Add("try_groups", pgsql.Named{"locks": locks}).Query(func(rows pgx.Rows) error {
 		got, at := false, 0
 		_, err := pgx.ForEachRow(rows, []any{&got}, func() error {
 			if got {
@@ -56,7 +57,7 @@ func (s *Store) rooms(
 		})
 		return err
 	})
-	b.add("count_running", named{"groups": groups, "runs": orEmpty(runs), "steps": steps}).Query(func(rows pgx.Rows) error {
+	b.Add("count_running", pgsql.Named{"groups": groups, "runs": pgsql.OrEmpty(runs), "steps": steps}).Query(func(rows pgx.Rows) error {
 		var group int32
 		var running int
 		_, err := pgx.ForEachRow(rows, []any{&group, &running}, func() error {
@@ -67,5 +68,5 @@ func (s *Store) rooms(
 		})
 		return err
 	})
-	return rooms, send(ctx, tx, b)
+	return rooms, pgsql.Send(ctx, tx, b)
 }

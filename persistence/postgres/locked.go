@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -37,8 +39,8 @@ const (
 type taskIDs []workflow.TaskID
 
 // columns returns them as arguments of a statement.
-func (t taskIDs) columns() (runs uuids, steps []int32) {
-	runs, steps = make(uuids, len(t)), make([]int32, len(t))
+func (t taskIDs) columns() (runs pgsql.UUIDs, steps []int32) {
+	runs, steps = make(pgsql.UUIDs, len(t)), make([]int32, len(t))
 	for i, task := range t {
 		runs[i], steps[i] = task.Run, task.Step
 	}
@@ -46,7 +48,7 @@ func (t taskIDs) columns() (runs uuids, steps []int32) {
 }
 
 // runs returns whose they are.
-func (t taskIDs) runs() uuids {
+func (t taskIDs) runs() pgsql.UUIDs {
 	runs, _ := t.columns()
 	return runs
 }
@@ -61,15 +63,15 @@ func (t taskIDs) but(runs map[workflow.RunID]bool) taskIDs {
 
 // try runs do in a transaction that is rolled back.
 func (s *Store) try(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	err := retry(ctx, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := pgerr.Retry(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
 			if err := do(ctx, tx); err != nil {
 				return err
 			}
-			return errTrial
+			return pgerr.ErrTrial
 		})
 	})
-	if errors.Is(err, errTrial) {
+	if errors.Is(err, pgerr.ErrTrial) {
 		return nil
 	}
 	return err
@@ -199,7 +201,7 @@ func (s *Store) lookAt(ctx context.Context, tx pgx.Tx, tasks taskIDs) (map[workf
 		}
 		free := map[workflow.RunID]bool{}
 		runs, steps := tasks.columns()
-		err := s.glance(ctx, tx, "locked_runs", named{"runs": runs, "steps": steps}, func(rows pgx.Rows) error {
+		err := s.glance(ctx, tx, "locked_runs", pgsql.Named{"runs": runs, "steps": steps}, func(rows pgx.Rows) error {
 			var id workflow.RunID
 			var one look
 			_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &one.group, &one.locked}, func() error {
@@ -220,13 +222,13 @@ func (s *Store) lookAt(ctx context.Context, tx pgx.Tx, tasks taskIDs) (map[workf
 }
 
 // glance reads what a statement returns that takes locks, and gives these back.
-func (s *Store) glance(ctx context.Context, tx pgx.Tx, statement string, args named, read func(pgx.Rows) error) error {
-	b := s.newBatch()
+func (s *Store) glance(ctx context.Context, tx pgx.Tx, statement string, args pgsql.Named, read func(pgx.Rows) error) error {
+	b := s.NewBatch()
 	b.Queue("savepoint troupe_look")
-	b.add(statement, args).Query(read)
+	b.Add(statement, args).Query(read)
 	b.Queue("rollback to savepoint troupe_look")
 	b.Queue("release savepoint troupe_look")
-	return send(ctx, tx, b)
+	return pgsql.Send(ctx, tx, b)
 }
 
 // lockedTenants returns the groups, among some, of which another session has locked
@@ -237,7 +239,7 @@ func (s *Store) lockedTenants(ctx context.Context, tx pgx.Tx, groups []int32) (m
 		return resting, nil
 	}
 	var suspects []int32
-	err := s.glance(ctx, tx, "locked_tenants", named{"groups": groups}, func(rows pgx.Rows) (err error) {
+	err := s.glance(ctx, tx, "locked_tenants", pgsql.Named{"groups": groups}, func(rows pgx.Rows) (err error) {
 		suspects, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 		return err
 	})
@@ -249,15 +251,15 @@ func (s *Store) lockedTenants(ctx context.Context, tx pgx.Tx, groups []int32) (m
 			if _, err := tx.Exec(ctx, counterPatience); err != nil {
 				return err
 			}
-			if err := s.exec(ctx, tx, "lock_counters", named{"group": group}); err != nil {
+			if err := s.Exec(ctx, tx, "lock_counters", pgsql.Named{"group": group}); err != nil {
 				return err
 			}
-			return errTrial
+			return pgerr.ErrTrial
 		})
 		switch {
-		case hasCode(err, codeLockNotAvailable):
+		case pgerr.HasCode(err, pgerr.CodeLockNotAvailable):
 			resting[group] = true
-		case !errors.Is(err, errTrial):
+		case !errors.Is(err, pgerr.ErrTrial):
 			return nil, err
 		}
 	}

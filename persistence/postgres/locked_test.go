@@ -10,6 +10,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -95,7 +97,7 @@ func TestFreeRunsOfALockedTenantAreServed(t *testing.T) {
 	k, pod := withCounters(t, g, "a")
 	held := k.start(g, "a", 60)
 	free := k.start(g, "a", 20)
-	release := k.hold("select from {schema}.workflow_runs where id = any($1) for update", uuids(held))
+	release := k.hold("select from {schema}.workflow_runs where id = any($1) for update", pgsql.UUIDs(held))
 	k.store.quarantine.lockTimeout(k.ctx)
 	served := map[workflow.RunID]bool{}
 	for range 4 {
@@ -298,13 +300,13 @@ func TestNothingIsGrantedAtOnceBesideLocks(t *testing.T) {
 	t.Parallel()
 	g := storetest.Diamond()
 	k, pod := withCounters(t, g, "a")
-	take := persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{defaultQueue}}
+	take := persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{registry.DefaultQueue}}
 	k.store.quarantine.lockTimeout(k.ctx)
 	out := k.trigger(k.draft(g, "a", 1), take)
 	require.Equal(t, persistence.Triggered, out.Answers[0].Result)
 	require.Empty(t, out.Grants)
 	record := k.completion(pod, k.claim(pod, 10)...)
-	record.Claim, record.Limit, record.Queues, record.Handlers = k.claimID(), 2, []string{defaultQueue}, k.handlers
+	record.Claim, record.Limit, record.Queues, record.Handlers = k.claimID(), 2, []string{registry.DefaultQueue}, k.handlers
 	recorded := k.record(record)
 	require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
 	require.Empty(t, recorded.Grants)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -120,10 +121,10 @@ func TestFrozenHolderLosesItsLocks(t *testing.T) {
 	k, pod := withPod(t, g)
 	k.start(g, "a", 1)
 	grants := k.claim(pod, 1)
-	frozen, err := k.store.pool.Begin(k.ctx)
+	frozen, err := k.store.Conns.Begin(k.ctx)
 	require.NoError(t, err)
 	defer func() { _ = frozen.Rollback(context.WithoutCancel(k.ctx)) }()
-	require.NoError(t, k.store.exec(k.ctx, frozen, "lock_runs", named{"runs": uuids{grants[0].Task.Run}}))
+	require.NoError(t, k.store.Exec(k.ctx, frozen, "lock_runs", pgsql.Named{"runs": pgsql.UUIDs{grants[0].Task.Run}}))
 	within(t, 6*time.Second, func() {
 		for {
 			if answers := k.send(k.completion(pod, grants...)); answers[0] == lifecycle.Moved {

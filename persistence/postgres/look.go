@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // A look is one statement that finds out whether a transaction would have
@@ -13,51 +15,51 @@ import (
 
 // lookIntake reports whether runs wait to be expanded.
 func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, err error) {
-	text, args := s.statements.bind("look_intake", named{})
-	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&now, &waiting) })
+	text, args := s.Bind("look_intake", pgsql.Named{})
+	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&now, &waiting) })
 	return now, waiting, err
 }
 
 // lookTimers reports whether a timer is due, of runs that do not rest, and when the next
 // one is.
 func (s *Store) lookTimers(ctx context.Context, epoch int64, without exclusions) (out persistence.Fired, due bool, err error) {
-	text, args := s.statements.bind("look_timers", named{"epoch": epoch, "skip": without.runs})
+	text, args := s.Bind("look_timers", pgsql.Named{"epoch": epoch, "skip": without.runs})
 	var leads bool
 	var next *time.Time
-	err = retry(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next)
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
+		return s.Conns.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &next)
 	})
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}
-	out.Next = orZero(next)
+	out.Next = pgsql.OrZero(next)
 	return out, next != nil && !next.After(out.Now), err
 }
 
 // lookPods reports whether a lease has run out, by an instant, and when the next one does,
 // and whether a session keeps locks for an answer that is not read any more.
 func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late, unread bool, err error) {
-	text, args := s.statements.bind("look_pods", named{
-		"epoch": epoch, "by": instant(by), "given_up": s.givenUp.Microseconds(), "schema": s.quoted(),
+	text, args := s.Bind("look_pods", pgsql.Named{
+		"epoch": epoch, "by": pgsql.Instant(by), "given_up": s.givenUp.Microseconds(), "schema": s.Quoted(),
 	})
 	var leads bool
 	var count int
 	var next *time.Time
-	err = retry(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &count, &out.Live, &next, &unread)
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
+		return s.Conns.QueryRow(ctx, text, args...).Scan(&out.Now, &leads, &count, &out.Live, &next, &unread)
 	})
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}
-	out.NextExpiry = orZero(next)
+	out.NextExpiry = pgsql.OrZero(next)
 	return out, count > 0, unread, err
 }
 
 // lookParking reports whether there are tasks that could be parked or put back.
 func (s *Store) lookParking(ctx context.Context, epoch int64) (some bool, err error) {
-	text, args := s.statements.bind("look_parking", named{"epoch": epoch})
+	text, args := s.Bind("look_parking", pgsql.Named{"epoch": epoch})
 	var leads bool
-	err = retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&leads, &some) })
+	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&leads, &some) })
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -26,7 +27,7 @@ func addSpans(t testing.TB, s *Store, before time.Time, count int) {
 	for n := range count {
 		one := history.Span{Class: 0}
 		one.Since, one.Until = long.SpanOf(0, before.Add(-time.Duration(n+1)*day))
-		require.NoError(t, s.write(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return s.MakeSpan(ctx, tx, &one) }))
+		require.NoError(t, s.Write(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return s.MakeSpan(ctx, tx, &one) }))
 	}
 }
 
@@ -67,16 +68,16 @@ func (a *annals) seal() {
 
 // spansLocked runs a statement and returns how many spans of history, and their
 // indexes, it has locked.
-func (a *annals) spansLocked(name string, args named) (tables, indexes int) {
+func (a *annals) spansLocked(name string, args pgsql.Named) (tables, indexes int) {
 	a.t.Helper()
-	tx, err := a.store.pool.Begin(a.ctx)
+	tx, err := a.store.Conns.Begin(a.ctx)
 	require.NoError(a.t, err)
 	defer func() { require.NoError(a.t, tx.Rollback(a.ctx)) }()
 	if name == "drop_keys" { // as dropKeys does
-		custom := named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}}
-		require.NoError(a.t, a.store.exec(a.ctx, tx, "set_local", custom))
+		custom := pgsql.Named{"names": []string{"plan_cache_mode"}, "values": []string{"force_custom_plan"}}
+		require.NoError(a.t, a.store.Exec(a.ctx, tx, "set_local", custom))
 	}
-	require.NoError(a.t, a.store.exec(a.ctx, tx, name, args))
+	require.NoError(a.t, a.store.Exec(a.ctx, tx, name, args))
 	require.NoError(a.t, tx.QueryRow(a.ctx, `select count(*) filter (where c.relkind = 'r'), count(*) filter (where c.relkind = 'i')
 		from pg_locks l join pg_class c on c.oid = l.relation
 		where l.pid = pg_backend_pid() and c.relname like 'run\_history\__\_%'`).Scan(&tables, &indexes))
@@ -84,12 +85,12 @@ func (a *annals) spansLocked(name string, args named) (tables, indexes int) {
 }
 
 // reading are the statements that read one run, with their arguments.
-func reading(run workflow.RunID) map[string]named {
+func reading(run workflow.RunID) map[string]pgsql.Named {
 	id := [16]byte(run)
-	return map[string]named{
+	return map[string]pgsql.Named{
 		"find_run":            {"run": id, "tenant": "a"},
-		"find_runs":           {"runs": uuids{run}, "always": true},
-		"read_runs":           {"runs": uuids{run}, "outputs": true, "tenant": textOrNull("a")},
+		"find_runs":           {"runs": pgsql.UUIDs{run}, "always": true},
+		"read_runs":           {"runs": pgsql.UUIDs{run}, "outputs": true, "tenant": pgsql.TextOrNull("a")},
 		"read_tasks":          {"run": id, "tenant": "a", "outputs": true},
 		"read_step_names":     {"run": id, "tenant": "a"},
 		"read_events":         {"run": id, "after": 0, "limit": 100},
@@ -97,14 +98,14 @@ func reading(run workflow.RunID) map[string]named {
 		"explain_run":         {"run": id, "tenant": "a"},
 		"read_dead_run":       {"run": id},
 		"read_dead_tasks":     {"run": id, "outputs": false},
-		"read_dead_letter":    {"run": id, "step": 0, "tenant": textOrNull("a")},
+		"read_dead_letter":    {"run": id, "step": 0, "tenant": pgsql.TextOrNull("a")},
 		"read_dead_events":    {"run": id, "step": 0, "limit": 100},
 		"read_dead_parents":   {"run": id, "step": 0, "inline_max": 100, "outputs": true},
-		"load_archived":       {"runs": uuids{run}},
-		"load_archived_tasks": {"runs": uuids{run}},
+		"load_archived":       {"runs": pgsql.UUIDs{run}},
+		"load_archived_tasks": {"runs": pgsql.UUIDs{run}},
 		"keep_outputs":        {"new": id, "run": id, "steps": []int32{0}, "outputs": true},
-		"list_runs":           {"before": id, "states": []int16{}, "labels": textOrNull(""), "workflow": textOrNull(""), "limit": 1},
-		"list_tenant_runs":    {"before": id, "states": []int16{}, "labels": textOrNull(""), "workflow": textOrNull(""), "limit": 1, "tenant": "a"},
+		"list_runs":           {"before": id, "states": []int16{}, "labels": pgsql.TextOrNull(""), "workflow": pgsql.TextOrNull(""), "limit": 1},
+		"list_tenant_runs":    {"before": id, "states": []int16{}, "labels": pgsql.TextOrNull(""), "workflow": pgsql.TextOrNull(""), "limit": 1, "tenant": "a"},
 	}
 }
 
@@ -152,8 +153,8 @@ func TestTheLeaderOpensOneSpan(t *testing.T) {
 	slices.SortFunc(ids, compareRuns)
 	los, his := history.Intervals(ids)
 	since, until := long.SpanOf(0, a.clock)
-	for name, args := range map[string]named{
-		"archive_runs": {"runs": uuids(ids), "los": los, "his": his},
+	for name, args := range map[string]pgsql.Named{
+		"archive_runs": {"runs": pgsql.UUIDs(ids), "los": los, "his": his},
 		"drop_keys":    {"class": 0, "since": since, "until": until, "after": [16]byte{}, "limit": 100},
 	} {
 		tables, _ := a.spansLocked(name, args)

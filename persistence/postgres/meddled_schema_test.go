@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -107,7 +108,7 @@ func TestEachStatementRefusesARule(t *testing.T) {
 	defer conn.Release()
 	writes := regexp.MustCompile(`(insert into|update|delete from) (` + regexp.QuoteMeta(d.schema) + `\.[a-z_]+)`)
 	met := 0
-	for name, s := range d.store.statements {
+	for name, s := range d.store.Statements {
 		for _, found := range writes.FindAllStringSubmatch(s.Text, -1) {
 			met++
 			tx, err := conn.Begin(t.Context())
@@ -116,7 +117,7 @@ func TestEachStatementRefusesARule(t *testing.T) {
 			_, err = tx.Exec(t.Context(), "create rule mine as on "+event+" to "+found[2]+" do instead nothing")
 			require.NoError(t, err)
 			_, err = tx.Prepare(t.Context(), "", s.Text)
-			require.True(t, hasCode(err, codeNotSupported), "%s, of %s: %v", name, found[0], err)
+			require.True(t, pgerr.HasCode(err, pgerr.CodeNotSupported), "%s, of %s: %v", name, found[0], err)
 			require.NoError(t, tx.Rollback(t.Context()))
 		}
 	}

@@ -70,7 +70,7 @@ func (k *kit) pool(change func(*pgx.ConnConfig)) *pgxpool.Pool {
 // open returns a second store, of a pool.
 func (k *kit) open(pool *pgxpool.Pool) *Store {
 	k.t.Helper()
-	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.schema})
+	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.Schema})
 	require.NoError(k.t, err)
 	k.t.Cleanup(store.Close)
 	return store
@@ -159,7 +159,7 @@ func TestADeferredConstraintFailsItsStep(t *testing.T) {
 	k, pod := withPod(t, storetest.Single())
 	k.start(storetest.Single(), "a", 1)
 	k.exec(`create table {schema}.mine (id int primary key, other int references {schema}.mine (id) deferrable initially deferred)`)
-	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "insert into "+k.store.schema+".mine values (1, 2)")
+	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "insert into "+k.store.Schema+".mine values (1, 2)")
 	require.ErrorContains(t, err, "foreign key")
 	for _, other := range []error{persistence.ErrUnavailable, persistence.ErrBadRow, persistence.ErrConflict} {
 		require.NotErrorIs(t, err, other, "it is charged like any other error of the step")
@@ -175,7 +175,7 @@ func TestDeferredTriggersHaveTheSettingsOfTheStep(t *testing.T) {
 	k.exec(`create table {schema}.mine (id int); create table {schema}.other (id int);
 		create function {schema}.copy() returns trigger language plpgsql as 'begin insert into other values (new.id); return null; end';
 		create constraint trigger copies after insert on {schema}.mine deferrable initially deferred for each row execute function {schema}.copy()`)
-	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "set local search_path = "+k.store.schema+"; insert into mine values (1)")
+	_, err := k.inTx(k.completion(pod, k.claim(pod, 1)...), "set local search_path = "+k.store.Schema+"; insert into mine values (1)")
 	require.NoError(t, err)
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.other"))
 	k.ends(pod, ids)
@@ -203,7 +203,7 @@ func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
 	_, err := k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
-		_, err := k.user.Exec(ctx, "update "+k.store.schema+".pods set expires_at = now() - interval '1 second' where id = $1", pod)
+		_, err := k.user.Exec(ctx, "update "+k.store.Schema+".pods set expires_at = now() - interval '1 second' where id = $1", pod)
 		require.NoError(t, err)
 		_, err = k.store.ExpirePods(ctx, epoch, 3, 10, time.Time{})
 		require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestTheTransactionOfAFrozenStepEnds(t *testing.T) {
 	record := k.completion(pod, k.claim(pod, 1)...)
 	record.TxLimit = 500 * time.Millisecond
 	k.exec("create table {schema}.mine (id int primary key)")
-	insert := "insert into " + k.store.schema + ".mine values (1)"
+	insert := "insert into " + k.store.Schema + ".mine values (1)"
 	_, err := k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		own, ok := tx.(pgx.Tx)
 		require.True(t, ok)
@@ -263,7 +263,7 @@ func TestACanceledStatementIsNotTheFaultOfAStep(t *testing.T) {
 	k.exec(`create table {schema}.mine (id int)`)
 	k.exec(`create function {schema}.late() returns trigger language plpgsql as $$ begin perform ` + cancels[len("select "):] + `; return null; end $$`)
 	k.exec(`create constraint trigger late after insert on {schema}.mine initially deferred for each row execute function {schema}.late()`)
-	_, err = k.inTx(record, "insert into "+k.store.schema+".mine values (1)")
+	_, err = k.inTx(record, "insert into "+k.store.Schema+".mine values (1)")
 	require.ErrorIs(t, err, persistence.ErrTxBroken, "at the end")
 	k.exec(`drop trigger late on {schema}.mine`)
 	_, err = k.inTx(record, "select 1")
@@ -281,7 +281,7 @@ func TestADefaultForIdleSessionsIsNotTheEngines(t *testing.T) {
 	k.exec(`alter role "` + role + `" set idle_session_timeout = '300ms'`)
 	store := k.open(k.pool(loginAs(role)))
 	var value string
-	require.NoError(t, store.pool.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value))
+	require.NoError(t, store.Conns.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value))
 	require.Equal(t, "0", value)
 	require.NoError(t, store.lease.Use(k.ctx, func(on *pgx.Conn) error {
 		return on.QueryRow(k.ctx, "show idle_session_timeout").Scan(&value)

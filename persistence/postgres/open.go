@@ -17,11 +17,15 @@ import (
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/requeue"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 )
 
 // Options say where a store is. Pool is required; everything else has a
@@ -76,12 +80,11 @@ const defaultPoolSize = 6
 // Store is a persistence.Store in PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	*pgsql.DB
-	*Registry
+	*registry.Registry
 	history.History
 	readers.Reader
 	requeue.Requeuer
-	Steps
-	former
+	steptx.Steps
 
 	young      time.Duration   // of runs that a statement alone may store
 	givenUp    time.Duration   // after which no caller waits any more for the answer of a call
@@ -90,11 +93,11 @@ type Store struct {
 	proxied    *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
 	servers    *wire.Lineage   // past any proxy
 	tenantsMax int32
-	recent     *recent
-	heads      *heads
-	firsts     *shortcut // by queue, whether claim_first will do
-	fews       *shortcut // by its queue, whether record_few will do for a pod
-	takes      *shortcut // by queue, whether take_one will
+	recent     *adaptive.Recent
+	heads      *adaptive.Heads
+	firsts     *adaptive.Shortcut // by queue, whether claim_first will do
+	fews       *adaptive.Shortcut // by its queue, whether record_few will do for a pod
+	takes      *adaptive.Shortcut // by queue, whether take_one will
 	quarantine *quarantine
 	timers     timerScan
 	at         atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
@@ -136,38 +139,37 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	db := &pgsql.DB{Conns: pool, Seats: sessions.NewSeats(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
-		former:      former{pool: pool, schema: options.Schema, statements: statements(texts)},
 		young:       youngRun,
-		givenUp:     callMax + time.Second,
+		givenUp:     pgerr.CallMax + time.Second,
 		direct:      options.Direct != nil,
 		lease:       lease,
 		servers:     own.Lineage,
 		tenantsMax:  options.TenantsMax,
-		recent:      newRecent(),
-		heads:       newHeads(),
-		firsts:      newShortcut(),
-		fews:        newShortcut(),
-		takes:       newShortcut(),
+		recent:      adaptive.NewRecent(),
+		heads:       adaptive.NewHeads(),
+		firsts:      adaptive.NewShortcut(),
+		fews:        adaptive.NewShortcut(),
+		takes:       adaptive.NewShortcut(),
 		quarantine:  newQuarantine(options.Logger),
 		deadReasons: options.DeadReasons,
 		podID:       drawPodID,
 	}
-	s.Steps = NewSteps(db, options.Pool, options.Logger)
+	s.Steps = steptx.New(db, options.Pool, options.Logger)
 	s.addRooms(db)
 	if options.Proxied {
 		s.proxied, err = sessions.OpenProxied(ctx, own)
 	} else {
-		s.lineage = own.Lineage
+		s.PoolLineage = own.Lineage
 	}
 	if err == nil {
-		err = s.loadQueues(ctx)
+		err = s.LoadQueues(ctx)
 	}
 	if err == nil {
-		err = translate(s.lease.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) })) // it is there when it is needed
+		err = pgerr.Translate(s.lease.Use(ctx, func(on *pgx.Conn) error { return on.Ping(ctx) })) // it is there when it is needed
 	}
 	if err != nil {
 		s.Close()
-		if hasCode(err, codeUndefinedTable) || hasCode(err, codeUndefinedSchema) {
+		if pgerr.HasCode(err, pgerr.CodeUndefinedTable) || pgerr.HasCode(err, pgerr.CodeUndefinedSchema) {
 			return nil, fmt.Errorf("open store: %w: run migrations.Migrate for schema %s first", ErrNotMigrated, options.Schema)
 		}
 		return nil, fmt.Errorf("open store: %w", err)
@@ -177,8 +179,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // addRooms makes the parts of the store that are packages of their own.
 func (s *Store) addRooms(db *pgsql.DB) {
-	s.DB, s.History, s.Registry = db, history.History{DB: db}, NewRegistry(db, s.recent.clear)
-	s.Reader = readers.Reader{DB: db, Graphs: s.Registry, User: s.user}
+	s.DB, s.History, s.Registry = db, history.History{DB: db}, registry.New(db, s.recent.Clear)
+	s.Reader = readers.Reader{DB: db, Graphs: s.Registry, User: s.EmbedderPool}
 	s.Requeuer = requeue.Requeuer{DB: db, Registry: s.Registry, Trigger: s.triggerAgain}
 }
 
@@ -202,7 +204,7 @@ func (s *Store) Close() {
 	closed, late := make(chan struct{}), make(chan struct{})
 	(clock.System{}).After(0, func() {
 		defer close(closed)
-		s.pool.Close()
+		s.Conns.Close()
 		s.lease.Close()
 		if s.proxied != nil {
 			s.proxied.Close()
@@ -234,7 +236,7 @@ func (s *Store) Lineage() *wire.Lineage { return s.servers }
 // one the lease cannot be renewed either. ctx bounds the wait for a renewal, whose
 // answer counts; the question itself takes two seconds at most.
 func (s *Store) PingLease(ctx context.Context) error {
-	return translate(s.lease.Ping(ctx))
+	return pgerr.Translate(s.lease.Ping(ctx))
 }
 
 // PingPool asks for an answer the way that the store's own pool connects, which
@@ -244,31 +246,31 @@ func (s *Store) PingPool(ctx context.Context) error {
 	if s.proxied == nil {
 		return s.PingLease(ctx)
 	}
-	return translate(s.proxied.Ping(ctx))
+	return pgerr.Translate(s.proxied.Ping(ctx))
 }
 
 // Ping implements persistence.Lease.
 func (s *Store) Ping(ctx context.Context, bytes int) error {
-	text, args := s.statements.bind("ping", named{"payload": make([]byte, bytes)})
-	rows, err := s.pool.Query(ctx, text, args...)
+	text, args := s.Bind("ping", pgsql.Named{"payload": make([]byte, bytes)})
+	rows, err := s.Conns.Query(ctx, text, args...)
 	if err != nil {
-		return translate(err)
+		return pgerr.Translate(err)
 	}
 	back, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[[]byte])
 	if err == nil && len(back) != bytes {
 		err = fmt.Errorf("%d of %d bytes came back", len(back), bytes)
 	}
-	return translate(err)
+	return pgerr.Translate(err)
 }
 
 // Pool returns the store's own pool, for the adapters that share it. It is
 // closed with the store.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool.Bare() }
+func (s *Store) Pool() *pgxpool.Pool { return s.Conns.Bare() }
 
 // Give lends a connection of the store's own pool to fit, for a caller that cannot do without
 // one and is refused it. If fit returns true, the connection leaves the pool: it is the
 // caller's, with the settings of the store's sessions. After an error it is closed. Nil:
 // there is none to spare, it is a proxy's, or fit returned false.
 func (s *Store) Give(ctx context.Context, fit func(ctx context.Context, conn *pgx.Conn) (bool, error)) (*pgx.Conn, error) {
-	return s.pool.Give(ctx, fit)
+	return s.Conns.Give(ctx, fit)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // Due timers of runs whose rows were deleted by hand are removed and counted, however
@@ -15,7 +16,7 @@ func TestTimersOfRemovedRunsGo(t *testing.T) {
 	k, g, pod, epoch := newNaps(t)
 	runs := k.start(g, "a", 20)
 	k.complete(pod, k.claim(pod, 20)...)
-	k.exec("delete from {schema}.workflow_runs where id = any($1)", uuids(runs[:10]))
+	k.exec("delete from {schema}.workflow_runs where id = any($1)", pgsql.UUIDs(runs[:10]))
 	k.exec(`insert into {schema}.durable_timers (run_id, step, kind, wake_at, epoch)
 		select gen_random_uuid(), 1, 1, now() - interval '1 hour', 1 from generate_series(1, $1::int)`, timersMax+10)
 	orphans, fired := 0, 0

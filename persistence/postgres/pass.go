@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -54,23 +55,23 @@ func (s *Store) newPass(tx pgx.Tx) *pass {
 // load locks the runs and loads them with the wanted tasks, in one round trip. Runs that
 // do not exist, or whose definitions are missing, are missing afterwards.
 func (p *pass) load(ctx context.Context, wants []want) error {
-	ids := make(uuids, len(wants))
+	ids := make(pgsql.UUIDs, len(wants))
 	for i, w := range wants {
 		ids[i] = w.run
 	}
-	b := p.s.newBatch()
+	b := p.s.NewBatch()
 	p.s.queuePatience(b)
-	b.add("lock_runs", named{"runs": ids})
+	b.Add("lock_runs", pgsql.Named{"runs": ids})
 	return p.loadLocked(ctx, b, ids, ids, wants)
 }
 
 // loadFree is load for what can wait: it leaves out runs that are locked.
 func (p *pass) loadFree(ctx context.Context, wants []want) error {
-	ids := make(uuids, len(wants))
+	ids := make(pgsql.UUIDs, len(wants))
 	for i, w := range wants {
 		ids[i] = w.run
 	}
-	text, args := p.s.statements.bind("lock_runs_free", named{"runs": ids})
+	text, args := p.s.Bind("lock_runs_free", pgsql.Named{"runs": ids})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (p *pass) loadFree(ctx context.Context, wants []want) error {
 	}
 	gone := func(id workflow.RunID) bool { return !free[id] }
 	wants = slices.DeleteFunc(slices.Clone(wants), func(w want) bool { return gone(w.run) })
-	return p.loadLocked(ctx, p.s.newBatch(), slices.DeleteFunc(slices.Clone(ids), gone), ids, wants)
+	return p.loadLocked(ctx, p.s.NewBatch(), slices.DeleteFunc(slices.Clone(ids), gone), ids, wants)
 }
 
 // runSet reads rows of one id each.
@@ -97,7 +98,7 @@ func runSet(rows pgx.Rows) (map[workflow.RunID]bool, error) {
 
 // queuePatience adds a shorter limit of waits for locks to a transaction, while locks are
 // in the way: what is locked was left out before.
-func (s *Store) queuePatience(b *batch) {
+func (s *Store) queuePatience(b *pgsql.Batch) {
 	if s.quarantine.skipping() {
 		b.Queue(skipPatience)
 	}
@@ -105,8 +106,8 @@ func (s *Store) queuePatience(b *batch) {
 
 // loadLocked sends b, which locks runs, and loads them, and those of all that are in
 // history.
-func (p *pass) loadLocked(ctx context.Context, b *batch, ids, all uuids, wants []want) error {
-	b.add("load_runs", named{"runs": ids}).Query(func(rows pgx.Rows) error {
+func (p *pass) loadLocked(ctx context.Context, b *pgsql.Batch, ids, all pgsql.UUIDs, wants []want) error {
+	b.Add("load_runs", pgsql.Named{"runs": ids}).Query(func(rows pgx.Rows) error {
 		runs, err := pgx.CollectRows(rows, scanRun)
 		for _, r := range runs {
 			p.byID[r.id] = r
@@ -114,8 +115,8 @@ func (p *pass) loadLocked(ctx context.Context, b *batch, ids, all uuids, wants [
 		return err
 	})
 	p.queueTasks(b, wants)
-	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&p.now) })
-	if err := send(ctx, p.tx, b); err != nil {
+	b.Add("read_clock", pgsql.Named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&p.now) })
+	if err := pgsql.Send(ctx, p.tx, b); err != nil {
 		return err
 	}
 	if err := p.loadArchived(ctx, all); err != nil {
@@ -145,7 +146,7 @@ func (p *pass) define(ctx context.Context) error {
 			continue
 		}
 		r.definition = d
-		r.core.Policy, r.core.Steps, r.core.HasHandler = d.graph.Policy, int32(len(d.graph.Nodes)), d.graph.OnFailure != nil
+		r.core.Policy, r.core.Steps, r.core.HasHandler = d.Graph.Policy, int32(len(d.Graph.Nodes)), d.Graph.OnFailure != nil
 		runs = append(runs, r)
 	}
 	p.runs = runs
@@ -153,8 +154,8 @@ func (p *pass) define(ctx context.Context) error {
 }
 
 // queueTasks adds the statements that load tasks to a batch.
-func (p *pass) queueTasks(b *batch, wants []want) {
-	var ids, open uuids
+func (p *pass) queueTasks(b *pgsql.Batch, wants []want) {
+	var ids, open pgsql.UUIDs
 	var steps []int32
 	for _, w := range wants {
 		if w.open {
@@ -175,10 +176,10 @@ func (p *pass) queueTasks(b *batch, wants []want) {
 		return err
 	}
 	if len(ids) > 0 {
-		b.add("load_tasks", named{"runs": ids, "steps": steps}).Query(keep)
+		b.Add("load_tasks", pgsql.Named{"runs": ids, "steps": steps}).Query(keep)
 	}
 	if len(open) > 0 {
-		b.add("load_open_tasks", named{"runs": open}).Query(func(rows pgx.Rows) error {
+		b.Add("load_open_tasks", pgsql.Named{"runs": open}).Query(func(rows pgx.Rows) error {
 			for _, id := range open {
 				if r := p.byID[id]; r != nil {
 					r.complete = true
@@ -215,9 +216,9 @@ func (p *pass) decide(ctx context.Context) error {
 		if len(missing) == 0 {
 			return nil
 		}
-		b := p.s.newBatch()
+		b := p.s.NewBatch()
 		p.queueTasks(b, wants)
-		if err := send(ctx, p.tx, b); err != nil {
+		if err := pgsql.Send(ctx, p.tx, b); err != nil {
 			return err
 		}
 		undecided = missing
@@ -254,7 +255,7 @@ func (r *run) target(step int32) (handler int32, queue int16) {
 	if t := r.tasks[step]; t != nil {
 		return t.handler, t.queue
 	}
-	return r.definition.handlers[step], r.definition.queueOf(step, r.queue)
+	return r.definition.Handlers[step], r.definition.QueueOf(step, r.queue)
 }
 
 func (p *pass) noteTimer(at time.Time) {
@@ -275,7 +276,7 @@ func (p *pass) byTask() {
 }
 
 // finish decides, gives out places and writes everything.
-func (p *pass) finish(ctx context.Context, b *batch) error {
+func (p *pass) finish(ctx context.Context, b *pgsql.Batch) error {
 	if err := p.decide(ctx); err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func (p *pass) finish(ctx context.Context, b *batch) error {
 }
 
 // conclude gives out places and writes everything that was decided.
-func (p *pass) conclude(ctx context.Context, b *batch) error {
+func (p *pass) conclude(ctx context.Context, b *pgsql.Batch) error {
 	p.gather()
 	p.byTask()
 	return p.write(ctx, b)
@@ -291,7 +292,7 @@ func (p *pass) conclude(ctx context.Context, b *batch) error {
 
 // write gives out places and sends b, with everything that was decided added
 // to it, in one round trip.
-func (p *pass) write(ctx context.Context, b *batch) error {
+func (p *pass) write(ctx context.Context, b *pgsql.Batch) error {
 	if err := p.allot(ctx); err != nil {
 		return err
 	}
@@ -301,5 +302,5 @@ func (p *pass) write(ctx context.Context, b *batch) error {
 	p.queueDead(b)
 	p.queueTimers(b)
 	p.queueReady(b)
-	return sessions.SendLast(ctx, p.tx, b.ahead())
+	return sessions.SendLast(ctx, p.tx, b.Ahead())
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -22,9 +23,9 @@ type peeked struct {
 func (s *Store) peek(
 	ctx context.Context, tx pgx.Tx, statement string, request persistence.ClaimRequest, queue int16, but []int64, without exclusions,
 ) ([]peeked, error) {
-	text, args := s.statements.bind(statement, named{
-		"queue": queue, "after": request.After, "handlers": orEmpty(request.Handlers), "suspects": request.Suspects,
-		"limit": request.Limit, "but": orEmpty(but), "skip": without.runs, "foreign": without.definitions,
+	text, args := s.Bind(statement, pgsql.Named{
+		"queue": queue, "after": request.After, "handlers": pgsql.OrEmpty(request.Handlers), "suspects": request.Suspects,
+		"limit": request.Limit, "but": pgsql.OrEmpty(but), "skip": without.runs, "foreign": without.definitions,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // counterKey names the counters of a tenant in a queue.
@@ -73,14 +75,14 @@ func (s *Store) allotBlocks(ctx context.Context, tx pgx.Tx, asked map[counterKey
 	for k := range rest {
 		queues = append(queues, k.queue)
 	}
-	if err := s.exec(ctx, tx, "insert_frontiers", named{"queues": queues}); err != nil {
+	if err := s.Exec(ctx, tx, "insert_frontiers", pgsql.Named{"queues": queues}); err != nil {
 		return nil, err
 	}
 	if err := s.moveCounters(ctx, tx, rest, last); err != nil {
 		return nil, err
 	}
 	if len(last) != len(asked) {
-		return nil, errRowsLost
+		return nil, pgerr.ErrRowsLost
 	}
 	return last, nil
 }
@@ -104,7 +106,7 @@ func (s *Store) moveCounters(ctx context.Context, tx pgx.Tx, asked, last map[cou
 			}
 		}
 	}
-	text, args := s.statements.bind("allot_blocks", named{"queues": queues, "groups": groups, "lanes": lanes, "places": places})
+	text, args := s.Bind("allot_blocks", pgsql.Named{"queues": queues, "groups": groups, "lanes": lanes, "places": places})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return err
@@ -122,7 +124,7 @@ func (s *Store) moveCounters(ctx context.Context, tx pgx.Tx, asked, last map[cou
 }
 
 // ready names the queues in which tasks became claimable.
-func (s *Store) ready(ctx context.Context, on querier, counts map[int16]int) ([]persistence.Ready, error) {
+func (s *Store) ready(ctx context.Context, on pgsql.Querier, counts map[int16]int) ([]persistence.Ready, error) {
 	var list []persistence.Ready
 	for number, count := range counts {
 		name, err := s.NameQueue(ctx, on, number)

@@ -14,13 +14,14 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
 // TestPrepareEveryStatement has PostgreSQL check every file of sql/.
 func TestPrepareEveryStatement(t *testing.T) {
 	d := schemas(t)(t)
-	for name, s := range d.store.statements {
+	for name, s := range d.store.Statements {
 		_, err := d.user.Exec(t.Context(), "prepare "+name+" as "+s.Text)
 		require.NoError(t, err, "%s", name)
 	}
@@ -50,7 +51,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	d := schemas(t)(t)
 	require.NoError(t, d.analyze(t.Context()))
 	for _, name := range hot {
-		s, ok := d.store.statements[name]
+		s, ok := d.store.Statements[name]
 		require.True(t, ok, name)
 		plan := d.plan(s)
 		t.Logf("%s: %d nodes", name, strings.Count(plan, `"Node Type"`))
@@ -64,16 +65,16 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 func TestTheLabelsOfAFilterAreCastOnce(t *testing.T) {
 	d := schemas(t)(t)
 	for _, name := range []string{"list_runs", "list_tenant_runs"} {
-		plan := d.plan(d.store.statements[name])
+		plan := d.plan(d.store.Statements[name])
 		require.Contains(t, plan, "labels @> ", name)
 		require.NotRegexp(t, `labels @> [^"]*::jsonb`, plan, name)
 	}
 }
 
 // plan returns the generic plan of a statement.
-func (d *database) plan(s statement) string {
+func (d *database) plan(s pgsql.Statement) string {
 	d.t.Helper()
-	conn, err := d.store.pool.Acquire(d.t.Context())
+	conn, err := d.store.Conns.Acquire(d.t.Context())
 	require.NoError(d.t, err)
 	defer conn.Release()
 	_, err = conn.Exec(d.t.Context(), "prepare planned as "+s.Text)
@@ -191,7 +192,7 @@ func TestSettings(t *testing.T) {
 func showIn(t *testing.T, s *Store, setting string) string {
 	t.Helper()
 	var value string
-	require.NoError(t, s.pool.QueryRow(t.Context(), "select current_setting($1)", setting).Scan(&value))
+	require.NoError(t, s.Conns.QueryRow(t.Context(), "select current_setting($1)", setting).Scan(&value))
 	return value
 }
 

@@ -11,23 +11,25 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // JoinPod implements persistence.Lease.
 func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64, now time.Time, err error) {
-	if err := s.registerAgain(ctx, pod.Queues); err != nil {
+	if err := s.RegisterAgain(ctx, pod.Queues); err != nil {
 		return 0, time.Time{}, err
 	}
-	joining := named{
+	joining := pgsql.Named{
 		"name": lifecycle.CleanText(pod.Name), "version": lifecycle.CleanText(pod.Version), "slots": pod.Slots,
-		"ttl": pod.TTL.Microseconds(), "queues": orEmpty(pod.Queues), "handlers": orEmpty(pod.Handlers),
+		"ttl": pod.TTL.Microseconds(), "queues": pgsql.OrEmpty(pod.Queues), "handlers": pgsql.OrEmpty(pod.Handlers),
 		"protocol": pod.Protocol,
 	}
-	err = retry(ctx, func(ctx context.Context) error {
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		joining["id"] = s.podID()
-		text, args := s.statements.bind("join_pod", joining)
-		return s.pool.QueryRow(ctx, text, args...).Scan(&id, &now)
+		text, args := s.Bind("join_pod", joining)
+		return s.Conns.QueryRow(ctx, text, args...).Scan(&id, &now)
 	})
 	if err == nil && s.elsewhere(ctx, id) {
 		_, _ = s.LeavePod(ctx, id) // else its lease ends by itself
@@ -47,7 +49,7 @@ func (s *Store) elsewhere(ctx context.Context, pod int64) bool {
 	if !s.direct {
 		return false
 	}
-	text, args := s.statements.bind("find_pod", named{"pod": pod})
+	text, args := s.Bind("find_pod", pgsql.Named{"pod": pod})
 	missed := func(ask func(ctx context.Context) error) bool {
 		ctx, cancel := context.WithTimeout(ctx, elsewhereMax)
 		defer cancel()
@@ -56,7 +58,7 @@ func (s *Store) elsewhere(ctx context.Context, pod int64) bool {
 	var id int64
 	return missed(func(ctx context.Context) error {
 		return s.lease.Use(ctx, func(on *pgx.Conn) error { return on.QueryRow(ctx, text, args...).Scan(&id) })
-	}) || missed(func(ctx context.Context) error { return s.user.QueryRow(ctx, text, args...).Scan(&id) })
+	}) || missed(func(ctx context.Context) error { return s.EmbedderPool.QueryRow(ctx, text, args...).Scan(&id) })
 }
 
 // elsewhereMax is how long each of the two has for its answer.
@@ -85,8 +87,8 @@ type heldTask struct {
 func (s *Store) heldTasks(
 	ctx context.Context, tx pgx.Tx, pods []int64, without exclusions, limit int, blind bool,
 ) ([]heldTask, error) {
-	text, args := s.statements.bind("held_tasks", named{
-		"pods": pods, "skip": orEmpty(without.runs), "but": orEmpty(without.tenants), "foreign": orEmpty(without.definitions), "limit": limit, "blind": blind,
+	text, args := s.Bind("held_tasks", pgsql.Named{
+		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.tenants), "foreign": pgsql.OrEmpty(without.definitions), "limit": limit, "blind": blind,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *Store) heldTasks(
 
 // takeBack ends grants, each with the same report, and sends b with it.
 func (s *Store) takeBack(
-	ctx context.Context, tx pgx.Tx, b *batch, taken []heldTask, report lifecycle.TaskReported,
+	ctx context.Context, tx pgx.Tx, b *pgsql.Batch, taken []heldTask, report lifecycle.TaskReported,
 ) (*pass, error) {
 	p := s.newPass(tx)
 	var wants []want

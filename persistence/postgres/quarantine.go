@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/clock"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -221,11 +223,11 @@ func (q *quarantine) addDefinition(ctx context.Context, number int32) {
 }
 
 // removeDefinitions ends the rest of definitions that are there again.
-func (q *quarantine) removeDefinitions(found []*definition) {
+func (q *quarantine) removeDefinitions(found []*registry.Definition) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, d := range found {
-		delete(q.definitions, d.number)
+		delete(q.definitions, d.Number)
 	}
 }
 
@@ -294,7 +296,7 @@ func (q *quarantine) lockedCounters(groups []int32) (resting map[int32]bool, ove
 
 // exclusions are what a statement leaves out.
 type exclusions struct {
-	runs        uuids
+	runs        pgsql.UUIDs
 	tenants     []int64 // groups
 	definitions []int32
 }
@@ -306,7 +308,7 @@ func (q *quarantine) excluded() exclusions {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := clock.System{}.Now()
-	e := exclusions{runs: uuids{}, tenants: []int64{}, definitions: []int32{}}
+	e := exclusions{runs: pgsql.UUIDs{}, tenants: []int64{}, definitions: []int32{}}
 	for run, r := range q.runs {
 		if r.rests(now) {
 			e.runs = append(e.runs, run)

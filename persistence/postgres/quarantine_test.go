@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -51,7 +53,7 @@ func TestBisectFindsCulprits(t *testing.T) {
 	for _, bad := range [][]int{nil, {0}, {9}, {3, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}} {
 		var done, alone []int
 		calls := 0
-		err := bisect([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, func(items []int) error {
+		err := pgsql.Bisect([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, func(items []int) error {
 			calls++
 			if slices.ContainsFunc(items, func(i int) bool { return slices.Contains(bad, i) }) {
 				return refused
@@ -69,8 +71,8 @@ func TestBisectFindsCulprits(t *testing.T) {
 		require.LessOrEqual(t, calls, 1+2*4*max(len(bad), 1))
 	}
 	other := errors.New("other")
-	require.ErrorIs(t, bisect([]int{1, 2}, func([]int) error { return other }, func(err error) bool { return !errors.Is(err, other) }, nil), other)
-	require.NoError(t, bisect(nil, func(items []int) error { return nil }, func(error) bool { return true }, nil))
+	require.ErrorIs(t, pgsql.Bisect([]int{1, 2}, func([]int) error { return other }, func(err error) bool { return !errors.Is(err, other) }, nil), other)
+	require.NoError(t, pgsql.Bisect(nil, func(items []int) error { return nil }, func(error) bool { return true }, nil))
 }
 
 // Each rest takes twice as long as the one before, up to a bound, and is forgotten after
@@ -88,7 +90,7 @@ func TestRestsGrowAndAreForgotten(t *testing.T) {
 			resting, over := q.ofRuns(tasks)
 			require.True(t, resting[run])
 			require.Empty(t, over)
-			require.Equal(t, uuids{run}, q.excluded().runs)
+			require.Equal(t, pgsql.UUIDs{run}, q.excluded().runs)
 			time.Sleep(want)
 			resting, over = q.ofRuns(tasks)
 			require.Empty(t, resting)
@@ -170,7 +172,7 @@ func TestMissingDefinitionsRest(t *testing.T) {
 		require.Equal(t, []int32{2}, q.excluded().definitions)
 		require.Equal(t, []int32{2}, q.overDefinitions())
 		require.Empty(t, q.overDefinitions(), "not again at once")
-		q.removeDefinitions([]*definition{{number: 2}})
+		q.removeDefinitions([]*registry.Definition{{Number: 2}})
 		require.Empty(t, q.excluded().definitions)
 	})
 }

@@ -9,15 +9,17 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // pair is a step and its one child.
-func pair() *definition {
-	return &definition{
-		plain: true, handlers: []int32{7, 8},
-		graph: &workflow.Graph{Name: "pair", Nodes: []workflow.Node{
+func pair() *registry.Definition {
+	return &registry.Definition{
+		Plain: true, Handlers: []int32{7, 8},
+		Graph: &workflow.Graph{Name: "pair", Nodes: []workflow.Node{
 			{Name: "first", Children: []workflow.Child{{Step: 1}}}, {Name: "second", Parents: []int32{0}},
 		}},
 	}
@@ -29,59 +31,59 @@ func taskOf(run byte, step int32) workflow.TaskID {
 
 func TestRecentGrantsWhatItKnows(t *testing.T) {
 	t.Parallel()
-	c := newRecent()
+	c := adaptive.NewRecent()
 	first := &persistence.Transition{Task: taskOf(1, 0), Report: lifecycle.Succeeded, Output: []byte("out")}
-	_, known := c.grant(taskOf(1, 1), nil)
+	_, known := c.Grant(taskOf(1, 1), nil)
 	require.False(t, known, "nothing was granted of this run")
 
-	c.granted(&persistence.Grant{Task: first.Task, Tenant: "a", Input: []byte("in")}, pair())
-	_, known = c.grant(taskOf(1, 1), nil)
+	c.Granted(&persistence.Grant{Task: first.Task, Tenant: "a", Input: []byte("in")}, pair())
+	_, known = c.Grant(taskOf(1, 1), nil)
 	require.False(t, known, "the parent's output is not known")
 
-	g, known := c.grant(taskOf(1, 1), map[workflow.TaskID]*persistence.Transition{first.Task: first})
+	g, known := c.Grant(taskOf(1, 1), map[workflow.TaskID]*persistence.Transition{first.Task: first})
 	require.True(t, known, "it is being recorded")
 	require.Equal(t, persistence.Grant{
 		Task: taskOf(1, 1), Attempt: 1, Handler: 8, Step: "second", Tenant: "a", Input: []byte("in"),
 		Parents: []persistence.Outcome{{Index: 0, Step: "first", State: lifecycle.Completed, Output: []byte("out"), Size: 3}},
 	}, g)
-	_, known = c.grant(taskOf(1, 1), nil)
+	_, known = c.Grant(taskOf(1, 1), nil)
 	require.False(t, known, "and may be rolled back")
 
-	c.recorded(first)
-	_, known = c.grant(taskOf(1, 1), nil)
+	c.Recorded(first)
+	_, known = c.Grant(taskOf(1, 1), nil)
 	require.True(t, known)
-	c.ended(taskOf(1, 0).Run)
-	_, known = c.grant(taskOf(1, 1), nil)
+	c.Ended(taskOf(1, 0).Run)
+	_, known = c.Grant(taskOf(1, 1), nil)
 	require.False(t, known)
-	require.Zero(t, c.bytes)
+	require.Zero(t, c.Bytes)
 }
 
 func TestRecentKnowsSkippedSteps(t *testing.T) {
 	t.Parallel()
-	c := newRecent()
-	c.skipped(taskOf(1, 0)) // of a run that nothing was granted of
-	c.granted(&persistence.Grant{Task: taskOf(1, 0), Input: []byte("in")}, pair())
-	_, known := c.grant(taskOf(1, 1), nil)
+	c := adaptive.NewRecent()
+	c.Skipped(taskOf(1, 0)) // of a run that nothing was granted of
+	c.Granted(&persistence.Grant{Task: taskOf(1, 0), Input: []byte("in")}, pair())
+	_, known := c.Grant(taskOf(1, 1), nil)
 	require.False(t, known)
-	c.skipped(taskOf(1, 0))
-	g, known := c.grant(taskOf(1, 1), nil)
+	c.Skipped(taskOf(1, 0))
+	g, known := c.Grant(taskOf(1, 1), nil)
 	require.True(t, known)
 	require.Equal(t, []persistence.Outcome{{Index: 0, Step: "first", State: lifecycle.Skipped}}, g.Parents)
 }
 
 func TestRecentIsBounded(t *testing.T) {
 	t.Parallel()
-	c := newRecent()
-	input := bytes.Repeat([]byte("x"), recentMax/100)
+	c := adaptive.NewRecent()
+	input := bytes.Repeat([]byte("x"), adaptive.RecentMax/100)
 	for run := range byte(200) {
-		c.granted(&persistence.Grant{Task: taskOf(run, 0), Input: input}, pair())
-		c.granted(&persistence.Grant{Task: taskOf(0, 0), Input: input}, pair()) // in use all the time
-		require.LessOrEqual(t, c.bytes, recentMax)
+		c.Granted(&persistence.Grant{Task: taskOf(run, 0), Input: input}, pair())
+		c.Granted(&persistence.Grant{Task: taskOf(0, 0), Input: input}, pair()) // in use all the time
+		require.LessOrEqual(t, c.Bytes, adaptive.RecentMax)
 	}
-	require.Contains(t, c.runs, taskOf(0, 0).Run)
-	require.NotContains(t, c.runs, taskOf(1, 0).Run)
-	require.Contains(t, c.runs, taskOf(199, 0).Run)
-	require.Equal(t, c.order.Len(), len(c.runs))
+	require.Contains(t, c.Runs, taskOf(0, 0).Run)
+	require.NotContains(t, c.Runs, taskOf(1, 0).Run)
+	require.Contains(t, c.Runs, taskOf(199, 0).Run)
+	require.Equal(t, c.Order.Len(), len(c.Runs))
 }
 
 // A run that failed is over, as one that completed is.
@@ -92,12 +94,12 @@ func TestRecentForgetsEndedRuns(t *testing.T) {
 		k.join(time.Hour)
 		k.start(storetest.Chain(1), "a", 3)
 		grants := k.claim(1, 3)
-		require.Len(t, k.store.recent.runs, 3)
+		require.Len(t, k.store.recent.Runs, 3)
 		record := k.completion(1, grants...)
 		for i := range record.Transitions {
 			record.Transitions[i].Report = report
 		}
 		k.send(record)
-		require.Empty(t, k.store.recent.runs)
+		require.Empty(t, k.store.recent.Runs)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -22,9 +24,9 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 			len(record.Transitions), persistence.RecordBatchMax)
 	}
 	r := newRecording(s, record)
-	err := s.knowing(ctx, func() error { return r.all(ctx) })
+	err := s.Knowing(ctx, func() error { return r.all(ctx) })
 	if err == nil && r.out.Now.IsZero() { // nothing was stored
-		err = s.write(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.onlyCheck(ctx, tx) })
+		err = s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.onlyCheck(ctx, tx) })
 	}
 	if err != nil {
 		return persistence.Recorded{}, err
@@ -83,7 +85,7 @@ func (r *recording) reloaded(ctx context.Context) error {
 		return nil
 	}
 	err := r.load(ctx)
-	if unreadable(err) { // it is committed: renewals find what is granted and not held
+	if pgerr.Unreadable(err) { // it is committed: renewals find what is granted and not held
 		r.out.Grants = nil
 		return nil
 	}
@@ -96,7 +98,7 @@ func (r *recording) onlyCheck(ctx context.Context, tx pgx.Tx) error {
 	if err := r.s.checkPod(ctx, tx, r.record.Pod); err != nil {
 		return err
 	}
-	return r.s.readClock(ctx, tx, &r.out.Now)
+	return r.s.ReadClock(ctx, tx, &r.out.Now)
 }
 
 // split tells the transitions of runs of which nothing but plain successes is
@@ -135,13 +137,13 @@ type storing func(ctx context.Context, indexes []int, ending ending) error
 // several: those of runs that are locked or cannot be read are answered Busy, and a value
 // that the database refuses becomes the failure of its attempt, which is stored later.
 func (r *recording) parts(ctx context.Context, indexes []int, store storing) error {
-	return bisect(indexes, func(part []int) error {
+	return pgsql.Bisect(indexes, func(part []int) error {
 		part, err := r.free(ctx, part)
 		if err != nil || len(part) == 0 {
 			return err
 		}
-		err = retry(ctx, func(ctx context.Context) error { return store(ctx, part, commits) })
-		if errors.Is(err, errLockTimeout) {
+		err = pgerr.Retry(ctx, func(ctx context.Context) error { return store(ctx, part, commits) })
+		if errors.Is(err, pgerr.ErrLockTimeout) {
 			if failed := r.s.findLocked(ctx, r.tasks(part)); failed != nil {
 				return failed
 			}
@@ -153,14 +155,14 @@ func (r *recording) parts(ctx context.Context, indexes []int, store storing) err
 // blamesOne reports whether one of several transitions, timers or tasks may be why a
 // transaction failed.
 func blamesOne(err error) bool {
-	return errors.Is(err, errLockTimeout) || badRow(err) || unreadable(err)
+	return errors.Is(err, pgerr.ErrLockTimeout) || badRow(err) || pgerr.Unreadable(err)
 }
 
 // alone answers a transition that cannot be stored by itself.
 func (r *recording) alone(ctx context.Context, i int, store storing, err error) error {
 	if badRow(err) {
 		if r.causes[i] != nil { // it refuses the failure, too
-			return refusesAnything(err)
+			return pgerr.RefusesAnything(err)
 		}
 		cause := err
 		if err = r.blame(ctx, i, store, cause); err == nil {
@@ -170,12 +172,12 @@ func (r *recording) alone(ctx context.Context, i int, store storing, err error) 
 	}
 	task := r.record.Transitions[i].Task
 	switch {
-	case errors.Is(err, errLockTimeout):
+	case errors.Is(err, pgerr.ErrLockTimeout):
 		r.s.restTask(task)
-	case unreadable(err):
+	case pgerr.Unreadable(err):
 		full := r.s.quarantine.addUnreadable(ctx, task.Run, err)
 		if full != nil || !r.s.damaged(ctx, task.Run) { // what others need, too, cannot be read
-			r.out.Refused = translate(errors.Join(full, err))
+			r.out.Refused = pgerr.Translate(errors.Join(full, err))
 		}
 	default:
 		return err
@@ -219,8 +221,8 @@ func (r *recording) blame(ctx context.Context, i int, store storing, cause error
 	t := &r.record.Transitions[i]
 	whole := *t
 	trial := func() error {
-		err := retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, tries) })
-		if errors.Is(err, errTrial) {
+		err := pgerr.Retry(ctx, func(ctx context.Context) error { return store(ctx, []int{i}, tries) })
+		if errors.Is(err, pgerr.ErrTrial) {
 			return nil
 		}
 		return err
@@ -235,7 +237,7 @@ func (r *recording) blame(ctx context.Context, i int, store storing, cause error
 // what refused it may be the schema, or gone by now.
 func blamed(cause, bare error, again func() error) error {
 	if errors.Is(bare, persistence.ErrBadRow) {
-		return refusesAnything(cause)
+		return pgerr.RefusesAnything(cause)
 	}
 	if bare != nil {
 		return bare
@@ -267,10 +269,10 @@ func (r *recording) refuseInstants(i int) error {
 
 // load reads what the record's claim still holds.
 func (r *recording) load(ctx context.Context) error {
-	return retry(ctx, func(ctx context.Context) error {
+	return pgerr.Retry(ctx, func(ctx context.Context) error {
 		return inlining(func(limit int) error {
 			var err error
-			r.out.Grants, err = r.s.loadGrants(ctx, r.s.pool, r.record.Pod, r.record.Claim, limit)
+			r.out.Grants, err = r.s.loadGrants(ctx, r.s.Conns, r.record.Pod, r.record.Claim, limit)
 			return err
 		})
 	})

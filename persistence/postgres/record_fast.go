@@ -10,6 +10,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -29,7 +31,7 @@ func (r *recording) fast(ctx context.Context, indexes []int, ending ending) erro
 	for _, i := range f.rest() {
 		r.left[i] = true
 	}
-	return r.merge(ctx, r.s.pool, f)
+	return r.merge(ctx, r.s.Conns, f)
 }
 
 // fastRecord is one transaction of the fast path.
@@ -42,9 +44,9 @@ type fastRecord struct {
 	now    time.Time
 	ords   []int32 // of what was recorded, counted from 1
 	ended  []pgtype.UUID
-	queues []int32 // one per child that waits now
-	known  bool    // the claim had grants before
-	looked looked  // at the heads of queues
+	queues []int32         // one per child that waits now
+	known  bool            // the claim had grants before
+	looked adaptive.Looked // at the heads of queues
 
 	answered bool // by record_few
 
@@ -56,26 +58,26 @@ type fastRecord struct {
 // pipeline is the whole transaction in one round trip.
 func (f *fastRecord) pipeline(ctx context.Context) error {
 	if queue := f.few(); queue != 0 {
-		if err := f.pipelineOf(ctx, func(b *batch) { f.queueFew(b, queue) }); err != nil {
+		if err := f.pipelineOf(ctx, func(b *pgsql.Batch) { f.queueFew(b, queue) }); err != nil {
 			return err
 		}
 		if f.answered {
-			f.s.fews.hit(queue)
+			f.s.fews.Hit(queue)
 			return nil
 		}
-		f.s.fews.missed(queue)
+		f.s.fews.Missed(queue)
 	}
 	return f.pipelineOf(ctx, f.queueRecord)
 }
 
 // pipelineOf is the transaction with one of the two statements that record.
-func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) error {
-	b := f.s.newBatch()
+func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*pgsql.Batch)) error {
+	b := f.s.NewBatch()
 	f.s.queuePatience(b)
 	f.queueAlive(b)
-	b.add("lock_runs", named{"runs": f.ids()})
+	b.Add("lock_runs", pgsql.Named{"runs": f.ids()})
 	queueRecord(b)
-	if err := send(ctx, f.s.pool, b); err != nil {
+	if err := pgsql.Send(ctx, f.s.Conns, b); err != nil {
 		return err
 	}
 	if !f.alive {
@@ -87,11 +89,11 @@ func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*batch)) e
 // inTx is the transaction in several round trips: it is the caller's, or tenants' running
 // tasks are counted first.
 func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx) error {
-	b := f.s.newBatch()
+	b := f.s.NewBatch()
 	f.s.queuePatience(b)
 	f.queueAlive(b)
-	b.add("lock_runs", named{"runs": f.ids()})
-	if err := send(ctx, tx, b); err != nil {
+	b.Add("lock_runs", pgsql.Named{"runs": f.ids()})
+	if err := pgsql.Send(ctx, tx, b); err != nil {
 		return err
 	}
 	if !f.alive {
@@ -100,12 +102,12 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx) error {
 	if err := f.makeRoom(ctx, tx); err != nil {
 		return err
 	}
-	b = f.s.newBatch()
+	b = f.s.NewBatch()
 	f.queueRecord(b)
-	return send(ctx, tx, b)
+	return pgsql.Send(ctx, tx, b)
 }
 
-func (f *fastRecord) ids() uuids { return f.tasks(f.indexes).runs() }
+func (f *fastRecord) ids() pgsql.UUIDs { return f.tasks(f.indexes).runs() }
 
 func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {
 	steps, epochs = make([]int32, len(f.indexes)), make([]int64, len(f.indexes))
@@ -121,7 +123,7 @@ func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	steps, epochs := f.stepsAndEpochs()
-	text, args := f.s.statements.bind("fast_tasks", named{"pod": f.record.Pod, "runs": f.ids(), "steps": steps, "epochs": epochs})
+	text, args := f.s.Bind("fast_tasks", pgsql.Named{"pod": f.record.Pod, "runs": f.ids(), "steps": steps, "epochs": epochs})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return err
@@ -147,9 +149,9 @@ func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-func (f *fastRecord) queueAlive(b *batch) {
+func (f *fastRecord) queueAlive(b *pgsql.Batch) {
 	f.alive = false
-	b.add("check_pod", named{"pod": f.record.Pod}).Query(func(rows pgx.Rows) error {
+	b.Add("check_pod", pgsql.Named{"pod": f.record.Pod}).Query(func(rows pgx.Rows) error {
 		_, err := pgx.CollectRows(rows, func(pgx.CollectableRow) (struct{}, error) {
 			f.alive = true
 			return struct{}{}, nil
@@ -158,7 +160,7 @@ func (f *fastRecord) queueAlive(b *batch) {
 	})
 }
 
-func (f *fastRecord) queueRecord(b *batch) {
+func (f *fastRecord) queueRecord(b *pgsql.Batch) {
 	steps, epochs := f.stepsAndEpochs()
 	outputs, progress := make([][]byte, len(f.indexes)), make([][]byte, len(f.indexes))
 	for i, at := range f.indexes {
@@ -171,18 +173,18 @@ func (f *fastRecord) queueRecord(b *batch) {
 	}
 	queues := []int16{}
 	for _, name := range f.record.Queues {
-		if number := f.s.catalog.queueNumber(name); number != 0 {
+		if number := f.s.Catalog.QueueNumber(name); number != 0 {
 			queues = append(queues, number)
 		}
 	}
-	after, until := f.s.heads.known(queues)
-	b.add("record_fast", named{
+	after, until := f.s.heads.Known(queues)
+	b.Add("record_fast", pgsql.Named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
 		"outputs": outputs, "progress": progress, "inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queues": queues, "inline_after": after, "inline_until": until,
-		"inline_handlers": orEmpty(f.record.Handlers), "rooms": rooms, "room_groups": roomGroups,
+		"inline_handlers": pgsql.OrEmpty(f.record.Handlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs,
-			&f.looked.queues, &f.looked.after, &f.looked.until)
+			&f.looked.Queues, &f.looked.After, &f.looked.Until)
 	})
 }
 
@@ -202,8 +204,8 @@ func (f *fastRecord) rest() []int {
 }
 
 // merge adds what the transaction did to the answer.
-func (r *recording) merge(ctx context.Context, on querier, f *fastRecord) error {
-	r.s.heads.note(f.looked)
+func (r *recording) merge(ctx context.Context, on pgsql.Querier, f *fastRecord) error {
+	r.s.heads.Note(f.looked)
 	for _, ord := range f.ords {
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
 	}
@@ -241,7 +243,7 @@ func (r *recording) grant(f *fastRecord) bool {
 	}
 	for i, id := range f.grantedRuns {
 		task := workflow.TaskID{Run: id.Bytes, Step: f.grantedSteps[i]}
-		grant, known := r.s.recent.grant(task, own)
+		grant, known := r.s.recent.Grant(task, own)
 		if !known {
 			return false
 		}
@@ -255,14 +257,14 @@ func (r *recording) grant(f *fastRecord) bool {
 func (r *recording) remember() {
 	for i := range r.record.Transitions {
 		if t := &r.record.Transitions[i]; r.out.Answers[i].Result == lifecycle.Moved && t.Report == lifecycle.Succeeded {
-			r.s.recent.recorded(t)
+			r.s.recent.Recorded(t)
 		}
 	}
 	for _, task := range r.skipped {
-		r.s.recent.skipped(task)
+		r.s.recent.Skipped(task)
 	}
 	for _, id := range r.out.Wake.Ended {
-		r.s.recent.ended(id)
+		r.s.recent.Ended(id)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -26,25 +28,25 @@ func (f *fastRecord) few() int16 {
 		}
 		seen[t.Task] = true
 	}
-	queue := f.s.catalog.queueNumber(f.record.Queues[0])
-	if queue == 0 || !f.s.fews.worthTrying(queue) {
+	queue := f.s.Catalog.QueueNumber(f.record.Queues[0])
+	if queue == 0 || !f.s.fews.WorthTrying(queue) {
 		return 0
 	}
 	return queue
 }
 
 // queueFew adds record_few.
-func (f *fastRecord) queueFew(b *batch, queue int16) {
+func (f *fastRecord) queueFew(b *pgsql.Batch, queue int16) {
 	steps, epochs := f.stepsAndEpochs()
 	outputs := make([][]byte, len(f.indexes))
 	for i, at := range f.indexes {
 		outputs[i] = f.record.Transitions[at].Output
 	}
-	after, until := f.s.heads.known([]int16{queue})
-	b.add("record_few", named{
+	after, until := f.s.heads.Known([]int16{queue})
+	b.Add("record_few", pgsql.Named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs, "outputs": outputs,
 		"inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queue": queue,
-		"inline_after": after[0], "inline_until": until[0], "inline_handlers": orEmpty(f.record.Handlers),
+		"inline_after": after[0], "inline_until": until[0], "inline_handlers": pgsql.OrEmpty(f.record.Handlers),
 	}).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs, &after[0], &until[0])
 		switch {
@@ -55,7 +57,7 @@ func (f *fastRecord) queueFew(b *batch, queue int16) {
 		}
 		f.answered = true
 		if len(f.grantedRuns) > 0 { // or no queue was looked at
-			f.looked = looked{queues: []int16{queue}, after: after, until: until}
+			f.looked = adaptive.Looked{Queues: []int16{queue}, After: after, Until: until}
 		}
 		return nil
 	})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -54,13 +56,13 @@ func (r *recording) apply(d decided) {
 // begin runs do in a transaction that commits or only tries.
 func (s *Store) begin(ctx context.Context, ending ending, do func(context.Context, pgx.Tx) error) error {
 	if ending == commits {
-		return s.pool.Short(ctx, do)
+		return s.Conns.Short(ctx, do)
 	}
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
 		if err := do(ctx, tx); err != nil {
 			return err
 		}
-		return errTrial
+		return pgerr.ErrTrial
 	})
 }
 
@@ -68,9 +70,9 @@ func (s *Store) begin(ctx context.Context, ending ending, do func(context.Contex
 // until the transaction ends.
 func (s *Store) checkPod(ctx context.Context, tx pgx.Tx, pod int64) error {
 	f := &fastRecord{recording: &recording{s: s, record: persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod}}}}
-	b := s.newBatch()
+	b := s.NewBatch()
 	f.queueAlive(b)
-	if err := send(ctx, tx, b); err != nil {
+	if err := pgsql.Send(ctx, tx, b); err != nil {
 		return err
 	}
 	if !f.alive {
@@ -98,7 +100,7 @@ func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decid
 			}
 		}
 	}
-	b := r.s.newBatch()
+	b := r.s.NewBatch()
 	progress.queue(b, r.record.Pod)
 	return d, d.conclude(ctx, b)
 }
@@ -134,7 +136,7 @@ func (r *recording) facts(d decided, indexes []int) map[*run][]int {
 			continue
 		}
 		run.facts = append(run.facts, lifecycle.TaskReported{
-			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.edges(t.Edges),
+			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.Edges(t.Edges),
 			Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
 			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost),
 		})
@@ -156,7 +158,7 @@ func (r *recording) keep(run *run, i int, progress *progressRows) {
 
 // progressRows are rows of save_progress, by column.
 type progressRows struct {
-	runs     uuids
+	runs     pgsql.UUIDs
 	steps    []int32
 	epochs   []int64
 	progress [][]byte
@@ -168,9 +170,9 @@ func (c *progressRows) add(task workflow.TaskID, epoch int64, progress []byte) {
 	c.epochs, c.progress = append(c.epochs, epoch), append(c.progress, progress)
 }
 
-func (c *progressRows) queue(b *batch, pod int64) {
+func (c *progressRows) queue(b *pgsql.Batch, pod int64) {
 	if len(c.runs) > 0 {
-		b.add("save_progress", named{
+		b.Add("save_progress", pgsql.Named{
 			"runs": c.runs, "steps": c.steps, "epochs": c.epochs, "progress": c.progress, "pod": pod,
 		})
 	}

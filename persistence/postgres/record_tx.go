@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/internal/wire"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -30,24 +33,24 @@ func (s *Store) RecordInTx(
 	var own bool // it was a statement of the engine's that was refused
 	for range callsMax {
 		r, own, err = s.recordInTx(ctx, record, fn)
-		if forgotten(err) {
-			s.forgetting.note(ctx, err)
+		if steptx.Forgotten(err) {
+			s.Forgetting.Note(ctx, err)
 		}
 		if !errors.Is(err, persistence.ErrConflict) && !rolledBack(err) {
 			break
 		}
 	}
 	switch {
-	case errors.Is(err, errRowsLost), placeTaken(err): // each time
-		return persistence.Recorded{}, meddledError{}
+	case errors.Is(err, pgerr.ErrRowsLost), pgerr.PlaceTaken(err): // each time
+		return persistence.Recorded{}, pgerr.MeddledError{}
 	case own && errors.Is(err, persistence.ErrConflict):
-		return persistence.Recorded{}, refusedEachTime(err)
-	case stalePlan(err): // on each connection that came
+		return persistence.Recorded{}, steptx.RefusedEachTime(err)
+	case pgerr.StalePlan(err): // on each connection that came
 		return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrTxBroken, err.Error())
 	case err == nil:
 		r.remember()
 		return r.out, nil
-	case errors.Is(err, errNotMoved):
+	case errors.Is(err, steptx.ErrNotMoved):
 		return r.out, nil
 	case errors.Is(err, errRunLocked):
 		return persistence.Recorded{Answers: []persistence.RecordAnswer{{Result: lifecycle.Busy}}}, nil
@@ -61,7 +64,7 @@ func (s *Store) RecordInTx(
 // wish that its transaction be made again, or of a statement that was prepared
 // before its table was changed or the session reset.
 func rolledBack(err error) bool {
-	return hasCode(err, "40001") || hasCode(err, "40P01") || hasCode(err, codeNoStatement) || stalePlan(err)
+	return pgerr.HasCode(err, "40001") || pgerr.HasCode(err, "40P01") || pgerr.HasCode(err, pgerr.CodeNoStatement) || pgerr.StalePlan(err)
 }
 
 // recordInTx makes the transaction once, and reports whether it failed with a statement
@@ -69,35 +72,35 @@ func rolledBack(err error) bool {
 func (s *Store) recordInTx(
 	ctx context.Context, record persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
 ) (r *recording, own bool, err error) {
-	waiting := s.patience.wait()
-	defer waiting.end()
+	waiting := s.Patience.Wait()
+	defer waiting.End()
 	conn, err := s.borrowFor(ctx, record.Task, waiting)
 	if err != nil {
 		return nil, false, err
 	}
 	defer conn.Release()
-	defer wire.Borrow(conn.Conn().PgConn().Conn(), vanished(record.TxLimit))()
+	defer wire.Borrow(conn.Conn().PgConn().Conn(), steptx.Vanished(record.TxLimit))()
 	defer func() {
-		if forgotten(err) {
+		if steptx.Forgotten(err) {
 			_ = conn.Conn().Close(ctx) // the pool makes another one
 		}
 	}()
 	began := false            // the transaction; own: the engine's part of it
 	var failed, spoiled error // fn, or its transaction
-	begin := pgx.TxOptions{BeginQuery: s.beginStep(&record)}
-	err = pgx.BeginFunc(ctx, beginning{s.remind, conn, begin, waiting.limit}, func(tx pgx.Tx) error {
+	begin := pgx.TxOptions{BeginQuery: s.BeginStep(&record)}
+	err = pgx.BeginFunc(ctx, s.BeginningOn(conn, begin, waiting), func(tx pgx.Tx) error {
 		began = true
-		waiting.got()
+		waiting.Got()
 		var transition persistence.Transition
-		if transition, failed = s.callStep(ctx, tx, record.Pod, fn); failed != nil {
+		if transition, failed = s.CallStep(ctx, tx, record.Pod, fn); failed != nil {
 			return failed
 		}
-		if spoiled = usable(tx); spoiled != nil {
+		if spoiled = steptx.Usable(tx); spoiled != nil {
 			return spoiled
 		}
 		record.Transitions = []persistence.Transition{transition}
 		r = newRecording(s, record)
-		defer ownTypes(tx.Conn())()
+		defer steptx.OwnTypes(tx.Conn())()
 		if err := r.settle(ctx, tx); err != nil {
 			return err
 		}
@@ -110,17 +113,17 @@ func (s *Store) recordInTx(
 	})
 	switch {
 	case !began:
-		if errors.Is(err, errPoolSilent) {
-			waiting.gaveUp()
+		if errors.Is(err, steptx.ErrPoolSilent) {
+			waiting.GaveUp()
 		}
-		return nil, false, notBegun(err)
+		return nil, false, steptx.NotBegun(err)
 	case errors.Is(failed, persistence.ErrTxEnded):
 		return nil, false, failed
-	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && cut(failed):
+	case failed != nil && ctx.Err() == nil && conn.Conn().IsClosed() && steptx.Cut(failed):
 		return nil, false, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
-	case failed != nil && ctx.Err() != nil && conn.Conn().IsClosed() && s.unheard(ctx, conn.Conn().PgConn().PID()):
+	case failed != nil && ctx.Err() != nil && conn.Conn().IsClosed() && s.Unheard(ctx, conn.Conn().PgConn().PID()):
 		return nil, false, fmt.Errorf("%w: the server waited for a statement, and the step for its answer", persistence.ErrTxBroken)
-	case failed != nil && exhausted(failed):
+	case failed != nil && steptx.Exhausted(failed):
 		return nil, false, fmt.Errorf("%w: %s", persistence.ErrTxBroken, lifecycle.CleanText(failed.Error()))
 	case failed != nil:
 		return nil, false, failed
@@ -128,33 +131,12 @@ func (s *Store) recordInTx(
 		return nil, false, spoiled
 	}
 	if own {
-		if hasCode(err, codeLockNotAvailable) {
+		if pgerr.HasCode(err, pgerr.CodeLockNotAvailable) {
 			s.findLockedOf(ctx, r.record.Transitions[0].Task)
 		}
 		return r, true, r.ownRefused(err)
 	}
-	return r, false, stepRefused(err)
-}
-
-// It is not the step's fault that others hold every connection, or that the
-// server does not answer on one.
-var (
-	errPoolEmpty = persistence.Plain(fmt.Errorf("%w: the pool that was given to the engine had no connection in time:"+
-		" give back what step functions and others take from it, or make it larger", persistence.ErrTxNotBegun))
-	errPoolSilent = persistence.Plain(fmt.Errorf("%w: no answer came in time on a connection of the pool that was given to the engine", persistence.ErrTxNotBegun))
-)
-
-// vanishedMin is how long the server may say nothing under a step, at least.
-const vanishedMin = 3 * time.Second
-
-// vanished is after how long a server that says nothing under a step is taken for
-// gone: so early that the step's time is not over, and so late that a lock which
-// it waits for, with something sent that is not received, is not taken for that.
-func vanished(limit time.Duration) time.Duration {
-	if limit <= 0 {
-		return 0
-	}
-	return max(limit*2/3, vanishedMin)
+	return r, false, steptx.StepRefused(err)
 }
 
 // errRunLocked is why no transaction is begun for a step: it would be for nothing.
@@ -162,103 +144,16 @@ var errRunLocked = errors.New("the run is locked by another session, or in quara
 
 // borrowFor takes a connection of the user's pool for a step, unless its run is
 // locked or in quarantine: by then, or once it has waited for one.
-func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID, waiting *poolWait) (*pgxpool.Conn, error) {
+func (s *Store) borrowFor(ctx context.Context, task workflow.TaskID, waiting *steptx.PoolWait) (*pgxpool.Conn, error) {
 	if s.isLocked(ctx, task) {
 		return nil, errRunLocked
 	}
-	conn, err := s.borrow(ctx, waiting)
+	conn, err := s.Borrow(ctx, waiting)
 	if err == nil && s.isLocked(ctx, task) {
 		conn.Release()
 		return nil, errRunLocked
 	}
 	return conn, err
-}
-
-// borrow takes a connection of the user's pool. A hook of that pool that panics is
-// not the step's fault.
-func (s *Store) borrow(ctx context.Context, waiting *poolWait) (conn *pgxpool.Conn, err error) {
-	limited, cancel := context.WithTimeout(ctx, waiting.limit)
-	defer cancel()
-	defer func() {
-		if broken := recover(); broken != nil {
-			conn, err = nil, notBegun(fmt.Errorf("a hook of the embedder's pool panicked: %s", panics.Text(broken)))
-		}
-	}()
-	conn, err = s.user.Acquire(limited)
-	switch {
-	case err == nil:
-		if err = s.admit(ctx, conn, waiting); err != nil {
-			return nil, err
-		}
-		return conn, nil
-	case limited.Err() == nil, ctx.Err() != nil:
-		return nil, notBegun(err)
-	}
-	waiting.gaveUp()
-	if stat := s.user.Stat(); stat.AcquiredConns() < stat.MaxConns() {
-		return nil, errPoolSilent
-	}
-	return nil, errPoolEmpty
-}
-
-// admit gives a connection back that is not written to, or on which the server does not answer.
-func (s *Store) admit(ctx context.Context, conn *pgxpool.Conn, waiting *poolWait) error {
-	limited, cancel := context.WithTimeout(ctx, waiting.limit)
-	defer cancel()
-	err := s.lineage.Admit(limited, conn.Conn().PgConn())
-	if err == nil {
-		return nil
-	}
-	var refused wire.RefusedError
-	if errors.As(err, &refused) {
-		_ = conn.Conn().Close(limited) // the pool makes another one
-	}
-	conn.Release()
-	if limited.Err() != nil && ctx.Err() == nil {
-		waiting.gaveUp()
-		return errPoolSilent
-	}
-	return notBegun(err)
-}
-
-// unheardMax bounds the question what became of a connection.
-const unheardMax = 2 * time.Second
-
-// unheard reports whether a step whose time was up in the middle of a statement
-// waited for a server that waits for the step: nothing passes between them, though
-// something there may acknowledge all that is sent. A pod that cannot ask has lost
-// the server, too. A statement that is at work, or was until it was canceled just
-// now, is the step's own; so it is if the session has gone.
-func (s *Store) unheard(ctx context.Context, pid uint32) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unheardMax)
-	defer cancel()
-	text, args := s.statements.bind("find_idle", named{"pid": int64(pid)})
-	var idle bool
-	err := s.pool.QueryRow(ctx, text, args...).Scan(&idle)
-	return err != nil || idle
-}
-
-// beginning begins transactions of steps, in time.
-type beginning struct {
-	remind   func(context.Context, *pgx.Conn) error
-	conn     *pgxpool.Conn
-	options  pgx.TxOptions
-	patience time.Duration
-}
-
-// Begin is what pgx.BeginFunc calls.
-func (b beginning) Begin(ctx context.Context) (pgx.Tx, error) {
-	limited, cancel := context.WithTimeout(ctx, b.patience)
-	defer cancel()
-	err := b.remind(limited, b.conn.Conn())
-	var tx pgx.Tx
-	if err == nil {
-		tx, err = b.conn.BeginTx(limited, b.options)
-	}
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, errPoolSilent
-	}
-	return tx, err
 }
 
 // own adds the engine's statements to the user's transaction. What is not
@@ -296,7 +191,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 	}
 	if r.out.Answers[0].Result != lifecycle.Moved {
 		r.out.Wake = persistence.Wake{}
-		return errNotMoved
+		return steptx.ErrNotMoved
 	}
 	return nil
 }
@@ -315,4 +210,61 @@ func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (p
 		return persistence.Recorded{}, fmt.Errorf("record a refused attempt: %w", err)
 	}
 	return again.out, nil
+}
+
+// settle looks at what the step has deferred to the end of its transaction, under
+// its own settings; then come those of the engine.
+func (r *recording) settle(ctx context.Context, tx pgx.Tx) error {
+	// Only the commit follows: a frozen process keeps no locks of the engine's, and what is
+	// answered survives a crash.
+	names, values := []string{"idle_in_transaction_session_timeout", "synchronous_commit"}, []string{sessions.IdleInTx, "on"}
+	for name, value := range sessions.Settings() {
+		names, values = append(names, name), append(values, value)
+	}
+	var mark, role, session string
+	b := r.s.NewBatch()
+	b.Add("check_mark", pgsql.Named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&mark, &role, &session) })
+	b.Queue("set constraints all immediate")
+	b.Add("set_local", pgsql.Named{"names": names, "values": values})
+	if err := pgsql.Send(ctx, tx, b); err != nil {
+		return err
+	}
+	if mark == "" {
+		same, err := r.s.SameTx(ctx, tx, r.record.Pod)
+		if err != nil {
+			return err
+		}
+		if !same {
+			return persistence.ErrTxEnded
+		}
+		mark = session // what it was begun with is not known
+	}
+	r.otherRole = mark != role
+	return nil
+}
+
+// ownRefused translates why a statement of the engine was refused in the
+// transaction of a step, which has done its part.
+func (r *recording) ownRefused(err error) error {
+	var pg *pgconn.PgError
+	answered := pgerr.Translate(err)
+	switch {
+	case errors.Is(err, steptx.ErrNotMoved):
+		return err
+	case !errors.As(err, &pg), steptx.Broke(pg), pg.Code == pgerr.CodeTxTimeout:
+		return steptx.TxBroken(answered, err)
+	case steptx.Forgotten(pg):
+		return steptx.StatementsLost(err)
+	case pg.Code == pgerr.CodeReadOnly && pg.Where != "": // in a function of a trigger that is not the engine's
+		return steptx.RefusedEachTime(err)
+	case pg.Code == pgerr.CodeReadOnly: // it was begun to write, and no server turns into a standby
+		return steptx.ErrTxReadOnly
+	case pg.Code == pgerr.CodeNoPrivilege && r.otherRole && !pgerr.FileRefused(pg):
+		return steptx.ErrTxRole
+	case pg.Code == pgerr.CodeLockNotAvailable || pg.Code == pgerr.CodeQueryCanceled:
+		return fmt.Errorf("%w: another session holds a lock for too long, or canceled a statement of the engine: %w", persistence.ErrUnavailable, err)
+	case !pgerr.Translated(answered):
+		return fmt.Errorf("%w: a statement of the engine was refused: %w", persistence.ErrUnavailable, err)
+	}
+	return answered
 }

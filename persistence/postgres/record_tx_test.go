@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -91,7 +92,7 @@ func TestAStepThatResetsAllSettings(t *testing.T) {
 	for name, c := range map[string]struct{ statement, refused string }{
 		"in its transaction":                  {"reset all", ""},
 		"in another":                          {"commit; begin; reset all", persistence.ErrTxEnded.Error()},
-		"and takes a role that may not write": {"create role troupe_of_a_reset; set local role troupe_of_a_reset; reset all", errTxRole.Error()},
+		"and takes a role that may not write": {"create role troupe_of_a_reset; set local role troupe_of_a_reset; reset all", steptx.ErrTxRole.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -70,7 +71,7 @@ func TestTheFirstStartIsLinear(t *testing.T) {
 func TestADeployPaysForWhatItChanges(t *testing.T) {
 	t.Parallel()
 	k := &kit{database: openDatabase(t, Options{}), ctx: t.Context()}
-	graphs := chains(4 * registerBatch)
+	graphs := chains(4 * registry.RegisterBatch)
 	first, err := k.store.RegisterDefinitions(k.ctx, graphs, nil)
 	require.NoError(t, err)
 	_, before := k.rows()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -18,10 +19,10 @@ func TestPodsThatRegisterTakeTurns(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
 	var graphs []*workflow.Graph
-	for i := range 3*registerBatch + 1 {
+	for i := range 3*registry.RegisterBatch + 1 {
 		graphs = append(graphs, storetest.Graph(workflow.Definition{Name: fmt.Sprintf("many%d", i), Steps: []workflow.Step{{Name: "a"}}}))
 	}
-	release := k.hold("select pg_advisory_xact_lock($1)", k.store.lockKey("catalog"))
+	release := k.hold("select pg_advisory_xact_lock($1)", k.store.LockKey("catalog"))
 	registered := make(chan error, 3)
 	numbers := make([][][]int32, 3)
 	for pod := range numbers {
@@ -52,7 +53,7 @@ func TestAQueueOfAnotherProcess(t *testing.T) {
 	other := k.starts().store
 	_, err := other.RegisterDefinitions(k.ctx, nil, []string{"later"})
 	require.NoError(t, err)
-	name, err := k.store.NameQueue(k.ctx, k.store.pool, other.catalog.queueNumber("later"))
+	name, err := k.store.NameQueue(k.ctx, k.store.Conns, other.Catalog.QueueNumber("later"))
 	require.NoError(t, err)
 	require.Equal(t, "later", name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -44,7 +45,7 @@ func TestALostRegistrationIsMadeAgain(t *testing.T) {
 			k.exec("truncate {schema}.workflow_runs, {schema}.tasks, {schema}.ready_queue")
 			k.loseRegistrations()
 			if forgets {
-				k.store.catalog.forget()
+				k.store.Catalog.Forget()
 			}
 			run := k.start(storetest.Diamond(), "known", 1)[0]
 			_, err := k.store.ClaimTasks(k.ctx, k.request(old, 10))
@@ -76,7 +77,7 @@ func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 		_, err = other.RegisterDefinitions(k.ctx, first, nil)
 		other.Close()
 		require.NoError(t, err)
-		_, _, err = k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
+		_, _, err = k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{registry.DefaultQueue}, Slots: 1, TTL: time.Minute})
 		require.ErrorContains(t, err, "restart the process", name)
 	}
 }
@@ -211,10 +212,10 @@ func TestStepsKeepTheirNumbers(t *testing.T) {
 	other, err := Open(k.ctx, Options{Pool: k.user})
 	require.NoError(t, err)
 	defer other.Close()
-	numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{defaultQueue})
+	numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{registry.DefaultQueue})
 	require.NoError(t, err)
 	require.Equal(t, k.handlers, numbers[0])
-	_, _, err = other.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{defaultQueue}, Slots: 1, TTL: time.Minute})
+	_, _, err = other.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", Queues: []string{registry.DefaultQueue}, Slots: 1, TTL: time.Minute})
 	require.NoError(t, err)
 }
 
@@ -252,7 +253,7 @@ func meets() map[string]func(k *kit, pod int64) {
 			other, err := Open(k.ctx, Options{Pool: k.user})
 			require.NoError(k.t, err)
 			defer other.Close()
-			numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{defaultQueue})
+			numbers, err := other.RegisterDefinitions(k.ctx, []*workflow.Graph{storetest.Diamond()}, []string{registry.DefaultQueue})
 			require.NoError(k.t, err)
 			require.Equal(k.t, k.handlers, numbers[0])
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -140,7 +141,7 @@ func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 	k.finish(pod)
 	lost := append(k.start(storetest.Single(), "a", 4), k.start(storetest.Single(), "c", 2)...)
 	kept := k.start(storetest.Single(), "b", 2)
-	k.exec("delete from {schema}.ready_queue where run_id = any($1)", uuids(lost))
+	k.exec("delete from {schema}.ready_queue where run_id = any($1)", pgsql.UUIDs(lost))
 	for range 2 {
 		k.exec(handbook(t, "insert into troupe.parked_tasks"))
 	}
@@ -149,7 +150,7 @@ func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 	parked := k.park(epoch, 10)
 	require.Equal(t, 6, parked.Unparked)
 	k.requireSound()
-	require.Equal(t, 2, value[int](k.database, "select count(distinct fair_id % (1 << 21) / 2)::int from {schema}.ready_queue q where run_id = any($1)", uuids(lost)), "tenants keep their own lines")
+	require.Equal(t, 2, value[int](k.database, "select count(distinct fair_id % (1 << 21) / 2)::int from {schema}.ready_queue q where run_id = any($1)", pgsql.UUIDs(lost)), "tenants keep their own lines")
 	k.ends(pod, append(lost, kept...))
 }
 

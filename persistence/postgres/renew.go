@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -23,7 +25,7 @@ import (
 func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
 	var out persistence.Renewed
 	var uncompared error
-	err := retry(ctx, func(ctx context.Context) error {
+	err := pgerr.Retry(ctx, func(ctx context.Context) error {
 		return s.lease.Use(ctx, func(on *pgx.Conn) error {
 			if err := s.lease.Settle(ctx, on, renewal.TTL); err != nil {
 				return err
@@ -31,8 +33,8 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 			var err error
 			uncompared = nil
 			out, err = s.renewAll(ctx, on, renewal)
-			if hasCode(err, codeLockNotAvailable) || hasCode(err, codeQueryCanceled) || unreadable(err) {
-				uncompared = translate(err)
+			if pgerr.HasCode(err, pgerr.CodeLockNotAvailable) || pgerr.HasCode(err, pgerr.CodeQueryCanceled) || pgerr.Unreadable(err) {
+				uncompared = pgerr.Translate(err)
 				out, err = s.renewOnly(ctx, on, renewal)
 			}
 			if errors.Is(err, pgx.ErrNoRows) {
@@ -49,14 +51,14 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 
 // renewAll renews the lease and compares what the pod holds with the tables.
 func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.Renewal) (persistence.Renewed, error) {
-	var ids uuids
+	var ids pgsql.UUIDs
 	steps, epochs, progress := []int32{}, []int64{}, [][]byte{}
 	for _, h := range renewal.Held {
 		ids, steps, epochs = append(ids, h.Task.Run), append(steps, h.Task.Step), append(epochs, h.Epoch)
 		progress = append(progress, h.Progress)
 	}
-	text, args := s.statements.bind("renew_pod", named{
-		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": orEmpty(ids), "steps": steps, "epochs": epochs,
+	text, args := s.Bind("renew_pod", pgsql.Named{
+		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": pgsql.OrEmpty(ids), "steps": steps, "epochs": epochs,
 		"progress": progress, "load": int16(renewal.Load),
 	})
 	var out persistence.Renewed
@@ -84,7 +86,7 @@ func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.
 
 // renewOnly renews the lease and nothing else.
 func (s *Store) renewOnly(ctx context.Context, on *pgx.Conn, renewal persistence.Renewal) (persistence.Renewed, error) {
-	text, args := s.statements.bind("renew_pod_only", named{
+	text, args := s.Bind("renew_pod_only", pgsql.Named{
 		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "load": int16(renewal.Load),
 	})
 	var out persistence.Renewed

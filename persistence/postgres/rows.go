@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -17,9 +18,9 @@ const (
 )
 
 // queueRuns adds the writes of runs that changed.
-func (p *pass) queueRuns(b *batch) {
+func (p *pass) queueRuns(b *pgsql.Batch) {
 	var (
-		ids                           uuids
+		ids                           pgsql.UUIDs
 		states                        []int16
 		remaining, failed             []int32
 		events                        []int32
@@ -44,10 +45,10 @@ func (p *pass) queueRuns(b *batch) {
 	if len(ids) == 0 {
 		return
 	}
-	b.add("update_runs", named{
+	b.Add("update_runs", pgsql.Named{
 		"runs": ids, "states": states, "remaining": remaining, "events": events, "slow": slow, "canceling": canceling,
 		"failing": failing, "unhandled": unhandled, "cut": cut, "handler_made": made, "failed_steps": failed,
-		"started": started, "reasons": reasons, "now": instant(p.now),
+		"started": started, "reasons": reasons, "now": pgsql.Instant(p.now),
 	})
 }
 
@@ -61,7 +62,7 @@ func (r *run) firstFailure() int32 {
 		if e.Kind != lifecycle.EventFailed && e.Kind != lifecycle.EventTimedOut {
 			continue
 		}
-		if int(e.Step) == len(r.definition.graph.Nodes) || !lifecycle.Handled(r.definition.graph.Nodes[e.Step].Children) {
+		if int(e.Step) == len(r.definition.Graph.Nodes) || !lifecycle.Handled(r.definition.Graph.Nodes[e.Step].Children) {
 			return e.Step
 		}
 	}
@@ -69,13 +70,13 @@ func (r *run) firstFailure() int32 {
 }
 
 // queueTaskRows adds the writes of tasks that changed and of those made.
-func (p *pass) queueTaskRows(b *batch) {
+func (p *pass) queueTaskRows(b *pgsql.Batch) {
 	ready := map[workflow.TaskID]bool{}
 	for _, e := range p.enqueued {
 		ready[workflow.TaskID{Run: e.run.id, Step: e.step}] = true
 	}
 	rows := taskRows{}
-	var parkedRuns uuids
+	var parkedRuns pgsql.UUIDs
 	var parkedSteps []int32
 	for _, r := range p.runs {
 		changed := r.changed()
@@ -98,10 +99,10 @@ func (p *pass) queueTaskRows(b *batch) {
 		}
 	}
 	if len(rows.runs) > 0 {
-		b.add("update_tasks", rows.named(p.now))
+		b.Add("update_tasks", rows.named(p.now))
 	}
 	if len(parkedRuns) > 0 {
-		b.add("delete_parked", named{"runs": parkedRuns, "steps": parkedSteps})
+		b.Add("delete_parked", pgsql.Named{"runs": parkedRuns, "steps": parkedSteps})
 	}
 	p.queueCreated(b)
 }
@@ -119,9 +120,9 @@ func (r *run) changed() []lifecycle.Task {
 	return list
 }
 
-func (p *pass) queueCreated(b *batch) {
+func (p *pass) queueCreated(b *pgsql.Batch) {
 	var (
-		ids             uuids
+		ids             pgsql.UUIDs
 		steps, handlers []int32
 		queues, states  []int16
 		traits          []int16
@@ -129,15 +130,15 @@ func (p *pass) queueCreated(b *batch) {
 	)
 	for _, r := range p.runs {
 		for _, t := range r.decision.Created {
-			ids, steps, handlers = append(ids, r.id), append(steps, t.Step), append(handlers, r.definition.handlers[t.Step])
-			queues, states = append(queues, r.definition.queueOf(t.Step, r.queue)), append(states, int16(t.State))
+			ids, steps, handlers = append(ids, r.id), append(steps, t.Step), append(handlers, r.definition.Handlers[t.Step])
+			queues, states = append(queues, r.definition.QueueOf(t.Step, r.queue)), append(states, int16(t.State))
 			traits, epochs, pods = append(traits, int16(t.Traits)), append(epochs, t.Epoch), append(pods, t.Pod)
 		}
 	}
 	if len(ids) > 0 {
-		b.add("insert_tasks", named{
+		b.Add("insert_tasks", pgsql.Named{
 			"runs": ids, "steps": steps, "handlers": handlers, "queues": queues, "states": states, "traits": traits,
-			"epochs": epochs, "pods": pods, "now": instant(p.now),
+			"epochs": epochs, "pods": pods, "now": pgsql.Instant(p.now),
 		})
 	}
 }

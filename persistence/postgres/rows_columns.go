@@ -4,16 +4,17 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // taskRows are rows of update_tasks, by column.
 type taskRows struct {
-	runs                           uuids
+	runs                           pgsql.UUIDs
 	steps, pending, attempts, lost []int32
 	states, flags, marks           []int16
 	epochs, pods                   []int64
-	wakes                          instants
+	wakes                          pgsql.Instants
 	classes, errors                []string
 	outputs                        [][]byte
 }
@@ -26,22 +27,22 @@ func (c *taskRows) add(id workflow.RunID, t lifecycle.Task, marks int16, output 
 	c.classes, c.errors, c.outputs = append(c.classes, t.Class), append(c.errors, t.Error), append(c.outputs, output)
 }
 
-func (c *taskRows) named(now time.Time) named {
-	return named{
+func (c *taskRows) named(now time.Time) pgsql.Named {
+	return pgsql.Named{
 		"runs": c.runs, "steps": c.steps, "states": c.states, "flags": c.flags, "pending": c.pending, "epochs": c.epochs,
 		"attempts": c.attempts, "lost": c.lost, "pods": c.pods, "wakes": c.wakes, "classes": c.classes, "errors": c.errors,
-		"marks": c.marks, "outputs": c.outputs, "now": instant(now),
+		"marks": c.marks, "outputs": c.outputs, "now": pgsql.Instant(now),
 	}
 }
 
 // queueEvents adds the events of everything that was decided.
-func (p *pass) queueEvents(b *batch) {
+func (p *pass) queueEvents(b *pgsql.Batch) {
 	var (
-		ids                  uuids
+		ids                  pgsql.UUIDs
 		steps, attempts      []int32
 		ns, pods, delays     []int64
 		kinds                []int16
-		wakes                instants
+		wakes                pgsql.Instants
 		bys, classes, errors []string
 	)
 	for _, r := range p.runs {
@@ -53,19 +54,19 @@ func (p *pass) queueEvents(b *batch) {
 		}
 	}
 	if len(ids) > 0 {
-		b.add("insert_events", named{
+		b.Add("insert_events", pgsql.Named{
 			"runs": ids, "steps": steps, "ns": ns, "kinds": kinds, "pods": pods, "attempts": attempts, "delays": delays,
-			"wakes": wakes, "bys": bys, "classes": classes, "texts": errors, "now": instant(p.now),
+			"wakes": wakes, "bys": bys, "classes": classes, "texts": errors, "now": pgsql.Instant(p.now),
 		})
 	}
 }
 
 // queueTimers adds what happens to timers: those dropped, then those set.
-func (p *pass) queueTimers(b *batch) {
-	var dropped, set uuids
+func (p *pass) queueTimers(b *pgsql.Batch) {
+	var dropped, set pgsql.UUIDs
 	var droppedSteps, steps []int32
 	var all, kinds []int16
-	var wakes instants
+	var wakes pgsql.Instants
 	var epochs []int64
 	for _, r := range p.runs {
 		for _, step := range r.decision.DropTimers {
@@ -77,19 +78,19 @@ func (p *pass) queueTimers(b *batch) {
 		}
 	}
 	if len(dropped) > 0 {
-		b.add("delete_timers", named{"runs": dropped, "steps": droppedSteps, "kinds": all, "known": knownTimers})
+		b.Add("delete_timers", pgsql.Named{"runs": dropped, "steps": droppedSteps, "kinds": all, "known": knownTimers})
 	}
 	if len(set) > 0 {
-		b.add("insert_timers", named{"runs": set, "steps": steps, "kinds": kinds, "wakes": wakes, "epochs": epochs})
+		b.Add("insert_timers", pgsql.Named{"runs": set, "steps": steps, "kinds": kinds, "wakes": wakes, "epochs": epochs})
 	}
 }
 
 // queueReady adds the queue rows of what became ready.
-func (p *pass) queueReady(b *batch) {
+func (p *pass) queueReady(b *pgsql.Batch) {
 	var (
 		queues          []int16
 		places          []int64
-		ids             uuids
+		ids             pgsql.UUIDs
 		steps, handlers []int32
 		suspects        []bool
 	)
@@ -98,7 +99,7 @@ func (p *pass) queueReady(b *batch) {
 		steps, handlers, suspects = append(steps, e.step), append(handlers, e.handler), append(suspects, e.suspect)
 	}
 	if len(ids) > 0 {
-		b.add("insert_ready", named{
+		b.Add("insert_ready", pgsql.Named{
 			"queues": queues, "fair_ids": places, "runs": ids, "steps": steps, "handlers": handlers, "suspects": suspects,
 		})
 	}

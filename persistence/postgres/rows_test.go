@@ -11,6 +11,9 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -97,7 +100,7 @@ func TestFastPathLeavesDecisions(t *testing.T) {
 	ids := k.start(g, "a", 3)
 	pod := k.join(time.Hour)
 	grants := k.claim(pod, 3)
-	slow := uuids{ids[0], ids[1]}
+	slow := pgsql.UUIDs{ids[0], ids[1]}
 	k.exec(`update {schema}.workflow_runs set slow = true where id = any($1)`, slow)
 	k.exec(`update {schema}.tasks set start_timeout = 3600000000000 where run_id = $1 and step = 1`, [16]byte(ids[0]))
 	tracer.take()
@@ -127,8 +130,8 @@ func TestStepTransactions(t *testing.T) {
 	}{
 		"it commits": {func(_ *int, write call) call {
 			return func(ctx context.Context, tx any) (persistence.Transition, error) {
-				require.ErrorIs(t, stepTx(tx).Commit(ctx), errTxNotYours)
-				require.ErrorIs(t, stepTx(tx).Rollback(ctx), errTxNotYours)
+				require.ErrorIs(t, stepTx(tx).Commit(ctx), steptx.ErrTxNotYours)
+				require.ErrorIs(t, stepTx(tx).Rollback(ctx), steptx.ErrTxNotYours)
 				return write(ctx, tx)
 			}
 		}, 1, 1, false},
@@ -158,7 +161,7 @@ func TestStepTransactions(t *testing.T) {
 			pod := k.join(time.Hour)
 			grants := k.claim(pod, 1)
 			record := k.completion(pod, grants...)
-			record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{defaultQueue}
+			record.Limit, record.Handlers, record.Queues = 5, k.handlers, []string{registry.DefaultQueue}
 			calls := 0
 			write := func(ctx context.Context, tx any) (persistence.Transition, error) {
 				calls++
@@ -187,8 +190,8 @@ func TestStepTransactions(t *testing.T) {
 }
 
 // stepTx returns the transaction that a step function gets.
-func stepTx(tx any) ownedTx {
-	own, ok := tx.(ownedTx)
+func stepTx(tx any) steptx.OwnedTx {
+	own, ok := tx.(steptx.OwnedTx)
 	if !ok {
 		panic("not a transaction of the engine")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -18,7 +19,7 @@ type run struct {
 	queue      int16
 	core       lifecycle.Run
 	failedStep *int32
-	definition *definition
+	definition *registry.Definition
 	tasks      map[int32]*task
 	complete   bool // every task that has not ended is among tasks
 	listed     bool

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -31,7 +32,7 @@ func (k *kit) conflicts(do func(tx pgx.Tx, n int) error) (count int) {
 		if err == nil {
 			return true
 		}
-		require.True(k.t, hasCode(err, "40001"), "%v", err)
+		require.True(k.t, pgerr.HasCode(err, "40001"), "%v", err)
 		_ = tx.Rollback(k.ctx) // it may have ended
 		count++
 		return false
@@ -167,7 +168,7 @@ func TestSerializableTriggersFindWhatExists(t *testing.T) {
 	}
 	_, err := k.store.TriggerInTx(k.ctx, late, list[1])
 	require.ErrorIs(t, err, persistence.ErrConflict)
-	require.True(t, hasCode(err, "40001"), "%v", err)
+	require.True(t, pgerr.HasCode(err, "40001"), "%v", err)
 	require.NoError(t, late.Rollback(k.ctx))
 	require.Equal(t, 3, value[int](k.database, `select count(*) from {schema}.workflow_runs`))
 	require.Equal(t, 1, value[int](k.database, `select count(*) from {schema}.run_keys`))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -40,7 +42,7 @@ func TestSettingsBehindAProxy(t *testing.T) {
 	t.Cleanup(store.Close)
 	const query = `select current_setting('jit') || ' ' || current_setting('synchronous_commit') || ' ' || current_setting('search_path')`
 	const want = "off on pg_catalog, pg_temp"
-	read := func(on querier) (got string) {
+	read := func(on pgsql.Querier) (got string) {
 		rows, err := on.Query(t.Context(), query)
 		require.NoError(t, err)
 		got, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
@@ -48,17 +50,17 @@ func TestSettingsBehindAProxy(t *testing.T) {
 		return got
 	}
 	require.Equal(t, want, showIn(t, store, "jit")+" "+showIn(t, store, "synchronous_commit")+" "+showIn(t, store, "search_path"))
-	require.Equal(t, want, read(store.pool))
-	require.NoError(t, store.write(t.Context(), func(_ context.Context, tx pgx.Tx) error {
+	require.Equal(t, want, read(store.Conns))
+	require.NoError(t, store.Write(t.Context(), func(_ context.Context, tx pgx.Tx) error {
 		require.Equal(t, want, read(tx))
 		return nil
 	}))
 	for _, first := range []bool{true, false} { // a query first, or a batch
-		require.NoError(t, store.writeShort(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		require.NoError(t, store.WriteShort(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 			if !first {
-				b := &batch{}
+				b := &pgsql.Batch{}
 				b.Queue("select 1")
-				require.NoError(t, send(ctx, tx, b))
+				require.NoError(t, pgsql.Send(ctx, tx, b))
 			}
 			require.Equal(t, want, read(tx))
 			var level string
@@ -70,11 +72,11 @@ func TestSettingsBehindAProxy(t *testing.T) {
 		}))
 	}
 	var got string
-	b := &batch{}
+	b := &pgsql.Batch{}
 	b.Queue(query).QueryRow(func(row pgx.Row) error { return row.Scan(&got) })
-	require.NoError(t, send(t.Context(), store.pool, b))
+	require.NoError(t, pgsql.Send(t.Context(), store.Conns, b))
 	require.Equal(t, want, got)
-	require.NoError(t, store.pool.Bare().QueryRow(t.Context(), query).Scan(&got))
+	require.NoError(t, store.Conns.Bare().QueryRow(t.Context(), query).Scan(&got))
 	require.NotEqual(t, want, got, "outside of transactions nothing is left")
 }
 
@@ -85,12 +87,12 @@ func TestErrorsBehindAProxy(t *testing.T) {
 	d.exec(`create table public.late (n int unique deferrable initially deferred)`)
 	var n int
 	for range 3 {
-		require.True(t, hasCode(d.store.pool.QueryRow(t.Context(), "select 1 / $1::int", 0).Scan(&n), "22012"))
-		require.ErrorIs(t, d.store.pool.QueryRow(t.Context(), "select 1 where false").Scan(&n), pgx.ErrNoRows)
-		require.True(t, hasCode(d.store.pool.QueryRow(t.Context(), "select 1 from nothing").Scan(&n), codeUndefinedTable))
-		err := d.store.pool.QueryRow(t.Context(), "insert into public.late select 1 from generate_series(1, 2) returning n").Scan(&n)
-		require.True(t, hasCode(err, codeUniqueViolation), "%v", err)
-		rows, err := d.store.pool.Query(t.Context(), "select generate_series(1, 1000)")
+		require.True(t, pgerr.HasCode(d.store.Conns.QueryRow(t.Context(), "select 1 / $1::int", 0).Scan(&n), "22012"))
+		require.ErrorIs(t, d.store.Conns.QueryRow(t.Context(), "select 1 where false").Scan(&n), pgx.ErrNoRows)
+		require.True(t, pgerr.HasCode(d.store.Conns.QueryRow(t.Context(), "select 1 from nothing").Scan(&n), pgerr.CodeUndefinedTable))
+		err := d.store.Conns.QueryRow(t.Context(), "insert into public.late select 1 from generate_series(1, 2) returning n").Scan(&n)
+		require.True(t, pgerr.HasCode(err, pgerr.CodeUniqueViolation), "%v", err)
+		rows, err := d.store.Conns.Query(t.Context(), "select generate_series(1, 1000)")
 		require.NoError(t, err)
 		require.True(t, rows.Next())
 		rows.Close() // long before the end
@@ -112,7 +114,7 @@ func TestALeasePastTheProxy(t *testing.T) {
 	d.store = store
 	k := newKit(d, storetest.Diamond())
 	pod := k.join(time.Hour)
-	busy, err := store.pool.Bare().Acquire(t.Context())
+	busy, err := store.Conns.Bare().Acquire(t.Context())
 	require.NoError(t, err)
 	defer busy.Release()
 	_, err = store.RenewPod(k.ctx, persistence.Renewal{Pod: pod, TTL: time.Hour})

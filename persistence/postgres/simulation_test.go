@@ -17,6 +17,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/sim/swarm"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -137,10 +139,10 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 		insert into {schema}.simulated_clock values ('epoch');
 		create function {schema}.simulated_now() returns timestamptz volatile language sql
 		begin atomic select now from {schema}.simulated_clock; end`, "{refused}", hex.EncodeToString([]byte(swarm.BadRow))))
-	for name, s := range d.store.statements {
+	for name, s := range d.store.Statements {
 		simulated := d.schema + ".simulated_now()"
 		s.Text = strings.NewReplacer("pg_catalog.clock_timestamp()", simulated, "clock_timestamp()", simulated).Replace(s.Text)
-		d.store.statements[name] = s
+		d.store.Statements[name] = s
 	}
 	out := &simulatedDatabase{d}
 	out.dropSpans()
@@ -150,8 +152,8 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 // empty makes the database and what the store remembers of it as good as new.
 func (d *simulatedDatabase) empty() {
 	d.database.empty()
-	d.store.catalog, d.store.heads, d.store.podID = newCatalog(), newHeads(), inTurn()
-	require.NoError(d.t, d.store.loadQueues(d.t.Context()))
+	d.store.Catalog, d.store.heads, d.store.podID = registry.NewCatalog(), adaptive.NewHeads(), inTurn()
+	require.NoError(d.t, d.store.LoadQueues(d.t.Context()))
 }
 
 // simulated is the database of a simulated world, beside its model.

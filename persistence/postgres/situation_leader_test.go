@@ -30,7 +30,7 @@ func TestSituationTellsWhetherAPodLeads(t *testing.T) {
 		conn, err := pgx.ConnectConfig(k.ctx, config)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close(context.Background()) })
-		_, err = conn.Exec(k.ctx, "select pg_advisory_lock($1)", cluster.LeaderKey(k.store.schema))
+		_, err = conn.Exec(k.ctx, "select pg_advisory_lock($1)", cluster.LeaderKey(k.store.Schema))
 		require.NoError(t, err)
 		return conn
 	}
@@ -48,7 +48,7 @@ func TestSituationTellsWhetherAPodLeads(t *testing.T) {
 	_, err := other.Exec(k.ctx, "select pg_advisory_unlock_all()")
 	require.NoError(t, err)
 
-	leader := lead(fmt.Sprintf("troupe leader %s %d", k.store.schema, pod))
+	leader := lead(fmt.Sprintf("troupe leader %s %d", k.store.Schema, pod))
 	pid = leader.PgConn().PID()
 	require.Contains(t, why().Text, "and the leader, ")
 	s, err := k.store.Situation(k.ctx, "a", run)

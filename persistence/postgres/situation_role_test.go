@@ -32,7 +32,7 @@ func TestSituationForAnOrdinaryRole(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), limited.String())
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	inspector, err := NewInspector(pool, k.store.schema)
+	inspector, err := NewInspector(pool, k.store.Schema)
 	require.NoError(t, err)
 
 	run := k.start(storetest.Single(), "a", 1)[0]

@@ -169,7 +169,7 @@ func TestInspector(t *testing.T) {
 	d := schemas(t)(t)
 	k := newKit(d, storetest.Nap(time.Hour))
 	run := k.start(storetest.Nap(time.Hour), "a", 1)[0]
-	i, err := NewInspector(d.user, d.store.schema)
+	i, err := NewInspector(d.user, d.store.Schema)
 	require.NoError(t, err)
 	found, err := i.Situation(t.Context(), "", run)
 	require.NoError(t, err)

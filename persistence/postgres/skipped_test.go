@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -76,10 +77,10 @@ func TestWhatWasSkippedIsKnownOnceItIsCommitted(t *testing.T) {
 	require.NoError(t, choose("no", false))
 	k.complete(pod, k.claim(pod, 10)...) // yes
 	record := k.completion(pod, by["side"])
-	record.Limit, record.Handlers, record.Queues = 10, k.handlers, []string{defaultQueue}
+	record.Limit, record.Handlers, record.Queues = 10, k.handlers, []string{registry.DefaultQueue}
 	out := k.record(record)
 	require.Len(t, out.Grants, 1)
-	stored, err := k.store.loadGrants(k.ctx, k.store.pool, pod, record.Claim, persistence.InlinePayloadMax)
+	stored, err := k.store.loadGrants(k.ctx, k.store.Conns, pod, record.Claim, persistence.InlinePayloadMax)
 	require.NoError(t, err)
 	require.Equal(t, stored[0].Parents, out.Grants[0].Parents)
 	require.Equal(t, lifecycle.Completed, out.Grants[0].Parents[0].State)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -29,12 +30,12 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 	record := func() {
 		record := k.completion(pod, grants...)
 		record.Limit, record.Spare = 10, 10
-		record.Handlers, record.Queues = k.handlers, []string{defaultQueue}
+		record.Handlers, record.Queues = k.handlers, []string{registry.DefaultQueue}
 		out := k.record(record)
 		grants = out.Grants
 	}
 	small := []string{"check_pod", "lock_runs", "record_few"}
-	k.store.firsts.hit(1) // the steps of the first run may have missed it
+	k.store.firsts.Hit(1) // the steps of the first run may have missed it
 	require.Equal(t, []string{"trigger_one"}, sent(func() { k.start(g, "known", 1) }))
 	require.Equal(t, []string{"claim_first"}, sent(func() { grants = k.claim(pod, 10) }))
 	for _, next := range []int{2, 1, 0} {

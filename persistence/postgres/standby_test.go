@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -70,7 +71,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	}
 	unanswered("the same key", trigger(another))
 	unanswered("the same key in a transaction", func(ctx context.Context) error {
-		return translate(pgx.BeginFunc(ctx, user, func(tx pgx.Tx) error {
+		return pgerr.Translate(pgx.BeginFunc(ctx, user, func(tx pgx.Tx) error {
 			_, err := k.store.TriggerInTx(ctx, tx, another[0])
 			return err
 		}))
@@ -113,7 +114,7 @@ func TestAStandbyCannotBeginToWrite(t *testing.T) {
 	require.NoError(t, server.Restart(t.Context()))
 	conn, err = pgx.Connect(t.Context(), server.URL("postgres"))
 	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), (&Store{}).beginStep(&persistence.Record{}))
-	require.ErrorIs(t, translate(err), persistence.ErrReadOnly)
+	_, err = conn.Exec(t.Context(), (&Store{}).BeginStep(&persistence.Record{}))
+	require.ErrorIs(t, pgerr.Translate(err), persistence.ErrReadOnly)
 	require.NoError(t, conn.Close(t.Context()))
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -67,10 +69,10 @@ func TestAServerWithoutTransactionIdsIsNotTheStepsFault(t *testing.T) {
 	t.Parallel()
 	for routine, away := range map[string]bool{"GetNewTransactionId": true, "GetNewMultiXactId": true, "index_form_tuple": false} {
 		refused := &pgconn.PgError{Code: "54000", Message: "database is not accepting commands", Routine: routine}
-		require.Equal(t, away, errors.Is(translate(refused), persistence.ErrUnavailable), routine)
-		require.Equal(t, !away, errors.Is(translate(refused), persistence.ErrBadRow), routine)
-		require.Equal(t, away, exhausted(refused), routine)
-		require.Equal(t, away, errors.Is(stepRefused(refused), persistence.ErrUnavailable), routine)
+		require.Equal(t, away, errors.Is(pgerr.Translate(refused), persistence.ErrUnavailable), routine)
+		require.Equal(t, !away, errors.Is(pgerr.Translate(refused), persistence.ErrBadRow), routine)
+		require.Equal(t, away, steptx.Exhausted(refused), routine)
+		require.Equal(t, away, errors.Is(steptx.StepRefused(refused), persistence.ErrUnavailable), routine)
 	}
 }
 
@@ -174,7 +176,7 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	t.Parallel()
 	k, off := newSilencedKit(t, 1)
-	k.store.patience.most = 200 * time.Millisecond
+	k.store.Patience.Most = 200 * time.Millisecond
 	pod := k.join(time.Hour)
 	called := false
 	call := func(context.Context, pgx.Tx) error {
@@ -184,11 +186,11 @@ func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	conn, err := k.user.Acquire(k.ctx)
 	require.NoError(t, err)
 	_, err = k.step(pod, call)
-	require.ErrorIs(t, err, errPoolEmpty)
+	require.ErrorIs(t, err, steptx.ErrPoolEmpty)
 	conn.Release()
 	off.Store(true)
 	_, err = k.step(pod, call)
-	require.ErrorIs(t, err, errPoolSilent)
+	require.ErrorIs(t, err, steptx.ErrPoolSilent)
 	require.ErrorIs(t, err, persistence.ErrUnavailable)
 	require.False(t, called)
 }
@@ -202,24 +204,24 @@ func TestASlowPoolIsWaitedFor(t *testing.T) {
 	call := func(context.Context, pgx.Tx) error { return nil }
 	conn, err := k.user.Acquire(k.ctx)
 	require.NoError(t, err)
-	k.store.patience.most = time.Millisecond
+	k.store.Patience.Most = time.Millisecond
 	_, err = k.step(pod, call)
-	require.ErrorIs(t, err, errPoolEmpty)
-	k.store.patience.most = time.Hour
+	require.ErrorIs(t, err, steptx.ErrPoolEmpty)
+	k.store.Patience.Most = time.Hour
 	first := make(chan error, 1)
 	go func() {
 		_, err := k.step(pod, call)
 		first <- err
 	}()
-	require.Eventually(t, k.store.patience.asking.Load, time.Minute, time.Millisecond)
+	require.Eventually(t, k.store.Patience.Asking.Load, time.Minute, time.Millisecond)
 	_, err = k.step(pod, call)
-	require.ErrorIs(t, err, errPoolEmpty)
+	require.ErrorIs(t, err, steptx.ErrPoolEmpty)
 	conn.Release()
 	require.NoError(t, <-first)
-	require.False(t, k.store.patience.asking.Load())
+	require.False(t, k.store.Patience.Asking.Load())
 	_, err = k.step(pod, call)
 	require.NoError(t, err)
-	require.False(t, k.store.patience.nothing.Load())
+	require.False(t, k.store.Patience.Nothing.Load())
 }
 
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h.
@@ -238,9 +240,9 @@ func TestTheConnectionOfAStepIsWatched(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Zero(t, userTimeout(t, lent), "it is the embedder's again")
-	require.Equal(t, 4*time.Second, vanished(6*time.Second))
-	require.Equal(t, vanishedMin, vanished(time.Second))
-	require.Zero(t, vanished(0), "a step without a limit waits for as long as the kernel does")
+	require.Equal(t, 4*time.Second, steptx.Vanished(6*time.Second))
+	require.Equal(t, steptx.VanishedMin, steptx.Vanished(time.Second))
+	require.Zero(t, steptx.Vanished(0), "a step without a limit waits for as long as the kernel does")
 }
 
 // userTimeout reads for how long the other side of a connection may take nothing.
@@ -308,9 +310,9 @@ func TestAPoolWhoseHookPanics(t *testing.T) {
 	broken, err := pgxpool.NewWithConfig(t.Context(), config) // it counts that connection as taken for ever, and Close would wait
 	require.NoError(t, err)
 	k, pod := withPod(t, storetest.Single())
-	own := k.store.user
-	k.store.user = broken
-	defer func() { k.store.user = own }()
+	own := k.store.EmbedderPool
+	k.store.EmbedderPool = broken
+	defer func() { k.store.EmbedderPool = own }()
 	_, err = k.step(pod, func(context.Context, pgx.Tx) error { panic("it is called") })
 	require.ErrorIs(t, err, persistence.ErrTxNotBegun)
 	require.ErrorContains(t, err, "the vault is sealed")

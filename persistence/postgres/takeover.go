@@ -11,6 +11,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // takeover takes back what pods hold that are dead or leave: in one transaction, or,
@@ -39,14 +41,14 @@ func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int,
 		s: s, without: s.quarantine.excluded(), report: lifecycle.TaskReported{Kind: lifecycle.Lost, MaxLost: int32(maxLost)},
 		keeping: map[int64]bool{},
 		within: func(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-			return s.fenced(ctx, epoch, do)
+			return s.Fenced(ctx, epoch, do)
 		},
 	}
 	if err := t.expire(ctx, limit, by); err != nil {
 		return persistence.Expired{}, err
 	}
 	// Without these their locks stay for longer; the next call tries again.
-	_ = s.endSteps(ctx, t.out.Pods)
+	_ = s.EndSteps(ctx, t.out.Pods)
 	if ended, err := s.endUnread(ctx, by); err == nil && ended {
 		t.out.NextExpiry = t.out.Now
 	}
@@ -97,7 +99,7 @@ func (t *takeover) list(ctx context.Context, pods []int64, limit int) (claimed [
 			return err
 		})
 	}
-	if err = read(false); unreadable(err) {
+	if err = read(false); pgerr.Unreadable(err) {
 		err = read(true)
 	}
 	if err != nil || len(claimed) <= limit {
@@ -113,7 +115,7 @@ func (t *takeover) list(ctx context.Context, pods []int64, limit int) (claimed [
 
 // take takes tasks back.
 func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
-	return bisect(claimed, func(part []heldTask) error {
+	return pgsql.Bisect(claimed, func(part []heldTask) error {
 		tasks := make(taskIDs, len(part))
 		for i, h := range part {
 			tasks[i] = h.task
@@ -133,10 +135,10 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 		}
 		var p *pass
 		err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-			p, err = t.s.takeBack(ctx, tx, t.s.newBatch(), part, t.report)
+			p, err = t.s.takeBack(ctx, tx, t.s.NewBatch(), part, t.report)
 			return err
 		})
-		if errors.Is(err, errLockTimeout) {
+		if errors.Is(err, pgerr.ErrLockTimeout) {
 			if failed := t.s.findLocked(ctx, tasks); failed != nil {
 				return failed
 			}
@@ -169,7 +171,7 @@ func (t *takeover) count(p *pass, taken []heldTask) {
 
 // close removes the pods of which nothing is left, and counts the rest.
 func (t *takeover) close(ctx context.Context, tx pgx.Tx) error {
-	if err := t.s.readClock(ctx, tx, &t.out.Now); err != nil {
+	if err := t.s.ReadClock(ctx, tx, &t.out.Now); err != nil {
 		return err
 	}
 	resting, err := t.s.keepingPods(ctx, tx, t.out.Pods, t.without)
@@ -198,7 +200,7 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 	}
 	if err == nil && !t.keeping[pod] {
 		err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			return s.exec(ctx, tx, "delete_pods", named{"pods": []int64{pod}})
+			return s.Exec(ctx, tx, "delete_pods", pgsql.Named{"pods": []int64{pod}})
 		})
 	}
 	return t.out.Wake, err
@@ -207,8 +209,8 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 // handBack runs do in a transaction in which no leader takes a pod's tasks from it,
 // unless it has left or was declared dead: then they are taken from it.
 func (s *Store) handBack(ctx context.Context, pod int64, do func(context.Context, pgx.Tx) error) error {
-	return s.write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		text, args := s.statements.bind("lock_pod", named{"pod": pod})
+	return s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.Bind("lock_pod", pgsql.Named{"pod": pod})
 		var id int64
 		switch err := tx.QueryRow(ctx, text, args...).Scan(&id); {
 		case errors.Is(err, pgx.ErrNoRows):

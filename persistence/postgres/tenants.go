@@ -5,12 +5,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // queueTenants adds the statement that reads the groups of tenants.
-func (t *triggering) queueTenants(b *batch, tenants []string) {
-	b.add("find_tenants", named{"tenants": tenants}).Query(func(rows pgx.Rows) error {
+func (t *triggering) queueTenants(b *pgsql.Batch, tenants []string) {
+	b.Add("find_tenants", pgsql.Named{"tenants": tenants}).Query(func(rows pgx.Rows) error {
 		return readTenants(rows, t.found.tenants)
 	})
 }
@@ -43,11 +44,11 @@ func (t *triggering) newTenants(indexes []int) []string {
 // get none. The statements come after the one that locks, so that they see
 // what the previous holder committed.
 func (t *triggering) createTenants(ctx context.Context, missing []string) error {
-	b := t.s.newBatch()
-	b.add("lock_tenants", named{"key": t.s.lockKey("tenants")})
-	b.add("insert_tenants", named{"tenants": missing, "group_max": t.s.tenantsMax})
+	b := t.s.NewBatch()
+	b.Add("lock_tenants", pgsql.Named{"key": t.s.LockKey("tenants")})
+	b.Add("insert_tenants", pgsql.Named{"tenants": missing, "group_max": t.s.tenantsMax})
 	t.queueTenants(b, missing)
-	if err := send(ctx, t.tx, b); err != nil {
+	if err := pgsql.Send(ctx, t.tx, b); err != nil {
 		return err
 	}
 	for _, name := range missing {
@@ -73,9 +74,9 @@ func (t *triggering) drainTenants(
 			all = append(all, r.tenant)
 		}
 	}
-	b := t.s.newBatch()
+	b := t.s.NewBatch()
 	t.queueTenants(b, all)
-	if err := send(ctx, t.tx, b); err != nil {
+	if err := pgsql.Send(ctx, t.tx, b); err != nil {
 		return nil, err
 	}
 	var missing []string

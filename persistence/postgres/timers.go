@@ -13,6 +13,8 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -141,7 +143,7 @@ func (t dueTimer) needs() workflow.TaskID {
 
 // fire fires timers, in one transaction unless one of them is in the way.
 func (s *Store) fire(ctx context.Context, epoch int64, due []dueTimer, out *persistence.Fired) error {
-	return bisect(due, func(part []dueTimer) error {
+	return pgsql.Bisect(due, func(part []dueTimer) error {
 		tasks := make(taskIDs, len(part))
 		for i, t := range part {
 			tasks[i] = t.needs()
@@ -155,11 +157,11 @@ func (s *Store) fire(ctx context.Context, epoch int64, due []dueTimer, out *pers
 			return nil
 		}
 		var fired persistence.Fired
-		err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) (err error) {
+		err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) (err error) {
 			fired, err = s.fireIn(ctx, tx, part)
 			return err
 		})
-		if errors.Is(err, errLockTimeout) {
+		if errors.Is(err, pgerr.ErrLockTimeout) {
 			if failed := s.findLocked(ctx, tasks); failed != nil {
 				return failed
 			}
@@ -175,10 +177,10 @@ func (s *Store) fire(ctx context.Context, epoch int64, due []dueTimer, out *pers
 // returns err if the run is not to blame for it.
 func (s *Store) restAlone(ctx context.Context, task workflow.TaskID, err error) error {
 	switch {
-	case errors.Is(err, errLockTimeout):
+	case errors.Is(err, pgerr.ErrLockTimeout):
 		s.restTask(task)
 		return nil
-	case unreadable(err) && s.damaged(ctx, task.Run):
+	case pgerr.Unreadable(err) && s.damaged(ctx, task.Run):
 		return s.quarantine.addUnreadable(ctx, task.Run, err)
 	}
 	return err
@@ -206,7 +208,7 @@ func (s *Store) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out pers
 	if err := p.decide(ctx); err != nil {
 		return out, err
 	}
-	b := s.newBatch()
+	b := s.NewBatch()
 	p.queueFired(b, fired)
 	if err := p.conclude(ctx, b); err != nil {
 		return out, err
@@ -235,22 +237,22 @@ type dueScan struct {
 // last. Where the server cannot read all runs it chooses without a look at them.
 func (s *Store) dueTimers(ctx context.Context, from time.Time, limit int, latest bool) (found dueScan, err error) {
 	without := s.quarantine.excluded()
-	args := named{
-		"from": instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.runs,
+	args := pgsql.Named{
+		"from": pgsql.Instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.runs,
 		"but": without.tenants, "foreign": without.definitions, "kinds": knownTimers,
 	}
 	read := func(ctx context.Context) error {
-		text, values := s.statements.bind("due_timers", args)
-		rows, err := s.pool.Query(ctx, text, values...)
+		text, values := s.Bind("due_timers", args)
+		rows, err := s.Conns.Query(ctx, text, values...)
 		if err != nil {
 			return err
 		}
 		found, err = s.readDue(ctx, rows)
 		return err
 	}
-	if err = retry(ctx, read); unreadable(err) {
+	if err = pgerr.Retry(ctx, read); pgerr.Unreadable(err) {
 		args["blind"] = true
-		err = retry(ctx, read)
+		err = pgerr.Retry(ctx, read)
 	}
 	return found, err
 }
@@ -267,7 +269,7 @@ func (s *Store) readDue(ctx context.Context, rows pgx.Rows) (found dueScan, err 
 		}
 		return nil
 	})
-	found.last, found.full = orZero(last), count >= timersMax
+	found.last, found.full = pgsql.OrZero(last), count >= timersMax
 	if unknown > 0 {
 		s.laterTimers.Do(func() { s.warnLaterTimers(ctx, unknown) })
 	}
@@ -284,9 +286,9 @@ func (s *Store) warnLaterTimers(ctx context.Context, count int) {
 
 // deleteOrphans removes due timers of runs that were deleted.
 func (s *Store) deleteOrphans(ctx context.Context, epoch int64, from time.Time) (count int, err error) {
-	err = s.fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		text, args := s.statements.bind("delete_orphans", named{
-			"from": instant(from), "walk": timersMax, "skip": s.quarantine.excluded().runs, "kinds": knownTimers,
+	err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := s.Bind("delete_orphans", pgsql.Named{
+			"from": pgsql.Instant(from), "walk": timersMax, "skip": s.quarantine.excluded().runs, "kinds": knownTimers,
 		})
 		return tx.QueryRow(ctx, text, args...).Scan(&count)
 	})
@@ -312,15 +314,15 @@ func dueWants(due []dueTimer) []want {
 
 // readTimers reads the due timers again, now that their runs are locked.
 func (p *pass) readTimers(ctx context.Context, due []dueTimer) ([]timer, error) {
-	var ids uuids
+	var ids pgsql.UUIDs
 	steps, kinds := []int32{}, []int16{}
 	for _, t := range due {
 		if p.byID[t.Run] != nil {
 			ids, steps, kinds = append(ids, t.Run), append(steps, t.Step), append(kinds, int16(t.kind))
 		}
 	}
-	text, args := p.s.statements.bind("read_timers", named{
-		"runs": orEmpty(ids), "steps": steps, "kinds": kinds, "now": instant(p.now),
+	text, args := p.s.Bind("read_timers", pgsql.Named{
+		"runs": pgsql.OrEmpty(ids), "steps": steps, "kinds": kinds, "now": pgsql.Instant(p.now),
 	})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
@@ -350,31 +352,31 @@ func (p *pass) firedFacts(fired []timer) map[*run][]timer {
 }
 
 // queueFired removes the timers that fired, whatever they did.
-func (p *pass) queueFired(b *batch, fired []timer) {
+func (p *pass) queueFired(b *pgsql.Batch, fired []timer) {
 	if len(fired) == 0 {
 		return
 	}
-	var ids uuids
+	var ids pgsql.UUIDs
 	var steps []int32
 	var kinds []int16
 	for _, t := range fired {
 		ids, steps, kinds = append(ids, t.task.Run), append(steps, t.task.Step), append(kinds, int16(t.kind))
 	}
-	b.add("delete_timers", named{"runs": ids, "steps": steps, "kinds": kinds, "known": knownTimers})
+	b.Add("delete_timers", pgsql.Named{"runs": ids, "steps": steps, "kinds": kinds, "known": knownTimers})
 }
 
 // nextTimer reads when the earliest timer is due that may fire.
 func (s *Store) nextTimer(ctx context.Context, out *persistence.Fired) error {
 	without := s.quarantine.excluded()
-	text, args := s.statements.bind("next_timer", named{
+	text, args := s.Bind("next_timer", pgsql.Named{
 		"skip": without.runs, "but": without.tenants, "foreign": without.definitions, "walk": timersMax, "kinds": knownTimers,
 	})
 	var next *time.Time
-	err := retry(ctx, func(ctx context.Context) error { return s.pool.QueryRow(ctx, text, args...).Scan(&out.Now, &next) })
-	if unreadable(err) { // the next call finds what that is
+	err := pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&out.Now, &next) })
+	if pgerr.Unreadable(err) { // the next call finds what that is
 		callWithin(out, againMin)
 		return nil
 	}
-	out.Next = orZero(next)
+	out.Next = pgsql.OrZero(next)
 	return err
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 )
 
 // TriggerRuns implements persistence.Intake.
@@ -20,7 +23,7 @@ func (s *Store) TriggerRuns(
 			len(triggers), persistence.TriggerBatchMax)
 	}
 	out, err := s.triggerFree(ctx, triggers, take)
-	if !errors.Is(err, errLockTimeout) {
+	if !errors.Is(err, pgerr.ErrLockTimeout) {
 		return out, err
 	}
 	s.quarantine.lockTimeout(ctx)
@@ -50,7 +53,7 @@ func (s *Store) triggerFree(
 	var free []persistence.Trigger
 	var at []int
 	for _, unit := range units(triggers) {
-		busy := slices.ContainsFunc(unit, func(i int) bool { return resting[s.catalog.tenantGroup(triggers[i].Tenant)] })
+		busy := slices.ContainsFunc(unit, func(i int) bool { return resting[s.Catalog.TenantGroup(triggers[i].Tenant)] })
 		for _, i := range unit {
 			if busy {
 				answers[i] = persistence.TriggerAnswer{Result: persistence.KeyBusy}
@@ -61,7 +64,7 @@ func (s *Store) triggerFree(
 	}
 	var out persistence.Triggers
 	if len(free) == 0 {
-		err = retry(ctx, func(ctx context.Context) error { return s.readClock(ctx, s.pool, &out.Now) })
+		err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.ReadClock(ctx, s.Conns, &out.Now) })
 	} else {
 		out, err = s.triggerKnown(ctx, free, take)
 	}
@@ -99,7 +102,7 @@ func (s *Store) restingTenants(ctx context.Context, triggers []persistence.Trigg
 func (s *Store) groupsOfTriggers(ctx context.Context, triggers []persistence.Trigger) (groups []int32, err error) {
 	var unknown []string
 	for i := range triggers {
-		if tenant := triggers[i].Tenant; s.catalog.tenantGroup(tenant) == 0 && !slices.Contains(unknown, tenant) {
+		if tenant := triggers[i].Tenant; s.Catalog.TenantGroup(tenant) == 0 && !slices.Contains(unknown, tenant) {
 			unknown = append(unknown, tenant)
 		}
 	}
@@ -109,7 +112,7 @@ func (s *Store) groupsOfTriggers(ctx context.Context, triggers []persistence.Tri
 		}
 	}
 	for i := range triggers {
-		if group := s.catalog.tenantGroup(triggers[i].Tenant); group != 0 && !slices.Contains(groups, group) {
+		if group := s.Catalog.TenantGroup(triggers[i].Tenant); group != 0 && !slices.Contains(groups, group) {
 			groups = append(groups, group)
 		}
 	}
@@ -120,7 +123,7 @@ func (s *Store) groupsOfTriggers(ctx context.Context, triggers []persistence.Tri
 func (s *Store) triggerKnown(
 	ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (out persistence.Triggers, err error) {
-	err = s.knowing(ctx, func() error {
+	err = s.Knowing(ctx, func() error {
 		out, err = s.triggerRuns(ctx, triggers, take)
 		return err
 	})
@@ -147,13 +150,13 @@ func (s *Store) triggerRuns(
 	}
 	out.Wake.Ready = sumReady(out.Wake.Ready)
 	if out.again || slices.ContainsFunc(out.Answers, existing) {
-		if err := s.exec(ctx, s.pool, "confirm_visible", named{}); err != nil {
-			return persistence.Triggers{}, translate(err)
+		if err := s.Exec(ctx, s.Conns, "confirm_visible", pgsql.Named{}); err != nil {
+			return persistence.Triggers{}, pgerr.Translate(err)
 		}
 	}
 	if out.again && take.Limit > 0 {
 		err = inlining(func(limit int) error {
-			out.Grants, err = s.loadGrants(ctx, s.pool, take.Pod, take.Claim, limit)
+			out.Grants, err = s.loadGrants(ctx, s.Conns, take.Pod, take.Claim, limit)
 			return err
 		})
 	}
@@ -188,16 +191,16 @@ func units(triggers []persistence.Trigger) [][]int {
 // triggerUnits stores units in one transaction, or, where the database refuses a value, in
 // several, without the unit that has it.
 func (s *Store) triggerUnits(
-	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, parts [][]int,
+	ctx context.Context, out *triggered, triggers []persistence.Trigger, known registry.Names, parts [][]int,
 ) error {
-	return bisect(parts, func(parts [][]int) error {
+	return pgsql.Bisect(parts, func(parts [][]int) error {
 		var t *triggering
-		err := s.writeShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := s.WriteShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			t = newTriggering(s, tx, triggers, known)
 			return t.store(ctx, parts)
 		})
 		if err == nil {
-			s.catalog.keepTenants(t.found.tenants)
+			s.Catalog.KeepTenants(t.found.tenants)
 			t.answer(out, parts)
 		}
 		return err
@@ -214,7 +217,7 @@ func badRow(err error) bool { return errors.Is(err, persistence.ErrBadRow) }
 // blame finds which triggers of a refused unit hold the values that the
 // database refuses.
 func (s *Store) blame(
-	ctx context.Context, out *triggered, triggers []persistence.Trigger, known names, unit []int,
+	ctx context.Context, out *triggered, triggers []persistence.Trigger, known registry.Names, unit []int,
 ) error {
 	try := func(triggers []persistence.Trigger, unit []int) error {
 		return s.try(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -224,13 +227,13 @@ func (s *Store) blame(
 			return err
 		})
 	}
-	return bisect(unit, func(unit []int) error { return try(triggers, unit) }, badRow, func(i int, err error) error {
+	return pgsql.Bisect(unit, func(unit []int) error { return try(triggers, unit) }, badRow, func(i int, err error) error {
 		again := func() error { return try(triggers, []int{i}) }
 		if other := blamed(err, try(bare(triggers, i), []int{i}), again); other != nil {
 			return other
 		}
 		out.Answers[i] = persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
-		return s.readClock(ctx, s.pool, &out.Now)
+		return s.ReadClock(ctx, s.Conns, &out.Now)
 	})
 }
 

@@ -6,11 +6,13 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 )
 
 // runColumns are rows of insert_runs, by column.
 type runColumns struct {
-	runs                                   uuids
+	runs                                   pgsql.UUIDs
 	definitions, groups, remaining, events []int32
 	queues, states                         []int16
 	slow                                   []bool
@@ -21,7 +23,7 @@ type runColumns struct {
 
 func newRunColumns(n int) *runColumns {
 	return &runColumns{
-		runs: make(uuids, 0, n), definitions: make([]int32, 0, n), groups: make([]int32, 0, n), remaining: make([]int32, 0, n),
+		runs: make(pgsql.UUIDs, 0, n), definitions: make([]int32, 0, n), groups: make([]int32, 0, n), remaining: make([]int32, 0, n),
 		events: make([]int32, 0, n), queues: make([]int16, 0, n), states: make([]int16, 0, n), slow: make([]bool, 0, n),
 		tenants: make([]string, 0, n), keys: make([]string, 0, n), origins: make([]string, 0, n), traces: make([]string, 0, n),
 		labels: make([]*string, 0, n), inputs: make([][]byte, 0, n),
@@ -29,16 +31,16 @@ func newRunColumns(n int) *runColumns {
 }
 
 // add adds the run of a trigger. A plain one has started once it is stored.
-func (c *runColumns) add(t *persistence.Trigger, d *definition, queue int16, group int32, plain bool) error {
-	core := d.newRun(t.Edges)
+func (c *runColumns) add(t *persistence.Trigger, d *registry.Definition, queue int16, group int32, plain bool) error {
+	core := d.NewRun(t.Edges)
 	if plain {
 		core.State, core.Events = lifecycle.Running, core.Events+1
 	}
-	labels, err := labelText(t.Labels)
+	labels, err := pgsql.LabelText(t.Labels)
 	if err != nil {
 		return err
 	}
-	c.runs, c.definitions, c.groups = append(c.runs, t.Run), append(c.definitions, d.number), append(c.groups, group)
+	c.runs, c.definitions, c.groups = append(c.runs, t.Run), append(c.definitions, d.Number), append(c.groups, group)
 	c.remaining, c.events = append(c.remaining, core.Remaining), append(c.events, int32(core.Events))
 	c.queues, c.states, c.slow = append(c.queues, queue), append(c.states, int16(core.State)), append(c.slow, core.Slow)
 	c.tenants, c.keys = append(c.tenants, t.Tenant), append(c.keys, t.Key)
@@ -47,11 +49,11 @@ func (c *runColumns) add(t *persistence.Trigger, d *definition, queue int16, gro
 	return nil
 }
 
-func (c *runColumns) named(now time.Time) named {
-	return named{
+func (c *runColumns) named(now time.Time) pgsql.Named {
+	return pgsql.Named{
 		"runs": c.runs, "definitions": c.definitions, "groups": c.groups, "remaining": c.remaining, "events": c.events,
 		"queues": c.queues, "states": c.states, "slow": c.slow, "tenants": c.tenants, "keys": c.keys, "origins": c.origins,
-		"traces": c.traces, "labels": c.labels, "inputs": c.inputs, "now": instant(now),
+		"traces": c.traces, "labels": c.labels, "inputs": c.inputs, "now": pgsql.Instant(now),
 	}
 }
 
@@ -59,7 +61,7 @@ func (c *runColumns) named(now time.Time) named {
 type keyColumns struct {
 	tenants, workflows, keys []string
 	hashes                   [][]byte
-	runs                     uuids
+	runs                     pgsql.UUIDs
 }
 
 func (c *keyColumns) add(t *persistence.Trigger) {
@@ -67,8 +69,8 @@ func (c *keyColumns) add(t *persistence.Trigger) {
 	c.hashes, c.runs = append(c.hashes, t.InputHash[:]), append(c.runs, t.Run)
 }
 
-func (c *keyColumns) named() named {
-	return named{"tenants": c.tenants, "workflows": c.workflows, "keys": c.keys, "hashes": c.hashes, "runs": c.runs}
+func (c *keyColumns) named() pgsql.Named {
+	return pgsql.Named{"tenants": c.tenants, "workflows": c.workflows, "keys": c.keys, "hashes": c.hashes, "runs": c.runs}
 }
 
 // encodeEdges writes what conditions on the input say, for the intake table.

@@ -9,11 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func (s *Store) knowNames(ctx context.Context, triggers []persistence.Trigger) (names, error) {
-	known := names{queues: map[string]int16{}}
+func (s *Store) knowNames(ctx context.Context, triggers []persistence.Trigger) (registry.Names, error) {
+	known := registry.Names{Queues: map[string]int16{}}
 	hashes := map[workflow.Hash]bool{}
 	var list []workflow.Hash
 	for i := range triggers {
@@ -22,27 +25,27 @@ func (s *Store) knowNames(ctx context.Context, triggers []persistence.Trigger) (
 			hashes[t.Definition] = true
 			list = append(list, t.Definition)
 		}
-		if _, ok := known.queues[t.Queue]; !ok && refuseTrigger(*t) == nil {
-			number, err := s.queue(ctx, t.Queue)
+		if _, ok := known.Queues[t.Queue]; !ok && refuseTrigger(*t) == nil {
+			number, err := s.Queue(ctx, t.Queue)
 			if err != nil {
 				return known, err
 			}
-			known.queues[t.Queue] = number
+			known.Queues[t.Queue] = number
 		}
 	}
 	var err error
-	if known.definitions, err = s.definitions(ctx, list); err != nil {
+	if known.Definitions, err = s.Definitions(ctx, list); err != nil {
 		return known, err
 	}
 	for i := range triggers {
 		t := &triggers[i]
-		number, asked := known.queues[t.Queue]
-		noDefinition, noQueue := known.definitions[t.Definition] == nil, asked && number == 0
+		number, asked := known.Queues[t.Queue]
+		noDefinition, noQueue := known.Definitions[t.Definition] == nil, asked && number == 0
 		if !noDefinition && !noQueue {
 			continue
 		}
-		if definition, queue := s.catalog.owns(t); definition && noDefinition || queue && noQueue {
-			return known, errRegistryLost
+		if definition, queue := s.Catalog.Owns(t); definition && noDefinition || queue && noQueue {
+			return known, pgerr.ErrRegistryLost
 		}
 	}
 	return known, nil
@@ -71,8 +74,8 @@ type found struct {
 
 // queueRuns adds the question which runs exist. A serializable transaction is asked about
 // those in history only, unless always.
-func (f *found) queueRuns(b *batch, ids uuids, always bool) {
-	b.add("find_runs", named{"runs": ids, "always": always}).Query(func(rows pgx.Rows) error {
+func (f *found) queueRuns(b *pgsql.Batch, ids pgsql.UUIDs, always bool) {
+	b.Add("find_runs", pgsql.Named{"runs": ids, "always": always}).Query(func(rows pgx.Rows) error {
 		var id [16]byte
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
 			f.runs[id] = true
@@ -84,12 +87,12 @@ func (f *found) queueRuns(b *batch, ids uuids, always bool) {
 
 // queueKeys adds the question which keys exist. A serializable transaction is not asked,
 // unless always.
-func (f *found) queueKeys(b *batch, keys []keyName, always bool) {
+func (f *found) queueKeys(b *pgsql.Batch, keys []keyName, always bool) {
 	var tenants, workflows, texts []string
 	for _, k := range keys {
 		tenants, workflows, texts = append(tenants, k.tenant), append(workflows, k.workflow), append(texts, k.key)
 	}
-	b.add("find_keys", named{
+	b.Add("find_keys", pgsql.Named{
 		"tenants": tenants, "workflows": workflows, "keys": texts, "always": always,
 	}).Query(func(rows pgx.Rows) error {
 		var ord int
@@ -129,17 +132,17 @@ func stored(result persistence.TriggerResult) bool {
 }
 
 // examine says what becomes of a trigger.
-func (f *found) examine(t *persistence.Trigger, known names, before, unit draft) persistence.TriggerAnswer {
+func (f *found) examine(t *persistence.Trigger, known registry.Names, before, unit draft) persistence.TriggerAnswer {
 	if f.runs[t.Run] || before.runs[t.Run] || unit.runs[t.Run] {
 		return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
 	}
 	if err := refuseTrigger(*t); err != nil {
 		return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}
 	}
-	if known.definitions[t.Definition] == nil {
+	if known.Definitions[t.Definition] == nil {
 		return persistence.TriggerAnswer{Result: persistence.UnknownWorkflow}
 	}
-	if known.queues[t.Queue] == 0 {
+	if known.Queues[t.Queue] == 0 {
 		return persistence.TriggerAnswer{Result: persistence.UnknownQueue}
 	}
 	if t.Key != "" {
@@ -171,7 +174,7 @@ func answerKey(t *persistence.Trigger, holder keyHolder) persistence.TriggerAnsw
 
 // examineUnits answers every trigger and returns those to store, in order.
 func (f *found) examineUnits(
-	triggers []persistence.Trigger, known names, parts [][]int, answers []persistence.TriggerAnswer,
+	triggers []persistence.Trigger, known registry.Names, parts [][]int, answers []persistence.TriggerAnswer,
 ) []int {
 	before := newDraft()
 	var store []int
@@ -215,7 +218,7 @@ func refuseTrigger(t persistence.Trigger) error {
 		texts = append(texts, name, value)
 	}
 	for _, text := range texts {
-		if !storable(text) {
+		if !pgsql.Storable(text) {
 			return fmt.Errorf("%w: text is not UTF-8 or holds a NUL byte", persistence.ErrBadRow)
 		}
 	}

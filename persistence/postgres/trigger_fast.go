@@ -13,6 +13,10 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -24,7 +28,7 @@ const youngRun = 30 * time.Second
 // no instants, no conditions on the input, nothing to refuse, run ids made just
 // now, and tenants that have triggered before. It reports whether it did; nothing is stored otherwise.
 func (s *Store) triggerFast(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known names, take persistence.GrantRequest,
+	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known registry.Names, take persistence.GrantRequest,
 ) (done bool, err error) {
 	f := newFastTrigger(s, known, len(triggers))
 	for i := range triggers {
@@ -49,26 +53,26 @@ func (s *Store) triggerFast(
 	args := f.named(take)
 	var now time.Time
 	var count, taken int
-	var heads looked
-	err = retry(ctx, func(ctx context.Context) error {
-		text, values := s.statements.bind("trigger_fast", args)
-		err := s.pool.QueryRow(ctx, text, values...).Scan(&now, &count, &taken, &heads.queues, &heads.after, &heads.until)
-		if hasCode(err, codeUniqueViolation) {
+	var heads adaptive.Looked
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
+		text, values := s.Bind("trigger_fast", args)
+		err := s.Conns.QueryRow(ctx, text, values...).Scan(&now, &count, &taken, &heads.Queues, &heads.After, &heads.Until)
+		if pgerr.HasCode(err, pgerr.CodeUniqueViolation) {
 			count = 0 // some exist: a batch that is repeated
 			return nil
 		}
 		return err
 	})
 	switch {
-	case errors.Is(err, persistence.ErrBadRow), errors.Is(err, errSchemaRefuses):
+	case errors.Is(err, persistence.ErrBadRow), errors.Is(err, pgerr.ErrSchemaRefuses):
 		return false, nil // to be blamed on one of them, or a queue has lost its frontier
 	case err != nil:
 		return false, err
 	case count == 0:
-		s.catalog.forgetTenants(f.members)
+		s.Catalog.ForgetTenants(f.members)
 		return false, nil
 	}
-	s.heads.note(heads)
+	s.heads.Note(heads)
 	if taken > 0 {
 		out.Grants = f.grants(triggers, f.roots[:taken], take.Claim, now)
 		f.roots = f.roots[taken:] // no claim can have those
@@ -79,7 +83,7 @@ func (s *Store) triggerFast(
 // fastTrigger gathers the arguments of trigger_fast.
 type fastTrigger struct {
 	s     *Store
-	known names
+	known registry.Names
 
 	columns *runColumns
 	seen    map[workflow.RunID]bool
@@ -110,7 +114,7 @@ type fastRoot struct {
 	nth     int64 // of the counter's places, from 1
 }
 
-func newFastTrigger(s *Store, known names, n int) *fastTrigger {
+func newFastTrigger(s *Store, known registry.Names, n int) *fastTrigger {
 	return &fastTrigger{
 		s: s, known: known, columns: newRunColumns(n), seen: make(map[workflow.RunID]bool, n),
 		groups: map[string]int32{}, counters: map[counterKey]*fastCounter{},
@@ -119,8 +123,8 @@ func newFastTrigger(s *Store, known names, n int) *fastTrigger {
 
 // takes reports whether nothing about a trigger needs a decision.
 func (f *fastTrigger) takes(t *persistence.Trigger) bool {
-	d := f.known.definitions[t.Definition]
-	if d == nil || !d.plain || t.Key != "" || !t.At.IsZero() || len(t.Edges) > 0 || f.known.queues[t.Queue] == 0 ||
+	d := f.known.Definitions[t.Definition]
+	if d == nil || !d.Plain || t.Key != "" || !t.At.IsZero() || len(t.Edges) > 0 || f.known.Queues[t.Queue] == 0 ||
 		f.seen[t.Run] || refuseTrigger(*t) != nil {
 		return false
 	}
@@ -136,7 +140,7 @@ func (f *fastTrigger) meetTenants(ctx context.Context, triggers []persistence.Tr
 		if _, seen := f.groups[tenant]; seen {
 			continue
 		}
-		f.groups[tenant] = f.s.catalog.tenantGroup(tenant)
+		f.groups[tenant] = f.s.Catalog.TenantGroup(tenant)
 		f.members = append(f.members, tenant)
 		if f.groups[tenant] == 0 {
 			strangers = append(strangers, tenant)
@@ -153,30 +157,30 @@ func (f *fastTrigger) meetTenants(ctx context.Context, triggers []persistence.Tr
 // findTenants finds the groups of tenants that this store has not met yet, and
 // remembers them. Some may have none.
 func (s *Store) findTenants(ctx context.Context, tenants []string) (found map[string]int32, err error) {
-	err = retry(ctx, func(ctx context.Context) error {
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		found = map[string]int32{}
-		b := s.newBatch()
-		b.add("find_tenants", named{"tenants": tenants}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
-		return send(ctx, s.pool, b)
+		b := s.NewBatch()
+		b.Add("find_tenants", pgsql.Named{"tenants": tenants}).Query(func(rows pgx.Rows) error { return readTenants(rows, found) })
+		return pgsql.Send(ctx, s.Conns, b)
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.catalog.keepTenants(found)
+	s.Catalog.KeepTenants(found)
 	return found, nil
 }
 
 func (f *fastTrigger) add(t *persistence.Trigger) error {
-	d, queue, group := f.known.definitions[t.Definition], f.known.queues[t.Queue], f.groups[t.Tenant]
-	for _, step := range d.roots {
-		k := counterKey{d.queueOf(step, queue), group}
+	d, queue, group := f.known.Definitions[t.Definition], f.known.Queues[t.Queue], f.groups[t.Tenant]
+	for _, step := range d.Roots {
+		k := counterKey{d.QueueOf(step, queue), group}
 		c := f.counters[k]
 		if c == nil {
 			c = &fastCounter{counterKey: k}
 			f.counters[k] = c
 		}
 		c.places++
-		f.roots = append(f.roots, fastRoot{run: t.Run, step: step, handler: d.handlers[step], queue: queueName(cmp.Or(d.node(step).Queue, t.Queue)), counter: c, nth: c.places})
+		f.roots = append(f.roots, fastRoot{run: t.Run, step: step, handler: d.Handlers[step], queue: registry.QueueName(cmp.Or(d.Node(step).Queue, t.Queue)), counter: c, nth: c.places})
 	}
 	if len(f.columns.runs) == 0 || bytes.Compare(t.Run[:], f.oldest[:]) < 0 {
 		f.oldest = t.Run
@@ -184,12 +188,12 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 	if bytes.Compare(t.Run[:], f.latest[:]) > 0 {
 		f.latest = t.Run
 	}
-	f.tasks += int64(d.count)
+	f.tasks += int64(d.Count)
 	return f.columns.add(t, d, queue, group, true)
 }
 
 // named returns the arguments. Counters are in the order of their locks.
-func (f *fastTrigger) named(take persistence.GrantRequest) named {
+func (f *fastTrigger) named(take persistence.GrantRequest) pgsql.Named {
 	counters := make([]*fastCounter, 0, len(f.counters))
 	for _, c := range f.counters {
 		counters = append(counters, c)
@@ -200,7 +204,7 @@ func (f *fastTrigger) named(take persistence.GrantRequest) named {
 	var queues, readyQueues []int16
 	var groups, memberGroups, readyCounters, steps, handlers []int32
 	var places, readyPlaces []int64
-	var runs uuids
+	var runs pgsql.UUIDs
 	for i, c := range counters {
 		c.index = int32(i + 1)
 		queues, groups, places = append(queues, c.queue), append(groups, c.group), append(places, c.places)
@@ -216,10 +220,10 @@ func (f *fastTrigger) named(take persistence.GrantRequest) named {
 	}
 	args := f.columns.named(time.Time{})
 	delete(args, "now")
-	maps.Copy(args, f.known.numbers())
+	maps.Copy(args, f.known.Numbers())
 	maps.Copy(args, f.taking(take, counters, queues))
-	maps.Copy(args, named{
-		"oldest": [16]byte(f.oldest), "oldest_at": made(f.oldest), "latest_at": made(f.latest), "young": f.s.young.Microseconds(),
+	maps.Copy(args, pgsql.Named{
+		"oldest": [16]byte(f.oldest), "oldest_at": pgsql.MadeAt(f.oldest), "latest_at": pgsql.MadeAt(f.latest), "young": f.s.young.Microseconds(),
 		"members": f.members, "member_groups": memberGroups,
 		"counter_queues": queues, "counter_groups": groups, "places": places,
 		"ready_queues": readyQueues, "ready_counters": readyCounters, "ready_places": readyPlaces,
@@ -238,6 +242,6 @@ func (f *fastTrigger) answer(ctx context.Context, out *persistence.Triggers, tri
 		ready[f.roots[i].counter.queue]++
 	}
 	var err error
-	out.Wake.Ready, err = f.s.ready(ctx, f.s.pool, ready)
+	out.Wake.Ready, err = f.s.ready(ctx, f.s.Conns, ready)
 	return err
 }

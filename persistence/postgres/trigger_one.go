@@ -9,6 +9,9 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // oneStored is what trigger_one or take_one say of a run.
@@ -42,7 +45,7 @@ func (f *fastTrigger) triggerOne(
 	case err != nil || said == oneRefused:
 		return false, true, err
 	case said == oneNothing:
-		f.s.catalog.forgetTenants(f.members)
+		f.s.Catalog.ForgetTenants(f.members)
 		return false, true, nil
 	}
 	return true, true, f.answer(ctx, out, triggers, now)
@@ -54,10 +57,10 @@ func (f *fastTrigger) takeOne(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
 	queue := f.roots[0].counter.queue
-	if !f.s.takes.worthTrying(queue) {
+	if !f.s.takes.WorthTrying(queue) {
 		return false, false, nil
 	}
-	after, until := f.s.heads.known([]int16{queue})
+	after, until := f.s.heads.Known([]int16{queue})
 	args := f.oneNamed(&triggers[0])
 	args["pod"], args["claim"] = take.Pod, [16]byte(take.Claim)
 	args["take_after"], args["take_until"] = after[0], until[0]
@@ -67,11 +70,11 @@ func (f *fastTrigger) takeOne(
 	case err != nil || said == oneRefused:
 		return false, true, err
 	case said == oneNothing: // mostly because another task waits
-		f.s.takes.missed(queue)
+		f.s.takes.Missed(queue)
 		return false, false, nil
 	}
-	f.s.takes.hit(queue)
-	f.s.heads.note(looked{queues: []int16{queue}, after: after, until: until})
+	f.s.takes.Hit(queue)
+	f.s.heads.Note(adaptive.Looked{Queues: []int16{queue}, After: after, Until: until})
 	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
 	f.roots = nil // no claim can have it
 	return true, true, f.answer(ctx, out, triggers, now)
@@ -79,31 +82,31 @@ func (f *fastTrigger) takeOne(
 
 // storeOne runs one of the two statements.
 func (f *fastTrigger) storeOne(
-	ctx context.Context, statement string, args named, targets ...any,
+	ctx context.Context, statement string, args pgsql.Named, targets ...any,
 ) (said oneStored, err error) {
-	text, values := f.s.statements.bind(statement, args)
-	err = retry(ctx, func(ctx context.Context) error {
+	text, values := f.s.Bind(statement, args)
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		said = oneDone
-		err := f.s.pool.QueryRow(ctx, text, values...).Scan(targets...)
+		err := f.s.Conns.QueryRow(ctx, text, values...).Scan(targets...)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			said, err = oneNothing, nil
-		case hasCode(err, codeUniqueViolation): // it exists: a trigger that is repeated
+		case pgerr.HasCode(err, pgerr.CodeUniqueViolation): // it exists: a trigger that is repeated
 			said, err = oneRefused, nil
 		}
 		return err
 	})
-	if errors.Is(err, persistence.ErrBadRow) || errors.Is(err, errSchemaRefuses) {
+	if errors.Is(err, persistence.ErrBadRow) || errors.Is(err, pgerr.ErrSchemaRefuses) {
 		return oneRefused, nil // to be blamed on it
 	}
 	return said, err
 }
 
 // oneNamed returns the arguments that the two statements have in common.
-func (f *fastTrigger) oneNamed(t *persistence.Trigger) named {
+func (f *fastTrigger) oneNamed(t *persistence.Trigger) pgsql.Named {
 	c, root := f.columns, &f.roots[0]
-	return named{
-		"counter_queue": root.counter.queue, "run": [16]byte(t.Run), "made": made(t.Run), "young": f.s.young.Microseconds(),
+	return pgsql.Named{
+		"counter_queue": root.counter.queue, "run": [16]byte(t.Run), "made": pgsql.MadeAt(t.Run), "young": f.s.young.Microseconds(),
 		"definition": c.definitions[0], "hash": t.Definition[:], "group": c.groups[0], "remaining": c.remaining[0],
 		"events": c.events[0], "queue": c.queues[0], "state": c.states[0], "slow": c.slow[0], "tenant": c.tenants[0],
 		"origin": c.origins[0], "trace": c.traces[0], "labels": c.labels[0], "input": c.inputs[0], "step": root.step,

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
 // place is where a connection leads to: a database of a server that was started at an
@@ -22,8 +24,8 @@ type place struct {
 
 // queueTenant adds the questions whether a tenant has a group or could get one, and
 // where this is asked.
-func (s *Store) queueTenant(b *batch, tenant string, room *bool, at *place) {
-	b.add("look_tenant", named{"tenant": tenant, "group_max": s.tenantsMax}).QueryRow(func(row pgx.Row) error {
+func (s *Store) queueTenant(b *pgsql.Batch, tenant string, room *bool, at *place) {
+	b.Add("look_tenant", pgsql.Named{"tenant": tenant, "group_max": s.tenantsMax}).QueryRow(func(row pgx.Row) error {
 		var database string
 		var started time.Time
 		err := row.Scan(room, &database, &started)
@@ -40,16 +42,16 @@ const homeTries = 3
 
 // home returns where the store's own pool leads to.
 func (s *Store) home(ctx context.Context) (at place, err error) {
-	ctx, leave, err := s.guest(ctx)
+	ctx, leave, err := s.Guest(ctx)
 	if err != nil {
 		return at, err
 	}
 	defer leave()
 	var room bool
 	for range homeTries {
-		b := s.newBatch()
+		b := s.NewBatch()
 		s.queueTenant(b, "", &room, &at)
-		err = translate(send(ctx, s.pool, b))
+		err = pgerr.Translate(pgsql.Send(ctx, s.Conns, b))
 		if !errors.Is(err, persistence.ErrUnavailable) || ctx.Err() != nil {
 			break
 		}
@@ -61,8 +63,8 @@ func (s *Store) home(ctx context.Context) (at place, err error) {
 // or else the error that it has met there. A transaction in which the tables are missing
 // has told nothing, but leads to another place if they are there at home.
 func (s *Store) checkPlace(ctx context.Context, at place, met error) error {
-	lacks := hasCode(met, codeUndefinedTable) || hasCode(met, codeUndefinedSchema) ||
-		hasCode(met, codeUndefinedColumn) || hasCode(met, codeUndefinedRoutine)
+	lacks := pgerr.HasCode(met, pgerr.CodeUndefinedTable) || pgerr.HasCode(met, pgerr.CodeUndefinedSchema) ||
+		pgerr.HasCode(met, pgerr.CodeUndefinedColumn) || pgerr.HasCode(met, pgerr.CodeUndefinedRoutine)
 	known := s.at.Load()
 	if at == (place{}) && !lacks || known != nil && at == *known {
 		return met

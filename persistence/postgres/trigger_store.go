@@ -7,6 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -14,12 +16,12 @@ import (
 type triggering struct {
 	*pass
 	triggers []persistence.Trigger
-	known    names
+	known    registry.Names
 	found    found
 	answers  []persistence.TriggerAnswer
 }
 
-func newTriggering(s *Store, tx pgx.Tx, triggers []persistence.Trigger, known names) *triggering {
+func newTriggering(s *Store, tx pgx.Tx, triggers []persistence.Trigger, known registry.Names) *triggering {
 	return &triggering{
 		pass: s.newPass(tx), triggers: triggers, known: known,
 		answers: make([]persistence.TriggerAnswer, len(triggers)),
@@ -53,7 +55,7 @@ func (t *triggering) find(ctx context.Context, indexes []int) error {
 		runs: map[workflow.RunID]bool{}, busy: map[keyName]bool{}, keys: map[keyName]keyHolder{},
 		tenants: map[string]int32{}, full: map[string]bool{},
 	}
-	var ids uuids
+	var ids pgsql.UUIDs
 	var tenants []string
 	seen := map[string]bool{}
 	var keys []keyName
@@ -71,18 +73,18 @@ func (t *triggering) find(ctx context.Context, indexes []int) error {
 			keys = append(keys, keyOf(tr))
 		}
 	}
-	b := t.s.newBatch()
+	b := t.s.NewBatch()
 	t.queueKeys(b, keys)
 	t.found.queueRuns(b, ids, true)
 	t.queueTenants(b, tenants)
-	t.s.queueMatch(b, t.known)
-	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
-	return send(ctx, t.tx, b)
+	t.s.QueueMatch(b, t.known)
+	b.Add("read_clock", pgsql.Named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&t.now) })
+	return pgsql.Send(ctx, t.tx, b)
 }
 
 // queueKeys adds the statements that try the locks of keys, in the order of
 // the locks, and read those that exist.
-func (t *triggering) queueKeys(b *batch, keys []keyName) {
+func (t *triggering) queueKeys(b *pgsql.Batch, keys []keyName) {
 	if len(keys) == 0 {
 		return
 	}
@@ -96,7 +98,7 @@ func (t *triggering) queueKeys(b *batch, keys []keyName) {
 		byLock[lock] = append(byLock[lock], k)
 	}
 	slices.Sort(locks)
-	b.add("try_keys", named{"locks": locks}).Query(func(rows pgx.Rows) error {
+	b.Add("try_keys", pgsql.Named{"locks": locks}).Query(func(rows pgx.Rows) error {
 		got, at := false, 0
 		_, err := pgx.ForEachRow(rows, []any{&got}, func() error {
 			for _, k := range byLock[locks[at]] {
@@ -110,18 +112,18 @@ func (t *triggering) queueKeys(b *batch, keys []keyName) {
 	t.found.queueKeys(b, keys, true)
 }
 
-func (s *Store) keyLock(k keyName) int64 { return s.lockKey("key", k.tenant, k.workflow, k.key) }
+func (s *Store) keyLock(k keyName) int64 { return s.LockKey("key", k.tenant, k.workflow, k.key) }
 
 // insert stores triggers that were examined, in order.
 func (t *triggering) insert(ctx context.Context, fresh []int) error {
-	b := t.s.newBatch()
+	b := t.s.NewBatch()
 	columns := newRunColumns(len(fresh))
 	var keys keyColumns
 	for _, i := range fresh {
 		tr := &t.triggers[i]
-		def := t.known.definitions[tr.Definition]
-		queue, group := t.known.queues[tr.Queue], t.found.tenants[tr.Tenant]
-		r := &run{id: tr.Run, number: def.number, group: group, queue: queue, definition: def}
+		def := t.known.Definitions[tr.Definition]
+		queue, group := t.known.Queues[tr.Queue], t.found.tenants[tr.Tenant]
+		r := &run{id: tr.Run, number: def.Number, group: group, queue: queue, definition: def}
 		if err := columns.add(tr, def, queue, group, t.begin(r, tr, nil)); err != nil {
 			return err
 		}
@@ -130,9 +132,9 @@ func (t *triggering) insert(ctx context.Context, fresh []int) error {
 		}
 	}
 	if len(keys.keys) > 0 {
-		b.add("insert_keys", keys.named())
+		b.Add("insert_keys", keys.named())
 	}
-	b.add("insert_runs", columns.named(t.now))
+	b.Add("insert_runs", columns.named(t.now))
 	t.queueExpansion(b)
 	if err := t.decide(ctx); err != nil {
 		return err

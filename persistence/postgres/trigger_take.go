@@ -6,12 +6,14 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // taking returns the arguments that grant first tasks to a pod at once. No queue
 // is looked at if it takes none.
-func (f *fastTrigger) taking(take persistence.GrantRequest, counters []*fastCounter, queues []int16) named {
+func (f *fastTrigger) taking(take persistence.GrantRequest, counters []*fastCounter, queues []int16) pgsql.Named {
 	look, count := []int16{}, 0
 	if f.serves(take) {
 		count = lifecycle.Take(len(f.roots), take.Limit, false)
@@ -23,8 +25,8 @@ func (f *fastTrigger) taking(take persistence.GrantRequest, counters []*fastCoun
 	for i := range f.roots[:count] {
 		places[f.roots[i].counter.index-1]++
 	}
-	after, until := f.s.heads.known(look)
-	return named{
+	after, until := f.s.heads.Known(look)
+	return pgsql.Named{
 		"pod": take.Pod, "claim": [16]byte(take.Claim), "take": count, "taken_places": places,
 		"take_queues": look, "take_after": after, "take_until": until,
 	}
@@ -39,7 +41,7 @@ func (f *fastTrigger) serves(take persistence.GrantRequest) bool {
 	}
 	served := make(map[string]bool, len(take.Queues))
 	for _, name := range take.Queues {
-		served[queueName(name)] = true
+		served[registry.QueueName(name)] = true
 	}
 	handlers := make(map[int32]bool, len(take.Handlers))
 	for _, number := range take.Handlers {
@@ -61,15 +63,15 @@ func (f *fastTrigger) grants(
 	for i := range roots {
 		e := &roots[i]
 		t := asked[e.run]
-		d := f.known.definitions[t.Definition]
+		d := f.known.Definitions[t.Definition]
 		g := &grants[i]
 		*g = persistence.Grant{
 			Task: workflow.TaskID{Run: e.run, Step: e.step}, Epoch: grantedFirst, Claim: claim, Handler: e.handler, Attempt: 1,
-			Workflow: d.graph.Name, Step: d.node(e.step).Name, Tenant: t.Tenant, Labels: t.Labels, TraceContext: t.TraceContext,
+			Workflow: d.Graph.Name, Step: d.Node(e.step).Name, Tenant: t.Tenant, Labels: t.Labels, TraceContext: t.TraceContext,
 			Input: t.Input, InputSize: len(t.Input), TriggeredAt: now, QueuedAt: now, StartedAt: now,
 		}
 		g.Carry()
-		f.s.recent.granted(g, d)
+		f.s.recent.Granted(g, d)
 	}
 	return grants
 }

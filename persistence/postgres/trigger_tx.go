@@ -10,6 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -50,29 +54,29 @@ func recoded(encoding string) error {
 // refused leaves the caller's transaction usable: what is stored is behind a
 // savepoint.
 func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
 	own, err := inspectTx(ctx, tx)
 	if err != nil {
 		return persistence.TriggerAnswer{}, refusedTx(err)
 	}
 	conn := own.Conn()
-	if err := s.lineage.Admit(ctx, conn.PgConn()); err != nil {
-		return persistence.TriggerAnswer{}, translate(err)
+	if err := s.PoolLineage.Admit(ctx, conn.PgConn()); err != nil {
+		return persistence.TriggerAnswer{}, pgerr.Translate(err)
 	}
-	if err := s.remind(ctx, conn); err != nil {
-		return persistence.TriggerAnswer{}, translate(err)
+	if err := s.Remind(ctx, conn); err != nil {
+		return persistence.TriggerAnswer{}, pgerr.Translate(err)
 	}
-	defer ownTypes(conn)()
+	defer steptx.OwnTypes(conn)()
 	answer, err := s.triggerInTx(ctx, own, t, s.checkPlace)
 	switch {
 	case err == nil:
 		return answer, nil
-	case hasCode(err, codeReadOnly):
+	case pgerr.HasCode(err, pgerr.CodeReadOnly):
 		return persistence.TriggerAnswer{}, refusedTx(fmt.Errorf("%w: %w", errTxReads, err))
-	case forgotten(err):
-		s.forgetting.note(ctx, err)
-		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %s", err, forgottenRemedy)
+	case steptx.Forgotten(err):
+		s.Forgetting.Note(ctx, err)
+		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %s", err, steptx.ForgottenRemedy)
 	}
 	cause := untyped(conn.Config().DefaultQueryExecMode)
 	if cause == nil || errors.Is(err, persistence.ErrConflict) {
@@ -113,9 +117,9 @@ func (s *Store) triggerInTx(
 	ctx context.Context, own pgx.Tx, t persistence.Trigger, check func(context.Context, place, error) error,
 ) (persistence.TriggerAnswer, error) {
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
-	var known names
+	var known registry.Names
 	var now time.Time
-	err := s.knowing(ctx, func() (err error) {
+	err := s.Knowing(ctx, func() (err error) {
 		known, now, err = s.examineInTx(ctx, own, &t, &f)
 		return check(ctx, f.at, err)
 	})
@@ -125,13 +129,13 @@ func (s *Store) triggerInTx(
 	answer := f.examine(&t, known, newDraft(), newDraft())
 	var refused error
 	if answer.Result == persistence.Triggered && !f.runs[t.Run] {
-		err := translate(s.submit(ctx, own, &t, known, now))
-		there := hasCode(err, codeUniqueViolation) || errors.Is(err, errRowsLost)
+		err := pgerr.Translate(s.submit(ctx, own, &t, known, now))
+		there := pgerr.HasCode(err, pgerr.CodeUniqueViolation) || errors.Is(err, pgerr.ErrRowsLost)
 		if err == nil || !there && !errors.Is(err, persistence.ErrBadRow) {
 			return answer, err
 		}
 		if _, err := own.Exec(ctx, "rollback to savepoint "+triggerSavepoint); err != nil {
-			return persistence.TriggerAnswer{}, translate(err)
+			return persistence.TriggerAnswer{}, pgerr.Translate(err)
 		}
 		if !there {
 			return persistence.TriggerAnswer{Result: persistence.TriggerBadRow, Err: err}, nil
@@ -146,11 +150,11 @@ func (s *Store) triggerInTx(
 	}
 	switch {
 	case existing(answer) || f.runs[t.Run]:
-		return answer, translate(s.exec(ctx, own, "confirm_visible", named{}))
+		return answer, pgerr.Translate(s.Exec(ctx, own, "confirm_visible", pgsql.Named{}))
 	case answer.Result != persistence.Triggered:
 		return answer, nil
-	case errors.Is(refused, errRowsLost): // of rows that are new to everybody
-		return persistence.TriggerAnswer{}, meddledError{}
+	case errors.Is(refused, pgerr.ErrRowsLost): // of rows that are new to everybody
+		return persistence.TriggerAnswer{}, pgerr.MeddledError{}
 	}
 	return persistence.TriggerAnswer{}, refused
 }
@@ -158,19 +162,19 @@ func (s *Store) triggerInTx(
 // lookInTx reads whether the run and the key exist in any transaction, a serializable
 // one, too: a row was refused, or the run is to be.
 func (s *Store) lookInTx(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found) error {
-	b := s.newBatch()
+	b := s.NewBatch()
 	if t.Key != "" {
 		f.queueKeys(b, []keyName{keyOf(t)}, true)
 	}
-	f.queueRuns(b, uuids{t.Run}, true)
-	return translate(send(ctx, tx, b))
+	f.queueRuns(b, pgsql.UUIDs{t.Run}, true)
+	return pgerr.Translate(pgsql.Send(ctx, tx, b))
 }
 
 // examineInTx resolves what a trigger names, and asks the database about it
 // unless it is refused anyway.
 func (s *Store) examineInTx(
 	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, f *found,
-) (known names, now time.Time, err error) {
+) (known registry.Names, now time.Time, err error) {
 	if known, err = s.knowNames(ctx, []persistence.Trigger{*t}); err != nil || refuseTrigger(*t) != nil {
 		return known, now, err
 	}
@@ -182,30 +186,30 @@ func (s *Store) examineInTx(
 // the tenant has a place, and the clock. In a serializable transaction it reads nothing
 // that other transactions write: what exists is found when it is stored again.
 func (s *Store) findInTx(
-	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, f *found,
+	ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known registry.Names, f *found,
 ) (now time.Time, err error) {
-	b := s.newBatch()
+	b := s.NewBatch()
 	var room bool
 	s.queueTenant(b, t.Tenant, &room, &f.at)
-	s.queueMatch(b, known)
+	s.QueueMatch(b, known)
 	if t.Key != "" {
 		k := keyOf(t)
-		b.add("wait_key", named{"lock": s.keyLock(k)})
+		b.Add("wait_key", pgsql.Named{"lock": s.keyLock(k)})
 		f.queueKeys(b, []keyName{k}, false)
 	}
-	f.queueRuns(b, uuids{t.Run}, false)
-	b.add("read_clock", named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
-	err = translate(send(ctx, tx, b))
+	f.queueRuns(b, pgsql.UUIDs{t.Run}, false)
+	b.Add("read_clock", pgsql.Named{}).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	err = pgerr.Translate(pgsql.Send(ctx, tx, b))
 	f.full[t.Tenant] = !room
 	return now, err
 }
 
 // submit stores a run to be expanded by the pods once the caller commits.
-func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known names, now time.Time) error {
-	b := s.newBatch()
+func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, known registry.Names, now time.Time) error {
+	b := s.NewBatch()
 	b.Queue("savepoint " + triggerSavepoint)
 	columns := newRunColumns(1)
-	if err := columns.add(t, known.definitions[t.Definition], known.queues[t.Queue], 0, false); err != nil {
+	if err := columns.add(t, known.Definitions[t.Definition], known.Queues[t.Queue], 0, false); err != nil {
 		return err
 	}
 	edges, err := encodeEdges(t.Edges)
@@ -213,12 +217,12 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, k
 		return err
 	}
 	if t.Key != "" {
-		b.add("take_key", named{
+		b.Add("take_key", pgsql.Named{
 			"tenant": t.Tenant, "workflow": t.Workflow, "key": t.Key, "hash": t.InputHash[:], "run": [16]byte(t.Run),
 		})
 	}
-	b.add("insert_runs", columns.named(now))
-	b.add("insert_intake", named{"run": [16]byte(t.Run), "at": instant(t.At), "edges": edges})
+	b.Add("insert_runs", columns.named(now))
+	b.Add("insert_intake", pgsql.Named{"run": [16]byte(t.Run), "at": pgsql.Instant(t.At), "edges": edges})
 	b.Queue("release savepoint " + triggerSavepoint)
-	return send(ctx, tx, b)
+	return pgsql.Send(ctx, tx, b)
 }

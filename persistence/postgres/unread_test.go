@@ -78,7 +78,7 @@ func (k *kit) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
 	}
 	k.ask(list...)
 	frozen, froze := k.freezing(t)
-	frozen.firsts.missed(1)
+	frozen.firsts.Missed(1)
 	none := k.request(pod, 1)
 	none.Handlers = nil
 	_, err := frozen.ClaimTasks(k.ctx, none) // its connection has the statement then

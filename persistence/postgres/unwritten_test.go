@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -178,7 +179,7 @@ func (b *busy) record(grants []persistence.Grant) {
 	b.t.Helper()
 	for i, g := range grants {
 		record := b.completion(b.pod, g)
-		record.Limit, record.Handlers, record.Queues = 2, b.handlers, []string{defaultQueue}
+		record.Limit, record.Handlers, record.Queues = 2, b.handlers, []string{registry.DefaultQueue}
 		report := &record.Transitions[0]
 		switch i % 6 {
 		case 0:

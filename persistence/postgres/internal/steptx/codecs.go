@@ -1,15 +1,15 @@
-package postgres
+package steptx
 
 import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// ownTypes has a connection of the embedder's encode and decode as one that pgx has just
+// OwnTypes has a connection of the embedder's encode and decode as one that pgx has just
 // made does, for the engine's statements: whatever its pool, or a step, has registered
 // for types that these use. back restores what was there. Meanwhile the connection is
 // the caller's alone.
-func ownTypes(conn *pgx.Conn) (back func()) {
+func OwnTypes(conn *pgx.Conn) (back func()) {
 	types := conn.TypeMap()
 	theirs := *types
 	*types = *pgtype.NewMap()

@@ -1,4 +1,4 @@
-package postgres
+package steptx
 
 import (
 	"context"
@@ -23,11 +23,11 @@ import (
 // forgottenFor is how long connections are asked for their statements after one had none.
 const forgottenFor = time.Minute
 
-// forgottenRemedy says what to do about them.
-const forgottenRemedy = "connections of the pool that was given to the engine have lost their prepared statements, as by DISCARD ALL in a hook of it:" +
+// ForgottenRemedy says what to do about them.
+const ForgottenRemedy = "connections of the pool that was given to the engine have lost their prepared statements, as by DISCARD ALL in a hook of it:" +
 	" reset what a session has with other statements, or give the pool default_query_exec_mode=cache_describe"
 
-// forgetting remembers that there was one. It is safe for concurrent use.
+// Forgetting remembers that there was one. It is safe for concurrent use.
 type forgetting struct {
 	log *slog.Logger // nil: nothing is logged
 
@@ -42,34 +42,34 @@ func (f *forgetting) lately() bool {
 	return !f.last.IsZero() && clock.System{}.Now().Sub(f.last) < forgottenFor
 }
 
-// note notes that a connection has lost its statements.
-func (f *forgetting) note(ctx context.Context, err error) {
+// Note notes that a connection has lost its statements.
+func (f *forgetting) Note(ctx context.Context, err error) {
 	known := f.lately()
 	f.mu.Lock()
 	f.last = clock.System{}.Now()
 	f.mu.Unlock()
 	if !known && f.log != nil {
-		f.log.LogAttrs(ctx, slog.LevelWarn, forgottenRemedy, slog.String("error", wherein(err)))
+		f.log.LogAttrs(ctx, slog.LevelWarn, ForgottenRemedy, slog.String("error", wherein(err)))
 	}
 }
 
-// forgotten reports whether a statement was refused that pgx believed to be prepared: no
+// Forgotten reports whether a statement was refused that pgx believed to be prepared: no
 // trigger raised it.
-func forgotten(err error) bool {
+func Forgotten(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == pgerr.CodeNoStatement && pg.Where == ""
 }
 
-// statementsLost is the error of a statement of the engine's in the transaction of a step
+// StatementsLost is the error of a statement of the engine's in the transaction of a step
 // on such a connection.
-func statementsLost(err error) error {
-	return fmt.Errorf("%w: %s: %w", persistence.ErrTxBroken, forgottenRemedy, err)
+func StatementsLost(err error) error {
+	return fmt.Errorf("%w: %s: %w", persistence.ErrTxBroken, ForgottenRemedy, err)
 }
 
-// remind has pgx prepare its statements anew on a connection that has none, if others
+// Remind has pgx prepare its statements anew on a connection that has none, if others
 // came without theirs lately.
-func (s *Steps) remind(ctx context.Context, conn *pgx.Conn) error {
-	if !s.forgetting.lately() {
+func (s *Steps) Remind(ctx context.Context, conn *pgx.Conn) error {
+	if !s.Forgetting.lately() {
 		return nil
 	}
 	results, err := conn.PgConn().Exec(ctx, "select from pg_catalog.pg_prepared_statements limit 1").ReadAll()

@@ -1,12 +1,12 @@
-package postgres
+package adaptive
 
 import "sync"
 
-// shortcut says for which queues the statement for the usual case is worth a try: it
+// Shortcut says for which queues the statement for the usual case is worth a try: it
 // is cheaper than the one for all cases, but where it meets another case, both are
 // paid for. After that only the other is used for a while, and for longer the
 // more often that happens in a row. It is safe for concurrent use.
-type shortcut struct {
+type Shortcut struct {
 	mu     sync.Mutex
 	queues map[int16]shortcutRest
 }
@@ -18,17 +18,17 @@ type shortcutRest struct {
 }
 
 const (
-	// shortcutRestMin is after how many calls the usual case is tried again at first.
-	shortcutRestMin = 30
-	// shortcutRestMax is after how many it is tried again at the latest.
-	shortcutRestMax = 1000
+	// ShortcutRestMin is after how many calls the usual case is tried again at first.
+	ShortcutRestMin = 30
+	// ShortcutRestMax is after how many it is tried again at the latest.
+	ShortcutRestMax = 1000
 )
 
-// newShortcut returns one that tries the usual case everywhere.
-func newShortcut() *shortcut { return &shortcut{queues: map[int16]shortcutRest{}} }
+// NewShortcut returns one that tries the usual case everywhere.
+func NewShortcut() *Shortcut { return &Shortcut{queues: map[int16]shortcutRest{}} }
 
-// worthTrying reports whether to try the usual case.
-func (s *shortcut) worthTrying(queue int16) bool {
+// WorthTrying reports whether to try the usual case.
+func (s *Shortcut) WorthTrying(queue int16) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.queues[queue]
@@ -40,21 +40,21 @@ func (s *shortcut) worthTrying(queue int16) bool {
 	return false
 }
 
-// hit notes that it was the usual case.
-func (s *shortcut) hit(queue int16) {
+// Hit notes that it was the usual case.
+func (s *Shortcut) Hit(queue int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.queues, queue)
 }
 
-// missed notes that it was another case. Calls that were made at the same time miss the
+// Missed notes that it was another case. Calls that were made at the same time miss the
 // same thing.
-func (s *shortcut) missed(queue int16) {
+func (s *Shortcut) Missed(queue int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queues[queue].left > 0 {
 		return
 	}
-	rest := min(max(2*s.queues[queue].last, shortcutRestMin), shortcutRestMax)
+	rest := min(max(2*s.queues[queue].last, ShortcutRestMin), ShortcutRestMax)
 	s.queues[queue] = shortcutRest{left: rest, last: rest}
 }

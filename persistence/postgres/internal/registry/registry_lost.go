@@ -1,4 +1,4 @@
-package postgres
+package registry
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// registerAgain registers what this store registered and the database does not
+// RegisterAgain registers what this store registered and the database does not
 // know, and forgets what was learned of the database, which may be another one.
 // A pod that joins does so, too: its row is younger than its definitions, so
 // that it goes with them, and pods are fenced by it.
-func (s *Registry) registerAgain(ctx context.Context, queues []string) error {
-	graphs, known := s.catalog.registered()
+func (s *Registry) RegisterAgain(ctx context.Context, queues []string) error {
+	graphs, known := s.Catalog.registered()
 	lost, err := s.lostOf(ctx, graphs)
 	if err != nil {
 		return err
@@ -24,13 +24,13 @@ func (s *Registry) registerAgain(ctx context.Context, queues []string) error {
 		return err
 	}
 	for i, g := range lost {
-		if !slices.Equal(s.catalog.firstNumbers(g.Hash), numbers[i]) {
+		if !slices.Equal(s.Catalog.firstNumbers(g.Hash), numbers[i]) {
 			return numberedOtherwise(g)
 		}
 	}
 	s.Relearned()
-	s.catalog.forget() // not before they are there to be learned again
-	return s.loadQueues(ctx)
+	s.Catalog.Forget() // not before they are there to be learned again
+	return s.LoadQueues(ctx)
 }
 
 // lostOf returns the graphs that the database does not know.
@@ -47,7 +47,7 @@ func (s *Registry) lostOf(ctx context.Context, graphs []*workflow.Graph) ([]*wor
 		switch d, is := found[g.Hash]; {
 		case !is:
 			lost = append(lost, g)
-		case !slices.Equal(s.catalog.firstNumbers(g.Hash), d.handlers):
+		case !slices.Equal(s.Catalog.firstNumbers(g.Hash), d.handlers):
 			return nil, numberedOtherwise(g)
 		}
 	}

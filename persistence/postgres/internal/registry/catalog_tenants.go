@@ -1,19 +1,19 @@
-package postgres
+package registry
 
 // tenantsKept bounds the tenants whose groups are kept in memory. Beyond it all
 // are forgotten and met again.
 const tenantsKept = 100_000
 
-// tenantGroup returns the group of a tenant that was met, or 0.
-func (c *catalog) tenantGroup(tenant string) int32 {
+// TenantGroup returns the group of a tenant that was met, or 0.
+func (c *catalog) TenantGroup(tenant string) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tenants[tenant]
 }
 
-// keepTenants keeps the groups of tenants. They are verified where they are
+// KeepTenants keeps the groups of tenants. They are verified where they are
 // used: a database that was restored may have given them others.
-func (c *catalog) keepTenants(groups map[string]int32) {
+func (c *catalog) KeepTenants(groups map[string]int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for tenant, group := range groups {
@@ -24,7 +24,7 @@ func (c *catalog) keepTenants(groups map[string]int32) {
 	}
 }
 
-func (c *catalog) forgetTenants(list []string) {
+func (c *catalog) ForgetTenants(list []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, tenant := range list {

@@ -1,4 +1,4 @@
-package postgres
+package registry
 
 import (
 	"context"
@@ -14,57 +14,57 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// loadDefinitions reads definitions and keeps them in the catalog.
-func (s *Registry) loadDefinitions(ctx context.Context, on pgsql.Querier, numbers []int32, hashes []workflow.Hash) ([]*definition, error) {
+// LoadDefinitions reads definitions and keeps them in the catalog.
+func (s *Registry) LoadDefinitions(ctx context.Context, on pgsql.Querier, numbers []int32, hashes []workflow.Hash) ([]*Definition, error) {
 	found, err := s.readDefinitions(ctx, on, numbers, hashes)
 	if err != nil || len(found) == 0 {
 		return nil, pgerr.Translate(err)
 	}
-	byNumber := make(map[int32]*definition, len(found))
+	byNumber := make(map[int32]*Definition, len(found))
 	numbers = numbers[:0:0]
 	for _, d := range found {
-		byNumber[d.number] = d
-		numbers = append(numbers, d.number)
+		byNumber[d.Number] = d
+		numbers = append(numbers, d.Number)
 	}
 	if err := s.readSteps(ctx, on, numbers, byNumber); err != nil {
 		return nil, pgerr.Translate(err)
 	}
-	found = slices.DeleteFunc(found, func(d *definition) bool { return !d.whole() || !d.known() })
+	found = slices.DeleteFunc(found, func(d *Definition) bool { return !d.whole() || !d.known() })
 	for _, d := range found {
 		if err := s.nameQueues(ctx, on, d); err != nil {
 			return nil, pgerr.Translate(err)
 		}
 		d.index()
-		s.catalog.keep(d)
+		s.Catalog.keep(d)
 	}
 	return found, nil
 }
 
 func (s *Registry) readDefinitions(
 	ctx context.Context, on pgsql.Querier, numbers []int32, hashes []workflow.Hash,
-) ([]*definition, error) {
+) ([]*Definition, error) {
 	text, args := s.Bind("find_definitions", pgsql.Named{"definitions": numbers, "hashes": hashBytes(hashes)})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*definition, error) {
-		d := &definition{graph: &workflow.Graph{}}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*Definition, error) {
+		d := &Definition{Graph: &workflow.Graph{}}
 		var hash []byte
 		var policy, class int16
 		var hasHandler bool
-		err := row.Scan(&d.number, &hash, &d.graph.Name, &d.graph.Output, &policy, &hasHandler, &class, &d.count, &d.graph.InputFree)
-		copy(d.graph.Hash[:], hash)
-		d.graph.Policy, d.graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
-		d.later = int16(d.graph.Policy) != policy
+		err := row.Scan(&d.Number, &hash, &d.Graph.Name, &d.Graph.Output, &policy, &hasHandler, &class, &d.Count, &d.Graph.InputFree)
+		copy(d.Graph.Hash[:], hash)
+		d.Graph.Policy, d.Graph.Retention = workflow.FailurePolicy(policy), workflow.RetentionClass(class)
+		d.later = int16(d.Graph.Policy) != policy
 		if hasHandler {
-			d.graph.OnFailure = &workflow.Node{}
+			d.Graph.OnFailure = &workflow.Node{}
 		}
 		return d, err
 	})
 }
 
-func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []int32, into map[int32]*definition) error {
+func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []int32, into map[int32]*Definition) error {
 	text, args := s.Bind("find_definition_steps", pgsql.Named{"definitions": numbers})
 	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
@@ -93,11 +93,11 @@ func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []in
 		if queue != nil {
 			q = *queue
 		}
-		d.handlers, d.queues = append(d.handlers, handler), append(d.queues, q)
+		d.Handlers, d.queues = append(d.Handlers, handler), append(d.queues, q)
 		if node.Traits.Has(workflow.TraitOnFailure) {
-			*d.graph.OnFailure = node
+			*d.Graph.OnFailure = node
 		} else {
-			d.graph.Nodes = append(d.graph.Nodes, node)
+			d.Graph.Nodes = append(d.Graph.Nodes, node)
 		}
 		return nil
 	})
@@ -106,20 +106,20 @@ func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []in
 
 // whole reports whether all steps of a definition were read: some may have been deleted,
 // or another pod is about to store them.
-func (d *definition) whole() bool {
-	want := d.count
-	if d.graph.OnFailure != nil {
+func (d *Definition) whole() bool {
+	want := d.Count
+	if d.Graph.OnFailure != nil {
 		want++
 	}
-	return int32(len(d.graph.Nodes)) == d.count && int32(len(d.handlers)) == want
+	return int32(len(d.Graph.Nodes)) == d.Count && int32(len(d.Handlers)) == want
 }
 
 // known reports whether this version knows all that a definition consists of. One that a
 // later version stored is as good as not there: its runs are passed over.
-func (d *definition) known() bool { return !d.later && d.graph.Known() }
+func (d *Definition) known() bool { return !d.later && d.Graph.Known() }
 
 // nameQueues writes the names of queues into a graph that was read.
-func (s *Registry) nameQueues(ctx context.Context, on pgsql.Querier, d *definition) error {
+func (s *Registry) nameQueues(ctx context.Context, on pgsql.Querier, d *Definition) error {
 	for step, number := range d.queues {
 		if number == 0 {
 			continue
@@ -128,24 +128,24 @@ func (s *Registry) nameQueues(ctx context.Context, on pgsql.Querier, d *definiti
 		if err != nil {
 			return err
 		}
-		d.node(int32(step)).Queue = name
+		d.Node(int32(step)).Queue = name
 	}
 	return nil
 }
 
 // index fills in what follows from the graph.
-func (d *definition) index() {
-	d.steps = make(map[string]int32, len(d.graph.Nodes))
-	d.plain = true
-	for i := range d.graph.Nodes {
-		n := &d.graph.Nodes[i]
+func (d *Definition) index() {
+	d.steps = make(map[string]int32, len(d.Graph.Nodes))
+	d.Plain = true
+	for i := range d.Graph.Nodes {
+		n := &d.Graph.Nodes[i]
 		d.steps[n.Name] = int32(i)
 		if n.Pending > 0 {
 			continue
 		}
-		d.roots = append(d.roots, int32(i))
+		d.Roots = append(d.Roots, int32(i))
 		if n.Kind != workflow.Func || n.StartTimeout > 0 {
-			d.plain = false
+			d.Plain = false
 		}
 	}
 }
@@ -165,18 +165,18 @@ func hashBytes(hashes []workflow.Hash) [][]byte {
 	return all
 }
 
-// tasks returns the rows that a run of the graph starts from.
-func (d *definition) tasks() []lifecycle.Task {
-	tasks := make([]lifecycle.Task, len(d.graph.Nodes))
+// Tasks returns the rows that a run of the graph starts from.
+func (d *Definition) Tasks() []lifecycle.Task {
+	tasks := make([]lifecycle.Task, len(d.Graph.Nodes))
 	for i := range tasks {
-		tasks[i] = lifecycle.NewTask(int32(i), &d.graph.Nodes[i])
+		tasks[i] = lifecycle.NewTask(int32(i), &d.Graph.Nodes[i])
 	}
 	return tasks
 }
 
-// edges resolves the names of children. A child that this version of the
+// Edges resolves the names of children. A child that this version of the
 // workflow does not have is dropped.
-func (d *definition) edges(results []persistence.EdgeResult) []lifecycle.EdgeFlag {
+func (d *Definition) Edges(results []persistence.EdgeResult) []lifecycle.EdgeFlag {
 	var flags []lifecycle.EdgeFlag
 	for _, e := range results {
 		if child, ok := d.steps[e.Child]; ok {
@@ -188,9 +188,9 @@ func (d *definition) edges(results []persistence.EdgeResult) []lifecycle.EdgeFla
 	return flags
 }
 
-// newRun returns how a run of a trigger starts.
-func (d *definition) newRun(edges []persistence.EdgeResult) lifecycle.Run {
-	core := lifecycle.NewRun(d.graph)
+// NewRun returns how a run of a trigger starts.
+func (d *Definition) NewRun(edges []persistence.EdgeResult) lifecycle.Run {
+	core := lifecycle.NewRun(d.Graph)
 	core.Slow = core.Slow || len(edges) > 0
 	return core
 }

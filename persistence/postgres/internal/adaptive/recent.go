@@ -1,4 +1,4 @@
-package postgres
+package adaptive
 
 import (
 	"container/list"
@@ -6,45 +6,46 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// recentMax bounds what a store remembers of runs, in bytes: at two kilobytes a
+// RecentMax bounds what a store remembers of runs, in bytes: at two kilobytes a
 // run, four thousand of them.
-const recentMax = 8 << 20
+const RecentMax = 8 << 20
 
 // recentRunBytes is about what an entry takes beside its payloads.
 const recentRunBytes = 768
 
-// recent is what this store has granted and recorded of runs lately. None of it
+// Recent is what this store has granted and recorded of runs lately. None of it
 // ever changes, so that a task granted with the end of its parent need not be
 // read: the pod that executed the parent knows all but what the record says. What it
 // has forgotten is read. The least recently used run is forgotten first. It is
 // safe for concurrent use.
-type recent struct {
+type Recent struct {
 	mu    sync.Mutex
-	runs  map[workflow.RunID]*list.Element // of recentRun
-	order *list.List                       // the latest in front
-	bytes int
+	Runs  map[workflow.RunID]*list.Element // of recentRun
+	Order *list.List                       // the latest in front
+	Bytes int
 }
 
 // recentRun is what tasks of one run have in common, and how they ended.
 type recentRun struct {
 	id         workflow.RunID
-	definition *definition
+	definition *registry.Definition
 	common     persistence.Grant
 	outcomes   map[int32]persistence.Outcome // by step, of tasks that have ended
 	bytes      int
 }
 
-// newRecent returns an empty one.
-func newRecent() *recent {
-	return &recent{runs: map[workflow.RunID]*list.Element{}, order: list.New()}
+// NewRecent returns an empty one.
+func NewRecent() *Recent {
+	return &Recent{Runs: map[workflow.RunID]*list.Element{}, Order: list.New()}
 }
 
-// granted remembers the run of a grant that was read, and what it says of
+// Granted remembers the run of a grant that was read, and what it says of
 // parents.
-func (c *recent) granted(g *persistence.Grant, d *definition) {
+func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run := c.use(g.Task.Run)
@@ -54,7 +55,7 @@ func (c *recent) granted(g *persistence.Grant, d *definition) {
 			Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
 			Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, TriggeredAt: g.TriggeredAt, KeyRun: g.KeyRun,
 		}
-		c.runs[run.id] = c.order.PushFront(run)
+		c.Runs[run.id] = c.Order.PushFront(run)
 		c.grow(run, recentRunBytes+len(g.Input)+len(g.Tenant)+len(g.TraceContext))
 	}
 	for i := range g.Parents {
@@ -64,28 +65,28 @@ func (c *recent) granted(g *persistence.Grant, d *definition) {
 	}
 }
 
-// recorded remembers the output of a task whose completion is committed.
-func (c *recent) recorded(t *persistence.Transition) {
+// Recorded remembers the output of a task whose completion is committed.
+func (c *Recent) Recorded(t *persistence.Transition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if run := c.use(t.Task.Run); run != nil && len(run.definition.node(t.Task.Step).Children) > 0 {
+	if run := c.use(t.Task.Run); run != nil && len(run.definition.Node(t.Task.Step).Children) > 0 {
 		c.keep(run, run.outcome(t))
 	}
 }
 
-// skipped remembers that a task was, once that is committed.
-func (c *recent) skipped(task workflow.TaskID) {
+// Skipped remembers that a task was, once that is committed.
+func (c *Recent) Skipped(task workflow.TaskID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if run := c.use(task.Run); run != nil && len(run.definition.node(task.Step).Children) > 0 {
-		c.keep(run, persistence.Outcome{Index: task.Step, Step: run.definition.node(task.Step).Name, State: lifecycle.Skipped})
+	if run := c.use(task.Run); run != nil && len(run.definition.Node(task.Step).Children) > 0 {
+		c.keep(run, persistence.Outcome{Index: task.Step, Step: run.definition.Node(task.Step).Name, State: lifecycle.Skipped})
 	}
 }
 
 // outcome is what a successful transition says to the children of its task.
 func (r *recentRun) outcome(t *persistence.Transition) persistence.Outcome {
 	o := persistence.Outcome{
-		Index: t.Task.Step, Step: r.definition.node(t.Task.Step).Name, State: lifecycle.Completed, Size: len(t.Output),
+		Index: t.Task.Step, Step: r.definition.Node(t.Task.Step).Name, State: lifecycle.Completed, Size: len(t.Output),
 		Large: len(t.Output) > persistence.InlinePayloadMax,
 	}
 	if !o.Large {
@@ -94,19 +95,19 @@ func (r *recentRun) outcome(t *persistence.Transition) persistence.Outcome {
 	return o
 }
 
-// ended forgets a run of which nothing will be granted any more.
-func (c *recent) ended(id workflow.RunID) {
+// Ended forgets a run of which nothing will be granted any more.
+func (c *Recent) Ended(id workflow.RunID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.runs[id]; e != nil {
+	if e := c.Runs[id]; e != nil {
 		c.forget(e)
 	}
 }
 
-// grant makes the grant of a task that became ready and was started at once,
+// Grant makes the grant of a task that became ready and was started at once,
 // for the first time; known is false if something that it needs is not. own are
 // transitions that are not committed yet.
-func (c *recent) grant(
+func (c *Recent) Grant(
 	task workflow.TaskID, own map[workflow.TaskID]*persistence.Transition,
 ) (g persistence.Grant, known bool) {
 	c.mu.Lock()
@@ -115,9 +116,9 @@ func (c *recent) grant(
 	if run == nil {
 		return g, false
 	}
-	node := run.definition.node(task.Step)
+	node := run.definition.Node(task.Step)
 	g = run.common
-	g.Task, g.Step, g.Handler, g.Attempt = task, node.Name, run.definition.handlers[task.Step], 1
+	g.Task, g.Step, g.Handler, g.Attempt = task, node.Name, run.definition.Handlers[task.Step], 1
 	for _, parent := range node.Parents {
 		outcome, known := run.outcomes[parent]
 		if t := own[workflow.TaskID{Run: task.Run, Step: parent}]; t != nil {
@@ -132,22 +133,22 @@ func (c *recent) grant(
 	return g, true
 }
 
-// clear forgets everything.
-func (c *recent) clear() {
+// Clear forgets everything.
+func (c *Recent) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.runs)
-	c.order.Init()
-	c.bytes = 0
+	clear(c.Runs)
+	c.Order.Init()
+	c.Bytes = 0
 }
 
 // use finds a run and makes it the latest.
-func (c *recent) use(id workflow.RunID) *recentRun {
-	e := c.runs[id]
+func (c *Recent) use(id workflow.RunID) *recentRun {
+	e := c.Runs[id]
 	if e == nil {
 		return nil
 	}
-	c.order.MoveToFront(e)
+	c.Order.MoveToFront(e)
 	run, is := e.Value.(*recentRun)
 	if !is {
 		return nil
@@ -155,7 +156,7 @@ func (c *recent) use(id workflow.RunID) *recentRun {
 	return run
 }
 
-func (c *recent) keep(run *recentRun, o persistence.Outcome) {
+func (c *Recent) keep(run *recentRun, o persistence.Outcome) {
 	if _, known := run.outcomes[o.Index]; known {
 		return
 	}
@@ -163,17 +164,17 @@ func (c *recent) keep(run *recentRun, o persistence.Outcome) {
 	c.grow(run, len(o.Output)+len(o.Step)+len(o.Class)+len(o.Error))
 }
 
-func (c *recent) grow(run *recentRun, bytes int) {
+func (c *Recent) grow(run *recentRun, bytes int) {
 	run.bytes += bytes
-	c.bytes += bytes
-	for c.bytes > recentMax {
-		c.forget(c.order.Back())
+	c.Bytes += bytes
+	for c.Bytes > RecentMax {
+		c.forget(c.Order.Back())
 	}
 }
 
-func (c *recent) forget(e *list.Element) {
-	if run, is := c.order.Remove(e).(*recentRun); is {
-		delete(c.runs, run.id)
-		c.bytes -= run.bytes
+func (c *Recent) forget(e *list.Element) {
+	if run, is := c.Order.Remove(e).(*recentRun); is {
+		delete(c.Runs, run.id)
+		c.Bytes -= run.bytes
 	}
 }

@@ -1,4 +1,4 @@
-package postgres
+package registry
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// registerBatch is how many definitions are registered at a time: pods that start together
+// RegisterBatch is how many definitions are registered at a time: pods that start together
 // with hundreds of them take turns.
-const registerBatch = 25
+const RegisterBatch = 25
 
 // registerPatience is how long a pod waits for its turn, less than a call may take.
 const registerPatience = "25s"
@@ -40,7 +40,7 @@ func (s *Registry) RegisterDefinitions(ctx context.Context, graphs []*workflow.G
 	}
 	names := queuesOf(graphs, queues)
 	changed := slices.DeleteFunc(slices.Clone(graphs), func(g *workflow.Graph) bool { return stored[g.Hash].registered })
-	parts := slices.Collect(slices.Chunk(changed, registerBatch))
+	parts := slices.Collect(slices.Chunk(changed, RegisterBatch))
 	if len(parts) == 0 {
 		parts = append(parts, nil)
 	}
@@ -55,19 +55,19 @@ func (s *Registry) RegisterDefinitions(ctx context.Context, graphs []*workflow.G
 	for i, g := range graphs {
 		numbers[i] = stored[g.Hash].handlers
 	}
-	s.catalog.register(graphs, numbers, queues)
-	return numbers, s.loadQueues(ctx)
+	s.Catalog.register(graphs, numbers, queues)
+	return numbers, s.LoadQueues(ctx)
 }
 
 // queuesOf returns the names of the queues that graphs and pods name, each once.
 func queuesOf(graphs []*workflow.Graph, queues []string) []string {
 	names := map[string]bool{}
 	for _, q := range queues {
-		names[queueName(q)] = true
+		names[QueueName(q)] = true
 	}
 	for _, g := range graphs {
 		for _, n := range nodesOf(g) {
-			names[queueName(n.Queue)] = true
+			names[QueueName(n.Queue)] = true
 		}
 	}
 	return slices.AppendSeq([]string{}, maps.Keys(names))
@@ -163,12 +163,12 @@ func (s *Registry) patiently(ctx context.Context, do func(context.Context, pgx.T
 }
 
 // registerGraphs stores what is missing of graphs. It returns the numbers of the
-// definitions of which steps were.
+// Definitions of which steps were.
 func (s *Registry) registerGraphs(ctx context.Context, tx pgx.Tx, graphs []*workflow.Graph) (changed []int32, err error) {
 	b := s.NewBatch()
 	for _, g := range graphs {
 		b.Add("insert_definition", pgsql.Named{
-			"number": definitionNumber(g.Hash), "probes": definitionProbes,
+			"number": DefinitionNumber(g.Hash), "probes": definitionProbes,
 			"hash": g.Hash[:], "name": g.Name, "output": g.Output, "policy": int16(g.Policy), "steps": int32(len(g.Nodes)),
 			"sinks": g.Sinks(), "slow": lifecycle.NeedsSlowPath(g), "has_handler": g.OnFailure != nil,
 			"class": int16(g.Retention), "input_free": g.InputFree,
@@ -199,10 +199,10 @@ func (s *Registry) renumberTasks(ctx context.Context, tx pgx.Tx, definitions []i
 // definitionProbes is how many numbers are tried for a definition.
 const definitionProbes = 1000
 
-// definitionNumber returns the number that a definition gets if it is free. It
+// DefinitionNumber returns the number that a definition gets if it is free. It
 // follows from the content, so that a database that lost a definition does not
 // give its number to another one that some store may still remember.
-func definitionNumber(hash workflow.Hash) int32 {
+func DefinitionNumber(hash workflow.Hash) int32 {
 	return int32(binary.BigEndian.Uint32(hash[:])%(math.MaxInt32-definitionProbes)) + 1
 }
 
@@ -220,12 +220,12 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 		hashes = append(hashes, g.Hash[:])
 		nodes := nodesOf(g)
 		first := make([]int32, len(nodes))
-		copy(first, s.catalog.firstNumbers(g.Hash))
+		copy(first, s.Catalog.firstNumbers(g.Hash))
 		numbers = append(numbers, first...)
 		for nth, n := range nodes {
 			queue := int16(0)
 			if n.Queue != "" {
-				queue = s.catalog.queueNumber(n.Queue)
+				queue = s.Catalog.QueueNumber(n.Queue)
 			}
 			owners, nths, workflows = append(owners, int32(i+1)), append(nths, int32(nth)), append(workflows, g.Name)
 			names, fingerprints = append(names, n.Name), append(fingerprints, n.Fingerprint[:])

@@ -1,4 +1,4 @@
-package postgres
+package registry
 
 import (
 	"context"
@@ -19,39 +19,39 @@ import (
 // forgotten and read again.
 const definitionsMax = 10_000
 
-// definition is a stored graph with the numbers that tables use.
-type definition struct {
-	number   int32
-	count    int32 // of its steps, but the failure handler's
-	graph    *workflow.Graph
-	handlers []int32          // by step, the failure handler last
+// Definition is a stored graph with the numbers that tables use.
+type Definition struct {
+	Number   int32
+	Count    int32 // of its steps, but the failure handler's
+	Graph    *workflow.Graph
+	Handlers []int32          // by step, the failure handler last
 	queues   []int16          // by step; 0: that of the run
 	steps    map[string]int32 // by name
-	roots    []int32          // steps without parents
-	plain    bool             // its roots go straight into the queue
-	later    bool             // numbers of it are higher than those of this version
+	Roots    []int32          // steps without parents
+	Plain    bool             // its roots go straight into the queue
+	later    bool             // Numbers of it are higher than those of this version
 }
 
-// node returns the declaration of a step.
-func (d *definition) node(step int32) *workflow.Node { return pgsql.Node(d.graph, step) }
+// Node returns the declaration of a step.
+func (d *Definition) Node(step int32) *workflow.Node { return pgsql.Node(d.Graph, step) }
 
-// queueOf returns the queue that a step of a run waits in.
-func (d *definition) queueOf(step int32, run int16) int16 {
+// QueueOf returns the queue that a step of a run waits in.
+func (d *Definition) QueueOf(step int32, run int16) int16 {
 	if q := d.queues[step]; q != 0 {
 		return q
 	}
 	return run
 }
 
-// catalog knows what is written once and never changes: definitions and
-// queues by their numbers, tenants by their groups. It is safe for concurrent
+// Catalog knows what is written once and never changes: definitions and
+// Queues by their numbers, tenants by their groups. It is safe for concurrent
 // use.
 type catalog struct {
 	mu       sync.Mutex
 	numbers  map[string]int16 // of queues
 	names    map[int16]string
-	byHash   map[workflow.Hash]*definition
-	byNumber map[int32]*definition
+	byHash   map[workflow.Hash]*Definition
+	byNumber map[int32]*Definition
 	tenants  map[string]int32
 	own      map[workflow.Hash]registered
 	queues   map[string]bool // that this store registered
@@ -63,23 +63,23 @@ type registered struct {
 	handlers []int32 // as the database first numbered them
 }
 
-// newCatalog returns an empty one.
-func newCatalog() *catalog {
+// NewCatalog returns an empty one.
+func NewCatalog() *catalog {
 	return &catalog{
 		numbers: map[string]int16{}, names: map[int16]string{},
-		byHash: map[workflow.Hash]*definition{}, byNumber: map[int32]*definition{}, tenants: map[string]int32{},
+		byHash: map[workflow.Hash]*Definition{}, byNumber: map[int32]*Definition{}, tenants: map[string]int32{},
 		own: map[workflow.Hash]registered{}, queues: map[string]bool{},
 	}
 }
 
-func (c *catalog) keep(d *definition) {
+func (c *catalog) keep(d *Definition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.byHash) >= definitionsMax {
 		clear(c.byHash)
 		clear(c.byNumber)
 	}
-	c.byHash[d.graph.Hash], c.byNumber[d.number] = d, d
+	c.byHash[d.Graph.Hash], c.byNumber[d.Number] = d, d
 }
 
 // register remembers what was registered, and how it was numbered first.
@@ -104,28 +104,28 @@ func (c *catalog) firstNumbers(hash workflow.Hash) []int32 {
 	return c.own[hash].handlers
 }
 
-// owns reports whether this store registered what a trigger names.
-func (c *catalog) owns(t *persistence.Trigger) (definition, queue bool) {
+// Owns reports whether this store registered what a trigger names.
+func (c *catalog) Owns(t *persistence.Trigger) (definition, queue bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, definition = c.own[t.Definition]
-	return definition, c.queues[queueName(t.Queue)]
+	return definition, c.queues[QueueName(t.Queue)]
 }
 
-// ownsNumber reports whether a definition may be one that this store registered.
-func (c *catalog) ownsNumber(definition int32) bool {
+// OwnsNumber reports whether a definition may be one that this store registered.
+func (c *catalog) OwnsNumber(definition int32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for hash := range c.own {
-		if first := definitionNumber(hash); definition >= first && definition <= first+definitionProbes {
+		if first := DefinitionNumber(hash); definition >= first && definition <= first+definitionProbes {
 			return true
 		}
 	}
 	return false
 }
 
-// forget forgets everything but what this store registered.
-func (c *catalog) forget() {
+// Forget forgets everything but what this store registered.
+func (c *catalog) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.numbers)
@@ -145,10 +145,10 @@ func (c *catalog) registered() (graphs []*workflow.Graph, queues []string) {
 	return graphs, slices.Collect(maps.Keys(c.queues))
 }
 
-func (c *catalog) queueNumber(name string) int16 {
+func (c *catalog) QueueNumber(name string) int16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.numbers[queueName(name)]
+	return c.numbers[QueueName(name)]
 }
 
 func (c *catalog) queueName(number int16) string {
@@ -157,19 +157,19 @@ func (c *catalog) queueName(number int16) string {
 	return c.names[number]
 }
 
-// defaultQueue is the queue of runs and steps that name none.
-const defaultQueue = "default"
+// DefaultQueue is the queue of runs and steps that name none.
+const DefaultQueue = "default"
 
-// queueName is the name of a queue, where "" stands for the default one.
-func queueName(name string) string {
+// QueueName is the name of a queue, where "" stands for the default one.
+func QueueName(name string) string {
 	if name == "" {
-		return defaultQueue
+		return DefaultQueue
 	}
 	return name
 }
 
-// loadQueues reads the numbers of all queues.
-func (s *Registry) loadQueues(ctx context.Context) error {
+// LoadQueues reads the numbers of all queues.
+func (s *Registry) LoadQueues(ctx context.Context) error {
 	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
 	return s.loadQueuesIn(ctx, s.Conns)
@@ -181,74 +181,74 @@ func (s *Registry) loadQueuesIn(ctx context.Context, on pgsql.Querier) error {
 	if err != nil {
 		return pgerr.Translate(err)
 	}
-	s.catalog.mu.Lock()
-	defer s.catalog.mu.Unlock()
+	s.Catalog.mu.Lock()
+	defer s.Catalog.mu.Unlock()
 	var number int16
 	var name string
 	_, err = pgx.ForEachRow(rows, []any{&number, &name}, func() error {
-		s.catalog.numbers[name], s.catalog.names[number] = number, name
+		s.Catalog.numbers[name], s.Catalog.names[number] = number, name
 		return nil
 	})
 	return pgerr.Translate(err)
 }
 
-// queue returns the number of a queue, 0 if no pod ever registered it.
-func (s *Registry) queue(ctx context.Context, name string) (int16, error) {
-	if number := s.catalog.queueNumber(name); number != 0 {
+// Queue returns the number of a queue, 0 if no pod ever registered it.
+func (s *Registry) Queue(ctx context.Context, name string) (int16, error) {
+	if number := s.Catalog.QueueNumber(name); number != 0 {
 		return number, nil
 	}
-	if err := s.loadQueues(ctx); err != nil {
+	if err := s.LoadQueues(ctx); err != nil {
 		return 0, err
 	}
-	return s.catalog.queueNumber(name), nil
+	return s.Catalog.QueueNumber(name), nil
 }
 
 // NameQueue returns the name of a queue by its number.
 func (s *Registry) NameQueue(ctx context.Context, on pgsql.Querier, number int16) (string, error) {
-	if name := s.catalog.queueName(number); name != "" {
+	if name := s.Catalog.queueName(number); name != "" {
 		return name, nil
 	}
 	if err := s.loadQueuesIn(ctx, on); err != nil {
 		return "", err
 	}
-	return s.catalog.queueName(number), nil
+	return s.Catalog.queueName(number), nil
 }
 
-// definitions returns stored definitions by hash; what is not stored is
+// Definitions returns stored definitions by hash; what is not stored is
 // missing from the map.
-func (s *Registry) definitions(ctx context.Context, hashes []workflow.Hash) (map[workflow.Hash]*definition, error) {
-	found := make(map[workflow.Hash]*definition, len(hashes))
+func (s *Registry) Definitions(ctx context.Context, hashes []workflow.Hash) (map[workflow.Hash]*Definition, error) {
+	found := make(map[workflow.Hash]*Definition, len(hashes))
 	var unknown []workflow.Hash
-	s.catalog.mu.Lock()
+	s.Catalog.mu.Lock()
 	for _, hash := range hashes {
-		if d := s.catalog.byHash[hash]; d != nil {
+		if d := s.Catalog.byHash[hash]; d != nil {
 			found[hash] = d
 		} else {
 			unknown = append(unknown, hash)
 		}
 	}
-	s.catalog.mu.Unlock()
+	s.Catalog.mu.Unlock()
 	if len(unknown) == 0 {
 		return found, nil
 	}
 	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
-	loaded, err := s.loadDefinitions(ctx, s.Conns, nil, unknown)
+	loaded, err := s.LoadDefinitions(ctx, s.Conns, nil, unknown)
 	for _, d := range loaded {
-		found[d.graph.Hash] = d
+		found[d.Graph.Hash] = d
 	}
 	return found, err
 }
 
-// definitionOf returns a definition by its number. Runs name no other.
-func (s *Registry) definitionOf(ctx context.Context, on pgsql.Querier, number int32) (*definition, error) {
-	s.catalog.mu.Lock()
-	d := s.catalog.byNumber[number]
-	s.catalog.mu.Unlock()
+// DefinitionOf returns a definition by its number. Runs name no other.
+func (s *Registry) DefinitionOf(ctx context.Context, on pgsql.Querier, number int32) (*Definition, error) {
+	s.Catalog.mu.Lock()
+	d := s.Catalog.byNumber[number]
+	s.Catalog.mu.Unlock()
 	if d != nil {
 		return d, nil
 	}
-	loaded, err := s.loadDefinitions(ctx, on, []int32{number}, nil)
+	loaded, err := s.LoadDefinitions(ctx, on, []int32{number}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -260,18 +260,18 @@ func (s *Registry) definitionOf(ctx context.Context, on pgsql.Querier, number in
 
 // GraphOf returns the graph of a definition by its number.
 func (s *Registry) GraphOf(ctx context.Context, on pgsql.Querier, number int32) (*workflow.Graph, error) {
-	d, err := s.definitionOf(ctx, on, number)
+	d, err := s.DefinitionOf(ctx, on, number)
 	if err != nil {
 		return nil, err
 	}
-	return d.graph, nil
+	return d.Graph, nil
 }
 
 // Definition implements persistence.Registry.
 func (s *Registry) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
-	found, err := s.definitions(ctx, []workflow.Hash{hash})
+	found, err := s.Definitions(ctx, []workflow.Hash{hash})
 	if err != nil || found[hash] == nil {
 		return nil, err
 	}
-	return found[hash].graph, nil
+	return found[hash].Graph, nil
 }

@@ -1,0 +1,3 @@
+// Package steptx begins the transactions of steps on the embedder's pool, and says whose
+// fault it is when one fails.
+package steptx
