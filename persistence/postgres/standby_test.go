@@ -14,6 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/steptx"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
@@ -114,7 +116,7 @@ func TestAStandbyCannotBeginToWrite(t *testing.T) {
 	require.NoError(t, server.Restart(t.Context()))
 	conn, err = pgx.Connect(t.Context(), server.URL("postgres"))
 	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), (&Store{}).BeginStep(&persistence.Record{}))
+	_, err = conn.Exec(t.Context(), (&steptx.Steps{DB: &pgsql.DB{Schema: "troupe"}}).BeginStep(&persistence.Record{}))
 	require.ErrorIs(t, pgerr.Translate(err), persistence.ErrReadOnly)
 	require.NoError(t, conn.Close(t.Context()))
 }

@@ -52,7 +52,9 @@ func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persist
 	s.askForDefinitions(ctx)
 	out, due, err := s.lookTimers(ctx, epoch, s.quarantine.excluded())
 	if err == nil && due {
-		out, err = s.fireDue(ctx, epoch, limit)
+		f := firing{s: s, epoch: epoch}
+		err = f.all(ctx, limit)
+		out = f.out
 	}
 	if err != nil {
 		return persistence.Fired{}, err
@@ -70,40 +72,46 @@ func callWithin(out *persistence.Fired, d time.Duration) {
 	}
 }
 
-// fireDue fires at most limit timers: half of them are those that have been due for
-// longest, the others those that became due last.
-func (s *Store) fireDue(ctx context.Context, epoch int64, limit int) (out persistence.Fired, err error) {
-	from := s.timers.next(epoch)
-	oldest, err := s.dueTimers(ctx, from, (limit+1)/2, false)
+// firing is one call of FireTimers.
+type firing struct {
+	s     *Store
+	epoch int64
+	out   persistence.Fired
+}
+
+// all fires at most limit timers: half of them are those that have been due for longest,
+// the others those that became due last.
+func (f *firing) all(ctx context.Context, limit int) error {
+	from := f.s.timers.next(f.epoch)
+	oldest, err := f.due(ctx, from, (limit+1)/2, false)
 	if err != nil {
-		return out, err
+		return err
 	}
 	if oldest.orphans > 0 {
-		if out.Orphans, err = s.deleteOrphans(ctx, epoch, from); err != nil {
-			return out, err
+		if err := f.deleteOrphans(ctx, from); err != nil {
+			return err
 		}
 	}
-	if err := s.fire(ctx, epoch, oldest.due, &out); err != nil {
-		return out, err
+	if err := f.fire(ctx, oldest.due); err != nil {
+		return err
 	}
-	more := len(oldest.due) == (limit+1)/2 || oldest.full
-	if more && limit > 1 {
-		latest, err := s.dueTimers(ctx, time.Time{}, limit/2, true)
+	if more := len(oldest.due) == (limit+1)/2 || oldest.full; more && limit > 1 {
+		latest, err := f.due(ctx, time.Time{}, limit/2, true)
 		if err == nil {
-			err = s.fire(ctx, epoch, latest.due, &out)
+			err = f.fire(ctx, latest.due)
 		}
 		if err != nil {
-			return out, err
+			return err
 		}
 	}
 	switch {
 	case oldest.full && len(oldest.due) == 0: // none of those can fire
-		s.timers.set(oldest.last.Add(time.Microsecond))
+		f.s.timers.set(oldest.last.Add(time.Microsecond))
 	case !oldest.full:
-		s.timers.set(time.Time{})
+		f.s.timers.set(time.Time{})
 	}
-	out.More = oldest.full && len(oldest.due) == 0 || !from.IsZero() || out.Orphans > 0
-	return out, s.nextTimer(ctx, &out)
+	f.out.More = oldest.full && len(oldest.due) == 0 || !from.IsZero() || f.out.Orphans > 0
+	return f.next(ctx)
 }
 
 // knownTimers are the kinds of timers that this version knows.
@@ -142,13 +150,13 @@ func (t dueTimer) needs() workflow.TaskID {
 }
 
 // fire fires timers, in one transaction unless one of them is in the way.
-func (s *Store) fire(ctx context.Context, epoch int64, due []dueTimer, out *persistence.Fired) error {
+func (f *firing) fire(ctx context.Context, due []dueTimer) error {
 	return pgsql.Bisect(due, func(part []dueTimer) error {
 		tasks := make(taskIDs, len(part))
 		for i, t := range part {
 			tasks[i] = t.needs()
 		}
-		left, err := s.leaveOut(ctx, tasks)
+		left, err := f.s.leaveOut(ctx, tasks)
 		if err != nil {
 			return err
 		}
@@ -157,20 +165,20 @@ func (s *Store) fire(ctx context.Context, epoch int64, due []dueTimer, out *pers
 			return nil
 		}
 		var fired persistence.Fired
-		err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) (err error) {
-			fired, err = s.fireIn(ctx, tx, part)
+		err = f.s.Fenced(ctx, f.epoch, func(ctx context.Context, tx pgx.Tx) (err error) {
+			fired, err = f.fireIn(ctx, tx, part)
 			return err
 		})
 		if errors.Is(err, pgerr.ErrLockTimeout) {
-			if failed := s.findLocked(ctx, tasks); failed != nil {
+			if failed := f.s.findLocked(ctx, tasks); failed != nil {
 				return failed
 			}
 		}
 		if err == nil {
-			mergeFired(out, fired)
+			mergeFired(&f.out, fired)
 		}
 		return err
-	}, blamesOne, func(t dueTimer, err error) error { return s.restAlone(ctx, t.TaskID, err) })
+	}, blamesOne, func(t dueTimer, err error) error { return f.s.restAlone(ctx, t.TaskID, err) })
 }
 
 // restAlone has the run of a task rest that is alone in a transaction which failed. It
@@ -195,8 +203,8 @@ func mergeFired(into *persistence.Fired, more persistence.Fired) {
 	mergeWake(&into.Wake, more.Wake)
 }
 
-func (s *Store) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out persistence.Fired, err error) {
-	p := s.newPass(tx)
+func (f *firing) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out persistence.Fired, err error) {
+	p := f.s.newPass(tx)
 	if err := p.load(ctx, dueWants(due)); err != nil {
 		return out, err
 	}
@@ -208,7 +216,7 @@ func (s *Store) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out pers
 	if err := p.decide(ctx); err != nil {
 		return out, err
 	}
-	b := s.NewBatch()
+	b := f.s.NewBatch()
 	p.queueFired(b, fired)
 	if err := p.conclude(ctx, b); err != nil {
 		return out, err
@@ -233,21 +241,21 @@ type dueScan struct {
 	full    bool      // it has not come to the end
 }
 
-// dueTimers chooses at most limit timers that are due, those that became due first or
+// due chooses at most limit timers that are due, those that became due first or
 // last. Where the server cannot read all runs it chooses without a look at them.
-func (s *Store) dueTimers(ctx context.Context, from time.Time, limit int, latest bool) (found dueScan, err error) {
-	without := s.quarantine.excluded()
+func (f *firing) due(ctx context.Context, from time.Time, limit int, latest bool) (found dueScan, err error) {
+	without := f.s.quarantine.excluded()
 	args := pgsql.Named{
 		"from": pgsql.Instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.runs,
 		"but": without.tenants, "foreign": without.definitions, "kinds": knownTimers,
 	}
 	read := func(ctx context.Context) error {
-		text, values := s.Bind("due_timers", args)
-		rows, err := s.Conns.Query(ctx, text, values...)
+		text, values := f.s.Bind("due_timers", args)
+		rows, err := f.s.Conns.Query(ctx, text, values...)
 		if err != nil {
 			return err
 		}
-		found, err = s.readDue(ctx, rows)
+		found, err = f.readDue(ctx, rows)
 		return err
 	}
 	if err = pgerr.Retry(ctx, read); pgerr.Unreadable(err) {
@@ -257,7 +265,7 @@ func (s *Store) dueTimers(ctx context.Context, from time.Time, limit int, latest
 	return found, err
 }
 
-func (s *Store) readDue(ctx context.Context, rows pgx.Rows) (found dueScan, err error) {
+func (f *firing) readDue(ctx context.Context, rows pgx.Rows) (found dueScan, err error) {
 	var count, unknown int
 	var last, wakeAt *time.Time
 	var run *[16]byte
@@ -271,28 +279,27 @@ func (s *Store) readDue(ctx context.Context, rows pgx.Rows) (found dueScan, err 
 	})
 	found.last, found.full = pgsql.OrZero(last), count >= timersMax
 	if unknown > 0 {
-		s.laterTimers.Do(func() { s.warnLaterTimers(ctx, unknown) })
+		f.s.laterTimers.Do(func() { f.warnLaterTimers(ctx, unknown) })
 	}
 	return found, err
 }
 
 // warnLaterTimers says that there are timers of kinds that this version does not know.
-func (s *Store) warnLaterTimers(ctx context.Context, count int) {
-	if s.quarantine.log != nil {
-		s.quarantine.log.LogAttrs(ctx, slog.LevelWarn, "timers are due that only a later version of the engine knows, and are left to it: start a pod of that version",
+func (f *firing) warnLaterTimers(ctx context.Context, count int) {
+	if f.s.quarantine.log != nil {
+		f.s.quarantine.log.LogAttrs(ctx, slog.LevelWarn, "timers are due that only a later version of the engine knows, and are left to it: start a pod of that version",
 			slog.Int("timer_count", count))
 	}
 }
 
 // deleteOrphans removes due timers of runs that were deleted.
-func (s *Store) deleteOrphans(ctx context.Context, epoch int64, from time.Time) (count int, err error) {
-	err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		text, args := s.Bind("delete_orphans", pgsql.Named{
-			"from": pgsql.Instant(from), "walk": timersMax, "skip": s.quarantine.excluded().runs, "kinds": knownTimers,
+func (f *firing) deleteOrphans(ctx context.Context, from time.Time) error {
+	return f.s.Fenced(ctx, f.epoch, func(ctx context.Context, tx pgx.Tx) error {
+		text, args := f.s.Bind("delete_orphans", pgsql.Named{
+			"from": pgsql.Instant(from), "walk": timersMax, "skip": f.s.quarantine.excluded().runs, "kinds": knownTimers,
 		})
-		return tx.QueryRow(ctx, text, args...).Scan(&count)
+		return tx.QueryRow(ctx, text, args...).Scan(&f.out.Orphans)
 	})
-	return count, err
 }
 
 // dueWants returns the rows that timers need.
@@ -365,18 +372,18 @@ func (p *pass) queueFired(b *pgsql.Batch, fired []timer) {
 	b.Add("delete_timers", pgsql.Named{"runs": ids, "steps": steps, "kinds": kinds, "known": knownTimers})
 }
 
-// nextTimer reads when the earliest timer is due that may fire.
-func (s *Store) nextTimer(ctx context.Context, out *persistence.Fired) error {
-	without := s.quarantine.excluded()
-	text, args := s.Bind("next_timer", pgsql.Named{
+// next reads when the earliest timer is due that may fire.
+func (f *firing) next(ctx context.Context) error {
+	without := f.s.quarantine.excluded()
+	text, args := f.s.Bind("next_timer", pgsql.Named{
 		"skip": without.runs, "but": without.tenants, "foreign": without.definitions, "walk": timersMax, "kinds": knownTimers,
 	})
 	var next *time.Time
-	err := pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&out.Now, &next) })
+	err := pgerr.Retry(ctx, func(ctx context.Context) error { return f.s.Conns.QueryRow(ctx, text, args...).Scan(&f.out.Now, &next) })
 	if pgerr.Unreadable(err) { // the next call finds what that is
-		callWithin(out, againMin)
+		callWithin(&f.out, againMin)
 		return nil
 	}
-	out.Next = pgsql.OrZero(next)
+	f.out.Next = pgsql.OrZero(next)
 	return err
 }
