@@ -24,17 +24,149 @@ type Blocked struct {
 // ErrCannotBlock is the answer of a Harness.Block that cannot block such rows.
 var ErrCannotBlock = errors.New("rows of this kind cannot be blocked")
 
-func blockedRules() []rule {
-	return []rule{
-		{"blocked/locked_run", "a locked run waits alone, and continues after the release", blockedLocked},
-		{"blocked/tenant", "a tenant whose counters are locked waits alone, and continues after the release", blockedTenant},
-		{"blocked/unreadable", "a damaged run is told by its reads, and everything else continues", blockedUnreadable},
-		{"blocked/definition", "runs of a missing definition wait until it is registered again", blockedDefinition},
-		{"blocked/timers", "the timer of a locked run waits and delays no other", blockedTimers},
-		{"blocked/dead_pod", "a task of a locked run stays with its dead pod", blockedExpiry},
-		{"blocked/leave", "a task of a locked run stays with a pod that leaves", blockedLeave},
-		{"timers/orphans", "the timer of a deleted run is removed and counted", timerOrphans},
-	}
+var blockedRules = []rule{
+	{"blocked/locked_run", "a locked run waits alone, and continues after the release", func(w *world) {
+		g := w.with(Diamond())
+		p := w.pod()
+		held := w.startOf(g, tenantA)
+		p.complete(p.claimStep("a"))
+		b := p.claimStep("b") // c stays in the queue
+		free := w.startOf(g, tenantB)
+		other := p.ask(p.request(10)).Grants
+		require.Len(w.t, other, 2)
+		require.Equal(w.t, free, other[1].Task.Run)
+		p.report(persistence.Transition{Task: other[0].Task, Epoch: other[0].Epoch, Report: lifecycle.Released})
+		release := w.block(Blocked{Locked: held})
+		out := p.send(p.batch(completion(b), completion(other[1])))
+		require.Equal(w.t, lifecycle.Busy, out.Answers[0].Result)
+		require.Equal(w.t, lifecycle.Moved, out.Answers[1].Result)
+		claimed := p.ask(p.request(10))
+		require.Equal(w.t, []workflow.RunID{free, free}, runsOf(claimed.Grants))
+		require.Positive(w.t, claimed.Again)
+		_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: held, Tenant: tenantA})
+		require.ErrorIs(w.t, err, persistence.ErrConflict)
+		p.complete(claimed.Grants...)
+		p.finish()
+		w.requireRun(free, lifecycle.Completed)
+		release()
+		w.eventually("the completion is recorded", func() bool {
+			return p.send(p.batch(completion(b))).Answers[0].Result == lifecycle.Moved
+		})
+		p.drains(held)
+	}},
+	{"blocked/tenant", "a tenant whose counters are locked waits alone, and continues after the release", func(w *world) {
+		g := w.with(Single())
+		p := w.pod()
+		first := []workflow.RunID{w.startOf(g, tenantA), w.startOf(g, tenantB)}
+		p.finish()
+		submitted := append(w.drafts(g, tenantA, 1), w.drafts(g, tenantB, 1)...)
+		w.submit(submitted...)
+		release := w.block(Blocked{Tenant: tenantA})
+		both := append(w.drafts(g, tenantA, 1), w.drafts(g, tenantB, 1)...)
+		out := w.ask(both...)
+		require.Equal(w.t, persistence.KeyBusy, out.Answers[0].Result)
+		require.Equal(w.t, persistence.Triggered, out.Answers[1].Result)
+		drained := w.drain(10)
+		require.Equal(w.t, 1, drained.Count)
+		require.Positive(w.t, drained.Again)
+		p.finish()
+		w.requireRun(both[1].Run, lifecycle.Completed)
+		w.requireRun(submitted[1].Run, lifecycle.Completed)
+		release()
+		p.drains(append(first, submitted[0].Run)...)
+	}},
+	{"blocked/unreadable", "a damaged run is told by its reads, and everything else continues", func(w *world) {
+		g := w.with(Single())
+		p := w.pod()
+		damaged, fine := w.startOf(g, tenantA), w.startOf(g, tenantB)
+		release := w.block(Blocked{Unreadable: damaged})
+		_, err := w.store.Run(w.ctx, tenantA, damaged)
+		require.ErrorIs(w.t, err, persistence.ErrUnavailable)
+		_, err = w.store.Tasks(w.ctx, tenantA, damaged)
+		require.ErrorIs(w.t, err, persistence.ErrUnavailable)
+		_, err = persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: damaged, Step: lifecycle.RunStep})
+		require.ErrorIs(w.t, err, persistence.ErrUnavailable)
+		claimed := p.ask(p.request(10))
+		require.Equal(w.t, []workflow.RunID{fine}, runsOf(claimed.Grants))
+		require.Positive(w.t, claimed.Again)
+		p.complete(claimed.Grants...)
+		w.requireRun(fine, lifecycle.Completed)
+		release()
+		p.drains(damaged)
+	}},
+	{"blocked/definition", "runs of a missing definition wait until it is registered again", func(w *world) {
+		gone, kept := Nap(blockedNap), Single()
+		w.with(gone, kept)
+		p := w.pod()
+		run := w.start(gone)
+		p.complete(p.claimStep("before"))
+		queued, other := w.start(gone), w.start(kept)
+		w.block(Blocked{Definition: gone.Hash})
+		w.advance(blockedNap)
+		fired := w.fire()
+		require.Zero(w.t, fired.Count+fired.Orphans)
+		claimed := p.ask(p.request(10))
+		require.Equal(w.t, []workflow.RunID{other}, runsOf(claimed.Grants))
+		require.Positive(w.t, claimed.Again)
+		p.complete(claimed.Grants...)
+		w.with(gone) // its program starts again
+		p.drains(run)
+		w.advance(blockedNap)
+		p.drains(run, queued)
+	}},
+	{"blocked/timers", "the timer of a locked run waits and delays no other", func(w *world) {
+		g := w.with(Nap(blockedNap))
+		p := w.pod()
+		held := w.startOf(g, tenantA)
+		p.finish()
+		free := w.startOf(g, tenantB)
+		p.finish()
+		w.advance(blockedNap)
+		release := w.block(Blocked{Locked: held})
+		fired := w.fire()
+		require.Equal(w.t, 1, fired.Count)
+		require.False(w.t, fired.Next.IsZero())
+		w.requireTasks(free, states{"nap": "completed"})
+		release()
+		p.drains(held, free)
+	}},
+	{"blocked/dead_pod", "a task of a locked run stays with its dead pod", func(w *world) {
+		g := w.with(Single())
+		p := w.pod()
+		held, free := w.startOf(g, tenantA), w.startOf(g, tenantB)
+		require.Len(w.t, p.claim(10), 2)
+		release := w.block(Blocked{Locked: held})
+		w.advance(leaseTTL)
+		out := w.expire()
+		require.Equal(w.t, []int64{p.id}, out.Pods)
+		require.Equal(w.t, 1, out.Tasks)
+		require.Equal(w.t, []int64{p.id}, w.expire().Pods)
+		w.requireTasks(free, states{"a": "queued"})
+		release()
+		w.expires()
+		w.pod().drains(held, free)
+	}},
+	{"blocked/leave", "a task of a locked run stays with a pod that leaves", func(w *world) {
+		g := w.with(Single())
+		p := w.pod()
+		held, free := w.startOf(g, tenantA), w.startOf(g, tenantB)
+		require.Len(w.t, p.claim(10), 2)
+		release := w.block(Blocked{Locked: held})
+		_, err := w.store.LeavePod(w.ctx, p.id)
+		require.NoError(w.t, err)
+		w.requireTasks(free, states{"a": "queued"})
+		release()
+		w.requireTasks(held, states{"a": "running"})
+		w.advance(leaseTTL)
+		w.expires()
+		w.pod().drains(held, free)
+	}},
+	{"timers/orphans", "the timer of a deleted run is removed and counted", func(w *world) {
+		w.with(Single())
+		require.NoError(w.t, w.h.SetTimer(w.ctx, snapshot.Timer{Run: w.runID(), Kind: lifecycle.SleepTimer, At: w.fire().Now.Add(-time.Second)}))
+		require.Equal(w.t, 1, w.fire().Orphans)
+		require.Empty(w.t, w.snapshot().Timers)
+	}},
 }
 
 // block blocks rows, or skips the case where that cannot be done.
@@ -99,154 +231,4 @@ func (w *world) startOf(g *workflow.Graph, tenant string) workflow.RunID {
 	d := w.drafts(g, tenant, 1)
 	w.trigger(d...)
 	return d[0].Run
-}
-
-func blockedLocked(w *world) {
-	g := w.with(Diamond())
-	p := w.pod()
-	held := w.startOf(g, tenantA)
-	p.complete(p.claimStep("a"))
-	b := p.claimStep("b") // c stays in the queue
-	free := w.startOf(g, tenantB)
-	other := p.ask(p.request(10)).Grants
-	require.Len(w.t, other, 2)
-	require.Equal(w.t, free, other[1].Task.Run)
-	p.report(persistence.Transition{Task: other[0].Task, Epoch: other[0].Epoch, Report: lifecycle.Released})
-	release := w.block(Blocked{Locked: held})
-	out := p.send(p.batch(completion(b), completion(other[1])))
-	require.Equal(w.t, lifecycle.Busy, out.Answers[0].Result)
-	require.Equal(w.t, lifecycle.Moved, out.Answers[1].Result)
-	claimed := p.ask(p.request(10))
-	require.Equal(w.t, []workflow.RunID{free, free}, runsOf(claimed.Grants))
-	require.Positive(w.t, claimed.Again)
-	_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: held, Tenant: tenantA})
-	require.ErrorIs(w.t, err, persistence.ErrConflict)
-	p.complete(claimed.Grants...)
-	p.finish()
-	w.requireRun(free, lifecycle.Completed)
-	release()
-	w.eventually("the completion is recorded", func() bool {
-		return p.send(p.batch(completion(b))).Answers[0].Result == lifecycle.Moved
-	})
-	p.drains(held)
-}
-
-func blockedTenant(w *world) {
-	g := w.with(Single())
-	p := w.pod()
-	first := []workflow.RunID{w.startOf(g, tenantA), w.startOf(g, tenantB)}
-	p.finish()
-	submitted := append(w.drafts(g, tenantA, 1), w.drafts(g, tenantB, 1)...)
-	w.submit(submitted...)
-	release := w.block(Blocked{Tenant: tenantA})
-	both := append(w.drafts(g, tenantA, 1), w.drafts(g, tenantB, 1)...)
-	out := w.ask(both...)
-	require.Equal(w.t, persistence.KeyBusy, out.Answers[0].Result)
-	require.Equal(w.t, persistence.Triggered, out.Answers[1].Result)
-	drained := w.drain(10)
-	require.Equal(w.t, 1, drained.Count)
-	require.Positive(w.t, drained.Again)
-	p.finish()
-	w.requireRun(both[1].Run, lifecycle.Completed)
-	w.requireRun(submitted[1].Run, lifecycle.Completed)
-	release()
-	p.drains(append(first, submitted[0].Run)...)
-}
-
-func blockedUnreadable(w *world) {
-	g := w.with(Single())
-	p := w.pod()
-	damaged, fine := w.startOf(g, tenantA), w.startOf(g, tenantB)
-	release := w.block(Blocked{Unreadable: damaged})
-	_, err := w.store.Run(w.ctx, tenantA, damaged)
-	require.ErrorIs(w.t, err, persistence.ErrUnavailable)
-	_, err = w.store.Tasks(w.ctx, tenantA, damaged)
-	require.ErrorIs(w.t, err, persistence.ErrUnavailable)
-	_, err = persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: damaged, Step: lifecycle.RunStep})
-	require.ErrorIs(w.t, err, persistence.ErrUnavailable)
-	claimed := p.ask(p.request(10))
-	require.Equal(w.t, []workflow.RunID{fine}, runsOf(claimed.Grants))
-	require.Positive(w.t, claimed.Again)
-	p.complete(claimed.Grants...)
-	w.requireRun(fine, lifecycle.Completed)
-	release()
-	p.drains(damaged)
-}
-
-func blockedDefinition(w *world) {
-	gone, kept := Nap(blockedNap), Single()
-	w.with(gone, kept)
-	p := w.pod()
-	run := w.start(gone)
-	p.complete(p.claimStep("before"))
-	queued, other := w.start(gone), w.start(kept)
-	w.block(Blocked{Definition: gone.Hash})
-	w.advance(blockedNap)
-	fired := w.fire()
-	require.Zero(w.t, fired.Count+fired.Orphans)
-	claimed := p.ask(p.request(10))
-	require.Equal(w.t, []workflow.RunID{other}, runsOf(claimed.Grants))
-	require.Positive(w.t, claimed.Again)
-	p.complete(claimed.Grants...)
-	w.with(gone) // its program starts again
-	p.drains(run)
-	w.advance(blockedNap)
-	p.drains(run, queued)
-}
-
-func blockedTimers(w *world) {
-	g := w.with(Nap(blockedNap))
-	p := w.pod()
-	held := w.startOf(g, tenantA)
-	p.finish()
-	free := w.startOf(g, tenantB)
-	p.finish()
-	w.advance(blockedNap)
-	release := w.block(Blocked{Locked: held})
-	fired := w.fire()
-	require.Equal(w.t, 1, fired.Count)
-	require.False(w.t, fired.Next.IsZero())
-	w.requireTasks(free, states{"nap": "completed"})
-	release()
-	p.drains(held, free)
-}
-
-func blockedExpiry(w *world) {
-	g := w.with(Single())
-	p := w.pod()
-	held, free := w.startOf(g, tenantA), w.startOf(g, tenantB)
-	require.Len(w.t, p.claim(10), 2)
-	release := w.block(Blocked{Locked: held})
-	w.advance(leaseTTL)
-	out := w.expire()
-	require.Equal(w.t, []int64{p.id}, out.Pods)
-	require.Equal(w.t, 1, out.Tasks)
-	require.Equal(w.t, []int64{p.id}, w.expire().Pods)
-	w.requireTasks(free, states{"a": "queued"})
-	release()
-	w.expires()
-	w.pod().drains(held, free)
-}
-
-func blockedLeave(w *world) {
-	g := w.with(Single())
-	p := w.pod()
-	held, free := w.startOf(g, tenantA), w.startOf(g, tenantB)
-	require.Len(w.t, p.claim(10), 2)
-	release := w.block(Blocked{Locked: held})
-	_, err := w.store.LeavePod(w.ctx, p.id)
-	require.NoError(w.t, err)
-	w.requireTasks(free, states{"a": "queued"})
-	release()
-	w.requireTasks(held, states{"a": "running"})
-	w.advance(leaseTTL)
-	w.expires()
-	w.pod().drains(held, free)
-}
-
-func timerOrphans(w *world) {
-	w.with(Single())
-	require.NoError(w.t, w.h.SetTimer(w.ctx, snapshot.Timer{Run: w.runID(), Kind: lifecycle.SleepTimer, At: w.fire().Now.Add(-time.Second)}))
-	require.Equal(w.t, 1, w.fire().Orphans)
-	require.Empty(w.t, w.snapshot().Timers)
 }

@@ -10,184 +10,158 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func cancelRules() []rule {
-	return []rule{
-		{"cancel/nothing_running", "a run of which nothing runs is canceled at once", cancelIdle},
-		{"cancel/idempotent", "canceling again changes nothing", cancelAgain},
-		{"cancel/running", "a running task keeps its epoch and its result is recorded", cancelRunning},
-		{"cancel/reports", "an error, a loss or a release of a canceled run's task cancels it", cancelReports},
-		{"cancel/sleeping_and_backoff", "what sleeps or waits to be tried again is canceled, with its timer", cancelWaiting},
-		{"cancel/whatever_the_edges", "a cancel stops tasks whatever their edges", cancelSettled},
-		{"cancel/unknown", "a run that does not exist cannot be canceled", cancelUnknown},
-		{"cancel/event", "a cancel leaves an event with who and why", cancelEvent},
-	}
-}
-
-func graceRules() []rule {
-	return []rule{
-		{"grace/fences", "a task that still runs when the grace is over is canceled and fenced", graceFences},
-		{"grace/not_early", "the grace is kept", graceNotEarly},
-		{"grace/not_needed", "a task that ends within the grace leaves no timer", graceNotNeeded},
-	}
-}
-
-func cancelIdle(w *world) {
-	run := w.start(w.with(Diamond()))
-	out := w.cancel(run)
-	require.Equal(w.t, lifecycle.Moved, out.Result)
-	require.Equal(w.t, lifecycle.Canceled, out.State)
-	require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
-	require.Empty(w.t, out.Wake.Canceling)
-	require.False(w.t, out.Now.IsZero())
-	w.requireTasks(run, states{"a": "canceled", "b": "canceled", "c": "canceled", "d": "canceled"})
-	row := w.run(run)
-	require.True(w.t, row.Canceling)
-	require.Equal(w.t, "no longer needed", row.CancelReason)
-	require.Empty(w.t, w.pod().claim(10))
-}
-
-func cancelAgain(w *world) {
-	chain := w.with(Chain(2))
-	p := w.pod()
-	run := w.start(chain)
-	g := p.claimStep("s0")
-	require.Equal(w.t, lifecycle.Moved, w.cancel(run).Result)
-	before := w.snapshot()
-	again := w.cancel(run)
-	require.Equal(w.t, lifecycle.AlreadyYours, again.Result)
-	require.Equal(w.t, lifecycle.Running, again.State)
-	require.Equal(w.t, before, w.snapshot())
-	p.complete(g)
-	require.Equal(w.t, lifecycle.Stale, w.cancel(run).Result, "it has ended")
-}
-
-func cancelRunning(w *world) {
-	run := w.start(w.with(Diamond()))
-	p := w.pod()
-	p.complete(p.claimStep("a"))
-	b := p.claim(1)
-	out := w.cancel(run)
-	require.Equal(w.t, lifecycle.Running, out.State)
-	require.Equal(w.t, []workflow.RunID{run}, out.Wake.Canceling)
-	require.False(w.t, out.Wake.NextTimer.IsZero())
-	w.requireTasks(run, states{"a": "completed", "b": "running", "c": "canceled", "d": "pending"})
-	require.Equal(w.t, []workflow.RunID{run}, p.renew(b...).Canceling)
-	w.checkInvariants()
-	p.complete(b...)
-	w.requireTasks(run, states{"b": "completed", "d": "canceled"})
-	w.requireRun(run, lifecycle.Canceled)
-	require.Empty(w.t, w.snapshot().Timers)
-}
-
-func cancelReports(w *world) {
-	g := w.with(Chain(2))
-	p := w.pod()
-	for _, change := range []func(*persistence.Transition){
-		func(t *persistence.Transition) { t.Report, t.Retry = lifecycle.Errored, true },
-		func(t *persistence.Transition) { t.Report = lifecycle.Lost },
-		func(t *persistence.Transition) { t.Report = lifecycle.Released },
-	} {
-		run := w.start(g)
-		t := completion(p.claimStep("s0"))
-		t.Output = nil
-		w.cancel(run)
-		change(&t)
-		p.report(t)
-		w.requireTasks(run, states{"s0": "canceled", "s1": "canceled"})
+var cancelRules = []rule{
+	{"cancel/nothing_running", "a run of which nothing runs is canceled at once", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		out := w.cancel(run)
+		require.Equal(w.t, lifecycle.Moved, out.Result)
+		require.Equal(w.t, lifecycle.Canceled, out.State)
+		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
+		require.Empty(w.t, out.Wake.Canceling)
+		require.False(w.t, out.Now.IsZero())
+		w.requireTasks(run, states{"a": "canceled", "b": "canceled", "c": "canceled", "d": "canceled"})
+		row := w.run(run)
+		require.True(w.t, row.Canceling)
+		require.Equal(w.t, "no longer needed", row.CancelReason)
+		require.Empty(w.t, w.pod().claim(10))
+	}},
+	{"cancel/idempotent", "canceling again changes nothing", func(w *world) {
+		chain := w.with(Chain(2))
+		p := w.pod()
+		run := w.start(chain)
+		g := p.claimStep("s0")
+		require.Equal(w.t, lifecycle.Moved, w.cancel(run).Result)
+		before := w.snapshot()
+		again := w.cancel(run)
+		require.Equal(w.t, lifecycle.AlreadyYours, again.Result)
+		require.Equal(w.t, lifecycle.Running, again.State)
+		require.Equal(w.t, before, w.snapshot())
+		p.complete(g)
+		require.Equal(w.t, lifecycle.Stale, w.cancel(run).Result, "it has ended")
+	}},
+	{"cancel/running", "a running task keeps its epoch and its result is recorded", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		p := w.pod()
+		p.complete(p.claimStep("a"))
+		b := p.claim(1)
+		out := w.cancel(run)
+		require.Equal(w.t, lifecycle.Running, out.State)
+		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Canceling)
+		require.False(w.t, out.Wake.NextTimer.IsZero())
+		w.requireTasks(run, states{"a": "completed", "b": "running", "c": "canceled", "d": "pending"})
+		require.Equal(w.t, []workflow.RunID{run}, p.renew(b...).Canceling)
+		w.checkInvariants()
+		p.complete(b...)
+		w.requireTasks(run, states{"b": "completed", "d": "canceled"})
 		w.requireRun(run, lifecycle.Canceled)
-	}
-}
-
-func cancelWaiting(w *world) {
-	nap, single := Nap(time.Hour), Single()
-	w.with(nap, single)
-	sleeping := w.start(nap)
-	p := w.pod()
-	p.complete(p.claimStep("before"))
-	w.requireTasks(sleeping, states{"nap": "sleeping"})
-	waiting := w.start(single)
-	p.report(retry(p.claimStep("a"), time.Hour))
-	w.cancel(sleeping)
-	w.cancel(waiting)
-	w.requireTasks(sleeping, states{"nap": "canceled", "after": "canceled"})
-	w.requireTasks(waiting, states{"a": "canceled"})
-	require.Empty(w.t, w.snapshot().Timers)
-}
-
-func cancelSettled(w *world) {
-	run := w.start(w.with(Handled()))
-	p := w.pod()
-	g := p.claimStep("try")
-	w.cancel(run)
-	p.fail(g)
-	w.requireTasks(run, states{"try": "canceled", "report": "canceled"})
-	w.requireRun(run, lifecycle.Canceled)
-}
-
-func cancelUnknown(w *world) {
-	_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: w.runID(), Tenant: tenantA})
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-}
-
-func cancelEvent(w *world) {
-	run := w.start(w.with(Single()))
-	w.cancel(run)
-	list, _, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
-	require.NoError(w.t, err)
-	for _, e := range list {
-		if e.Kind == lifecycle.EventCancelRequested {
-			require.Equal(w.t, "api", e.By)
-			require.Equal(w.t, "no longer needed", e.Text)
-			return
+		require.Empty(w.t, w.snapshot().Timers)
+	}},
+	{"cancel/reports", "an error, a loss or a release of a canceled run's task cancels it", func(w *world) {
+		g := w.with(Chain(2))
+		p := w.pod()
+		for _, change := range []func(*persistence.Transition){
+			func(t *persistence.Transition) { t.Report, t.Retry = lifecycle.Errored, true },
+			func(t *persistence.Transition) { t.Report = lifecycle.Lost },
+			func(t *persistence.Transition) { t.Report = lifecycle.Released },
+		} {
+			run := w.start(g)
+			t := completion(p.claimStep("s0"))
+			t.Output = nil
+			w.cancel(run)
+			change(&t)
+			p.report(t)
+			w.requireTasks(run, states{"s0": "canceled", "s1": "canceled"})
+			w.requireRun(run, lifecycle.Canceled)
 		}
-	}
-	require.Fail(w.t, "no event of the cancel")
+	}},
+	{"cancel/sleeping_and_backoff", "what sleeps or waits to be tried again is canceled, with its timer", func(w *world) {
+		nap, single := Nap(time.Hour), Single()
+		w.with(nap, single)
+		sleeping := w.start(nap)
+		p := w.pod()
+		p.complete(p.claimStep("before"))
+		w.requireTasks(sleeping, states{"nap": "sleeping"})
+		waiting := w.start(single)
+		p.report(retry(p.claimStep("a"), time.Hour))
+		w.cancel(sleeping)
+		w.cancel(waiting)
+		w.requireTasks(sleeping, states{"nap": "canceled", "after": "canceled"})
+		w.requireTasks(waiting, states{"a": "canceled"})
+		require.Empty(w.t, w.snapshot().Timers)
+	}},
+	{"cancel/whatever_the_edges", "a cancel stops tasks whatever their edges", func(w *world) {
+		run := w.start(w.with(Handled()))
+		p := w.pod()
+		g := p.claimStep("try")
+		w.cancel(run)
+		p.fail(g)
+		w.requireTasks(run, states{"try": "canceled", "report": "canceled"})
+		w.requireRun(run, lifecycle.Canceled)
+	}},
+	{"cancel/unknown", "a run that does not exist cannot be canceled", func(w *world) {
+		_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: w.runID(), Tenant: tenantA})
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	}},
+	{"cancel/event", "a cancel leaves an event with who and why", func(w *world) {
+		run := w.start(w.with(Single()))
+		w.cancel(run)
+		list, _, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
+		require.NoError(w.t, err)
+		for _, e := range list {
+			if e.Kind == lifecycle.EventCancelRequested {
+				require.Equal(w.t, "api", e.By)
+				require.Equal(w.t, "no longer needed", e.Text)
+				return
+			}
+		}
+		require.Fail(w.t, "no event of the cancel")
+	}},
 }
 
-func graceFences(w *world) {
-	run := w.start(w.with(Chain(2)))
-	p := w.pod()
-	g := p.claimStep("s0")
-	w.cancel(run)
-	w.advance(cancelGrace)
-	fired := w.fire()
-	require.Equal(w.t, 1, fired.Count)
-	require.Equal(w.t, []workflow.RunID{run}, fired.Wake.Ended)
-	w.requireTasks(run, states{"s0": "canceled", "s1": "canceled"})
-	s0 := w.tasks(run)["s0"]
-	require.Equal(w.t, int32(1), s0.Attempt, "the attempt that was cut off is shown")
-	require.Equal(w.t, p.id, s0.Pod)
-	require.NotEmpty(w.t, s0.PodName)
-	p.renew()
-	require.Equal(w.t, lifecycle.Stale, p.send(p.batch(completion(g))).Answers[0].Result)
-	lost := p.renew(g).Lost
-	require.Len(w.t, lost, 1)
-	w.requireRun(run, lifecycle.Canceled)
-}
-
-func graceNotEarly(w *world) {
-	run := w.start(w.with(Single()))
-	p := w.pod()
-	g := p.claimStep("a")
-	w.cancel(run)
-	w.advance(cancelGrace / 2)
-	require.Zero(w.t, w.fire().Count)
-	w.requireTasks(run, states{"a": "running"})
-	p.renew(g)
-	p.complete(g)
-	// Nothing was cut: the cancel came too late to change how the run ends.
-	w.requireRun(run, lifecycle.Completed)
-}
-
-func graceNotNeeded(w *world) {
-	run := w.start(w.with(Chain(2)))
-	p := w.pod()
-	g := p.claimStep("s0")
-	w.cancel(run)
-	require.Len(w.t, w.snapshot().Timers, 1)
-	p.complete(g)
-	require.Empty(w.t, w.snapshot().Timers)
-	w.advance(cancelGrace)
-	require.Zero(w.t, w.fire().Count)
-	w.requireRun(run, lifecycle.Canceled)
+var graceRules = []rule{
+	{"grace/fences", "a task that still runs when the grace is over is canceled and fenced", func(w *world) {
+		run := w.start(w.with(Chain(2)))
+		p := w.pod()
+		g := p.claimStep("s0")
+		w.cancel(run)
+		w.advance(cancelGrace)
+		fired := w.fire()
+		require.Equal(w.t, 1, fired.Count)
+		require.Equal(w.t, []workflow.RunID{run}, fired.Wake.Ended)
+		w.requireTasks(run, states{"s0": "canceled", "s1": "canceled"})
+		s0 := w.tasks(run)["s0"]
+		require.Equal(w.t, int32(1), s0.Attempt, "the attempt that was cut off is shown")
+		require.Equal(w.t, p.id, s0.Pod)
+		require.NotEmpty(w.t, s0.PodName)
+		p.renew()
+		require.Equal(w.t, lifecycle.Stale, p.send(p.batch(completion(g))).Answers[0].Result)
+		lost := p.renew(g).Lost
+		require.Len(w.t, lost, 1)
+		w.requireRun(run, lifecycle.Canceled)
+	}},
+	{"grace/not_early", "the grace is kept", func(w *world) {
+		run := w.start(w.with(Single()))
+		p := w.pod()
+		g := p.claimStep("a")
+		w.cancel(run)
+		w.advance(cancelGrace / 2)
+		require.Zero(w.t, w.fire().Count)
+		w.requireTasks(run, states{"a": "running"})
+		p.renew(g)
+		p.complete(g)
+		// Nothing was cut: the cancel came too late to change how the run ends.
+		w.requireRun(run, lifecycle.Completed)
+	}},
+	{"grace/not_needed", "a task that ends within the grace leaves no timer", func(w *world) {
+		run := w.start(w.with(Chain(2)))
+		p := w.pod()
+		g := p.claimStep("s0")
+		w.cancel(run)
+		require.Len(w.t, w.snapshot().Timers, 1)
+		p.complete(g)
+		require.Empty(w.t, w.snapshot().Timers)
+		w.advance(cancelGrace)
+		require.Zero(w.t, w.fire().Count)
+		w.requireRun(run, lifecycle.Canceled)
+	}},
 }

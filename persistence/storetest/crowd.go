@@ -24,13 +24,126 @@ const crowd = 6
 // may hold what it wants for a while.
 const patience = time.Minute
 
-func crowdRules() []rule {
-	return []rule{
-		{"crowd/claims", "many pods that claim at once get each task once, and none is left", crowdClaims},
-		{"crowd/diamonds", "many pods that claim and record at once lose no fan-in and no run", crowdDiamonds},
-		{"crowd/cancels_and_losses", "cancels, losses, expiries and timers at once leave every run terminal and every promise kept", crowdChaos},
-		{"crowd/keys", "many callers with one key get one run", crowdKeys},
-	}
+var crowdRules = []rule{
+	{"crowd/claims", "many pods that claim at once get each task once, and none is left", func(w *world) {
+		const tasks = 300
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantA, tasks)...)
+		pods := w.pods(crowd)
+		got := make([][]persistence.Grant, crowd)
+		var count atomic.Int64
+		w.together(crowd, func(ctx context.Context, i int) error {
+			for round := 0; count.Load() < tasks; round++ {
+				grants, err := pods[i].take(ctx, round, 7)
+				if err != nil {
+					return err
+				}
+				if ctx.Err() != nil {
+					return fmt.Errorf("%d of %d tasks granted: %w", count.Load(), tasks, ctx.Err())
+				}
+				got[i] = append(got[i], grants...)
+				count.Add(int64(len(grants)))
+			}
+			return nil
+		})
+		seen := map[workflow.TaskID]bool{}
+		for _, grant := range slices.Concat(got...) {
+			require.False(w.t, seen[grant.Task], "granted twice: %v", grant.Task)
+			seen[grant.Task] = true
+		}
+		require.Len(w.t, seen, tasks)
+	}},
+	{"crowd/diamonds", "many pods that claim and record at once lose no fan-in and no run", func(w *world) {
+		const runs = 120
+		g := w.with(Diamond())
+		w.trigger(w.drafts(g, tenantA, runs/2)...)
+		w.trigger(w.drafts(g, tenantB, runs/2)...)
+		pods := w.pods(crowd)
+		var ended atomic.Int64
+		w.together(crowd, func(ctx context.Context, i int) error {
+			for round := 0; ended.Load() < runs; round++ {
+				grants, err := pods[i].take(ctx, round, 9)
+				if err != nil {
+					return err
+				}
+				list := make([]persistence.Transition, len(grants))
+				for j, grant := range grants {
+					list[j] = completion(grant)
+				}
+				n, err := pods[i].tell(ctx, round, list)
+				if err != nil {
+					return err
+				}
+				if ctx.Err() != nil {
+					return fmt.Errorf("%d of %d runs ended: %w", ended.Load(), runs, ctx.Err())
+				}
+				ended.Add(int64(n))
+			}
+			return nil
+		})
+		for _, r := range w.snapshot().Runs {
+			require.Equal(w.t, lifecycle.Completed, r.Core.State)
+		}
+	}},
+	{"crowd/cancels_and_losses", "cancels, losses, expiries and timers at once leave every run terminal and every promise kept", func(w *world) {
+		graphs := []*workflow.Graph{Diamond(), Branch(), Mixed(workflow.FailFast), Mixed(workflow.FinishSiblings), Handled()}
+		w.with(graphs...)
+		var list []persistence.Trigger
+		for i := range 100 {
+			list = append(list, w.drafts(graphs[i%len(graphs)], []string{tenantA, tenantB}[i%2], 1)...)
+		}
+		w.trigger(list...)
+		pods := w.pods(crowd)
+		w.together(crowd+2, func(ctx context.Context, i int) error {
+			switch i {
+			case crowd:
+				return w.cancelSome(ctx, list)
+			case crowd + 1:
+				return w.keepHouse(ctx)
+			}
+			return pods[i].live(ctx, 25)
+		})
+		w.checkInvariants()
+		for range 20 {
+			w.advance(2 * time.Hour)
+			w.expire()
+			w.fire()
+			p := w.pod()
+			w.park() // back what was parked while no pod lived
+			p.finish()
+		}
+		for _, r := range w.snapshot().Runs {
+			require.True(w.t, r.Core.State.Terminal(), "run %v is %v", r.ID, r.Core.State)
+		}
+	}},
+	{"crowd/keys", "many callers with one key get one run", func(w *world) {
+		g := w.with(Single())
+		list := w.drafts(g, tenantA, crowd)
+		runs := make([]workflow.RunID, crowd)
+		for i := range list {
+			list[i].Key = "key"
+		}
+		w.together(crowd, func(ctx context.Context, i int) error {
+			for {
+				var out persistence.Triggers
+				err := again(ctx, func() (err error) {
+					out, err = w.store.TriggerRuns(ctx, list[i:i+1], persistence.GrantRequest{})
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				if answer := out.Answers[0]; answer.Result != persistence.KeyBusy {
+					runs[i] = answer.Run
+					return nil
+				}
+			}
+		})
+		for _, id := range runs {
+			require.Equal(w.t, runs[0], id)
+		}
+		require.Len(w.t, w.snapshot().Runs, 1)
+	}},
 }
 
 // together calls f for each of n workers at once and fails the case on any
@@ -111,68 +224,6 @@ func (p *worker) tell(ctx context.Context, round int, transitions []persistence.
 	}
 }
 
-func crowdClaims(w *world) {
-	const tasks = 300
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, tasks)...)
-	pods := w.pods(crowd)
-	got := make([][]persistence.Grant, crowd)
-	var count atomic.Int64
-	w.together(crowd, func(ctx context.Context, i int) error {
-		for round := 0; count.Load() < tasks; round++ {
-			grants, err := pods[i].take(ctx, round, 7)
-			if err != nil {
-				return err
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("%d of %d tasks granted: %w", count.Load(), tasks, ctx.Err())
-			}
-			got[i] = append(got[i], grants...)
-			count.Add(int64(len(grants)))
-		}
-		return nil
-	})
-	seen := map[workflow.TaskID]bool{}
-	for _, grant := range slices.Concat(got...) {
-		require.False(w.t, seen[grant.Task], "granted twice: %v", grant.Task)
-		seen[grant.Task] = true
-	}
-	require.Len(w.t, seen, tasks)
-}
-
-func crowdDiamonds(w *world) {
-	const runs = 120
-	g := w.with(Diamond())
-	w.trigger(w.drafts(g, tenantA, runs/2)...)
-	w.trigger(w.drafts(g, tenantB, runs/2)...)
-	pods := w.pods(crowd)
-	var ended atomic.Int64
-	w.together(crowd, func(ctx context.Context, i int) error {
-		for round := 0; ended.Load() < runs; round++ {
-			grants, err := pods[i].take(ctx, round, 9)
-			if err != nil {
-				return err
-			}
-			list := make([]persistence.Transition, len(grants))
-			for j, grant := range grants {
-				list[j] = completion(grant)
-			}
-			n, err := pods[i].tell(ctx, round, list)
-			if err != nil {
-				return err
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("%d of %d runs ended: %w", ended.Load(), runs, ctx.Err())
-			}
-			ended.Add(int64(n))
-		}
-		return nil
-	})
-	for _, r := range w.snapshot().Runs {
-		require.Equal(w.t, lifecycle.Completed, r.Core.State)
-	}
-}
-
 // fate ends a task in one of many ways, the same for the same attempt.
 func fate(g persistence.Grant) persistence.Transition {
 	h := fnv.New32a()
@@ -191,38 +242,6 @@ func fate(g persistence.Grant) persistence.Transition {
 		return choose(g, []string{"yes", "no"}[n%2])
 	}
 	return completion(g)
-}
-
-func crowdChaos(w *world) {
-	graphs := []*workflow.Graph{Diamond(), Branch(), Mixed(workflow.FailFast), Mixed(workflow.FinishSiblings), Handled()}
-	w.with(graphs...)
-	var list []persistence.Trigger
-	for i := range 100 {
-		list = append(list, w.drafts(graphs[i%len(graphs)], []string{tenantA, tenantB}[i%2], 1)...)
-	}
-	w.trigger(list...)
-	pods := w.pods(crowd)
-	w.together(crowd+2, func(ctx context.Context, i int) error {
-		switch i {
-		case crowd:
-			return w.cancelSome(ctx, list)
-		case crowd + 1:
-			return w.keepHouse(ctx)
-		}
-		return pods[i].live(ctx, 25)
-	})
-	w.checkInvariants()
-	for range 20 {
-		w.advance(2 * time.Hour)
-		w.expire()
-		w.fire()
-		p := w.pod()
-		w.park() // back what was parked while no pod lived
-		p.finish()
-	}
-	for _, r := range w.snapshot().Runs {
-		require.True(w.t, r.Core.State.Terminal(), "run %v is %v", r.ID, r.Core.State)
-	}
 }
 
 // live claims and reports for some rounds, then leaves.
@@ -288,33 +307,4 @@ func (w *world) keepHouse(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func crowdKeys(w *world) {
-	g := w.with(Single())
-	list := w.drafts(g, tenantA, crowd)
-	runs := make([]workflow.RunID, crowd)
-	for i := range list {
-		list[i].Key = "key"
-	}
-	w.together(crowd, func(ctx context.Context, i int) error {
-		for {
-			var out persistence.Triggers
-			err := again(ctx, func() (err error) {
-				out, err = w.store.TriggerRuns(ctx, list[i:i+1], persistence.GrantRequest{})
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if answer := out.Answers[0]; answer.Result != persistence.KeyBusy {
-				runs[i] = answer.Run
-				return nil
-			}
-		}
-	})
-	for _, id := range runs {
-		require.Equal(w.t, runs[0], id)
-	}
-	require.Len(w.t, w.snapshot().Runs, 1)
 }

@@ -10,35 +10,232 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func deadRules() []rule {
-	return []rule{
-		{"dead/reasons", "a task that failed for good has one dead letter that says why", deadReasons},
-		{"dead/none", "what completes, is tried again, skipped or canceled has none", deadNone},
-		{"dead/unregistered", "a task whose step no pod registered in time died of that", deadUnregistered},
-		{"dead/details", "a dead letter tells what its function saw and what happened to it", deadDetails},
-		{"dead/pages", "pages of a listing show every selected letter once", deadPages},
-		{"dead/metacharacters", "what means something to a database means nothing in a filter", deadMetacharacters},
-		{"dead/outlives", "a dead letter outlives its run, with input and history", deadOutlives},
-		{"dead/tenants", "no tenant sees or requeues what is another's", deadTenants},
-		{"dead/purge", "a purge removes what is older than said, and no more than asked for", deadPurge},
-	}
-}
+var deadRules = []rule{
+	{"dead/reasons", "a task that failed for good has one dead letter that says why", func(w *world) {
+		g := w.with(Fan(6))
+		run := w.start(g)
+		p := w.pod()
+		p.complete(p.claimStep("root"))
+		grants := p.claimAll()
+		leaf := func(name string, change func(t *persistence.Transition)) persistence.Transition {
+			t := failure(grants[name])
+			change(&t)
+			return t
+		}
+		bad := completion(grants["l3"])
+		bad.Output = []byte(BadPayload)
+		p.send(p.batch(
+			leaf("l0", func(t *persistence.Transition) { t.Exhausted = true }),
+			leaf("l1", func(*persistence.Transition) {}),
+			leaf("l2", func(t *persistence.Transition) { t.TimedOut, t.Class = "attempt", "timed_out" }),
+			bad,
+			leaf("l4", func(t *persistence.Transition) { t.Class = lifecycle.ClassDecoding }),
+		))
+		p.report(persistence.Transition{Task: grants["l5"].Task, Epoch: grants["l5"].Epoch, Report: lifecycle.Lost})
+		got := map[string]string{}
+		for step, l := range w.letters() {
+			require.Equal(w.t, run, l.Task.Run)
+			require.Equal(w.t, tenantA, l.Tenant)
+			require.Equal(w.t, g.Name, l.Workflow)
+			require.Equal(w.t, g.Hash, l.Definition)
+			require.EqualValues(w.t, 1, l.Attempts)
+			require.False(w.t, l.DiedAt.IsZero())
+			require.False(w.t, l.StartedAt.IsZero())
+			got[step] = l.Reason.String()
+		}
+		require.Equal(w.t, map[string]string{
+			"l0": "attempts_exhausted", "l1": "non_retryable", "l2": "timed_out", "l3": "undecodable", "l4": "undecodable",
+		}, got)
+		require.Equal(w.t, "l1 broke", w.letters()["l1"].Error)
+		require.Equal(w.t, "test", w.letters()["l1"].Class)
+	}},
+	{"dead/none", "what completes, is tried again, skipped or canceled has none", func(w *world) {
+		w.start(w.with(Mixed(workflow.FailFast)))
+		p := w.pod()
+		grants := p.claimAll()
+		p.complete(grants["start"])
+		p.report(retry(grants["side"], time.Hour))
+		require.Empty(w.t, w.letters())
+		p.fail(grants["bad"])
+		w.requireTasks(grants["bad"].Task.Run, states{"side": "canceled", "child": "canceled"})
+		require.Len(w.t, w.letters(), 1)
+		run := w.start(w.with(Single()))
+		w.cancel(run)
+		require.Len(w.t, w.letters(), 1)
+	}},
+	{"dead/unregistered", "a task whose step no pod registered in time died of that", func(w *world) {
+		w.start(w.with(Impatient(time.Minute)))
+		w.park()
+		w.advance(2 * time.Minute)
+		require.Equal(w.t, 1, w.fire().Count)
+		l := w.letters()["a"]
+		require.Equal(w.t, lifecycle.Unregistered, l.Reason)
+		require.Contains(w.t, l.Error, "no living pod registers its step")
+		require.True(w.t, l.StartedAt.IsZero())
 
-func requeueRules() []rule {
-	return []rule{
-		{"requeue/goes_on", "the new run takes over what completed and executes the rest", requeueGoesOn},
-		{"requeue/once", "a letter is requeued once unless asked again; the same order is carried out once", requeueOnce},
-		{"requeue/too_early", "a run that has not ended is not doubled, one that is gone is not guessed", requeueTooEarly},
-		{"requeue/settled", "what saw the failure is executed again, what did not is not", requeueSettled},
-		{"requeue/sleeps", "a sleep that ended is not slept again", requeueSleeps},
-		{"requeue/deadlines", "a step that is taken over cannot wait in the queue for too long", requeueDeadlines},
-		{"requeue/input_conditions", "what conditions on the input said holds for the new run", requeueInputConditions},
-		{"requeue/fresh", "a fresh start takes nothing over and may have another input", requeueFresh},
-		{"requeue/unjudged", "an input that was not judged is taken only where no condition looks at it", requeueUnjudged},
-		{"requeue/archived", "a run in history can go on as well", requeueArchived},
-		{"requeue/options", "queue, labels and start may differ; a queue that does not exist is refused", requeueOptions},
-		{"requeue/lost", "a crash between taking over and completing costs nothing", requeueLost},
-	}
+		w.with(Impatient(time.Hour))
+		w.start(w.with(Impatient(2 * time.Minute)))
+		p := w.pod()
+		require.NotNil(w.t, p)
+		w.advance(3 * time.Minute)
+		w.fire()
+		list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Reasons: []lifecycle.DeadReason{lifecycle.TimedOut}})
+		require.NoError(w.t, err)
+		require.Len(w.t, list, 1)
+	}},
+	{"dead/details", "a dead letter tells what its function saw and what happened to it", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		p := w.pod()
+		p.complete(p.claimStep("a"))
+		both := p.claimAll()
+		p.complete(both["b"], both["c"])
+		p.fail(p.claimStep("d"))
+		d, err := w.store.DeadLetter(w.ctx, tenantA, w.letters()["d"].Task)
+		require.NoError(w.t, err)
+		require.Equal(w.t, run, d.Task.Run)
+		require.True(w.t, d.RunKept)
+		require.JSONEq(w.t, `"input"`, string(d.Input))
+		require.Equal(w.t, []string{"c", "b"}, []string{d.Parents[0].Step, d.Parents[1].Step})
+		require.JSONEq(w.t, `"c"`, string(d.Parents[0].Output))
+		var kinds []string
+		for _, e := range d.Events {
+			kinds = append(kinds, e.Kind.String())
+		}
+		require.Equal(w.t, []string{"queued", "started", "failed"}, kinds)
+		_, err = w.store.DeadLetter(w.ctx, tenantA, workflow.TaskID{Run: run})
+		require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
+	}},
+	{"dead/pages", "pages of a listing show every selected letter once", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantA, 7)...)
+		p := w.pod()
+		for _, grant := range p.claim(100) {
+			p.fail(grant)
+		}
+		seen := map[workflow.RunID]bool{}
+		filter := persistence.DeadFilter{Workflow: g.Name, Step: "a", YoungerThan: time.Hour, Requeued: persistence.NotRequeued, Limit: 3}
+		pages := 0
+		for ; ; pages++ {
+			page, err := w.store.ListDeadLetters(w.ctx, filter)
+			require.NoError(w.t, err)
+			if len(page) == 0 {
+				break
+			}
+			for _, l := range page {
+				require.False(w.t, seen[l.Task.Run], "twice")
+				seen[l.Task.Run] = true
+			}
+			filter.After = page[len(page)-1].Task
+		}
+		require.Len(w.t, seen, 7)
+		require.Equal(w.t, 3, pages)
+		none, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})
+		require.NoError(w.t, err)
+		require.Empty(w.t, none)
+	}},
+	{"dead/metacharacters", "what means something to a database means nothing in a filter", func(w *world) {
+		d := w.draft(w.with(Single()))
+		d.Labels = map[string]string{"color": "red"}
+		w.trigger(d)
+		p := w.pod()
+		p.fail(p.claimStep("a"))
+		for _, text := range []string{"%", "_", "s%", "' or '1'='1", "single';drop table tasks;--", `$.**`, `\`, "\x00", "\xff", "{}"} {
+			for _, filter := range []persistence.DeadFilter{{Tenant: text}, {Workflow: text}, {Step: text}} {
+				letters, err := w.store.ListDeadLetters(w.ctx, filter)
+				require.NoError(w.t, err, "%+v", filter)
+				require.Empty(w.t, letters, "%+v", filter)
+				count, err := w.store.CountDeadLetters(w.ctx, filter)
+				require.NoError(w.t, err)
+				require.Zero(w.t, count)
+				purged, err := w.store.PurgeDeadLetters(w.ctx, filter)
+				require.NoError(w.t, err)
+				require.Zero(w.t, purged)
+			}
+			for _, filter := range []persistence.RunFilter{
+				{Tenant: text}, {Workflow: text}, {Labels: map[string]string{"color": text}}, {Labels: map[string]string{text: "red"}},
+			} {
+				runs, err := w.store.ListRuns(w.ctx, filter)
+				if err == nil { // a text that no database takes may be refused as well
+					require.Empty(w.t, runs, "%+v", filter)
+				}
+			}
+		}
+		require.Len(w.t, w.letters(), 1)
+	}},
+	{"dead/outlives", "a dead letter outlives its run, with input and history", func(w *world) {
+		run := w.start(w.with(Single()))
+		p := w.pod()
+		p.report(retry(p.claimStep("a"), time.Second))
+		w.advance(time.Minute / 2)
+		w.fire()
+		p.fail(p.claimStep("a"))
+		task := w.letters()["a"].Task
+		before, err := w.store.DeadLetter(w.ctx, "", task)
+		require.NoError(w.t, err)
+		require.Equal(w.t, 1, w.archive(0).Count)
+		archived, err := w.store.DeadLetter(w.ctx, "", task)
+		require.NoError(w.t, err)
+		require.Equal(w.t, before.Events, archived.Events)
+		w.advance(aCentury / 50)
+		w.drop()
+		w.requireGone(run)
+		after, err := w.store.DeadLetter(w.ctx, "", task)
+		require.NoError(w.t, err)
+		require.False(w.t, after.RunKept)
+		require.Equal(w.t, before.Input, after.Input)
+		require.Len(w.t, after.Events, len(before.Events))
+		for i := range before.Events {
+			require.Equal(w.t, before.Events[i].Kind, after.Events[i].Kind)
+			require.Equal(w.t, before.Events[i].Text, after.Events[i].Text)
+			require.True(w.t, before.Events[i].At.Equal(after.Events[i].At))
+		}
+		require.Equal(w.t, persistence.RunGone, w.requeue(persistence.RequeueOrder{Letter: task}).Result)
+		for _, order := range []persistence.RequeueOrder{{Judged: true}, {Again: true}} {
+			order.Letter, order.Fresh = task, true
+			require.Equal(w.t, persistence.RequeueStored, w.requeue(order).Result)
+			w.drain(10)
+			require.JSONEq(w.t, `"input"`, string(w.pod().claimStep("a").Input))
+		}
+	}},
+	{"dead/tenants", "no tenant sees or requeues what is another's", func(w *world) {
+		w.start(w.with(Single()))
+		p := w.pod()
+		p.fail(p.claimStep("a"))
+		task := w.letters()["a"].Task
+		list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})
+		require.NoError(w.t, err)
+		require.Empty(w.t, list)
+		_, err = w.store.DeadLetter(w.ctx, tenantB, task)
+		require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
+		_, err = w.store.RequeueDeadLetter(w.ctx, persistence.RequeueOrder{Letter: task, Tenant: tenantB, Run: w.runID()})
+		require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
+		purged, err := w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})
+		require.NoError(w.t, err)
+		require.Zero(w.t, purged)
+	}},
+	{"dead/purge", "a purge removes what is older than said, and no more than asked for", func(w *world) {
+		g := w.with(Single())
+		p := w.pod()
+		for range 3 {
+			w.start(g)
+			p.fail(p.claimStep("a"))
+		}
+		w.advance(time.Minute / 2)
+		w.start(g)
+		p.fail(p.claimStep("a"))
+		old := persistence.DeadFilter{OlderThan: 20 * time.Second, Limit: 2}
+		leapt := old
+		leapt.By = w.expire().Now.Add(-15 * time.Second)
+		got, err := w.store.PurgeDeadLetters(w.ctx, leapt)
+		require.NoError(w.t, err)
+		require.Zero(w.t, got, "they are younger by what the caller takes for now")
+		for _, want := range []int{2, 1, 0} {
+			got, err := w.store.PurgeDeadLetters(w.ctx, old)
+			require.NoError(w.t, err)
+			require.Equal(w.t, want, got)
+		}
+		require.Len(w.t, w.letters(), 1)
+	}},
 }
 
 // letters returns all dead letters by the names of their steps.
@@ -55,238 +252,4 @@ func (w *world) letters() map[string]persistence.DeadLetter {
 	require.NoError(w.t, err)
 	require.Equal(w.t, len(list), count)
 	return byStep
-}
-
-func deadReasons(w *world) {
-	g := w.with(Fan(6))
-	run := w.start(g)
-	p := w.pod()
-	p.complete(p.claimStep("root"))
-	grants := p.claimAll()
-	leaf := func(name string, change func(t *persistence.Transition)) persistence.Transition {
-		t := failure(grants[name])
-		change(&t)
-		return t
-	}
-	bad := completion(grants["l3"])
-	bad.Output = []byte(BadPayload)
-	p.send(p.batch(
-		leaf("l0", func(t *persistence.Transition) { t.Exhausted = true }),
-		leaf("l1", func(*persistence.Transition) {}),
-		leaf("l2", func(t *persistence.Transition) { t.TimedOut, t.Class = "attempt", "timed_out" }),
-		bad,
-		leaf("l4", func(t *persistence.Transition) { t.Class = lifecycle.ClassDecoding }),
-	))
-	p.report(persistence.Transition{Task: grants["l5"].Task, Epoch: grants["l5"].Epoch, Report: lifecycle.Lost})
-	got := map[string]string{}
-	for step, l := range w.letters() {
-		require.Equal(w.t, run, l.Task.Run)
-		require.Equal(w.t, tenantA, l.Tenant)
-		require.Equal(w.t, g.Name, l.Workflow)
-		require.Equal(w.t, g.Hash, l.Definition)
-		require.EqualValues(w.t, 1, l.Attempts)
-		require.False(w.t, l.DiedAt.IsZero())
-		require.False(w.t, l.StartedAt.IsZero())
-		got[step] = l.Reason.String()
-	}
-	require.Equal(w.t, map[string]string{
-		"l0": "attempts_exhausted", "l1": "non_retryable", "l2": "timed_out", "l3": "undecodable", "l4": "undecodable",
-	}, got)
-	require.Equal(w.t, "l1 broke", w.letters()["l1"].Error)
-	require.Equal(w.t, "test", w.letters()["l1"].Class)
-}
-
-func deadNone(w *world) {
-	w.start(w.with(Mixed(workflow.FailFast)))
-	p := w.pod()
-	grants := p.claimAll()
-	p.complete(grants["start"])
-	p.report(retry(grants["side"], time.Hour))
-	require.Empty(w.t, w.letters())
-	p.fail(grants["bad"])
-	w.requireTasks(grants["bad"].Task.Run, states{"side": "canceled", "child": "canceled"})
-	require.Len(w.t, w.letters(), 1)
-	run := w.start(w.with(Single()))
-	w.cancel(run)
-	require.Len(w.t, w.letters(), 1)
-}
-
-func deadUnregistered(w *world) {
-	w.start(w.with(Impatient(time.Minute)))
-	w.park()
-	w.advance(2 * time.Minute)
-	require.Equal(w.t, 1, w.fire().Count)
-	l := w.letters()["a"]
-	require.Equal(w.t, lifecycle.Unregistered, l.Reason)
-	require.Contains(w.t, l.Error, "no living pod registers its step")
-	require.True(w.t, l.StartedAt.IsZero())
-
-	w.with(Impatient(time.Hour))
-	w.start(w.with(Impatient(2 * time.Minute)))
-	p := w.pod()
-	require.NotNil(w.t, p)
-	w.advance(3 * time.Minute)
-	w.fire()
-	list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Reasons: []lifecycle.DeadReason{lifecycle.TimedOut}})
-	require.NoError(w.t, err)
-	require.Len(w.t, list, 1)
-}
-
-func deadDetails(w *world) {
-	run := w.start(w.with(Diamond()))
-	p := w.pod()
-	p.complete(p.claimStep("a"))
-	both := p.claimAll()
-	p.complete(both["b"], both["c"])
-	p.fail(p.claimStep("d"))
-	d, err := w.store.DeadLetter(w.ctx, tenantA, w.letters()["d"].Task)
-	require.NoError(w.t, err)
-	require.Equal(w.t, run, d.Task.Run)
-	require.True(w.t, d.RunKept)
-	require.JSONEq(w.t, `"input"`, string(d.Input))
-	require.Equal(w.t, []string{"c", "b"}, []string{d.Parents[0].Step, d.Parents[1].Step})
-	require.JSONEq(w.t, `"c"`, string(d.Parents[0].Output))
-	var kinds []string
-	for _, e := range d.Events {
-		kinds = append(kinds, e.Kind.String())
-	}
-	require.Equal(w.t, []string{"queued", "started", "failed"}, kinds)
-	_, err = w.store.DeadLetter(w.ctx, tenantA, workflow.TaskID{Run: run})
-	require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
-}
-
-func deadPages(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 7)...)
-	p := w.pod()
-	for _, grant := range p.claim(100) {
-		p.fail(grant)
-	}
-	seen := map[workflow.RunID]bool{}
-	filter := persistence.DeadFilter{Workflow: g.Name, Step: "a", YoungerThan: time.Hour, Requeued: persistence.NotRequeued, Limit: 3}
-	pages := 0
-	for ; ; pages++ {
-		page, err := w.store.ListDeadLetters(w.ctx, filter)
-		require.NoError(w.t, err)
-		if len(page) == 0 {
-			break
-		}
-		for _, l := range page {
-			require.False(w.t, seen[l.Task.Run], "twice")
-			seen[l.Task.Run] = true
-		}
-		filter.After = page[len(page)-1].Task
-	}
-	require.Len(w.t, seen, 7)
-	require.Equal(w.t, 3, pages)
-	none, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})
-	require.NoError(w.t, err)
-	require.Empty(w.t, none)
-}
-
-func deadOutlives(w *world) {
-	run := w.start(w.with(Single()))
-	p := w.pod()
-	p.report(retry(p.claimStep("a"), time.Second))
-	w.advance(time.Minute / 2)
-	w.fire()
-	p.fail(p.claimStep("a"))
-	task := w.letters()["a"].Task
-	before, err := w.store.DeadLetter(w.ctx, "", task)
-	require.NoError(w.t, err)
-	require.Equal(w.t, 1, w.archive(0).Count)
-	archived, err := w.store.DeadLetter(w.ctx, "", task)
-	require.NoError(w.t, err)
-	require.Equal(w.t, before.Events, archived.Events)
-	w.advance(aCentury / 50)
-	w.drop()
-	w.requireGone(run)
-	after, err := w.store.DeadLetter(w.ctx, "", task)
-	require.NoError(w.t, err)
-	require.False(w.t, after.RunKept)
-	require.Equal(w.t, before.Input, after.Input)
-	require.Len(w.t, after.Events, len(before.Events))
-	for i := range before.Events {
-		require.Equal(w.t, before.Events[i].Kind, after.Events[i].Kind)
-		require.Equal(w.t, before.Events[i].Text, after.Events[i].Text)
-		require.True(w.t, before.Events[i].At.Equal(after.Events[i].At))
-	}
-	require.Equal(w.t, persistence.RunGone, w.requeue(persistence.RequeueOrder{Letter: task}).Result)
-	for _, order := range []persistence.RequeueOrder{{Judged: true}, {Again: true}} {
-		order.Letter, order.Fresh = task, true
-		require.Equal(w.t, persistence.RequeueStored, w.requeue(order).Result)
-		w.drain(10)
-		require.JSONEq(w.t, `"input"`, string(w.pod().claimStep("a").Input))
-	}
-}
-
-func deadTenants(w *world) {
-	w.start(w.with(Single()))
-	p := w.pod()
-	p.fail(p.claimStep("a"))
-	task := w.letters()["a"].Task
-	list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})
-	require.NoError(w.t, err)
-	require.Empty(w.t, list)
-	_, err = w.store.DeadLetter(w.ctx, tenantB, task)
-	require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
-	_, err = w.store.RequeueDeadLetter(w.ctx, persistence.RequeueOrder{Letter: task, Tenant: tenantB, Run: w.runID()})
-	require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
-	purged, err := w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})
-	require.NoError(w.t, err)
-	require.Zero(w.t, purged)
-}
-
-func deadPurge(w *world) {
-	g := w.with(Single())
-	p := w.pod()
-	for range 3 {
-		w.start(g)
-		p.fail(p.claimStep("a"))
-	}
-	w.advance(time.Minute / 2)
-	w.start(g)
-	p.fail(p.claimStep("a"))
-	old := persistence.DeadFilter{OlderThan: 20 * time.Second, Limit: 2}
-	leapt := old
-	leapt.By = w.expire().Now.Add(-15 * time.Second)
-	got, err := w.store.PurgeDeadLetters(w.ctx, leapt)
-	require.NoError(w.t, err)
-	require.Zero(w.t, got, "they are younger by what the caller takes for now")
-	for _, want := range []int{2, 1, 0} {
-		got, err := w.store.PurgeDeadLetters(w.ctx, old)
-		require.NoError(w.t, err)
-		require.Equal(w.t, want, got)
-	}
-	require.Len(w.t, w.letters(), 1)
-}
-
-func deadMetacharacters(w *world) {
-	d := w.draft(w.with(Single()))
-	d.Labels = map[string]string{"color": "red"}
-	w.trigger(d)
-	p := w.pod()
-	p.fail(p.claimStep("a"))
-	for _, text := range []string{"%", "_", "s%", "' or '1'='1", "single';drop table tasks;--", `$.**`, `\`, "\x00", "\xff", "{}"} {
-		for _, filter := range []persistence.DeadFilter{{Tenant: text}, {Workflow: text}, {Step: text}} {
-			letters, err := w.store.ListDeadLetters(w.ctx, filter)
-			require.NoError(w.t, err, "%+v", filter)
-			require.Empty(w.t, letters, "%+v", filter)
-			count, err := w.store.CountDeadLetters(w.ctx, filter)
-			require.NoError(w.t, err)
-			require.Zero(w.t, count)
-			purged, err := w.store.PurgeDeadLetters(w.ctx, filter)
-			require.NoError(w.t, err)
-			require.Zero(w.t, purged)
-		}
-		for _, filter := range []persistence.RunFilter{
-			{Tenant: text}, {Workflow: text}, {Labels: map[string]string{"color": text}}, {Labels: map[string]string{text: "red"}},
-		} {
-			runs, err := w.store.ListRuns(w.ctx, filter)
-			if err == nil { // a text that no database takes may be refused as well
-				require.Empty(w.t, runs, "%+v", filter)
-			}
-		}
-	}
-	require.Len(w.t, w.letters(), 1)
 }

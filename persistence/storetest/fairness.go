@@ -13,30 +13,188 @@ import (
 // slots of the pods in cases about fairness.
 const slots = 10
 
-func fairnessRules() []rule {
-	return []rule{
-		{"fairness/backlog", "one run behind 10,000 of another tenant starts after at most slots + 1 of them", fairBacklog},
-		{"fairness/backlog_at_work", "a tenant that comes while a backlog is being worked off starts as soon", fairLateTenant},
-		{"fairness/other_queue", "a tenant's backlog in one queue does not delay it or others in another", fairOtherQueue},
-		{"fairness/idle_tenant_returns", "a tenant that was idle gets no credit: it takes turns like any other", fairNoCredit},
-		{"fairness/steady", "many runs of several steps finish steadily, not all at the end", fairSteady},
-		{"fairness/continuing_and_new", "a tenant's new runs do not starve the runs it has under way", fairContinuing},
-	}
+var fairnessRules = []rule{
+	{"fairness/backlog", "one run behind 10,000 of another tenant starts after at most slots + 1 of them", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantB, 10_000)...)
+		w.start(g)
+		require.LessOrEqual(w.t, w.pod().before(), slots+1)
+	}},
+	{"fairness/backlog_at_work", "a tenant that comes while a backlog is being worked off starts as soon", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantB, 5_000)...)
+		p := w.pod()
+		for range 20 {
+			p.complete(p.claim(100)...)
+		}
+		held := p.claim(slots)
+		w.start(g)
+		p.complete(held...)
+		require.LessOrEqual(w.t, p.before(), slots+1)
+		w.start(g)
+		require.LessOrEqual(w.t, p.before(), slots+1, "again")
+	}},
+	{"fairness/other_queue", "a tenant's backlog in one queue does not delay it or others in another", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantB, 1_000)...)
+		list := append(w.drafts(g, tenantB, 1), w.drafts(g, tenantA, 1)...)
+		for i := range list {
+			list[i].Queue = "other"
+		}
+		w.trigger(list...)
+		p := w.pod()
+		request := p.request(2)
+		request.Queues = []string{"other"}
+		require.ElementsMatch(w.t, []workflow.RunID{list[0].Run, list[1].Run}, runsOf(p.ask(request).Grants))
+	}},
+	{"fairness/idle_tenant_returns", "a tenant that was idle gets no credit: it takes turns like any other", func(w *world) {
+		g := w.with(Single())
+		w.start(g)
+		w.trigger(w.drafts(g, tenantB, 500)...)
+		p := w.pod()
+		for range 3 {
+			p.complete(p.claim(100)...)
+		}
+		w.trigger(w.drafts(g, tenantA, 300)...)
+		order := p.claim(20)
+		count := 0
+		for _, grant := range order {
+			if grant.Tenant == tenantA {
+				count++
+			}
+		}
+		require.InDelta(w.t, 10, count, 1)
+	}},
+	{"fairness/steady", "many runs of several steps finish steadily, not all at the end", func(w *world) {
+		const runs = 1_000
+		g := w.with(Chain(4))
+		w.trigger(w.drafts(g, tenantA, runs)...)
+		p := w.pod()
+		// The two lanes take turns, so half of what is dispatched are new runs until
+		// all have begun; breadth-first, none would finish in the first 3,000.
+		least := map[int]int{2_000: 100, 3_000: 250, 3_600: 500}
+		finished, dispatched := 0, 0
+		for grants := p.claim(50); len(grants) > 0; grants = p.claim(50) {
+			dispatched += len(grants)
+			finished += len(p.complete(grants...).Wake.Ended)
+			require.GreaterOrEqual(w.t, finished, least[dispatched], "runs finished after %d dispatches", dispatched)
+		}
+		require.Equal(w.t, 4*runs, dispatched)
+		require.Equal(w.t, runs, finished)
+	}},
+	{"fairness/continuing_and_new", "a tenant's new runs do not starve the runs it has under way", func(w *world) {
+		g := w.with(Chain(10))
+		run := w.start(g)
+		p := w.pod()
+		held := p.claim(1)
+		w.trigger(w.drafts(g, tenantA, 2_000)...)
+		for i := range 9 {
+			p.complete(held...)
+			own := func(g persistence.Grant) bool { return g.Task.Run == run }
+			order := p.claim(4)
+			at := slices.IndexFunc(order, own)
+			require.GreaterOrEqual(w.t, at, 0, "step %d is among the next", i+1)
+			held = order[at : at+1]
+		}
+		p.complete(held...)
+		w.requireRun(run, lifecycle.Completed)
+	}},
 }
 
-func manyTenantsRules() []rule {
-	return []rule{
-		{"fairness/thousand_tenants", "with 1,000 tenants at work a new one waits for at most two tasks of each", fairThousand},
-		{"fairness/ten_tenants", "between two of its dispatches a tenant waits for at most two of each other one (I9)", fairInterleaved},
-		{"fairness/statistics_of_empty_tables", "the order does not depend on statistics", fairAnalyzed},
-	}
+var manyTenantsRules = []rule{
+	{"fairness/thousand_tenants", "with 1,000 tenants at work a new one waits for at most two tasks of each", func(w *world) {
+		const tenants = 1_000
+		g := w.with(Single())
+		var list []persistence.Trigger
+		for range 3 {
+			for i := range tenants {
+				list = append(list, w.drafts(g, "tenant-"+itoa(i), 1)...)
+			}
+		}
+		w.trigger(list...)
+		p := w.pod()
+		p.complete(p.claim(500)...)
+		held := p.claim(slots)
+		w.start(g)
+		p.complete(held...)
+		count := map[string]int{}
+		for {
+			for _, grant := range p.claim(500) {
+				if grant.Tenant == tenantA {
+					return
+				}
+				count[grant.Tenant]++
+				require.LessOrEqual(w.t, count[grant.Tenant], 2)
+			}
+		}
+	}},
+	{"fairness/ten_tenants", "between two of its dispatches a tenant waits for at most two of each other one (I9)", func(w *world) {
+		const tenants = 10
+		chain, single := Chain(3), Single()
+		w.with(chain, single)
+		for i := range tenants {
+			// Tenants of very different load, some in one batch, some later.
+			w.trigger(w.drafts(chain, "tenant-"+itoa(i), 1+7*i)...)
+			w.trigger(w.drafts(single, "tenant-"+itoa(i), 100-10*i)...)
+		}
+		p := w.pod()
+		requireTurns(w, p)
+		p.finish()
+		for _, r := range w.snapshot().Runs {
+			require.Equal(w.t, lifecycle.Completed, r.Core.State)
+		}
+	}},
+	{"fairness/statistics_of_empty_tables", "the order does not depend on statistics", func(w *world) {
+		if w.h.Analyze == nil {
+			w.t.Skip("this store has no statistics")
+		}
+		require.NoError(w.t, w.h.Analyze(w.ctx))
+		g := w.with(Diamond())
+		w.trigger(w.drafts(g, tenantB, 500)...)
+		w.start(g)
+		require.LessOrEqual(w.t, w.pod().before(), slots+1)
+	}},
 }
 
-func tenantLimitRules() []rule {
-	return []rule{
-		{"tenant_limit/holds", "no more tasks of a tenant run than its limit", limitHolds},
-		{"tenant_limit/stands_in_nobodys_way", "a tenant at its limit does not delay others, however long its backlog", limitPassedOver},
-	}
+var tenantLimitRules = []rule{
+	{"tenant_limit/holds", "no more tasks of a tenant run than its limit", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantA, 10)...)
+		p := w.pod()
+		limited := func() []persistence.Grant {
+			request := p.request(10)
+			request.TenantLimit = 3
+			return p.ask(request).Grants
+		}
+		held := limited()
+		require.Len(w.t, held, 3)
+		require.Empty(w.t, limited())
+		out := p.batch(completion(held[0]), retry(held[1], 0))
+		out.TenantLimit = 3
+		p.send(out)
+		require.Len(w.t, limited(), 2)
+		require.Empty(w.t, limited())
+	}},
+	{"tenant_limit/stands_in_nobodys_way", "a tenant at its limit does not delay others, however long its backlog", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantB, 500)...)
+		p := w.pod()
+		limited := func() []persistence.Grant {
+			request := p.request(4)
+			request.TenantLimit = 4
+			return p.ask(request).Grants
+		}
+		require.Len(w.t, limited(), 4)
+		w.trigger(w.drafts(g, tenantA, 6)...)
+		got := limited()
+		require.Len(w.t, got, 4)
+		for _, grant := range got {
+			require.Equal(w.t, tenantA, grant.Tenant)
+		}
+		require.Empty(w.t, limited())
+		p.complete(got[:3]...)
+		require.Len(w.t, limited(), 2)
+	}},
 }
 
 // before has a pod claim whatever fits its slots and complete the oldest, until
@@ -59,141 +217,6 @@ func (p *worker) before() int {
 		free = (len(held) + 1) / 2
 		p.complete(held[:free]...)
 		held = held[free:]
-	}
-}
-
-func fairBacklog(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantB, 10_000)...)
-	w.start(g)
-	require.LessOrEqual(w.t, w.pod().before(), slots+1)
-}
-
-func fairLateTenant(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantB, 5_000)...)
-	p := w.pod()
-	for range 20 {
-		p.complete(p.claim(100)...)
-	}
-	held := p.claim(slots)
-	w.start(g)
-	p.complete(held...)
-	require.LessOrEqual(w.t, p.before(), slots+1)
-	w.start(g)
-	require.LessOrEqual(w.t, p.before(), slots+1, "again")
-}
-
-func fairOtherQueue(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantB, 1_000)...)
-	list := append(w.drafts(g, tenantB, 1), w.drafts(g, tenantA, 1)...)
-	for i := range list {
-		list[i].Queue = "other"
-	}
-	w.trigger(list...)
-	p := w.pod()
-	request := p.request(2)
-	request.Queues = []string{"other"}
-	require.ElementsMatch(w.t, []workflow.RunID{list[0].Run, list[1].Run}, runsOf(p.ask(request).Grants))
-}
-
-func fairNoCredit(w *world) {
-	g := w.with(Single())
-	w.start(g)
-	w.trigger(w.drafts(g, tenantB, 500)...)
-	p := w.pod()
-	for range 3 {
-		p.complete(p.claim(100)...)
-	}
-	w.trigger(w.drafts(g, tenantA, 300)...)
-	order := p.claim(20)
-	count := 0
-	for _, grant := range order {
-		if grant.Tenant == tenantA {
-			count++
-		}
-	}
-	require.InDelta(w.t, 10, count, 1)
-}
-
-func fairSteady(w *world) {
-	const runs = 1_000
-	g := w.with(Chain(4))
-	w.trigger(w.drafts(g, tenantA, runs)...)
-	p := w.pod()
-	// The two lanes take turns, so half of what is dispatched are new runs until
-	// all have begun; breadth-first, none would finish in the first 3,000.
-	least := map[int]int{2_000: 100, 3_000: 250, 3_600: 500}
-	finished, dispatched := 0, 0
-	for grants := p.claim(50); len(grants) > 0; grants = p.claim(50) {
-		dispatched += len(grants)
-		finished += len(p.complete(grants...).Wake.Ended)
-		require.GreaterOrEqual(w.t, finished, least[dispatched], "runs finished after %d dispatches", dispatched)
-	}
-	require.Equal(w.t, 4*runs, dispatched)
-	require.Equal(w.t, runs, finished)
-}
-
-func fairContinuing(w *world) {
-	g := w.with(Chain(10))
-	run := w.start(g)
-	p := w.pod()
-	held := p.claim(1)
-	w.trigger(w.drafts(g, tenantA, 2_000)...)
-	for i := range 9 {
-		p.complete(held...)
-		own := func(g persistence.Grant) bool { return g.Task.Run == run }
-		order := p.claim(4)
-		at := slices.IndexFunc(order, own)
-		require.GreaterOrEqual(w.t, at, 0, "step %d is among the next", i+1)
-		held = order[at : at+1]
-	}
-	p.complete(held...)
-	w.requireRun(run, lifecycle.Completed)
-}
-
-func fairThousand(w *world) {
-	const tenants = 1_000
-	g := w.with(Single())
-	var list []persistence.Trigger
-	for range 3 {
-		for i := range tenants {
-			list = append(list, w.drafts(g, "tenant-"+itoa(i), 1)...)
-		}
-	}
-	w.trigger(list...)
-	p := w.pod()
-	p.complete(p.claim(500)...)
-	held := p.claim(slots)
-	w.start(g)
-	p.complete(held...)
-	count := map[string]int{}
-	for {
-		for _, grant := range p.claim(500) {
-			if grant.Tenant == tenantA {
-				return
-			}
-			count[grant.Tenant]++
-			require.LessOrEqual(w.t, count[grant.Tenant], 2)
-		}
-	}
-}
-
-func fairInterleaved(w *world) {
-	const tenants = 10
-	chain, single := Chain(3), Single()
-	w.with(chain, single)
-	for i := range tenants {
-		// Tenants of very different load, some in one batch, some later.
-		w.trigger(w.drafts(chain, "tenant-"+itoa(i), 1+7*i)...)
-		w.trigger(w.drafts(single, "tenant-"+itoa(i), 100-10*i)...)
-	}
-	p := w.pod()
-	requireTurns(w, p)
-	p.finish()
-	for _, r := range w.snapshot().Runs {
-		require.Equal(w.t, lifecycle.Completed, r.Core.State)
 	}
 }
 
@@ -231,55 +254,4 @@ func requireTurns(w *world, p *worker) {
 			ready[served] += r.Count
 		}
 	}
-}
-
-func fairAnalyzed(w *world) {
-	if w.h.Analyze == nil {
-		w.t.Skip("this store has no statistics")
-	}
-	require.NoError(w.t, w.h.Analyze(w.ctx))
-	g := w.with(Diamond())
-	w.trigger(w.drafts(g, tenantB, 500)...)
-	w.start(g)
-	require.LessOrEqual(w.t, w.pod().before(), slots+1)
-}
-
-func limitHolds(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 10)...)
-	p := w.pod()
-	limited := func() []persistence.Grant {
-		request := p.request(10)
-		request.TenantLimit = 3
-		return p.ask(request).Grants
-	}
-	held := limited()
-	require.Len(w.t, held, 3)
-	require.Empty(w.t, limited())
-	out := p.batch(completion(held[0]), retry(held[1], 0))
-	out.TenantLimit = 3
-	p.send(out)
-	require.Len(w.t, limited(), 2)
-	require.Empty(w.t, limited())
-}
-
-func limitPassedOver(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantB, 500)...)
-	p := w.pod()
-	limited := func() []persistence.Grant {
-		request := p.request(4)
-		request.TenantLimit = 4
-		return p.ask(request).Grants
-	}
-	require.Len(w.t, limited(), 4)
-	w.trigger(w.drafts(g, tenantA, 6)...)
-	got := limited()
-	require.Len(w.t, got, 4)
-	for _, grant := range got {
-		require.Equal(w.t, tenantA, grant.Tenant)
-	}
-	require.Empty(w.t, limited())
-	p.complete(got[:3]...)
-	require.Len(w.t, limited(), 2)
 }

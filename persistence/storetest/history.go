@@ -18,28 +18,118 @@ func kept() persistence.Retention {
 	return persistence.Retention{workflow.RetainStandard: 24 * time.Hour, workflow.RetainShort: time.Hour}
 }
 
-func historyRules() []rule {
-	return []rule{
-		{"history/invisible", "an archived run answers every read as before", historyInvisible},
-		{"history/not_yet", "a run that has not ended is not archived, nor one that ended a short while ago; a straggler is, late", historyNotYet},
-		{"history/in_parts", "a scan continues where the last one stopped, and finds all", historyInParts},
-		{"history/retention", "an archived run goes with all of its own once it is older than its class; others stay", historyRetention},
-		{"history/late", "a late report or cancel of a run in history is answered that it has ended", historyLate},
-		{"history/ghosts", "a queue row of a run in history, or removed for good, is discarded", historyGhosts},
-		{"history/submitted", "a run that was canceled before a pod took it is archived after one did", historySubmitted},
-		{"history/deposed", "only the newest leader moves or removes anything", historyDeposed},
-	}
-}
+var historyRules = []rule{
+	{"history/invisible", "an archived run answers every read as before", func(w *world) {
+		runs := w.endings()
+		before, state := w.everything(runs), w.snapshot().WithoutTimes()
+		require.Equal(w.t, len(runs), w.archive(0).Count)
+		require.Zero(w.t, w.archive(0).Count)
+		require.Equal(w.t, before, w.everything(runs))
+		after := w.snapshot().WithoutTimes()
+		state.Timers, after.Timers = nil, nil // timers of ended runs are not waited for
+		require.Equal(w.t, state, after)
+	}},
+	{"history/not_yet", "a run that has not ended is not archived, nor one that ended a short while ago; a straggler is, late", func(w *world) {
+		w.start(w.with(Diamond()))
+		p := w.pod()
+		p.complete(p.claim(10)...)
+		require.Zero(w.t, w.archive(0).Count)
+		p.finish()
+		require.Zero(w.t, w.archive(time.Hour).Count)
+		require.Equal(w.t, 1, w.archive(0).Count)
+	}},
+	{"history/in_parts", "a scan continues where the last one stopped, and finds all", func(w *world) {
+		w.trigger(w.drafts(w.with(Diamond()), tenantA, 5)...)
+		w.pod().finish()
+		var after workflow.RunID
+		var counts []int
+		for range 3 {
+			out := w.archiveFrom(after, 2)
+			counts, after = append(counts, out.Count), out.Next
+		}
+		require.Equal(w.t, []int{2, 2, 1}, counts)
+		require.True(w.t, after.IsZero(), "that was the end")
+	}},
+	{"history/retention", "an archived run goes with all of its own once it is older than its class; others stay", func(w *world) {
+		short, long := retained("short", workflow.RetainShort), retained("long", workflow.RetainLong)
+		w.with(short, long)
+		keyed := func(g *workflow.Graph) persistence.Trigger {
+			d := w.draft(g)
+			d.Key = "key"
+			return d
+		}
+		gone, stays := keyed(short), keyed(long)
+		w.trigger(gone, stays)
+		w.pod().finish()
+		living := w.start(short)
+		w.archive(0)
+		require.Zero(w.t, w.drop().Spans, "younger ones stay")
 
-func historyInvisible(w *world) {
-	runs := w.endings()
-	before, state := w.everything(runs), w.snapshot().WithoutTimes()
-	require.Equal(w.t, len(runs), w.archive(0).Count)
-	require.Zero(w.t, w.archive(0).Count)
-	require.Equal(w.t, before, w.everything(runs))
-	after := w.snapshot().WithoutTimes()
-	state.Timers, after.Timers = nil, nil // timers of ended runs are not waited for
-	require.Equal(w.t, state, after)
+		w.advance(2 * time.Hour)
+		leapt, err := drop(w.ctx, w.store, w.leader, kept(), w.expire().Now.Add(-time.Hour-time.Minute))
+		require.NoError(w.t, err)
+		require.Zero(w.t, leapt.Spans, "they are younger by what the caller takes for now")
+		require.Equal(w.t, persistence.Dropped{Spans: 1, Keys: 1}, w.drop())
+		w.requireGone(gone.Run)
+		w.requireRun(stays.Run, lifecycle.Completed)
+		w.requireRun(living, lifecycle.Running)
+		w.trigger(keyed(short))
+		require.Equal(w.t, persistence.Existing, w.ask(keyed(long)).Answers[0].Result)
+
+		w.advance(100 * 365 * 24 * time.Hour)
+		require.Zero(w.t, w.drop().Spans)
+		graph, err := w.store.Definition(w.ctx, long.Hash)
+		require.NoError(w.t, err)
+		require.Equal(w.t, workflow.RetainLong, graph.Retention)
+	}},
+	{"history/late", "a late report or cancel of a run in history is answered that it has ended", func(w *world) {
+		d := w.draft(w.with(Diamond()))
+		w.trigger(d)
+		p := w.pod()
+		grants := p.claim(10)
+		p.complete(grants...)
+		p.finish()
+		w.archive(0)
+		again := p.send(p.batch(completion(grants[0])))
+		require.Equal(w.t, lifecycle.AlreadyYours, again.Answers[0].Result)
+		canceled := w.cancel(d.Run)
+		require.Equal(w.t, lifecycle.Stale, canceled.Result)
+		require.Equal(w.t, lifecycle.Completed, canceled.State)
+		require.Equal(w.t, persistence.Triggered, w.ask(d).Answers[0].Result, "the run exists")
+		require.Empty(w.t, p.claim(10))
+	}},
+	{"history/ghosts", "a queue row of a run in history, or removed for good, is discarded", func(w *world) {
+		g := w.with(retained("short", workflow.RetainShort))
+		w.cancel(w.start(g))
+		w.archive(0)
+		w.advance(48 * time.Hour)
+		require.Equal(w.t, 1, w.drop().Spans)
+		w.cancel(w.start(g))
+		w.archive(0)
+		p := w.pod()
+		out := p.ask(p.request(10))
+		require.Equal(w.t, 2, out.Discarded)
+		require.Empty(w.t, out.Grants)
+	}},
+	{"history/submitted", "a run that was canceled before a pod took it is archived after one did", func(w *world) {
+		d := w.draft(w.with(Diamond()))
+		w.submit(d)
+		w.cancel(d.Run)
+		require.Zero(w.t, w.archive(0).Count)
+		w.drain(10)
+		require.Equal(w.t, 1, w.archive(0).Count)
+		w.requireRun(d.Run, lifecycle.Canceled)
+	}},
+	{"history/deposed", "only the newest leader moves or removes anything", func(w *world) {
+		old := w.leader
+		w.bumpEpoch()
+		_, err := w.store.ArchiveRuns(w.ctx, old, persistence.Archive{Limit: 1})
+		require.ErrorIs(w.t, err, persistence.ErrDeposed)
+		_, err = w.store.DropHistory(w.ctx, old, kept(), time.Time{})
+		require.ErrorIs(w.t, err, persistence.ErrDeposed)
+		_, err = w.store.RotateEvents(w.ctx, old, time.Hour)
+		require.ErrorIs(w.t, err, persistence.ErrDeposed)
+	}},
 }
 
 // endings returns runs that ended in many ways.
@@ -104,117 +194,9 @@ func (w *world) graph(name string) *workflow.Graph {
 	return nil
 }
 
-func historyNotYet(w *world) {
-	w.start(w.with(Diamond()))
-	p := w.pod()
-	p.complete(p.claim(10)...)
-	require.Zero(w.t, w.archive(0).Count)
-	p.finish()
-	require.Zero(w.t, w.archive(time.Hour).Count)
-	require.Equal(w.t, 1, w.archive(0).Count)
-}
-
-func historyInParts(w *world) {
-	w.trigger(w.drafts(w.with(Diamond()), tenantA, 5)...)
-	w.pod().finish()
-	var after workflow.RunID
-	var counts []int
-	for range 3 {
-		out := w.archiveFrom(after, 2)
-		counts, after = append(counts, out.Count), out.Next
-	}
-	require.Equal(w.t, []int{2, 2, 1}, counts)
-	require.True(w.t, after.IsZero(), "that was the end")
-}
-
 // retained is a single step whose runs are in a class.
 func retained(name string, class workflow.RetentionClass) *workflow.Graph {
 	return Graph(workflow.Definition{Name: name, Retention: class, Steps: []workflow.Step{{Name: "a"}}})
-}
-
-func historyRetention(w *world) {
-	short, long := retained("short", workflow.RetainShort), retained("long", workflow.RetainLong)
-	w.with(short, long)
-	keyed := func(g *workflow.Graph) persistence.Trigger {
-		d := w.draft(g)
-		d.Key = "key"
-		return d
-	}
-	gone, stays := keyed(short), keyed(long)
-	w.trigger(gone, stays)
-	w.pod().finish()
-	living := w.start(short)
-	w.archive(0)
-	require.Zero(w.t, w.drop().Spans, "younger ones stay")
-
-	w.advance(2 * time.Hour)
-	leapt, err := drop(w.ctx, w.store, w.leader, kept(), w.expire().Now.Add(-time.Hour-time.Minute))
-	require.NoError(w.t, err)
-	require.Zero(w.t, leapt.Spans, "they are younger by what the caller takes for now")
-	require.Equal(w.t, persistence.Dropped{Spans: 1, Keys: 1}, w.drop())
-	w.requireGone(gone.Run)
-	w.requireRun(stays.Run, lifecycle.Completed)
-	w.requireRun(living, lifecycle.Running)
-	w.trigger(keyed(short))
-	require.Equal(w.t, persistence.Existing, w.ask(keyed(long)).Answers[0].Result)
-
-	w.advance(100 * 365 * 24 * time.Hour)
-	require.Zero(w.t, w.drop().Spans)
-	graph, err := w.store.Definition(w.ctx, long.Hash)
-	require.NoError(w.t, err)
-	require.Equal(w.t, workflow.RetainLong, graph.Retention)
-}
-
-func historyLate(w *world) {
-	d := w.draft(w.with(Diamond()))
-	w.trigger(d)
-	p := w.pod()
-	grants := p.claim(10)
-	p.complete(grants...)
-	p.finish()
-	w.archive(0)
-	again := p.send(p.batch(completion(grants[0])))
-	require.Equal(w.t, lifecycle.AlreadyYours, again.Answers[0].Result)
-	canceled := w.cancel(d.Run)
-	require.Equal(w.t, lifecycle.Stale, canceled.Result)
-	require.Equal(w.t, lifecycle.Completed, canceled.State)
-	require.Equal(w.t, persistence.Triggered, w.ask(d).Answers[0].Result, "the run exists")
-	require.Empty(w.t, p.claim(10))
-}
-
-func historyGhosts(w *world) {
-	g := w.with(retained("short", workflow.RetainShort))
-	w.cancel(w.start(g))
-	w.archive(0)
-	w.advance(48 * time.Hour)
-	require.Equal(w.t, 1, w.drop().Spans)
-	w.cancel(w.start(g))
-	w.archive(0)
-	p := w.pod()
-	out := p.ask(p.request(10))
-	require.Equal(w.t, 2, out.Discarded)
-	require.Empty(w.t, out.Grants)
-}
-
-func historySubmitted(w *world) {
-	d := w.draft(w.with(Diamond()))
-	w.submit(d)
-	w.cancel(d.Run)
-	require.Zero(w.t, w.archive(0).Count)
-	w.drain(10)
-	require.Equal(w.t, 1, w.archive(0).Count)
-	w.requireRun(d.Run, lifecycle.Canceled)
-}
-
-func historyDeposed(w *world) {
-	old := w.leader
-	w.bumpEpoch()
-	_, err := w.store.ArchiveRuns(w.ctx, old, persistence.Archive{Limit: 1})
-	require.ErrorIs(w.t, err, persistence.ErrDeposed)
-	_, err = w.store.DropHistory(w.ctx, old, kept(), time.Time{})
-	require.ErrorIs(w.t, err, persistence.ErrDeposed)
-	_, err = w.store.RotateEvents(w.ctx, old, time.Hour)
-	require.ErrorIs(w.t, err, persistence.ErrDeposed)
 }
 
 func (w *world) archive(age time.Duration) persistence.Archived {

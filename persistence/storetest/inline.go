@@ -10,25 +10,254 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func inlineRules() []rule {
-	return []rule{
-		{"inline/grants", "a child that becomes ready is granted to the pod that completed its parent", inlineGrants},
-		{"inline/limit", "at most as many children are granted as tasks were completed, and as the pod asks for", inlineLimit},
-		{"inline/spare", "children beyond the completed tasks are granted in slots to spare", inlineSpare},
-		{"inline/not_before_others", "no child is granted while another tenant waits in its queue", inlineOthers},
-		{"inline/newcomer", "no child is granted once another tenant came, however often none waited", inlineNewcomer},
-		{"inline/own_handlers_and_queues", "only children that the pod registers and serves are granted", inlineForeign},
-		{"inline/again", "the same record again returns the same grants", inlineAgain},
-		{"inline/tenant_limit", "inline grants keep the limit of the tenant", inlineTenantLimit},
-		{"inline/moves_the_frontier", "a tenant that lives on inline grants is as near to its turn as one that comes", inlineFrontier},
-		{"inline/before_its_own", "children granted before rows of their own tenant do not put who comes behind these", inlineBeforeOwn},
-		{"inline/not_charged", "what was granted while no other tenant waited does not make its tenant wait later", inlineNotCharged},
-		{"inline/after_a_branch", "in a run that took a branch, children without conditions are granted, too", inlineBranch},
-		{"inline/after_a_handled_failure", "a failure that was handled is seen by a child that is granted", inlineHandled},
-		{"inline/not_decided", "a child that sleeps, is skipped or has a deadline in the queue is decided, not granted", inlineDecided},
-		{"inline/not_canceling", "a run that is canceled has no child granted", inlineCanceling},
-		{"inline/expires", "a task granted inline is found when its pod dies", inlineExpires},
-	}
+var inlineRules = []rule{
+	{"inline/grants", "a child that becomes ready is granted to the pod that completed its parent", func(w *world) {
+		run := w.start(w.with(Chain(3)))
+		p := w.pod()
+		record := p.inline(10, p.claimStep("s0"))
+		out := p.send(record)
+		require.Len(w.t, out.Grants, 1)
+		require.Empty(w.t, out.Wake.Ready)
+		g := out.Grants[0]
+		require.Equal(w.t, "s1", g.Step)
+		require.Equal(w.t, int64(2), g.Epoch)
+		require.Equal(w.t, record.Claim, g.Claim)
+		require.Equal(w.t, `"s0"`, string(g.Parents[0].Output))
+		require.Equal(w.t, []string{"queued", "started"}, w.events(run)["s1"])
+		require.Empty(w.t, w.snapshot().Queue)
+		w.checkInvariants()
+		out = p.send(p.inline(10, g))
+		require.Len(w.t, out.Grants, 1)
+		p.complete(out.Grants...)
+		w.requireRun(run, lifecycle.Completed)
+	}},
+	{"inline/limit", "at most as many children are granted as tasks were completed, and as the pod asks for", func(w *world) {
+		g := w.with(Fan(5))
+		w.trigger(w.drafts(g, tenantA, 3)...)
+		p := w.pod()
+		roots := p.claim(3)
+		out := p.send(p.inline(10, roots[0]))
+		require.Len(w.t, out.Grants, 1, "one task was completed")
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 4}}, out.Wake.Ready)
+		out = p.send(p.inline(1, roots[1:]...))
+		require.Len(w.t, out.Grants, 1, "the pod asked for one")
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 9}}, out.Wake.Ready)
+		require.Empty(w.t, p.send(p.inline(0, p.claim(1)...)).Grants)
+	}},
+	{"inline/spare", "children beyond the completed tasks are granted in slots to spare", func(w *world) {
+		g := w.with(Fan(5))
+		w.trigger(w.drafts(g, tenantA, 2)...)
+		p := w.pod()
+		roots := p.claim(2)
+		record := p.inline(4, roots[0])
+		record.Spare = 2
+		out := p.send(record)
+		require.Len(w.t, out.Grants, 3, "one was completed, and there are two slots more")
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 2}}, out.Wake.Ready)
+		p.finish()
+		record = p.inline(2, roots[1])
+		record.Spare = 7
+		require.Len(w.t, p.send(record).Grants, 2, "the pod asked for two")
+	}},
+	{"inline/not_before_others", "no child is granted while another tenant waits in its queue", func(w *world) {
+		g := w.with(Chain(4))
+		w.start(g)
+		p := w.pod()
+		held := p.claim(1)
+		w.trigger(w.drafts(g, tenantB, 1)...)
+		require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
+		first := p.claim(1)
+		require.Len(w.t, first, 1)
+		second := p.claim(1)
+		require.Len(w.t, second, 1)
+		require.ElementsMatch(w.t, []string{tenantA, tenantB}, []string{first[0].Tenant, second[0].Tenant})
+	}},
+	// The newcomer stands before what A has waiting.
+	{"inline/newcomer", "no child is granted once another tenant came, however often none waited", func(w *world) {
+		chain, single := w.with(Chain(30)), w.with(Single())
+		p := w.pod()
+		w.trigger(w.drafts(single, tenantB, 1)...)
+		p.complete(p.claim(1)...)
+		w.start(chain)
+		held := p.claim(1)
+		w.trigger(w.drafts(single, tenantA, 10)...)
+		for range 5 {
+			held = p.send(p.inline(1, held...)).Grants
+			require.Len(w.t, held, 1)
+		}
+		w.trigger(w.drafts(single, tenantB, 1)...)
+		require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
+		next := p.claim(1)
+		require.Len(w.t, next, 1)
+		require.Equal(w.t, tenantB, next[0].Tenant)
+	}},
+	{"inline/own_handlers_and_queues", "only children that the pod registers and serves are granted", func(w *world) {
+		chain, elsewhere := Chain(2), Elsewhere()
+		w.with(chain, elsewhere)
+		w.trigger(w.draft(chain), w.draft(elsewhere))
+		p := w.pod()
+		grants := p.claim(2)
+		record := p.inline(10, grants...)
+		record.Handlers = w.handlersOf(elsewhere)
+		out := p.send(record)
+		require.Empty(w.t, out.Grants, "one has another handler, one another queue")
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}, {Queue: "gpu", Count: 1}}, out.Wake.Ready)
+	}},
+	{"inline/again", "the same record again returns the same grants", func(w *world) {
+		w.start(w.with(Chain(3)))
+		p := w.pod()
+		record := p.inline(10, p.claimStep("s0"))
+		first := p.send(record)
+		again := p.send(record)
+		require.Equal(w.t, lifecycle.AlreadyYours, again.Answers[0].Result)
+		require.Equal(w.t, first.Grants, again.Grants)
+		p.complete(first.Grants...)
+		require.Empty(w.t, p.send(record).Grants, "no longer held")
+	}},
+	{"inline/tenant_limit", "inline grants keep the limit of the tenant", func(w *world) {
+		g := w.with(Fan(3))
+		w.trigger(w.drafts(g, tenantA, 2)...)
+		p := w.pod()
+		record := p.inline(10, p.claim(2)...)
+		record.TenantLimit = 1
+		require.Len(w.t, p.send(record).Grants, 1)
+	}},
+	{"inline/moves_the_frontier", "a tenant that lives on inline grants is as near to its turn as one that comes", func(w *world) {
+		g := w.with(Chain(30))
+		w.start(g)
+		p := w.pod()
+		held := p.claim(1)
+		for range 20 {
+			held = p.send(p.inline(1, held...)).Grants
+			require.Len(w.t, held, 1)
+		}
+		// B comes with a backlog. A's next step waits for two of B at most.
+		w.trigger(w.drafts(g, tenantB, 50)...)
+		p.complete(held...)
+		for i := range 3 {
+			next := p.claim(1)
+			require.Len(w.t, next, 1)
+			if next[0].Tenant == tenantA {
+				return
+			}
+			require.Less(w.t, i, 2, "dispatches of B before A's next")
+		}
+	}},
+	{"inline/before_its_own", "children granted before rows of their own tenant do not put who comes behind these", func(w *world) {
+		chain, fan, single := w.with(Chain(3)), w.with(Fan(20)), w.with(Single())
+		p := w.pod()
+		w.start(fan)
+		root := p.claim(1)
+		w.start(chain)
+		first := p.claim(1)
+		p.complete(root...) // A's leaves wait
+		require.Len(w.t, p.send(p.inline(1, first...)).Grants, 1)
+		// B comes. It waits for two of A at most, not for all the leaves.
+		w.trigger(w.drafts(single, tenantB, 1)...)
+		for i := range 3 {
+			next := p.claim(1)
+			require.Len(w.t, next, 1)
+			if next[0].Tenant == tenantB {
+				return
+			}
+			require.Less(w.t, i, 2, "dispatches of A before B's first")
+		}
+	}},
+	{"inline/not_charged", "what was granted while no other tenant waited does not make its tenant wait later", func(w *world) {
+		chain, fan := w.with(Chain(30)), w.with(Fan(40))
+		w.start(chain)
+		p := w.pod()
+		held := p.claim(1)
+		w.start(chain) // A has something queued all the time
+		for range 20 {
+			held = p.send(p.inline(1, held...)).Grants
+			require.Len(w.t, held, 1)
+		}
+		// B comes with a backlog, A with new work: they take turns.
+		w.trigger(w.drafts(chain, tenantB, 50)...)
+		w.start(fan)
+		of := map[string]int{}
+		for range 12 {
+			next := p.claim(1)
+			require.Len(w.t, next, 1)
+			of[next[0].Tenant]++
+			p.complete(next...)
+		}
+		require.GreaterOrEqual(w.t, of[tenantA], 4, "of 12 dispatches: %v", of)
+		require.GreaterOrEqual(w.t, of[tenantB], 4, "of 12 dispatches: %v", of)
+	}},
+	{"inline/after_a_branch", "in a run that took a branch, children without conditions are granted, too", func(w *world) {
+		run := w.start(w.with(Branch()))
+		p := w.pod()
+		record := p.inline(10)
+		record.Transitions = append(record.Transitions, choose(p.claimStep("choose"), "no"))
+		require.Empty(w.t, p.send(record).Grants, "a condition was judged")
+		out := p.send(p.inline(10, p.claimStep("yes")))
+		require.Len(w.t, out.Grants, 1)
+		require.Equal(w.t, "more", out.Grants[0].Step)
+		out = p.send(p.inline(10, out.Grants...))
+		require.Len(w.t, out.Grants, 1)
+		merge := out.Grants[0]
+		require.Equal(w.t, "merge", merge.Step)
+		require.Len(w.t, merge.Parents, 2)
+		require.Equal(w.t, `"more"`, string(merge.Parents[0].Output))
+		require.Equal(w.t, persistence.Outcome{Index: 3, Step: "no", State: lifecycle.Skipped}, merge.Parents[1])
+		w.checkInvariants()
+		p.complete(merge)
+		w.requireRun(run, lifecycle.Completed)
+	}},
+	{"inline/after_a_handled_failure", "a failure that was handled is seen by a child that is granted", func(w *world) {
+		g := w.with(Graph(workflow.Definition{Name: "handledfar", Output: 2, Steps: []workflow.Step{
+			{Name: "try"}, {Name: "side"}, {Name: "report", Parents: append(settled(0), plain(1)...)},
+		}}))
+		run := w.start(g)
+		p := w.pod()
+		grants := p.claim(2)
+		try, side := grants[0], grants[1]
+		if try.Step != "try" {
+			try, side = side, try
+		}
+		p.report(failure(try))
+		out := p.send(p.inline(10, side))
+		require.Len(w.t, out.Grants, 1)
+		require.Equal(w.t, lifecycle.Failed, out.Grants[0].Parents[0].State)
+		require.Equal(w.t, "try broke", out.Grants[0].Parents[0].Error)
+		p.complete(out.Grants...)
+		w.requireRun(run, lifecycle.Completed)
+	}},
+	{"inline/not_decided", "a child that sleeps, is skipped or has a deadline in the queue is decided, not granted", func(w *world) {
+		hurried := Graph(workflow.Definition{Name: "hurried", Output: 1, Steps: []workflow.Step{
+			{Name: "s0"}, {Name: "s1", Parents: plain(0), Options: workflow.Options{ScheduleToStart: time.Minute}},
+		}})
+		for _, g := range []*workflow.Graph{Nap(time.Minute), hurried} {
+			w.start(w.with(g))
+			p := w.pod()
+			require.Empty(w.t, p.send(p.inline(10, p.claim(1)...)).Grants, g.Name)
+			require.Len(w.t, w.snapshot().Timers, 1, g.Name)
+			w.advance(2 * time.Minute)
+			w.fire()
+			w.pod().finish()
+		}
+		w.checkInvariants()
+	}},
+	{"inline/not_canceling", "a run that is canceled has no child granted", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		p := w.pod()
+		p.complete(p.claimStep("a"))
+		grants := p.claim(2)
+		require.Len(w.t, grants, 2)
+		w.cancel(run)
+		require.Empty(w.t, p.send(p.inline(10, grants...)).Grants)
+		w.requireRun(run, lifecycle.Canceled)
+	}},
+	{"inline/expires", "a task granted inline is found when its pod dies", func(w *world) {
+		run := w.start(w.with(Chain(2)))
+		p := w.pod()
+		require.Len(w.t, p.send(p.inline(1, p.claimStep("s0"))).Grants, 1)
+		w.advance(leaseTTL + time.Second)
+		require.Equal(w.t, 1, w.expire().Tasks)
+		w.requireTasks(run, states{"s1": "queued"})
+	}},
 }
 
 // inline is a record that may be granted children at once.
@@ -39,267 +268,4 @@ func (p *worker) inline(limit int, grants ...persistence.Grant) persistence.Reco
 	}
 	record.Limit, record.Handlers, record.Queues = limit, p.handlers, []string{defaultQueue}
 	return record
-}
-
-func inlineGrants(w *world) {
-	run := w.start(w.with(Chain(3)))
-	p := w.pod()
-	record := p.inline(10, p.claimStep("s0"))
-	out := p.send(record)
-	require.Len(w.t, out.Grants, 1)
-	require.Empty(w.t, out.Wake.Ready)
-	g := out.Grants[0]
-	require.Equal(w.t, "s1", g.Step)
-	require.Equal(w.t, int64(2), g.Epoch)
-	require.Equal(w.t, record.Claim, g.Claim)
-	require.Equal(w.t, `"s0"`, string(g.Parents[0].Output))
-	require.Equal(w.t, []string{"queued", "started"}, w.events(run)["s1"])
-	require.Empty(w.t, w.snapshot().Queue)
-	w.checkInvariants()
-	out = p.send(p.inline(10, g))
-	require.Len(w.t, out.Grants, 1)
-	p.complete(out.Grants...)
-	w.requireRun(run, lifecycle.Completed)
-}
-
-func inlineLimit(w *world) {
-	g := w.with(Fan(5))
-	w.trigger(w.drafts(g, tenantA, 3)...)
-	p := w.pod()
-	roots := p.claim(3)
-	out := p.send(p.inline(10, roots[0]))
-	require.Len(w.t, out.Grants, 1, "one task was completed")
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 4}}, out.Wake.Ready)
-	out = p.send(p.inline(1, roots[1:]...))
-	require.Len(w.t, out.Grants, 1, "the pod asked for one")
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 9}}, out.Wake.Ready)
-	require.Empty(w.t, p.send(p.inline(0, p.claim(1)...)).Grants)
-}
-
-func inlineSpare(w *world) {
-	g := w.with(Fan(5))
-	w.trigger(w.drafts(g, tenantA, 2)...)
-	p := w.pod()
-	roots := p.claim(2)
-	record := p.inline(4, roots[0])
-	record.Spare = 2
-	out := p.send(record)
-	require.Len(w.t, out.Grants, 3, "one was completed, and there are two slots more")
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 2}}, out.Wake.Ready)
-	p.finish()
-	record = p.inline(2, roots[1])
-	record.Spare = 7
-	require.Len(w.t, p.send(record).Grants, 2, "the pod asked for two")
-}
-
-func inlineOthers(w *world) {
-	g := w.with(Chain(4))
-	w.start(g)
-	p := w.pod()
-	held := p.claim(1)
-	w.trigger(w.drafts(g, tenantB, 1)...)
-	require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
-	first := p.claim(1)
-	require.Len(w.t, first, 1)
-	second := p.claim(1)
-	require.Len(w.t, second, 1)
-	require.ElementsMatch(w.t, []string{tenantA, tenantB}, []string{first[0].Tenant, second[0].Tenant})
-}
-
-// inlineNewcomer has the newcomer stand before what A has waiting.
-func inlineNewcomer(w *world) {
-	chain, single := w.with(Chain(30)), w.with(Single())
-	p := w.pod()
-	w.trigger(w.drafts(single, tenantB, 1)...)
-	p.complete(p.claim(1)...)
-	w.start(chain)
-	held := p.claim(1)
-	w.trigger(w.drafts(single, tenantA, 10)...)
-	for range 5 {
-		held = p.send(p.inline(1, held...)).Grants
-		require.Len(w.t, held, 1)
-	}
-	w.trigger(w.drafts(single, tenantB, 1)...)
-	require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
-	next := p.claim(1)
-	require.Len(w.t, next, 1)
-	require.Equal(w.t, tenantB, next[0].Tenant)
-}
-
-func inlineForeign(w *world) {
-	chain, elsewhere := Chain(2), Elsewhere()
-	w.with(chain, elsewhere)
-	w.trigger(w.draft(chain), w.draft(elsewhere))
-	p := w.pod()
-	grants := p.claim(2)
-	record := p.inline(10, grants...)
-	record.Handlers = w.handlersOf(elsewhere)
-	out := p.send(record)
-	require.Empty(w.t, out.Grants, "one has another handler, one another queue")
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}, {Queue: "gpu", Count: 1}}, out.Wake.Ready)
-}
-
-func inlineAgain(w *world) {
-	w.start(w.with(Chain(3)))
-	p := w.pod()
-	record := p.inline(10, p.claimStep("s0"))
-	first := p.send(record)
-	again := p.send(record)
-	require.Equal(w.t, lifecycle.AlreadyYours, again.Answers[0].Result)
-	require.Equal(w.t, first.Grants, again.Grants)
-	p.complete(first.Grants...)
-	require.Empty(w.t, p.send(record).Grants, "no longer held")
-}
-
-func inlineTenantLimit(w *world) {
-	g := w.with(Fan(3))
-	w.trigger(w.drafts(g, tenantA, 2)...)
-	p := w.pod()
-	record := p.inline(10, p.claim(2)...)
-	record.TenantLimit = 1
-	require.Len(w.t, p.send(record).Grants, 1)
-}
-
-func inlineFrontier(w *world) {
-	g := w.with(Chain(30))
-	w.start(g)
-	p := w.pod()
-	held := p.claim(1)
-	for range 20 {
-		held = p.send(p.inline(1, held...)).Grants
-		require.Len(w.t, held, 1)
-	}
-	// B comes with a backlog. A's next step waits for two of B at most.
-	w.trigger(w.drafts(g, tenantB, 50)...)
-	p.complete(held...)
-	for i := range 3 {
-		next := p.claim(1)
-		require.Len(w.t, next, 1)
-		if next[0].Tenant == tenantA {
-			return
-		}
-		require.Less(w.t, i, 2, "dispatches of B before A's next")
-	}
-}
-
-func inlineBeforeOwn(w *world) {
-	chain, fan, single := w.with(Chain(3)), w.with(Fan(20)), w.with(Single())
-	p := w.pod()
-	w.start(fan)
-	root := p.claim(1)
-	w.start(chain)
-	first := p.claim(1)
-	p.complete(root...) // A's leaves wait
-	require.Len(w.t, p.send(p.inline(1, first...)).Grants, 1)
-	// B comes. It waits for two of A at most, not for all the leaves.
-	w.trigger(w.drafts(single, tenantB, 1)...)
-	for i := range 3 {
-		next := p.claim(1)
-		require.Len(w.t, next, 1)
-		if next[0].Tenant == tenantB {
-			return
-		}
-		require.Less(w.t, i, 2, "dispatches of A before B's first")
-	}
-}
-
-func inlineNotCharged(w *world) {
-	chain, fan := w.with(Chain(30)), w.with(Fan(40))
-	w.start(chain)
-	p := w.pod()
-	held := p.claim(1)
-	w.start(chain) // A has something queued all the time
-	for range 20 {
-		held = p.send(p.inline(1, held...)).Grants
-		require.Len(w.t, held, 1)
-	}
-	// B comes with a backlog, A with new work: they take turns.
-	w.trigger(w.drafts(chain, tenantB, 50)...)
-	w.start(fan)
-	of := map[string]int{}
-	for range 12 {
-		next := p.claim(1)
-		require.Len(w.t, next, 1)
-		of[next[0].Tenant]++
-		p.complete(next...)
-	}
-	require.GreaterOrEqual(w.t, of[tenantA], 4, "of 12 dispatches: %v", of)
-	require.GreaterOrEqual(w.t, of[tenantB], 4, "of 12 dispatches: %v", of)
-}
-
-func inlineBranch(w *world) {
-	run := w.start(w.with(Branch()))
-	p := w.pod()
-	record := p.inline(10)
-	record.Transitions = append(record.Transitions, choose(p.claimStep("choose"), "no"))
-	require.Empty(w.t, p.send(record).Grants, "a condition was judged")
-	out := p.send(p.inline(10, p.claimStep("yes")))
-	require.Len(w.t, out.Grants, 1)
-	require.Equal(w.t, "more", out.Grants[0].Step)
-	out = p.send(p.inline(10, out.Grants...))
-	require.Len(w.t, out.Grants, 1)
-	merge := out.Grants[0]
-	require.Equal(w.t, "merge", merge.Step)
-	require.Len(w.t, merge.Parents, 2)
-	require.Equal(w.t, `"more"`, string(merge.Parents[0].Output))
-	require.Equal(w.t, persistence.Outcome{Index: 3, Step: "no", State: lifecycle.Skipped}, merge.Parents[1])
-	w.checkInvariants()
-	p.complete(merge)
-	w.requireRun(run, lifecycle.Completed)
-}
-
-func inlineHandled(w *world) {
-	g := w.with(Graph(workflow.Definition{Name: "handledfar", Output: 2, Steps: []workflow.Step{
-		{Name: "try"}, {Name: "side"}, {Name: "report", Parents: append(settled(0), plain(1)...)},
-	}}))
-	run := w.start(g)
-	p := w.pod()
-	grants := p.claim(2)
-	try, side := grants[0], grants[1]
-	if try.Step != "try" {
-		try, side = side, try
-	}
-	p.report(failure(try))
-	out := p.send(p.inline(10, side))
-	require.Len(w.t, out.Grants, 1)
-	require.Equal(w.t, lifecycle.Failed, out.Grants[0].Parents[0].State)
-	require.Equal(w.t, "try broke", out.Grants[0].Parents[0].Error)
-	p.complete(out.Grants...)
-	w.requireRun(run, lifecycle.Completed)
-}
-
-func inlineDecided(w *world) {
-	hurried := Graph(workflow.Definition{Name: "hurried", Output: 1, Steps: []workflow.Step{
-		{Name: "s0"}, {Name: "s1", Parents: plain(0), Options: workflow.Options{ScheduleToStart: time.Minute}},
-	}})
-	for _, g := range []*workflow.Graph{Nap(time.Minute), hurried} {
-		w.start(w.with(g))
-		p := w.pod()
-		require.Empty(w.t, p.send(p.inline(10, p.claim(1)...)).Grants, g.Name)
-		require.Len(w.t, w.snapshot().Timers, 1, g.Name)
-		w.advance(2 * time.Minute)
-		w.fire()
-		w.pod().finish()
-	}
-	w.checkInvariants()
-}
-
-func inlineCanceling(w *world) {
-	run := w.start(w.with(Diamond()))
-	p := w.pod()
-	p.complete(p.claimStep("a"))
-	grants := p.claim(2)
-	require.Len(w.t, grants, 2)
-	w.cancel(run)
-	require.Empty(w.t, p.send(p.inline(10, grants...)).Grants)
-	w.requireRun(run, lifecycle.Canceled)
-}
-
-func inlineExpires(w *world) {
-	run := w.start(w.with(Chain(2)))
-	p := w.pod()
-	require.Len(w.t, p.send(p.inline(1, p.claimStep("s0"))).Grants, 1)
-	w.advance(leaseTTL + time.Second)
-	require.Equal(w.t, 1, w.expire().Tasks)
-	w.requireTasks(run, states{"s1": "queued"})
 }

@@ -9,114 +9,98 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-func parkingRules() []rule {
-	return []rule{
-		{"parking/out_and_back", "work that no living pod registers is parked, shown as such, and comes back with one that does", parkOutAndBack},
-		{"parking/registered", "work that a living pod registers stays where it is", parkRegistered},
-		{"parking/dead_pods", "a dead pod registers nothing", parkDeadPods},
-		{"parking/limit", "at most limit rows move each way", parkLimit},
-		{"parking/canceled", "a task canceled while it is parked does not come back", parkCanceled},
-		{"parking/turns", "a tenant whose work comes back takes turns with those that were served meanwhile", parkTurns},
-		{"parking/start_timeout", "a parked task waits in the queue no longer than it may", parkStartTimeout},
-	}
-}
-
-func parkOutAndBack(w *world) {
-	single, diamond := Single(), Diamond()
-	w.with(single, diamond)
-	run := w.start(single)
-	w.pod(diamond)
-	out := w.park()
-	require.Equal(w.t, 1, out.Parked)
-	require.Zero(w.t, out.Unparked)
-	w.requireTasks(run, states{"a": "queued"})
-	require.True(w.t, w.tasks(run)["a"].Parked)
-	w.checkInvariants()
-	require.Zero(w.t, w.park().Parked)
-	p := w.pod(single)
-	require.Empty(w.t, p.claim(10))
-	out = w.park()
-	require.Equal(w.t, 1, out.Unparked)
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
-	require.False(w.t, w.tasks(run)["a"].Parked)
-	g := p.claimStep("a")
-	require.Zero(w.t, g.Lost)
-	require.Equal(w.t, int32(1), g.Attempt)
-	p.complete(g)
-	require.Equal(w.t, []string{"queued", "started", "completed"}, w.events(run)["a"])
-}
-
-func parkRegistered(w *world) {
-	g := w.with(Single())
-	w.start(g)
-	p := w.pod()
-	require.Zero(w.t, w.park().Parked)
-	require.Len(w.t, p.claim(1), 1)
-}
-
-func parkDeadPods(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 3)...)
-	w.pod()
-	w.advance(leaseTTL)
-	w.expire()
-	require.Equal(w.t, 3, w.park().Parked)
-	w.pod()
-	require.Equal(w.t, 3, w.park().Unparked)
-}
-
-func parkLimit(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 5)...)
-	for _, want := range []int{2, 2, 1, 0} {
-		out, err := w.store.ParkTasks(w.ctx, w.leader, 2)
-		require.NoError(w.t, err)
-		require.Equal(w.t, want, out.Parked)
-	}
-	w.pod()
-	for _, want := range []int{2, 2, 1, 0} {
-		out, err := w.store.ParkTasks(w.ctx, w.leader, 2)
-		require.NoError(w.t, err)
-		require.Equal(w.t, want, out.Unparked)
-	}
-}
-
-func parkCanceled(w *world) {
-	g := w.with(Single())
-	run := w.start(g)
-	require.Equal(w.t, 1, w.park().Parked)
-	w.cancel(run)
-	w.requireRun(run, lifecycle.Canceled)
-	p := w.pod()
-	require.Zero(w.t, w.park().Unparked)
-	require.Empty(w.t, p.claim(10))
-	require.Empty(w.t, w.snapshot().Queue)
-}
-
-func parkTurns(w *world) {
-	single, diamond := Single(), Diamond()
-	w.with(single, diamond)
-	w.trigger(w.drafts(single, tenantB, 50)...)
-	p := w.pod(diamond)
-	require.Equal(w.t, 50, w.park().Parked)
-	w.trigger(w.drafts(diamond, tenantA, 30)...)
-	p.claim(20)
-	q := w.pod(single, diamond)
-	require.Equal(w.t, 50, w.park().Unparked)
-	count := map[string]int{}
-	for _, g := range q.claim(10) {
-		count[g.Tenant]++
-	}
-	require.InDelta(w.t, 5, count[tenantA], 1, "they take turns")
-}
-
-func parkStartTimeout(w *world) {
-	run := w.start(w.with(Impatient(time.Minute)))
-	require.Equal(w.t, 1, w.park().Parked)
-	w.advance(time.Minute)
-	require.Equal(w.t, 1, w.fire().Count)
-	w.requireRun(run, lifecycle.Failed)
-	p := w.pod()
-	require.Zero(w.t, w.park().Unparked)
-	require.Empty(w.t, p.claim(10))
+var parkingRules = []rule{
+	{"parking/out_and_back", "work that no living pod registers is parked, shown as such, and comes back with one that does", func(w *world) {
+		single, diamond := Single(), Diamond()
+		w.with(single, diamond)
+		run := w.start(single)
+		w.pod(diamond)
+		out := w.park()
+		require.Equal(w.t, 1, out.Parked)
+		require.Zero(w.t, out.Unparked)
+		w.requireTasks(run, states{"a": "queued"})
+		require.True(w.t, w.tasks(run)["a"].Parked)
+		w.checkInvariants()
+		require.Zero(w.t, w.park().Parked)
+		p := w.pod(single)
+		require.Empty(w.t, p.claim(10))
+		out = w.park()
+		require.Equal(w.t, 1, out.Unparked)
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
+		require.False(w.t, w.tasks(run)["a"].Parked)
+		g := p.claimStep("a")
+		require.Zero(w.t, g.Lost)
+		require.Equal(w.t, int32(1), g.Attempt)
+		p.complete(g)
+		require.Equal(w.t, []string{"queued", "started", "completed"}, w.events(run)["a"])
+	}},
+	{"parking/registered", "work that a living pod registers stays where it is", func(w *world) {
+		g := w.with(Single())
+		w.start(g)
+		p := w.pod()
+		require.Zero(w.t, w.park().Parked)
+		require.Len(w.t, p.claim(1), 1)
+	}},
+	{"parking/dead_pods", "a dead pod registers nothing", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantA, 3)...)
+		w.pod()
+		w.advance(leaseTTL)
+		w.expire()
+		require.Equal(w.t, 3, w.park().Parked)
+		w.pod()
+		require.Equal(w.t, 3, w.park().Unparked)
+	}},
+	{"parking/limit", "at most limit rows move each way", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantA, 5)...)
+		for _, want := range []int{2, 2, 1, 0} {
+			out, err := w.store.ParkTasks(w.ctx, w.leader, 2)
+			require.NoError(w.t, err)
+			require.Equal(w.t, want, out.Parked)
+		}
+		w.pod()
+		for _, want := range []int{2, 2, 1, 0} {
+			out, err := w.store.ParkTasks(w.ctx, w.leader, 2)
+			require.NoError(w.t, err)
+			require.Equal(w.t, want, out.Unparked)
+		}
+	}},
+	{"parking/canceled", "a task canceled while it is parked does not come back", func(w *world) {
+		g := w.with(Single())
+		run := w.start(g)
+		require.Equal(w.t, 1, w.park().Parked)
+		w.cancel(run)
+		w.requireRun(run, lifecycle.Canceled)
+		p := w.pod()
+		require.Zero(w.t, w.park().Unparked)
+		require.Empty(w.t, p.claim(10))
+		require.Empty(w.t, w.snapshot().Queue)
+	}},
+	{"parking/turns", "a tenant whose work comes back takes turns with those that were served meanwhile", func(w *world) {
+		single, diamond := Single(), Diamond()
+		w.with(single, diamond)
+		w.trigger(w.drafts(single, tenantB, 50)...)
+		p := w.pod(diamond)
+		require.Equal(w.t, 50, w.park().Parked)
+		w.trigger(w.drafts(diamond, tenantA, 30)...)
+		p.claim(20)
+		q := w.pod(single, diamond)
+		require.Equal(w.t, 50, w.park().Unparked)
+		count := map[string]int{}
+		for _, g := range q.claim(10) {
+			count[g.Tenant]++
+		}
+		require.InDelta(w.t, 5, count[tenantA], 1, "they take turns")
+	}},
+	{"parking/start_timeout", "a parked task waits in the queue no longer than it may", func(w *world) {
+		run := w.start(w.with(Impatient(time.Minute)))
+		require.Equal(w.t, 1, w.park().Parked)
+		w.advance(time.Minute)
+		require.Equal(w.t, 1, w.fire().Count)
+		w.requireRun(run, lifecycle.Failed)
+		p := w.pod()
+		require.Zero(w.t, w.park().Unparked)
+		require.Empty(w.t, p.claim(10))
+	}},
 }

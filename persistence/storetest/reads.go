@@ -11,218 +11,289 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func readRules() []rule {
-	return []rule{
-		{"reads/run", "a run reads as it was triggered", readRun},
-		{"reads/tasks", "tasks read by step, with who ran them and when", readTasks},
-		{"reads/without_outputs", "a run and its tasks read the same without their outputs, also in history", readWithoutOutputs},
-		{"reads/step_names", "names of steps read by step, also before the run has tasks", readStepNames},
-		{"reads/events_in_pages", "events come once each, in order, whatever the page", readEvents},
-		{"reads/ended", "those of some runs that do not go on", readEnded},
-		{"reads/payload", "payloads come back byte for byte", readPayload},
-		{"reads/unknown", "what does not exist is not found", readUnknown},
-	}
-}
-
-func listRules() []rule {
-	return []rule{
-		{"list/pages", "runs come newest first, in pages that neither repeat nor leave out", listPages},
-		{"list/filters", "a filter selects by tenant, workflow, state and labels", listFilters},
-		{"list/outputs", "a page says which runs have an output, and carries none", listOutputs},
-		{"list/empty", "nothing that matches is an empty page", listEmpty},
-	}
-}
-
-func isolationRules() []rule {
-	return []rule{
-		{"isolation/reads", "no read made for one tenant sees another's runs (I14)", isolationReads},
-		{"isolation/cancel", "no cancel made for one tenant stops another's runs (I14)", isolationCancel},
-		{"isolation/operators", "a read without a tenant sees every tenant's runs", isolationOperators},
-	}
-}
-
-func readRun(w *world) {
-	g := w.with(Single())
-	d := w.draft(g)
-	d.Key, d.Labels, d.Origin = "key", map[string]string{"region": "eu"}, "message"
-	w.trigger(d)
-	row := w.run(d.Run)
-	require.False(w.t, row.CreatedAt.IsZero())
-	require.False(w.t, row.StartedAt.IsZero())
-	row.CreatedAt, row.StartedAt = time.Time{}, time.Time{}
-	require.Equal(w.t, persistence.RunRow{
-		ID: d.Run, Workflow: "single", Definition: g.Hash, Tenant: tenantA, Key: "key", State: lifecycle.Running,
-		Origin: "message", Labels: d.Labels,
-	}, row)
-}
-
-func readEnded(w *world) {
-	g := w.with(Single())
-	completed, canceled, goesOn, none := w.start(g), w.start(g), w.start(g), w.runID()
-	p := w.pod()
-	for _, grant := range p.claim(3) {
-		if grant.Task.Run == completed {
-			p.complete(grant)
+var readRules = []rule{
+	{"reads/run", "a run reads as it was triggered", func(w *world) {
+		g := w.with(Single())
+		d := w.draft(g)
+		d.Key, d.Labels, d.Origin = "key", map[string]string{"region": "eu"}, "message"
+		w.trigger(d)
+		row := w.run(d.Run)
+		require.False(w.t, row.CreatedAt.IsZero())
+		require.False(w.t, row.StartedAt.IsZero())
+		row.CreatedAt, row.StartedAt = time.Time{}, time.Time{}
+		require.Equal(w.t, persistence.RunRow{
+			ID: d.Run, Workflow: "single", Definition: g.Hash, Tenant: tenantA, Key: "key", State: lifecycle.Running,
+			Origin: "message", Labels: d.Labels,
+		}, row)
+	}},
+	{"reads/tasks", "tasks read by step, with who ran them and when", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		p := w.pod()
+		p.complete(p.claimStep("a"))
+		p.claim(1)
+		rows, err := w.store.Tasks(w.ctx, tenantA, run)
+		require.NoError(w.t, err)
+		require.Len(w.t, rows, 4)
+		for i, name := range []string{"a", "b", "c", "d"} {
+			require.Equal(w.t, int32(i), rows[i].Step)
+			require.Equal(w.t, name, rows[i].Name)
 		}
-	}
-	w.cancel(canceled)
-	ended, err := w.store.EndedRuns(w.ctx, []workflow.RunID{completed, canceled, goesOn, none})
-	require.NoError(w.t, err)
-	require.NotContains(w.t, ended, goesOn)
-	require.Subset(w.t, ended, []workflow.RunID{completed, none})
-	ended, err = w.store.EndedRuns(w.ctx, nil)
-	require.NoError(w.t, err)
-	require.Empty(w.t, ended)
-}
-
-func readTasks(w *world) {
-	run := w.start(w.with(Diamond()))
-	p := w.pod()
-	p.complete(p.claimStep("a"))
-	p.claim(1)
-	rows, err := w.store.Tasks(w.ctx, tenantA, run)
-	require.NoError(w.t, err)
-	require.Len(w.t, rows, 4)
-	for i, name := range []string{"a", "b", "c", "d"} {
-		require.Equal(w.t, int32(i), rows[i].Step)
-		require.Equal(w.t, name, rows[i].Name)
-	}
-	a, b, d := rows[0], rows[1], rows[3]
-	require.Equal(w.t, `"a"`, string(a.Output))
-	require.Equal(w.t, int32(1), a.Attempt)
-	require.Equal(w.t, int64(3), a.Epoch)
-	require.Equal(w.t, p.id, a.Pod)
-	require.False(w.t, a.FinishedAt.Before(a.StartedAt))
-	require.Equal(w.t, int32(1), b.Attempt)
-	require.Equal(w.t, "pod", b.PodName)
-	require.False(w.t, b.StartedAt.IsZero())
-	require.True(w.t, b.FinishedAt.IsZero())
-	require.Zero(w.t, d.Attempt)
-	require.Zero(w.t, d.Pod)
-	require.True(w.t, d.StartedAt.IsZero())
-}
-
-func readWithoutOutputs(w *world) {
-	run := w.start(w.with(Diamond()))
-	p := w.pod()
-	p.complete(p.claimStep("a"))
-	same := func() {
-		row, err := w.store.Run(w.ctx, tenantA, run)
-		require.NoError(w.t, err)
-		tasks, err := w.store.Tasks(w.ctx, tenantA, run)
-		require.NoError(w.t, err)
-		require.Equal(w.t, `"a"`, string(tasks[0].Output))
-		row.Output = nil
-		for i := range tasks {
-			tasks[i].Output = nil
+		a, b, d := rows[0], rows[1], rows[3]
+		require.Equal(w.t, `"a"`, string(a.Output))
+		require.Equal(w.t, int32(1), a.Attempt)
+		require.Equal(w.t, int64(3), a.Epoch)
+		require.Equal(w.t, p.id, a.Pod)
+		require.False(w.t, a.FinishedAt.Before(a.StartedAt))
+		require.Equal(w.t, int32(1), b.Attempt)
+		require.Equal(w.t, "pod", b.PodName)
+		require.False(w.t, b.StartedAt.IsZero())
+		require.True(w.t, b.FinishedAt.IsZero())
+		require.Zero(w.t, d.Attempt)
+		require.Zero(w.t, d.Pod)
+		require.True(w.t, d.StartedAt.IsZero())
+	}},
+	{"reads/without_outputs", "a run and its tasks read the same without their outputs, also in history", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		p := w.pod()
+		p.complete(p.claimStep("a"))
+		same := func() {
+			row, err := w.store.Run(w.ctx, tenantA, run)
+			require.NoError(w.t, err)
+			tasks, err := w.store.Tasks(w.ctx, tenantA, run)
+			require.NoError(w.t, err)
+			require.Equal(w.t, `"a"`, string(tasks[0].Output))
+			row.Output = nil
+			for i := range tasks {
+				tasks[i].Output = nil
+			}
+			bare, err := w.store.Run(w.ctx, tenantA, run, persistence.WithoutOutputs)
+			require.NoError(w.t, err)
+			require.Equal(w.t, row, bare)
+			list, err := w.store.Tasks(w.ctx, tenantA, run, persistence.WithoutOutputs)
+			require.NoError(w.t, err)
+			require.Equal(w.t, tasks, list)
 		}
-		bare, err := w.store.Run(w.ctx, tenantA, run, persistence.WithoutOutputs)
+		same()
+		p.finish()
+		same()
+		require.Equal(w.t, 1, w.archive(0).Count)
+		same()
+	}},
+	{"reads/step_names", "names of steps read by step, also before the run has tasks", func(w *world) {
+		g := w.with(Mixed(workflow.FailFast))
+		d := w.draft(g)
+		w.trigger(d)
+		names, err := w.store.StepNames(w.ctx, tenantA, d.Run)
 		require.NoError(w.t, err)
-		require.Equal(w.t, row, bare)
-		list, err := w.store.Tasks(w.ctx, tenantA, run, persistence.WithoutOutputs)
-		require.NoError(w.t, err)
-		require.Equal(w.t, tasks, list)
-	}
-	same()
-	p.finish()
-	same()
-	require.Equal(w.t, 1, w.archive(0).Count)
-	same()
-}
-
-func readStepNames(w *world) {
-	g := w.with(Mixed(workflow.FailFast))
-	d := w.draft(g)
-	w.trigger(d)
-	names, err := w.store.StepNames(w.ctx, tenantA, d.Run)
-	require.NoError(w.t, err)
-	require.Len(w.t, names, len(g.Nodes)+1)
-	for i, node := range g.Nodes {
-		require.Equal(w.t, node.Name, names[i])
-	}
-	require.Equal(w.t, g.OnFailure.Name, names[len(g.Nodes)])
-}
-
-func readEvents(w *world) {
-	run := w.start(w.with(Fan(6)))
-	p := w.pod()
-	p.finish()
-	all, end, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
-	require.NoError(w.t, err)
-	require.Len(w.t, all, 3+8*3)
-	require.Equal(w.t, lifecycle.EventRunCreated, all[0].Kind)
-	require.Equal(w.t, lifecycle.EventRunCompleted, all[len(all)-1].Kind)
-	last := map[int32]int64{}
-	for i, e := range all {
-		require.Equal(w.t, last[e.Step]+1, e.N, "event %d", i)
-		last[e.Step] = e.N
-		require.False(w.t, i > 0 && e.At.Before(all[i-1].At), "event %d", i)
-	}
-	var paged []lifecycle.Event
-	var after int64
-	for {
-		page, next, err := w.store.Events(w.ctx, tenantA, run, after, 4)
-		require.NoError(w.t, err)
-		require.LessOrEqual(w.t, len(page), 4)
-		if len(page) == 0 {
-			require.Equal(w.t, after, next)
-			break
+		require.Len(w.t, names, len(g.Nodes)+1)
+		for i, node := range g.Nodes {
+			require.Equal(w.t, node.Name, names[i])
 		}
-		paged, after = append(paged, page...), next
-	}
-	require.Equal(w.t, all, paged)
-	require.Equal(w.t, end, after)
+		require.Equal(w.t, g.OnFailure.Name, names[len(g.Nodes)])
+	}},
+	{"reads/events_in_pages", "events come once each, in order, whatever the page", func(w *world) {
+		run := w.start(w.with(Fan(6)))
+		p := w.pod()
+		p.finish()
+		all, end, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
+		require.NoError(w.t, err)
+		require.Len(w.t, all, 3+8*3)
+		require.Equal(w.t, lifecycle.EventRunCreated, all[0].Kind)
+		require.Equal(w.t, lifecycle.EventRunCompleted, all[len(all)-1].Kind)
+		last := map[int32]int64{}
+		for i, e := range all {
+			require.Equal(w.t, last[e.Step]+1, e.N, "event %d", i)
+			last[e.Step] = e.N
+			require.False(w.t, i > 0 && e.At.Before(all[i-1].At), "event %d", i)
+		}
+		var paged []lifecycle.Event
+		var after int64
+		for {
+			page, next, err := w.store.Events(w.ctx, tenantA, run, after, 4)
+			require.NoError(w.t, err)
+			require.LessOrEqual(w.t, len(page), 4)
+			if len(page) == 0 {
+				require.Equal(w.t, after, next)
+				break
+			}
+			paged, after = append(paged, page...), next
+		}
+		require.Equal(w.t, all, paged)
+		require.Equal(w.t, end, after)
+	}},
+	{"reads/ended", "those of some runs that do not go on", func(w *world) {
+		g := w.with(Single())
+		completed, canceled, goesOn, none := w.start(g), w.start(g), w.start(g), w.runID()
+		p := w.pod()
+		for _, grant := range p.claim(3) {
+			if grant.Task.Run == completed {
+				p.complete(grant)
+			}
+		}
+		w.cancel(canceled)
+		ended, err := w.store.EndedRuns(w.ctx, []workflow.RunID{completed, canceled, goesOn, none})
+		require.NoError(w.t, err)
+		require.NotContains(w.t, ended, goesOn)
+		require.Subset(w.t, ended, []workflow.RunID{completed, none})
+		ended, err = w.store.EndedRuns(w.ctx, nil)
+		require.NoError(w.t, err)
+		require.Empty(w.t, ended)
+	}},
+	{"reads/payload", "payloads come back byte for byte", func(w *world) {
+		g := w.with(Single())
+		d := w.draft(g)
+		d.Input = []byte("{\"nul\":\"\\u0000\",\"raw\":\"\x00\xff\"}")
+		w.trigger(d)
+		p := w.pod()
+		t := completion(p.claimStep("a"))
+		t.Output = []byte("\x00\x01\xfe\xff")
+		p.report(t)
+		input, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
+		require.NoError(w.t, err)
+		require.Equal(w.t, d.Input, input)
+		output, err := persistence.Payload(w.ctx, w.store, t.Task)
+		require.NoError(w.t, err)
+		require.Equal(w.t, t.Output, output)
+		require.Equal(w.t, t.Output, w.run(d.Run).Output)
+	}},
+	{"reads/unknown", "what does not exist is not found", func(w *world) {
+		run := w.start(w.with(Single()))
+		nowhere := w.runID()
+		_, err := w.store.Run(w.ctx, tenantA, nowhere)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, err = w.store.Tasks(w.ctx, tenantA, nowhere)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, err = w.store.StepNames(w.ctx, tenantA, nowhere)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		_, _, err = w.store.Events(w.ctx, tenantA, nowhere, 0, 10)
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		for _, tenant := range []string{"absent\x00", "absent\xff"} { // no database would take these
+			_, err = w.store.Run(w.ctx, tenant, run)
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			_, err = w.store.Tasks(w.ctx, tenant, run)
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			_, err = w.store.StepNames(w.ctx, tenant, run)
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			_, _, err = w.store.Events(w.ctx, tenant, run, 0, 10)
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			_, err = w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenant})
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenant}))
+			require.Empty(w.t, w.list(persistence.RunFilter{Workflow: tenant}))
+			require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{"region": tenant}}))
+			require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{tenant: "eu"}}))
+		}
+		for _, id := range []workflow.TaskID{{Run: nowhere, Step: lifecycle.RunStep}, {Run: nowhere}, {Run: run, Step: 9}} {
+			_, err = persistence.Payload(w.ctx, w.store, id)
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		}
+	}},
 }
 
-func readPayload(w *world) {
-	g := w.with(Single())
-	d := w.draft(g)
-	d.Input = []byte("{\"nul\":\"\\u0000\",\"raw\":\"\x00\xff\"}")
-	w.trigger(d)
-	p := w.pod()
-	t := completion(p.claimStep("a"))
-	t.Output = []byte("\x00\x01\xfe\xff")
-	p.report(t)
-	input, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
-	require.NoError(w.t, err)
-	require.Equal(w.t, d.Input, input)
-	output, err := persistence.Payload(w.ctx, w.store, t.Task)
-	require.NoError(w.t, err)
-	require.Equal(w.t, t.Output, output)
-	require.Equal(w.t, t.Output, w.run(d.Run).Output)
+var listRules = []rule{
+	{"list/pages", "runs come newest first, in pages that neither repeat nor leave out", func(w *world) {
+		g := w.with(Single())
+		drafts := w.drafts(g, tenantA, 25)
+		w.trigger(drafts...)
+		w.trigger(w.drafts(g, tenantB, 5)...)
+		var want, got []workflow.RunID
+		for _, d := range slices.Backward(drafts) {
+			want = append(want, d.Run)
+		}
+		filter := persistence.RunFilter{Tenant: tenantA, Limit: 10}
+		for page := w.list(filter); len(page) > 0; page = w.list(filter) {
+			require.LessOrEqual(w.t, len(page), 10)
+			got = append(got, page...)
+			filter.Before = page[len(page)-1]
+		}
+		require.Equal(w.t, want, got)
+		require.Equal(w.t, want, w.list(persistence.RunFilter{Tenant: tenantA}))
+	}},
+	{"list/filters", "a filter selects by tenant, workflow, state and labels", func(w *world) {
+		single, chain := Single(), Chain(2)
+		w.with(single, chain)
+		list := []persistence.Trigger{w.draft(single), w.draft(chain), w.draft(single), w.draft(chain)}
+		list[1].Labels = map[string]string{"region": "eu", "tier": "free"}
+		list[2].Labels = map[string]string{"region": "eu"}
+		list[3].Tenant = tenantB
+		w.trigger(list...)
+		p := w.pod(single)
+		p.finish()
+		ids := func(indexes ...int) []workflow.RunID {
+			var want []workflow.RunID
+			for _, i := range indexes {
+				want = append(want, list[i].Run)
+			}
+			return want
+		}
+		require.Equal(w.t, ids(2, 0), w.list(persistence.RunFilter{Tenant: tenantA, Workflow: "single"}))
+		require.Equal(w.t, ids(3, 1), w.list(persistence.RunFilter{States: []lifecycle.State{lifecycle.Running}}))
+		require.Equal(w.t, ids(3, 2, 1, 0), w.list(persistence.RunFilter{
+			States: []lifecycle.State{lifecycle.Running, lifecycle.Completed},
+		}))
+		require.Equal(w.t, ids(2, 1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu"}}))
+		require.Equal(w.t, ids(1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu", "tier": "free"}}))
+		require.Equal(w.t, ids(2), w.list(persistence.RunFilter{
+			Labels: map[string]string{"region": "eu"}, States: []lifecycle.State{lifecycle.Completed}, Tenant: tenantA,
+		}))
+	}},
+	{"list/outputs", "a page says which runs have an output, and carries none", func(w *world) {
+		g := w.with(Single())
+		p := w.pod()
+		for range 2 {
+			w.start(g)
+			p.complete(p.claimStep("a"))
+		}
+		w.archive(0)
+		w.start(g)
+		p.complete(p.claimStep("a"))
+		w.start(g)
+		rows, err := w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})
+		require.NoError(w.t, err)
+		require.Len(w.t, rows, 4)
+		for i, row := range rows {
+			require.Equal(w.t, i > 0, row.HasOutput)
+			require.Empty(w.t, row.Output)
+			require.Equal(w.t, i > 0, len(w.run(row.ID).Output) > 0, "which is there")
+		}
+	}},
+	{"list/empty", "nothing that matches is an empty page", func(w *world) {
+		require.Empty(w.t, w.list(persistence.RunFilter{}))
+		w.start(w.with(Single()))
+		require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenantB}))
+		require.Empty(w.t, w.list(persistence.RunFilter{States: []lifecycle.State{lifecycle.Failed}}))
+	}},
 }
 
-func readUnknown(w *world) {
-	run := w.start(w.with(Single()))
-	nowhere := w.runID()
-	_, err := w.store.Run(w.ctx, tenantA, nowhere)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, err = w.store.Tasks(w.ctx, tenantA, nowhere)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, err = w.store.StepNames(w.ctx, tenantA, nowhere)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, _, err = w.store.Events(w.ctx, tenantA, nowhere, 0, 10)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	for _, tenant := range []string{"absent\x00", "absent\xff"} { // no database would take these
-		_, err = w.store.Run(w.ctx, tenant, run)
+var isolationRules = []rule{
+	{"isolation/reads", "no read made for one tenant sees another's runs (I14)", func(w *world) {
+		run := w.start(w.with(Single()))
+		_, err := w.store.Run(w.ctx, tenantB, run)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.Tasks(w.ctx, tenant, run)
+		_, err = w.store.Tasks(w.ctx, tenantB, run)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.StepNames(w.ctx, tenant, run)
+		_, err = w.store.StepNames(w.ctx, tenantB, run)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, _, err = w.store.Events(w.ctx, tenant, run, 0, 10)
+		_, _, err = w.store.Events(w.ctx, tenantB, run, 0, 10)
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenant})
+		require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenantB}))
+		require.Equal(w.t, []workflow.RunID{run}, w.list(persistence.RunFilter{Tenant: tenantA}))
+	}},
+	{"isolation/cancel", "no cancel made for one tenant stops another's runs (I14)", func(w *world) {
+		run := w.start(w.with(Single()))
+		before := w.snapshot()
+		_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenantB, Reason: "not mine", Grace: cancelGrace})
 		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenant}))
-		require.Empty(w.t, w.list(persistence.RunFilter{Workflow: tenant}))
-		require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{"region": tenant}}))
-		require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{tenant: "eu"}}))
-	}
-	for _, id := range []workflow.TaskID{{Run: nowhere, Step: lifecycle.RunStep}, {Run: nowhere}, {Run: run, Step: 9}} {
-		_, err = persistence.Payload(w.ctx, w.store, id)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	}
+		require.Equal(w.t, before, w.snapshot())
+	}},
+	{"isolation/operators", "a read without a tenant sees every tenant's runs", func(w *world) {
+		g := w.with(Single())
+		a, b := w.draft(g), w.draft(g)
+		b.Tenant = tenantB
+		w.trigger(a, b)
+		require.Equal(w.t, []workflow.RunID{b.Run, a.Run}, w.list(persistence.RunFilter{}))
+		require.Equal(w.t, tenantB, w.run(b.Run).Tenant)
+	}},
 }
 
 // list returns the ids of the runs of a page.
@@ -235,111 +306,4 @@ func (w *world) list(filter persistence.RunFilter) []workflow.RunID {
 		ids = append(ids, row.ID)
 	}
 	return ids
-}
-
-func listOutputs(w *world) {
-	g := w.with(Single())
-	p := w.pod()
-	for range 2 {
-		w.start(g)
-		p.complete(p.claimStep("a"))
-	}
-	w.archive(0)
-	w.start(g)
-	p.complete(p.claimStep("a"))
-	w.start(g)
-	rows, err := w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})
-	require.NoError(w.t, err)
-	require.Len(w.t, rows, 4)
-	for i, row := range rows {
-		require.Equal(w.t, i > 0, row.HasOutput)
-		require.Empty(w.t, row.Output)
-		require.Equal(w.t, i > 0, len(w.run(row.ID).Output) > 0, "which is there")
-	}
-}
-
-func listPages(w *world) {
-	g := w.with(Single())
-	drafts := w.drafts(g, tenantA, 25)
-	w.trigger(drafts...)
-	w.trigger(w.drafts(g, tenantB, 5)...)
-	var want, got []workflow.RunID
-	for _, d := range slices.Backward(drafts) {
-		want = append(want, d.Run)
-	}
-	filter := persistence.RunFilter{Tenant: tenantA, Limit: 10}
-	for page := w.list(filter); len(page) > 0; page = w.list(filter) {
-		require.LessOrEqual(w.t, len(page), 10)
-		got = append(got, page...)
-		filter.Before = page[len(page)-1]
-	}
-	require.Equal(w.t, want, got)
-	require.Equal(w.t, want, w.list(persistence.RunFilter{Tenant: tenantA}))
-}
-
-func listFilters(w *world) {
-	single, chain := Single(), Chain(2)
-	w.with(single, chain)
-	list := []persistence.Trigger{w.draft(single), w.draft(chain), w.draft(single), w.draft(chain)}
-	list[1].Labels = map[string]string{"region": "eu", "tier": "free"}
-	list[2].Labels = map[string]string{"region": "eu"}
-	list[3].Tenant = tenantB
-	w.trigger(list...)
-	p := w.pod(single)
-	p.finish()
-	ids := func(indexes ...int) []workflow.RunID {
-		var want []workflow.RunID
-		for _, i := range indexes {
-			want = append(want, list[i].Run)
-		}
-		return want
-	}
-	require.Equal(w.t, ids(2, 0), w.list(persistence.RunFilter{Tenant: tenantA, Workflow: "single"}))
-	require.Equal(w.t, ids(3, 1), w.list(persistence.RunFilter{States: []lifecycle.State{lifecycle.Running}}))
-	require.Equal(w.t, ids(3, 2, 1, 0), w.list(persistence.RunFilter{
-		States: []lifecycle.State{lifecycle.Running, lifecycle.Completed},
-	}))
-	require.Equal(w.t, ids(2, 1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu"}}))
-	require.Equal(w.t, ids(1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu", "tier": "free"}}))
-	require.Equal(w.t, ids(2), w.list(persistence.RunFilter{
-		Labels: map[string]string{"region": "eu"}, States: []lifecycle.State{lifecycle.Completed}, Tenant: tenantA,
-	}))
-}
-
-func listEmpty(w *world) {
-	require.Empty(w.t, w.list(persistence.RunFilter{}))
-	w.start(w.with(Single()))
-	require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenantB}))
-	require.Empty(w.t, w.list(persistence.RunFilter{States: []lifecycle.State{lifecycle.Failed}}))
-}
-
-func isolationReads(w *world) {
-	run := w.start(w.with(Single()))
-	_, err := w.store.Run(w.ctx, tenantB, run)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, err = w.store.Tasks(w.ctx, tenantB, run)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, err = w.store.StepNames(w.ctx, tenantB, run)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, _, err = w.store.Events(w.ctx, tenantB, run, 0, 10)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenantB}))
-	require.Equal(w.t, []workflow.RunID{run}, w.list(persistence.RunFilter{Tenant: tenantA}))
-}
-
-func isolationCancel(w *world) {
-	run := w.start(w.with(Single()))
-	before := w.snapshot()
-	_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenantB, Reason: "not mine", Grace: cancelGrace})
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	require.Equal(w.t, before, w.snapshot())
-}
-
-func isolationOperators(w *world) {
-	g := w.with(Single())
-	a, b := w.draft(g), w.draft(g)
-	b.Tenant = tenantB
-	w.trigger(a, b)
-	require.Equal(w.t, []workflow.RunID{b.Run, a.Run}, w.list(persistence.RunFilter{}))
-	require.Equal(w.t, tenantB, w.run(b.Run).Tenant)
 }

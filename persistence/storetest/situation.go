@@ -11,23 +11,187 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func situationRules() []rule {
-	return []rule{
-		{"situation/tenant", "a situation is its tenant's, and of a run that exists", situationTenant},
-		{"situation/ended", "of a run that has ended only the state is told", situationEnded},
-		{"situation/intake", "a run that waits in the intake is told so", situationIntake},
-		{"situation/scheduled", "a run that starts later is told with its instant", situationScheduled},
-		{"situation/line", "a ready task is told with its place in the queue and in its tenant's line", situationLine},
-		{"situation/no_pod", "ready work and no pod is told so", situationNoPod},
-		{"situation/unregistered", "a task that no living pod registers is told with when one did last", situationUnregistered},
-		{"situation/parked", "a task that was parked is told so, also once a pod registers it", situationParked},
-		{"situation/queue", "a task in a queue that no pod serves is told so", situationQueue},
-		{"situation/running", "a running task is told with its pod, also when that is dead", situationRunning},
-		{"situation/suspect", "a task that was lost twice is told so, and that pods run one", situationSuspect},
-		{"situation/timers", "sleeps and backoffs are told with their instants, and what waits for them by them", situationTimers},
-		{"situation/limit", "the running tasks of the tenant are counted", situationLimit},
-		{"situation/canceling", "what still runs in a canceled run is told with when it is fenced", situationCanceling},
-	}
+var situationRules = []rule{
+	{"situation/tenant", "a situation is its tenant's, and of a run that exists", func(w *world) {
+		run := w.start(w.with(Single()))
+		for _, tenant := range []string{tenantB, "nul\x00"} {
+			_, err := w.store.Situation(w.ctx, tenant, run)
+			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		}
+		_, err := w.store.Situation(w.ctx, tenantA, run)
+		require.NoError(w.t, err)
+		_, err = w.store.Situation(w.ctx, "", w.runID())
+		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	}},
+	{"situation/ended", "of a run that has ended only the state is told", func(w *world) {
+		run := w.start(w.with(Diamond()))
+		w.pod().finish()
+		s := w.situation(run)
+		require.Equal(w.t, explain.Situation{Now: s.Now, Run: run, State: lifecycle.Completed}, s)
+		w.because(run, "", explain.CauseEnded)
+	}},
+	{"situation/intake", "a run that waits in the intake is told so", func(w *world) {
+		d := w.draft(w.with(Single()))
+		tx, err := w.h.Begin(w.ctx)
+		require.NoError(w.t, err)
+		_, err = w.store.TriggerInTx(w.ctx, tx.Value, d)
+		require.NoError(w.t, err)
+		require.NoError(w.t, tx.Commit(w.ctx))
+		w.because(d.Run, "", explain.CauseNoPod)
+		w.pod()
+		w.because(d.Run, "", explain.CauseIntake)
+		w.drain(10)
+		w.because(d.Run, "a", explain.CauseReady)
+	}},
+	{"situation/scheduled", "a run that starts later is told with its instant", func(w *world) {
+		d := w.draft(w.with(Single()))
+		now, err := w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))
+		require.NoError(w.t, err)
+		d.At = now.Now.Add(time.Hour)
+		w.trigger(d)
+		r := w.because(d.Run, "", explain.CauseScheduled)
+		require.WithinDuration(w.t, d.At, r.Until, time.Millisecond)
+		w.advance(2 * time.Hour)
+		w.because(d.Run, "", explain.CauseNoPod)
+		w.pod()
+		w.because(d.Run, "", explain.CauseLate)
+	}},
+	{"situation/line", "a ready task is told with its place in the queue and in its tenant's line", func(w *world) {
+		g := w.with(Single())
+		mine := w.drafts(g, tenantA, 7)
+		w.trigger(w.drafts(g, tenantB, 3)...)
+		w.trigger(mine...)
+		p := w.pod()
+		require.Len(w.t, p.claim(10), 10)
+		w.trigger(w.drafts(g, tenantB, 2)...)
+		more := w.drafts(g, tenantA, 3)
+		w.trigger(more...)
+		s := w.situation(more[2].Run)
+		require.Equal(w.t, []explain.Queue{{Name: defaultQueue, Length: 5}}, s.Queues)
+		task := s.Tasks[0]
+		require.True(w.t, task.Ready)
+		require.Equal(w.t, 3, task.Nth)
+		require.Equal(w.t, 5, task.Place)
+		require.Len(w.t, s.Pods, 1)
+		require.Equal(w.t, 10, s.Pods[0].Held)
+		require.Equal(w.t, persistence.Protocol, s.Pods[0].Protocol)
+		r := w.because(more[2].Run, "a", explain.CauseInLine)
+		require.Equal(w.t, "3rd in tenant line, 4 ahead; all 10 slots busy", r.Text)
+	}},
+	{"situation/no_pod", "ready work and no pod is told so", func(w *world) {
+		run := w.start(w.with(Single()))
+		w.because(run, "a", explain.CauseNoPod)
+	}},
+	{"situation/unregistered", "a task that no living pod registers is told with when one did last", func(w *world) {
+		single := w.with(Single(), Diamond())
+		run := w.start(single)
+		w.pod(w.graph("diamond"))
+		require.NotContains(w.t, w.because(run, "a", explain.CauseUnregistered).Text, "last seen")
+		p := w.podFor(time.Minute, single)
+		p.complete(p.claim(1)...)
+		run = w.start(single)
+		w.because(run, "a", explain.CauseReady)
+		w.advance(2 * time.Minute)
+		w.expire()
+		w.pod(w.graph("diamond"))
+		r := w.because(run, "a", explain.CauseUnregistered)
+		require.Contains(w.t, r.Text, "last seen")
+		s := w.situation(run)
+		require.Len(w.t, s.Handlers, 1)
+		require.False(w.t, s.Handlers[0].LastSeen.After(s.Now))
+	}},
+	{"situation/parked", "a task that was parked is told so, also once a pod registers it", func(w *world) {
+		single := w.with(Single(), Diamond())
+		run := w.start(single)
+		w.pod(w.graph("diamond"))
+		require.Equal(w.t, 1, w.park().Parked)
+		s := w.situation(run)
+		require.True(w.t, s.Tasks[0].Parked)
+		require.False(w.t, s.Tasks[0].Ready)
+		w.because(run, "a", explain.CauseUnregistered)
+		w.pod(single)
+		w.because(run, "a", explain.CauseReturning)
+		require.Equal(w.t, 1, w.park().Unparked)
+		w.because(run, "a", explain.CauseReady)
+	}},
+	{"situation/queue", "a task in a queue that no pod serves is told so", func(w *world) {
+		run := w.start(w.with(Elsewhere()))
+		p := w.pod()
+		p.complete(p.claimStep("here"))
+		r := w.because(run, "there", explain.CauseUnserved)
+		require.Contains(w.t, r.Text, `"gpu"`)
+	}},
+	{"situation/running", "a running task is told with its pod, also when that is dead", func(w *world) {
+		run := w.start(w.with(Chain(2)))
+		p := w.pod()
+		p.claim(1)
+		s := w.situation(run)
+		require.Len(w.t, s.Tasks, 2)
+		require.Equal(w.t, p.id, s.Tasks[0].Pod)
+		require.False(w.t, s.Tasks[0].StartedAt.IsZero())
+		require.Equal(w.t, p.id, s.Pods[0].ID)
+		w.because(run, "s0", explain.CauseRunning)
+		r := w.because(run, "s1", explain.CauseParents)
+		require.Equal(w.t, []string{"s0"}, r.On)
+		w.advance(2 * leaseTTL)
+		w.because(run, "s0", explain.CausePodLost)
+	}},
+	{"situation/suspect", "a task that was lost twice is told so, and that pods run one", func(w *world) {
+		g := w.with(Single())
+		first, second := w.start(g), w.start(g)
+		p := w.pod()
+		for range 2 {
+			grants := p.claim(2)
+			p.report(lost(grants[0]), lost(grants[1]))
+		}
+		w.because(first, "a", explain.CauseReady)
+		require.Len(w.t, p.claim(2), 1)
+		r := w.because(second, "a", explain.CauseSuspect)
+		require.NotEmpty(w.t, r.Remedy)
+		s := w.situation(second)
+		require.True(w.t, s.Tasks[0].Suspect)
+		require.Equal(w.t, 1, s.Pods[0].Suspects)
+	}},
+	{"situation/timers", "sleeps and backoffs are told with their instants, and what waits for them by them", func(w *world) {
+		run := w.start(w.with(Nap(time.Hour), Single()))
+		p := w.pod()
+		p.complete(p.claimStep("before"))
+		r := w.because(run, "nap", explain.CauseSleeping)
+		require.False(w.t, r.Until.IsZero())
+		after := w.because(run, "after", explain.CauseParents)
+		require.Equal(w.t, r.Until, after.Until)
+		require.Contains(w.t, after.Text, "waits for nap, which sleeps, fires in 59 m")
+		again := w.start(w.graph("single"))
+		p.report(retry(p.claimStep("a"), time.Minute))
+		r = w.because(again, "a", explain.CauseBackoff)
+		require.Contains(w.t, r.Text, "tried once, again in 59 s")
+		require.Contains(w.t, r.Text, "a broke")
+		w.advance(time.Hour)
+		p.renew()
+		w.because(again, "a", explain.CauseLate)
+	}},
+	{"situation/limit", "the running tasks of the tenant are counted", func(w *world) {
+		g := w.with(Single())
+		w.trigger(w.drafts(g, tenantA, 3)...)
+		w.trigger(w.drafts(g, tenantB, 1)...)
+		run := w.start(g)
+		p := w.pod()
+		p.claim(4)
+		s := w.situation(run)
+		require.Equal(w.t, 3, s.TenantBusy)
+		s.TenantLimit = 3
+		require.Equal(w.t, explain.CauseTenantLimit, w.reason(s, "a").Cause)
+	}},
+	{"situation/canceling", "what still runs in a canceled run is told with when it is fenced", func(w *world) {
+		run := w.start(w.with(Chain(2)))
+		w.pod().claim(1)
+		w.cancel(run)
+		s := w.situation(run)
+		require.True(w.t, s.Canceling)
+		require.Equal(w.t, "no longer needed", s.CancelReason)
+		r := w.because(run, "s0", explain.CauseStopping)
+		require.WithinDuration(w.t, s.Now.Add(cancelGrace), r.Until, time.Second)
+	}},
 }
 
 // situation reads the situation of a run.
@@ -58,198 +222,4 @@ func (w *world) because(run workflow.RunID, step string, cause explain.Cause) ex
 	r := w.reason(w.situation(run), step)
 	require.Equal(w.t, cause, r.Cause, r.String())
 	return r
-}
-
-func situationTenant(w *world) {
-	run := w.start(w.with(Single()))
-	for _, tenant := range []string{tenantB, "nul\x00"} {
-		_, err := w.store.Situation(w.ctx, tenant, run)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	}
-	_, err := w.store.Situation(w.ctx, tenantA, run)
-	require.NoError(w.t, err)
-	_, err = w.store.Situation(w.ctx, "", w.runID())
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-}
-
-func situationEnded(w *world) {
-	run := w.start(w.with(Diamond()))
-	w.pod().finish()
-	s := w.situation(run)
-	require.Equal(w.t, explain.Situation{Now: s.Now, Run: run, State: lifecycle.Completed}, s)
-	w.because(run, "", explain.CauseEnded)
-}
-
-func situationIntake(w *world) {
-	d := w.draft(w.with(Single()))
-	tx, err := w.h.Begin(w.ctx)
-	require.NoError(w.t, err)
-	_, err = w.store.TriggerInTx(w.ctx, tx.Value, d)
-	require.NoError(w.t, err)
-	require.NoError(w.t, tx.Commit(w.ctx))
-	w.because(d.Run, "", explain.CauseNoPod)
-	w.pod()
-	w.because(d.Run, "", explain.CauseIntake)
-	w.drain(10)
-	w.because(d.Run, "a", explain.CauseReady)
-}
-
-func situationScheduled(w *world) {
-	d := w.draft(w.with(Single()))
-	now, err := w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))
-	require.NoError(w.t, err)
-	d.At = now.Now.Add(time.Hour)
-	w.trigger(d)
-	r := w.because(d.Run, "", explain.CauseScheduled)
-	require.WithinDuration(w.t, d.At, r.Until, time.Millisecond)
-	w.advance(2 * time.Hour)
-	w.because(d.Run, "", explain.CauseNoPod)
-	w.pod()
-	w.because(d.Run, "", explain.CauseLate)
-}
-
-func situationLine(w *world) {
-	g := w.with(Single())
-	mine := w.drafts(g, tenantA, 7)
-	w.trigger(w.drafts(g, tenantB, 3)...)
-	w.trigger(mine...)
-	p := w.pod()
-	require.Len(w.t, p.claim(10), 10)
-	w.trigger(w.drafts(g, tenantB, 2)...)
-	more := w.drafts(g, tenantA, 3)
-	w.trigger(more...)
-	s := w.situation(more[2].Run)
-	require.Equal(w.t, []explain.Queue{{Name: defaultQueue, Length: 5}}, s.Queues)
-	task := s.Tasks[0]
-	require.True(w.t, task.Ready)
-	require.Equal(w.t, 3, task.Nth)
-	require.Equal(w.t, 5, task.Place)
-	require.Len(w.t, s.Pods, 1)
-	require.Equal(w.t, 10, s.Pods[0].Held)
-	require.Equal(w.t, persistence.Protocol, s.Pods[0].Protocol)
-	r := w.because(more[2].Run, "a", explain.CauseInLine)
-	require.Equal(w.t, "3rd in tenant line, 4 ahead; all 10 slots busy", r.Text)
-}
-
-func situationNoPod(w *world) {
-	run := w.start(w.with(Single()))
-	w.because(run, "a", explain.CauseNoPod)
-}
-
-func situationUnregistered(w *world) {
-	single := w.with(Single(), Diamond())
-	run := w.start(single)
-	w.pod(w.graph("diamond"))
-	require.NotContains(w.t, w.because(run, "a", explain.CauseUnregistered).Text, "last seen")
-	p := w.podFor(time.Minute, single)
-	p.complete(p.claim(1)...)
-	run = w.start(single)
-	w.because(run, "a", explain.CauseReady)
-	w.advance(2 * time.Minute)
-	w.expire()
-	w.pod(w.graph("diamond"))
-	r := w.because(run, "a", explain.CauseUnregistered)
-	require.Contains(w.t, r.Text, "last seen")
-	s := w.situation(run)
-	require.Len(w.t, s.Handlers, 1)
-	require.False(w.t, s.Handlers[0].LastSeen.After(s.Now))
-}
-
-func situationParked(w *world) {
-	single := w.with(Single(), Diamond())
-	run := w.start(single)
-	w.pod(w.graph("diamond"))
-	require.Equal(w.t, 1, w.park().Parked)
-	s := w.situation(run)
-	require.True(w.t, s.Tasks[0].Parked)
-	require.False(w.t, s.Tasks[0].Ready)
-	w.because(run, "a", explain.CauseUnregistered)
-	w.pod(single)
-	w.because(run, "a", explain.CauseReturning)
-	require.Equal(w.t, 1, w.park().Unparked)
-	w.because(run, "a", explain.CauseReady)
-}
-
-func situationQueue(w *world) {
-	run := w.start(w.with(Elsewhere()))
-	p := w.pod()
-	p.complete(p.claimStep("here"))
-	r := w.because(run, "there", explain.CauseUnserved)
-	require.Contains(w.t, r.Text, `"gpu"`)
-}
-
-func situationRunning(w *world) {
-	run := w.start(w.with(Chain(2)))
-	p := w.pod()
-	p.claim(1)
-	s := w.situation(run)
-	require.Len(w.t, s.Tasks, 2)
-	require.Equal(w.t, p.id, s.Tasks[0].Pod)
-	require.False(w.t, s.Tasks[0].StartedAt.IsZero())
-	require.Equal(w.t, p.id, s.Pods[0].ID)
-	w.because(run, "s0", explain.CauseRunning)
-	r := w.because(run, "s1", explain.CauseParents)
-	require.Equal(w.t, []string{"s0"}, r.On)
-	w.advance(2 * leaseTTL)
-	w.because(run, "s0", explain.CausePodLost)
-}
-
-func situationSuspect(w *world) {
-	g := w.with(Single())
-	first, second := w.start(g), w.start(g)
-	p := w.pod()
-	for range 2 {
-		grants := p.claim(2)
-		p.report(lost(grants[0]), lost(grants[1]))
-	}
-	w.because(first, "a", explain.CauseReady)
-	require.Len(w.t, p.claim(2), 1)
-	r := w.because(second, "a", explain.CauseSuspect)
-	require.NotEmpty(w.t, r.Remedy)
-	s := w.situation(second)
-	require.True(w.t, s.Tasks[0].Suspect)
-	require.Equal(w.t, 1, s.Pods[0].Suspects)
-}
-
-func situationTimers(w *world) {
-	run := w.start(w.with(Nap(time.Hour), Single()))
-	p := w.pod()
-	p.complete(p.claimStep("before"))
-	r := w.because(run, "nap", explain.CauseSleeping)
-	require.False(w.t, r.Until.IsZero())
-	after := w.because(run, "after", explain.CauseParents)
-	require.Equal(w.t, r.Until, after.Until)
-	require.Contains(w.t, after.Text, "waits for nap, which sleeps, fires in 59 m")
-	again := w.start(w.graph("single"))
-	p.report(retry(p.claimStep("a"), time.Minute))
-	r = w.because(again, "a", explain.CauseBackoff)
-	require.Contains(w.t, r.Text, "tried once, again in 59 s")
-	require.Contains(w.t, r.Text, "a broke")
-	w.advance(time.Hour)
-	p.renew()
-	w.because(again, "a", explain.CauseLate)
-}
-
-func situationLimit(w *world) {
-	g := w.with(Single())
-	w.trigger(w.drafts(g, tenantA, 3)...)
-	w.trigger(w.drafts(g, tenantB, 1)...)
-	run := w.start(g)
-	p := w.pod()
-	p.claim(4)
-	s := w.situation(run)
-	require.Equal(w.t, 3, s.TenantBusy)
-	s.TenantLimit = 3
-	require.Equal(w.t, explain.CauseTenantLimit, w.reason(s, "a").Cause)
-}
-
-func situationCanceling(w *world) {
-	run := w.start(w.with(Chain(2)))
-	w.pod().claim(1)
-	w.cancel(run)
-	s := w.situation(run)
-	require.True(w.t, s.Canceling)
-	require.Equal(w.t, "no longer needed", s.CancelReason)
-	r := w.because(run, "s0", explain.CauseStopping)
-	require.WithinDuration(w.t, s.Now.Add(cancelGrace), r.Until, time.Second)
 }

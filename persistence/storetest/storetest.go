@@ -87,12 +87,12 @@ func Run(t *testing.T, open Open) {
 // contract returns the cases by topic.
 func contract() [][]rule {
 	return [][]rule{
-		registryRules(), triggerRules(), triggerTimeRules(), keyRules(), inTxRules(), drainRules(),
-		claimRules(), grantRules(), recordRules(), repeatRules(), refusalRules(), recordInTxRules(),
-		branchRules(), failureRules(), handlerRules(), inlineRules(), takeRules(), fairnessRules(), manyTenantsRules(),
-		tenantLimitRules(), cancelRules(), graceRules(), timerRules(), waitRules(), leaseRules(), expiryRules(),
-		suspectRules(), parkingRules(), readRules(), situationRules(), listRules(), isolationRules(), historyRules(), crowdRules(),
-		deadRules(), requeueRules(), blockedRules(),
+		registryRules, triggerRules, triggerTimeRules, keyRules, inTxRules, drainRules,
+		claimRules, grantRules, recordRules, repeatRules, refusalRules, recordInTxRules,
+		branchRules, failureRules, handlerRules, inlineRules, takeRules, fairnessRules, manyTenantsRules,
+		tenantLimitRules, cancelRules, graceRules, timerRules, waitRules, leaseRules, expiryRules,
+		suspectRules, parkingRules, readRules, situationRules, listRules, isolationRules, historyRules, crowdRules,
+		deadRules, requeueRules, blockedRules,
 	}
 }
 

@@ -11,287 +11,247 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-func triggerRules() []rule {
-	return []rule{
-		{"trigger/starts", "a stored run is running, its steps without parents are queued, and claimers are told", triggerStarts},
-		{"trigger/same_id_again", "asking again with the same run id answers Triggered and stores nothing", triggerAgain},
-		{"trigger/empty_batch", "an empty batch does nothing", triggerNothing},
-		{"trigger/too_many", "a batch over the limit is refused as a whole", triggerTooMany},
-		{"trigger/unknown_workflow", "a run of an unknown definition is refused; the rest of the batch is stored", triggerUnknownWorkflow},
-		{"trigger/unknown_queue", "a run for a queue that no pod registered is refused", triggerUnknownQueue},
-		{"trigger/queue", "a run waits in the queue that its trigger names, a step in its own", triggerQueue},
-		{"trigger/group", "a group is stored all or none", triggerGroup},
-		{"trigger/group_interleaved", "a refused group takes nothing else of the batch with it", triggerGroupInterleaved},
-		{"trigger/bad_text", "a value that the database refuses fails its own trigger only", triggerBadText},
-		{"trigger/bad_input_of_500", "one bad row of a full batch fails alone", triggerBadInput},
-		{"trigger/tenants_keep_their_group", "a tenant that is refused uses up no group number", triggerRefusedTenant},
-	}
-}
-
-func triggerTimeRules() []rule {
-	return []rule{
-		{"trigger/at", "a run with At stays pending until then", triggerAt},
-		{"trigger/at_in_the_past", "an At that has passed means now", triggerAtPast},
-		{"trigger/at_canceled", "a run canceled before its At never starts", triggerAtCanceled},
-		{"trigger/input_condition", "conditions on the input skip and fail steps without parents", triggerInputCondition},
-		{"trigger/input_condition_with_at", "conditions on the input hold until the run starts", triggerInputConditionAt},
-		{"trigger/input_condition_all_skipped", "a run whose every step is skipped has completed", triggerAllSkipped},
-	}
-}
-
-func triggerStarts(w *world) {
-	g := w.with(Diamond())
-	d := w.draft(g)
-	out := w.ask(d)
-	require.Equal(w.t, []persistence.TriggerAnswer{{Result: persistence.Triggered, Run: d.Run}}, out.Answers)
-	require.False(w.t, out.Now.IsZero())
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
-	w.requireRun(d.Run, lifecycle.Running)
-	w.requireTasks(d.Run, states{"a": "queued", "b": "pending", "c": "pending", "d": "pending"})
-	require.Equal(w.t, map[string][]string{"": {"run_created", "run_started"}, "a": {"queued"}}, w.events(d.Run))
-}
-
-func triggerAgain(w *world) {
-	g := w.with(Diamond())
-	d := w.draft(g)
-	d.Key = "key"
-	w.trigger(d)
-	before := w.snapshot()
-	w.trigger(d)
-	require.Equal(w.t, before.WithoutTimes(), w.snapshot().WithoutTimes())
-}
-
-func triggerNothing(w *world) {
-	require.Empty(w.t, w.ask().Wake.Ready)
-}
-
-func triggerTooMany(w *world) {
-	g := w.with(Single())
-	_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1), persistence.GrantRequest{})
-	require.Error(w.t, err)
-	require.Empty(w.t, w.snapshot().Runs)
-}
-
-func triggerUnknownWorkflow(w *world) {
-	good, bad := w.draft(w.with(Single())), w.draft(Diamond())
-	out := w.ask(bad, good)
-	require.Equal(w.t, persistence.UnknownWorkflow, out.Answers[0].Result)
-	require.Equal(w.t, persistence.Triggered, out.Answers[1].Result)
-	require.Len(w.t, w.snapshot().Runs, 1)
-}
-
-func triggerUnknownQueue(w *world) {
-	d := w.draft(w.with(Single()))
-	d.Queue = "nowhere"
-	require.Equal(w.t, persistence.UnknownQueue, w.ask(d).Answers[0].Result)
-	require.Empty(w.t, w.snapshot().Runs)
-}
-
-func triggerQueue(w *world) {
-	g := w.with(Elsewhere())
-	d := w.draft(g)
-	d.Queue = "other"
-	out := w.ask(d)
-	require.Equal(w.t, []persistence.Ready{{Queue: "other", Count: 1}}, out.Wake.Ready)
-	p := w.pod()
-	require.Empty(w.t, p.claim(10))
-	request := p.request(10)
-	request.Queues = []string{"other"}
-	grants := p.ask(request).Grants
-	require.Len(w.t, grants, 1)
-	recorded := p.complete(grants...)
-	require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, recorded.Wake.Ready)
-	request = p.request(10)
-	request.Queues = []string{"gpu"}
-	require.Len(w.t, p.ask(request).Grants, 1)
-}
-
-func triggerGroup(w *world) {
-	g := w.with(Single())
-	taken := w.draft(g)
-	taken.Key = "taken"
-	w.trigger(taken)
-	group := w.drafts(g, tenantA, 3)
-	for i := range group {
-		group[i].Group = 7
-	}
-	group[1].Key, group[1].InputHash = "taken", [32]byte{1}
-	out := w.ask(group...)
-	require.Equal(w.t, persistence.GroupRefused, out.Answers[0].Result)
-	require.Equal(w.t, persistence.KeyConflict, out.Answers[1].Result)
-	require.Equal(w.t, taken.Run, out.Answers[1].Run)
-	require.Equal(w.t, persistence.GroupRefused, out.Answers[2].Result)
-	require.Len(w.t, w.snapshot().Runs, 1)
-
-	group[1].Key = "free"
-	w.trigger(group...)
-	require.Len(w.t, w.snapshot().Runs, 4)
-}
-
-func triggerGroupInterleaved(w *world) {
-	g := w.with(Single())
-	list := w.drafts(g, tenantA, 6)
-	for i := range list {
-		list[i].Group = 1 + i%2
-	}
-	list[4].Queue = "nowhere"
-	list[0].Key, list[1].Key = "key", "key"
-	out := w.ask(list...)
-	want := []persistence.TriggerResult{
-		persistence.GroupRefused, persistence.Triggered, persistence.GroupRefused,
-		persistence.Triggered, persistence.UnknownQueue, persistence.Triggered,
-	}
-	for i, answer := range out.Answers {
-		require.Equal(w.t, want[i], answer.Result, "trigger %d", i)
-	}
-	require.Len(w.t, w.snapshot().Runs, 3)
-}
-
-func triggerBadText(w *world) {
-	g := w.with(Single())
-	spoil := []func(*persistence.Trigger){
-		func(d *persistence.Trigger) { d.Key = "a\x00b" },
-		func(d *persistence.Trigger) { d.Tenant = "a\xffb" },
-		func(d *persistence.Trigger) { d.Labels = map[string]string{"a": "\x00"} },
-		func(d *persistence.Trigger) { d.TraceContext = "\x00" },
-	}
-	list := w.drafts(g, tenantA, 2*len(spoil))
-	for i, f := range spoil {
-		f(&list[2*i])
-	}
-	for i, answer := range w.ask(list...).Answers {
-		if i%2 == 1 {
-			require.Equal(w.t, persistence.Triggered, answer.Result, "trigger %d", i)
-			continue
+var triggerRules = []rule{
+	{"trigger/starts", "a stored run is running, its steps without parents are queued, and claimers are told", func(w *world) {
+		g := w.with(Diamond())
+		d := w.draft(g)
+		out := w.ask(d)
+		require.Equal(w.t, []persistence.TriggerAnswer{{Result: persistence.Triggered, Run: d.Run}}, out.Answers)
+		require.False(w.t, out.Now.IsZero())
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
+		w.requireRun(d.Run, lifecycle.Running)
+		w.requireTasks(d.Run, states{"a": "queued", "b": "pending", "c": "pending", "d": "pending"})
+		require.Equal(w.t, map[string][]string{"": {"run_created", "run_started"}, "a": {"queued"}}, w.events(d.Run))
+	}},
+	{"trigger/same_id_again", "asking again with the same run id answers Triggered and stores nothing", func(w *world) {
+		g := w.with(Diamond())
+		d := w.draft(g)
+		d.Key = "key"
+		w.trigger(d)
+		before := w.snapshot()
+		w.trigger(d)
+		require.Equal(w.t, before.WithoutTimes(), w.snapshot().WithoutTimes())
+	}},
+	{"trigger/empty_batch", "an empty batch does nothing", func(w *world) {
+		require.Empty(w.t, w.ask().Wake.Ready)
+	}},
+	{"trigger/too_many", "a batch over the limit is refused as a whole", func(w *world) {
+		g := w.with(Single())
+		_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1), persistence.GrantRequest{})
+		require.Error(w.t, err)
+		require.Empty(w.t, w.snapshot().Runs)
+	}},
+	{"trigger/unknown_workflow", "a run of an unknown definition is refused; the rest of the batch is stored", func(w *world) {
+		good, bad := w.draft(w.with(Single())), w.draft(Diamond())
+		out := w.ask(bad, good)
+		require.Equal(w.t, persistence.UnknownWorkflow, out.Answers[0].Result)
+		require.Equal(w.t, persistence.Triggered, out.Answers[1].Result)
+		require.Len(w.t, w.snapshot().Runs, 1)
+	}},
+	{"trigger/unknown_queue", "a run for a queue that no pod registered is refused", func(w *world) {
+		d := w.draft(w.with(Single()))
+		d.Queue = "nowhere"
+		require.Equal(w.t, persistence.UnknownQueue, w.ask(d).Answers[0].Result)
+		require.Empty(w.t, w.snapshot().Runs)
+	}},
+	{"trigger/queue", "a run waits in the queue that its trigger names, a step in its own", func(w *world) {
+		g := w.with(Elsewhere())
+		d := w.draft(g)
+		d.Queue = "other"
+		out := w.ask(d)
+		require.Equal(w.t, []persistence.Ready{{Queue: "other", Count: 1}}, out.Wake.Ready)
+		p := w.pod()
+		require.Empty(w.t, p.claim(10))
+		request := p.request(10)
+		request.Queues = []string{"other"}
+		grants := p.ask(request).Grants
+		require.Len(w.t, grants, 1)
+		recorded := p.complete(grants...)
+		require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, recorded.Wake.Ready)
+		request = p.request(10)
+		request.Queues = []string{"gpu"}
+		require.Len(w.t, p.ask(request).Grants, 1)
+	}},
+	{"trigger/group", "a group is stored all or none", func(w *world) {
+		g := w.with(Single())
+		taken := w.draft(g)
+		taken.Key = "taken"
+		w.trigger(taken)
+		group := w.drafts(g, tenantA, 3)
+		for i := range group {
+			group[i].Group = 7
 		}
-		require.Equal(w.t, persistence.TriggerBadRow, answer.Result, "trigger %d", i)
-		require.ErrorIs(w.t, answer.Err, persistence.ErrBadRow)
-	}
-	require.Len(w.t, w.snapshot().Runs, len(spoil))
-}
+		group[1].Key, group[1].InputHash = "taken", [32]byte{1}
+		out := w.ask(group...)
+		require.Equal(w.t, persistence.GroupRefused, out.Answers[0].Result)
+		require.Equal(w.t, persistence.KeyConflict, out.Answers[1].Result)
+		require.Equal(w.t, taken.Run, out.Answers[1].Run)
+		require.Equal(w.t, persistence.GroupRefused, out.Answers[2].Result)
+		require.Len(w.t, w.snapshot().Runs, 1)
 
-func triggerBadInput(w *world) {
-	g := w.with(Single())
-	list := w.drafts(g, tenantA, persistence.TriggerBatchMax)
-	list[333].Input = []byte(BadPayload)
-	list[10].Group, list[333].Group = 5, 5
-	for i, answer := range w.ask(list...).Answers {
-		want := persistence.Triggered
-		switch i {
-		case 333:
-			want = persistence.TriggerBadRow
-		case 10:
-			want = persistence.GroupRefused
+		group[1].Key = "free"
+		w.trigger(group...)
+		require.Len(w.t, w.snapshot().Runs, 4)
+	}},
+	{"trigger/group_interleaved", "a refused group takes nothing else of the batch with it", func(w *world) {
+		g := w.with(Single())
+		list := w.drafts(g, tenantA, 6)
+		for i := range list {
+			list[i].Group = 1 + i%2
 		}
-		require.Equal(w.t, want, answer.Result, "trigger %d", i)
-	}
-	require.Len(w.t, w.snapshot().Runs, persistence.TriggerBatchMax-2)
+		list[4].Queue = "nowhere"
+		list[0].Key, list[1].Key = "key", "key"
+		out := w.ask(list...)
+		want := []persistence.TriggerResult{
+			persistence.GroupRefused, persistence.Triggered, persistence.GroupRefused,
+			persistence.Triggered, persistence.UnknownQueue, persistence.Triggered,
+		}
+		for i, answer := range out.Answers {
+			require.Equal(w.t, want[i], answer.Result, "trigger %d", i)
+		}
+		require.Len(w.t, w.snapshot().Runs, 3)
+	}},
+	{"trigger/bad_text", "a value that the database refuses fails its own trigger only", func(w *world) {
+		g := w.with(Single())
+		spoil := []func(*persistence.Trigger){
+			func(d *persistence.Trigger) { d.Key = "a\x00b" },
+			func(d *persistence.Trigger) { d.Tenant = "a\xffb" },
+			func(d *persistence.Trigger) { d.Labels = map[string]string{"a": "\x00"} },
+			func(d *persistence.Trigger) { d.TraceContext = "\x00" },
+		}
+		list := w.drafts(g, tenantA, 2*len(spoil))
+		for i, f := range spoil {
+			f(&list[2*i])
+		}
+		for i, answer := range w.ask(list...).Answers {
+			if i%2 == 1 {
+				require.Equal(w.t, persistence.Triggered, answer.Result, "trigger %d", i)
+				continue
+			}
+			require.Equal(w.t, persistence.TriggerBadRow, answer.Result, "trigger %d", i)
+			require.ErrorIs(w.t, answer.Err, persistence.ErrBadRow)
+		}
+		require.Len(w.t, w.snapshot().Runs, len(spoil))
+	}},
+	{"trigger/bad_input_of_500", "one bad row of a full batch fails alone", func(w *world) {
+		g := w.with(Single())
+		list := w.drafts(g, tenantA, persistence.TriggerBatchMax)
+		list[333].Input = []byte(BadPayload)
+		list[10].Group, list[333].Group = 5, 5
+		for i, answer := range w.ask(list...).Answers {
+			want := persistence.Triggered
+			switch i {
+			case 333:
+				want = persistence.TriggerBadRow
+			case 10:
+				want = persistence.GroupRefused
+			}
+			require.Equal(w.t, want, answer.Result, "trigger %d", i)
+		}
+		require.Len(w.t, w.snapshot().Runs, persistence.TriggerBatchMax-2)
+	}},
+	{"trigger/tenants_keep_their_group", "a tenant that is refused uses up no group number", func(w *world) {
+		g := w.with(Single())
+		bad := w.draft(g)
+		bad.Tenant, bad.Queue = "refused", "nowhere"
+		w.ask(bad)
+		w.trigger(w.draft(g))
+		grants := w.pod().claim(1)
+		require.Len(w.t, grants, 1)
+		require.Equal(w.t, tenantA, grants[0].Tenant)
+		for _, block := range w.snapshot().Blocks {
+			require.Equal(w.t, tenantA, block.Tenant)
+		}
+	}},
 }
 
-func triggerRefusedTenant(w *world) {
-	g := w.with(Single())
-	bad := w.draft(g)
-	bad.Tenant, bad.Queue = "refused", "nowhere"
-	w.ask(bad)
-	w.trigger(w.draft(g))
-	grants := w.pod().claim(1)
-	require.Len(w.t, grants, 1)
-	require.Equal(w.t, tenantA, grants[0].Tenant)
-	for _, block := range w.snapshot().Blocks {
-		require.Equal(w.t, tenantA, block.Tenant)
-	}
-}
-
-func triggerAt(w *world) {
-	g := w.with(Single())
-	d := w.draft(g)
-	now := w.ask().Now
-	d.At = now.Add(time.Hour)
-	out := w.ask(d)
-	require.Equal(w.t, persistence.Triggered, out.Answers[0].Result)
-	require.Empty(w.t, out.Wake.Ready)
-	require.WithinDuration(w.t, d.At, out.Wake.NextTimer, time.Millisecond)
-	w.requireRun(d.Run, lifecycle.Pending)
-	w.requireTasks(d.Run, states{"a": "pending"})
-	w.advance(59 * time.Minute)
-	fired := w.fire()
-	require.Zero(w.t, fired.Count)
-	require.False(w.t, fired.Next.IsZero())
-	w.requireRun(d.Run, lifecycle.Pending)
-	w.advance(time.Minute)
-	fired = w.fire()
-	require.Equal(w.t, 1, fired.Count)
-	require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, fired.Wake.Ready)
-	w.requireRun(d.Run, lifecycle.Running)
-	w.pod().finish()
-	w.requireRun(d.Run, lifecycle.Completed)
-}
-
-func triggerAtPast(w *world) {
-	g := w.with(Single())
-	d := w.draft(g)
-	d.At = w.ask().Now.Add(-time.Hour)
-	w.trigger(d)
-	w.requireTasks(d.Run, states{"a": "queued"})
-	require.Empty(w.t, w.snapshot().Timers)
-}
-
-func triggerAtCanceled(w *world) {
-	g := w.with(Diamond())
-	d := w.draft(g)
-	d.At = w.ask().Now.Add(time.Hour)
-	w.trigger(d)
-	out := w.cancel(d.Run)
-	require.Equal(w.t, lifecycle.Moved, out.Result)
-	require.Equal(w.t, lifecycle.Canceled, out.State)
-	require.Equal(w.t, []workflow.RunID{d.Run}, out.Wake.Ended)
-	w.requireTasks(d.Run, states{"a": "canceled", "b": "canceled", "c": "canceled", "d": "canceled"})
-	w.advance(2 * time.Hour)
-	require.Zero(w.t, w.fire().Count)
-	require.Empty(w.t, w.pod().claim(10))
-}
-
-func triggerInputCondition(w *world) {
-	g := w.with(InputBranch())
-	skip := w.draft(g)
-	skip.Edges = []persistence.EdgeResult{{Child: "no", Flags: lifecycle.FlagSkip}}
-	broken := w.draft(g)
-	broken.Edges = []persistence.EdgeResult{{Child: "no", Flags: lifecycle.FlagFail, Error: "condition panicked"}}
-	w.trigger(skip, broken)
-	w.requireTasks(skip.Run, states{"yes": "queued", "no": "skipped", "merge": "pending"})
-	require.Equal(w.t, "failed", w.tasks(broken.Run)["no"].State.String())
-	require.Equal(w.t, "condition panicked", w.tasks(broken.Run)["no"].Error)
-	w.pod().finish()
-	w.requireRun(skip.Run, lifecycle.Completed)
-	w.requireRun(broken.Run, lifecycle.Failed)
-	require.Equal(w.t, "no", w.run(broken.Run).FailedStep)
-}
-
-func triggerInputConditionAt(w *world) {
-	g := w.with(InputBranch())
-	d := w.draft(g)
-	d.At = w.ask().Now.Add(time.Hour)
-	d.Edges = []persistence.EdgeResult{{Child: "yes", Flags: lifecycle.FlagSkip}}
-	w.trigger(d)
-	w.requireTasks(d.Run, states{"yes": "pending", "no": "pending"})
-	w.advance(time.Hour)
-	require.Equal(w.t, 1, w.fire().Count)
-	w.requireTasks(d.Run, states{"yes": "skipped", "no": "queued"})
-}
-
-func triggerAllSkipped(w *world) {
-	g := w.with(InputBranch())
-	d := w.draft(g)
-	for _, name := range []string{"yes", "no"} {
-		d.Edges = append(d.Edges, persistence.EdgeResult{Child: name, Flags: lifecycle.FlagSkip})
-	}
-	out := w.ask(d)
-	require.Equal(w.t, []workflow.RunID{d.Run}, out.Wake.Ended)
-	w.requireTasks(d.Run, states{"yes": "skipped", "no": "skipped", "merge": "skipped"})
-	row := w.run(d.Run)
-	require.Equal(w.t, lifecycle.Completed, row.State)
-	require.False(w.t, row.HasOutput)
-	require.False(w.t, row.FinishedAt.IsZero())
+var triggerTimeRules = []rule{
+	{"trigger/at", "a run with At stays pending until then", func(w *world) {
+		g := w.with(Single())
+		d := w.draft(g)
+		now := w.ask().Now
+		d.At = now.Add(time.Hour)
+		out := w.ask(d)
+		require.Equal(w.t, persistence.Triggered, out.Answers[0].Result)
+		require.Empty(w.t, out.Wake.Ready)
+		require.WithinDuration(w.t, d.At, out.Wake.NextTimer, time.Millisecond)
+		w.requireRun(d.Run, lifecycle.Pending)
+		w.requireTasks(d.Run, states{"a": "pending"})
+		w.advance(59 * time.Minute)
+		fired := w.fire()
+		require.Zero(w.t, fired.Count)
+		require.False(w.t, fired.Next.IsZero())
+		w.requireRun(d.Run, lifecycle.Pending)
+		w.advance(time.Minute)
+		fired = w.fire()
+		require.Equal(w.t, 1, fired.Count)
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, fired.Wake.Ready)
+		w.requireRun(d.Run, lifecycle.Running)
+		w.pod().finish()
+		w.requireRun(d.Run, lifecycle.Completed)
+	}},
+	{"trigger/at_in_the_past", "an At that has passed means now", func(w *world) {
+		g := w.with(Single())
+		d := w.draft(g)
+		d.At = w.ask().Now.Add(-time.Hour)
+		w.trigger(d)
+		w.requireTasks(d.Run, states{"a": "queued"})
+		require.Empty(w.t, w.snapshot().Timers)
+	}},
+	{"trigger/at_canceled", "a run canceled before its At never starts", func(w *world) {
+		g := w.with(Diamond())
+		d := w.draft(g)
+		d.At = w.ask().Now.Add(time.Hour)
+		w.trigger(d)
+		out := w.cancel(d.Run)
+		require.Equal(w.t, lifecycle.Moved, out.Result)
+		require.Equal(w.t, lifecycle.Canceled, out.State)
+		require.Equal(w.t, []workflow.RunID{d.Run}, out.Wake.Ended)
+		w.requireTasks(d.Run, states{"a": "canceled", "b": "canceled", "c": "canceled", "d": "canceled"})
+		w.advance(2 * time.Hour)
+		require.Zero(w.t, w.fire().Count)
+		require.Empty(w.t, w.pod().claim(10))
+	}},
+	{"trigger/input_condition", "conditions on the input skip and fail steps without parents", func(w *world) {
+		g := w.with(InputBranch())
+		skip := w.draft(g)
+		skip.Edges = []persistence.EdgeResult{{Child: "no", Flags: lifecycle.FlagSkip}}
+		broken := w.draft(g)
+		broken.Edges = []persistence.EdgeResult{{Child: "no", Flags: lifecycle.FlagFail, Error: "condition panicked"}}
+		w.trigger(skip, broken)
+		w.requireTasks(skip.Run, states{"yes": "queued", "no": "skipped", "merge": "pending"})
+		require.Equal(w.t, "failed", w.tasks(broken.Run)["no"].State.String())
+		require.Equal(w.t, "condition panicked", w.tasks(broken.Run)["no"].Error)
+		w.pod().finish()
+		w.requireRun(skip.Run, lifecycle.Completed)
+		w.requireRun(broken.Run, lifecycle.Failed)
+		require.Equal(w.t, "no", w.run(broken.Run).FailedStep)
+	}},
+	{"trigger/input_condition_with_at", "conditions on the input hold until the run starts", func(w *world) {
+		g := w.with(InputBranch())
+		d := w.draft(g)
+		d.At = w.ask().Now.Add(time.Hour)
+		d.Edges = []persistence.EdgeResult{{Child: "yes", Flags: lifecycle.FlagSkip}}
+		w.trigger(d)
+		w.requireTasks(d.Run, states{"yes": "pending", "no": "pending"})
+		w.advance(time.Hour)
+		require.Equal(w.t, 1, w.fire().Count)
+		w.requireTasks(d.Run, states{"yes": "skipped", "no": "queued"})
+	}},
+	{"trigger/input_condition_all_skipped", "a run whose every step is skipped has completed", func(w *world) {
+		g := w.with(InputBranch())
+		d := w.draft(g)
+		for _, name := range []string{"yes", "no"} {
+			d.Edges = append(d.Edges, persistence.EdgeResult{Child: name, Flags: lifecycle.FlagSkip})
+		}
+		out := w.ask(d)
+		require.Equal(w.t, []workflow.RunID{d.Run}, out.Wake.Ended)
+		w.requireTasks(d.Run, states{"yes": "skipped", "no": "skipped", "merge": "skipped"})
+		row := w.run(d.Run)
+		require.Equal(w.t, lifecycle.Completed, row.State)
+		require.False(w.t, row.HasOutput)
+		require.False(w.t, row.FinishedAt.IsZero())
+	}},
 }
 
 // large returns a payload that no claim carries.
