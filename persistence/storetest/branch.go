@@ -10,8 +10,7 @@ import (
 
 var branchRules = []rule{
 	{"branch/taken", "the branch that a condition refuses is skipped to its end, the other one runs", func(w *world) {
-		run := w.start(w.with(Branch()))
-		p := w.pod()
+		run, p := w.startWithPod(Branch())
 		p.report(choose(p.claimStep("choose"), "no"))
 		w.requireTasks(run, states{"choose": "completed", "yes": "queued", "more": "pending", "no": "skipped", "merge": "pending"})
 		p.complete(p.claimStep("yes"))
@@ -26,8 +25,7 @@ var branchRules = []rule{
 		require.Equal(w.t, []string{"skipped"}, w.events(run)["no"])
 	}},
 	{"branch/short", "a merge of Maybe edges runs after the branch that was taken", func(w *world) {
-		run := w.start(w.with(Branch()))
-		p := w.pod()
+		run, p := w.startWithPod(Branch())
 		p.report(choose(p.claimStep("choose"), "yes"))
 		w.requireTasks(run, states{"yes": "skipped", "more": "skipped", "no": "queued", "merge": "pending"})
 		p.complete(p.claimStep("no"))
@@ -36,8 +34,7 @@ var branchRules = []rule{
 		require.Equal(w.t, `"merge"`, string(w.run(run).Output))
 	}},
 	{"branch/both_skipped", "a step whose every parent was skipped is skipped", func(w *world) {
-		run := w.start(w.with(Branch()))
-		p := w.pod()
+		run, p := w.startWithPod(Branch())
 		out := p.report(choose(p.claimStep("choose"), "yes", "no"))
 		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
 		w.requireTasks(run, states{"yes": "skipped", "more": "skipped", "no": "skipped", "merge": "skipped"})
@@ -55,15 +52,13 @@ var branchRules = []rule{
 			}
 			d.Steps = append(d.Steps, step)
 		}
-		run := w.start(w.with(Graph(d)))
-		p := w.pod()
+		run, p := w.startWithPod(Graph(d))
 		p.report(choose(p.claimStep("s0"), "s1"))
 		w.requireRun(run, lifecycle.Completed)
 		w.requireTasks(run, states{"s1": "skipped", "s150": "skipped", "s300": "skipped"})
 	}},
 	{"branch/skip_if", "a plain child of a skipped step is skipped, a Maybe child by its other parents, RunIfAllSkipped runs", func(w *world) {
-		run := w.start(w.with(Skipping()))
-		p := w.pod()
+		run, p := w.startWithPod(Skipping())
 		p.report(choose(p.claimStep("choose"), "maybe"))
 		w.requireTasks(run, states{"maybe": "skipped", "strict": "skipped", "last": "skipped", "always": "queued"})
 		p.finish()
@@ -75,8 +70,7 @@ var branchRules = []rule{
 		w.requireTasks(run, states{"maybe": "completed", "strict": "completed", "last": "completed", "always": "completed"})
 	}},
 	{"branch/condition_panics", "a condition that panics fails its child, not the step it looked at", func(w *world) {
-		run := w.start(w.with(Branch()))
-		p := w.pod()
+		run, p := w.startWithPod(Branch())
 		t := choose(p.claimStep("choose"), "no")
 		t.Edges = append(t.Edges, persistence.EdgeResult{Child: "yes", Flags: lifecycle.FlagFail, Error: "nil pointer"})
 		p.report(t)
@@ -86,8 +80,7 @@ var branchRules = []rule{
 		require.Equal(w.t, "yes", w.run(run).FailedStep)
 	}},
 	{"branch/slow_run", "a run that took a branch continues correctly with many transitions at once", func(w *world) {
-		g := w.with(Branch())
-		list := w.drafts(g, tenantA, 40)
+		list := w.drafts(w.with(Branch()), tenantA, 40)
 		w.trigger(list...)
 		p := w.pod()
 		var chosen []persistence.Transition
@@ -102,8 +95,7 @@ var branchRules = []rule{
 		}
 	}},
 	{"branch/unknown_child", "a result for a step that this version does not have is dropped", func(w *world) {
-		run := w.start(w.with(Branch()))
-		p := w.pod()
+		run, p := w.startWithPod(Branch())
 		p.report(choose(p.claimStep("choose"), "no", "added later"))
 		w.requireTasks(run, states{"yes": "queued", "no": "skipped"})
 	}},

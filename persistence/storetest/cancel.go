@@ -40,8 +40,7 @@ var cancelRules = []rule{
 		require.Equal(w.t, lifecycle.Stale, w.cancel(run).Result, "it has ended")
 	}},
 	{"cancel/running", "a running task keeps its epoch and its result is recorded", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		b := p.claim(1)
 		out := w.cancel(run)
@@ -90,8 +89,7 @@ var cancelRules = []rule{
 		require.Empty(w.t, w.snapshot().Timers)
 	}},
 	{"cancel/whatever_the_edges", "a cancel stops tasks whatever their edges", func(w *world) {
-		run := w.start(w.with(Handled()))
-		p := w.pod()
+		run, p := w.startWithPod(Handled())
 		g := p.claimStep("try")
 		w.cancel(run)
 		p.fail(g)
@@ -99,8 +97,7 @@ var cancelRules = []rule{
 		w.requireRun(run, lifecycle.Canceled)
 	}},
 	{"cancel/unknown", "a run that does not exist cannot be canceled", func(w *world) {
-		_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: w.runID(), Tenant: tenantA})
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		call(w.store.CancelRun(w.ctx, persistence.Cancel{Run: w.runID(), Tenant: tenantA})).fails(w, persistence.ErrRunNotFound)
 	}},
 	{"cancel/event", "a cancel leaves an event with who and why", func(w *world) {
 		run := w.start(w.with(Single()))
@@ -120,8 +117,7 @@ var cancelRules = []rule{
 
 var graceRules = []rule{
 	{"grace/fences", "a task that still runs when the grace is over is canceled and fenced", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		g := p.claimStep("s0")
 		w.cancel(run)
 		w.advance(cancelGrace)
@@ -140,8 +136,7 @@ var graceRules = []rule{
 		w.requireRun(run, lifecycle.Canceled)
 	}},
 	{"grace/not_early", "the grace is kept", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		w.cancel(run)
 		w.advance(cancelGrace / 2)
@@ -153,8 +148,7 @@ var graceRules = []rule{
 		w.requireRun(run, lifecycle.Completed)
 	}},
 	{"grace/not_needed", "a task that ends within the grace leaves no timer", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		g := p.claimStep("s0")
 		w.cancel(run)
 		require.Len(w.t, w.snapshot().Timers, 1)

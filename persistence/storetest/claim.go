@@ -23,15 +23,11 @@ var claimRules = []rule{
 		require.False(w.t, out.Now.IsZero())
 	}},
 	{"claim/unknown_queue", "a claim of a queue that no pod registered returns nothing", func(w *world) {
-		w.start(w.with(Single()))
-		p := w.pod()
-		request := p.request(10)
-		request.Queues = []string{"nowhere"}
-		require.Empty(w.t, p.ask(request).Grants)
+		_, p := w.startWithPod(Single())
+		require.Empty(w.t, p.ask(p.requestFrom("nowhere", 10)).Grants)
 	}},
 	{"claim/order_and_limit", "tasks of a tenant are granted in the order in which they became ready, at most limit", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 5)
+		list := w.drafts(w.with(Single()), tenantA, 5)
 		w.trigger(list[:2]...)
 		w.trigger(list[2:]...)
 		p := w.pod()
@@ -78,14 +74,10 @@ var claimRules = []rule{
 		run := w.start(g)
 		p := w.pod()
 		require.Equal(w.t, []workflow.RunID{run}, runsOf(p.claim(10)))
-		request := p.request(10)
-		request.Queues = []string{"other"}
-		require.Equal(w.t, []workflow.RunID{d.Run}, runsOf(p.ask(request).Grants))
+		require.Equal(w.t, []workflow.RunID{d.Run}, runsOf(p.ask(p.requestFrom("other", 10)).Grants))
 	}},
 	{"claim/after", "rows below the hint are not looked at", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 3)...)
-		p := w.pod()
+		g, p := w.backlog(3, Single())
 		first := p.ask(p.request(1))
 		request := p.request(10)
 		request.After = first.Lowest + 1
@@ -99,8 +91,7 @@ var claimRules = []rule{
 		require.Len(w.t, p.claim(10), 1)
 	}},
 	{"claim/discards", "a claim removes and counts rows whose task is no longer queued", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 4)
+		list := w.drafts(w.with(Single()), tenantA, 4)
 		w.trigger(list...)
 		w.cancel(list[0].Run)
 		w.cancel(list[2].Run)
@@ -114,12 +105,10 @@ var claimRules = []rule{
 	{"claim/dead_pod", "a pod that left, expired or never was is refused", func(w *world) {
 		w.start(w.with(Single()))
 		left, late, gone := w.pod(), w.pod(), &worker{w: w, id: 1 << 40, handlers: w.handlersOf()}
-		_, err := w.store.LeavePod(w.ctx, left.id)
-		require.NoError(w.t, err)
+		call(w.store.LeavePod(w.ctx, left.id)).must(w)
 		w.advance(leaseTTL)
 		for _, p := range []*worker{left, late, gone} {
-			_, err := w.store.ClaimTasks(w.ctx, p.request(1))
-			require.ErrorIs(w.t, err, persistence.ErrPodDead)
+			call(w.store.ClaimTasks(w.ctx, p.request(1))).fails(w, persistence.ErrPodDead)
 		}
 		late.renew()
 		require.Len(w.t, late.claim(1), 1, "late, but not declared dead")
@@ -149,8 +138,7 @@ var grantRules = []rule{
 		}, got)
 	}},
 	{"grants/parents", "a grant lists the parents' outcomes in the order of the parameters", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		p.complete(p.claim(2)...)
 		d := p.claimStep("d")
@@ -162,8 +150,7 @@ var grantRules = []rule{
 		w.requireTasks(run, states{"a": "completed", "b": "completed", "c": "completed", "d": "running"})
 	}},
 	{"grants/large", "a payload over the limit is named in the grant and loaded apart", func(w *world) {
-		g := w.with(Chain(2))
-		d := w.draft(g)
+		d := w.draft(w.with(Chain(2)))
 		d.Input = large()
 		w.trigger(d)
 		p := w.pod()
@@ -171,8 +158,7 @@ var grantRules = []rule{
 		require.True(w.t, first.LargeInput)
 		require.Equal(w.t, len(d.Input), first.InputSize)
 		require.Nil(w.t, first.Input)
-		input, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
-		require.NoError(w.t, err)
+		input := call(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})).must(w)
 		require.Equal(w.t, d.Input, input)
 		done := completion(first)
 		done.Output = large()
@@ -181,8 +167,7 @@ var grantRules = []rule{
 		require.Equal(w.t, []persistence.Outcome{
 			{Step: "s0", State: lifecycle.Completed, Large: true, Size: len(done.Output)},
 		}, second.Parents)
-		output, err := persistence.Payload(w.ctx, w.store, first.Task)
-		require.NoError(w.t, err)
+		output := call(persistence.Payload(w.ctx, w.store, first.Task)).must(w)
 		require.Equal(w.t, done.Output, output)
 	}},
 	// A join of many small outputs: of those that came before the limit was reached the grant
@@ -214,19 +199,15 @@ var grantRules = []rule{
 			require.Nil(w.t, o.Output)
 			left = append([]int32{o.Index}, left...)
 		}
-		payloads, err := w.store.Payloads(w.ctx, d.Run, append(left, lifecycle.RunStep))
-		require.NoError(w.t, err)
+		payloads := call(w.store.Payloads(w.ctx, d.Run, append(left, lifecycle.RunStep))).must(w)
 		for i, step := range left {
 			require.Equal(w.t, bytes.Repeat([]byte{byte('0' + step)}, size), payloads[i])
 		}
 		require.Equal(w.t, d.Input, payloads[len(left)])
-		_, err = w.store.Payloads(w.ctx, d.Run, append(left, 99))
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		call(w.store.Payloads(w.ctx, d.Run, append(left, 99))).fails(w, persistence.ErrRunNotFound)
 	}},
 	{"grants/same_claim_again", "the same claim id again returns the same grants and claims nothing more", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 5)...)
-		p := w.pod()
+		_, p := w.backlog(5, Single())
 		request := p.request(3)
 		first := p.ask(request)
 		again := p.ask(request)
@@ -235,9 +216,7 @@ var grantRules = []rule{
 		require.Len(w.t, p.claim(10), 2)
 	}},
 	{"grants/same_claim_later", "a repeated claim returns what is still held", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 3)...)
-		p := w.pod()
+		_, p := w.backlog(3, Single())
 		request := p.request(3)
 		first := p.ask(request)
 		p.complete(first.Grants[1])
@@ -245,8 +224,7 @@ var grantRules = []rule{
 		require.ElementsMatch(w.t, []persistence.Grant{first.Grants[0], first.Grants[2]}, again.Grants)
 	}},
 	{"grants/claim_of_another_pod", "a claim id means nothing for another pod", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 2)...)
+		w.trigger(w.drafts(w.with(Single()), tenantA, 2)...)
 		p, q := w.pod(), w.pod()
 		request := p.request(1)
 		first := p.ask(request)
@@ -256,8 +234,7 @@ var grantRules = []rule{
 		require.NotEqual(w.t, first.Grants[0].Task, second.Grants[0].Task)
 	}},
 	{"grants/finished", "a renewal forgets claims of which nothing is held, and no others", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 4)...)
+		w.trigger(w.drafts(w.with(Single()), tenantA, 4)...)
 		p, q := w.pod(), w.pod()
 		done := p.ask(p.request(1)).Grants
 		half := p.ask(p.request(2)).Grants
@@ -266,16 +243,14 @@ var grantRules = []rule{
 		p.complete(half[0])
 		q.complete(other...)
 		require.Len(w.t, w.snapshot().Claims, 4)
-		out, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
-		require.NoError(w.t, err)
+		out := call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).must(w)
 		require.Equal(w.t, []persistence.Held{{Task: half[1].Task, Epoch: half[1].Epoch}}, out.Unheld)
 		for _, claim := range w.snapshot().Claims {
 			require.NotEqual(w.t, done[0].Claim, claim.ID)
 		}
 		require.Len(w.t, w.snapshot().Claims, 3) // two of them are of one claim
 		p.complete(half[1])
-		_, err = w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
-		require.NoError(w.t, err)
+		call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).must(w)
 		claims := w.snapshot().Claims
 		require.Len(w.t, claims, 1)
 		require.Equal(w.t, q.id, claims[0].Pod)

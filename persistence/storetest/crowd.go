@@ -27,8 +27,7 @@ const patience = time.Minute
 var crowdRules = []rule{
 	{"crowd/claims", "many pods that claim at once get each task once, and none is left", func(w *world) {
 		const tasks = 300
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, tasks)...)
+		w.trigger(w.drafts(w.with(Single()), tenantA, tasks)...)
 		pods := w.pods(crowd)
 		got := make([][]persistence.Grant, crowd)
 		var count atomic.Int64
@@ -117,8 +116,7 @@ var crowdRules = []rule{
 		}
 	}},
 	{"crowd/keys", "many callers with one key get one run", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, crowd)
+		list := w.drafts(w.with(Single()), tenantA, crowd)
 		runs := make([]workflow.RunID, crowd)
 		for i := range list {
 			list[i].Key = "key"

@@ -50,8 +50,7 @@ var deadRules = []rule{
 		require.Equal(w.t, "test", w.letters()["l1"].Class)
 	}},
 	{"dead/none", "what completes, is tried again, skipped or canceled has none", func(w *world) {
-		w.start(w.with(Mixed(workflow.FailFast)))
-		p := w.pod()
+		_, p := w.startWithPod(Mixed(workflow.FailFast))
 		grants := p.claimAll()
 		p.complete(grants["start"])
 		p.report(retry(grants["side"], time.Hour))
@@ -74,24 +73,20 @@ var deadRules = []rule{
 		require.True(w.t, l.StartedAt.IsZero())
 
 		w.with(Impatient(time.Hour))
-		w.start(w.with(Impatient(2 * time.Minute)))
-		p := w.pod()
+		_, p := w.startWithPod(Impatient(2 * time.Minute))
 		require.NotNil(w.t, p)
 		w.advance(3 * time.Minute)
 		w.fire()
-		list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Reasons: []lifecycle.DeadReason{lifecycle.TimedOut}})
-		require.NoError(w.t, err)
+		list := call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Reasons: []lifecycle.DeadReason{lifecycle.TimedOut}})).must(w)
 		require.Len(w.t, list, 1)
 	}},
 	{"dead/details", "a dead letter tells what its function saw and what happened to it", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		both := p.claimAll()
 		p.complete(both["b"], both["c"])
 		p.fail(p.claimStep("d"))
-		d, err := w.store.DeadLetter(w.ctx, tenantA, w.letters()["d"].Task)
-		require.NoError(w.t, err)
+		d := call(w.store.DeadLetter(w.ctx, tenantA, w.letters()["d"].Task)).must(w)
 		require.Equal(w.t, run, d.Task.Run)
 		require.True(w.t, d.RunKept)
 		require.JSONEq(w.t, `"input"`, string(d.Input))
@@ -102,13 +97,10 @@ var deadRules = []rule{
 			kinds = append(kinds, e.Kind.String())
 		}
 		require.Equal(w.t, []string{"queued", "started", "failed"}, kinds)
-		_, err = w.store.DeadLetter(w.ctx, tenantA, workflow.TaskID{Run: run})
-		require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
+		call(w.store.DeadLetter(w.ctx, tenantA, workflow.TaskID{Run: run})).fails(w, persistence.ErrDeadLetterNotFound)
 	}},
 	{"dead/pages", "pages of a listing show every selected letter once", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 7)...)
-		p := w.pod()
+		g, p := w.backlog(7, Single())
 		for _, grant := range p.claim(100) {
 			p.fail(grant)
 		}
@@ -116,8 +108,7 @@ var deadRules = []rule{
 		filter := persistence.DeadFilter{Workflow: g.Name, Step: "a", YoungerThan: time.Hour, Requeued: persistence.NotRequeued, Limit: 3}
 		pages := 0
 		for ; ; pages++ {
-			page, err := w.store.ListDeadLetters(w.ctx, filter)
-			require.NoError(w.t, err)
+			page := call(w.store.ListDeadLetters(w.ctx, filter)).must(w)
 			if len(page) == 0 {
 				break
 			}
@@ -129,8 +120,7 @@ var deadRules = []rule{
 		}
 		require.Len(w.t, seen, 7)
 		require.Equal(w.t, 3, pages)
-		none, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})
-		require.NoError(w.t, err)
+		none := call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})).must(w)
 		require.Empty(w.t, none)
 	}},
 	{"dead/metacharacters", "what means something to a database means nothing in a filter", func(w *world) {
@@ -144,11 +134,9 @@ var deadRules = []rule{
 				letters, err := w.store.ListDeadLetters(w.ctx, filter)
 				require.NoError(w.t, err, "%+v", filter)
 				require.Empty(w.t, letters, "%+v", filter)
-				count, err := w.store.CountDeadLetters(w.ctx, filter)
-				require.NoError(w.t, err)
+				count := call(w.store.CountDeadLetters(w.ctx, filter)).must(w)
 				require.Zero(w.t, count)
-				purged, err := w.store.PurgeDeadLetters(w.ctx, filter)
-				require.NoError(w.t, err)
+				purged := call(w.store.PurgeDeadLetters(w.ctx, filter)).must(w)
 				require.Zero(w.t, purged)
 			}
 			for _, filter := range []persistence.RunFilter{
@@ -163,24 +151,20 @@ var deadRules = []rule{
 		require.Len(w.t, w.letters(), 1)
 	}},
 	{"dead/outlives", "a dead letter outlives its run, with input and history", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		p.report(retry(p.claimStep("a"), time.Second))
 		w.advance(time.Minute / 2)
 		w.fire()
 		p.fail(p.claimStep("a"))
 		task := w.letters()["a"].Task
-		before, err := w.store.DeadLetter(w.ctx, "", task)
-		require.NoError(w.t, err)
+		before := call(w.store.DeadLetter(w.ctx, "", task)).must(w)
 		require.Equal(w.t, 1, w.archive(0).Count)
-		archived, err := w.store.DeadLetter(w.ctx, "", task)
-		require.NoError(w.t, err)
+		archived := call(w.store.DeadLetter(w.ctx, "", task)).must(w)
 		require.Equal(w.t, before.Events, archived.Events)
 		w.advance(aCentury / 50)
 		w.drop()
 		w.requireGone(run)
-		after, err := w.store.DeadLetter(w.ctx, "", task)
-		require.NoError(w.t, err)
+		after := call(w.store.DeadLetter(w.ctx, "", task)).must(w)
 		require.False(w.t, after.RunKept)
 		require.Equal(w.t, before.Input, after.Input)
 		require.Len(w.t, after.Events, len(before.Events))
@@ -198,19 +182,14 @@ var deadRules = []rule{
 		}
 	}},
 	{"dead/tenants", "no tenant sees or requeues what is another's", func(w *world) {
-		w.start(w.with(Single()))
-		p := w.pod()
+		_, p := w.startWithPod(Single())
 		p.fail(p.claimStep("a"))
 		task := w.letters()["a"].Task
-		list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})
-		require.NoError(w.t, err)
+		list := call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w)
 		require.Empty(w.t, list)
-		_, err = w.store.DeadLetter(w.ctx, tenantB, task)
-		require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
-		_, err = w.store.RequeueDeadLetter(w.ctx, persistence.RequeueOrder{Letter: task, Tenant: tenantB, Run: w.runID()})
-		require.ErrorIs(w.t, err, persistence.ErrDeadLetterNotFound)
-		purged, err := w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})
-		require.NoError(w.t, err)
+		call(w.store.DeadLetter(w.ctx, tenantB, task)).fails(w, persistence.ErrDeadLetterNotFound)
+		call(w.store.RequeueDeadLetter(w.ctx, persistence.RequeueOrder{Letter: task, Tenant: tenantB, Run: w.runID()})).fails(w, persistence.ErrDeadLetterNotFound)
+		purged := call(w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w)
 		require.Zero(w.t, purged)
 	}},
 	{"dead/purge", "a purge removes what is older than said, and no more than asked for", func(w *world) {
@@ -226,12 +205,10 @@ var deadRules = []rule{
 		old := persistence.DeadFilter{OlderThan: 20 * time.Second, Limit: 2}
 		leapt := old
 		leapt.By = w.expire().Now.Add(-15 * time.Second)
-		got, err := w.store.PurgeDeadLetters(w.ctx, leapt)
-		require.NoError(w.t, err)
+		got := call(w.store.PurgeDeadLetters(w.ctx, leapt)).must(w)
 		require.Zero(w.t, got, "they are younger by what the caller takes for now")
 		for _, want := range []int{2, 1, 0} {
-			got, err := w.store.PurgeDeadLetters(w.ctx, old)
-			require.NoError(w.t, err)
+			got := call(w.store.PurgeDeadLetters(w.ctx, old)).must(w)
 			require.Equal(w.t, want, got)
 		}
 		require.Len(w.t, w.letters(), 1)
@@ -241,15 +218,13 @@ var deadRules = []rule{
 // letters returns all dead letters by the names of their steps.
 func (w *world) letters() map[string]persistence.DeadLetter {
 	w.t.Helper()
-	list, err := w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{})
-	require.NoError(w.t, err)
+	list := call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{})).must(w)
 	byStep := map[string]persistence.DeadLetter{}
 	for _, l := range list {
 		byStep[l.Step] = l
 	}
 	require.Len(w.t, byStep, len(list), "letters of one step")
-	count, err := w.store.CountDeadLetters(w.ctx, persistence.DeadFilter{})
-	require.NoError(w.t, err)
+	count := call(w.store.CountDeadLetters(w.ctx, persistence.DeadFilter{})).must(w)
 	require.Equal(w.t, len(list), count)
 	return byStep
 }

@@ -11,8 +11,7 @@ import (
 
 var expiryRules = []rule{
 	{"expiry/takes_tasks", "a pod whose lease ran out is declared dead and its tasks go back, one loss each", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		w.advance(leaseTTL)
 		out := w.expire()
@@ -29,8 +28,7 @@ var expiryRules = []rule{
 		require.Empty(w.t, w.expire().Pods)
 	}},
 	{"expiry/spares_the_living", "a pod in its lease keeps its tasks", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		w.advance(leaseTTL / 2)
 		out := w.expire()
@@ -40,14 +38,11 @@ var expiryRules = []rule{
 		p.complete(g)
 	}},
 	{"expiry/clock_leapt", "a lease that ends after the instant that the caller gives has not run out", func(w *world) {
-		w.start(w.with(Single()))
-		p := w.pod()
+		_, p := w.startWithPod(Single())
 		p.claim(1)
 		w.advance(time.Hour)
 		expire := func(by time.Time) persistence.Expired {
-			out, err := w.store.ExpirePods(w.ctx, w.leader, maxLost, 10, by)
-			require.NoError(w.t, err)
-			return out
+			return call(w.store.ExpirePods(w.ctx, w.leader, maxLost, 10, by)).must(w)
 		}
 		end := expire(time.Unix(1, 0)).NextExpiry
 		spared := expire(end.Add(-time.Microsecond))
@@ -62,18 +57,13 @@ var expiryRules = []rule{
 		require.Equal(w.t, 1, over.Tasks)
 	}},
 	{"expiry/fences", "a dead pod can neither claim, record nor renew", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 2)...)
-		p := w.pod()
+		_, p := w.backlog(2, Single())
 		grant := p.claimStep("a")
 		w.advance(leaseTTL)
 		w.expire()
-		_, err := w.store.ClaimTasks(w.ctx, p.request(1))
-		require.ErrorIs(w.t, err, persistence.ErrPodDead)
-		_, err = w.store.RecordTransitions(w.ctx, p.batch(completion(grant)))
-		require.ErrorIs(w.t, err, persistence.ErrPodDead)
-		_, err = w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
-		require.ErrorIs(w.t, err, persistence.ErrPodDead)
+		call(w.store.ClaimTasks(w.ctx, p.request(1))).fails(w, persistence.ErrPodDead)
+		call(w.store.RecordTransitions(w.ctx, p.batch(completion(grant)))).fails(w, persistence.ErrPodDead)
+		call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).fails(w, persistence.ErrPodDead)
 		require.Len(w.t, w.pod().claim(10), 2)
 	}},
 	{"expiry/poison", "a task that was lost too often fails as a poison pill", func(w *world) {
@@ -118,30 +108,25 @@ var expiryRules = []rule{
 		w.requireTasks(run, states{"a": "failed"})
 	}},
 	{"expiry/limit", "a pod with tasks left stays dead and in the next answer", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 5)...)
-		p := w.pod()
+		_, p := w.backlog(5, Single())
 		p.claim(5)
 		w.advance(leaseTTL)
 		for i, want := range []int{2, 2, 1} {
-			out, err := w.store.ExpirePods(w.ctx, w.leader, maxLost, 2, time.Time{})
-			require.NoError(w.t, err)
+			out := call(w.store.ExpirePods(w.ctx, w.leader, maxLost, 2, time.Time{})).must(w)
 			require.Equal(w.t, []int64{p.id}, out.Pods, "call %d", i)
 			require.Equal(w.t, want, out.Tasks, "call %d", i)
 			w.checkInvariants()
 			if i > 0 {
 				continue
 			}
-			_, err = w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
-			require.ErrorIs(w.t, err, persistence.ErrPodDead)
+			call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).fails(w, persistence.ErrPodDead)
 			require.Equal(w.t, 2, w.park().Parked, "it registers nothing any more")
 		}
 		require.Empty(w.t, w.expire().Pods)
 		require.Len(w.t, w.snapshot().Queue, 5)
 	}},
 	{"expiry/unclaimed_reply", "a task whose grant never reached its pod is handed back by the pulse", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		p.claim(1) // the reply is lost
 		out := p.renew()
 		require.Len(w.t, out.Unheld, 1)
@@ -165,8 +150,7 @@ var expiryRules = []rule{
 		require.Equal(w.t, 1, out.Live)
 	}},
 	{"expiry/many_tasks_of_a_run", "tasks of one run that were on a dead pod all go back", func(w *world) {
-		run := w.start(w.with(Fan(4)))
-		p := w.pod()
+		run, p := w.startWithPod(Fan(4))
 		p.complete(p.claimStep("root"))
 		require.Len(w.t, p.claim(10), 4)
 		w.advance(leaseTTL)

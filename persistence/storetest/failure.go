@@ -15,8 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 var failureRules = []rule{
 	{"failure/fail_fast", "the first unhandled failure cancels what has not started, but not what watches", func(w *world) {
-		run := w.start(w.with(Mixed(workflow.FailFast)))
-		p := w.pod()
+		run, p := w.startWithPod(Mixed(workflow.FailFast))
 		grants := p.claimAll()
 		p.complete(grants["start"]) // nap sleeps
 		p.report(persistence.Transition{Task: grants["side"].Task, Epoch: grants["side"].Epoch, Report: lifecycle.Released})
@@ -32,8 +31,7 @@ var failureRules = []rule{
 		}, p.claimAll()["watch"].Parents)
 	}},
 	{"failure/fail_fast_running", "tasks that run when another fails finish, and are not tried again", func(w *world) {
-		run := w.start(w.with(Mixed(workflow.FailFast)))
-		p := w.pod()
+		run, p := w.startWithPod(Mixed(workflow.FailFast))
 		grants := p.claimAll()
 		p.fail(grants["bad"])
 		w.requireTasks(run, states{"side": "running", "start": "running", "tail": "pending"})
@@ -43,8 +41,7 @@ var failureRules = []rule{
 		w.requireTasks(run, states{"start": "failed", "nap": "canceled"})
 	}},
 	{"failure/fail_fast_backoff", "a task that waits for its next attempt is canceled", func(w *world) {
-		run := w.start(w.with(Mixed(workflow.FailFast)))
-		p := w.pod()
+		run, p := w.startWithPod(Mixed(workflow.FailFast))
 		grants := p.claimAll()
 		p.report(retry(grants["side"], time.Hour))
 		p.fail(grants["bad"])
@@ -53,8 +50,7 @@ var failureRules = []rule{
 		require.Zero(w.t, w.fire().Count)
 	}},
 	{"failure/finish_siblings", "with FinishSiblings only the descendants of the failed task are affected", func(w *world) {
-		run := w.start(w.with(Mixed(workflow.FinishSiblings)))
-		p := w.pod()
+		run, p := w.startWithPod(Mixed(workflow.FinishSiblings))
 		grants := p.claimAll()
 		p.fail(grants["bad"])
 		w.requireTasks(run, states{"bad": "failed", "child": "canceled", "watch": "queued", "side": "running", "tail": "pending"})
@@ -69,8 +65,7 @@ var failureRules = []rule{
 		w.requireRun(run, lifecycle.Failed)
 	}},
 	{"failure/handled", "a failure that every child holds by Settled neither stops nor fails the run", func(w *world) {
-		run := w.start(w.with(Handled()))
-		p := w.pod()
+		run, p := w.startWithPod(Handled())
 		p.fail(p.claimStep("try"))
 		report := p.claimStep("report")
 		require.Equal(w.t, "try broke", report.Parents[0].Error)
@@ -128,8 +123,7 @@ var handlerRules = []rule{
 		w.requireTasks(run, states{"rescue": "failed"})
 	}},
 	{"on_failure/not_without_failure", "the failure handler of a completed run does not exist", func(w *world) {
-		run := w.start(w.with(Mixed(workflow.FailFast)))
-		p := w.pod()
+		run, p := w.startWithPod(Mixed(workflow.FailFast))
 		p.finish()
 		w.advance(time.Hour)
 		w.fire()
@@ -137,8 +131,7 @@ var handlerRules = []rule{
 		require.NotContains(w.t, w.tasks(run), "rescue")
 	}},
 	{"on_failure/not_when_canceled", "the failure handler of a canceled run does not run", func(w *world) {
-		run := w.start(w.with(Mixed(workflow.FailFast)))
-		p := w.pod()
+		run, p := w.startWithPod(Mixed(workflow.FailFast))
 		grants := p.claimAll()
 		p.fail(grants["bad"])
 		w.cancel(run)

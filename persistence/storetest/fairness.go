@@ -43,9 +43,7 @@ var fairnessRules = []rule{
 		}
 		w.trigger(list...)
 		p := w.pod()
-		request := p.request(2)
-		request.Queues = []string{"other"}
-		require.ElementsMatch(w.t, []workflow.RunID{list[0].Run, list[1].Run}, runsOf(p.ask(request).Grants))
+		require.ElementsMatch(w.t, []workflow.RunID{list[0].Run, list[1].Run}, runsOf(p.ask(p.requestFrom("other", 2)).Grants))
 	}},
 	{"fairness/idle_tenant_returns", "a tenant that was idle gets no credit: it takes turns like any other", func(w *world) {
 		g := w.with(Single())
@@ -67,9 +65,7 @@ var fairnessRules = []rule{
 	}},
 	{"fairness/steady", "many runs of several steps finish steadily, not all at the end", func(w *world) {
 		const runs = 1_000
-		g := w.with(Chain(4))
-		w.trigger(w.drafts(g, tenantA, runs)...)
-		p := w.pod()
+		_, p := w.backlog(runs, Chain(4))
 		// The two lanes take turns, so half of what is dispatched are new runs until
 		// all have begun; breadth-first, none would finish in the first 3,000.
 		least := map[int]int{2_000: 100, 3_000: 250, 3_600: 500}
@@ -158,9 +154,7 @@ var manyTenantsRules = []rule{
 
 var tenantLimitRules = []rule{
 	{"tenant_limit/holds", "no more tasks of a tenant run than its limit", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 10)...)
-		p := w.pod()
+		_, p := w.backlog(10, Single())
 		limited := func() []persistence.Grant {
 			request := p.request(10)
 			request.TenantLimit = 3

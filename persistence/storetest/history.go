@@ -30,8 +30,7 @@ var historyRules = []rule{
 		require.Equal(w.t, state, after)
 	}},
 	{"history/not_yet", "a run that has not ended is not archived, nor one that ended a short while ago; a straggler is, late", func(w *world) {
-		w.start(w.with(Diamond()))
-		p := w.pod()
+		_, p := w.startWithPod(Diamond())
 		p.complete(p.claim(10)...)
 		require.Zero(w.t, w.archive(0).Count)
 		p.finish()
@@ -66,8 +65,7 @@ var historyRules = []rule{
 		require.Zero(w.t, w.drop().Spans, "younger ones stay")
 
 		w.advance(2 * time.Hour)
-		leapt, err := drop(w.ctx, w.store, w.leader, kept(), w.expire().Now.Add(-time.Hour-time.Minute))
-		require.NoError(w.t, err)
+		leapt := call(drop(w.ctx, w.store, w.leader, kept(), w.expire().Now.Add(-time.Hour-time.Minute))).must(w)
 		require.Zero(w.t, leapt.Spans, "they are younger by what the caller takes for now")
 		require.Equal(w.t, persistence.Dropped{Spans: 1, Keys: 1}, w.drop())
 		w.requireGone(gone.Run)
@@ -78,8 +76,7 @@ var historyRules = []rule{
 
 		w.advance(100 * 365 * 24 * time.Hour)
 		require.Zero(w.t, w.drop().Spans)
-		graph, err := w.store.Definition(w.ctx, long.Hash)
-		require.NoError(w.t, err)
+		graph := call(w.store.Definition(w.ctx, long.Hash)).must(w)
 		require.Equal(w.t, workflow.RetainLong, graph.Retention)
 	}},
 	{"history/late", "a late report or cancel of a run in history is answered that it has ended", func(w *world) {
@@ -123,12 +120,9 @@ var historyRules = []rule{
 	{"history/deposed", "only the newest leader moves or removes anything", func(w *world) {
 		old := w.leader
 		w.bumpEpoch()
-		_, err := w.store.ArchiveRuns(w.ctx, old, persistence.Archive{Limit: 1})
-		require.ErrorIs(w.t, err, persistence.ErrDeposed)
-		_, err = w.store.DropHistory(w.ctx, old, kept(), time.Time{})
-		require.ErrorIs(w.t, err, persistence.ErrDeposed)
-		_, err = w.store.RotateEvents(w.ctx, old, time.Hour)
-		require.ErrorIs(w.t, err, persistence.ErrDeposed)
+		call(w.store.ArchiveRuns(w.ctx, old, persistence.Archive{Limit: 1})).fails(w, persistence.ErrDeposed)
+		call(w.store.DropHistory(w.ctx, old, kept(), time.Time{})).fails(w, persistence.ErrDeposed)
+		call(w.store.RotateEvents(w.ctx, old, time.Hour)).fails(w, persistence.ErrDeposed)
 	}},
 }
 
@@ -201,37 +195,24 @@ func retained(name string, class workflow.RetentionClass) *workflow.Graph {
 
 func (w *world) archive(age time.Duration) persistence.Archived {
 	w.t.Helper()
-	out, err := w.store.ArchiveRuns(w.ctx, w.leader, persistence.Archive{
+	return call(w.store.ArchiveRuns(w.ctx, w.leader, persistence.Archive{
 		Age: age, Limit: persistence.ArchiveMax, Retention: kept(),
-	})
-	require.NoError(w.t, err)
-	return out
+	})).must(w)
 }
 
 func (w *world) archiveFrom(after workflow.RunID, limit int) persistence.Archived {
 	w.t.Helper()
-	out, err := w.store.ArchiveRuns(w.ctx, w.leader, persistence.Archive{After: after, Limit: limit, Retention: kept()})
-	require.NoError(w.t, err)
-	return out
+	return call(w.store.ArchiveRuns(w.ctx, w.leader, persistence.Archive{After: after, Limit: limit, Retention: kept()})).must(w)
 }
 
 func (w *world) drop() persistence.Dropped {
 	w.t.Helper()
-	out, err := drop(w.ctx, w.store, w.leader, kept(), time.Time{})
-	require.NoError(w.t, err)
-	return out
+	return call(drop(w.ctx, w.store, w.leader, kept(), time.Time{})).must(w)
 }
 
 func (w *world) requireGone(id workflow.RunID) {
 	w.t.Helper()
-	_, err := w.store.Run(w.ctx, "", id)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, err = w.store.Tasks(w.ctx, "", id)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, err = w.store.StepNames(w.ctx, "", id)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-	_, _, err = w.store.Events(w.ctx, "", id, 0, 10)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	w.requireHidden("", id)
 	for _, r := range w.snapshot().Runs {
 		require.NotEqual(w.t, id, r.ID)
 	}

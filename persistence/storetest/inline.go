@@ -10,10 +10,17 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
+// next completes tasks and requires that one child is granted.
+func (p *worker) next(held []persistence.Grant) []persistence.Grant {
+	p.w.t.Helper()
+	grants := p.send(p.inline(1, held...)).Grants
+	require.Len(p.w.t, grants, 1)
+	return grants
+}
+
 var inlineRules = []rule{
 	{"inline/grants", "a child that becomes ready is granted to the pod that completed its parent", func(w *world) {
-		run := w.start(w.with(Chain(3)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(3))
 		record := p.inline(10, p.claimStep("s0"))
 		out := p.send(record)
 		require.Len(w.t, out.Grants, 1)
@@ -32,9 +39,7 @@ var inlineRules = []rule{
 		w.requireRun(run, lifecycle.Completed)
 	}},
 	{"inline/limit", "at most as many children are granted as tasks were completed, and as the pod asks for", func(w *world) {
-		g := w.with(Fan(5))
-		w.trigger(w.drafts(g, tenantA, 3)...)
-		p := w.pod()
+		_, p := w.backlog(3, Fan(5))
 		roots := p.claim(3)
 		out := p.send(p.inline(10, roots[0]))
 		require.Len(w.t, out.Grants, 1, "one task was completed")
@@ -45,9 +50,7 @@ var inlineRules = []rule{
 		require.Empty(w.t, p.send(p.inline(0, p.claim(1)...)).Grants)
 	}},
 	{"inline/spare", "children beyond the completed tasks are granted in slots to spare", func(w *world) {
-		g := w.with(Fan(5))
-		w.trigger(w.drafts(g, tenantA, 2)...)
-		p := w.pod()
+		_, p := w.backlog(2, Fan(5))
 		roots := p.claim(2)
 		record := p.inline(4, roots[0])
 		record.Spare = 2
@@ -66,10 +69,8 @@ var inlineRules = []rule{
 		held := p.claim(1)
 		w.trigger(w.drafts(g, tenantB, 1)...)
 		require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
-		first := p.claim(1)
-		require.Len(w.t, first, 1)
-		second := p.claim(1)
-		require.Len(w.t, second, 1)
+		first := p.claimExactly(1, 1)
+		second := p.claimExactly(1, 1)
 		require.ElementsMatch(w.t, []string{tenantA, tenantB}, []string{first[0].Tenant, second[0].Tenant})
 	}},
 	// The newcomer stands before what A has waiting.
@@ -82,13 +83,11 @@ var inlineRules = []rule{
 		held := p.claim(1)
 		w.trigger(w.drafts(single, tenantA, 10)...)
 		for range 5 {
-			held = p.send(p.inline(1, held...)).Grants
-			require.Len(w.t, held, 1)
+			held = p.next(held)
 		}
 		w.trigger(w.drafts(single, tenantB, 1)...)
 		require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
-		next := p.claim(1)
-		require.Len(w.t, next, 1)
+		next := p.claimExactly(1, 1)
 		require.Equal(w.t, tenantB, next[0].Tenant)
 	}},
 	{"inline/own_handlers_and_queues", "only children that the pod registers and serves are granted", func(w *world) {
@@ -104,8 +103,7 @@ var inlineRules = []rule{
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}, {Queue: "gpu", Count: 1}}, out.Wake.Ready)
 	}},
 	{"inline/again", "the same record again returns the same grants", func(w *world) {
-		w.start(w.with(Chain(3)))
-		p := w.pod()
+		_, p := w.startWithPod(Chain(3))
 		record := p.inline(10, p.claimStep("s0"))
 		first := p.send(record)
 		again := p.send(record)
@@ -115,9 +113,7 @@ var inlineRules = []rule{
 		require.Empty(w.t, p.send(record).Grants, "no longer held")
 	}},
 	{"inline/tenant_limit", "inline grants keep the limit of the tenant", func(w *world) {
-		g := w.with(Fan(3))
-		w.trigger(w.drafts(g, tenantA, 2)...)
-		p := w.pod()
+		_, p := w.backlog(2, Fan(3))
 		record := p.inline(10, p.claim(2)...)
 		record.TenantLimit = 1
 		require.Len(w.t, p.send(record).Grants, 1)
@@ -128,15 +124,13 @@ var inlineRules = []rule{
 		p := w.pod()
 		held := p.claim(1)
 		for range 20 {
-			held = p.send(p.inline(1, held...)).Grants
-			require.Len(w.t, held, 1)
+			held = p.next(held)
 		}
 		// B comes with a backlog. A's next step waits for two of B at most.
 		w.trigger(w.drafts(g, tenantB, 50)...)
 		p.complete(held...)
 		for i := range 3 {
-			next := p.claim(1)
-			require.Len(w.t, next, 1)
+			next := p.claimExactly(1, 1)
 			if next[0].Tenant == tenantA {
 				return
 			}
@@ -155,8 +149,7 @@ var inlineRules = []rule{
 		// B comes. It waits for two of A at most, not for all the leaves.
 		w.trigger(w.drafts(single, tenantB, 1)...)
 		for i := range 3 {
-			next := p.claim(1)
-			require.Len(w.t, next, 1)
+			next := p.claimExactly(1, 1)
 			if next[0].Tenant == tenantB {
 				return
 			}
@@ -170,16 +163,14 @@ var inlineRules = []rule{
 		held := p.claim(1)
 		w.start(chain) // A has something queued all the time
 		for range 20 {
-			held = p.send(p.inline(1, held...)).Grants
-			require.Len(w.t, held, 1)
+			held = p.next(held)
 		}
 		// B comes with a backlog, A with new work: they take turns.
 		w.trigger(w.drafts(chain, tenantB, 50)...)
 		w.start(fan)
 		of := map[string]int{}
 		for range 12 {
-			next := p.claim(1)
-			require.Len(w.t, next, 1)
+			next := p.claimExactly(1, 1)
 			of[next[0].Tenant]++
 			p.complete(next...)
 		}
@@ -187,8 +178,7 @@ var inlineRules = []rule{
 		require.GreaterOrEqual(w.t, of[tenantB], 4, "of 12 dispatches: %v", of)
 	}},
 	{"inline/after_a_branch", "in a run that took a branch, children without conditions are granted, too", func(w *world) {
-		run := w.start(w.with(Branch()))
-		p := w.pod()
+		run, p := w.startWithPod(Branch())
 		record := p.inline(10)
 		record.Transitions = append(record.Transitions, choose(p.claimStep("choose"), "no"))
 		require.Empty(w.t, p.send(record).Grants, "a condition was judged")
@@ -230,8 +220,7 @@ var inlineRules = []rule{
 			{Name: "s0"}, {Name: "s1", Parents: plain(0), Options: workflow.Options{ScheduleToStart: time.Minute}},
 		}})
 		for _, g := range []*workflow.Graph{Nap(time.Minute), hurried} {
-			w.start(w.with(g))
-			p := w.pod()
+			_, p := w.startWithPod(g)
 			require.Empty(w.t, p.send(p.inline(10, p.claim(1)...)).Grants, g.Name)
 			require.Len(w.t, w.snapshot().Timers, 1, g.Name)
 			w.advance(2 * time.Minute)
@@ -241,18 +230,15 @@ var inlineRules = []rule{
 		w.checkInvariants()
 	}},
 	{"inline/not_canceling", "a run that is canceled has no child granted", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
-		grants := p.claim(2)
-		require.Len(w.t, grants, 2)
+		grants := p.claimExactly(2, 2)
 		w.cancel(run)
 		require.Empty(w.t, p.send(p.inline(10, grants...)).Grants)
 		w.requireRun(run, lifecycle.Canceled)
 	}},
 	{"inline/expires", "a task granted inline is found when its pod dies", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		require.Len(w.t, p.send(p.inline(1, p.claimStep("s0"))).Grants, 1)
 		w.advance(leaseTTL + time.Second)
 		require.Equal(w.t, 1, w.expire().Tasks)

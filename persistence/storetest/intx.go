@@ -12,13 +12,11 @@ import (
 
 var inTxRules = []rule{
 	{"in_tx/commit", "a run triggered in a transaction exists once that commits and starts when drained", func(w *world) {
-		g := w.with(Diamond())
-		d := w.draft(g)
+		d := w.draft(w.with(Diamond()))
 		tx := w.begin()
 		require.Equal(w.t, persistence.TriggerAnswer{Result: persistence.Triggered, Run: d.Run}, w.triggerIn(tx, d))
 		require.Zero(w.t, w.drain(10).Count, "before the commit")
-		_, err := w.store.Run(w.ctx, tenantA, d.Run)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		call(w.store.Run(w.ctx, tenantA, d.Run)).fails(w, persistence.ErrRunNotFound)
 		require.NoError(w.t, tx.Commit(w.ctx))
 
 		w.requireRun(d.Run, lifecycle.Pending)
@@ -35,8 +33,7 @@ var inTxRules = []rule{
 		w.requireRun(d.Run, lifecycle.Completed)
 	}},
 	{"in_tx/rollback", "a run triggered in a transaction that rolls back leaves nothing behind", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		d.Key = "key"
 		tx := w.begin()
 		w.triggerIn(tx, d)
@@ -92,8 +89,7 @@ var inTxRules = []rule{
 		require.Empty(w.t, other.snapshot().Keys)
 	}},
 	{"in_tx/same_id_again", "asking again in the same transaction stores nothing more", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		w.submit(d, d)
 		require.Equal(w.t, 1, w.drain(10).Count)
 		require.Len(w.t, w.snapshot().Runs, 1)
@@ -101,8 +97,7 @@ var inTxRules = []rule{
 		require.Zero(w.t, w.drain(10).Count)
 	}},
 	{"in_tx/keys", "keys hold within and after the transaction", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 4)
+		list := w.drafts(w.with(Single()), tenantA, 4)
 		for i := range list {
 			list[i].Key = "key"
 		}
@@ -134,8 +129,7 @@ var inTxRules = []rule{
 
 var drainRules = []rule{
 	{"drain/order", "submitted runs start oldest first, in bounded batches", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 7)
+		list := w.drafts(w.with(Single()), tenantA, 7)
 		w.submit(list[3:]...)
 		w.submit(list[:3]...)
 		first := w.drain(4)
@@ -152,8 +146,7 @@ var drainRules = []rule{
 		require.Equal(w.t, want, runsOf(w.pod().claim(10)))
 	}},
 	{"drain/at", "a submitted run with At waits for it", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		d.At = w.ask().Now.Add(time.Hour)
 		w.submit(d)
 		drained := w.drain(10)
@@ -166,16 +159,14 @@ var drainRules = []rule{
 		w.requireTasks(d.Run, states{"a": "queued"})
 	}},
 	{"drain/input_condition", "conditions on the input of a submitted run hold", func(w *world) {
-		g := w.with(InputBranch())
-		d := w.draft(g)
+		d := w.draft(w.with(InputBranch()))
 		d.Edges = []persistence.EdgeResult{{Child: "yes", Flags: lifecycle.FlagSkip}}
 		w.submit(d)
 		w.drain(10)
 		w.requireTasks(d.Run, states{"yes": "skipped", "no": "queued"})
 	}},
 	{"drain/canceled", "a submitted run that was canceled never starts", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		w.submit(d)
 		out := w.cancel(d.Run)
 		require.Equal(w.t, lifecycle.Moved, out.Result)
@@ -198,16 +189,12 @@ var drainRules = []rule{
 
 func (w *world) begin() Tx {
 	w.t.Helper()
-	tx, err := w.h.Begin(w.ctx)
-	require.NoError(w.t, err)
-	return tx
+	return call(w.h.Begin(w.ctx)).must(w)
 }
 
 func (w *world) triggerIn(tx Tx, d persistence.Trigger) persistence.TriggerAnswer {
 	w.t.Helper()
-	answer, err := w.store.TriggerInTx(w.ctx, tx.Value, d)
-	require.NoError(w.t, err)
-	return answer
+	return call(w.store.TriggerInTx(w.ctx, tx.Value, d)).must(w)
 }
 
 // submit triggers in a transaction of its own, which commits.
@@ -233,9 +220,6 @@ func (w *world) race() (tx Tx, inTx, wanting persistence.Trigger) {
 	tx = w.begin()
 	require.Equal(w.t, persistence.Triggered, w.triggerIn(tx, inTx).Result)
 	out := w.ask(wanting, other, grouped, partner)
-	require.Equal(w.t, persistence.KeyBusy, out.Answers[0].Result)
-	require.Equal(w.t, persistence.Triggered, out.Answers[1].Result)
-	require.Equal(w.t, persistence.KeyBusy, out.Answers[2].Result)
-	require.Equal(w.t, persistence.GroupRefused, out.Answers[3].Result)
+	w.requireTriggers(out, persistence.KeyBusy, persistence.Triggered, persistence.KeyBusy, persistence.GroupRefused)
 	return tx, inTx, wanting
 }

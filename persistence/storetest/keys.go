@@ -44,8 +44,7 @@ var keyRules = []rule{
 		require.Len(w.t, w.snapshot().Keys, 3)
 	}},
 	{"keys/within_a_batch", "keys hold between the triggers of one batch", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 3)
+		list := w.drafts(w.with(Single()), tenantA, 3)
 		for i := range list {
 			list[i].Key = "key"
 		}
@@ -66,15 +65,12 @@ var keyRules = []rule{
 		require.Equal(w.t, persistence.Existing, w.ask(second).Answers[0].Result)
 	}},
 	{"keys/of_a_refused_group", "a refused group leaves no key behind", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 3)
+		list := w.drafts(w.with(Single()), tenantA, 3)
 		list[0].Group, list[1].Group = 1, 1
 		list[0].Key, list[2].Key = "key", "key"
 		list[1].Queue = "nowhere"
 		out := w.ask(list...)
-		require.Equal(w.t, persistence.GroupRefused, out.Answers[0].Result)
-		require.Equal(w.t, persistence.UnknownQueue, out.Answers[1].Result)
-		require.Equal(w.t, persistence.Triggered, out.Answers[2].Result)
+		w.requireTriggers(out, persistence.GroupRefused, persistence.UnknownQueue, persistence.Triggered)
 		require.Len(w.t, w.snapshot().Runs, 1)
 	}},
 }

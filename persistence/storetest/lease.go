@@ -17,8 +17,7 @@ var leaseRules = []rule{
 			p := w.pod()
 			require.False(w.t, seen[p.id])
 			seen[p.id] = true
-			_, err := w.store.LeavePod(w.ctx, p.id)
-			require.NoError(w.t, err)
+			call(w.store.LeavePod(w.ctx, p.id)).must(w)
 		}
 	}},
 	{"lease/renew", "a renewal extends the lease from the store's now and counts living pods", func(w *world) {
@@ -34,8 +33,7 @@ var leaseRules = []rule{
 	{"lease/load", "a renewal says what use wakes are to the pod, and is told how many wait for them", func(w *world) {
 		p, q, gone := w.pod(), w.pod(), w.pod()
 		renewed := func(pod *worker, load persistence.Load) []int {
-			out, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: pod.id, TTL: leaseTTL, Load: load})
-			require.NoError(w.t, err)
+			out := call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: pod.id, TTL: leaseTTL, Load: load})).must(w)
 			return []int{out.Pods, out.Waiting, out.Idle, out.Place}
 		}
 		const idle, full, busy = persistence.LoadIdle, persistence.LoadFull, persistence.LoadBusy
@@ -45,14 +43,12 @@ var leaseRules = []rule{
 		require.Equal(w.t, []int{3, 3, 2, 0}, renewed(p, full), "its own word counts at once")
 		require.Equal(w.t, []int{3, 3, 2, 1}, renewed(gone, idle), "who is full is not in the order")
 		require.Equal(w.t, []int{3, 2, 1, 0}, renewed(q, busy))
-		_, err := w.store.LeavePod(w.ctx, gone.id)
-		require.NoError(w.t, err)
+		call(w.store.LeavePod(w.ctx, gone.id)).must(w)
 		require.Equal(w.t, []int{2, 0, 0, 0}, renewed(p, busy), "who has left does not wait")
 		require.Equal(w.t, []int{2, 1, 1, 0}, renewed(q, idle))
 	}},
 	{"lease/late", "a pod that is late but was not declared dead keeps its tasks", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		w.advance(10 * leaseTTL)
 		out := p.renew(g)
@@ -62,8 +58,7 @@ var leaseRules = []rule{
 		w.requireRun(run, lifecycle.Completed)
 	}},
 	{"lease/reconcile", "a renewal tells what is no longer the pod's and what the pod does not know of", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 4)
+		list := w.drafts(w.with(Single()), tenantA, 4)
 		w.trigger(list...)
 		p := w.pod()
 		grants := p.claim(4)
@@ -82,16 +77,13 @@ var leaseRules = []rule{
 		require.Empty(w.t, out.Unheld)
 	}},
 	{"lease/progress", "progress is kept for the next attempt, by the holder only", func(w *world) {
-		g := w.with(Single())
-		w.start(g)
+		w.start(w.with(Single()))
 		p, q := w.pod(), w.pod()
 		grant := p.claimStep("a")
 		renewal := func(pod *worker, epoch int64, progress []byte) persistence.Renewed {
-			out, err := w.store.RenewPod(w.ctx, persistence.Renewal{
+			return call(w.store.RenewPod(w.ctx, persistence.Renewal{
 				Pod: pod.id, TTL: leaseTTL, Held: []persistence.Held{{Task: grant.Task, Epoch: epoch, Progress: progress}},
-			})
-			require.NoError(w.t, err)
-			return out
+			})).must(w)
 		}
 		require.Empty(w.t, renewal(p, grant.Epoch, []byte(`1`)).Lost)
 		require.Empty(w.t, renewal(p, grant.Epoch, nil).Lost, "nil leaves it as it is")
@@ -101,13 +93,10 @@ var leaseRules = []rule{
 		require.Equal(w.t, `1`, string(p.claimStep("a").LastProgress))
 	}},
 	{"lease/leave", "a pod that leaves hands back its tasks uncharged", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 3)...)
-		p := w.pod()
+		_, p := w.backlog(3, Single())
 		grants := p.claim(3)
 		p.complete(grants[0])
-		wake, err := w.store.LeavePod(w.ctx, p.id)
-		require.NoError(w.t, err)
+		wake := call(w.store.LeavePod(w.ctx, p.id)).must(w)
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 2}}, wake.Ready)
 		tables := w.snapshot()
 		require.Empty(w.t, tables.Pods)
@@ -122,12 +111,10 @@ var leaseRules = []rule{
 	{"lease/leave_again", "leaving twice does nothing", func(w *world) {
 		p := w.pod()
 		for range 2 {
-			wake, err := w.store.LeavePod(w.ctx, p.id)
-			require.NoError(w.t, err)
+			wake := call(w.store.LeavePod(w.ctx, p.id)).must(w)
 			require.Empty(w.t, wake.Ready)
 		}
-		_, err := w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})
-		require.ErrorIs(w.t, err, persistence.ErrPodDead)
+		call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).fails(w, persistence.ErrPodDead)
 	}},
 	{"lease/ping", "a ping is answered, without a pod", func(w *world) {
 		require.NoError(w.t, w.store.Ping(w.ctx, 16<<10))

@@ -35,15 +35,13 @@ var parkingRules = []rule{
 		require.Equal(w.t, []string{"queued", "started", "completed"}, w.events(run)["a"])
 	}},
 	{"parking/registered", "work that a living pod registers stays where it is", func(w *world) {
-		g := w.with(Single())
-		w.start(g)
+		w.start(w.with(Single()))
 		p := w.pod()
 		require.Zero(w.t, w.park().Parked)
 		require.Len(w.t, p.claim(1), 1)
 	}},
 	{"parking/dead_pods", "a dead pod registers nothing", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 3)...)
+		w.trigger(w.drafts(w.with(Single()), tenantA, 3)...)
 		w.pod()
 		w.advance(leaseTTL)
 		w.expire()
@@ -52,23 +50,19 @@ var parkingRules = []rule{
 		require.Equal(w.t, 3, w.park().Unparked)
 	}},
 	{"parking/limit", "at most limit rows move each way", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 5)...)
+		w.trigger(w.drafts(w.with(Single()), tenantA, 5)...)
 		for _, want := range []int{2, 2, 1, 0} {
-			out, err := w.store.ParkTasks(w.ctx, w.leader, 2)
-			require.NoError(w.t, err)
+			out := call(w.store.ParkTasks(w.ctx, w.leader, 2)).must(w)
 			require.Equal(w.t, want, out.Parked)
 		}
 		w.pod()
 		for _, want := range []int{2, 2, 1, 0} {
-			out, err := w.store.ParkTasks(w.ctx, w.leader, 2)
-			require.NoError(w.t, err)
+			out := call(w.store.ParkTasks(w.ctx, w.leader, 2)).must(w)
 			require.Equal(w.t, want, out.Unparked)
 		}
 	}},
 	{"parking/canceled", "a task canceled while it is parked does not come back", func(w *world) {
-		g := w.with(Single())
-		run := w.start(g)
+		run := w.start(w.with(Single()))
 		require.Equal(w.t, 1, w.park().Parked)
 		w.cancel(run)
 		w.requireRun(run, lifecycle.Canceled)

@@ -27,12 +27,10 @@ var readRules = []rule{
 		}, row)
 	}},
 	{"reads/tasks", "tasks read by step, with who ran them and when", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		p.claim(1)
-		rows, err := w.store.Tasks(w.ctx, tenantA, run)
-		require.NoError(w.t, err)
+		rows := call(w.store.Tasks(w.ctx, tenantA, run)).must(w)
 		require.Len(w.t, rows, 4)
 		for i, name := range []string{"a", "b", "c", "d"} {
 			require.Equal(w.t, int32(i), rows[i].Step)
@@ -53,24 +51,19 @@ var readRules = []rule{
 		require.True(w.t, d.StartedAt.IsZero())
 	}},
 	{"reads/without_outputs", "a run and its tasks read the same without their outputs, also in history", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		same := func() {
-			row, err := w.store.Run(w.ctx, tenantA, run)
-			require.NoError(w.t, err)
-			tasks, err := w.store.Tasks(w.ctx, tenantA, run)
-			require.NoError(w.t, err)
+			row := call(w.store.Run(w.ctx, tenantA, run)).must(w)
+			tasks := call(w.store.Tasks(w.ctx, tenantA, run)).must(w)
 			require.Equal(w.t, `"a"`, string(tasks[0].Output))
 			row.Output = nil
 			for i := range tasks {
 				tasks[i].Output = nil
 			}
-			bare, err := w.store.Run(w.ctx, tenantA, run, persistence.WithoutOutputs)
-			require.NoError(w.t, err)
+			bare := call(w.store.Run(w.ctx, tenantA, run, persistence.WithoutOutputs)).must(w)
 			require.Equal(w.t, row, bare)
-			list, err := w.store.Tasks(w.ctx, tenantA, run, persistence.WithoutOutputs)
-			require.NoError(w.t, err)
+			list := call(w.store.Tasks(w.ctx, tenantA, run, persistence.WithoutOutputs)).must(w)
 			require.Equal(w.t, tasks, list)
 		}
 		same()
@@ -83,8 +76,7 @@ var readRules = []rule{
 		g := w.with(Mixed(workflow.FailFast))
 		d := w.draft(g)
 		w.trigger(d)
-		names, err := w.store.StepNames(w.ctx, tenantA, d.Run)
-		require.NoError(w.t, err)
+		names := call(w.store.StepNames(w.ctx, tenantA, d.Run)).must(w)
 		require.Len(w.t, names, len(g.Nodes)+1)
 		for i, node := range g.Nodes {
 			require.Equal(w.t, node.Name, names[i])
@@ -92,8 +84,7 @@ var readRules = []rule{
 		require.Equal(w.t, g.OnFailure.Name, names[len(g.Nodes)])
 	}},
 	{"reads/events_in_pages", "events come once each, in order, whatever the page", func(w *world) {
-		run := w.start(w.with(Fan(6)))
-		p := w.pod()
+		run, p := w.startWithPod(Fan(6))
 		p.finish()
 		all, end, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
 		require.NoError(w.t, err)
@@ -131,63 +122,52 @@ var readRules = []rule{
 			}
 		}
 		w.cancel(canceled)
-		ended, err := w.store.EndedRuns(w.ctx, []workflow.RunID{completed, canceled, goesOn, none})
-		require.NoError(w.t, err)
+		ended := call(w.store.EndedRuns(w.ctx, []workflow.RunID{completed, canceled, goesOn, none})).must(w)
 		require.NotContains(w.t, ended, goesOn)
 		require.Subset(w.t, ended, []workflow.RunID{completed, none})
-		ended, err = w.store.EndedRuns(w.ctx, nil)
-		require.NoError(w.t, err)
+		ended = call(w.store.EndedRuns(w.ctx, nil)).must(w)
 		require.Empty(w.t, ended)
 	}},
 	{"reads/payload", "payloads come back byte for byte", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		d.Input = []byte("{\"nul\":\"\\u0000\",\"raw\":\"\x00\xff\"}")
 		w.trigger(d)
 		p := w.pod()
 		t := completion(p.claimStep("a"))
 		t.Output = []byte("\x00\x01\xfe\xff")
 		p.report(t)
-		input, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})
-		require.NoError(w.t, err)
+		input := call(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: d.Run, Step: lifecycle.RunStep})).must(w)
 		require.Equal(w.t, d.Input, input)
-		output, err := persistence.Payload(w.ctx, w.store, t.Task)
-		require.NoError(w.t, err)
+		output := call(persistence.Payload(w.ctx, w.store, t.Task)).must(w)
 		require.Equal(w.t, t.Output, output)
 		require.Equal(w.t, t.Output, w.run(d.Run).Output)
 	}},
 	{"reads/unknown", "what does not exist is not found", func(w *world) {
 		run := w.start(w.with(Single()))
 		nowhere := w.runID()
-		_, err := w.store.Run(w.ctx, tenantA, nowhere)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.Tasks(w.ctx, tenantA, nowhere)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.StepNames(w.ctx, tenantA, nowhere)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, _, err = w.store.Events(w.ctx, tenantA, nowhere, 0, 10)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		w.requireHidden(tenantA, nowhere)
 		for _, tenant := range []string{"absent\x00", "absent\xff"} { // no database would take these
-			_, err = w.store.Run(w.ctx, tenant, run)
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-			_, err = w.store.Tasks(w.ctx, tenant, run)
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-			_, err = w.store.StepNames(w.ctx, tenant, run)
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-			_, _, err = w.store.Events(w.ctx, tenant, run, 0, 10)
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-			_, err = w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenant})
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			w.requireHidden(tenant, run)
+			call(w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenant})).fails(w, persistence.ErrRunNotFound)
 			require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenant}))
 			require.Empty(w.t, w.list(persistence.RunFilter{Workflow: tenant}))
 			require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{"region": tenant}}))
 			require.Empty(w.t, w.list(persistence.RunFilter{Labels: map[string]string{tenant: "eu"}}))
 		}
 		for _, id := range []workflow.TaskID{{Run: nowhere, Step: lifecycle.RunStep}, {Run: nowhere}, {Run: run, Step: 9}} {
-			_, err = persistence.Payload(w.ctx, w.store, id)
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			call(persistence.Payload(w.ctx, w.store, id)).fails(w, persistence.ErrRunNotFound)
 		}
 	}},
+}
+
+// requireHidden requires that no reader finds a run.
+func (w *world) requireHidden(tenant string, run workflow.RunID) {
+	w.t.Helper()
+	call(w.store.Run(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
+	call(w.store.Tasks(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
+	call(w.store.StepNames(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
+	_, _, err := w.store.Events(w.ctx, tenant, run, 0, 10)
+	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
 }
 
 var listRules = []rule{
@@ -248,8 +228,7 @@ var listRules = []rule{
 		w.start(g)
 		p.complete(p.claimStep("a"))
 		w.start(g)
-		rows, err := w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})
-		require.NoError(w.t, err)
+		rows := call(w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})).must(w)
 		require.Len(w.t, rows, 4)
 		for i, row := range rows {
 			require.Equal(w.t, i > 0, row.HasOutput)
@@ -268,22 +247,14 @@ var listRules = []rule{
 var isolationRules = []rule{
 	{"isolation/reads", "no read made for one tenant sees another's runs (I14)", func(w *world) {
 		run := w.start(w.with(Single()))
-		_, err := w.store.Run(w.ctx, tenantB, run)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.Tasks(w.ctx, tenantB, run)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, err = w.store.StepNames(w.ctx, tenantB, run)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
-		_, _, err = w.store.Events(w.ctx, tenantB, run, 0, 10)
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		w.requireHidden(tenantB, run)
 		require.Empty(w.t, w.list(persistence.RunFilter{Tenant: tenantB}))
 		require.Equal(w.t, []workflow.RunID{run}, w.list(persistence.RunFilter{Tenant: tenantA}))
 	}},
 	{"isolation/cancel", "no cancel made for one tenant stops another's runs (I14)", func(w *world) {
 		run := w.start(w.with(Single()))
 		before := w.snapshot()
-		_, err := w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenantB, Reason: "not mine", Grace: cancelGrace})
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		call(w.store.CancelRun(w.ctx, persistence.Cancel{Run: run, Tenant: tenantB, Reason: "not mine", Grace: cancelGrace})).fails(w, persistence.ErrRunNotFound)
 		require.Equal(w.t, before, w.snapshot())
 	}},
 	{"isolation/operators", "a read without a tenant sees every tenant's runs", func(w *world) {
@@ -299,8 +270,7 @@ var isolationRules = []rule{
 // list returns the ids of the runs of a page.
 func (w *world) list(filter persistence.RunFilter) []workflow.RunID {
 	w.t.Helper()
-	rows, err := w.store.ListRuns(w.ctx, filter)
-	require.NoError(w.t, err)
+	rows := call(w.store.ListRuns(w.ctx, filter)).must(w)
 	var ids []workflow.RunID
 	for _, row := range rows {
 		ids = append(ids, row.ID)

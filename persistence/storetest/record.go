@@ -13,8 +13,7 @@ import (
 
 var recordRules = []rule{
 	{"record/completes_a_run", "completing the last task ends the run, with the output of its output step", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		p.complete(p.claim(2)...)
 		w.requireRun(run, lifecycle.Running)
@@ -28,8 +27,7 @@ var recordRules = []rule{
 		require.Empty(w.t, p.claim(10))
 	}},
 	{"record/events", "every transition leaves one event", func(w *world) {
-		run := w.start(w.with(Diamond()))
-		p := w.pod()
+		run, p := w.startWithPod(Diamond())
 		p.finish()
 		task := []string{"queued", "started", "completed"}
 		require.Equal(w.t, map[string][]string{
@@ -49,11 +47,9 @@ var recordRules = []rule{
 		}
 	}},
 	{"record/fan_in", "a step with several parents becomes ready once, when the last has ended", func(w *world) {
-		run := w.start(w.with(Fan(5)))
-		p := w.pod()
+		run, p := w.startWithPod(Fan(5))
 		p.complete(p.claimStep("root"))
-		leaves := p.claim(10)
-		require.Len(w.t, leaves, 5)
+		leaves := p.claimExactly(10, 5)
 		for i, leaf := range leaves {
 			require.Empty(w.t, p.claim(10), "after %d leaves", i)
 			p.complete(leaf)
@@ -72,16 +68,14 @@ var recordRules = []rule{
 		q.complete(q.claimStep("d"))
 	}},
 	{"record/fan_in_in_one_batch", "parents that end in one batch count one by one", func(w *world) {
-		run := w.start(w.with(Fan(8)))
-		p := w.pod()
+		run, p := w.startWithPod(Fan(8))
 		p.complete(p.claimStep("root"))
 		out := p.complete(p.claim(10)...)
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
 		require.Equal(w.t, []string{"queued"}, w.events(run)["join"])
 	}},
 	{"record/many_runs", "one batch moves many runs", func(w *world) {
-		g := w.with(Diamond())
-		list := w.drafts(g, tenantA, 100)
+		list := w.drafts(w.with(Diamond()), tenantA, 100)
 		for i := range list {
 			list[i].Tenant = "tenant-" + string(rune('a'+i%7))
 		}
@@ -108,8 +102,7 @@ var recordRules = []rule{
 		require.Equal(w.t, `"result"`, string(w.run(run).Output))
 	}},
 	{"record/retry", "an error that may be retried waits for its delay and keeps its progress", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		first := retry(p.claimStep("a"), 10*time.Minute)
 		first.Progress = []byte(`50`)
 		out := p.report(first)
@@ -137,8 +130,7 @@ var recordRules = []rule{
 		w.requireRun(run, lifecycle.Completed)
 	}},
 	{"record/fails", "an error that may not be retried fails the task and the run", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		out := p.fail(p.claimStep("s0"))
 		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
 		w.requireTasks(run, states{"s0": "failed", "s1": "canceled"})
@@ -151,8 +143,7 @@ var recordRules = []rule{
 		require.Equal(w.t, "test", w.tasks(run)["s0"].Class)
 	}},
 	{"record/timed_out", "a timeout is told from an error", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		late := failure(p.claimStep("a"))
 		late.TimedOut = "attempt"
 		p.report(late)
@@ -161,8 +152,7 @@ var recordRules = []rule{
 		require.Equal(w.t, "a broke", w.run(run).Error)
 	}},
 	{"record/retried_timeout", "the event of a retry names the timeout", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		late := retry(p.claimStep("a"), time.Hour)
 		late.TimedOut = "heartbeat"
 		p.report(late)
@@ -173,8 +163,7 @@ var recordRules = []rule{
 		require.Equal(w.t, "heartbeat", last.By)
 	}},
 	{"record/released", "a task handed back is charged neither an attempt nor a loss", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		out := p.report(persistence.Transition{Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Released})
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
@@ -197,8 +186,7 @@ var recordRules = []rule{
 		require.Len(w.t, out.Wake.Ended, 2)
 	}},
 	{"record/text", "error texts are cut, valid UTF-8 and free of NUL", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		broken := failure(p.claimStep("a"))
 		broken.Error = "nul \x00 bad \xff long " + strings.Repeat("é", persistence.TextMax)
 		p.report(broken)
@@ -214,8 +202,7 @@ var recordRules = []rule{
 		require.False(w.t, out.Now.IsZero())
 	}},
 	{"record/nil_output", "an output of no bytes is an output", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		silent := completion(p.claimStep("s0"))
 		silent.Output = nil
 		p.report(silent)

@@ -10,8 +10,7 @@ import (
 var registryRules = []rule{
 	{"registry/numbers_are_stable", "a handler keeps its number when any pod registers it again", func(w *world) {
 		graphs := []*workflow.Graph{Diamond(), Mixed(workflow.FailFast)}
-		first, err := w.store.RegisterDefinitions(w.ctx, graphs, nil)
-		require.NoError(w.t, err)
+		first := call(w.store.RegisterDefinitions(w.ctx, graphs, nil)).must(w)
 		require.Len(w.t, first, 2)
 		require.Len(w.t, first[0], 4)
 		require.Len(w.t, first[1], 8, "seven steps and the failure handler")
@@ -26,8 +25,7 @@ var registryRules = []rule{
 				seen[number] = true
 			}
 		}
-		again, err := w.store.RegisterDefinitions(w.ctx, []*workflow.Graph{graphs[1], graphs[0]}, nil)
-		require.NoError(w.t, err)
+		again := call(w.store.RegisterDefinitions(w.ctx, []*workflow.Graph{graphs[1], graphs[0]}, nil)).must(w)
 		require.Equal(w.t, [][]int32{first[1], first[0]}, again)
 	}},
 	{"registry/equal_steps_share_a_number", "a step with the same fingerprint is the same handler in every version", func(w *world) {
@@ -38,31 +36,26 @@ var registryRules = []rule{
 		}
 		one, two := version(), version(workflow.Step{Name: "c", Parents: plain(1)})
 		require.NotEqual(w.t, one.Hash, two.Hash)
-		numbers, err := w.store.RegisterDefinitions(w.ctx, []*workflow.Graph{one, two}, nil)
-		require.NoError(w.t, err)
+		numbers := call(w.store.RegisterDefinitions(w.ctx, []*workflow.Graph{one, two}, nil)).must(w)
 		require.Equal(w.t, numbers[0], numbers[1][:2])
 		require.NotContains(w.t, numbers[0], numbers[1][2])
 	}},
 	{"registry/definition", "a stored graph comes back as it was", func(w *world) {
 		for _, g := range Graphs() {
 			w.with(g)
-			stored, err := w.store.Definition(w.ctx, g.Hash)
-			require.NoError(w.t, err)
+			stored := call(w.store.Definition(w.ctx, g.Hash)).must(w)
 			require.EqualExportedValues(w.t, *g, *stored)
 		}
 	}},
 	{"registry/unknown_definition", "an unknown hash is no graph and no error", func(w *world) {
-		g, err := w.store.Definition(w.ctx, Single().Hash)
-		require.NoError(w.t, err)
+		g := call(w.store.Definition(w.ctx, Single().Hash)).must(w)
 		require.Nil(w.t, g)
 	}},
 	{"registry/queues", "a queue is known once it was registered", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		d.Queue = "late"
 		require.Equal(w.t, persistence.UnknownQueue, w.ask(d).Answers[0].Result)
-		_, err := w.store.RegisterDefinitions(w.ctx, nil, []string{"late"})
-		require.NoError(w.t, err)
+		call(w.store.RegisterDefinitions(w.ctx, nil, []string{"late"})).must(w)
 		w.trigger(d)
 	}},
 }

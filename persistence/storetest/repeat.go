@@ -14,8 +14,7 @@ import (
 
 var repeatRules = []rule{
 	{"repeat/same_batch", "the same batch again is already yours and changes nothing", func(w *world) {
-		w.start(w.with(Diamond()))
-		p := w.pod()
+		_, p := w.startWithPod(Diamond())
 		record := p.batch(completion(p.claimStep("a")))
 		require.Equal(w.t, lifecycle.Moved, p.send(record).Answers[0].Result)
 		before := w.snapshot()
@@ -52,41 +51,33 @@ var repeatRules = []rule{
 		}
 	}},
 	{"repeat/after_cascade", "a repeated report whose children went on is already yours", func(w *world) {
-		w.start(w.with(Chain(3)))
-		p := w.pod()
+		_, p := w.startWithPod(Chain(3))
 		first := p.claimStep("s0")
 		p.complete(first)
 		p.complete(p.claimStep("s1"))
 		require.Equal(w.t, lifecycle.AlreadyYours, p.send(p.batch(completion(first))).Answers[0].Result)
 	}},
 	{"repeat/twice_in_one_batch", "a report that stands twice in a batch is recorded once", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		t := completion(p.claimStep("s0"))
 		out := p.send(p.batch(t, t))
-		require.Equal(w.t, lifecycle.Moved, out.Answers[0].Result)
-		require.Equal(w.t, lifecycle.AlreadyYours, out.Answers[1].Result)
+		w.requireRecorded(out, lifecycle.Moved, lifecycle.AlreadyYours)
 		w.requireTasks(run, states{"s0": "completed", "s1": "queued"})
 	}},
 	{"repeat/mixed", "a batch of recorded, repeated and stale reports is answered one by one", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 3)...)
-		p := w.pod()
+		_, p := w.backlog(3, Single())
 		grants := p.claim(3)
 		p.complete(grants[1])
 		list := []persistence.Transition{completion(grants[0]), completion(grants[1]), completion(grants[2])}
 		list[2].Epoch--
 		out := p.send(p.batch(list...))
-		require.Equal(w.t, lifecycle.Moved, out.Answers[0].Result)
-		require.Equal(w.t, lifecycle.AlreadyYours, out.Answers[1].Result)
-		require.Equal(w.t, lifecycle.Stale, out.Answers[2].Result)
+		w.requireRecorded(out, lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale)
 	}},
 }
 
 var refusalRules = []rule{
 	{"fence/old_epoch", "a report under an old epoch is stale and changes nothing", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		first := p.claimStep("a")
 		p.report(persistence.Transition{Task: first.Task, Epoch: first.Epoch, Report: lifecycle.Released})
 		second := p.claimStep("a")
@@ -108,20 +99,16 @@ var refusalRules = []rule{
 		require.Equal(w.t, lifecycle.Stale, q.send(q.batch(completion(g))).Answers[0].Result)
 	}},
 	{"fence/unknown", "a report on a run or step that does not exist is stale", func(w *world) {
-		w.start(w.with(Single()))
-		p := w.pod()
+		_, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		nowhere, nostep := completion(g), completion(g)
 		nowhere.Task.Run = w.runID()
 		nostep.Task.Step = 7
 		out := p.send(p.batch(nowhere, completion(g), nostep))
-		require.Equal(w.t, lifecycle.Stale, out.Answers[0].Result)
-		require.Equal(w.t, lifecycle.Moved, out.Answers[1].Result)
-		require.Equal(w.t, lifecycle.Stale, out.Answers[2].Result)
+		w.requireRecorded(out, lifecycle.Stale, lifecycle.Moved, lifecycle.Stale)
 	}},
 	{"fence/terminal", "what has ended stays as it is", func(w *world) {
-		run := w.start(w.with(Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		p.complete(g)
 		for _, kind := range []lifecycle.ReportKind{lifecycle.Errored, lifecycle.Lost, lifecycle.Released} {
@@ -136,13 +123,11 @@ var refusalRules = []rule{
 	{"fence/dead_pod", "a pod that left, expired or never was records nothing", func(w *world) {
 		run := w.start(w.with(Single()))
 		left, late := w.pod(), w.pod()
-		_, err := w.store.LeavePod(w.ctx, left.id)
-		require.NoError(w.t, err)
+		call(w.store.LeavePod(w.ctx, left.id)).must(w)
 		g := late.claimStep("a")
 		w.advance(leaseTTL)
 		for _, p := range []*worker{left, late, {w: w, id: 1 << 40}} {
-			_, err := w.store.RecordTransitions(w.ctx, p.batch(completion(g)))
-			require.ErrorIs(w.t, err, persistence.ErrPodDead)
+			call(w.store.RecordTransitions(w.ctx, p.batch(completion(g)))).fails(w, persistence.ErrPodDead)
 		}
 		w.requireTasks(run, states{"a": "running"})
 		late.renew(g)
@@ -155,11 +140,8 @@ var refusalRules = []rule{
 		require.Error(w.t, err)
 	}},
 	{"bad_row/one_of_500", "one bad row of a batch fails its own attempt only", func(w *world) {
-		g := w.with(Single())
-		w.trigger(w.drafts(g, tenantA, 500)...)
-		p := w.pod()
-		grants := p.claim(500)
-		require.Len(w.t, grants, 500)
+		_, p := w.backlog(500, Single())
+		grants := p.claimExactly(500, 500)
 		list := make([]persistence.Transition, len(grants))
 		for i := range grants {
 			list[i] = completion(grants[i])
@@ -182,8 +164,7 @@ var refusalRules = []rule{
 		w.requireRun(grants[320].Task.Run, lifecycle.Completed)
 	}},
 	{"bad_row/repeated", "a repeated report of a bad row changes nothing", func(w *world) {
-		run := w.start(w.with(Handled()))
-		p := w.pod()
+		run, p := w.startWithPod(Handled())
 		bad := completion(p.claimStep("try"))
 		bad.Output = []byte(BadPayload)
 		require.Equal(w.t, lifecycle.BadRow, p.send(p.batch(bad)).Answers[0].Result)
@@ -200,8 +181,7 @@ var recordInTxRules = []rule{
 		run := w.start(graph)
 		p := w.pod()
 		other := w.draft(graph)
-		out, err := p.inTx(p.claimStep("s0"), other)
-		require.NoError(w.t, err)
+		out := call(p.inTx(p.claimStep("s0"), other)).must(w)
 		require.Equal(w.t, []persistence.RecordAnswer{{Result: lifecycle.Moved}}, out.Answers)
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
 		w.requireTasks(run, states{"s0": "completed", "s1": "queued"})
@@ -213,12 +193,11 @@ var recordInTxRules = []rule{
 		p := w.pod()
 		g := p.claimStep("a")
 		broken := errors.New("step broke")
-		_, err := w.store.RecordInTx(w.ctx, p.batch(), func(ctx context.Context, tx any) (persistence.Transition, error) {
+		call(w.store.RecordInTx(w.ctx, p.batch(), func(ctx context.Context, tx any) (persistence.Transition, error) {
 			_, err := w.store.TriggerInTx(ctx, tx, w.draft(graph))
 			require.NoError(w.t, err)
 			return completion(g), broken
-		})
-		require.ErrorIs(w.t, err, broken)
+		})).fails(w, broken)
 		w.requireTasks(run, states{"a": "running"})
 		require.Len(w.t, w.snapshot().Runs, 1)
 		p.complete(g)
@@ -230,12 +209,10 @@ var recordInTxRules = []rule{
 		g := p.claimStep("a")
 		stale := g
 		stale.Epoch--
-		out, err := p.inTx(stale, w.draft(graph))
-		require.NoError(w.t, err)
+		out := call(p.inTx(stale, w.draft(graph))).must(w)
 		require.Equal(w.t, lifecycle.Stale, out.Answers[0].Result)
 		p.complete(g)
-		out, err = p.inTx(g, w.draft(graph))
-		require.NoError(w.t, err)
+		out = call(p.inTx(g, w.draft(graph))).must(w)
 		require.Equal(w.t, lifecycle.AlreadyYours, out.Answers[0].Result)
 		require.Len(w.t, w.snapshot().Runs, 1)
 		w.requireRun(run, lifecycle.Completed)
@@ -246,11 +223,10 @@ var recordInTxRules = []rule{
 		p := w.pod()
 		g := p.claimStep("a")
 		w.advance(leaseTTL)
-		_, err := w.store.RecordInTx(w.ctx, p.batch(), func(ctx context.Context, tx any) (persistence.Transition, error) {
+		call(w.store.RecordInTx(w.ctx, p.batch(), func(ctx context.Context, tx any) (persistence.Transition, error) {
 			_, err := w.store.TriggerInTx(ctx, tx, w.draft(graph))
 			return completion(g), err
-		})
-		require.ErrorIs(w.t, err, persistence.ErrPodDead)
+		})).fails(w, persistence.ErrPodDead)
 		require.Len(w.t, w.snapshot().Runs, 1)
 		w.requireTasks(run, states{"a": "running"})
 	}},
@@ -261,8 +237,7 @@ func (p *worker) inTx(g persistence.Grant, d persistence.Trigger) (persistence.R
 	record := p.batch()
 	record.Task = g.Task
 	return p.w.store.RecordInTx(p.w.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
-		answer, err := p.w.store.TriggerInTx(ctx, tx, d)
-		require.NoError(p.w.t, err)
+		answer := call(p.w.store.TriggerInTx(ctx, tx, d)).must(p.w)
 		require.Equal(p.w.t, persistence.Triggered, answer.Result)
 		return completion(g), nil
 	})

@@ -12,8 +12,7 @@ import (
 
 var requeueRules = []rule{
 	{"requeue/goes_on", "the new run takes over what completed and executes the rest", func(w *world) {
-		old := w.start(w.with(Diamond()))
-		p := w.pod()
+		old, p := w.startWithPod(Diamond())
 		p.complete(p.claimStep("a"))
 		both := p.claimAll()
 		p.complete(both["b"])
@@ -40,8 +39,7 @@ var requeueRules = []rule{
 		require.False(w.t, l.RequeuedAt.IsZero())
 	}},
 	{"requeue/once", "a letter is requeued once unless asked again; the same order is carried out once", func(w *world) {
-		w.start(w.with(Single()))
-		p := w.pod()
+		_, p := w.startWithPod(Single())
 		p.fail(p.claimStep("a"))
 		order := persistence.RequeueOrder{Letter: w.letters()["a"].Task, Run: w.runID()}
 		first := w.requeue(order)
@@ -59,8 +57,7 @@ var requeueRules = []rule{
 		require.Equal(w.t, second.Run, l.RequeuedAs)
 	}},
 	{"requeue/too_early", "a run that has not ended is not doubled, one that is gone is not guessed", func(w *world) {
-		w.start(w.with(Mixed(workflow.FinishSiblings)))
-		p := w.pod()
+		_, p := w.startWithPod(Mixed(workflow.FinishSiblings))
 		p.fail(p.claimAll()["bad"])
 		task := w.letters()["bad"].Task
 		require.Equal(w.t, persistence.RunGoesOn, w.requeue(persistence.RequeueOrder{Letter: task}).Result)
@@ -68,8 +65,7 @@ var requeueRules = []rule{
 		require.Zero(w.t, w.drain(10).Count)
 	}},
 	{"requeue/settled", "what saw the failure is executed again, what did not is not", func(w *world) {
-		w.start(w.with(Mixed(workflow.FinishSiblings)))
-		p := w.pod()
+		_, p := w.startWithPod(Mixed(workflow.FinishSiblings))
 		grants := p.claimAll()
 		p.fail(grants["bad"])
 		p.complete(grants["side"], grants["start"])
@@ -90,8 +86,7 @@ var requeueRules = []rule{
 		w.requireRun(answer.Run, lifecycle.Completed)
 	}},
 	{"requeue/sleeps", "a sleep that ended is not slept again", func(w *world) {
-		w.start(w.with(Nap(24 * time.Hour)))
-		p := w.pod()
+		_, p := w.startWithPod(Nap(24 * time.Hour))
 		p.complete(p.claimStep("before"))
 		w.advance(25 * time.Hour)
 		w.fire()
@@ -143,8 +138,7 @@ var requeueRules = []rule{
 		w.requireTasks(other.Run, states{"no": "skipped"})
 	}},
 	{"requeue/fresh", "a fresh start takes nothing over and may have another input", func(w *world) {
-		w.start(w.with(Chain(2)))
-		p := w.pod()
+		_, p := w.startWithPod(Chain(2))
 		p.finishBut("s1")
 		answer := w.goOn("s1", persistence.RequeueOrder{Fresh: true, Input: []byte(`"other"`)})
 		require.Zero(w.t, answer.Kept)
@@ -184,8 +178,7 @@ var requeueRules = []rule{
 		require.Equal(w.t, w.run(w.letters()["s1"].Task.Run).Definition, w.run(answer.Run).Definition)
 	}},
 	{"requeue/archived", "a run in history can go on as well", func(w *world) {
-		old := w.start(w.with(Chain(3)))
-		p := w.pod()
+		old, p := w.startWithPod(Chain(3))
 		p.finishBut("s2")
 		require.Equal(w.t, 1, w.archive(0).Count)
 		answer := w.goOn("s2", persistence.RequeueOrder{})
@@ -213,16 +206,13 @@ var requeueRules = []rule{
 		require.Equal(w.t, d.Labels, p.claimStep("a").Labels)
 		other := w.goOn("a", persistence.RequeueOrder{Again: true, Queue: "other", Labels: map[string]string{"color": "blue"}})
 		require.Equal(w.t, "blue", w.run(other.Run).Labels["color"])
-		request := p.request(10)
-		request.Queues = []string{"other"}
-		require.Len(w.t, p.ask(request).Grants, 1)
+		require.Len(w.t, p.ask(p.requestFrom("other", 10)).Grants, 1)
 		later := w.goOn("a", persistence.RequeueOrder{Again: true, At: time.Now().Add(24 * 365 * 100 * time.Hour)})
 		w.requireRun(later.Run, lifecycle.Pending)
 		require.Empty(w.t, p.claim(10))
 	}},
 	{"requeue/lost", "a crash between taking over and completing costs nothing", func(w *world) {
-		w.start(w.with(Chain(2)))
-		p := w.pod()
+		_, p := w.startWithPod(Chain(2))
 		p.finishBut("s1")
 		answer := w.goOn("s1", persistence.RequeueOrder{})
 		first := p.claimStep("s0")
@@ -244,9 +234,7 @@ func (w *world) requeue(order persistence.RequeueOrder) persistence.RequeueAnswe
 	if order.Run.IsZero() {
 		order.Run = w.runID()
 	}
-	answer, err := w.store.RequeueDeadLetter(w.ctx, order)
-	require.NoError(w.t, err)
-	return answer
+	return call(w.store.RequeueDeadLetter(w.ctx, order)).must(w)
 }
 
 // goOn requeues the only dead letter of a step, starts the new run and returns

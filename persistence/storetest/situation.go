@@ -15,13 +15,10 @@ var situationRules = []rule{
 	{"situation/tenant", "a situation is its tenant's, and of a run that exists", func(w *world) {
 		run := w.start(w.with(Single()))
 		for _, tenant := range []string{tenantB, "nul\x00"} {
-			_, err := w.store.Situation(w.ctx, tenant, run)
-			require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+			call(w.store.Situation(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
 		}
-		_, err := w.store.Situation(w.ctx, tenantA, run)
-		require.NoError(w.t, err)
-		_, err = w.store.Situation(w.ctx, "", w.runID())
-		require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+		call(w.store.Situation(w.ctx, tenantA, run)).must(w)
+		call(w.store.Situation(w.ctx, "", w.runID())).fails(w, persistence.ErrRunNotFound)
 	}},
 	{"situation/ended", "of a run that has ended only the state is told", func(w *world) {
 		run := w.start(w.with(Diamond()))
@@ -32,11 +29,7 @@ var situationRules = []rule{
 	}},
 	{"situation/intake", "a run that waits in the intake is told so", func(w *world) {
 		d := w.draft(w.with(Single()))
-		tx, err := w.h.Begin(w.ctx)
-		require.NoError(w.t, err)
-		_, err = w.store.TriggerInTx(w.ctx, tx.Value, d)
-		require.NoError(w.t, err)
-		require.NoError(w.t, tx.Commit(w.ctx))
+		w.submit(d)
 		w.because(d.Run, "", explain.CauseNoPod)
 		w.pod()
 		w.because(d.Run, "", explain.CauseIntake)
@@ -45,8 +38,7 @@ var situationRules = []rule{
 	}},
 	{"situation/scheduled", "a run that starts later is told with its instant", func(w *world) {
 		d := w.draft(w.with(Single()))
-		now, err := w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))
-		require.NoError(w.t, err)
+		now := call(w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))).must(w)
 		d.At = now.Now.Add(time.Hour)
 		w.trigger(d)
 		r := w.because(d.Run, "", explain.CauseScheduled)
@@ -115,15 +107,13 @@ var situationRules = []rule{
 		w.because(run, "a", explain.CauseReady)
 	}},
 	{"situation/queue", "a task in a queue that no pod serves is told so", func(w *world) {
-		run := w.start(w.with(Elsewhere()))
-		p := w.pod()
+		run, p := w.startWithPod(Elsewhere())
 		p.complete(p.claimStep("here"))
 		r := w.because(run, "there", explain.CauseUnserved)
 		require.Contains(w.t, r.Text, `"gpu"`)
 	}},
 	{"situation/running", "a running task is told with its pod, also when that is dead", func(w *world) {
-		run := w.start(w.with(Chain(2)))
-		p := w.pod()
+		run, p := w.startWithPod(Chain(2))
 		p.claim(1)
 		s := w.situation(run)
 		require.Len(w.t, s.Tasks, 2)
@@ -153,8 +143,7 @@ var situationRules = []rule{
 		require.Equal(w.t, 1, s.Pods[0].Suspects)
 	}},
 	{"situation/timers", "sleeps and backoffs are told with their instants, and what waits for them by them", func(w *world) {
-		run := w.start(w.with(Nap(time.Hour), Single()))
-		p := w.pod()
+		run, p := w.startWithPod(Nap(time.Hour), Single())
 		p.complete(p.claimStep("before"))
 		r := w.because(run, "nap", explain.CauseSleeping)
 		require.False(w.t, r.Until.IsZero())
@@ -197,8 +186,7 @@ var situationRules = []rule{
 // situation reads the situation of a run.
 func (w *world) situation(run workflow.RunID) explain.Situation {
 	w.t.Helper()
-	s, err := w.store.Situation(w.ctx, "", run)
-	require.NoError(w.t, err)
+	s := call(w.store.Situation(w.ctx, "", run)).must(w)
 	require.Equal(w.t, run, s.Run)
 	require.False(w.t, s.Now.IsZero())
 	return s

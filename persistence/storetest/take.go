@@ -50,8 +50,7 @@ var takeRules = []rule{
 		require.Equal(w.t, batch[1].Run, out.Grants[1].Task.Run)
 		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 2}}, out.Wake.Ready)
 		w.checkInvariants()
-		rest := p.claim(10)
-		require.Len(w.t, rest, 2)
+		rest := p.claimExactly(10, 2)
 		require.Equal(w.t, batch[2].Run, rest[0].Task.Run)
 		require.Equal(w.t, batch[3].Run, rest[1].Task.Run)
 		require.Empty(w.t, w.take(p.taking(0), w.drafts(g, tenantA, 1)...).Grants)
@@ -97,8 +96,7 @@ var takeRules = []rule{
 			require.Empty(w.t, w.take(p.taking(10), t).Grants)
 			p.finish()
 		}
-		nap := w.with(Impatient(short))
-		require.Empty(w.t, w.take(p.taking(10), w.draft(single), w.draft(nap)).Grants, "one does not wait for ever")
+		require.Empty(w.t, w.take(p.taking(10), w.draft(single), w.draft(w.with(Impatient(short)))).Grants, "one does not wait for ever")
 	}},
 	{"take/again", "the same batch again returns the same grants", func(w *world) {
 		g := w.with(Single())
@@ -146,8 +144,7 @@ var takeRules = []rule{
 		late := p.batch()
 		late.Pod, late.Transitions = other.id, []persistence.Transition{completion(lost[0])}
 		require.Equal(w.t, lifecycle.Stale, other.send(late).Answers[0].Result)
-		again := other.claim(10)
-		require.Len(w.t, again, 1)
+		again := other.claimExactly(10, 1)
 		require.Equal(w.t, int32(1), again[0].Lost)
 		other.complete(again...)
 		w.requireRun(run.Run, lifecycle.Completed)
@@ -186,8 +183,7 @@ func (p *worker) taking(limit int) persistence.GrantRequest {
 // take stores triggers, which are all new, and takes their first tasks.
 func (w *world) take(take persistence.GrantRequest, triggers ...persistence.Trigger) persistence.Triggers {
 	w.t.Helper()
-	out, err := w.store.TriggerRuns(w.ctx, triggers, take)
-	require.NoError(w.t, err)
+	out := call(w.store.TriggerRuns(w.ctx, triggers, take)).must(w)
 	for _, answer := range out.Answers {
 		require.Equal(w.t, persistence.Triggered, answer.Result)
 	}

@@ -13,14 +13,12 @@ import (
 
 var timerRules = []rule{
 	{"timers/sleep", "a sleep ends once its time has come, without a pod, and never early", func(w *world) {
-		run := w.start(w.with(Nap(time.Hour)))
-		p := w.pod()
+		run, p := w.startWithPod(Nap(time.Hour))
 		out := p.complete(p.claimStep("before"))
 		require.WithinDuration(w.t, out.Now.Add(time.Hour), out.Wake.NextTimer, time.Second)
 		w.requireTasks(run, states{"nap": "sleeping", "after": "pending"})
 		require.False(w.t, w.tasks(run)["nap"].WakeAt.IsZero())
-		_, err := w.store.LeavePod(w.ctx, p.id)
-		require.NoError(w.t, err)
+		call(w.store.LeavePod(w.ctx, p.id)).must(w)
 		w.advance(59 * time.Minute)
 		fired := w.fire()
 		require.Zero(w.t, fired.Count)
@@ -38,8 +36,7 @@ var timerRules = []rule{
 		w.requireRun(run, lifecycle.Completed)
 	}},
 	{"timers/once", "a timer fires once", func(w *world) {
-		run := w.start(w.with(Nap(time.Minute)))
-		p := w.pod()
+		run, p := w.startWithPod(Nap(time.Minute))
 		p.finish()
 		w.advance(time.Hour)
 		require.Equal(w.t, 1, w.fire().Count)
@@ -56,8 +53,7 @@ var timerRules = []rule{
 		}
 		w.advance(time.Hour)
 		for want := time.Minute; want <= 3*time.Minute; want += time.Minute {
-			fired, err := w.store.FireTimers(w.ctx, w.leader, 1)
-			require.NoError(w.t, err)
+			fired := call(w.store.FireTimers(w.ctx, w.leader, 1)).must(w)
 			require.Equal(w.t, 1, fired.Count)
 			require.Equal(w.t, want == 3*time.Minute, fired.Next.IsZero(), "timers left")
 			next := w.pod().claim(10)
@@ -71,8 +67,7 @@ var timerRules = []rule{
 		w.trigger(w.drafts(early, tenantA, 10)...)
 		w.pod().finish()
 		w.advance(2 * time.Hour)
-		fired, err := w.store.FireTimers(w.ctx, w.leader, 4)
-		require.NoError(w.t, err)
+		fired := call(w.store.FireTimers(w.ctx, w.leader, 4)).must(w)
 		require.Equal(w.t, 4, fired.Count)
 		require.InDelta(w.t, time.Hour, fired.Late[3], float64(time.Minute))
 		require.InDelta(w.t, 119*time.Minute, fired.Late[0], float64(time.Minute))
@@ -91,8 +86,7 @@ var timerRules = []rule{
 		require.InDelta(w.t, 2*time.Minute, late[0], float64(time.Minute))
 	}},
 	{"timers/same_run", "several timers of one run fire in one call", func(w *world) {
-		g := w.with(Mixed(0))
-		run := w.start(g)
+		run := w.start(w.with(Mixed(0)))
 		p := w.pod()
 		grants := p.claimAll()
 		p.report(retry(grants["bad"], time.Minute), retry(grants["side"], time.Minute), completion(grants["start"]))
@@ -116,42 +110,34 @@ var timerRules = []rule{
 			require.NoError(w.t, w.h.SetTimer(w.ctx, timer))
 		}
 		w.advance(30 * time.Minute)
-		fired, err := w.store.FireTimers(w.ctx, w.leader, 2)
-		require.NoError(w.t, err)
+		fired := call(w.store.FireTimers(w.ctx, w.leader, 2)).must(w)
 		require.Zero(w.t, fired.Count)
 		require.False(w.t, fired.More)
 		require.InDelta(w.t, 30*time.Minute, fired.Next.Sub(fired.Now), float64(time.Minute), "of the naps")
 		w.advance(time.Hour)
-		fired, err = w.store.FireTimers(w.ctx, w.leader, 2)
-		require.NoError(w.t, err)
+		fired = call(w.store.FireTimers(w.ctx, w.leader, 2)).must(w)
 		require.Equal(w.t, 2, fired.Count, "half of them the latest")
 		require.Equal(w.t, 1, w.fire().Count)
 		fired = w.fire()
 		require.Zero(w.t, fired.Count)
 		require.True(w.t, fired.Next.IsZero(), "no look is worth while")
 		require.False(w.t, fired.More)
-		tables, err := w.h.Snapshot(w.ctx)
-		require.NoError(w.t, err)
-		require.Len(w.t, tables.Timers, len(later), "none was removed, as their tasks went on")
+		require.Len(w.t, w.snapshot().Timers, len(later), "none was removed, as their tasks went on")
 		w.pod().finish()
 		for _, run := range runs {
 			w.requireRun(run, lifecycle.Completed)
 		}
 	}},
 	{"timers/deposed", "a leader that was followed by another one writes nothing", func(w *world) {
-		run := w.start(w.with(Nap(time.Minute)))
-		p := w.pod()
+		run, p := w.startWithPod(Nap(time.Minute))
 		p.finish()
 		w.advance(time.Hour)
 		old := w.leader
 		w.leader = w.bumpEpoch()
 		require.Greater(w.t, w.leader, old)
-		_, err := w.store.FireTimers(w.ctx, old, 10)
-		require.ErrorIs(w.t, err, persistence.ErrDeposed)
-		_, err = w.store.ExpirePods(w.ctx, old, maxLost, 10, time.Time{})
-		require.ErrorIs(w.t, err, persistence.ErrDeposed)
-		_, err = w.store.ParkTasks(w.ctx, old, 10)
-		require.ErrorIs(w.t, err, persistence.ErrDeposed)
+		call(w.store.FireTimers(w.ctx, old, 10)).fails(w, persistence.ErrDeposed)
+		call(w.store.ExpirePods(w.ctx, old, maxLost, 10, time.Time{})).fails(w, persistence.ErrDeposed)
+		call(w.store.ParkTasks(w.ctx, old, 10)).fails(w, persistence.ErrDeposed)
 		w.requireTasks(run, states{"nap": "sleeping"})
 		p.renew() // it was not declared dead
 		require.Equal(w.t, 1, w.fire().Count)
@@ -160,8 +146,7 @@ var timerRules = []rule{
 
 var waitRules = []rule{
 	{"sleep_until/instant", "a SleepUntil waits for the instant that its step gave", func(w *world) {
-		run := w.start(w.with(Until()))
-		p := w.pod()
+		run, p := w.startWithPod(Until())
 		w.until(p, time.Hour)
 		w.requireTasks(run, states{"until": "sleeping"})
 		w.advance(59 * time.Minute)
@@ -178,8 +163,7 @@ var waitRules = []rule{
 		w.requireTasks(run, states{"until": "completed"})
 	}},
 	{"sleep_until/no_instant", "a SleepUntil without an instant fails", func(w *world) {
-		run := w.start(w.with(Until()))
-		p := w.pod()
+		run, p := w.startWithPod(Until())
 		p.complete(p.claimStep("tell"))
 		w.requireTasks(run, states{"until": "failed", "after": "canceled"})
 		w.requireRun(run, lifecycle.Failed)
@@ -198,8 +182,7 @@ var waitRules = []rule{
 		require.Equal(w.t, 1, out.Discarded)
 	}},
 	{"start_timeout/claimed", "a task that was claimed in time does not", func(w *world) {
-		run := w.start(w.with(Impatient(time.Minute)))
-		p := w.pod()
+		run, p := w.startWithPod(Impatient(time.Minute))
 		g := p.claimStep("a")
 		w.advance(time.Hour)
 		require.Zero(w.t, w.fire().Count)
@@ -209,8 +192,7 @@ var waitRules = []rule{
 		require.Empty(w.t, w.snapshot().Timers)
 	}},
 	{"start_timeout/again", "a task that returns to the queue waits anew", func(w *world) {
-		run := w.start(w.with(Impatient(10 * time.Minute)))
-		p := w.pod()
+		run, p := w.startWithPod(Impatient(10 * time.Minute))
 		g := p.claimStep("a")
 		w.advance(8 * time.Minute)
 		p.renew(g)

@@ -13,8 +13,7 @@ import (
 
 var triggerRules = []rule{
 	{"trigger/starts", "a stored run is running, its steps without parents are queued, and claimers are told", func(w *world) {
-		g := w.with(Diamond())
-		d := w.draft(g)
+		d := w.draft(w.with(Diamond()))
 		out := w.ask(d)
 		require.Equal(w.t, []persistence.TriggerAnswer{{Result: persistence.Triggered, Run: d.Run}}, out.Answers)
 		require.False(w.t, out.Now.IsZero())
@@ -24,8 +23,7 @@ var triggerRules = []rule{
 		require.Equal(w.t, map[string][]string{"": {"run_created", "run_started"}, "a": {"queued"}}, w.events(d.Run))
 	}},
 	{"trigger/same_id_again", "asking again with the same run id answers Triggered and stores nothing", func(w *world) {
-		g := w.with(Diamond())
-		d := w.draft(g)
+		d := w.draft(w.with(Diamond()))
 		d.Key = "key"
 		w.trigger(d)
 		before := w.snapshot()
@@ -36,16 +34,14 @@ var triggerRules = []rule{
 		require.Empty(w.t, w.ask().Wake.Ready)
 	}},
 	{"trigger/too_many", "a batch over the limit is refused as a whole", func(w *world) {
-		g := w.with(Single())
-		_, err := w.store.TriggerRuns(w.ctx, w.drafts(g, tenantA, persistence.TriggerBatchMax+1), persistence.GrantRequest{})
+		_, err := w.store.TriggerRuns(w.ctx, w.drafts(w.with(Single()), tenantA, persistence.TriggerBatchMax+1), persistence.GrantRequest{})
 		require.Error(w.t, err)
 		require.Empty(w.t, w.snapshot().Runs)
 	}},
 	{"trigger/unknown_workflow", "a run of an unknown definition is refused; the rest of the batch is stored", func(w *world) {
 		good, bad := w.draft(w.with(Single())), w.draft(Diamond())
 		out := w.ask(bad, good)
-		require.Equal(w.t, persistence.UnknownWorkflow, out.Answers[0].Result)
-		require.Equal(w.t, persistence.Triggered, out.Answers[1].Result)
+		w.requireTriggers(out, persistence.UnknownWorkflow, persistence.Triggered)
 		require.Len(w.t, w.snapshot().Runs, 1)
 	}},
 	{"trigger/unknown_queue", "a run for a queue that no pod registered is refused", func(w *world) {
@@ -55,22 +51,17 @@ var triggerRules = []rule{
 		require.Empty(w.t, w.snapshot().Runs)
 	}},
 	{"trigger/queue", "a run waits in the queue that its trigger names, a step in its own", func(w *world) {
-		g := w.with(Elsewhere())
-		d := w.draft(g)
+		d := w.draft(w.with(Elsewhere()))
 		d.Queue = "other"
 		out := w.ask(d)
 		require.Equal(w.t, []persistence.Ready{{Queue: "other", Count: 1}}, out.Wake.Ready)
 		p := w.pod()
 		require.Empty(w.t, p.claim(10))
-		request := p.request(10)
-		request.Queues = []string{"other"}
-		grants := p.ask(request).Grants
+		grants := p.ask(p.requestFrom("other", 10)).Grants
 		require.Len(w.t, grants, 1)
 		recorded := p.complete(grants...)
 		require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, recorded.Wake.Ready)
-		request = p.request(10)
-		request.Queues = []string{"gpu"}
-		require.Len(w.t, p.ask(request).Grants, 1)
+		require.Len(w.t, p.ask(p.requestFrom("gpu", 10)).Grants, 1)
 	}},
 	{"trigger/group", "a group is stored all or none", func(w *world) {
 		g := w.with(Single())
@@ -83,10 +74,8 @@ var triggerRules = []rule{
 		}
 		group[1].Key, group[1].InputHash = "taken", [32]byte{1}
 		out := w.ask(group...)
-		require.Equal(w.t, persistence.GroupRefused, out.Answers[0].Result)
-		require.Equal(w.t, persistence.KeyConflict, out.Answers[1].Result)
+		w.requireTriggers(out, persistence.GroupRefused, persistence.KeyConflict, persistence.GroupRefused)
 		require.Equal(w.t, taken.Run, out.Answers[1].Run)
-		require.Equal(w.t, persistence.GroupRefused, out.Answers[2].Result)
 		require.Len(w.t, w.snapshot().Runs, 1)
 
 		group[1].Key = "free"
@@ -94,8 +83,7 @@ var triggerRules = []rule{
 		require.Len(w.t, w.snapshot().Runs, 4)
 	}},
 	{"trigger/group_interleaved", "a refused group takes nothing else of the batch with it", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, 6)
+		list := w.drafts(w.with(Single()), tenantA, 6)
 		for i := range list {
 			list[i].Group = 1 + i%2
 		}
@@ -134,8 +122,7 @@ var triggerRules = []rule{
 		require.Len(w.t, w.snapshot().Runs, len(spoil))
 	}},
 	{"trigger/bad_input_of_500", "one bad row of a full batch fails alone", func(w *world) {
-		g := w.with(Single())
-		list := w.drafts(g, tenantA, persistence.TriggerBatchMax)
+		list := w.drafts(w.with(Single()), tenantA, persistence.TriggerBatchMax)
 		list[333].Input = []byte(BadPayload)
 		list[10].Group, list[333].Group = 5, 5
 		for i, answer := range w.ask(list...).Answers {
@@ -167,8 +154,7 @@ var triggerRules = []rule{
 
 var triggerTimeRules = []rule{
 	{"trigger/at", "a run with At stays pending until then", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		now := w.ask().Now
 		d.At = now.Add(time.Hour)
 		out := w.ask(d)
@@ -191,16 +177,14 @@ var triggerTimeRules = []rule{
 		w.requireRun(d.Run, lifecycle.Completed)
 	}},
 	{"trigger/at_in_the_past", "an At that has passed means now", func(w *world) {
-		g := w.with(Single())
-		d := w.draft(g)
+		d := w.draft(w.with(Single()))
 		d.At = w.ask().Now.Add(-time.Hour)
 		w.trigger(d)
 		w.requireTasks(d.Run, states{"a": "queued"})
 		require.Empty(w.t, w.snapshot().Timers)
 	}},
 	{"trigger/at_canceled", "a run canceled before its At never starts", func(w *world) {
-		g := w.with(Diamond())
-		d := w.draft(g)
+		d := w.draft(w.with(Diamond()))
 		d.At = w.ask().Now.Add(time.Hour)
 		w.trigger(d)
 		out := w.cancel(d.Run)
@@ -228,8 +212,7 @@ var triggerTimeRules = []rule{
 		require.Equal(w.t, "no", w.run(broken.Run).FailedStep)
 	}},
 	{"trigger/input_condition_with_at", "conditions on the input hold until the run starts", func(w *world) {
-		g := w.with(InputBranch())
-		d := w.draft(g)
+		d := w.draft(w.with(InputBranch()))
 		d.At = w.ask().Now.Add(time.Hour)
 		d.Edges = []persistence.EdgeResult{{Child: "yes", Flags: lifecycle.FlagSkip}}
 		w.trigger(d)
@@ -239,8 +222,7 @@ var triggerTimeRules = []rule{
 		w.requireTasks(d.Run, states{"yes": "skipped", "no": "queued"})
 	}},
 	{"trigger/input_condition_all_skipped", "a run whose every step is skipped has completed", func(w *world) {
-		g := w.with(InputBranch())
-		d := w.draft(g)
+		d := w.draft(w.with(InputBranch()))
 		for _, name := range []string{"yes", "no"} {
 			d.Edges = append(d.Edges, persistence.EdgeResult{Child: name, Flags: lifecycle.FlagSkip})
 		}

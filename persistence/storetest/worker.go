@@ -64,6 +64,20 @@ func (p *worker) request(limit int) persistence.ClaimRequest {
 	}
 }
 
+func (p *worker) requestFrom(queue string, limit int) persistence.ClaimRequest {
+	request := p.request(limit)
+	request.Queues = []string{queue}
+	return request
+}
+
+// claimExactly claims at most limit tasks and requires that n are granted.
+func (p *worker) claimExactly(limit, n int) []persistence.Grant {
+	p.w.t.Helper()
+	grants := p.claim(limit)
+	require.Len(p.w.t, grants, n)
+	return grants
+}
+
 func (p *worker) claim(limit int) []persistence.Grant {
 	p.w.t.Helper()
 	return p.ask(p.request(limit)).Grants
@@ -71,9 +85,7 @@ func (p *worker) claim(limit int) []persistence.Grant {
 
 func (p *worker) ask(request persistence.ClaimRequest) persistence.Claimed {
 	p.w.t.Helper()
-	out, err := p.w.store.ClaimTasks(p.w.ctx, request)
-	require.NoError(p.w.t, err)
-	return out
+	return call(p.w.store.ClaimTasks(p.w.ctx, request)).must(p.w)
 }
 
 // claimStep claims one task and requires that it is of this step.
@@ -104,8 +116,7 @@ func (p *worker) batch(transitions ...persistence.Transition) persistence.Record
 
 func (p *worker) send(record persistence.Record) persistence.Recorded {
 	p.w.t.Helper()
-	out, err := p.w.store.RecordTransitions(p.w.ctx, record)
-	require.NoError(p.w.t, err)
+	out := call(p.w.store.RecordTransitions(p.w.ctx, record)).must(p.w)
 	require.Len(p.w.t, out.Answers, len(record.Transitions))
 	return out
 }
@@ -180,7 +191,5 @@ func (p *worker) renew(held ...persistence.Grant) persistence.Renewed {
 	for _, g := range held {
 		renewal.Held = append(renewal.Held, persistence.Held{Task: g.Task, Epoch: g.Epoch})
 	}
-	out, err := p.w.store.RenewPod(p.w.ctx, renewal)
-	require.NoError(p.w.t, err)
-	return out
+	return call(p.w.store.RenewPod(p.w.ctx, renewal)).must(p.w)
 }

@@ -38,6 +38,27 @@ type world struct {
 	claims  uint64
 }
 
+// returned is what a call of a store returned.
+type returned[T any] struct {
+	value T
+	err   error
+}
+
+func call[T any](value T, err error) returned[T] { return returned[T]{value, err} }
+
+// must requires that the call succeeded.
+func (r returned[T]) must(w *world) T {
+	w.t.Helper()
+	require.NoError(w.t, r.err)
+	return r.value
+}
+
+// fails requires an error of the call.
+func (r returned[T]) fails(w *world, want error) {
+	w.t.Helper()
+	require.ErrorIs(w.t, r.err, want)
+}
+
 func newWorld(t *testing.T, h Harness) *world {
 	t.Helper()
 	w := &world{t: t, ctx: t.Context(), h: h, store: h.Store, numbers: map[*workflow.Graph][]int32{}}
@@ -48,8 +69,7 @@ func newWorld(t *testing.T, h Harness) *world {
 // with registers graphs and returns the first.
 func (w *world) with(graphs ...*workflow.Graph) *workflow.Graph {
 	w.t.Helper()
-	numbers, err := w.store.RegisterDefinitions(w.ctx, graphs, []string{defaultQueue, "other"})
-	require.NoError(w.t, err)
+	numbers := call(w.store.RegisterDefinitions(w.ctx, graphs, []string{defaultQueue, "other"})).must(w)
 	for i, g := range graphs {
 		w.numbers[g] = numbers[i]
 	}
@@ -95,8 +115,7 @@ func (w *world) trigger(triggers ...persistence.Trigger) {
 // ask stores one batch, whatever the answers.
 func (w *world) ask(triggers ...persistence.Trigger) persistence.Triggers {
 	w.t.Helper()
-	out, err := w.store.TriggerRuns(w.ctx, triggers, persistence.GrantRequest{})
-	require.NoError(w.t, err)
+	out := call(w.store.TriggerRuns(w.ctx, triggers, persistence.GrantRequest{})).must(w)
 	require.Len(w.t, out.Answers, len(triggers))
 	return out
 }
@@ -109,11 +128,43 @@ func (w *world) start(g *workflow.Graph) workflow.RunID {
 	return d.Run
 }
 
+// startWithPod stores one run of the first graph, and joins a pod.
+func (w *world) startWithPod(graphs ...*workflow.Graph) (workflow.RunID, *worker) {
+	w.t.Helper()
+	run := w.start(w.with(graphs...))
+	return run, w.pod()
+}
+
+// backlog stores n runs of a graph for tenantA, and joins a pod.
+func (w *world) backlog(n int, g *workflow.Graph) (*workflow.Graph, *worker) {
+	w.t.Helper()
+	w.trigger(w.drafts(w.with(g), tenantA, n)...)
+	return g, w.pod()
+}
+
+// requireTriggers requires the results of a batch of triggers.
+func (w *world) requireTriggers(out persistence.Triggers, want ...persistence.TriggerResult) {
+	w.t.Helper()
+	var got []persistence.TriggerResult
+	for _, answer := range out.Answers {
+		got = append(got, answer.Result)
+	}
+	require.Equal(w.t, want, got)
+}
+
+// requireRecorded requires the results of a record.
+func (w *world) requireRecorded(out persistence.Recorded, want ...lifecycle.Answer) {
+	w.t.Helper()
+	var got []lifecycle.Answer
+	for _, answer := range out.Answers {
+		got = append(got, answer.Result)
+	}
+	require.Equal(w.t, want, got)
+}
+
 func (w *world) bumpEpoch() int64 {
 	w.t.Helper()
-	epoch, err := w.store.BumpEpoch(w.ctx, 1)
-	require.NoError(w.t, err)
-	return epoch
+	return call(w.store.BumpEpoch(w.ctx, 1)).must(w)
 }
 
 func (w *world) advance(d time.Duration) {
@@ -123,53 +174,39 @@ func (w *world) advance(d time.Duration) {
 
 func (w *world) fire() persistence.Fired {
 	w.t.Helper()
-	out, err := w.store.FireTimers(w.ctx, w.leader, 100)
-	require.NoError(w.t, err)
-	return out
+	return call(w.store.FireTimers(w.ctx, w.leader, 100)).must(w)
 }
 
 func (w *world) expire() persistence.Expired {
 	w.t.Helper()
-	out, err := w.store.ExpirePods(w.ctx, w.leader, maxLost, 1000, time.Time{})
-	require.NoError(w.t, err)
-	return out
+	return call(w.store.ExpirePods(w.ctx, w.leader, maxLost, 1000, time.Time{})).must(w)
 }
 
 func (w *world) park() persistence.Parked {
 	w.t.Helper()
-	out, err := w.store.ParkTasks(w.ctx, w.leader, 1000)
-	require.NoError(w.t, err)
-	return out
+	return call(w.store.ParkTasks(w.ctx, w.leader, 1000)).must(w)
 }
 
 func (w *world) drain(limit int) persistence.Drained {
 	w.t.Helper()
-	out, err := w.store.DrainIntake(w.ctx, limit)
-	require.NoError(w.t, err)
-	return out
+	return call(w.store.DrainIntake(w.ctx, limit)).must(w)
 }
 
 func (w *world) cancel(run workflow.RunID) persistence.Canceled {
 	w.t.Helper()
-	out, err := w.store.CancelRun(w.ctx, persistence.Cancel{
+	return call(w.store.CancelRun(w.ctx, persistence.Cancel{
 		Run: run, Tenant: tenantA, Reason: "no longer needed", By: "api", Grace: cancelGrace,
-	})
-	require.NoError(w.t, err)
-	return out
+	})).must(w)
 }
 
 func (w *world) snapshot() snapshot.Tables {
 	w.t.Helper()
-	tables, err := w.h.Snapshot(w.ctx)
-	require.NoError(w.t, err)
-	return tables
+	return call(w.h.Snapshot(w.ctx)).must(w)
 }
 
 func (w *world) run(id workflow.RunID) persistence.RunRow {
 	w.t.Helper()
-	row, err := w.store.Run(w.ctx, "", id)
-	require.NoError(w.t, err)
-	return row
+	return call(w.store.Run(w.ctx, "", id)).must(w)
 }
 
 func (w *world) requireRun(id workflow.RunID, want lifecycle.State) {
@@ -179,8 +216,7 @@ func (w *world) requireRun(id workflow.RunID, want lifecycle.State) {
 
 func (w *world) tasks(id workflow.RunID) map[string]persistence.TaskRow {
 	w.t.Helper()
-	rows, err := w.store.Tasks(w.ctx, "", id)
-	require.NoError(w.t, err)
+	rows := call(w.store.Tasks(w.ctx, "", id)).must(w)
 	byName := map[string]persistence.TaskRow{}
 	for _, row := range rows {
 		byName[row.Name] = row
@@ -206,8 +242,7 @@ func (w *world) requireTasks(id workflow.RunID, want states) {
 // run itself is "".
 func (w *world) events(id workflow.RunID) map[string][]string {
 	w.t.Helper()
-	rows, err := w.store.Tasks(w.ctx, "", id)
-	require.NoError(w.t, err)
+	rows := call(w.store.Tasks(w.ctx, "", id)).must(w)
 	list, _, err := w.store.Events(w.ctx, "", id, 0, persistence.PageMax)
 	require.NoError(w.t, err)
 	byName := map[string][]string{}
