@@ -35,8 +35,7 @@ var branchRules = []rule{
 	}},
 	{"branch/both_skipped", "a step whose every parent was skipped is skipped", func(w *world) {
 		run, p := w.startWithPod(Branch())
-		out := p.report(choose(p.claimStep("choose"), "yes", "no"))
-		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
+		require.Equal(w.t, []workflow.RunID{run}, p.report(choose(p.claimStep("choose"), "yes", "no")).Wake.Ended)
 		w.requireTasks(run, states{"yes": "skipped", "more": "skipped", "no": "skipped", "merge": "skipped"})
 		row := w.run(run)
 		require.Equal(w.t, lifecycle.Completed, row.State)

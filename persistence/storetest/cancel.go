@@ -131,8 +131,7 @@ var graceRules = []rule{
 		require.NotEmpty(w.t, s0.PodName)
 		p.renew()
 		require.Equal(w.t, lifecycle.Stale, p.send(p.batch(completion(g))).Answers[0].Result)
-		lost := p.renew(g).Lost
-		require.Len(w.t, lost, 1)
+		require.Len(w.t, p.renew(g).Lost, 1)
 		w.requireRun(run, lifecycle.Canceled)
 	}},
 	{"grace/not_early", "the grace is kept", func(w *world) {

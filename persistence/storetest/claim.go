@@ -47,8 +47,7 @@ var claimRules = []rule{
 	{"claim/once", "a task is granted once", func(w *world) {
 		run := w.start(w.with(Single()))
 		p, q := w.pod(), w.pod()
-		g := p.claimStep("a")
-		require.Equal(w.t, int64(2), g.Epoch)
+		require.Equal(w.t, int64(2), p.claimStep("a").Epoch)
 		require.Empty(w.t, p.claim(10))
 		require.Empty(w.t, q.claim(10))
 		w.requireTasks(run, states{"a": "running"})
@@ -167,8 +166,7 @@ var grantRules = []rule{
 		require.Equal(w.t, []persistence.Outcome{
 			{Step: "s0", State: lifecycle.Completed, Large: true, Size: len(done.Output)},
 		}, second.Parents)
-		output := call(persistence.Payload(w.ctx, w.store, first.Task)).must(w)
-		require.Equal(w.t, done.Output, output)
+		require.Equal(w.t, done.Output, call(persistence.Payload(w.ctx, w.store, first.Task)).must(w))
 	}},
 	// A join of many small outputs: of those that came before the limit was reached the grant
 	// has the bytes, of the others the sizes.
@@ -220,8 +218,7 @@ var grantRules = []rule{
 		request := p.request(3)
 		first := p.ask(request)
 		p.complete(first.Grants[1])
-		again := p.ask(request)
-		require.ElementsMatch(w.t, []persistence.Grant{first.Grants[0], first.Grants[2]}, again.Grants)
+		require.ElementsMatch(w.t, []persistence.Grant{first.Grants[0], first.Grants[2]}, p.ask(request).Grants)
 	}},
 	{"grants/claim_of_another_pod", "a claim id means nothing for another pod", func(w *world) {
 		w.trigger(w.drafts(w.with(Single()), tenantA, 2)...)
@@ -243,14 +240,13 @@ var grantRules = []rule{
 		p.complete(half[0])
 		q.complete(other...)
 		require.Len(w.t, w.snapshot().Claims, 4)
-		out := call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).must(w)
-		require.Equal(w.t, []persistence.Held{{Task: half[1].Task, Epoch: half[1].Epoch}}, out.Unheld)
+		require.Equal(w.t, []persistence.Held{{Task: half[1].Task, Epoch: half[1].Epoch}}, p.renew().Unheld)
 		for _, claim := range w.snapshot().Claims {
 			require.NotEqual(w.t, done[0].Claim, claim.ID)
 		}
 		require.Len(w.t, w.snapshot().Claims, 3) // two of them are of one claim
 		p.complete(half[1])
-		call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).must(w)
+		p.renew()
 		claims := w.snapshot().Claims
 		require.Len(w.t, claims, 1)
 		require.Equal(w.t, q.id, claims[0].Pod)

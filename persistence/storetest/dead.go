@@ -120,8 +120,7 @@ var deadRules = []rule{
 		}
 		require.Len(w.t, seen, 7)
 		require.Equal(w.t, 3, pages)
-		none := call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})).must(w)
-		require.Empty(w.t, none)
+		require.Empty(w.t, call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})).must(w))
 	}},
 	{"dead/metacharacters", "what means something to a database means nothing in a filter", func(w *world) {
 		d := w.draft(w.with(Single()))
@@ -134,10 +133,8 @@ var deadRules = []rule{
 				letters, err := w.store.ListDeadLetters(w.ctx, filter)
 				require.NoError(w.t, err, "%+v", filter)
 				require.Empty(w.t, letters, "%+v", filter)
-				count := call(w.store.CountDeadLetters(w.ctx, filter)).must(w)
-				require.Zero(w.t, count)
-				purged := call(w.store.PurgeDeadLetters(w.ctx, filter)).must(w)
-				require.Zero(w.t, purged)
+				require.Zero(w.t, call(w.store.CountDeadLetters(w.ctx, filter)).must(w))
+				require.Zero(w.t, call(w.store.PurgeDeadLetters(w.ctx, filter)).must(w))
 			}
 			for _, filter := range []persistence.RunFilter{
 				{Tenant: text}, {Workflow: text}, {Labels: map[string]string{"color": text}}, {Labels: map[string]string{text: "red"}},
@@ -159,8 +156,7 @@ var deadRules = []rule{
 		task := w.letters()["a"].Task
 		before := call(w.store.DeadLetter(w.ctx, "", task)).must(w)
 		require.Equal(w.t, 1, w.archive(0).Count)
-		archived := call(w.store.DeadLetter(w.ctx, "", task)).must(w)
-		require.Equal(w.t, before.Events, archived.Events)
+		require.Equal(w.t, before.Events, call(w.store.DeadLetter(w.ctx, "", task)).must(w).Events)
 		w.advance(aCentury / 50)
 		w.drop()
 		w.requireGone(run)
@@ -185,12 +181,10 @@ var deadRules = []rule{
 		_, p := w.startWithPod(Single())
 		p.fail(p.claimStep("a"))
 		task := w.letters()["a"].Task
-		list := call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w)
-		require.Empty(w.t, list)
+		require.Empty(w.t, call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w))
 		call(w.store.DeadLetter(w.ctx, tenantB, task)).fails(w, persistence.ErrDeadLetterNotFound)
 		call(w.store.RequeueDeadLetter(w.ctx, persistence.RequeueOrder{Letter: task, Tenant: tenantB, Run: w.runID()})).fails(w, persistence.ErrDeadLetterNotFound)
-		purged := call(w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w)
-		require.Zero(w.t, purged)
+		require.Zero(w.t, call(w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w))
 	}},
 	{"dead/purge", "a purge removes what is older than said, and no more than asked for", func(w *world) {
 		g := w.with(Single())
@@ -208,8 +202,7 @@ var deadRules = []rule{
 		got := call(w.store.PurgeDeadLetters(w.ctx, leapt)).must(w)
 		require.Zero(w.t, got, "they are younger by what the caller takes for now")
 		for _, want := range []int{2, 1, 0} {
-			got := call(w.store.PurgeDeadLetters(w.ctx, old)).must(w)
-			require.Equal(w.t, want, got)
+			require.Equal(w.t, want, call(w.store.PurgeDeadLetters(w.ctx, old)).must(w))
 		}
 		require.Len(w.t, w.letters(), 1)
 	}},
@@ -224,7 +217,6 @@ func (w *world) letters() map[string]persistence.DeadLetter {
 		byStep[l.Step] = l
 	}
 	require.Len(w.t, byStep, len(list), "letters of one step")
-	count := call(w.store.CountDeadLetters(w.ctx, persistence.DeadFilter{})).must(w)
-	require.Equal(w.t, len(list), count)
+	require.Equal(w.t, len(list), call(w.store.CountDeadLetters(w.ctx, persistence.DeadFilter{})).must(w))
 	return byStep
 }

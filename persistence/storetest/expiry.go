@@ -69,8 +69,7 @@ var expiryRules = []rule{
 	{"expiry/poison", "a task that was lost too often fails as a poison pill", func(w *world) {
 		run := w.start(w.with(Chain(2)))
 		for i := range maxLost {
-			g := w.pod().claimStep("s0")
-			require.Equal(w.t, int32(i), g.Lost)
+			require.Equal(w.t, int32(i), w.pod().claimStep("s0").Lost)
 			w.advance(leaseTTL)
 			require.Equal(w.t, 1, w.expire().Tasks)
 		}

@@ -87,8 +87,7 @@ var handlerRules = []rule{
 			{Step: "bad", State: lifecycle.Failed, Class: "test", Error: "bad broke"},
 		}, g.Failed)
 		require.Equal(w.t, `"input"`, string(g.Input))
-		out := p.complete(g)
-		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
+		require.Equal(w.t, []workflow.RunID{run}, p.complete(g).Wake.Ended)
 		w.requireRun(run, lifecycle.Failed)
 		require.Equal(w.t, "bad", w.run(run).FailedStep)
 		require.Equal(w.t, []string{"queued", "started", "completed"}, w.events(run)["rescue"])

@@ -76,8 +76,7 @@ var historyRules = []rule{
 
 		w.advance(100 * 365 * 24 * time.Hour)
 		require.Zero(w.t, w.drop().Spans)
-		graph := call(w.store.Definition(w.ctx, long.Hash)).must(w)
-		require.Equal(w.t, workflow.RetainLong, graph.Retention)
+		require.Equal(w.t, workflow.RetainLong, call(w.store.Definition(w.ctx, long.Hash)).must(w).Retention)
 	}},
 	{"history/late", "a late report or cancel of a run in history is answered that it has ended", func(w *world) {
 		d := w.draft(w.with(Diamond()))
@@ -87,8 +86,7 @@ var historyRules = []rule{
 		p.complete(grants...)
 		p.finish()
 		w.archive(0)
-		again := p.send(p.batch(completion(grants[0])))
-		require.Equal(w.t, lifecycle.AlreadyYours, again.Answers[0].Result)
+		require.Equal(w.t, lifecycle.AlreadyYours, p.send(p.batch(completion(grants[0]))).Answers[0].Result)
 		canceled := w.cancel(d.Run)
 		require.Equal(w.t, lifecycle.Stale, canceled.Result)
 		require.Equal(w.t, lifecycle.Completed, canceled.State)
@@ -224,21 +222,17 @@ func (w *world) everything(runs []workflow.RunID) []string {
 	var all []string
 	tell := func(v any, err error) { all = append(all, fmt.Sprintf("%+v %v", v, err)) }
 	for _, id := range runs {
-		row, err := w.store.Run(w.ctx, tenantA, id)
-		tell(row, err)
+		tell(w.store.Run(w.ctx, tenantA, id))
 		tasks, err := w.store.Tasks(w.ctx, tenantA, id)
 		tell(tasks, err)
-		names, err := w.store.StepNames(w.ctx, tenantA, id)
-		tell(names, err)
+		tell(w.store.StepNames(w.ctx, tenantA, id))
 		events, next, err := w.store.Events(w.ctx, tenantA, id, 0, persistence.PageMax)
 		tell(events, err)
 		tell(next, nil)
 		for step := int32(-1); step < int32(len(tasks)); step++ {
-			payload, err := persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: step})
-			tell(payload, err)
+			tell(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: step}))
 		}
-		_, err = w.store.Run(w.ctx, tenantB, id)
-		tell(nil, err)
+		tell(w.store.Run(w.ctx, tenantB, id))
 	}
 	for _, filter := range []persistence.RunFilter{
 		{Tenant: tenantA},
@@ -249,8 +243,7 @@ func (w *world) everything(runs []workflow.RunID) []string {
 		{Tenant: tenantA, States: []lifecycle.State{lifecycle.Failed, lifecycle.Canceled}},
 		{Labels: map[string]string{"a": "b"}},
 	} {
-		rows, err := w.store.ListRuns(w.ctx, filter)
-		tell(rows, err)
+		tell(w.store.ListRuns(w.ctx, filter))
 	}
 	return all
 }

@@ -51,8 +51,7 @@ var leaseRules = []rule{
 		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")
 		w.advance(10 * leaseTTL)
-		out := p.renew(g)
-		require.Empty(w.t, out.Lost)
+		require.Empty(w.t, p.renew(g).Lost)
 		require.Empty(w.t, w.expire().Pods)
 		p.complete(g)
 		w.requireRun(run, lifecycle.Completed)
@@ -111,8 +110,7 @@ var leaseRules = []rule{
 	{"lease/leave_again", "leaving twice does nothing", func(w *world) {
 		p := w.pod()
 		for range 2 {
-			wake := call(w.store.LeavePod(w.ctx, p.id)).must(w)
-			require.Empty(w.t, wake.Ready)
+			require.Empty(w.t, call(w.store.LeavePod(w.ctx, p.id)).must(w).Ready)
 		}
 		call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: p.id, TTL: leaseTTL})).fails(w, persistence.ErrPodDead)
 	}},

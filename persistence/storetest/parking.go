@@ -57,8 +57,7 @@ var parkingRules = []rule{
 		}
 		w.pod()
 		for _, want := range []int{2, 2, 1, 0} {
-			out := call(w.store.ParkTasks(w.ctx, w.leader, 2)).must(w)
-			require.Equal(w.t, want, out.Unparked)
+			require.Equal(w.t, want, call(w.store.ParkTasks(w.ctx, w.leader, 2)).must(w).Unparked)
 		}
 	}},
 	{"parking/canceled", "a task canceled while it is parked does not come back", func(w *world) {

@@ -17,8 +17,7 @@ var recordRules = []rule{
 		p.complete(p.claimStep("a"))
 		p.complete(p.claim(2)...)
 		w.requireRun(run, lifecycle.Running)
-		out := p.complete(p.claimStep("d"))
-		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
+		require.Equal(w.t, []workflow.RunID{run}, p.complete(p.claimStep("d")).Wake.Ended)
 		row := w.run(run)
 		require.Equal(w.t, lifecycle.Completed, row.State)
 		require.True(w.t, row.HasOutput)
@@ -70,8 +69,7 @@ var recordRules = []rule{
 	{"record/fan_in_in_one_batch", "parents that end in one batch count one by one", func(w *world) {
 		run, p := w.startWithPod(Fan(8))
 		p.complete(p.claimStep("root"))
-		out := p.complete(p.claim(10)...)
-		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, out.Wake.Ready)
+		require.Equal(w.t, []persistence.Ready{{Queue: defaultQueue, Count: 1}}, p.complete(p.claim(10)...).Wake.Ready)
 		require.Equal(w.t, []string{"queued"}, w.events(run)["join"])
 	}},
 	{"record/many_runs", "one batch moves many runs", func(w *world) {
@@ -131,8 +129,7 @@ var recordRules = []rule{
 	}},
 	{"record/fails", "an error that may not be retried fails the task and the run", func(w *world) {
 		run, p := w.startWithPod(Chain(2))
-		out := p.fail(p.claimStep("s0"))
-		require.Equal(w.t, []workflow.RunID{run}, out.Wake.Ended)
+		require.Equal(w.t, []workflow.RunID{run}, p.fail(p.claimStep("s0")).Wake.Ended)
 		w.requireTasks(run, states{"s0": "failed", "s1": "canceled"})
 		row := w.run(run)
 		require.Equal(w.t, lifecycle.Failed, row.State)

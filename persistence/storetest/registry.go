@@ -43,13 +43,11 @@ var registryRules = []rule{
 	{"registry/definition", "a stored graph comes back as it was", func(w *world) {
 		for _, g := range Graphs() {
 			w.with(g)
-			stored := call(w.store.Definition(w.ctx, g.Hash)).must(w)
-			require.EqualExportedValues(w.t, *g, *stored)
+			require.EqualExportedValues(w.t, *g, *call(w.store.Definition(w.ctx, g.Hash)).must(w))
 		}
 	}},
 	{"registry/unknown_definition", "an unknown hash is no graph and no error", func(w *world) {
-		g := call(w.store.Definition(w.ctx, Single().Hash)).must(w)
-		require.Nil(w.t, g)
+		require.Nil(w.t, call(w.store.Definition(w.ctx, Single().Hash)).must(w))
 	}},
 	{"registry/queues", "a queue is known once it was registered", func(w *world) {
 		d := w.draft(w.with(Single()))

@@ -140,8 +140,7 @@ var requeueRules = []rule{
 	{"requeue/fresh", "a fresh start takes nothing over and may have another input", func(w *world) {
 		_, p := w.startWithPod(Chain(2))
 		p.finishBut("s1")
-		answer := w.goOn("s1", persistence.RequeueOrder{Fresh: true, Input: []byte(`"other"`)})
-		require.Zero(w.t, answer.Kept)
+		require.Zero(w.t, w.goOn("s1", persistence.RequeueOrder{Fresh: true, Input: []byte(`"other"`)}).Kept)
 		g := p.claimStep("s0")
 		require.False(w.t, g.Kept)
 		require.Equal(w.t, `"other"`, string(g.Input))

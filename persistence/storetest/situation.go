@@ -41,8 +41,7 @@ var situationRules = []rule{
 		now := call(w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))).must(w)
 		d.At = now.Now.Add(time.Hour)
 		w.trigger(d)
-		r := w.because(d.Run, "", explain.CauseScheduled)
-		require.WithinDuration(w.t, d.At, r.Until, time.Millisecond)
+		require.WithinDuration(w.t, d.At, w.because(d.Run, "", explain.CauseScheduled).Until, time.Millisecond)
 		w.advance(2 * time.Hour)
 		w.because(d.Run, "", explain.CauseNoPod)
 		w.pod()
@@ -86,8 +85,7 @@ var situationRules = []rule{
 		w.advance(2 * time.Minute)
 		w.expire()
 		w.pod(w.graph("diamond"))
-		r := w.because(run, "a", explain.CauseUnregistered)
-		require.Contains(w.t, r.Text, "last seen")
+		require.Contains(w.t, w.because(run, "a", explain.CauseUnregistered).Text, "last seen")
 		s := w.situation(run)
 		require.Len(w.t, s.Handlers, 1)
 		require.False(w.t, s.Handlers[0].LastSeen.After(s.Now))
@@ -109,8 +107,7 @@ var situationRules = []rule{
 	{"situation/queue", "a task in a queue that no pod serves is told so", func(w *world) {
 		run, p := w.startWithPod(Elsewhere())
 		p.complete(p.claimStep("here"))
-		r := w.because(run, "there", explain.CauseUnserved)
-		require.Contains(w.t, r.Text, `"gpu"`)
+		require.Contains(w.t, w.because(run, "there", explain.CauseUnserved).Text, `"gpu"`)
 	}},
 	{"situation/running", "a running task is told with its pod, also when that is dead", func(w *world) {
 		run, p := w.startWithPod(Chain(2))
@@ -121,8 +118,7 @@ var situationRules = []rule{
 		require.False(w.t, s.Tasks[0].StartedAt.IsZero())
 		require.Equal(w.t, p.id, s.Pods[0].ID)
 		w.because(run, "s0", explain.CauseRunning)
-		r := w.because(run, "s1", explain.CauseParents)
-		require.Equal(w.t, []string{"s0"}, r.On)
+		require.Equal(w.t, []string{"s0"}, w.because(run, "s1", explain.CauseParents).On)
 		w.advance(2 * leaseTTL)
 		w.because(run, "s0", explain.CausePodLost)
 	}},
@@ -136,8 +132,7 @@ var situationRules = []rule{
 		}
 		w.because(first, "a", explain.CauseReady)
 		require.Len(w.t, p.claim(2), 1)
-		r := w.because(second, "a", explain.CauseSuspect)
-		require.NotEmpty(w.t, r.Remedy)
+		require.NotEmpty(w.t, w.because(second, "a", explain.CauseSuspect).Remedy)
 		s := w.situation(second)
 		require.True(w.t, s.Tasks[0].Suspect)
 		require.Equal(w.t, 1, s.Pods[0].Suspects)
@@ -178,8 +173,7 @@ var situationRules = []rule{
 		s := w.situation(run)
 		require.True(w.t, s.Canceling)
 		require.Equal(w.t, "no longer needed", s.CancelReason)
-		r := w.because(run, "s0", explain.CauseStopping)
-		require.WithinDuration(w.t, s.Now.Add(cancelGrace), r.Until, time.Second)
+		require.WithinDuration(w.t, s.Now.Add(cancelGrace), w.because(run, "s0", explain.CauseStopping).Until, time.Second)
 	}},
 }
 

@@ -53,14 +53,12 @@ var triggerRules = []rule{
 	{"trigger/queue", "a run waits in the queue that its trigger names, a step in its own", func(w *world) {
 		d := w.draft(w.with(Elsewhere()))
 		d.Queue = "other"
-		out := w.ask(d)
-		require.Equal(w.t, []persistence.Ready{{Queue: "other", Count: 1}}, out.Wake.Ready)
+		require.Equal(w.t, []persistence.Ready{{Queue: "other", Count: 1}}, w.ask(d).Wake.Ready)
 		p := w.pod()
 		require.Empty(w.t, p.claim(10))
 		grants := p.ask(p.requestFrom("other", 10)).Grants
 		require.Len(w.t, grants, 1)
-		recorded := p.complete(grants...)
-		require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, recorded.Wake.Ready)
+		require.Equal(w.t, []persistence.Ready{{Queue: "gpu", Count: 1}}, p.complete(grants...).Wake.Ready)
 		require.Len(w.t, p.ask(p.requestFrom("gpu", 10)).Grants, 1)
 	}},
 	{"trigger/group", "a group is stored all or none", func(w *world) {
@@ -226,8 +224,7 @@ var triggerTimeRules = []rule{
 		for _, name := range []string{"yes", "no"} {
 			d.Edges = append(d.Edges, persistence.EdgeResult{Child: name, Flags: lifecycle.FlagSkip})
 		}
-		out := w.ask(d)
-		require.Equal(w.t, []workflow.RunID{d.Run}, out.Wake.Ended)
+		require.Equal(w.t, []workflow.RunID{d.Run}, w.ask(d).Wake.Ended)
 		w.requireTasks(d.Run, states{"yes": "skipped", "no": "skipped", "merge": "skipped"})
 		row := w.run(d.Run)
 		require.Equal(w.t, lifecycle.Completed, row.State)
