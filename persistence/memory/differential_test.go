@@ -35,48 +35,38 @@ type planted struct {
 	expire  int
 }
 
+func changed[T any](value T, change func(*T)) T {
+	if change != nil {
+		change(&value)
+	}
+	return value
+}
+
 func (p planted) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
 	for i := range batch {
-		if p.trigger != nil {
-			p.trigger(&batch[i])
-		}
+		batch[i] = changed(batch[i], p.trigger)
 	}
 	return p.Store.TriggerRuns(ctx, batch, take)
 }
 
 func (p planted) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
-	if p.claim != nil {
-		p.claim(&request)
-	}
-	return p.Store.ClaimTasks(ctx, request)
+	return p.Store.ClaimTasks(ctx, changed(request, p.claim))
 }
 
 func (p planted) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
-	if p.record != nil {
-		p.record(&record)
-	}
-	return p.Store.RecordTransitions(ctx, record)
+	return p.Store.RecordTransitions(ctx, changed(record, p.record))
 }
 
 func (p planted) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
-	if p.cancel != nil {
-		p.cancel(&cancel)
-	}
-	return p.Store.CancelRun(ctx, cancel)
+	return p.Store.CancelRun(ctx, changed(cancel, p.cancel))
 }
 
 func (p planted) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
-	if p.renewal != nil {
-		p.renewal(&renewal)
-	}
-	return p.Store.RenewPod(ctx, renewal)
+	return p.Store.RenewPod(ctx, changed(renewal, p.renewal))
 }
 
 func (p planted) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	if p.filter != nil {
-		p.filter(&filter)
-	}
-	return p.Store.ListRuns(ctx, filter)
+	return p.Store.ListRuns(ctx, changed(filter, p.filter))
 }
 
 func (p planted) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {

@@ -243,6 +243,13 @@ func (w *differ) saw(what string) {
 	w.tally[what]++
 }
 
+// sawAll counts something that happened n times.
+func (w *differ) sawAll(n int, what string) {
+	for range n {
+		w.saw(what)
+	}
+}
+
 // happenings lists what has to happen for a differential test to mean
 // something.
 func happenings() []string {

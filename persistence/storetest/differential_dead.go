@@ -47,9 +47,7 @@ func (w *differ) mourn() {
 		}
 		return list, err
 	})
-	for range out.Value {
-		w.saw("dead letter listed")
-	}
+	w.sawAll(len(out.Value), "dead letter listed")
 	both(w, "count dead", func(s *side) (int, error) { return s.Store.CountDeadLetters(w.ctx, f) })
 	if len(w.state.Dead) == 0 {
 		return
@@ -70,9 +68,7 @@ func (w *differ) mourn() {
 
 func letterSeen(l persistence.DeadLetter) persistence.DeadLetter {
 	l.CreatedAt, l.StartedAt, l.DiedAt, l.RequeuedAt = flat(l.CreatedAt), flat(l.StartedAt), flat(l.DiedAt), flat(l.RequeuedAt)
-	if l.Class == persistence.ClassBadRow {
-		l.Error = ""
-	}
+	l.Error = told(l.Class, l.Error)
 	return l
 }
 
@@ -150,7 +146,5 @@ func (w *differ) purge() {
 	f := w.deadFilter()
 	f.Limit = 1 + w.IntN(2)
 	out := both(w, fmt.Sprintf("purge %+v", f), func(s *side) (int, error) { return s.Store.PurgeDeadLetters(w.ctx, f) })
-	for range out.Value {
-		w.saw("dead letter purged")
-	}
+	w.sawAll(out.Value, "dead letter purged")
 }

@@ -33,10 +33,8 @@ func (w *differ) archive() {
 		out.Now = flat(out.Now)
 		return out, err
 	})
-	w.sawDeposed(out.Error)
-	for range out.Value.Count {
-		w.saw("run archived")
-	}
+	w.sawRefused(out.Error)
+	w.sawAll(out.Value.Count, "run archived")
 	w.compareStates()
 	both(w, "rotate events", func(s *side) (string, error) {
 		for {
@@ -64,13 +62,9 @@ func (w *differ) retire() {
 		out.Spans = min(out.Spans, 1) // where a span begins is a matter of the clock
 		return out, err
 	})
-	w.sawDeposed(out.Error)
-	for range out.Value.Spans {
-		w.saw("span removed")
-	}
-	for range out.Value.Keys {
-		w.saw("key removed")
-	}
+	w.sawRefused(out.Error)
+	w.sawAll(out.Value.Spans, "span removed")
+	w.sawAll(out.Value.Keys, "key removed")
 }
 
 // drop removes all that is to be removed, and returns what that was in all.

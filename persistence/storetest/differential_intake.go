@@ -74,13 +74,9 @@ func (w *differ) drain() {
 	limit := 1 + w.IntN(3)
 	out := both(w, fmt.Sprintf("drain %d", limit), func(s *side) (persistence.Drained, error) {
 		out, err := s.Store.DrainIntake(w.ctx, limit)
-		if err == nil {
-			s.now = out.Now
-		}
-		out.Now, out.Wake = flat(out.Now), sameWake(out.Wake)
+		s.tells(&out.Now, err)
+		out.Wake = sameWake(out.Wake)
 		return out, err
 	})
-	for range out.Value.Count {
-		w.saw("run drained")
-	}
+	w.sawAll(out.Value.Count, "run drained")
 }

@@ -76,27 +76,27 @@ func (w *differ) fire() {
 	reign, limit := w.reign(), w.some()
 	out := both(w, fmt.Sprintf("fire %d timers, reign %d", limit, reign), func(s *side) (persistence.Fired, error) {
 		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), limit)
-		if err == nil {
-			s.now = out.Now
-			if slices.ContainsFunc(out.Late, func(late time.Duration) bool { return late < 0 }) {
-				return out, fmt.Errorf("a timer fired early: %v", out.Late)
-			}
+		s.tells(&out.Now, err)
+		if slices.ContainsFunc(out.Late, func(late time.Duration) bool { return late < 0 }) {
+			return out, fmt.Errorf("a timer fired early: %v", out.Late)
 		}
-		out.Now, out.Next, out.Wake = flat(out.Now), flat(out.Next), sameWake(out.Wake)
+		out.Next, out.Wake = flat(out.Next), sameWake(out.Wake)
 		out.Late = make([]time.Duration, len(out.Late))
 		return out, err
 	})
-	w.sawDeposed(out.Error)
-	for range out.Value.Count {
-		w.saw("timer fired")
-	}
+	w.sawRefused(out.Error)
+	w.sawAll(out.Value.Count, "timer fired")
 	w.compareStates()
 	w.renewSome()
 }
 
-func (w *differ) sawDeposed(kind string) {
-	if kind == persistence.ErrDeposed.Error() {
+// sawRefused counts a call that was refused to a leader or a pod.
+func (w *differ) sawRefused(kind string) {
+	switch kind {
+	case persistence.ErrDeposed.Error():
 		w.saw("leader deposed")
+	case persistence.ErrPodDead.Error():
+		w.saw("dead pod refused")
 	}
 }
 
@@ -109,10 +109,8 @@ func (w *differ) expire() {
 	what := fmt.Sprintf("expire pods, %d tasks at most, at most %d losses, reign %d", limit, maxLost, reign)
 	out := both(w, what, func(s *side) (persistence.Expired, error) {
 		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), maxLost, limit, time.Time{})
-		if err == nil {
-			s.now = out.Now
-		}
-		out.Now, out.NextExpiry, out.Wake = flat(out.Now), flat(out.NextExpiry), sameWake(out.Wake)
+		s.tells(&out.Now, err)
+		out.NextExpiry, out.Wake = flat(out.NextExpiry), sameWake(out.Wake)
 		out.Pods = slices.Clone(out.Pods)
 		for i := range out.Pods {
 			out.Pods[i] = s.ordinal(out.Pods[i])
@@ -120,13 +118,9 @@ func (w *differ) expire() {
 		slices.Sort(out.Pods)
 		return out, err
 	})
-	w.sawDeposed(out.Error)
-	for range out.Value.Pods {
-		w.saw("pod expired")
-	}
-	for range out.Value.Tasks {
-		w.saw("task taken from a dead pod")
-	}
+	w.sawRefused(out.Error)
+	w.sawAll(len(out.Value.Pods), "pod expired")
+	w.sawAll(out.Value.Tasks, "task taken from a dead pod")
 	if out.Error == "" && out.Value.Live == 0 {
 		w.compareStates()
 		w.joinWith(w.allGraphs())
@@ -147,13 +141,9 @@ func (w *differ) park() {
 		out.Wake = sameWake(out.Wake)
 		return out, err
 	})
-	w.sawDeposed(out.Error)
-	for range out.Value.Parked {
-		w.saw("row parked")
-	}
-	for range out.Value.Unparked {
-		w.saw("row unparked")
-	}
+	w.sawRefused(out.Error)
+	w.sawAll(out.Value.Parked, "row parked")
+	w.sawAll(out.Value.Unparked, "row unparked")
 }
 
 // sawEnd counts how a run ended.

@@ -44,19 +44,13 @@ func (w *differ) claim() {
 		own := request
 		own.Pod, own.Handlers = s.pod(int(pod)-1), s.handlers(graphs)
 		out, err := s.Store.ClaimTasks(w.ctx, own)
-		if err == nil {
-			s.now = out.Now
-		}
-		out.Now, out.Grants = flat(out.Now), s.grants(out.Grants)
+		s.tells(&out.Now, err)
+		out.Grants = s.grants(out.Grants)
 		out.Scanned = min(request.Limit-out.Scanned, 1) // what matters is whether the queue may hold more
 		return out, err
 	})
-	if out.Error == persistence.ErrPodDead.Error() {
-		w.saw("dead pod refused")
-	}
-	for range out.Value.Discarded {
-		w.saw("row discarded")
-	}
+	w.sawRefused(out.Error)
+	w.sawAll(out.Value.Discarded, "row discarded")
 	for _, g := range out.Value.Grants {
 		w.saw("task claimed")
 		if slices.ContainsFunc(w.state.Queue, func(row snapshot.QueueRow) bool { return row.Task == g.Task && row.Suspect }) {
@@ -104,7 +98,10 @@ func (w *differ) leave() {
 	w.saw("pod left")
 }
 
-func (w *differ) renew() { w.renewPod(w.anyPod()) }
+func (w *differ) renew() {
+	both(w, "ping", func(s *side) (string, error) { return "", s.Store.Ping(w.ctx, 16<<10) })
+	w.renewPod(w.anyPod())
+}
 
 // renewPod renews a lease, forgetting some tasks and claiming to hold others.
 func (w *differ) renewPod(pod int64) {
@@ -129,10 +126,8 @@ func (w *differ) renewPod(pod int64) {
 		own := renewal
 		own.Pod = s.pod(int(pod) - 1)
 		out, err := s.Store.RenewPod(w.ctx, own)
-		if err == nil {
-			s.now = out.Now
-		}
-		out.Now, out.Expires, out.Canceling = flat(out.Now), flat(out.Expires), sortedRuns(out.Canceling)
+		s.tells(&out.Now, err)
+		out.Expires, out.Canceling = flat(out.Expires), sortedRuns(out.Canceling)
 		out.Lost, out.Unheld = sortedTasks(out.Lost), sortedTasks(out.Unheld)
 		return out, err
 	})
@@ -141,15 +136,9 @@ func (w *differ) renewPod(pod int64) {
 		return
 	}
 	w.saw("lease renewed")
-	for range out.Value.Lost {
-		w.saw("task found lost")
-	}
-	for range out.Value.Unheld {
-		w.saw("task found unheld")
-	}
-	for range out.Value.Canceling {
-		w.saw("cancel seen by a pod")
-	}
+	w.sawAll(len(out.Value.Lost), "task found lost")
+	w.sawAll(len(out.Value.Unheld), "task found unheld")
+	w.sawAll(len(out.Value.Canceling), "cancel seen by a pod")
 }
 
 func sortedTasks(list []persistence.Held) []persistence.Held {
@@ -219,10 +208,8 @@ func (w *differ) cancel() {
 func (w *differ) ask(c persistence.Cancel, expanded bool) {
 	out := both(w, fmt.Sprintf("cancel %+v", c), func(s *side) (persistence.Canceled, error) {
 		out, err := s.Store.CancelRun(w.ctx, c)
-		if err == nil {
-			s.now = out.Now
-		}
-		out.Now, out.Wake = flat(out.Now), sameWake(out.Wake)
+		s.tells(&out.Now, err)
+		out.Wake = sameWake(out.Wake)
 		return out, err
 	})
 	switch {

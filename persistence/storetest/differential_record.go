@@ -150,10 +150,7 @@ func (w *differ) spoil(r *sent) {
 }
 
 func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
-	graphs := w.allGraphs()
-	if w.chance(4) {
-		graphs = graphs[:1+w.IntN(len(graphs))]
-	}
+	graphs := w.someGraphs()
 	what := fmt.Sprintf("record of pod %d, inline %d+%d: %s", pod, record.Limit, record.Spare, transitions(batch))
 	out := both(w, what, func(s *side) (persistence.Recorded, error) {
 		own := record
@@ -164,22 +161,16 @@ func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
 		out, err := s.Store.RecordTransitions(w.ctx, own)
 		return s.recorded(out, err), err
 	})
-	if out.Error == persistence.ErrPodDead.Error() {
-		w.saw("dead pod refused")
-	}
+	w.sawRefused(out.Error)
 	for i, answer := range out.Value.Answers {
 		w.sawRecord(batch[i], answer)
 	}
-	for range out.Value.Grants {
-		w.saw("inline grant")
-	}
+	w.sawAll(len(out.Value.Grants), "inline grant")
 }
 
 func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorded {
-	if err == nil {
-		s.now = out.Now
-	}
-	out.Now, out.Wake, out.Grants = flat(out.Now), sameWake(out.Wake), s.grants(out.Grants)
+	s.tells(&out.Now, err)
+	out.Wake, out.Grants = sameWake(out.Wake), s.grants(out.Grants)
 	out.Answers = slices.Clone(out.Answers)
 	for i := range out.Answers {
 		out.Answers[i].Err = kindOnly(out.Answers[i].Err)

@@ -82,6 +82,22 @@ func flat(at time.Time) time.Time {
 	return present
 }
 
+// tells takes over what a store says is now, and makes it comparable.
+func (s *side) tells(now *time.Time, err error) {
+	if err == nil {
+		s.now = *now
+	}
+	*now = flat(*now)
+}
+
+// told is an error's text, without that of a refusal by a database.
+func told(class, text string) string {
+	if class == persistence.ClassBadRow {
+		return ""
+	}
+	return text
+}
+
 // outcome is what a call returned: a value or the kind of an error.
 type outcome[T any] struct {
 	Value T
@@ -165,9 +181,7 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 			task := &r.Tasks[j]
 			task.Children, task.Output, task.Progress = orNil(task.Children), orNil(task.Output), orNil(task.Progress)
 			task.Pod, task.WakeAt = s.ordinal(task.Pod), flat(task.WakeAt)
-			if task.Class == persistence.ClassBadRow {
-				task.Error = ""
-			}
+			task.Error = told(task.Class, task.Error)
 		}
 		for j := range r.Events {
 			r.Events[j] = s.event(r.Events[j])
@@ -183,9 +197,7 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 	}
 	t.Dead = slices.Clone(t.Dead)
 	for i := range t.Dead {
-		if t.Dead[i].Class == persistence.ClassBadRow {
-			t.Dead[i].Error = ""
-		}
+		t.Dead[i].Error = told(t.Dead[i].Class, t.Dead[i].Error)
 	}
 	t.Epoch = int64(slices.Index(s.epochs, t.Epoch))
 	return t
@@ -201,9 +213,7 @@ func orNil[E any](list []E) []E {
 
 func (s *side) event(e lifecycle.Event) lifecycle.Event {
 	e.At, e.WakeAt, e.Pod = flat(e.At), flat(e.WakeAt), s.ordinal(e.Pod)
-	if e.Class == persistence.ClassBadRow {
-		e.Text = ""
-	}
+	e.Text = told(e.Class, e.Text)
 	return e
 }
 
@@ -224,9 +234,7 @@ func (s *side) grants(list []persistence.Grant) []persistence.Grant {
 func outcomes(list []persistence.Outcome) []persistence.Outcome {
 	list = slices.Clone(list)
 	for i := range list {
-		if list[i].Class == persistence.ClassBadRow {
-			list[i].Error = ""
-		}
+		list[i].Error = told(list[i].Class, list[i].Error)
 	}
 	return list
 }

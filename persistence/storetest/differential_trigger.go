@@ -51,6 +51,15 @@ func (w *differ) allGraphs() []int {
 	return all
 }
 
+// someGraphs returns all graphs, now and then only the first ones.
+func (w *differ) someGraphs() []int {
+	all := w.allGraphs()
+	if w.chance(4) {
+		return all[:1+w.IntN(len(all))]
+	}
+	return all
+}
+
 // trigger is a trigger as both stores get it, with instants relative to present.
 type trigger struct{ persistence.Trigger }
 
@@ -202,10 +211,7 @@ func (w *differ) taking() taking {
 	if w.chance(3) {
 		return taking{}
 	}
-	graphs := w.allGraphs()
-	if w.chance(4) {
-		graphs = graphs[:1+w.IntN(len(graphs))]
-	}
+	graphs := w.someGraphs()
 	return taking{GrantRequest: persistence.GrantRequest{
 		Pod: w.busy(), Claim: w.id(), Limit: 1 + w.IntN(8), Queues: queueNames()[:1+w.IntN(3)],
 	}, graphs: graphs}
@@ -230,18 +236,14 @@ func (w *differ) store(batch []trigger, take taking) persistence.Triggers {
 			own.Pod, own.Handlers = s.pod(int(take.Pod)-1), s.handlers(take.graphs)
 		}
 		out, err := s.Store.TriggerRuns(w.ctx, list, own)
-		if err == nil {
-			s.now = out.Now
-		}
-		out.Now, out.Wake, out.Grants = flat(out.Now), sameWake(out.Wake), s.grants(out.Grants)
+		s.tells(&out.Now, err)
+		out.Wake, out.Grants = sameWake(out.Wake), s.grants(out.Grants)
 		for i := range out.Answers {
 			out.Answers[i].Err = kindOnly(out.Answers[i].Err)
 		}
 		return out, err
 	})
-	for range out.Value.Grants {
-		w.saw("first task granted")
-	}
+	w.sawAll(len(out.Value.Grants), "first task granted")
 	return out.Value
 }
 

@@ -44,22 +44,14 @@ func Single() *workflow.Graph {
 }
 
 // Chain is the steps s0 → s1 → … of the given number.
-func Chain(steps int) *workflow.Graph {
-	d := workflow.Definition{Name: fmt.Sprintf("chain%d", steps), Output: steps - 1}
-	for i := range steps {
-		step := workflow.Step{Name: fmt.Sprintf("s%d", i)}
-		if i > 0 {
-			step.Parents = plain(i - 1)
-		}
-		d.Steps = append(d.Steps, step)
-	}
-	return Graph(d)
-}
+func Chain(steps int) *workflow.Graph { return chain(fmt.Sprintf("chain%d", steps), steps) }
 
 // Versioned is version 1, 2, … of a workflow: a chain that grows by a step.
-func Versioned(version int) *workflow.Graph {
-	d := workflow.Definition{Name: "versioned", Output: version - 1}
-	for i := range version {
+func Versioned(version int) *workflow.Graph { return chain("versioned", version) }
+
+func chain(name string, steps int) *workflow.Graph {
+	d := workflow.Definition{Name: name, Output: steps - 1}
+	for i := range steps {
 		step := workflow.Step{Name: fmt.Sprintf("s%d", i)}
 		if i > 0 {
 			step.Parents = plain(i - 1)

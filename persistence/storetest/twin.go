@@ -96,13 +96,25 @@ func twice[T any](
 	return product, err
 }
 
+// twice1 makes a call of one argument on both stores.
+func twice1[A, T any](
+	ctx context.Context, t *Twin, call string, do func(persistence.Store, context.Context, A) (T, error), a A,
+) (T, error) {
+	return twice(ctx, t, call, a, func(ctx context.Context, s persistence.Store) (T, error) { return do(s, ctx, a) })
+}
+
+// twice2 makes a call of two arguments on both stores.
+func twice2[A, B, T any](
+	ctx context.Context, t *Twin, call string, do func(persistence.Store, context.Context, A, B) (T, error), a A, b B,
+) (T, error) {
+	return twice(ctx, t, call, []any{a, b}, func(ctx context.Context, s persistence.Store) (T, error) { return do(s, ctx, a, b) })
+}
+
 // TriggerRuns implements persistence.Intake.
 func (t *Twin) TriggerRuns(
 	ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest,
 ) (persistence.Triggers, error) {
-	return twice(ctx, t, "TriggerRuns", batch, func(ctx context.Context, s persistence.Store) (persistence.Triggers, error) {
-		return s.TriggerRuns(ctx, batch, take)
-	})
+	return twice2(ctx, t, "TriggerRuns", persistence.Store.TriggerRuns, batch, take)
 }
 
 // TriggerInTx implements persistence.Intake. tx is a TwinTx.
@@ -118,23 +130,17 @@ func (t *Twin) TriggerInTx(ctx context.Context, tx any, trigger persistence.Trig
 
 // DrainIntake implements persistence.Intake.
 func (t *Twin) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
-	return twice(ctx, t, "DrainIntake", limit, func(ctx context.Context, s persistence.Store) (persistence.Drained, error) {
-		return s.DrainIntake(ctx, limit)
-	})
+	return twice1(ctx, t, "DrainIntake", persistence.Store.DrainIntake, limit)
 }
 
 // ClaimTasks implements persistence.Queue.
 func (t *Twin) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
-	return twice(ctx, t, "ClaimTasks", request, func(ctx context.Context, s persistence.Store) (persistence.Claimed, error) {
-		return s.ClaimTasks(ctx, request)
-	})
+	return twice1(ctx, t, "ClaimTasks", persistence.Store.ClaimTasks, request)
 }
 
 // RecordTransitions implements persistence.Journal.
 func (t *Twin) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
-	return twice(ctx, t, "RecordTransitions", record, func(ctx context.Context, s persistence.Store) (persistence.Recorded, error) {
-		return s.RecordTransitions(ctx, record)
-	})
+	return twice1(ctx, t, "RecordTransitions", persistence.Store.RecordTransitions, record)
 }
 
 // RecordInTx implements persistence.Journal. fn is called with a transaction of
@@ -149,9 +155,7 @@ func (t *Twin) RecordInTx(
 
 // CancelRun implements persistence.Journal.
 func (t *Twin) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
-	return twice(ctx, t, "CancelRun", cancel, func(ctx context.Context, s persistence.Store) (persistence.Canceled, error) {
-		return s.CancelRun(ctx, cancel)
-	})
+	return twice1(ctx, t, "CancelRun", persistence.Store.CancelRun, cancel)
 }
 
 // JoinPod implements persistence.Lease.
@@ -169,16 +173,12 @@ func (t *Twin) JoinPod(ctx context.Context, pod persistence.PodInfo) (int64, tim
 
 // RenewPod implements persistence.Lease.
 func (t *Twin) RenewPod(ctx context.Context, renewal persistence.Renewal) (persistence.Renewed, error) {
-	return twice(ctx, t, "RenewPod", renewal, func(ctx context.Context, s persistence.Store) (persistence.Renewed, error) {
-		return s.RenewPod(ctx, renewal)
-	})
+	return twice1(ctx, t, "RenewPod", persistence.Store.RenewPod, renewal)
 }
 
 // LeavePod implements persistence.Lease.
 func (t *Twin) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
-	return twice(ctx, t, "LeavePod", pod, func(ctx context.Context, s persistence.Store) (persistence.Wake, error) {
-		return s.LeavePod(ctx, pod)
-	})
+	return twice1(ctx, t, "LeavePod", persistence.Store.LeavePod, pod)
 }
 
 // Ping implements persistence.Lease.
@@ -191,9 +191,7 @@ func (t *Twin) Ping(ctx context.Context, bytes int) error {
 
 // FireTimers implements persistence.Timekeeping.
 func (t *Twin) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	return twice(ctx, t, "FireTimers", limit, func(ctx context.Context, s persistence.Store) (persistence.Fired, error) {
-		return s.FireTimers(ctx, epoch, limit)
-	})
+	return twice2(ctx, t, "FireTimers", persistence.Store.FireTimers, epoch, limit)
 }
 
 // ExpirePods implements persistence.Housekeeping.
@@ -205,16 +203,12 @@ func (t *Twin) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, 
 
 // ParkTasks implements persistence.Housekeeping.
 func (t *Twin) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
-	return twice(ctx, t, "ParkTasks", limit, func(ctx context.Context, s persistence.Store) (persistence.Parked, error) {
-		return s.ParkTasks(ctx, epoch, limit)
-	})
+	return twice2(ctx, t, "ParkTasks", persistence.Store.ParkTasks, epoch, limit)
 }
 
 // ArchiveRuns implements persistence.History.
 func (t *Twin) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
-	return twice(ctx, t, "ArchiveRuns", archive, func(ctx context.Context, s persistence.Store) (persistence.Archived, error) {
-		return s.ArchiveRuns(ctx, epoch, archive)
-	})
+	return twice2(ctx, t, "ArchiveRuns", persistence.Store.ArchiveRuns, epoch, archive)
 }
 
 // DropHistory implements persistence.History. In how many calls a store removes
@@ -241,9 +235,7 @@ func (t *Twin) RotateEvents(ctx context.Context, epoch int64, span time.Duration
 
 // BumpEpoch implements persistence.Leadership.
 func (t *Twin) BumpEpoch(ctx context.Context, holder int64) (int64, error) {
-	return twice(ctx, t, "BumpEpoch", holder, func(ctx context.Context, s persistence.Store) (int64, error) {
-		return s.BumpEpoch(ctx, holder)
-	})
+	return twice1(ctx, t, "BumpEpoch", persistence.Store.BumpEpoch, holder)
 }
 
 // Run implements persistence.Runs.
@@ -277,30 +269,22 @@ func (t *Twin) Events(
 
 // ListRuns implements persistence.Runs.
 func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	return twice(ctx, t, "ListRuns", filter, func(ctx context.Context, s persistence.Store) ([]persistence.RunRow, error) {
-		return s.ListRuns(ctx, filter)
-	})
+	return twice1(ctx, t, "ListRuns", persistence.Store.ListRuns, filter)
 }
 
 // EndedRuns implements persistence.Runs.
 func (t *Twin) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
-	return twice(ctx, t, "EndedRuns", runs, func(ctx context.Context, s persistence.Store) ([]workflow.RunID, error) {
-		return s.EndedRuns(ctx, runs)
-	})
+	return twice1(ctx, t, "EndedRuns", persistence.Store.EndedRuns, runs)
 }
 
 // Payloads implements persistence.Runs.
 func (t *Twin) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
-	return twice(ctx, t, "Payloads", run, func(ctx context.Context, s persistence.Store) ([][]byte, error) {
-		return s.Payloads(ctx, run, steps)
-	})
+	return twice2(ctx, t, "Payloads", persistence.Store.Payloads, run, steps)
 }
 
 // Situation implements persistence.Situations.
 func (t *Twin) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
-	return twice(ctx, t, "Situation", run, func(ctx context.Context, s persistence.Store) (explain.Situation, error) {
-		return s.Situation(ctx, tenant, run)
-	})
+	return twice2(ctx, t, "Situation", persistence.Store.Situation, tenant, run)
 }
 
 // RegisterDefinitions implements persistence.Registry.
@@ -312,49 +296,35 @@ func (t *Twin) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph
 
 // Definition implements persistence.Registry.
 func (t *Twin) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
-	return twice(ctx, t, "Definition", hash, func(ctx context.Context, s persistence.Store) (*workflow.Graph, error) {
-		return s.Definition(ctx, hash)
-	})
+	return twice1(ctx, t, "Definition", persistence.Store.Definition, hash)
 }
 
 // StepNames implements persistence.Registry.
 func (t *Twin) StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error) {
-	return twice(ctx, t, "StepNames", run, func(ctx context.Context, s persistence.Store) ([]string, error) {
-		return s.StepNames(ctx, tenant, run)
-	})
+	return twice2(ctx, t, "StepNames", persistence.Store.StepNames, tenant, run)
 }
 
 // ListDeadLetters implements persistence.DeadLetters.
 func (t *Twin) ListDeadLetters(ctx context.Context, filter persistence.DeadFilter) ([]persistence.DeadLetter, error) {
-	return twice(ctx, t, "ListDeadLetters", filter, func(ctx context.Context, s persistence.Store) ([]persistence.DeadLetter, error) {
-		return s.ListDeadLetters(ctx, filter)
-	})
+	return twice1(ctx, t, "ListDeadLetters", persistence.Store.ListDeadLetters, filter)
 }
 
 // CountDeadLetters implements persistence.DeadLetters.
 func (t *Twin) CountDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
-	return twice(ctx, t, "CountDeadLetters", filter, func(ctx context.Context, s persistence.Store) (int, error) {
-		return s.CountDeadLetters(ctx, filter)
-	})
+	return twice1(ctx, t, "CountDeadLetters", persistence.Store.CountDeadLetters, filter)
 }
 
 // DeadLetter implements persistence.DeadLetters.
 func (t *Twin) DeadLetter(ctx context.Context, tenant string, task workflow.TaskID) (persistence.DeadDetail, error) {
-	return twice(ctx, t, "DeadLetter", task, func(ctx context.Context, s persistence.Store) (persistence.DeadDetail, error) {
-		return s.DeadLetter(ctx, tenant, task)
-	})
+	return twice2(ctx, t, "DeadLetter", persistence.Store.DeadLetter, tenant, task)
 }
 
 // RequeueDeadLetter implements persistence.DeadLetters.
 func (t *Twin) RequeueDeadLetter(ctx context.Context, order persistence.RequeueOrder) (persistence.RequeueAnswer, error) {
-	return twice(ctx, t, "RequeueDeadLetter", order, func(ctx context.Context, s persistence.Store) (persistence.RequeueAnswer, error) {
-		return s.RequeueDeadLetter(ctx, order)
-	})
+	return twice1(ctx, t, "RequeueDeadLetter", persistence.Store.RequeueDeadLetter, order)
 }
 
 // PurgeDeadLetters implements persistence.DeadLetters.
 func (t *Twin) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
-	return twice(ctx, t, "PurgeDeadLetters", filter, func(ctx context.Context, s persistence.Store) (int, error) {
-		return s.PurgeDeadLetters(ctx, filter)
-	})
+	return twice1(ctx, t, "PurgeDeadLetters", persistence.Store.PurgeDeadLetters, filter)
 }
