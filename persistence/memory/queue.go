@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -41,12 +42,7 @@ func (s *Store) queue(name string) *queue {
 
 // queueNames returns the names of all queues, ascending.
 func (s *Store) queueNames() []string {
-	names := make([]string, 0, len(s.queues))
-	for name := range s.queues {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(s.queues))
 }
 
 // take gives out the next place of a tenant.

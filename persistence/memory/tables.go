@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -182,12 +183,7 @@ func (s *Store) forget(p *pod) {
 
 // podIDs returns the numbers of all pods, ascending.
 func (s *Store) podIDs() []int64 {
-	ids := make([]int64, 0, len(s.pods))
-	for id := range s.pods {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(s.pods))
 }
 
 // countPods fills in how many pods were not declared dead, and of what use

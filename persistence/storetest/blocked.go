@@ -26,8 +26,7 @@ var ErrCannotBlock = errors.New("rows of this kind cannot be blocked")
 
 var blockedRules = []rule{
 	{"blocked/locked_run", "a locked run waits alone, and continues after the release", func(w *world) {
-		g := w.with(Diamond())
-		p := w.pod()
+		g, p := w.withPod(Diamond())
 		held := w.startOf(g, tenantA)
 		p.complete(p.claimStep("a"))
 		b := p.claimStep("b") // c stays in the queue
@@ -37,8 +36,7 @@ var blockedRules = []rule{
 		require.Equal(w.t, free, other[1].Task.Run)
 		p.report(persistence.Transition{Task: other[0].Task, Epoch: other[0].Epoch, Report: lifecycle.Released})
 		release := w.block(Blocked{Locked: held})
-		out := p.send(p.batch(completion(b), completion(other[1])))
-		w.requireRecorded(out, lifecycle.Busy, lifecycle.Moved)
+		w.requireRecorded(p.send(p.batch(completion(b), completion(other[1]))), lifecycle.Busy, lifecycle.Moved)
 		claimed := p.ask(p.request(10))
 		require.Equal(w.t, []workflow.RunID{free, free}, runsOf(claimed.Grants))
 		require.Positive(w.t, claimed.Again)
@@ -53,16 +51,14 @@ var blockedRules = []rule{
 		p.drains(held)
 	}},
 	{"blocked/tenant", "a tenant whose counters are locked waits alone, and continues after the release", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		first := []workflow.RunID{w.startOf(g, tenantA), w.startOf(g, tenantB)}
 		p.finish()
 		submitted := append(w.drafts(g, tenantA, 1), w.drafts(g, tenantB, 1)...)
 		w.submit(submitted...)
 		release := w.block(Blocked{Tenant: tenantA})
 		both := append(w.drafts(g, tenantA, 1), w.drafts(g, tenantB, 1)...)
-		out := w.ask(both...)
-		w.requireTriggers(out, persistence.KeyBusy, persistence.Triggered)
+		w.requireTriggers(w.ask(both...), persistence.KeyBusy, persistence.Triggered)
 		drained := w.drain(10)
 		require.Equal(w.t, 1, drained.Count)
 		require.Positive(w.t, drained.Again)
@@ -73,8 +69,7 @@ var blockedRules = []rule{
 		p.drains(append(first, submitted[0].Run)...)
 	}},
 	{"blocked/unreadable", "a damaged run is told by its reads, and everything else continues", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		damaged, fine := w.startOf(g, tenantA), w.startOf(g, tenantB)
 		release := w.block(Blocked{Unreadable: damaged})
 		call(w.store.Run(w.ctx, tenantA, damaged)).fails(w, persistence.ErrUnavailable)
@@ -109,8 +104,7 @@ var blockedRules = []rule{
 		p.drains(run, queued)
 	}},
 	{"blocked/timers", "the timer of a locked run waits and delays no other", func(w *world) {
-		g := w.with(Nap(blockedNap))
-		p := w.pod()
+		g, p := w.withPod(Nap(blockedNap))
 		held := w.startOf(g, tenantA)
 		p.finish()
 		free := w.startOf(g, tenantB)
@@ -125,8 +119,7 @@ var blockedRules = []rule{
 		p.drains(held, free)
 	}},
 	{"blocked/dead_pod", "a task of a locked run stays with its dead pod", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		held, free := w.startOf(g, tenantA), w.startOf(g, tenantB)
 		require.Len(w.t, p.claim(10), 2)
 		release := w.block(Blocked{Locked: held})
@@ -141,8 +134,7 @@ var blockedRules = []rule{
 		w.pod().drains(held, free)
 	}},
 	{"blocked/leave", "a task of a locked run stays with a pod that leaves", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		held, free := w.startOf(g, tenantA), w.startOf(g, tenantB)
 		require.Len(w.t, p.claim(10), 2)
 		release := w.block(Blocked{Locked: held})

@@ -26,8 +26,7 @@ var cancelRules = []rule{
 		require.Empty(w.t, w.pod().claim(10))
 	}},
 	{"cancel/idempotent", "canceling again changes nothing", func(w *world) {
-		chain := w.with(Chain(2))
-		p := w.pod()
+		chain, p := w.withPod(Chain(2))
 		run := w.start(chain)
 		g := p.claimStep("s0")
 		require.Equal(w.t, lifecycle.Moved, w.cancel(run).Result)
@@ -56,8 +55,7 @@ var cancelRules = []rule{
 		require.Empty(w.t, w.snapshot().Timers)
 	}},
 	{"cancel/reports", "an error, a loss or a release of a canceled run's task cancels it", func(w *world) {
-		g := w.with(Chain(2))
-		p := w.pod()
+		g, p := w.withPod(Chain(2))
 		for _, change := range []func(*persistence.Transition){
 			func(t *persistence.Transition) { t.Report, t.Retry = lifecycle.Errored, true },
 			func(t *persistence.Transition) { t.Report = lifecycle.Lost },

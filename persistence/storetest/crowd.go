@@ -185,9 +185,7 @@ func (p *worker) claimOf(kind byte, round int) persistence.ClaimID {
 
 // take claims at most n tasks.
 func (p *worker) take(ctx context.Context, round, n int) (grants []persistence.Grant, err error) {
-	request := persistence.ClaimRequest{
-		GrantRequest: persistence.GrantRequest{Pod: p.id, Claim: p.claimOf(1, round), Queues: []string{defaultQueue}, Limit: n, Handlers: p.handlers}, Suspects: true,
-	}
+	request := persistence.ClaimRequest{GrantRequest: p.asks(p.claimOf(1, round), n), Suspects: true}
 	err = again(ctx, func() error {
 		out, err := p.w.store.ClaimTasks(ctx, request)
 		grants = out.Grants
@@ -260,10 +258,7 @@ func (p *worker) live(ctx context.Context, rounds int) error {
 			return err
 		}
 	}
-	return again(ctx, func() error {
-		_, err := p.w.store.LeavePod(ctx, p.id)
-		return err
-	})
+	return again(ctx, func() error { return call(p.w.store.LeavePod(ctx, p.id)).err })
 }
 
 func (w *world) cancelSome(ctx context.Context, list []persistence.Trigger) error {
@@ -271,11 +266,8 @@ func (w *world) cancelSome(ctx context.Context, list []persistence.Trigger) erro
 		if i%4 != 0 {
 			continue
 		}
-		err := again(ctx, func() error {
-			_, err := w.store.CancelRun(ctx, persistence.Cancel{Run: d.Run, Tenant: d.Tenant, Grace: time.Hour})
-			return err
-		})
-		if err != nil {
+		cancel := persistence.Cancel{Run: d.Run, Tenant: d.Tenant, Grace: time.Hour}
+		if err := again(ctx, func() error { return call(w.store.CancelRun(ctx, cancel)).err }); err != nil {
 			return err
 		}
 	}
@@ -284,24 +276,14 @@ func (w *world) cancelSome(ctx context.Context, list []persistence.Trigger) erro
 
 func (w *world) keepHouse(ctx context.Context) error {
 	for range 25 {
-		err := again(ctx, func() error {
-			_, err := w.store.FireTimers(ctx, w.leader, 20)
-			return err
-		})
-		if err == nil {
-			err = again(ctx, func() error {
-				_, err := w.store.ExpirePods(ctx, w.leader, maxLost, 20, time.Time{})
+		for _, work := range []func() error{
+			func() error { return call(w.store.FireTimers(ctx, w.leader, 20)).err },
+			func() error { return call(w.store.ExpirePods(ctx, w.leader, maxLost, 20, time.Time{})).err },
+			func() error { return call(w.store.ParkTasks(ctx, w.leader, 20)).err },
+		} {
+			if err := again(ctx, work); err != nil {
 				return err
-			})
-		}
-		if err == nil {
-			err = again(ctx, func() error {
-				_, err := w.store.ParkTasks(ctx, w.leader, 20)
-				return err
-			})
-		}
-		if err != nil {
-			return err
+			}
 		}
 	}
 	return nil

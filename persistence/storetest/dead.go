@@ -187,8 +187,7 @@ var deadRules = []rule{
 		require.Zero(w.t, call(w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Tenant: tenantB})).must(w))
 	}},
 	{"dead/purge", "a purge removes what is older than said, and no more than asked for", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		for range 3 {
 			w.start(g)
 			p.fail(p.claimStep("a"))

@@ -78,9 +78,7 @@ var failureRules = []rule{
 
 var handlerRules = []rule{
 	{"on_failure/runs", "the failure handler runs once everything else has ended, with the failed steps", func(w *world) {
-		w.with(Mixed(workflow.FailFast))
-		p := w.pod()
-		run := w.rescue(p)
+		run, p := w.rescue()
 		g := p.claimStep("rescue")
 		require.Equal(w.t, int32(7), g.Task.Step)
 		require.Equal(w.t, []persistence.Outcome{
@@ -93,18 +91,14 @@ var handlerRules = []rule{
 		require.Equal(w.t, []string{"queued", "started", "completed"}, w.events(run)["rescue"])
 	}},
 	{"on_failure/retried", "the failure handler can be tried again", func(w *world) {
-		w.with(Mixed(workflow.FailFast))
-		p := w.pod()
-		run := w.rescue(p)
+		run, p := w.rescue()
 		p.report(retry(p.claimStep("rescue"), 0))
 		require.Equal(w.t, 1, w.fire().Count)
 		p.complete(p.claimStep("rescue"))
 		w.requireRun(run, lifecycle.Failed)
 	}},
 	{"on_failure/lost", "the failure handler survives a crash of its pod", func(w *world) {
-		w.with(Mixed(workflow.FailFast))
-		p := w.pod()
-		run := w.rescue(p)
+		run, p := w.rescue()
 		p.claimStep("rescue")
 		w.advance(leaseTTL)
 		require.Equal(w.t, 1, w.expire().Tasks)
@@ -113,9 +107,7 @@ var handlerRules = []rule{
 		w.requireRun(run, lifecycle.Failed)
 	}},
 	{"on_failure/fails", "a failure handler that fails leaves the first failure as the run's", func(w *world) {
-		w.with(Mixed(workflow.FailFast))
-		p := w.pod()
-		run := w.rescue(p)
+		run, p := w.rescue()
 		p.fail(p.claimStep("rescue"))
 		w.requireRun(run, lifecycle.Failed)
 		require.Equal(w.t, "bad", w.run(run).FailedStep)
@@ -142,10 +134,9 @@ var handlerRules = []rule{
 }
 
 // rescue fails a run of Mixed and ends everything but its failure handler.
-func (w *world) rescue(p *worker) workflow.RunID {
+func (w *world) rescue() (workflow.RunID, *worker) {
 	w.t.Helper()
-	run := w.start(w.with(Mixed(workflow.FailFast)))
-	p.handlers = w.handlersOf()
+	run, p := w.startWithPod(Mixed(workflow.FailFast))
 	grants := p.claimAll()
 	p.fail(grants["bad"])
 	p.complete(grants["side"])
@@ -154,5 +145,5 @@ func (w *world) rescue(p *worker) workflow.RunID {
 	p.complete(p.claimStep("watch"))
 	w.requireTasks(run, states{"rescue": "queued"})
 	w.requireRun(run, lifecycle.Running)
-	return run
+	return run, p
 }

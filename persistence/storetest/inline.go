@@ -63,9 +63,7 @@ var inlineRules = []rule{
 		require.Len(w.t, p.send(record).Grants, 2, "the pod asked for two")
 	}},
 	{"inline/not_before_others", "no child is granted while another tenant waits in its queue", func(w *world) {
-		g := w.with(Chain(4))
-		w.start(g)
-		p := w.pod()
+		g, p := w.backlog(1, Chain(4))
 		held := p.claim(1)
 		w.trigger(w.drafts(g, tenantB, 1)...)
 		require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
@@ -119,9 +117,7 @@ var inlineRules = []rule{
 		require.Len(w.t, p.send(record).Grants, 1)
 	}},
 	{"inline/moves_the_frontier", "a tenant that lives on inline grants is as near to its turn as one that comes", func(w *world) {
-		g := w.with(Chain(30))
-		w.start(g)
-		p := w.pod()
+		g, p := w.backlog(1, Chain(30))
 		held := p.claim(1)
 		for range 20 {
 			held = p.next(held)
@@ -249,9 +245,9 @@ var inlineRules = []rule{
 // inline is a record that may be granted children at once.
 func (p *worker) inline(limit int, grants ...persistence.Grant) persistence.Record {
 	record := p.batch()
+	record.GrantRequest = p.taking(limit)
 	for _, g := range grants {
 		record.Transitions = append(record.Transitions, completion(g))
 	}
-	record.Limit, record.Handlers, record.Queues = limit, p.handlers, []string{defaultQueue}
 	return record
 }

@@ -69,8 +69,7 @@ var keyRules = []rule{
 		list[0].Group, list[1].Group = 1, 1
 		list[0].Key, list[2].Key = "key", "key"
 		list[1].Queue = "nowhere"
-		out := w.ask(list...)
-		w.requireTriggers(out, persistence.GroupRefused, persistence.UnknownQueue, persistence.Triggered)
+		w.requireTriggers(w.ask(list...), persistence.GroupRefused, persistence.UnknownQueue, persistence.Triggered)
 		require.Len(w.t, w.snapshot().Runs, 1)
 	}},
 }

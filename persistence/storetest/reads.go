@@ -215,8 +215,7 @@ var listRules = []rule{
 		}))
 	}},
 	{"list/outputs", "a page says which runs have an output, and carries none", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		for range 2 {
 			w.start(g)
 			p.complete(p.claimStep("a"))

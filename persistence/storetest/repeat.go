@@ -24,8 +24,7 @@ var repeatRules = []rule{
 		require.Equal(w.t, before, w.snapshot())
 	}},
 	{"repeat/each_kind", "every kind of report is recognised when it is repeated", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
+		g, p := w.withPod(Single())
 		for name, change := range map[string]func(*persistence.Transition){
 			"succeeded": func(*persistence.Transition) {},
 			"failed":    func(t *persistence.Transition) { t.Report = lifecycle.Errored },
@@ -60,8 +59,7 @@ var repeatRules = []rule{
 	{"repeat/twice_in_one_batch", "a report that stands twice in a batch is recorded once", func(w *world) {
 		run, p := w.startWithPod(Chain(2))
 		t := completion(p.claimStep("s0"))
-		out := p.send(p.batch(t, t))
-		w.requireRecorded(out, lifecycle.Moved, lifecycle.AlreadyYours)
+		w.requireRecorded(p.send(p.batch(t, t)), lifecycle.Moved, lifecycle.AlreadyYours)
 		w.requireTasks(run, states{"s0": "completed", "s1": "queued"})
 	}},
 	{"repeat/mixed", "a batch of recorded, repeated and stale reports is answered one by one", func(w *world) {
@@ -70,8 +68,7 @@ var repeatRules = []rule{
 		p.complete(grants[1])
 		list := []persistence.Transition{completion(grants[0]), completion(grants[1]), completion(grants[2])}
 		list[2].Epoch--
-		out := p.send(p.batch(list...))
-		w.requireRecorded(out, lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale)
+		w.requireRecorded(p.send(p.batch(list...)), lifecycle.Moved, lifecycle.AlreadyYours, lifecycle.Stale)
 	}},
 }
 
@@ -104,8 +101,7 @@ var refusalRules = []rule{
 		nowhere, nostep := completion(g), completion(g)
 		nowhere.Task.Run = w.runID()
 		nostep.Task.Step = 7
-		out := p.send(p.batch(nowhere, completion(g), nostep))
-		w.requireRecorded(out, lifecycle.Stale, lifecycle.Moved, lifecycle.Stale)
+		w.requireRecorded(p.send(p.batch(nowhere, completion(g), nostep)), lifecycle.Stale, lifecycle.Moved, lifecycle.Stale)
 	}},
 	{"fence/terminal", "what has ended stays as it is", func(w *world) {
 		run, p := w.startWithPod(Single())

@@ -10,9 +10,7 @@ import (
 
 var takeRules = []rule{
 	{"take/grants", "first tasks are granted to the pod that stores their runs", func(w *world) {
-		g := w.with(Diamond())
-		p := w.pod()
-		p.meet(g, tenantA, tenantB)
+		g, p := w.met(Diamond(), tenantA, tenantB)
 		batch := append(w.drafts(g, tenantA, 2), w.drafts(g, tenantB, 1)...)
 		batch[0].Labels, batch[0].TraceContext = map[string]string{"color": "red"}, "trace"
 		take := p.taking(3)
@@ -39,9 +37,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"take/limit", "the first tasks that there is no room for queue up", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
-		p.meet(g, tenantA)
+		g, p := w.met(Single(), tenantA)
 		batch := append(w.drafts(g, tenantA, 3), w.drafts(g, tenantB, 1)...)
 		p.meet(g, tenantB)
 		out := w.take(p.taking(2), batch...)
@@ -56,9 +52,7 @@ var takeRules = []rule{
 		require.Empty(w.t, w.take(p.taking(0), w.drafts(g, tenantA, 1)...).Grants)
 	}},
 	{"take/nobody_waits", "no first task is granted while anybody waits in its queue", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
-		p.meet(g, tenantA, tenantB)
+		g, p := w.met(Single(), tenantA, tenantB)
 		for _, tenant := range []string{tenantA, tenantB} {
 			w.trigger(w.drafts(g, tenant, 1)...)
 			require.Empty(w.t, w.take(p.taking(10), w.drafts(g, tenantA, 1)...).Grants)
@@ -99,9 +93,7 @@ var takeRules = []rule{
 		require.Empty(w.t, w.take(p.taking(10), w.draft(single), w.draft(w.with(Impatient(short)))).Grants, "one does not wait for ever")
 	}},
 	{"take/again", "the same batch again returns the same grants", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
-		p.meet(g, tenantA)
+		g, p := w.met(Single(), tenantA)
 		take, batch := p.taking(5), w.drafts(g, tenantA, 2)
 		first := w.take(take, batch...)
 		require.Len(w.t, first.Grants, 2)
@@ -113,9 +105,7 @@ var takeRules = []rule{
 		require.Empty(w.t, w.take(p.taking(5), batch...).Grants, "another claim")
 	}},
 	{"take/used_claim", "a claim that has grants gets no more", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
-		p.meet(g, tenantA)
+		g, p := w.met(Single(), tenantA)
 		take := p.taking(5)
 		require.Len(w.t, w.take(take, w.draft(g)).Grants, 1)
 		out := w.take(take, w.draft(g))
@@ -150,16 +140,12 @@ var takeRules = []rule{
 		w.requireRun(run.Run, lifecycle.Completed)
 	}},
 	{"take/other_batches", "a batch that asks for no grants gets none", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
-		p.meet(g, tenantA)
+		g, p := w.met(Single(), tenantA)
 		require.Empty(w.t, w.ask(w.draft(g)).Grants)
 		require.Len(w.t, p.claim(10), 1)
 	}},
 	{"take/not_charged", "what was granted while no other tenant waited does not make its tenant wait later", func(w *world) {
-		g := w.with(Single())
-		p := w.pod()
-		p.meet(g, tenantA, tenantB)
+		g, p := w.met(Single(), tenantA, tenantB)
 		for range 20 {
 			p.complete(w.take(p.taking(5), w.drafts(g, tenantA, 1)...).Grants...)
 		}
@@ -173,13 +159,6 @@ var takeRules = []rule{
 	}},
 }
 
-// taking is a taking of up to limit tasks by this pod.
-func (p *worker) taking(limit int) persistence.GrantRequest {
-	return persistence.GrantRequest{
-		Pod: p.id, Claim: p.w.claimID(), Limit: limit, Handlers: p.handlers, Queues: []string{defaultQueue},
-	}
-}
-
 // take stores triggers, which are all new, and takes their first tasks.
 func (w *world) take(take persistence.GrantRequest, triggers ...persistence.Trigger) persistence.Triggers {
 	w.t.Helper()
@@ -188,6 +167,14 @@ func (w *world) take(take persistence.GrantRequest, triggers ...persistence.Trig
 		require.Equal(w.t, persistence.Triggered, answer.Result)
 	}
 	return out
+}
+
+// met joins a pod that the tenants have met.
+func (w *world) met(g *workflow.Graph, tenants ...string) (*workflow.Graph, *worker) {
+	w.t.Helper()
+	g, p := w.withPod(g)
+	p.meet(g, tenants...)
+	return g, p
 }
 
 // meet lets tenants trigger for the first time, and ends their runs.

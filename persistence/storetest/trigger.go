@@ -40,8 +40,7 @@ var triggerRules = []rule{
 	}},
 	{"trigger/unknown_workflow", "a run of an unknown definition is refused; the rest of the batch is stored", func(w *world) {
 		good, bad := w.draft(w.with(Single())), w.draft(Diamond())
-		out := w.ask(bad, good)
-		w.requireTriggers(out, persistence.UnknownWorkflow, persistence.Triggered)
+		w.requireTriggers(w.ask(bad, good), persistence.UnknownWorkflow, persistence.Triggered)
 		require.Len(w.t, w.snapshot().Runs, 1)
 	}},
 	{"trigger/unknown_queue", "a run for a queue that no pod registered is refused", func(w *world) {

@@ -57,11 +57,15 @@ func (w *world) claimID() persistence.ClaimID {
 	return id
 }
 
-// request asks for at most limit tasks of the default queue.
+// asks asks for at most limit tasks of the default queue, under a claim.
+func (p *worker) asks(claim persistence.ClaimID, limit int) persistence.GrantRequest {
+	return persistence.GrantRequest{Pod: p.id, Claim: claim, Queues: []string{defaultQueue}, Limit: limit, Handlers: p.handlers}
+}
+
+func (p *worker) taking(limit int) persistence.GrantRequest { return p.asks(p.w.claimID(), limit) }
+
 func (p *worker) request(limit int) persistence.ClaimRequest {
-	return persistence.ClaimRequest{
-		GrantRequest: persistence.GrantRequest{Pod: p.id, Claim: p.w.claimID(), Queues: []string{defaultQueue}, Limit: limit, Handlers: p.handlers}, Suspects: true,
-	}
+	return persistence.ClaimRequest{GrantRequest: p.taking(limit), Suspects: true}
 }
 
 func (p *worker) requestFrom(queue string, limit int) persistence.ClaimRequest {

@@ -135,6 +135,12 @@ func (w *world) startWithPod(graphs ...*workflow.Graph) (workflow.RunID, *worker
 	return run, w.pod()
 }
 
+// withPod registers graphs and joins a pod, and returns the first graph.
+func (w *world) withPod(graphs ...*workflow.Graph) (*workflow.Graph, *worker) {
+	w.t.Helper()
+	return w.with(graphs...), w.pod()
+}
+
 // backlog stores n runs of a graph for tenantA, and joins a pod.
 func (w *world) backlog(n int, g *workflow.Graph) (*workflow.Graph, *worker) {
 	w.t.Helper()
