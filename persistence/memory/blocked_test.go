@@ -8,7 +8,6 @@ import (
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // The backlog of a tenant that was locked takes turns with the tasks of others after the
@@ -16,10 +15,7 @@ import (
 func TestALockedBacklogComesBackBehindTheFrontier(t *testing.T) {
 	t.Parallel()
 	store, graph := open(t, memory.Options{})
-	numbers, err := store.RegisterDefinitions(t.Context(), []*workflow.Graph{graph}, nil)
-	require.NoError(t, err)
-	pod, _, err := store.JoinPod(t.Context(), persistence.PodInfo{Handlers: numbers[0], TTL: time.Hour})
-	require.NoError(t, err)
+	_, request := join(t, store, graph)
 	run := byte(0)
 	start := func(tenant string, n int) {
 		for range n {
@@ -30,9 +26,7 @@ func TestALockedBacklogComesBackBehindTheFrontier(t *testing.T) {
 	}
 	claim := func(limit int) (tenants string, again time.Duration) {
 		run++
-		out, err := store.ClaimTasks(t.Context(), persistence.ClaimRequest{
-			GrantRequest: persistence.GrantRequest{Pod: pod, Claim: persistence.ClaimID{run}, Queues: []string{memory.DefaultQueue}, Limit: limit, Handlers: numbers[0]},
-		})
+		out, err := store.ClaimTasks(t.Context(), request(uint32(run), limit))
 		require.NoError(t, err)
 		for i := range out.Grants {
 			tenants += out.Grants[i].Tenant

@@ -82,18 +82,13 @@ func goodTables(t *testing.T) snapshot.Tables {
 	t.Helper()
 	h := newClock().harness()
 	diamond, nap := storetest.Diamond(), storetest.Nap(time.Hour)
-	numbers, err := h.Store.RegisterDefinitions(t.Context(), []*workflow.Graph{diamond, nap}, nil)
-	require.NoError(t, err)
-	pod, _, err := h.Store.JoinPod(t.Context(), persistence.PodInfo{TTL: time.Hour})
-	require.NoError(t, err)
+	pod, request := join(t, h.Store, diamond, nap)
 	first := trigger(diamond, "a", 1)
 	first.Key = "key"
-	_, err = h.Store.TriggerRuns(t.Context(), []persistence.Trigger{first, trigger(nap, "a", 2)}, persistence.GrantRequest{})
+	_, err := h.Store.TriggerRuns(t.Context(), []persistence.Trigger{first, trigger(nap, "a", 2)}, persistence.GrantRequest{})
 	require.NoError(t, err)
 	for claim, limit := range []int{2, 1} {
-		claimed, err := h.Store.ClaimTasks(t.Context(), persistence.ClaimRequest{
-			GrantRequest: persistence.GrantRequest{Pod: pod, Claim: persistence.ClaimID{byte(claim)}, Queues: []string{"default"}, Limit: limit, Handlers: append(numbers[0], numbers[1]...)},
-		})
+		claimed, err := h.Store.ClaimTasks(t.Context(), request(uint32(claim), limit))
 		require.NoError(t, err)
 		require.Len(t, claimed.Grants, limit)
 		if claim == 1 {

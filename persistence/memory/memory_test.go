@@ -1,6 +1,8 @@
 package memory_test
 
 import (
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,6 +24,23 @@ func open(t *testing.T, options memory.Options) (*memory.Store, *workflow.Graph)
 
 func trigger(g *workflow.Graph, tenant string, n byte) persistence.Trigger {
 	return persistence.Trigger{Run: workflow.RunID{15: n}, Definition: g.Hash, Workflow: g.Name, Tenant: tenant}
+}
+
+// join registers graphs and joins a pod. It returns the pod, and what makes its requests.
+func join(t testing.TB, store persistence.Store, graphs ...*workflow.Graph) (int64, func(claim uint32, limit int) persistence.ClaimRequest) {
+	t.Helper()
+	numbers, err := store.RegisterDefinitions(t.Context(), graphs, nil)
+	require.NoError(t, err)
+	handlers := slices.Concat(numbers...)
+	pod, _, err := store.JoinPod(t.Context(), persistence.PodInfo{Handlers: handlers, TTL: 1 << 60})
+	require.NoError(t, err)
+	return pod, func(claim uint32, limit int) persistence.ClaimRequest {
+		var id persistence.ClaimID
+		binary.BigEndian.PutUint32(id[:], claim)
+		return persistence.ClaimRequest{GrantRequest: persistence.GrantRequest{
+			Pod: pod, Claim: id, Queues: []string{memory.DefaultQueue}, Limit: limit, Handlers: handlers,
+		}}
+	}
 }
 
 func TestTenantsAreBounded(t *testing.T) {
@@ -84,13 +103,12 @@ func TestPayloadsAreCopied(t *testing.T) {
 	require.NoError(t, err)
 	asked.Input[0], asked.Labels["k"] = 'X', "changed"
 	id := workflow.TaskID{Run: asked.Run, Step: -1}
-	input, err := persistence.Payload(t.Context(), store, id)
-	require.NoError(t, err)
-	require.Equal(t, "input", string(input))
-	input[0] = 'Y'
-	input, err = persistence.Payload(t.Context(), store, id)
-	require.NoError(t, err)
-	require.Equal(t, "input", string(input))
+	for range 2 {
+		input, err := persistence.Payload(t.Context(), store, id)
+		require.NoError(t, err)
+		require.Equal(t, "input", string(input))
+		input[0] = 'Y'
+	}
 	row, err := store.Run(t.Context(), "a", asked.Run)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"k": "v"}, row.Labels)
@@ -102,24 +120,15 @@ func BenchmarkDiamond(b *testing.B) {
 	graph := storetest.Diamond()
 	store := memory.New(memory.Options{Now: newClock().now})
 	ctx := b.Context()
-	numbers, err := store.RegisterDefinitions(ctx, []*workflow.Graph{graph}, nil)
-	require.NoError(b, err)
-	pod, _, err := store.JoinPod(ctx, persistence.PodInfo{Handlers: numbers[0], TTL: 1 << 60})
-	require.NoError(b, err)
-	claims := uint64(0)
-	claimID := func() persistence.ClaimID {
-		claims++
-		return persistence.ClaimID{byte(claims), byte(claims >> 8), byte(claims >> 16), byte(claims >> 24)}
-	}
+	pod, request := join(b, store, graph)
+	claims := uint32(0)
 	for run := 0; b.Loop(); run++ {
 		t := trigger(graph, "a", 0)
 		t.Run = workflow.RunID{0: byte(run >> 24), 1: byte(run >> 16), 2: byte(run >> 8), 3: byte(run)}
 		_, _ = store.TriggerRuns(ctx, []persistence.Trigger{t}, persistence.GrantRequest{})
 		for {
-			id := claimID()
-			claimed, _ := store.ClaimTasks(ctx, persistence.ClaimRequest{
-				GrantRequest: persistence.GrantRequest{Pod: pod, Claim: id, Queues: []string{memory.DefaultQueue}, Limit: 10, Handlers: numbers[0]},
-			})
+			claims++
+			claimed, _ := store.ClaimTasks(ctx, request(claims, 10))
 			if len(claimed.Grants) == 0 {
 				break
 			}

@@ -185,7 +185,7 @@ func (p *worker) claimOf(kind byte, round int) persistence.ClaimID {
 
 // take claims at most n tasks.
 func (p *worker) take(ctx context.Context, round, n int) (grants []persistence.Grant, err error) {
-	request := persistence.ClaimRequest{GrantRequest: p.asks(p.claimOf(1, round), n), Suspects: true}
+	request := persistence.ClaimRequest{GrantRequest: p.grantRequest(p.claimOf(1, round), n), Suspects: true}
 	err = again(ctx, func() error {
 		out, err := p.w.store.ClaimTasks(ctx, request)
 		grants = out.Grants

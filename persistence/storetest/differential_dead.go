@@ -68,7 +68,7 @@ func (w *differ) mourn() {
 
 func letterSeen(l persistence.DeadLetter) persistence.DeadLetter {
 	l.CreatedAt, l.StartedAt, l.DiedAt, l.RequeuedAt = flat(l.CreatedAt), flat(l.StartedAt), flat(l.DiedAt), flat(l.RequeuedAt)
-	l.Error = told(l.Class, l.Error)
+	l.Error = errorText(l.Class, l.Error)
 	return l
 }
 

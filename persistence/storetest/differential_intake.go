@@ -74,7 +74,7 @@ func (w *differ) drain() {
 	limit := 1 + w.IntN(3)
 	out := both(w, fmt.Sprintf("drain %d", limit), func(s *side) (persistence.Drained, error) {
 		out, err := s.Store.DrainIntake(w.ctx, limit)
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		out.Wake = sameWake(out.Wake)
 		return out, err
 	})

@@ -76,7 +76,7 @@ func (w *differ) fire() {
 	reign, limit := w.reign(), w.some()
 	out := both(w, fmt.Sprintf("fire %d timers, reign %d", limit, reign), func(s *side) (persistence.Fired, error) {
 		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), limit)
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		if slices.ContainsFunc(out.Late, func(late time.Duration) bool { return late < 0 }) {
 			return out, fmt.Errorf("a timer fired early: %v", out.Late)
 		}
@@ -109,7 +109,7 @@ func (w *differ) expire() {
 	what := fmt.Sprintf("expire pods, %d tasks at most, at most %d losses, reign %d", limit, maxLost, reign)
 	out := both(w, what, func(s *side) (persistence.Expired, error) {
 		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), maxLost, limit, time.Time{})
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		out.NextExpiry, out.Wake = flat(out.NextExpiry), sameWake(out.Wake)
 		out.Pods = slices.Clone(out.Pods)
 		for i := range out.Pods {

@@ -20,9 +20,9 @@ func (w *differ) anyPod() int64 {
 // claim asks for tasks, now and then with a claim id that was used before.
 func (w *differ) claim() {
 	pod := w.anyPod()
-	request := persistence.ClaimRequest{
-		GrantRequest: persistence.GrantRequest{Claim: w.id(), Queues: []string{defaultQueue}, Limit: anyOf(w, []int{1, 2, 3, 4, 5, 7, 9, manyTasks}), TenantLimit: w.limit}, Suspects: w.chance(2),
-	}
+	limit := anyOf(w, []int{1, 2, 3, 4, 5, 7, 9, manyTasks})
+	grant := persistence.GrantRequest{Claim: w.id(), Queues: []string{defaultQueue}, Limit: limit, TenantLimit: w.limit}
+	request := persistence.ClaimRequest{GrantRequest: grant, Suspects: w.chance(2)}
 	graphs := w.allGraphs()
 	switch w.IntN(12) {
 	case 0, 1:
@@ -44,7 +44,7 @@ func (w *differ) claim() {
 		own := request
 		own.Pod, own.Handlers = s.pod(int(pod)-1), s.handlers(graphs)
 		out, err := s.Store.ClaimTasks(w.ctx, own)
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		out.Grants = s.grants(out.Grants)
 		out.Scanned = min(request.Limit-out.Scanned, 1) // what matters is whether the queue may hold more
 		return out, err
@@ -126,7 +126,7 @@ func (w *differ) renewPod(pod int64) {
 		own := renewal
 		own.Pod = s.pod(int(pod) - 1)
 		out, err := s.Store.RenewPod(w.ctx, own)
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		out.Expires, out.Canceling = flat(out.Expires), sortedRuns(out.Canceling)
 		out.Lost, out.Unheld = sortedTasks(out.Lost), sortedTasks(out.Unheld)
 		return out, err
@@ -208,7 +208,7 @@ func (w *differ) cancel() {
 func (w *differ) ask(c persistence.Cancel, expanded bool) {
 	out := both(w, fmt.Sprintf("cancel %+v", c), func(s *side) (persistence.Canceled, error) {
 		out, err := s.Store.CancelRun(w.ctx, c)
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		out.Wake = sameWake(out.Wake)
 		return out, err
 	})

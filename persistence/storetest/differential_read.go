@@ -74,7 +74,7 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 	for i := range seen.Tasks {
 		t := &seen.Tasks[i]
 		t.Pod, t.WakeAt, t.StartedAt, t.FinishedAt = s.ordinal(t.Pod), flat(t.WakeAt), flat(t.StartedAt), flat(t.FinishedAt)
-		t.Error = told(t.Class, t.Error)
+		t.Error = errorText(t.Class, t.Error)
 	}
 	if seen.Names, err = s.Store.StepNames(w.ctx, tenant, id); err != nil {
 		return seen, err
@@ -106,7 +106,7 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 
 func (s *side) row(r persistence.RunRow) persistence.RunRow {
 	r.CreatedAt, r.StartedAt, r.FinishedAt = flat(r.CreatedAt), flat(r.StartedAt), flat(r.FinishedAt)
-	r.Error = told(r.Class, r.Error)
+	r.Error = errorText(r.Class, r.Error)
 	return r
 }
 
@@ -177,7 +177,7 @@ func (s *side) flatSituation(found explain.Situation) explain.Situation {
 		t := &found.Tasks[i]
 		t.Pod, t.Handler = s.ordinal(t.Pod), 0
 		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = flat(t.QueuedAt), flat(t.StartedAt), flat(t.Timer), flat(t.Expires)
-		t.Error = told(t.Class, t.Error)
+		t.Error = errorText(t.Class, t.Error)
 	}
 	for i := range found.Pods {
 		p := &found.Pods[i]

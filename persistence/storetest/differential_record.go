@@ -169,7 +169,7 @@ func (w *differ) send(pod int64, record persistence.Record, batch []sent) {
 }
 
 func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorded {
-	s.tells(&out.Now, err)
+	s.setNow(&out.Now, err)
 	out.Wake, out.Grants = sameWake(out.Wake), s.grants(out.Grants)
 	out.Answers = slices.Clone(out.Answers)
 	for i := range out.Answers {

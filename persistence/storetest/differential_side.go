@@ -82,16 +82,16 @@ func flat(at time.Time) time.Time {
 	return present
 }
 
-// tells takes over what a store says is now, and makes it comparable.
-func (s *side) tells(now *time.Time, err error) {
+// setNow keeps the instant of an answer as the present of the store, and makes it comparable.
+func (s *side) setNow(now *time.Time, err error) {
 	if err == nil {
 		s.now = *now
 	}
 	*now = flat(*now)
 }
 
-// told is an error's text, without that of a refusal by a database.
-func told(class, text string) string {
+// errorText is the text of an error. A text of the database's own is not compared.
+func errorText(class, text string) string {
 	if class == persistence.ClassBadRow {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 			task := &r.Tasks[j]
 			task.Children, task.Output, task.Progress = orNil(task.Children), orNil(task.Output), orNil(task.Progress)
 			task.Pod, task.WakeAt = s.ordinal(task.Pod), flat(task.WakeAt)
-			task.Error = told(task.Class, task.Error)
+			task.Error = errorText(task.Class, task.Error)
 		}
 		for j := range r.Events {
 			r.Events[j] = s.event(r.Events[j])
@@ -197,7 +197,7 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 	}
 	t.Dead = slices.Clone(t.Dead)
 	for i := range t.Dead {
-		t.Dead[i].Error = told(t.Dead[i].Class, t.Dead[i].Error)
+		t.Dead[i].Error = errorText(t.Dead[i].Class, t.Dead[i].Error)
 	}
 	t.Epoch = int64(slices.Index(s.epochs, t.Epoch))
 	return t
@@ -213,7 +213,7 @@ func orNil[E any](list []E) []E {
 
 func (s *side) event(e lifecycle.Event) lifecycle.Event {
 	e.At, e.WakeAt, e.Pod = flat(e.At), flat(e.WakeAt), s.ordinal(e.Pod)
-	e.Text = told(e.Class, e.Text)
+	e.Text = errorText(e.Class, e.Text)
 	return e
 }
 
@@ -234,7 +234,7 @@ func (s *side) grants(list []persistence.Grant) []persistence.Grant {
 func outcomes(list []persistence.Outcome) []persistence.Outcome {
 	list = slices.Clone(list)
 	for i := range list {
-		list[i].Error = told(list[i].Class, list[i].Error)
+		list[i].Error = errorText(list[i].Class, list[i].Error)
 	}
 	return list
 }

@@ -236,7 +236,7 @@ func (w *differ) store(batch []trigger, take taking) persistence.Triggers {
 			own.Pod, own.Handlers = s.pod(int(take.Pod)-1), s.handlers(take.graphs)
 		}
 		out, err := s.Store.TriggerRuns(w.ctx, list, own)
-		s.tells(&out.Now, err)
+		s.setNow(&out.Now, err)
 		out.Wake, out.Grants = sameWake(out.Wake), s.grants(out.Grants)
 		for i := range out.Answers {
 			out.Answers[i].Err = kindOnly(out.Answers[i].Err)

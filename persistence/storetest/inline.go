@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// next completes tasks and requires that one child is granted.
-func (p *worker) next(held []persistence.Grant) []persistence.Grant {
+// inlineOne completes tasks and requires that one child is granted.
+func (p *worker) inlineOne(held []persistence.Grant) []persistence.Grant {
 	p.w.t.Helper()
 	grants := p.send(p.inline(1, held...)).Grants
 	require.Len(p.w.t, grants, 1)
@@ -81,7 +81,7 @@ var inlineRules = []rule{
 		held := p.claim(1)
 		w.trigger(w.drafts(single, tenantA, 10)...)
 		for range 5 {
-			held = p.next(held)
+			held = p.inlineOne(held)
 		}
 		w.trigger(w.drafts(single, tenantB, 1)...)
 		require.Empty(w.t, p.send(p.inline(1, held...)).Grants)
@@ -120,7 +120,7 @@ var inlineRules = []rule{
 		g, p := w.backlog(1, Chain(30))
 		held := p.claim(1)
 		for range 20 {
-			held = p.next(held)
+			held = p.inlineOne(held)
 		}
 		// B comes with a backlog. A's next step waits for two of B at most.
 		w.trigger(w.drafts(g, tenantB, 50)...)
@@ -159,7 +159,7 @@ var inlineRules = []rule{
 		held := p.claim(1)
 		w.start(chain) // A has something queued all the time
 		for range 20 {
-			held = p.next(held)
+			held = p.inlineOne(held)
 		}
 		// B comes with a backlog, A with new work: they take turns.
 		w.trigger(w.drafts(chain, tenantB, 50)...)

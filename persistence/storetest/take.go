@@ -169,7 +169,7 @@ func (w *world) take(take persistence.GrantRequest, triggers ...persistence.Trig
 	return out
 }
 
-// met joins a pod that the tenants have met.
+// met joins a pod, and has each tenant trigger its first run.
 func (w *world) met(g *workflow.Graph, tenants ...string) (*workflow.Graph, *worker) {
 	w.t.Helper()
 	g, p := w.withPod(g)

@@ -57,12 +57,14 @@ func (w *world) claimID() persistence.ClaimID {
 	return id
 }
 
-// asks asks for at most limit tasks of the default queue, under a claim.
-func (p *worker) asks(claim persistence.ClaimID, limit int) persistence.GrantRequest {
+// grantRequest asks for at most limit tasks of the default queue under a claim.
+func (p *worker) grantRequest(claim persistence.ClaimID, limit int) persistence.GrantRequest {
 	return persistence.GrantRequest{Pod: p.id, Claim: claim, Queues: []string{defaultQueue}, Limit: limit, Handlers: p.handlers}
 }
 
-func (p *worker) taking(limit int) persistence.GrantRequest { return p.asks(p.w.claimID(), limit) }
+func (p *worker) taking(limit int) persistence.GrantRequest {
+	return p.grantRequest(p.w.claimID(), limit)
+}
 
 func (p *worker) request(limit int) persistence.ClaimRequest {
 	return persistence.ClaimRequest{GrantRequest: p.taking(limit), Suspects: true}
