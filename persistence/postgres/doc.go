@@ -35,7 +35,6 @@
 // By the names of files; a star stands for the rest of a name:
 //
 //   - the store and its connections: open
-//   - definitions of other programs: foreign
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, limits
 //   - claims: claim*, grants
