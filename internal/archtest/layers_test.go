@@ -18,7 +18,7 @@ var layered = map[string]struct {
 	most int // what may run up; falls, to half of base at least
 }{
 	"actors":               {base: 63, most: 33},
-	"persistence/postgres": {base: 61, most: 64},
+	"persistence/postgres": {base: 61, most: 23},
 }
 
 func TestLayers(t *testing.T) {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -10,11 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/internal/clock"
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -189,11 +186,6 @@ func (c *choice) but() []int64 {
 	return but
 }
 
-func groupOf(row peeked) int32 {
-	group, _, _ := lifecycle.SplitFairID(row.at)
-	return group
-}
-
 // findUnreadable finds the runs that cannot be read among what is next, which rest from
 // now on. Where there are none, cause is returned: what all claims need cannot be read.
 func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimRequest, queue int16, cause error) error {
@@ -282,15 +274,4 @@ func (s *Store) askForDefinitions(ctx context.Context) {
 			s.quarantine.removeDefinitions(there)
 		}
 	}
-}
-
-// knownOf returns the definition of a run, or nil if it is another program's, which has to
-// register it again.
-func (s *Store) knownOf(ctx context.Context, on pgsql.Querier, number int32) (*registry.Definition, error) {
-	d, err := s.DefinitionOf(ctx, on, number)
-	if errors.Is(err, pgerr.ErrRegistryLost) && !s.Catalog.OwnsNumber(number) {
-		s.quarantine.addDefinition(ctx, number)
-		return nil, nil
-	}
-	return d, err
 }

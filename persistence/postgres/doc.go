@@ -34,12 +34,12 @@
 //
 // By the names of files; a star stands for the rest of a name:
 //
-//   - the store and its connections: open
+//   - the store and its connections: store, open
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, limits
 //   - claims: claim*, grants
-//   - completions: record*
-//   - decisions, and what they write: pass, run, rows*, archived
+//   - completions: record*, blame
+//   - decisions, and what they write: pass*, run, rows*
 //   - cancels: cancel
 //   - dead letters: dead_write
 //   - timers: timers

@@ -95,13 +95,6 @@ func (p *pass) queueExpansion(b *pgsql.Batch) {
 	})
 }
 
-// submission is a row of the intake table.
-type submission struct {
-	id      int64
-	trigger persistence.Trigger // run, tenant, instant and conditions only
-	kept    []int32             // steps that another run has completed
-}
-
 // DrainIntake implements persistence.Intake.
 func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
 	now, waiting, err := s.lookIntake(ctx)

@@ -11,8 +11,9 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -226,26 +227,6 @@ func (p *pass) decide(ctx context.Context) error {
 	return errUndecided
 }
 
-// gather collects what became ready and what others wait for, once all runs
-// are decided.
-func (p *pass) gather() {
-	for _, r := range p.runs {
-		for _, e := range r.decision.Enqueued {
-			handler, queue := r.target(e.Step)
-			p.enqueued = append(p.enqueued, enqueued{
-				run: r, step: e.Step, handler: handler, queue: queue, lane: e.Lane, suspect: e.Suspect,
-			})
-		}
-		for _, t := range r.decision.Timers {
-			p.noteTimer(t.At)
-		}
-		if r.decision.Ended {
-			p.wake.Ended = append(p.wake.Ended, r.id)
-		}
-	}
-	sortRuns(p.wake.Ended)
-}
-
 func sortRuns(ids []workflow.RunID) {
 	slices.SortFunc(ids, func(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) })
 }
@@ -264,43 +245,43 @@ func (p *pass) noteTimer(at time.Time) {
 	}
 }
 
-// byTask brings what became ready into the order of runs and steps, which does
-// not depend on how the batch was put together.
-func (p *pass) byTask() {
-	slices.SortStableFunc(p.enqueued, func(a, b enqueued) int {
-		if c := bytes.Compare(a.run.id[:], b.run.id[:]); c != 0 {
-			return c
+// knownOf returns the definition of a run, or nil if it is another program's, which has to
+// register it again.
+func (s *Store) knownOf(ctx context.Context, on pgsql.Querier, number int32) (*registry.Definition, error) {
+	d, err := s.DefinitionOf(ctx, on, number)
+	if errors.Is(err, pgerr.ErrRegistryLost) && !s.Catalog.OwnsNumber(number) {
+		s.quarantine.addDefinition(ctx, number)
+		return nil, nil
+	}
+	return d, err
+}
+
+// loadArchived loads those of the runs that are in history, with all of their
+// tasks: whoever is late learns from them that everything is over. Nothing that
+// happens to them changes them, so nothing is locked.
+func (p *pass) loadArchived(ctx context.Context, ids pgsql.UUIDs) error {
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return p.byID[id] != nil })
+	if len(missing) == 0 {
+		return nil
+	}
+	b := p.s.NewBatch()
+	b.Add("load_archived", pgsql.Named{"runs": missing}).Query(func(rows pgx.Rows) error {
+		runs, err := pgx.CollectRows(rows, scanRun)
+		for _, r := range runs {
+			r.complete = true
+			p.byID[r.id] = r
 		}
-		return int(a.step) - int(b.step)
+		return err
 	})
-}
-
-// finish decides, gives out places and writes everything.
-func (p *pass) finish(ctx context.Context, b *pgsql.Batch) error {
-	if err := p.decide(ctx); err != nil {
+	b.Add("load_archived_tasks", pgsql.Named{"runs": missing}).Query(func(rows pgx.Rows) error {
+		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			id, t, err := scanTask(row)
+			if r := p.byID[id]; r != nil {
+				r.tasks[t.Step] = t
+			}
+			return struct{}{}, err
+		})
 		return err
-	}
-	return p.conclude(ctx, b)
-}
-
-// conclude gives out places and writes everything that was decided.
-func (p *pass) conclude(ctx context.Context, b *pgsql.Batch) error {
-	p.gather()
-	p.byTask()
-	return p.write(ctx, b)
-}
-
-// write gives out places and sends b, with everything that was decided added
-// to it, in one round trip.
-func (p *pass) write(ctx context.Context, b *pgsql.Batch) error {
-	if err := p.allot(ctx); err != nil {
-		return err
-	}
-	p.queueRuns(b)
-	p.queueTaskRows(b)
-	p.queueEvents(b)
-	p.queueDead(b)
-	p.queueTimers(b)
-	p.queueReady(b)
-	return sessions.SendLast(ctx, p.tx, b.Ahead())
+	})
+	return pgsql.Send(ctx, p.tx, b)
 }

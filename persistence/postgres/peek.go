@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -44,4 +45,9 @@ func placesOf(rows []peeked) []int64 {
 		places[i] = row.at
 	}
 	return places
+}
+
+func groupOf(row peeked) int32 {
+	group, _, _ := lifecycle.SplitFairID(row.at)
+	return group
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -91,4 +92,11 @@ func (t *triggering) drainTenants(
 		}
 	}
 	return t.found.tenants, nil
+}
+
+// submission is a row of the intake table.
+type submission struct {
+	id      int64
+	trigger persistence.Trigger // run, tenant, instant and conditions only
+	kept    []int32             // steps that another run has completed
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
@@ -23,62 +21,6 @@ import (
 // youngRun is the age up to which a run cannot be in history, or on its way
 // there: half of what the leader leaves it in place for after its end.
 const youngRun = 30 * time.Second
-
-// triggerFast stores a batch in one statement if all of it is plain: no keys,
-// no instants, no conditions on the input, nothing to refuse, run ids made just
-// now, and tenants that have triggered before. It reports whether it did; nothing is stored otherwise.
-func (s *Store) triggerFast(
-	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, known registry.Names, take persistence.GrantRequest,
-) (done bool, err error) {
-	f := newFastTrigger(s, known, len(triggers))
-	for i := range triggers {
-		if !f.takes(&triggers[i]) {
-			return false, nil
-		}
-	}
-	if len(triggers) == 0 {
-		return false, nil
-	}
-	if known, err := f.meetTenants(ctx, triggers); err != nil || !known {
-		return false, err
-	}
-	for _, i := range slices.Concat(units(triggers)...) {
-		if err := f.add(&triggers[i]); err != nil {
-			return false, err
-		}
-	}
-	if stored, decided, err := f.triggerOne(ctx, out, triggers, take); decided {
-		return stored, err
-	}
-	args := f.named(take)
-	var now time.Time
-	var count, taken int
-	var heads adaptive.Looked
-	err = pgerr.Retry(ctx, func(ctx context.Context) error {
-		text, values := s.Bind("trigger_fast", args)
-		err := s.Conns.QueryRow(ctx, text, values...).Scan(&now, &count, &taken, &heads.Queues, &heads.After, &heads.Until)
-		if pgerr.HasCode(err, pgerr.CodeUniqueViolation) {
-			count = 0 // some exist: a batch that is repeated
-			return nil
-		}
-		return err
-	})
-	switch {
-	case errors.Is(err, persistence.ErrBadRow), errors.Is(err, pgerr.ErrSchemaRefuses):
-		return false, nil // to be blamed on one of them, or a queue has lost its frontier
-	case err != nil:
-		return false, err
-	case count == 0:
-		s.Catalog.ForgetTenants(f.members)
-		return false, nil
-	}
-	s.heads.Note(heads)
-	if taken > 0 {
-		out.Grants = f.grants(triggers, f.roots[:taken], take.Claim, now)
-		f.roots = f.roots[taken:] // no claim can have those
-	}
-	return true, f.answer(ctx, out, triggers, now)
-}
 
 // fastTrigger gathers the arguments of trigger_fast.
 type fastTrigger struct {

@@ -158,3 +158,9 @@ func (t *triggering) answer(out *triggered, parts [][]int) {
 	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
 	sortRuns(out.Wake.Ended)
 }
+
+// triggered is the answer to a batch.
+type triggered struct {
+	persistence.Triggers
+	again bool // some of its runs were stored before
+}

@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
+)
+
+// gather collects what became ready and what others wait for, once all runs
+// are decided.
+func (p *pass) gather() {
+	for _, r := range p.runs {
+		for _, e := range r.decision.Enqueued {
+			handler, queue := r.target(e.Step)
+			p.enqueued = append(p.enqueued, enqueued{
+				run: r, step: e.Step, handler: handler, queue: queue, lane: e.Lane, suspect: e.Suspect,
+			})
+		}
+		for _, t := range r.decision.Timers {
+			p.noteTimer(t.At)
+		}
+		if r.decision.Ended {
+			p.wake.Ended = append(p.wake.Ended, r.id)
+		}
+	}
+	sortRuns(p.wake.Ended)
+}
+
+// byTask brings what became ready into the order of runs and steps, which does
+// not depend on how the batch was put together.
+func (p *pass) byTask() {
+	slices.SortStableFunc(p.enqueued, func(a, b enqueued) int {
+		if c := bytes.Compare(a.run.id[:], b.run.id[:]); c != 0 {
+			return c
+		}
+		return int(a.step) - int(b.step)
+	})
+}
+
+// finish decides, gives out places and writes everything.
+func (p *pass) finish(ctx context.Context, b *pgsql.Batch) error {
+	if err := p.decide(ctx); err != nil {
+		return err
+	}
+	return p.conclude(ctx, b)
+}
+
+// conclude gives out places and writes everything that was decided.
+func (p *pass) conclude(ctx context.Context, b *pgsql.Batch) error {
+	p.gather()
+	p.byTask()
+	return p.write(ctx, b)
+}
+
+// write gives out places and sends b, with everything that was decided added
+// to it, in one round trip.
+func (p *pass) write(ctx context.Context, b *pgsql.Batch) error {
+	if err := p.allot(ctx); err != nil {
+		return err
+	}
+	p.queueRuns(b)
+	p.queueTaskRows(b)
+	p.queueEvents(b)
+	p.queueDead(b)
+	p.queueTimers(b)
+	p.queueReady(b)
+	return sessions.SendLast(ctx, p.tx, b.Ahead())
+}
