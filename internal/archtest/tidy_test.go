@@ -16,7 +16,7 @@ const (
 	fileLines         = 400
 	functionLines     = 70
 	readmeLines       = 200
-	contributingLines = 100
+	contributingLines = 130
 )
 
 // emptyNames say nothing about what a file or a package holds. (A handle is
