@@ -242,7 +242,7 @@ const (
 // meanwhile: otherwise they would come before all tasks of others.
 func (s *Store) placeBacklogs(ctx context.Context) {
 	begun := clock.System{}.Now()
-	for _, group := range s.quarantine.overTenants() {
+	for _, group := range s.quarantine.restedTenants() {
 		moved, err := shiftMax, error(nil)
 		for moved >= shiftMax && err == nil && (clock.System{}).Now().Sub(begun) < shiftFor {
 			moved, err = s.shiftBacklog(ctx, group)
@@ -269,7 +269,7 @@ func (s *Store) shiftBacklog(ctx context.Context, group int32) (moved int, err e
 
 // askForDefinitions asks whether definitions that were missing are there again.
 func (s *Store) askForDefinitions(ctx context.Context) {
-	if over := s.quarantine.overDefinitions(); len(over) > 0 {
+	if over := s.quarantine.restedDefinitions(); len(over) > 0 {
 		if there, err := s.LoadDefinitions(ctx, s.Conns, over, nil); err == nil {
 			s.quarantine.removeDefinitions(there)
 		}

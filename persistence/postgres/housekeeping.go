@@ -47,7 +47,7 @@ func (s *Store) keepingPods(ctx context.Context, tx pgx.Tx, pods []int64, withou
 		return nil, nil
 	}
 	text, args := s.Bind("keeping_pods", pgsql.Named{
-		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.tenants), "foreign": pgsql.OrEmpty(without.definitions),
+		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.counters), "foreign": pgsql.OrEmpty(without.definitions),
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

@@ -236,8 +236,8 @@ func (s *Store) lockedTenants(ctx context.Context, tx pgx.Tx, groups []int32) (m
 			return nil, err
 		}
 	}
-	s.quarantine.addTenants(slices.Collect(maps.Keys(resting)))
-	s.quarantine.removeTenants(slices.DeleteFunc(slices.Clone(groups), func(group int32) bool { return resting[group] }))
+	s.quarantine.addCounters(slices.Collect(maps.Keys(resting)))
+	s.quarantine.unlockCounters(slices.DeleteFunc(slices.Clone(groups), func(group int32) bool { return resting[group] }))
 	return resting, nil
 }
 

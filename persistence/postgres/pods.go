@@ -88,7 +88,7 @@ func (s *Store) heldTasks(
 	ctx context.Context, tx pgx.Tx, pods []int64, without exclusions, limit int, blind bool,
 ) ([]heldTask, error) {
 	text, args := s.Bind("held_tasks", pgsql.Named{
-		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.tenants), "foreign": pgsql.OrEmpty(without.definitions), "limit": limit, "blind": blind,
+		"pods": pods, "skip": pgsql.OrEmpty(without.runs), "but": pgsql.OrEmpty(without.counters), "foreign": pgsql.OrEmpty(without.definitions), "limit": limit, "blind": blind,
 	})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {

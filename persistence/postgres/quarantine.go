@@ -116,7 +116,7 @@ func (q *quarantine) lockTimeout(ctx context.Context) {
 	}
 	q.mu.Unlock()
 	if warn {
-		q.log.LogAttrs(ctx, slog.LevelWarn, "another session locks rows of the engine for too long: its runs rest, and all others go on; troupe explain of a run that waits names the session")
+		q.log.LogAttrs(ctx, slog.LevelWarn, "another session locks rows of the engine for too long: its runs rest, and others do not wait for them; troupe explain of a run that waits names the session")
 	}
 }
 
@@ -159,8 +159,8 @@ func (q *quarantine) addLocked(runs map[workflow.RunID]int32) {
 	}
 }
 
-// addTenants has tenants rest whose counters are locked.
-func (q *quarantine) addTenants(groups []int32) {
+// addCounters has tenants rest whose counters are locked.
+func (q *quarantine) addCounters(groups []int32) {
 	now := clock.System{}.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,8 +185,9 @@ func (q *quarantine) addUnreadable(ctx context.Context, run workflow.RunID, caus
 		q.mu.Unlock()
 		return fmt.Errorf("more than %d runs cannot be read: restore what the disk has lost: %w", quarantineMax, cause)
 	}
-	r, known := entry(q.runs, run, now)
-	if !r.rests(now) {
+	r, _ := entry(q.runs, run, now)
+	known := r.reason == reasonUnreadable
+	if !known || !r.rests(now) {
 		r.begin(reasonUnreadable, now)
 	}
 	q.mu.Unlock()
@@ -202,6 +203,10 @@ func (q *quarantine) addDeleted(run workflow.RunID) {
 	now := clock.System{}.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.forget(now)
+	if len(q.runs) >= quarantineMax && q.runs[run] == nil {
+		return
+	}
 	if r, _ := entry(q.runs, run, now); !r.rests(now) {
 		r.begin(reasonMissing, now)
 	}
@@ -231,8 +236,8 @@ func (q *quarantine) removeDefinitions(found []*registry.Definition) {
 	}
 }
 
-// removeTenants ends the rest of tenants whose counters are not locked any more.
-func (q *quarantine) removeTenants(groups []int32) {
+// unlockCounters notes that the counters of tenants are not locked any more.
+func (q *quarantine) unlockCounters(groups []int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, group := range groups {
@@ -298,6 +303,7 @@ func (q *quarantine) lockedCounters(groups []int32) (resting map[int32]bool, ove
 type exclusions struct {
 	runs        pgsql.UUIDs
 	tenants     []int64 // groups
+	counters    []int64 // those of them whose counters are locked
 	definitions []int32
 }
 
@@ -308,7 +314,7 @@ func (q *quarantine) excluded() exclusions {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := clock.System{}.Now()
-	e := exclusions{runs: pgsql.UUIDs{}, tenants: []int64{}, definitions: []int32{}}
+	e := exclusions{runs: pgsql.UUIDs{}, tenants: []int64{}, counters: []int64{}, definitions: []int32{}}
 	for run, r := range q.runs {
 		if r.rests(now) {
 			e.runs = append(e.runs, run)
@@ -317,6 +323,9 @@ func (q *quarantine) excluded() exclusions {
 	for group, t := range q.tenants {
 		if t.rests(now) {
 			e.tenants = append(e.tenants, int64(group))
+			if t.reason == reasonCounters {
+				e.counters = append(e.counters, int64(group))
+			}
 		}
 	}
 	for number := range q.definitions { // until it is known that they are there
@@ -325,8 +334,8 @@ func (q *quarantine) excluded() exclusions {
 	return e
 }
 
-// overDefinitions returns the definitions that have rested.
-func (q *quarantine) overDefinitions() (numbers []int32) {
+// restedDefinitions returns the definitions that have rested.
+func (q *quarantine) restedDefinitions() (numbers []int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := clock.System{}.Now()
@@ -339,9 +348,9 @@ func (q *quarantine) overDefinitions() (numbers []int32) {
 	return numbers
 }
 
-// overTenants returns the tenants that have rested and whose backlog is to be placed
+// restedTenants returns the tenants that have rested and whose backlog is to be placed
 // anew.
-func (q *quarantine) overTenants() (groups []int32) {
+func (q *quarantine) restedTenants() (groups []int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := clock.System{}.Now()

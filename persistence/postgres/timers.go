@@ -247,7 +247,7 @@ func (f *firing) due(ctx context.Context, from time.Time, limit int, latest bool
 	without := f.s.quarantine.excluded()
 	args := pgsql.Named{
 		"from": pgsql.Instant(from), "walk": timersMax, "limit": limit, "latest": latest, "blind": false, "skip": without.runs,
-		"but": without.tenants, "foreign": without.definitions, "kinds": knownTimers,
+		"but": without.counters, "foreign": without.definitions, "kinds": knownTimers,
 	}
 	read := func(ctx context.Context) error {
 		text, values := f.s.Bind("due_timers", args)
@@ -376,7 +376,7 @@ func (p *pass) queueFired(b *pgsql.Batch, fired []timer) {
 func (f *firing) next(ctx context.Context) error {
 	without := f.s.quarantine.excluded()
 	text, args := f.s.Bind("next_timer", pgsql.Named{
-		"skip": without.runs, "but": without.tenants, "foreign": without.definitions, "walk": timersMax, "kinds": knownTimers,
+		"skip": without.runs, "but": without.counters, "foreign": without.definitions, "walk": timersMax, "kinds": knownTimers,
 	})
 	var next *time.Time
 	err := pgerr.Retry(ctx, func(ctx context.Context) error { return f.s.Conns.QueryRow(ctx, text, args...).Scan(&f.out.Now, &next) })

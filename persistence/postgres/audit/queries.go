@@ -34,9 +34,7 @@ func tables() []query {
 			select format('task %s/%s is in state %s and has no timer', t.run_id, t.step, t.state)
 			from {schema}.tasks t
 			where t.state in (4, 5) and not exists (
-				select from {schema}.durable_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)
-			and not exists ( -- the run was put back a moment ago
-				select from {schema}.parked_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`, putBack},
+				select from {schema}.durable_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`, putBack},
 		{"I1", "a run that is not expanded is in the intake", `
 			select format('run %s has no tasks and is not in the intake', r.id)
 			from {schema}.workflow_runs r

@@ -20,9 +20,5 @@ func lateTimers() map[string]provoked {
 			c.late(lateMax + 1)
 			return Options{}
 		}, "timers", Problem, []string{"at least 10000 timers are due and not fired"}},
-		"timers of removed runs": {func(c *clinic) Options {
-			c.exec("insert into troupe.parked_timers (run_id, step, kind, wake_at, epoch, since) values (gen_random_uuid(), 1, 1, now(), 1, now())")
-			return Options{}
-		}, "timers", Warning, []string{"1 timer is parked, of runs that were removed", "put the runs back"}},
 	}
 }

@@ -117,7 +117,7 @@ func timers(p *patient) error {
 		select t.wake_at from {schema}.durable_timers t where t.wake_at < clock_timestamp() - $1::interval
 			and exists (select from {schema}.workflow_runs r where r.id = t.run_id offset 0)
 		order by t.wake_at limit $2) t`
-	var late, parked int
+	var late int
 	var longest float64
 	if err := p.row(query, []any{p.options.limits.late, lateMax}, &late, &longest); err != nil {
 		return err
@@ -126,14 +126,7 @@ func timers(p *patient) error {
 		p.problem("%s due and not fired, the first for %s", "the leader fires them: see the check pods, and its log",
 			atLeast(late, "timer is", "timers are"), explain.Span(time.Duration(longest*float64(time.Second))))
 	}
-	err := p.row(`select count(*) from (
-		select from {schema}.parked_timers p
-		where not exists (select from {schema}.workflow_runs r where r.id = p.run_id offset 0) limit $1) t`, []any{lateMax}, &parked)
-	if err == nil && parked > 0 {
-		p.warn("%s parked, of runs that were removed", "put the runs back, if that was a mistake: their timers count again a minute or two later; "+
-			"the leader removes those that it has had for an hour", atLeast(parked, "timer is", "timers are"))
-	}
-	return err
+	return nil
 }
 
 // atLeast is a count that ends at lateMax.
