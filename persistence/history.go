@@ -108,9 +108,9 @@ type History interface {
 
 	// DropHistory removes archived runs for good, with their tasks, events and
 	// idempotency keys: all that ended in a span of time whose end is longer
-	// ago than the retention of their class. It is no later than by, whatever the
+	// ago than the retention of their class. It is no later than notAfter, whatever the
 	// clock says, which may have leapt; zero: it is believed.
-	DropHistory(ctx context.Context, epoch int64, retention Retention, by time.Time) (Dropped, error)
+	DropHistory(ctx context.Context, epoch int64, retention Retention, notAfter time.Time) (Dropped, error)
 
 	// RotateEvents makes room for events to come, and removes spans of time of
 	// which no run that is not archived has any, after it put those of the few

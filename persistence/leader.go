@@ -66,9 +66,9 @@ type Housekeeping interface {
 	// tasks: one loss each, maxLost losses fail a task, or up to twice as many
 	// where other pods have died (lifecycle, ADR 0022). At most
 	// limit tasks per call; a pod with tasks left stays in the answer of the
-	// next call, and so do those after it. A lease that ends after by has not run
+	// next call, and so do those after it. A lease that ends after notAfter has not run
 	// out, whatever the clock says, which may have leapt; zero: it is believed.
-	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (Expired, error)
+	ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, notAfter time.Time) (Expired, error)
 
 	// ParkTasks moves at most limit queue rows whose handler no living pod
 	// registers out of the way, and at most limit of those that one registers

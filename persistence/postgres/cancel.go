@@ -15,7 +15,7 @@ import (
 // CancelRun implements persistence.Journal.
 func (s *Store) CancelRun(ctx context.Context, cancel persistence.Cancel) (persistence.Canceled, error) {
 	var out persistence.Canceled
-	ctx, leave, err := s.Guest(ctx)
+	ctx, leave, err := s.Caller(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -43,7 +43,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 	if !exists {
 		return persistence.Canceled{}, persistence.ErrRunNotFound
 	}
-	p := s.newPass(tx)
+	p := s.newDecisionTx(tx)
 	if err := p.load(ctx, []want{{run: cancel.Run, open: true}}); err != nil {
 		return persistence.Canceled{}, err
 	}

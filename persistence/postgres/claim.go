@@ -20,7 +20,7 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	}
 	request.Limit = min(request.Limit, persistence.ClaimMax)
 	var out persistence.Claimed
-	err = s.Knowing(ctx, func() error {
+	err = s.WithRegistry(ctx, func() error {
 		out, err = s.claimTasks(ctx, request, queue)
 		return err
 	})
@@ -108,16 +108,16 @@ func (s *Store) claim(
 		"pod": request.Pod, "claim": [16]byte(request.Claim), "queue": queue, "limit": request.Limit,
 		"handlers": pgsql.OrEmpty(request.Handlers), "suspects": request.Suspects, "after": request.After, "inline_max": inline,
 	}
-	if only == nil && s.firsts.WorthTrying(queue) {
+	if only == nil && s.claimFirst.WorthTrying(queue) {
 		out, known, locked, err := s.claimBy(ctx, on, "claim_first", args, request, inline)
 		switch {
 		case err != nil || known || out.Scanned == 0:
 			return out, locked, err
 		case len(out.Grants) > 0:
-			s.firsts.Hit(queue)
+			s.claimFirst.Hit(queue)
 			return out, locked, nil
 		}
-		s.firsts.Missed(queue)
+		s.claimFirst.Missed(queue)
 	}
 	args["only"], args["until"] = only, int64(math.MaxInt64)
 	if only != nil { // no further than they stand

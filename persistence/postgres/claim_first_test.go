@@ -40,7 +40,7 @@ func TestOnlyFirstStartsAreClaimedFirst(t *testing.T) {
 			ids := k.start(storetest.Single(), "known", 3)
 			c.set(k, ids[1])
 			require.Len(t, k.claim(pod, 10), c.granted)
-			require.False(t, k.store.firsts.WorthTrying(1), "not tried again at once")
+			require.False(t, k.store.claimFirst.WorthTrying(1), "not tried again at once")
 		})
 	}
 }

@@ -36,18 +36,18 @@ func TestUnknownOutcome(t *testing.T) {
 		"one trigger":  {false, func(k *kit) call { return k.triggerer(1, "") }},
 		"one taken":    {false, func(k *kit) call { k.finish(1); return k.taker() }},
 		"claim": {false, func(k *kit) call {
-			k.store.firsts.Missed(1)
+			k.store.claimFirst.Missed(1)
 			return k.claimer()
 		}},
 		"first claim": {false, func(k *kit) call {
-			k.store.firsts.Hit(1)
+			k.store.claimFirst.Hit(1)
 			return k.claimer()
 		}},
 		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded, 2) }},
 		"few recorded": {false, func(k *kit) call {
 			k.finish(1)
 			k.start(storetest.Chain(2), "a", 3)
-			k.store.fews.Hit(1)
+			k.store.recordFew.Hit(1)
 			return k.recorder(lifecycle.Succeeded, 3)
 		}},
 		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released, 2) }},
@@ -177,13 +177,13 @@ func (k *kit) warm() {
 	record.Transitions[0].Report = lifecycle.Released
 	k.send(record)
 	k.cancel(persistence.Cancel{Run: grants[1].Task.Run})
-	k.store.firsts.Missed(1)
+	k.store.claimFirst.Missed(1)
 	k.finish(1)
 	out := k.trigger(k.draft(storetest.Chain(2), "warm", 1), k.taking())
 	record = k.completion(1, out.Grants...)
 	record.Limit, record.Handlers, record.Queues = 1, k.handlers, []string{registry.DefaultQueue}
 	k.send(record)
-	k.store.fews.Missed(1)
+	k.store.recordFew.Missed(1)
 }
 
 // cutting says what happens to the next transaction.

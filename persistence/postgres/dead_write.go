@@ -8,7 +8,7 @@ import (
 )
 
 // queueDead adds the dead letters of what failed for good.
-func (p *pass) queueDead(b *pgsql.Batch) {
+func (p *decisionTx) queueDead(b *pgsql.Batch) {
 	var (
 		ids                   pgsql.UUIDs
 		steps, attempts, lost []int32

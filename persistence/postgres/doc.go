@@ -39,11 +39,11 @@
 //   - places in queues: places, peek, limits
 //   - claims: claim*, grants
 //   - completions: record*, blame
-//   - decisions, and what they write: pass*, run, rows*
+//   - decisions, and what they write: decision_tx*, run, rows*
 //   - cancels: cancel
 //   - dead letters: dead_write
 //   - timers: timers
-//   - the leader's other work: lead, look, housekeeping, takeover
+//   - the leader's other work: lead, precheck, housekeeping, takeover
 //   - pods and their leases: pods, renew
-//   - what is locked, cannot be read or is missing: quarantine, locked
+//   - what is locked, cannot be read or is missing: quarantine, exclusions, locked
 package postgres

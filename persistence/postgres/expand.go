@@ -21,7 +21,7 @@ import (
 // has to wait for its instant. It reports whether the run is plain: its first
 // tasks go straight into the queue, which takes no decision. kept are the steps
 // that another run has completed.
-func (p *pass) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
+func (p *decisionTx) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 	p.runs = append(p.runs, r)
 	p.byID[r.id] = r
 	at := lifecycle.Instant(tr.At)
@@ -48,7 +48,7 @@ func (p *pass) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 
 // prepare gives a run the tasks of its definition, with what conditions on the
 // input say about them.
-func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
+func (p *decisionTx) prepare(r *run, edges []persistence.EdgeResult) {
 	tasks := r.definition.Tasks()
 	r.core = r.definition.NewRun(edges)
 	r.tasks, r.complete, r.touched = make(map[int32]*task, len(tasks)), true, map[int32]bool{}
@@ -69,10 +69,12 @@ func (p *pass) prepare(r *run, edges []persistence.EdgeResult) {
 	}
 }
 
-func (p *pass) setTimer(r *run, t lifecycle.Timer) { r.decision.Timers = append(r.decision.Timers, t) }
+func (p *decisionTx) setTimer(r *run, t lifecycle.Timer) {
+	r.decision.Timers = append(r.decision.Timers, t)
+}
 
 // queueExpansion adds the tasks of the runs that this pass began.
-func (p *pass) queueExpansion(b *pgsql.Batch) {
+func (p *decisionTx) queueExpansion(b *pgsql.Batch) {
 	var ids pgsql.UUIDs
 	var definitions []int32
 	var queues []int16
@@ -97,7 +99,7 @@ func (p *pass) queueExpansion(b *pgsql.Batch) {
 
 // DrainIntake implements persistence.Intake.
 func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
-	now, waiting, err := s.lookIntake(ctx)
+	now, waiting, err := s.precheckIntake(ctx)
 	if err != nil || !waiting {
 		return persistence.Drained{Now: now}, err
 	}
@@ -212,7 +214,7 @@ func (s *Store) drainTaken(
 }
 
 // definitions returns those of the runs of the pass.
-func (p *pass) definitions() registry.Names {
+func (p *decisionTx) definitions() registry.Names {
 	known := registry.Names{Definitions: map[workflow.Hash]*registry.Definition{}}
 	for _, r := range p.runs {
 		known.Definitions[r.definition.Graph.Hash] = r.definition

@@ -96,8 +96,8 @@ func openStore(t testing.TB, user *pgxpool.Pool, options Options) *database {
 	store, err := Open(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	store.young = 200 * 365 * 24 * time.Hour // ids of tests tell no time
-	store.podID = inTurn()                   // as the model's
+	store.recentRunAge = 200 * 365 * 24 * time.Hour // ids of tests tell no time
+	store.podID = inTurn()                          // as the model's
 	return &database{t: t, schema: pgx.Identifier{options.Schema}.Sanitize(), user: user, store: store}
 }
 
@@ -143,9 +143,9 @@ type eager struct{ *Store }
 
 func (s eager) hit() {
 	for queue := range int16(10) {
-		s.takes.Hit(queue)
-		s.firsts.Hit(queue)
-		s.fews.Hit(queue)
+		s.takeOnes.Hit(queue)
+		s.claimFirst.Hit(queue)
+		s.recordFew.Hit(queue)
 	}
 }
 

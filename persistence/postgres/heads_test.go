@@ -25,11 +25,11 @@ func TestRecordsRememberServedPlaces(t *testing.T) {
 		out := k.record(r)
 		require.Len(t, out.Grants, 1)
 		held = out.Grants
-		return k.store.heads.Queues[k.store.Catalog.QueueNumber(registry.DefaultQueue)]
+		return k.store.emptyBelow.Queues[k.store.Catalog.QueueNumber(registry.DefaultQueue)]
 	}
 	set := func(until time.Time) {
 		number := k.store.Catalog.QueueNumber(registry.DefaultQueue)
-		k.store.heads.Note(adaptive.Looked{Queues: []int16{number}, After: []int64{k.store.heads.Queues[number].After}, Until: []time.Time{until}})
+		k.store.emptyBelow.Note(adaptive.Looked{Queues: []int16{number}, After: []int64{k.store.emptyBelow.Queues[number].After}, Until: []time.Time{until}})
 	}
 	first := record()
 	require.Equal(t, lifecycle.FairID(0, 0, 1), first.After, "the first block is served: new tasks come after it")

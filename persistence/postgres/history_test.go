@@ -226,10 +226,10 @@ func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Chain(1))
 	k.start(storetest.Chain(1), "a", 1) // whose tenant is known by now
-	k.store.young = youngRun
+	k.store.recentRunAge = recentRunAge
 	now := value[time.Time](k.database, "select clock_timestamp()")
 	for after, want := range map[time.Duration]bool{
-		0: true, -youngRun / 2: true, -youngRun - time.Second: false, 5 * time.Second: false,
+		0: true, -recentRunAge / 2: true, -recentRunAge - time.Second: false, 5 * time.Second: false,
 	} {
 		list := k.draft(storetest.Chain(1), "a", 1)
 		for i, ms := 5, now.Add(after).UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {

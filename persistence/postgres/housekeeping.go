@@ -17,7 +17,7 @@ import (
 // whether there were any.
 func (s *Store) endUnread(ctx context.Context, by time.Time) (ended bool, err error) {
 	text, args := s.Bind("end_unread", pgsql.Named{
-		"given_up": s.givenUp.Microseconds(), "by": pgsql.Instant(by), "schema": s.Quoted(),
+		"given_up": s.callDeadline.Microseconds(), "by": pgsql.Instant(by), "schema": s.Quoted(),
 	})
 	var count int
 	err = s.Conns.QueryRow(ctx, text, args...).Scan(&count)
@@ -74,7 +74,7 @@ func (s *Store) closeExpiry(ctx context.Context, tx pgx.Tx, gone []int64, out *p
 // ParkTasks implements persistence.Housekeeping.
 func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
 	var out persistence.Parked
-	if some, err := s.lookParking(ctx, epoch); err != nil || !some {
+	if some, err := s.precheckParking(ctx, epoch); err != nil || !some {
 		return out, err
 	}
 	err := s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
@@ -90,7 +90,7 @@ func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persiste
 
 func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Parked, error) {
 	var out persistence.Parked
-	p := s.newPass(tx)
+	p := s.newDecisionTx(tx)
 	b := s.NewBatch()
 	b.Add("park_tasks", pgsql.Named{"limit": limit}).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Parked) })
 	b.Add("parked_tasks", pgsql.Named{"limit": limit}).Query(func(rows pgx.Rows) error {

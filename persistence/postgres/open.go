@@ -105,22 +105,22 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	db := &pgsql.DB{Conns: pool, Seats: sessions.NewSeats(own.Size), Statements: texts, Schema: options.Schema}
+	db := &pgsql.DB{Conns: pool, CallerSlots: sessions.NewCallerSlots(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
-		young:       youngRun,
-		givenUp:     pgerr.CallMax + time.Second,
-		direct:      options.Direct != nil,
-		lease:       lease,
-		servers:     own.Lineage,
-		tenantsMax:  options.TenantsMax,
-		recent:      adaptive.NewRecent(),
-		heads:       adaptive.NewHeads(),
-		firsts:      adaptive.NewShortcut(),
-		fews:        adaptive.NewShortcut(),
-		takes:       adaptive.NewShortcut(),
-		quarantine:  newQuarantine(options.Logger),
-		deadReasons: options.DeadReasons,
-		podID:       drawPodID,
+		recentRunAge: recentRunAge,
+		callDeadline: pgerr.CallMax + time.Second,
+		direct:       options.Direct != nil,
+		lease:        lease,
+		servers:      own.Lineage,
+		tenantsMax:   options.TenantsMax,
+		recent:       adaptive.NewRecent(),
+		emptyBelow:   adaptive.NewEmptyBelow(),
+		claimFirst:   adaptive.NewFastPath(),
+		recordFew:    adaptive.NewFastPath(),
+		takeOnes:     adaptive.NewFastPath(),
+		quarantine:   newQuarantine(options.Logger),
+		deadReasons:  options.DeadReasons,
+		podID:        drawPodID,
 	}
 	s.Steps = steptx.New(db, options.Pool, options.Logger)
 	s.addRooms(db)

@@ -25,7 +25,7 @@ type counts [2]int64
 
 // allot gives every task that became ready its place in its queue, in order,
 // unless it has one.
-func (p *pass) allot(ctx context.Context) error {
+func (p *decisionTx) allot(ctx context.Context) error {
 	if len(p.enqueued) == 0 {
 		return nil
 	}

@@ -232,11 +232,11 @@ func TestIdleCosts(t *testing.T) {
 	}
 	require.NoError(t, renew()) // the first one of a connection says how long it may wait
 	for want, do := range map[string]func() error{
-		"renew_pod":    renew,
-		"look_intake":  func() error { _, err := k.store.DrainIntake(k.ctx, 10); return err },
-		"look_timers":  func() error { _, err := k.store.FireTimers(k.ctx, epoch, 10); return err },
-		"look_pods":    func() error { _, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{}); return err },
-		"look_parking": func() error { _, err := k.store.ParkTasks(k.ctx, epoch, 10); return err },
+		"renew_pod":        renew,
+		"has_work_intake":  func() error { _, err := k.store.DrainIntake(k.ctx, 10); return err },
+		"has_work_timers":  func() error { _, err := k.store.FireTimers(k.ctx, epoch, 10); return err },
+		"has_work_pods":    func() error { _, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{}); return err },
+		"has_work_parking": func() error { _, err := k.store.ParkTasks(k.ctx, epoch, 10); return err },
 	} {
 		tracer.take()
 		require.NoError(t, do())

@@ -104,8 +104,8 @@ func (s *Store) heldTasks(
 // takeBack ends grants, each with the same report, and sends b with it.
 func (s *Store) takeBack(
 	ctx context.Context, tx pgx.Tx, b *pgsql.Batch, taken []heldTask, report lifecycle.TaskReported,
-) (*pass, error) {
-	p := s.newPass(tx)
+) (*decisionTx, error) {
+	p := s.newDecisionTx(tx)
 	var wants []want
 	at := map[workflow.RunID]int{}
 	for _, h := range taken {

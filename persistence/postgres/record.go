@@ -24,7 +24,7 @@ func (s *Store) RecordTransitions(ctx context.Context, record persistence.Record
 			len(record.Transitions), persistence.RecordBatchMax)
 	}
 	r := newRecording(s, record)
-	err := s.Knowing(ctx, func() error { return r.all(ctx) })
+	err := s.WithRegistry(ctx, func() error { return r.all(ctx) })
 	if err == nil && r.out.Now.IsZero() { // nothing was stored
 		err = s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error { return r.onlyCheck(ctx, tx) })
 	}

@@ -62,10 +62,10 @@ func (f *fastRecord) pipeline(ctx context.Context) error {
 			return err
 		}
 		if f.answered {
-			f.s.fews.Hit(queue)
+			f.s.recordFew.Hit(queue)
 			return nil
 		}
-		f.s.fews.Missed(queue)
+		f.s.recordFew.Missed(queue)
 	}
 	return f.pipelineOf(ctx, f.queueRecord)
 }
@@ -177,7 +177,7 @@ func (f *fastRecord) queueRecord(b *pgsql.Batch) {
 			queues = append(queues, number)
 		}
 	}
-	after, until := f.s.heads.Known(queues)
+	after, until := f.s.emptyBelow.Known(queues)
 	b.Add("record_fast", pgsql.Named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
 		"outputs": outputs, "progress": progress, "inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queues": queues, "inline_after": after, "inline_until": until,
@@ -205,7 +205,7 @@ func (f *fastRecord) rest() []int {
 
 // merge adds what the transaction did to the answer.
 func (r *recording) merge(ctx context.Context, on pgsql.Querier, f *fastRecord) error {
-	r.s.heads.Note(f.looked)
+	r.s.emptyBelow.Note(f.looked)
 	for _, ord := range f.ords {
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
 	}

@@ -29,7 +29,7 @@ func (f *fastRecord) few() int16 {
 		seen[t.Task] = true
 	}
 	queue := f.s.Catalog.QueueNumber(f.record.Queues[0])
-	if queue == 0 || !f.s.fews.WorthTrying(queue) {
+	if queue == 0 || !f.s.recordFew.WorthTrying(queue) {
 		return 0
 	}
 	return queue
@@ -42,7 +42,7 @@ func (f *fastRecord) queueFew(b *pgsql.Batch, queue int16) {
 	for i, at := range f.indexes {
 		outputs[i] = f.record.Transitions[at].Output
 	}
-	after, until := f.s.heads.Known([]int16{queue})
+	after, until := f.s.emptyBelow.Known([]int16{queue})
 	b.Add("record_few", pgsql.Named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs, "outputs": outputs,
 		"inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queue": queue,

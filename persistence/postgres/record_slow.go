@@ -31,7 +31,7 @@ func (r *recording) slow(ctx context.Context, indexes []int, ending ending) erro
 
 // decided is what one transaction of the slow path did.
 type decided struct {
-	*pass
+	*decisionTx
 	answers map[int]lifecycle.Answer
 }
 
@@ -83,12 +83,12 @@ func (s *Store) checkPod(ctx context.Context, tx pgx.Tx, pod int64) error {
 
 // decide stores transitions under the locks of their runs.
 func (r *recording) decide(ctx context.Context, tx pgx.Tx, indexes []int) (decided, error) {
-	d := decided{pass: r.s.newPass(tx), answers: map[int]lifecycle.Answer{}}
+	d := decided{decisionTx: r.s.newDecisionTx(tx), answers: map[int]lifecycle.Answer{}}
 	if err := d.load(ctx, r.wants(indexes)); err != nil {
 		return d, err
 	}
 	reported := r.facts(d, indexes)
-	if err := d.pass.decide(ctx); err != nil {
+	if err := d.decisionTx.decide(ctx); err != nil {
 		return d, err
 	}
 	progress := progressRows{}

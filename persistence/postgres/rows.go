@@ -18,7 +18,7 @@ const (
 )
 
 // queueRuns adds the writes of runs that changed.
-func (p *pass) queueRuns(b *pgsql.Batch) {
+func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 	var (
 		ids                           pgsql.UUIDs
 		states                        []int16
@@ -70,7 +70,7 @@ func (r *run) firstFailure() int32 {
 }
 
 // queueTaskRows adds the writes of tasks that changed and of those made.
-func (p *pass) queueTaskRows(b *pgsql.Batch) {
+func (p *decisionTx) queueTaskRows(b *pgsql.Batch) {
 	ready := map[workflow.TaskID]bool{}
 	for _, e := range p.enqueued {
 		ready[workflow.TaskID{Run: e.run.id, Step: e.step}] = true
@@ -120,7 +120,7 @@ func (r *run) changed() []lifecycle.Task {
 	return list
 }
 
-func (p *pass) queueCreated(b *pgsql.Batch) {
+func (p *decisionTx) queueCreated(b *pgsql.Batch) {
 	var (
 		ids             pgsql.UUIDs
 		steps, handlers []int32

@@ -36,7 +36,7 @@ func (c *taskRows) named(now time.Time) pgsql.Named {
 }
 
 // queueEvents adds the events of everything that was decided.
-func (p *pass) queueEvents(b *pgsql.Batch) {
+func (p *decisionTx) queueEvents(b *pgsql.Batch) {
 	var (
 		ids                  pgsql.UUIDs
 		steps, attempts      []int32
@@ -62,7 +62,7 @@ func (p *pass) queueEvents(b *pgsql.Batch) {
 }
 
 // queueTimers adds what happens to timers: those dropped, then those set.
-func (p *pass) queueTimers(b *pgsql.Batch) {
+func (p *decisionTx) queueTimers(b *pgsql.Batch) {
 	var dropped, set pgsql.UUIDs
 	var droppedSteps, steps []int32
 	var all, kinds []int16
@@ -86,7 +86,7 @@ func (p *pass) queueTimers(b *pgsql.Batch) {
 }
 
 // queueReady adds the queue rows of what became ready.
-func (p *pass) queueReady(b *pgsql.Batch) {
+func (p *decisionTx) queueReady(b *pgsql.Batch) {
 	var (
 		queues          []int16
 		places          []int64

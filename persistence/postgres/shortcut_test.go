@@ -9,7 +9,7 @@ import (
 )
 
 func TestShortcut(t *testing.T) {
-	s := adaptive.NewShortcut()
+	s := adaptive.NewFastPath()
 	rest := func(queue int16) (n int) {
 		for !s.WorthTrying(queue) {
 			n++

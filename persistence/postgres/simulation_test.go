@@ -152,7 +152,7 @@ func newSimulatedDatabase(d *database) *simulatedDatabase {
 // empty makes the database and what the store remembers of it as good as new.
 func (d *simulatedDatabase) empty() {
 	d.database.empty()
-	d.store.Catalog, d.store.heads, d.store.podID = registry.NewCatalog(), adaptive.NewHeads(), inTurn()
+	d.store.Catalog, d.store.emptyBelow, d.store.podID = registry.NewCatalog(), adaptive.NewEmptyBelow(), inTurn()
 	require.NoError(d.t, d.store.LoadQueues(d.t.Context()))
 }
 

@@ -35,7 +35,7 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 		grants = out.Grants
 	}
 	small := []string{"check_pod", "lock_runs", "record_few"}
-	k.store.firsts.Hit(1) // the steps of the first run may have missed it
+	k.store.claimFirst.Hit(1) // the steps of the first run may have missed it
 	require.Equal(t, []string{"trigger_one"}, sent(func() { k.start(g, "known", 1) }))
 	require.Equal(t, []string{"claim_first"}, sent(func() { grants = k.claim(pod, 10) }))
 	for _, next := range []int{2, 1, 0} {

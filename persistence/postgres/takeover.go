@@ -29,7 +29,7 @@ type takeover struct {
 // ExpirePods implements persistence.Housekeeping. Tasks of runs in quarantine, and of
 // those that turn out to be locked, are left for a later call.
 func (s *Store) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
-	out, late, unread, err := s.lookPods(ctx, epoch, by)
+	out, late, unread, err := s.precheckPods(ctx, epoch, by)
 	if err == nil && unread {
 		_, _ = s.endUnread(ctx, by) // as below
 	}
@@ -133,7 +133,7 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 		if len(part) == 0 {
 			return nil
 		}
-		var p *pass
+		var p *decisionTx
 		err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 			p, err = t.s.takeBack(ctx, tx, t.s.NewBatch(), part, t.report)
 			return err
@@ -154,7 +154,7 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 }
 
 // count adds what one transaction took back.
-func (t *takeover) count(p *pass, taken []heldTask) {
+func (t *takeover) count(p *decisionTx, taken []heldTask) {
 	for _, h := range taken {
 		if p.byID[h.task.Run] == nil {
 			t.keeping[h.pod] = true

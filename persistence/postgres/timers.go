@@ -50,7 +50,7 @@ func (t *timerScan) set(from time.Time) {
 // deleted are removed.
 func (s *Store) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
 	s.askForDefinitions(ctx)
-	out, due, err := s.lookTimers(ctx, epoch, s.quarantine.excluded())
+	out, due, err := s.precheckTimers(ctx, epoch, s.quarantine.excluded())
 	if err == nil && due {
 		f := firing{s: s, epoch: epoch}
 		err = f.all(ctx, limit)
@@ -204,7 +204,7 @@ func mergeFired(into *persistence.Fired, more persistence.Fired) {
 }
 
 func (f *firing) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out persistence.Fired, err error) {
-	p := f.s.newPass(tx)
+	p := f.s.newDecisionTx(tx)
 	if err := p.load(ctx, dueWants(due)); err != nil {
 		return out, err
 	}
@@ -320,7 +320,7 @@ func dueWants(due []dueTimer) []want {
 }
 
 // readTimers reads the due timers again, now that their runs are locked.
-func (p *pass) readTimers(ctx context.Context, due []dueTimer) ([]timer, error) {
+func (p *decisionTx) readTimers(ctx context.Context, due []dueTimer) ([]timer, error) {
 	var ids pgsql.UUIDs
 	steps, kinds := []int32{}, []int16{}
 	for _, t := range due {
@@ -346,7 +346,7 @@ func (p *pass) readTimers(ctx context.Context, due []dueTimer) ([]timer, error) 
 
 // firedFacts turns timers into facts of their runs and returns which timer
 // each fact is.
-func (p *pass) firedFacts(fired []timer) map[*run][]timer {
+func (p *decisionTx) firedFacts(fired []timer) map[*run][]timer {
 	at := map[*run][]timer{}
 	for _, t := range fired {
 		r := p.byID[t.task.Run]
@@ -359,7 +359,7 @@ func (p *pass) firedFacts(fired []timer) map[*run][]timer {
 }
 
 // queueFired removes the timers that fired, whatever they did.
-func (p *pass) queueFired(b *pgsql.Batch, fired []timer) {
+func (p *decisionTx) queueFired(b *pgsql.Batch, fired []timer) {
 	if len(fired) == 0 {
 		return
 	}

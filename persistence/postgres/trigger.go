@@ -125,7 +125,7 @@ func (s *Store) groupsOfTriggers(ctx context.Context, triggers []persistence.Tri
 func (s *Store) triggerKnown(
 	ctx context.Context, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (out persistence.Triggers, err error) {
-	err = s.Knowing(ctx, func() error {
+	err = s.WithRegistry(ctx, func() error {
 		out, err = s.triggerRuns(ctx, triggers, take)
 		return err
 	})
@@ -305,7 +305,7 @@ func (s *Store) triggerFast(
 		s.Catalog.ForgetTenants(f.members)
 		return false, nil
 	}
-	s.heads.Note(heads)
+	s.emptyBelow.Note(heads)
 	if taken > 0 {
 		out.Grants = f.grants(triggers, f.roots[:taken], take.Claim, now)
 		f.roots = f.roots[taken:] // no claim can have those

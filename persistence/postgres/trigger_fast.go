@@ -18,9 +18,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// youngRun is the age up to which a run cannot be in history, or on its way
+// recentRunAge is the age up to which a run cannot be in history, or on its way
 // there: half of what the leader leaves it in place for after its end.
-const youngRun = 30 * time.Second
+const recentRunAge = 30 * time.Second
 
 // fastTrigger gathers the arguments of trigger_fast.
 type fastTrigger struct {
@@ -165,7 +165,7 @@ func (f *fastTrigger) named(take persistence.GrantRequest) pgsql.Named {
 	maps.Copy(args, f.known.Numbers())
 	maps.Copy(args, f.taking(take, counters, queues))
 	maps.Copy(args, pgsql.Named{
-		"oldest": [16]byte(f.oldest), "oldest_at": pgsql.MadeAt(f.oldest), "latest_at": pgsql.MadeAt(f.latest), "young": f.s.young.Microseconds(),
+		"oldest": [16]byte(f.oldest), "oldest_at": pgsql.MadeAt(f.oldest), "latest_at": pgsql.MadeAt(f.latest), "young": f.s.recentRunAge.Microseconds(),
 		"members": f.members, "member_groups": memberGroups,
 		"counter_queues": queues, "counter_groups": groups, "places": places,
 		"ready_queues": readyQueues, "ready_counters": readyCounters, "ready_places": readyPlaces,

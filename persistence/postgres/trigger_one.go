@@ -57,10 +57,10 @@ func (f *fastTrigger) takeOne(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
 	queue := f.roots[0].counter.queue
-	if !f.s.takes.WorthTrying(queue) {
+	if !f.s.takeOnes.WorthTrying(queue) {
 		return false, false, nil
 	}
-	after, until := f.s.heads.Known([]int16{queue})
+	after, until := f.s.emptyBelow.Known([]int16{queue})
 	args := f.oneNamed(&triggers[0])
 	args["pod"], args["claim"] = take.Pod, [16]byte(take.Claim)
 	args["take_after"], args["take_until"] = after[0], until[0]
@@ -70,11 +70,11 @@ func (f *fastTrigger) takeOne(
 	case err != nil || said == oneRefused:
 		return false, true, err
 	case said == oneNothing: // mostly because another task waits
-		f.s.takes.Missed(queue)
+		f.s.takeOnes.Missed(queue)
 		return false, false, nil
 	}
-	f.s.takes.Hit(queue)
-	f.s.heads.Note(adaptive.Looked{Queues: []int16{queue}, After: after, Until: until})
+	f.s.takeOnes.Hit(queue)
+	f.s.emptyBelow.Note(adaptive.Looked{Queues: []int16{queue}, After: after, Until: until})
 	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
 	f.roots = nil // no claim can have it
 	return true, true, f.answer(ctx, out, triggers, now)
@@ -106,7 +106,7 @@ func (f *fastTrigger) storeOne(
 func (f *fastTrigger) oneNamed(t *persistence.Trigger) pgsql.Named {
 	c, root := f.columns, &f.roots[0]
 	return pgsql.Named{
-		"counter_queue": root.counter.queue, "run": [16]byte(t.Run), "made": pgsql.MadeAt(t.Run), "young": f.s.young.Microseconds(),
+		"counter_queue": root.counter.queue, "run": [16]byte(t.Run), "made": pgsql.MadeAt(t.Run), "young": f.s.recentRunAge.Microseconds(),
 		"definition": c.definitions[0], "hash": t.Definition[:], "group": c.groups[0], "remaining": c.remaining[0],
 		"events": c.events[0], "queue": c.queues[0], "state": c.states[0], "slow": c.slow[0], "tenant": c.tenants[0],
 		"origin": c.origins[0], "trace": c.traces[0], "labels": c.labels[0], "input": c.inputs[0], "step": root.step,

@@ -42,7 +42,7 @@ const homeTries = 3
 
 // home returns where the store's own pool leads to.
 func (s *Store) home(ctx context.Context) (at place, err error) {
-	ctx, leave, err := s.Guest(ctx)
+	ctx, leave, err := s.Caller(ctx)
 	if err != nil {
 		return at, err
 	}

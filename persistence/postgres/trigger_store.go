@@ -14,7 +14,7 @@ import (
 
 // triggering is one transaction that stores triggers. It is used once.
 type triggering struct {
-	*pass
+	*decisionTx
 	triggers []persistence.Trigger
 	known    registry.Names
 	found    found
@@ -23,7 +23,7 @@ type triggering struct {
 
 func newTriggering(s *Store, tx pgx.Tx, triggers []persistence.Trigger, known registry.Names) *triggering {
 	return &triggering{
-		pass: s.newPass(tx), triggers: triggers, known: known,
+		decisionTx: s.newDecisionTx(tx), triggers: triggers, known: known,
 		answers: make([]persistence.TriggerAnswer, len(triggers)),
 	}
 }

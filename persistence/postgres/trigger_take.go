@@ -25,7 +25,7 @@ func (f *fastTrigger) taking(take persistence.GrantRequest, counters []*fastCoun
 	for i := range f.roots[:count] {
 		places[f.roots[i].counter.index-1]++
 	}
-	after, until := f.s.heads.Known(look)
+	after, until := f.s.emptyBelow.Known(look)
 	return pgsql.Named{
 		"pod": take.Pod, "claim": [16]byte(take.Claim), "take": count, "taken_places": places,
 		"take_queues": look, "take_after": after, "take_until": until,

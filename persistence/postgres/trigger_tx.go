@@ -119,7 +119,7 @@ func (s *Store) triggerInTx(
 	f := found{runs: map[workflow.RunID]bool{}, keys: map[keyName]keyHolder{}, full: map[string]bool{}}
 	var known registry.Names
 	var now time.Time
-	err := s.Knowing(ctx, func() (err error) {
+	err := s.WithRegistry(ctx, func() (err error) {
 		known, now, err = s.examineInTx(ctx, own, &t, &f)
 		return check(ctx, f.at, err)
 	})

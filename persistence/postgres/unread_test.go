@@ -78,7 +78,7 @@ func (k *kit) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
 	}
 	k.ask(list...)
 	frozen, froze := k.freezing(t)
-	frozen.firsts.Missed(1)
+	frozen.claimFirst.Missed(1)
 	none := k.request(pod, 1)
 	none.Handlers = nil
 	_, err := frozen.ClaimTasks(k.ctx, none) // its connection has the statement then
@@ -113,7 +113,7 @@ func TestAnUnreadAnswerKeepsNothing(t *testing.T) {
 			require.Empty(t, k.expire(epoch, 1000).Pods)
 			require.Equal(t, 1, value[int](k.database, sending), "it may yet be read")
 			if lives {
-				k.store.givenUp = time.Millisecond
+				k.store.callDeadline = time.Millisecond
 			} else {
 				k.exec("update {schema}.pods set expires_at = clock_timestamp()")
 			}

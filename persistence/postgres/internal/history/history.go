@@ -36,7 +36,7 @@ func (s *History) leadHistory(ctx context.Context, epoch int64, do func(context.
 	return err == nil, err
 }
 
-// ended is what look_ended finds.
+// ended is what has_work_ended finds.
 type ended struct {
 	out     persistence.Archived
 	runs    pgsql.UUIDs
@@ -98,7 +98,7 @@ func (s *History) archive(ctx context.Context, epoch int64, found *ended, runs p
 }
 
 func (s *History) lookEnded(ctx context.Context, epoch int64, archive persistence.Archive) (ended, error) {
-	text, args := s.Bind("look_ended", pgsql.Named{
+	text, args := s.Bind("has_work_ended", pgsql.Named{
 		"epoch": epoch, "after": [16]byte(archive.After), "age": archive.Age.Microseconds(), "limit": archive.Limit,
 		"looks": persistence.ArchiveLookMax,
 	})

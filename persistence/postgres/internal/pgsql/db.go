@@ -16,10 +16,10 @@ import (
 // DB sends the statements of one schema on the store's own connections. Every room of
 // the store embeds it. It is safe for concurrent use.
 type DB struct {
-	Conns      *sessions.Pool // the store's own
-	Seats      sessions.Seats // of Conns, for calls from outside of the engine
-	Statements Statements
-	Schema     string
+	Conns       *sessions.Pool       // the store's own
+	CallerSlots sessions.CallerSlots // of Conns, for calls from outside of the engine
+	Statements  Statements
+	Schema      string
 
 	// Relearn registers definitions again after the database has lost them, see
 	// pgerr.ErrRegistryLost. It is set before the first call.
@@ -38,7 +38,7 @@ func (d *DB) Bind(name string, args Named) (string, []any) { return d.Statements
 // Write runs do in a transaction of the store's own pool, again if the database
 // rolls it back, or has lost definitions.
 func (d *DB) Write(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return d.Knowing(ctx, func() error {
+	return d.WithRegistry(ctx, func() error {
 		return pgerr.Retry(ctx, func(ctx context.Context) error {
 			return pgx.BeginFunc(ctx, d.Conns, func(tx pgx.Tx) error { return do(ctx, tx) })
 		})
@@ -66,9 +66,9 @@ func (d *DB) Fenced(ctx context.Context, epoch int64, do func(context.Context, p
 	})
 }
 
-// Knowing makes a call again if the database turns out to have lost definitions that it
+// WithRegistry makes a call again if the database turns out to have lost definitions that it
 // needs, once they are registered again.
-func (d *DB) Knowing(ctx context.Context, call func() error) error {
+func (d *DB) WithRegistry(ctx context.Context, call func() error) error {
 	err := call()
 	if !errors.Is(err, pgerr.ErrRegistryLost) {
 		return err

@@ -35,7 +35,7 @@ func pageArgs(f *persistence.DeadFilter, limit int) (pgsql.Named, bool) {
 
 // ListDeadLetters implements persistence.DeadLetters.
 func (s *Reader) ListDeadLetters(ctx context.Context, filter persistence.DeadFilter) ([]persistence.DeadLetter, error) {
-	ctx, leave, err := s.LargeGuest(ctx)
+	ctx, leave, err := s.LargeCaller(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func scanDead(row pgx.CollectableRow, more ...any) (persistence.DeadLetter, erro
 
 // CountDeadLetters implements persistence.DeadLetters.
 func (s *Reader) CountDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
-	ctx, leave, err := s.LargeGuest(ctx)
+	ctx, leave, err := s.LargeCaller(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -90,7 +90,7 @@ func (s *Reader) CountDeadLetters(ctx context.Context, filter persistence.DeadFi
 	return count, pgerr.Translate(err)
 }
 
-// PurgeDeadLetters implements persistence.DeadLetters. It is no guest: the
+// PurgeDeadLetters implements persistence.DeadLetters. It takes no slot of callers: the
 // housekeeper calls it, which must not wait for callers.
 func (s *Reader) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
 	args, ok := pageArgs(&filter, filter.Purge())
@@ -118,7 +118,7 @@ func (s *Reader) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFi
 
 // DeadLetter implements persistence.DeadLetters.
 func (s *Reader) DeadLetter(ctx context.Context, tenant string, task workflow.TaskID) (persistence.DeadDetail, error) {
-	ctx, leave, err := s.Guest(ctx)
+	ctx, leave, err := s.Caller(ctx)
 	if err != nil {
 		return persistence.DeadDetail{}, err
 	}

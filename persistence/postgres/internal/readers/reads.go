@@ -21,7 +21,7 @@ const pageDefault = 100
 
 // Run implements persistence.Runs.
 func (s *Reader) Run(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
-	ctx, leave, err := s.Guest(ctx)
+	ctx, leave, err := s.Caller(ctx)
 	if err != nil {
 		return persistence.RunRow{}, err
 	}
@@ -41,7 +41,7 @@ func (s *Reader) Run(ctx context.Context, tenant string, id workflow.RunID, with
 
 // ListRuns implements persistence.Runs.
 func (s *Reader) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	ctx, leave, err := s.LargeGuest(ctx)
+	ctx, leave, err := s.LargeCaller(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 // readOf returns the rows of a statement about one run that the tenant has, or
 // ErrRunNotFound.
 func readOf[T any](ctx context.Context, s *Reader, tenant string, id workflow.RunID, name string, args pgsql.Named, scan pgx.RowToFunc[T]) ([]T, error) {
-	ctx, leave, err := s.Guest(ctx)
+	ctx, leave, err := s.Caller(ctx)
 	if err != nil {
 		return nil, err
 	}

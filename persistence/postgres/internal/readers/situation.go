@@ -50,7 +50,7 @@ func NewInspector(pool *pgxpool.Pool, schema string) (*Inspector, error) {
 
 // Situation implements persistence.Situations.
 func (s *Reader) Situation(ctx context.Context, tenant string, run workflow.RunID) (explain.Situation, error) {
-	ctx, leave, err := s.AskingGuest(ctx)
+	ctx, leave, err := s.ExplainCaller(ctx)
 	if err != nil {
 		return explain.Situation{}, err
 	}

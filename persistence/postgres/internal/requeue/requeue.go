@@ -51,7 +51,7 @@ func (s *Requeuer) RequeueDeadLetter(
 	if !pgsql.Storable(order.Tenant) {
 		return answer, persistence.ErrDeadLetterNotFound
 	}
-	ctx, leave, err := s.Guest(ctx)
+	ctx, leave, err := s.Caller(ctx)
 	if err != nil {
 		return answer, err
 	}

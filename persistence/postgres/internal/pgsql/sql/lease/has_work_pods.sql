@@ -1,4 +1,4 @@
--- look_pods: whether ExpirePods has anything to do, whether the caller leads, and whether a
+-- has_work_pods: whether ExpirePods has anything to do, whether the caller leads, and whether a
 -- session sends what its client does not read any more. One
 -- statement, so that an idle leader sends no transactions.
 -- Caller: ExpirePods, first. Locks nothing; reads all pods, which are few.

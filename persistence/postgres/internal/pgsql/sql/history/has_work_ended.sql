@@ -1,4 +1,4 @@
--- look_ended: the runs that can be archived among the next ones, oldest first,
+-- has_work_ended: the runs that can be archived among the next ones, oldest first,
 -- and how far the look went: up to last if it found as many as it may, else up
 -- to seen, or to the end. One statement, so that there is no transaction where
 -- there is nothing to archive. Runs that were canceled before they were

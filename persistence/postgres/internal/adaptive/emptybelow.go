@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Heads knows the place below which a queue is empty, for queues that children and first
+// EmptyBelow knows the place below which a queue is empty, for queues that children and first
 // tasks are granted past (lifecycle.MayInline, lifecycle.Take). Dead rows of granted tasks
 // lie below it. While a session keeps an old snapshot they are not removed, and a scan from
 // the start of the queue reads all of them. New places are above the frontier; a place that
 // was committed late may be below it, and is found by the next full scan. It is safe for
 // concurrent use.
-type Heads struct {
+type EmptyBelow struct {
 	mu     sync.Mutex
 	Queues map[int16]Head
 }
@@ -29,12 +29,12 @@ type Looked struct {
 	Until  []time.Time
 }
 
-// NewHeads returns one that knows no queue.
-func NewHeads() *Heads { return &Heads{Queues: map[int16]Head{}} }
+// NewEmptyBelow returns one that knows no queue.
+func NewEmptyBelow() *EmptyBelow { return &EmptyBelow{Queues: map[int16]Head{}} }
 
 // Known returns what is known of each queue. A queue that was never looked at
 // is relied on no longer.
-func (h *Heads) Known(queues []int16) (after []int64, until []time.Time) {
+func (h *EmptyBelow) Known(queues []int16) (after []int64, until []time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	after, until = make([]int64, len(queues)), make([]time.Time, len(queues))
@@ -45,7 +45,7 @@ func (h *Heads) Known(queues []int16) (after []int64, until []time.Time) {
 }
 
 // Note learns from a record that was committed.
-func (h *Heads) Note(l Looked) {
+func (h *EmptyBelow) Note(l Looked) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, number := range l.Queues {

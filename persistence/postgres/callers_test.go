@@ -43,24 +43,24 @@ func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 			k.complete(pod, k.claim(pod, 3)...)
 		}
 	})
-	_, leave, err := k.store.Guest(t.Context())
-	require.NoError(t, err, "there is a seat left for what is small")
+	_, leave, err := k.store.Caller(t.Context())
+	require.NoError(t, err, "there is a slot left for what is small")
 	leave()
 	stop()
 	release()
 	callers.Wait()
-	for _, sit := range []func(context.Context) (context.Context, func(), error){k.store.LargeGuest, k.store.LargeGuest, k.store.Guest} {
-		_, leave, err := sit(t.Context())
-		require.NoError(t, err, "all seats are free again")
+	for _, take := range []func(context.Context) (context.Context, func(), error){k.store.LargeCaller, k.store.LargeCaller, k.store.Caller} {
+		_, leave, err := take(t.Context())
+		require.NoError(t, err, "all slots are free again")
 		defer leave()
 	}
 }
 
 // A caller that finds no connection in time gets an error that says why.
-func TestACallerThatFindsNoSeatIsTold(t *testing.T) {
+func TestACallerThatFindsNoSlotIsTold(t *testing.T) {
 	t.Parallel()
 	d := openDatabase(t, Options{PoolSize: 3})
-	_, leave, err := d.store.Guest(t.Context())
+	_, leave, err := d.store.Caller(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()

@@ -17,10 +17,10 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// pass is one transaction of the slow path: runs are locked and loaded,
+// decisionTx is one transaction of the slow path: runs are locked and loaded,
 // lifecycle decides, and all that it decided is written, or nothing. It is
 // used once.
-type pass struct {
+type decisionTx struct {
 	s        *Store
 	tx       pgx.Tx
 	now      time.Time
@@ -49,13 +49,13 @@ type want struct {
 	open  bool    // every task that has not ended
 }
 
-func (s *Store) newPass(tx pgx.Tx) *pass {
-	return &pass{s: s, tx: tx, byID: map[workflow.RunID]*run{}, left: map[workflow.RunID]bool{}}
+func (s *Store) newDecisionTx(tx pgx.Tx) *decisionTx {
+	return &decisionTx{s: s, tx: tx, byID: map[workflow.RunID]*run{}, left: map[workflow.RunID]bool{}}
 }
 
 // load locks the runs and loads them with the wanted tasks, in one round trip. Runs that
 // do not exist, or whose definitions are missing, are missing afterwards.
-func (p *pass) load(ctx context.Context, wants []want) error {
+func (p *decisionTx) load(ctx context.Context, wants []want) error {
 	ids := make(pgsql.UUIDs, len(wants))
 	for i, w := range wants {
 		ids[i] = w.run
@@ -67,7 +67,7 @@ func (p *pass) load(ctx context.Context, wants []want) error {
 }
 
 // loadFree is load for what can wait: it leaves out runs that are locked.
-func (p *pass) loadFree(ctx context.Context, wants []want) error {
+func (p *decisionTx) loadFree(ctx context.Context, wants []want) error {
 	ids := make(pgsql.UUIDs, len(wants))
 	for i, w := range wants {
 		ids[i] = w.run
@@ -107,7 +107,7 @@ func (s *Store) queuePatience(b *pgsql.Batch) {
 
 // loadLocked sends b, which locks runs, and loads them, and those of all that are in
 // history.
-func (p *pass) loadLocked(ctx context.Context, b *pgsql.Batch, ids, all pgsql.UUIDs, wants []want) error {
+func (p *decisionTx) loadLocked(ctx context.Context, b *pgsql.Batch, ids, all pgsql.UUIDs, wants []want) error {
 	b.Add("load_runs", pgsql.Named{"runs": ids}).Query(func(rows pgx.Rows) error {
 		runs, err := pgx.CollectRows(rows, scanRun)
 		for _, r := range runs {
@@ -134,7 +134,7 @@ func (p *pass) loadLocked(ctx context.Context, b *pgsql.Batch, ids, all pgsql.UU
 
 // define fills in the definitions of the runs. Runs of other programs whose definitions
 // are gone are left out.
-func (p *pass) define(ctx context.Context) error {
+func (p *decisionTx) define(ctx context.Context) error {
 	runs := p.runs[:0]
 	for _, r := range p.runs {
 		d, err := p.s.knownOf(ctx, p.tx, r.number)
@@ -155,7 +155,7 @@ func (p *pass) define(ctx context.Context) error {
 }
 
 // queueTasks adds the statements that load tasks to a batch.
-func (p *pass) queueTasks(b *pgsql.Batch, wants []want) {
+func (p *decisionTx) queueTasks(b *pgsql.Batch, wants []want) {
 	var ids, open pgsql.UUIDs
 	var steps []int32
 	for _, w := range wants {
@@ -199,7 +199,7 @@ const decisionsMax = 4
 var errUndecided = errors.New("a decision asks for rows that do not exist")
 
 // decide applies the facts of every run.
-func (p *pass) decide(ctx context.Context) error {
+func (p *decisionTx) decide(ctx context.Context) error {
 	undecided := p.runs
 	for range decisionsMax {
 		var wants []want
@@ -239,7 +239,7 @@ func (r *run) target(step int32) (handler int32, queue int16) {
 	return r.definition.Handlers[step], r.definition.QueueOf(step, r.queue)
 }
 
-func (p *pass) noteTimer(at time.Time) {
+func (p *decisionTx) noteTimer(at time.Time) {
 	if p.wake.NextTimer.IsZero() || at.Before(p.wake.NextTimer) {
 		p.wake.NextTimer = at
 	}
@@ -257,9 +257,9 @@ func (s *Store) knownOf(ctx context.Context, on pgsql.Querier, number int32) (*r
 }
 
 // loadArchived loads those of the runs that are in history, with all of their
-// tasks: whoever is late learns from them that everything is over. Nothing that
+// tasks: a late caller learns from them that everything is over. Nothing that
 // happens to them changes them, so nothing is locked.
-func (p *pass) loadArchived(ctx context.Context, ids pgsql.UUIDs) error {
+func (p *decisionTx) loadArchived(ctx context.Context, ids pgsql.UUIDs) error {
 	missing := slices.DeleteFunc(slices.Clone(ids), func(id workflow.RunID) bool { return p.byID[id] != nil })
 	if len(missing) == 0 {
 		return nil

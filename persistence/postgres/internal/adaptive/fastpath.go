@@ -2,17 +2,17 @@ package adaptive
 
 import "sync"
 
-// Shortcut says for which queues the statement for the usual case is worth a try: it
+// FastPath says for which queues the statement for the usual case is worth a try: it
 // is cheaper than the one for all cases, but where it meets another case, both are
 // paid for. After that only the other is used for a while, and for longer the
 // more often that happens in a row. It is safe for concurrent use.
-type Shortcut struct {
+type FastPath struct {
 	mu     sync.Mutex
-	queues map[int16]shortcutRest
+	queues map[int16]fastPathRest
 }
 
-// shortcutRest counts calls for one queue.
-type shortcutRest struct {
+// fastPathRest counts calls for one queue.
+type fastPathRest struct {
 	left int // that use the statement for all cases before the usual one is tried again
 	last int // what left was after the last miss
 }
@@ -24,11 +24,11 @@ const (
 	ShortcutRestMax = 1000
 )
 
-// NewShortcut returns one that tries the usual case everywhere.
-func NewShortcut() *Shortcut { return &Shortcut{queues: map[int16]shortcutRest{}} }
+// NewFastPath returns one that tries the usual case everywhere.
+func NewFastPath() *FastPath { return &FastPath{queues: map[int16]fastPathRest{}} }
 
 // WorthTrying reports whether to try the usual case.
-func (s *Shortcut) WorthTrying(queue int16) bool {
+func (s *FastPath) WorthTrying(queue int16) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.queues[queue]
@@ -41,7 +41,7 @@ func (s *Shortcut) WorthTrying(queue int16) bool {
 }
 
 // Hit notes that it was the usual case.
-func (s *Shortcut) Hit(queue int16) {
+func (s *FastPath) Hit(queue int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.queues, queue)
@@ -49,12 +49,12 @@ func (s *Shortcut) Hit(queue int16) {
 
 // Missed notes that it was another case. Calls that were made at the same time miss the
 // same thing.
-func (s *Shortcut) Missed(queue int16) {
+func (s *FastPath) Missed(queue int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queues[queue].left > 0 {
 		return
 	}
 	rest := min(max(2*s.queues[queue].last, ShortcutRestMin), ShortcutRestMax)
-	s.queues[queue] = shortcutRest{left: rest, last: rest}
+	s.queues[queue] = fastPathRest{left: rest, last: rest}
 }

@@ -13,17 +13,17 @@ import (
 // anything to do. Its answer may be old at once: it only ever spares a
 // transaction that the next look would make anyway.
 
-// lookIntake reports whether runs wait to be expanded.
-func (s *Store) lookIntake(ctx context.Context) (now time.Time, waiting bool, err error) {
-	text, args := s.Bind("look_intake", pgsql.Named{})
+// precheckIntake reports whether runs wait to be expanded.
+func (s *Store) precheckIntake(ctx context.Context) (now time.Time, waiting bool, err error) {
+	text, args := s.Bind("has_work_intake", pgsql.Named{})
 	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&now, &waiting) })
 	return now, waiting, err
 }
 
-// lookTimers reports whether a timer is due, of runs that do not rest, and when the next
+// precheckTimers reports whether a timer is due, of runs that do not rest, and when the next
 // one is.
-func (s *Store) lookTimers(ctx context.Context, epoch int64, without exclusions) (out persistence.Fired, due bool, err error) {
-	text, args := s.Bind("look_timers", pgsql.Named{"epoch": epoch, "skip": without.runs})
+func (s *Store) precheckTimers(ctx context.Context, epoch int64, without exclusions) (out persistence.Fired, due bool, err error) {
+	text, args := s.Bind("has_work_timers", pgsql.Named{"epoch": epoch, "skip": without.runs})
 	var leads bool
 	var next *time.Time
 	err = pgerr.Retry(ctx, func(ctx context.Context) error {
@@ -36,11 +36,11 @@ func (s *Store) lookTimers(ctx context.Context, epoch int64, without exclusions)
 	return out, next != nil && !next.After(out.Now), err
 }
 
-// lookPods reports whether a lease has run out, by an instant, and when the next one does,
+// precheckPods reports whether a lease has run out, by an instant, and when the next one does,
 // and whether a session keeps locks for an answer that is not read any more.
-func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late, unread bool, err error) {
-	text, args := s.Bind("look_pods", pgsql.Named{
-		"epoch": epoch, "by": pgsql.Instant(by), "given_up": s.givenUp.Microseconds(), "schema": s.Quoted(),
+func (s *Store) precheckPods(ctx context.Context, epoch int64, by time.Time) (out persistence.Expired, late, unread bool, err error) {
+	text, args := s.Bind("has_work_pods", pgsql.Named{
+		"epoch": epoch, "by": pgsql.Instant(by), "given_up": s.callDeadline.Microseconds(), "schema": s.Quoted(),
 	})
 	var leads bool
 	var count int
@@ -55,9 +55,9 @@ func (s *Store) lookPods(ctx context.Context, epoch int64, by time.Time) (out pe
 	return out, count > 0, unread, err
 }
 
-// lookParking reports whether there are tasks that could be parked or put back.
-func (s *Store) lookParking(ctx context.Context, epoch int64) (some bool, err error) {
-	text, args := s.Bind("look_parking", pgsql.Named{"epoch": epoch})
+// precheckParking reports whether there are tasks that could be parked or put back.
+func (s *Store) precheckParking(ctx context.Context, epoch int64) (some bool, err error) {
+	text, args := s.Bind("has_work_parking", pgsql.Named{"epoch": epoch})
 	var leads bool
 	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&leads, &some) })
 	if err == nil && !leads {

@@ -1,4 +1,4 @@
--- look_parking: whether ParkTasks has anything to look through, and whether the caller leads.
+-- has_work_parking: whether ParkTasks has anything to look through, and whether the caller leads.
 -- One statement, so that an idle leader sends no transactions.
 -- Caller: ParkTasks, first. Locks nothing. Index: ready_queue_pkey and
 -- parked_tasks_pkey, for their first rows.

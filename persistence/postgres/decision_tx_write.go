@@ -11,7 +11,7 @@ import (
 
 // gather collects what became ready and what others wait for, once all runs
 // are decided.
-func (p *pass) gather() {
+func (p *decisionTx) gather() {
 	for _, r := range p.runs {
 		for _, e := range r.decision.Enqueued {
 			handler, queue := r.target(e.Step)
@@ -31,7 +31,7 @@ func (p *pass) gather() {
 
 // byTask brings what became ready into the order of runs and steps, which does
 // not depend on how the batch was put together.
-func (p *pass) byTask() {
+func (p *decisionTx) byTask() {
 	slices.SortStableFunc(p.enqueued, func(a, b enqueued) int {
 		if c := bytes.Compare(a.run.id[:], b.run.id[:]); c != 0 {
 			return c
@@ -41,7 +41,7 @@ func (p *pass) byTask() {
 }
 
 // finish decides, gives out places and writes everything.
-func (p *pass) finish(ctx context.Context, b *pgsql.Batch) error {
+func (p *decisionTx) finish(ctx context.Context, b *pgsql.Batch) error {
 	if err := p.decide(ctx); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (p *pass) finish(ctx context.Context, b *pgsql.Batch) error {
 }
 
 // conclude gives out places and writes everything that was decided.
-func (p *pass) conclude(ctx context.Context, b *pgsql.Batch) error {
+func (p *decisionTx) conclude(ctx context.Context, b *pgsql.Batch) error {
 	p.gather()
 	p.byTask()
 	return p.write(ctx, b)
@@ -57,7 +57,7 @@ func (p *pass) conclude(ctx context.Context, b *pgsql.Batch) error {
 
 // write gives out places and sends b, with everything that was decided added
 // to it, in one round trip.
-func (p *pass) write(ctx context.Context, b *pgsql.Batch) error {
+func (p *decisionTx) write(ctx context.Context, b *pgsql.Batch) error {
 	if err := p.allot(ctx); err != nil {
 		return err
 	}
