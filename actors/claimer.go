@@ -23,8 +23,7 @@ import (
 // On failure: restart with backoff. A claim whose outcome is unknown is repeated
 // under its claim id before the next claim.
 type claimer struct {
-	rt        *runtime
-	self      *PID
+	base
 	pod       int64
 	store     persistence.Queue
 	carryover *claimerState
@@ -37,8 +36,7 @@ type claimer struct {
 	suspect   bool           // a suspect is being executed
 	pods      int
 	order     cluster.Order
-	number    int64 // of the call under way; 0: none
-	failures  int
+	call      call
 }
 
 // claimerState is what survives a restart of the claimer.
@@ -72,12 +70,9 @@ const (
 	ownMemory = time.Second
 )
 
-// claimAgain is the timer of the repetition of a claim.
-type claimAgain struct{ open *openClaim }
-
 func spawnClaimer(rt *runtime, ports *Ports, pod int64, h *claimerState) func() receiver {
 	return func() receiver {
-		a := &claimer{rt: rt, self: rt.addresses.claimer, pod: pod, store: ports.Store, carryover: h, free: map[string]int{}, pods: 1}
+		a := &claimer{base: base{rt, rt.addresses.claimer}, pod: pod, store: ports.Store, carryover: h, free: map[string]int{}, pods: 1}
 		for _, p := range rt.config.pools() {
 			for _, name := range p.queues {
 				a.queues = append(a.queues, &queueScan{name: name, pool: p.name, woken: true})
@@ -103,16 +98,8 @@ func (a *claimer) Receive(ctx actorContext) {
 		a.onSlotsReleased(msg)
 	case *messages.WorkReady:
 		a.onWorkReady(msg)
-	case *standInDue:
-		a.onStandInDue(msg)
-	case *fullScanDue:
-		a.onFullScanDue(msg)
-	case *answered[persistence.Claimed]:
-		a.onClaimed(msg)
-	case *claimAgain:
-		a.onClaimAgain(msg)
-	case *txPauseOver:
-		a.onTxPauseOver(msg)
+	case *happened:
+		a.handle(msg)
 	case *messages.PodsCounted:
 		a.pods = int(msg.GetPods())
 		a.order = cluster.Order{Idle: int(msg.GetIdle()), Place: int(msg.GetPlace())}
@@ -157,7 +144,7 @@ func (a *claimer) onSlotsOffered(m *messages.SlotsOffered) {
 	}
 	if open := a.carryover.unknown; open != nil {
 		a.free[open.pool] -= open.slots
-		if a.number == 0 {
+		if !a.call.open() {
 			a.send(open)
 		}
 	}
@@ -239,32 +226,29 @@ func (a *claimer) send(open *openClaim) {
 	open.asked = a.rt.now()
 	open.request.Limit = a.carryover.limit.Begin(open.slots, open.asked)
 	request := open.request
-	a.number = ask(a.rt, a.self, "claim_tasks", storeTimeout, func(ctx context.Context) (persistence.Claimed, error) {
+	ask(&a.base, &a.call, "claim_tasks", storeTimeout, func(ctx context.Context) (persistence.Claimed, error) {
 		return a.store.ClaimTasks(ctx, request)
-	})
+	}, a.onClaimed)
 }
 
 // onClaimed hands the granted tasks over. A claim whose outcome is unknown is repeated
 // under the same id until the database answers.
-func (a *claimer) onClaimed(m *answered[persistence.Claimed]) {
+func (a *claimer) onClaimed(claimed persistence.Claimed, err error) {
 	open := a.carryover.unknown
-	if m.number != a.number || open == nil {
+	a.carryover.limit.Ended(max(len(claimed.Grants), claimed.Scanned), a.rt.now(), err)
+	a.rt.refusedAsDead(err)
+	if wait, failed := a.call.failed(a.rt, "claim_tasks", err); failed {
+		a.later(wait, func() {
+			if !a.call.open() && a.carryover.unknown == open {
+				a.send(open)
+			}
+		})
 		return
 	}
-	a.number = 0
-	a.carryover.limit.Ended(max(len(m.value.Grants), m.value.Scanned), a.rt.now(), m.err)
-	if m.err != nil {
-		a.rt.refusedAsDead(m.err)
-		a.failures++
-		a.rt.storeFailed("claim_tasks", m.err)
-		a.rt.after(a.rt.retryDelay(a.failures), a.self, &claimAgain{open: open})
-		return
-	}
-	a.failures = 0
 	a.rt.status.with((*podFacts).reportedAlive)
-	a.note(open, &m.value)
-	a.free[open.pool] += open.slots - len(m.value.Grants)
-	a.start(startTasks(m.value.Grants, func(int32) string { return open.request.Queue() }))
+	a.note(open, &claimed)
+	a.free[open.pool] += open.slots - len(claimed.Grants)
+	a.start(startTasks(claimed.Grants, func(int32) string { return open.request.Queue() }))
 	a.carryover.unknown = nil // not before the tasks are handed over
 	a.claim()
 }
@@ -294,12 +278,6 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	if i := slices.IndexFunc(a.queues, func(q *queueScan) bool { return q.name == request.Queue() }); i >= 0 {
 		q := a.queues[i]
 		a.wakeForFullScan(q, q.learn(open, claimed, a.rt.now()))
-	}
-}
-
-func (a *claimer) onClaimAgain(m *claimAgain) {
-	if a.number == 0 && a.carryover.unknown == m.open {
-		a.send(m.open)
 	}
 }
 

@@ -7,15 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 )
 
-// standInDue is the timer of a claim in place of the pods that are nearer to a wake.
-type standInDue struct{ queue *queueScan }
-
-// fullScanDue is the timer of a full scan.
-type fullScanDue struct {
-	queue *queueScan
-	at    time.Time
-}
-
 // onWorkReady notes a wake. If other pods hear of the same tasks, the nearest pods claim
 // first.
 func (a *claimer) onWorkReady(m *messages.WorkReady) {
@@ -64,12 +55,12 @@ func (a *claimer) standIn(q *queueScan, count int, key uint64) {
 	}
 	if due := now.Add(delay); q.standInAt.IsZero() || due.Before(q.standInAt) {
 		q.standInAt = due
-		a.rt.after(delay, a.self, &standInDue{queue: q})
+		a.later(delay, func() { a.onStandInDue(q) })
 	}
 }
 
-func (a *claimer) onStandInDue(m *standInDue) {
-	q := m.queue
+// onStandInDue claims in place of the pods that are nearer to a wake.
+func (a *claimer) onStandInDue(q *queueScan) {
 	if q.standInAt.IsZero() || a.rt.now().Before(q.standInAt) {
 		return
 	}
@@ -96,13 +87,12 @@ func (a *claimer) wakeForFullScan(q *queueScan, at time.Time) {
 	q.wakeAt = at
 	if !at.IsZero() && (q.timerAt.IsZero() || at.Before(q.timerAt)) {
 		q.timerAt = at
-		a.rt.after(at.Sub(a.rt.now()), a.self, &fullScanDue{queue: q, at: at})
+		a.later(at.Sub(a.rt.now()), func() { a.onFullScanDue(q, at) })
 	}
 }
 
-func (a *claimer) onFullScanDue(m *fullScanDue) {
-	q := m.queue
-	if !m.at.Equal(q.timerAt) {
+func (a *claimer) onFullScanDue(q *queueScan, at time.Time) {
+	if !at.Equal(q.timerAt) {
 		return // replaced by an earlier timer
 	}
 	q.timerAt = time.Time{}
@@ -113,5 +103,48 @@ func (a *claimer) onFullScanDue(m *fullScanDue) {
 	default:
 		q.wakeAt, q.woken = time.Time{}, true
 		a.claim()
+	}
+}
+
+// resumePause is the least time between two ends of a txPause.
+const resumePause = time.Second
+
+// txPause is whether this pod leaves steps with a transaction to other pods.
+type txPause struct {
+	on    bool
+	timer timer     // of the next claim
+	due   time.Time // when it fires
+	last  time.Time // when they were claimed again
+}
+
+// claimable returns the handlers to claim for. When all of them are claimed for again,
+// every queue gets a full scan, at most once per resumePause: the skipped tasks stand below
+// scanFrom, and no wake may come for them.
+func (a *claimer) claimable() []int32 {
+	now, short := a.rt.now(), &a.txPause
+	wait := a.rt.txWait()
+	if short.on {
+		wait = max(wait, short.last.Add(resumePause).Sub(now))
+	}
+	switch {
+	case wait > 0:
+		short.on = true
+		a.comeBack(now.Add(wait))
+		return a.rt.withoutTx
+	case short.on:
+		short.on, short.last = false, now
+		for _, q := range a.queues {
+			q.reset()
+			q.woken = true
+		}
+	}
+	return a.rt.handlers
+}
+
+// comeBack claims at an instant, unless it will earlier.
+func (a *claimer) comeBack(due time.Time) {
+	if pause := &a.txPause; !pause.timer.isSet() || due.Before(pause.due) {
+		pause.due = due
+		pause.timer.set(&a.base, due.Sub(a.rt.now()), a.claim)
 	}
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -19,6 +20,11 @@ type taskKey struct {
 
 func keyOf(t *messages.Task) taskKey {
 	return taskKey{task: workflow.TaskID{Run: runOf(t.GetRun()), Step: t.GetStep()}, epoch: t.GetEpoch()}
+}
+
+// taskName is the name of the run actor of one task under one epoch.
+func taskName(key taskKey) string {
+	return key.task.Run.String() + "-" + strconv.Itoa(int(key.task.Step)) + "-" + strconv.FormatInt(key.epoch, 10)
 }
 
 func (k taskKey) message() *messages.Task {

@@ -14,61 +14,49 @@ import (
 // runs in one statement, one statement at a time, so that the cost does not grow with the
 // number of waiting callers. It belongs to feed.
 type endPoller struct {
-	rt     *runtime
-	store  persistence.Runs
-	number int64            // of the call under way; 0: none
-	left   []workflow.RunID // to be asked for after it
-	again  bool             // all are to be asked for once more then
-	fails  int              // calls in a row
-	rests  bool             // a timer will look again
+	call  call
+	left  []workflow.RunID // to be asked for after it
+	again bool             // all are to be asked for once more then
+	rests bool             // a timer will look again
 }
 
-// pollEndsAgain repeats a poll that failed.
-type pollEndsAgain struct{}
-
-// look asks for all awaited runs; of are those awaited by message.
-func (e *endPoller) look(of []workflow.RunID) {
-	if e.number != 0 {
-		e.again = true
+// lookAtEnds asks for all awaited runs.
+func (a *feed) lookAtEnds() {
+	if a.ends.call.open() {
+		a.ends.again = true
 		return
 	}
-	e.left = sortedRuns(append(e.rt.status.watched(), of...))
-	e.lookOn()
+	a.ends.left = sortedRuns(append(a.rt.status.watched(), a.carryover.waiters.runs()...))
+	a.lookOn()
 }
 
-func (e *endPoller) lookOn() {
-	n := min(len(e.left), persistence.EndedMax)
+func (a *feed) lookOn() {
+	n := min(len(a.ends.left), persistence.EndedMax)
 	if n == 0 {
 		return
 	}
-	batch := e.left[:n]
-	e.left = e.left[n:]
-	e.number = ask(e.rt, e.rt.addresses.feed, "ended_runs", storeTimeout, func(ctx context.Context) (endedRuns, error) {
-		return e.store.EndedRuns(ctx, batch)
-	})
+	batch := a.ends.left[:n]
+	a.ends.left = a.ends.left[n:]
+	ask(&a.base, &a.ends.call, "ended_runs", storeTimeout, func(ctx context.Context) ([]workflow.RunID, error) {
+		return a.store.EndedRuns(ctx, batch)
+	}, a.onEnded)
 }
 
-type endedRuns []workflow.RunID
-
 // onEnded tells the waiters of the runs that have ended. The others need not read.
-func (a *feed) onEnded(m *answered[endedRuns]) {
+func (a *feed) onEnded(runs []workflow.RunID, err error) {
 	e := &a.ends
-	if m.number != e.number {
-		return
-	}
-	e.number = 0
-	if m.err != nil {
-		e.fails++
+	if wait, failed := e.call.failed(a.rt, "ended_runs", err); failed {
 		e.left = nil
-		a.rt.storeFailed("ended_runs", m.err)
 		if !e.rests {
 			e.rests = true
-			a.rt.after(a.rt.retryDelay(e.fails), a.self, &pollEndsAgain{})
+			a.later(wait, func() {
+				e.rests = false
+				a.lookAtEnds()
+			})
 		}
 		return
 	}
-	e.fails = 0
-	for _, run := range m.value {
+	for _, run := range runs {
 		a.rt.status.hint(run)
 		a.carryover.waiters.check(run)
 	}
@@ -77,10 +65,8 @@ func (a *feed) onEnded(m *answered[endedRuns]) {
 		a.lookAtEnds()
 		return
 	}
-	e.lookOn()
+	a.lookOn()
 }
-
-func (a *feed) lookAtEnds() { a.ends.look(a.carryover.waiters.runs()) }
 
 // sortedRuns returns each run once, in order, so that no result depends on chance.
 func sortedRuns(runs []workflow.RunID) []workflow.RunID {

@@ -2,11 +2,11 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
 )
 
 // feed owns the sources of wakes and turns what they bring into messages.
@@ -21,9 +21,9 @@ import (
 // On failure: restart with backoff; it subscribes anew, asks who leads, and
 // sweeps. Who waits for the end of a run is carried over.
 type feed struct {
-	rt        *runtime
-	self      *PID
+	base
 	carryover *feedState
+	store     persistence.Runs
 	listener  cluster.Listener
 	stream    cluster.Stream // nil: there is none
 	notifier  cluster.Notifier
@@ -47,13 +47,12 @@ type feed struct {
 	waiting int // of them, that are not busy
 	plan    cluster.Feed
 	since   time.Time // when plan began to spare the stream, or ended to
-	sweeps  int64     // number of the sweep timer that counts
+	sweeps  timer
 
 	ends    endPoller // of awaited runs
 	outbox  *cluster.Coalescer
-	sending int64          // notify call under way; 0: none
+	sending call
 	sent    []cluster.Wake // by it
-	fails   int            // notify calls failed in a row
 	unheard bool           // the last one did because no pod can be notified
 	sentAt  time.Time
 	armed   bool // a timer will send
@@ -75,7 +74,6 @@ type (
 		session int64
 		err     error
 	}
-	listenAgain struct{}
 	noticeHeard struct {
 		session int64
 		notice  cluster.Notice
@@ -85,19 +83,14 @@ type (
 		from *wakeBuffer
 		err  error
 	}
-	streamAgain struct{}
-	streamWoke  struct{ from *wakeBuffer }
-	sweepDue    struct{ number int64 }
-	planDue     struct{}
-	sendDue     struct{}
-	notified    struct{}
+	streamWoke struct{ from *wakeBuffer }
 )
 
 func spawnFeed(rt *runtime, ports *Ports, h *feedState) func() receiver {
 	return func() receiver {
 		return &feed{
-			rt: rt, self: rt.addresses.feed, carryover: h, listener: ports.Listener, stream: ports.Stream, notifier: ports.Notifier,
-			hearing: &cluster.Hearing{}, pods: 1, ends: endPoller{rt: rt, store: ports.Store},
+			base: base{rt, rt.addresses.feed}, carryover: h, store: ports.Store, listener: ports.Listener, stream: ports.Stream, notifier: ports.Notifier,
+			hearing: &cluster.Hearing{}, pods: 1,
 			outbox: cluster.NewCoalescer(cluster.DefaultWakeLimits()),
 		}
 	}
@@ -112,8 +105,6 @@ func (a *feed) Receive(ctx actorContext) {
 		a.onListenerUp(msg)
 	case *listenerDown:
 		a.onListenerDown(msg)
-	case *listenAgain:
-		a.listen()
 	case *noticeHeard:
 		if msg.session == a.session {
 			a.onNotice(&msg.notice)
@@ -122,8 +113,6 @@ func (a *feed) Receive(ctx actorContext) {
 		a.onStreamUp(msg)
 	case *streamDown:
 		a.onStreamDown(msg)
-	case *streamAgain:
-		a.onStreamAgain()
 	case *streamWoke:
 		a.onStreamWoke(msg)
 	case *messages.TablesChanged:
@@ -140,21 +129,10 @@ func (a *feed) Receive(ctx actorContext) {
 		a.replan()
 	case *messages.AwaitRun:
 		a.carryover.waiters.accept(ctx.Sender(), msg, a.carryover.closing)
-	case *answered[endedRuns]:
-		a.onEnded(msg)
-	case *pollEndsAgain:
-		a.ends.rests = false
-		a.lookAtEnds()
 	case *runRead:
 		a.carryover.waiters.onRead(msg)
-	case *sweepDue:
-		a.onSweepDue(msg)
-	case *planDue:
-		a.replan()
-	case *sendDue:
-		a.onSendDue()
-	case *answered[notified]:
-		a.onNotified(msg)
+	case *happened:
+		a.handle(msg)
 	case *messages.CloseFeed:
 		a.onClose()
 	case *restarting, *stopping:
@@ -220,7 +198,7 @@ func (a *feed) onListenerDown(m *listenerDown) {
 		}
 	})
 	a.rt.storeFailed("listen", m.err)
-	a.rt.after(a.rt.retryDelay(a.listenFail), a.self, &listenAgain{})
+	a.later(a.rt.retryDelay(a.listenFail), a.listen)
 	a.replan()
 }
 
@@ -241,7 +219,7 @@ func (a *feed) onNotice(n *cluster.Notice) {
 	if n.Ping != nil {
 		a.replan()
 		if a.carryover.leading == 0 { // unless the next one comes first, it has fallen silent
-			a.rt.after(a.rt.config.FeedSilence, a.self, &planDue{})
+			a.later(a.rt.config.FeedSilence, a.replan)
 		}
 	}
 }
@@ -318,18 +296,11 @@ func (a *feed) sweep() {
 
 // armSweep spreads sweeps by a tenth, so that pods do not sweep in step.
 func (a *feed) armSweep() {
-	a.sweeps = a.rt.numbers.next()
 	wait := a.plan.Sweep + time.Duration((a.rt.chance()-0.5)*float64(a.plan.Sweep)/5)
 	if a.rt.buggify("sweep at once") {
 		wait = time.Millisecond
 	}
-	a.rt.after(wait, a.self, &sweepDue{number: a.sweeps})
-}
-
-func (a *feed) onSweepDue(m *sweepDue) {
-	if m.number == a.sweeps {
-		a.sweep()
-	}
+	a.sweeps.set(&a.base, wait, a.sweep)
 }
 
 // onClose sends what waits, and says so once the slot is gone, too.
@@ -340,7 +311,7 @@ func (a *feed) onClose() {
 	if a.outbox.Len() > 0 {
 		a.onSendDue()
 	}
-	if a.sending == 0 && a.slots == 0 {
+	if !a.sending.open() && a.slots == 0 {
 		a.rt.send(a.rt.addresses.pod, &messages.FeedClosed{})
 	}
 }
@@ -352,6 +323,3 @@ func (a *feed) unsubscribe() {
 		a.stopListen = nil
 	}
 }
-
-// streamRefused is what a stream says that this database does not offer.
-func streamRefused(err error) bool { return errors.Is(err, cluster.ErrStreamUnavailable) }

@@ -18,7 +18,7 @@ func (a *feed) replan() {
 	if spares := plan.Mode == cluster.ModeSpared; spares != (before.Mode == cluster.ModeSpared) {
 		a.since = a.rt.now()
 		if spares && plan.Read {
-			a.rt.after(a.times().Linger, a.self, &planDue{})
+			a.later(a.times().Linger, a.replan)
 		}
 	}
 	if plan.Read && a.stopStream == nil && !a.streamNext {
@@ -40,7 +40,7 @@ func (a *feed) replan() {
 		a.sweep()
 		return
 	}
-	if plan.Sweep < before.Sweep || a.sweeps == 0 {
+	if plan.Sweep < before.Sweep || !a.sweeps.isSet() {
 		a.armSweep()
 	}
 }

@@ -62,16 +62,14 @@ func (a *feed) onStreamDown(m *streamDown) {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "no replication stream, going on with notifications and sweeps",
 			slog.Any("error", m.err))
 	}
-	if streamRefused(m.err) {
+	if errors.Is(m.err, cluster.ErrStreamUnavailable) {
 		a.rt.status.with(func(f *podFacts) { f.degraded = cluster.Shown(m.err) })
 	}
 	a.streamNext = true
-	a.rt.after(cluster.StreamRetry(m.err, a.streamFail), a.self, &streamAgain{})
-	a.replan()
-}
-
-func (a *feed) onStreamAgain() {
-	a.streamNext = false
+	a.later(cluster.StreamRetry(m.err, a.streamFail), func() {
+		a.streamNext = false
+		a.replan()
+	})
 	a.replan()
 }
 
@@ -90,7 +88,7 @@ func (a *feed) onStreamWoke(m *streamWoke) {
 
 // send notifies what waits, not more often than other connections can bear.
 func (a *feed) send() {
-	if a.outbox.Len() == 0 || a.sending != 0 || a.armed {
+	if a.outbox.Len() == 0 || a.sending.open() || a.armed {
 		return
 	}
 	writers := 1
@@ -99,7 +97,7 @@ func (a *feed) send() {
 	}
 	if wait := cluster.NotifyDelay(a.rt.now().Sub(a.sentAt), a.pods, writers); wait > 0 && !a.sentAt.IsZero() {
 		a.armed = true
-		a.rt.after(wait, a.self, &sendDue{})
+		a.later(wait, a.onSendDue)
 		return
 	}
 	a.onSendDue()
@@ -107,40 +105,33 @@ func (a *feed) send() {
 
 func (a *feed) onSendDue() {
 	a.armed = false
-	if a.outbox.Len() == 0 || a.sending != 0 {
+	if a.outbox.Len() == 0 || a.sending.open() {
 		return
 	}
 	notice := cluster.Notice{Wakes: a.outbox.Drain(), From: a.rt.status.get().number}
 	a.sentAt, a.sent = a.rt.now(), notice.Wakes
 	a.relayed += int64(len(notice.Wakes))
-	a.sending = ask(a.rt, a.self, "notify", storeTimeout, func(ctx context.Context) (notified, error) {
-		return notified{}, a.notifier.Notify(ctx, notice)
-	})
+	ask(&a.base, &a.sending, "notify", storeTimeout, func(ctx context.Context) (none, error) {
+		return none{}, a.notifier.Notify(ctx, notice)
+	}, a.onNotified)
 }
 
 // onNotified sends a notification that failed again. Its wakes count as sent
 // all the same, so that the leader's next ping makes the others sweep.
-func (a *feed) onNotified(m *answered[notified]) {
-	if m.number != a.sending {
-		return
-	}
-	a.sending, a.unheard = 0, errors.Is(m.err, cluster.ErrUnheard)
+func (a *feed) onNotified(_ none, err error) {
+	a.unheard = errors.Is(err, cluster.ErrUnheard)
 	a.tellLeader()
-	switch {
-	case m.err == nil:
-		a.fails = 0
-	case !a.carryover.closing:
-		a.fails++
-		a.rt.storeFailed("notify", m.err)
-		a.outbox.Add(a.sent...)
-		a.armed = true
-		a.rt.after(a.rt.retryDelay(a.fails), a.self, &sendDue{})
-		a.replan()
-	}
-	a.sent = nil
 	if a.carryover.closing {
+		a.sent = nil
 		a.onClose()
 		return
 	}
+	if wait, failed := a.sending.failed(a.rt, "notify", err); failed {
+		a.outbox.Add(a.sent...)
+		a.armed = true
+		a.later(wait, a.onSendDue)
+		a.replan()
+	}
+	a.sent = nil
 	a.send()
 }

@@ -21,20 +21,19 @@ import (
 // Sends: TermDeposed, WorkReady, TablesChanged.
 // On failure: restart with backoff; it begins with a look.
 type housekeeper struct {
-	rt       *runtime
+	base
 	store    housePorts
 	epoch    int64
 	limits   *termLimits
-	number   int64     // of the call under way; 0: none
+	call     call
 	limit    int       // of that call
 	asked    time.Time // when that for dead pods began
 	expireAt time.Time
 	parkAt   time.Time
 	history  history
-	due      int64
+	due      timer
 	live     int     // living pods at the last look
 	dead     []int64 // pods that were declared dead by then
-	failures int
 }
 
 // housePorts are the ports of a housekeeper.
@@ -44,10 +43,10 @@ type housePorts struct {
 	persistence.DeadLetters
 }
 
-type houseDue struct{ number int64 }
-
 func newHousekeeper(rt *runtime, store housePorts, epoch int64, limits *termLimits) func() receiver {
-	return func() receiver { return &housekeeper{rt: rt, store: store, epoch: epoch, limits: limits} }
+	return func() receiver {
+		return &housekeeper{base: base{rt, rt.addresses.housekeeper}, store: store, epoch: epoch, limits: limits}
+	}
 }
 
 // Receive implements protoactor's Actor.
@@ -58,22 +57,8 @@ func (a *housekeeper) Receive(ctx actorContext) {
 		a.expireAt, a.parkAt = now, now
 		a.history = newHistory(now)
 		a.next()
-	case *houseDue:
-		if msg.number == a.due {
-			a.next()
-		}
-	case *answered[persistence.Expired]:
-		a.onExpired(msg)
-	case *answered[persistence.Parked]:
-		a.onParked(msg)
-	case *answered[persistence.Rotated]:
-		a.onRotated(msg)
-	case *answered[persistence.Archived]:
-		a.onArchived(msg)
-	case *answered[persistence.Dropped]:
-		a.onDropped(msg)
-	case *answered[purged]:
-		a.onPurged(msg)
+	case *happened:
+		a.handle(msg)
 	case *restarting, *stopping, *stopped:
 	default:
 		a.rt.unknown("housekeeper", msg)
@@ -82,7 +67,7 @@ func (a *housekeeper) Receive(ctx actorContext) {
 
 // next does what is due, one call at a time, or sleeps until something is.
 func (a *housekeeper) next() {
-	if a.number != 0 {
+	if a.call.open() {
 		return
 	}
 	now := a.rt.now()
@@ -105,35 +90,26 @@ func (a *housekeeper) next() {
 	case !a.expireAt.After(now):
 		epoch, lost, limit := a.epoch, a.rt.config.MaxLost, a.rt.batch("expire one", a.limits.expiries.Begin(expireBatch, now))
 		a.limit, a.asked = limit, now
-		a.number = ask(a.rt, a.rt.addresses.housekeeper, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
+		ask(&a.base, &a.call, "expire_pods", storeTimeout, func(ctx context.Context) (persistence.Expired, error) {
 			return a.store.ExpirePods(ctx, epoch, lost, limit, by)
-		})
+		}, a.onExpired)
 	case !a.parkAt.After(now):
 		epoch, limit := a.epoch, a.rt.batch("park one", max(a.limits.parking.Begin(parkBatch, now), parkLeast))
 		a.limit = limit
-		a.number = ask(a.rt, a.rt.addresses.housekeeper, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
+		ask(&a.base, &a.call, "park_tasks", storeTimeout, func(ctx context.Context) (persistence.Parked, error) {
 			return a.store.ParkTasks(ctx, epoch, limit)
-		})
+		}, a.onParked)
 	case a.nextHistory(now):
 	default:
-		a.sleep(min(a.expireAt.Sub(now), a.parkAt.Sub(now), a.history.next().Sub(now)))
+		a.due.set(&a.base, min(a.expireAt.Sub(now), a.parkAt.Sub(now), a.history.next().Sub(now)), a.next)
 	}
 }
 
-func (a *housekeeper) sleep(d time.Duration) {
-	a.due = a.rt.numbers.next()
-	a.rt.after(d, a.rt.addresses.housekeeper, &houseDue{number: a.due})
-}
-
-func (a *housekeeper) onExpired(m *answered[persistence.Expired]) {
-	if m.number != a.number {
+func (a *housekeeper) onExpired(expired persistence.Expired, err error) {
+	a.limits.expiries.Ended(expired.Tasks, a.rt.now(), err)
+	if a.failed("expire_pods", err, &a.expireAt) {
 		return
 	}
-	a.limits.expiries.Ended(m.value.Tasks, a.rt.now(), m.err)
-	if a.failed("expire_pods", m.err, &a.expireAt) {
-		return
-	}
-	expired := &m.value
 	for _, pod := range expired.Pods {
 		if !slices.Contains(a.dead, pod) { // a pod is listed again while some of its tasks cannot be taken
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "pod declared dead", slog.Int64("pod_id", pod))
@@ -165,16 +141,13 @@ const clockDriftShare = 5
 // expiryMargin is how long after the end of a lease the housekeeper looks.
 const expiryMargin = 20 * time.Millisecond
 
-func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
-	if m.number != a.number {
+func (a *housekeeper) onParked(parked persistence.Parked, err error) {
+	moved := parked.Parked + parked.Unparked
+	a.limits.parking.Ended(moved, a.rt.now(), err)
+	if a.failed("park_tasks", err, &a.parkAt) {
 		return
 	}
-	moved := m.value.Parked + m.value.Unparked
-	a.limits.parking.Ended(moved, a.rt.now(), m.err)
-	if a.failed("park_tasks", m.err, &a.parkAt) {
-		return
-	}
-	a.rt.announce(m.value.Wake)
+	a.rt.announce(parked.Wake)
 	a.parkAt = a.rt.now().Add(parkEvery)
 	if moved >= a.limit {
 		a.parkAt = a.rt.now()
@@ -182,23 +155,26 @@ func (a *housekeeper) onParked(m *answered[persistence.Parked]) {
 	a.next()
 }
 
-// failed ends a call, and reports whether it failed. It is made again soon, and other work
-// does not wait for it.
+// failed ends a call, and reports whether it failed. It is made again soon, or when it is
+// due again (nil), and other work does not wait for it.
 func (a *housekeeper) failed(name string, err error, again *time.Time) bool {
-	a.number = 0
 	switch {
 	case errors.Is(err, persistence.ErrDeposed):
 		a.rt.send(a.rt.addresses.leader, &messages.TermDeposed{Epoch: a.epoch})
 		return true
-	case err != nil:
-		a.failures++
-		a.rt.storeFailed(name, err)
-		*again = a.rt.now().Add(a.rt.retryDelay(a.failures))
-		a.next()
-		return true
+	case again == nil:
+		if err != nil {
+			a.rt.storeFailed(name, err)
+		}
+	default:
+		if wait, failed := a.call.failed(a.rt, name, err); failed {
+			*again = a.rt.now().Add(wait)
+		}
 	}
-	a.failures = 0
-	return false
+	if err != nil {
+		a.next()
+	}
+	return err != nil
 }
 
 // termLimits bound the batches of a leader's actors, over all of its terms.

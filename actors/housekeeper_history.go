@@ -2,12 +2,10 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
-	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -52,7 +50,7 @@ func (h *history) next() time.Time {
 // delays another, and reports whether anything was due.
 func (a *housekeeper) nextHistory(now time.Time) bool {
 	epoch, retention := a.epoch, a.rt.config.Retention
-	store, self := a.store, a.rt.addresses.housekeeper
+	store := a.store
 	// A clock that is ahead by more than a retention would drop history for good. It may
 	// be set back.
 	clock := a.rt.clockSteps()
@@ -66,28 +64,25 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 	}
 	switch due {
 	case a.history.rotateAt:
-		a.number = ask(a.rt, self, "rotate_events", storeTimeout, func(ctx context.Context) (persistence.Rotated, error) {
+		ask(&a.base, &a.call, "rotate_events", storeTimeout, func(ctx context.Context) (persistence.Rotated, error) {
 			return store.RotateEvents(ctx, epoch, eventSpan)
-		})
+		}, a.onRotated)
 	case a.history.archiveAt:
 		archive := persistence.Archive{
 			After: a.history.after, Age: archiveAge, Limit: a.rt.batch("archive one", a.history.limit), Retention: retention,
 		}
-		a.number = ask(a.rt, self, "archive_runs", storeTimeout, func(ctx context.Context) (persistence.Archived, error) {
+		ask(&a.base, &a.call, "archive_runs", storeTimeout, func(ctx context.Context) (persistence.Archived, error) {
 			return store.ArchiveRuns(ctx, epoch, archive)
-		})
+		}, a.onArchived)
 	case a.history.dropAt:
-		a.number = ask(a.rt, self, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
+		ask(&a.base, &a.call, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
 			return store.DropHistory(ctx, epoch, retention, by)
-		})
+		}, a.onDropped)
 	default:
 		return a.purge(now, by)
 	}
 	return true
 }
-
-// purged is how many dead letters a call removed.
-type purged struct{ count int }
 
 // purge removes old dead letters; without a retention for them it does the next work that
 // is due.
@@ -97,33 +92,29 @@ func (a *housekeeper) purge(now, by time.Time) bool {
 	if filter.OlderThan <= 0 {
 		return a.nextHistory(now)
 	}
-	a.number = ask(a.rt, a.rt.addresses.housekeeper, "purge_dead_letters", storeTimeout, func(ctx context.Context) (purged, error) {
-		count, err := store.PurgeDeadLetters(ctx, filter)
-		return purged{count}, err
-	})
+	ask(&a.base, &a.call, "purge_dead_letters", storeTimeout, func(ctx context.Context) (int, error) {
+		return store.PurgeDeadLetters(ctx, filter)
+	}, a.onPurged)
 	return true
 }
 
-func (a *housekeeper) onPurged(m *answered[purged]) {
-	if m.number != a.number || a.failedLater("purge_dead_letters", m.err) {
+func (a *housekeeper) onPurged(count int, err error) {
+	if a.failed("purge_dead_letters", err, nil) {
 		return
 	}
-	if m.value.count == persistence.PurgeMax {
+	if count == persistence.PurgeMax {
 		a.history.purgeAt = a.rt.now().Add(historyPause)
 	}
 	a.next()
 }
 
-func (a *housekeeper) onRotated(m *answered[persistence.Rotated]) {
-	if m.number != a.number {
-		return
-	}
+func (a *housekeeper) onRotated(rotated persistence.Rotated, err error) {
 	a.history.rotateAt = a.rt.now().Add(rotateEvery)
-	if a.failedLater("rotate_events", m.err) {
+	if a.failed("rotate_events", err, nil) {
 		return
 	}
-	a.rt.recorder.add(MetricEventsKept, float64(m.value.Kept))
-	if m.value.More {
+	a.rt.recorder.add(MetricEventsKept, float64(rotated.Kept))
+	if rotated.More {
 		a.history.rotateAt = a.rt.now().Add(historyPause)
 	}
 	a.next()
@@ -131,30 +122,27 @@ func (a *housekeeper) onRotated(m *answered[persistence.Rotated]) {
 
 // onArchived continues the walk. After a walk that moved nothing the next one comes later;
 // while many runs end, calls follow each other at once.
-func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
-	if m.number != a.number {
-		return
-	}
+func (a *housekeeper) onArchived(archived persistence.Archived, err error) {
 	now := a.rt.now()
 	a.history.archiveAt = now.Add(archiveIdle)
 	h := &a.history
 	limit := h.limit
-	if a.failedLater("archive_runs", m.err) {
+	if a.failed("archive_runs", err, nil) {
 		h.limit = max(limit/2, 1) // it may have been too much for one statement
 		return
 	}
-	for _, run := range m.value.Unreadable {
+	for _, run := range archived.Unreadable {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "an ended run cannot be read, and is not moved into history: check the disk for data loss",
 			slog.String("run_id", run.String()))
 	}
-	if refused := m.value.Refused; len(refused) > 0 {
+	if refused := archived.Refused; len(refused) > 0 {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "ended runs are not moved into history: a constraint or trigger on the engine's tables rejects them",
-			slog.Int("runs", len(refused)), slog.String("run_id", refused[0].String()), slog.Any("error", m.value.RefusedFor))
+			slog.Int("runs", len(refused)), slog.String("run_id", refused[0].String()), slog.Any("error", archived.RefusedFor))
 	}
-	count := m.value.Count
+	count := archived.Count
 	h.limit = min(2*limit, persistence.ArchiveMax)
 	a.rt.recorder.add(MetricArchived, float64(count))
-	h.after, h.moved = m.value.Next, h.moved+count
+	h.after, h.moved = archived.Next, h.moved+count
 	switch {
 	case h.after.IsZero() && h.moved > 0:
 		h.archiveAt, h.moved = now.Add(archiveEvery), 0
@@ -167,35 +155,17 @@ func (a *housekeeper) onArchived(m *answered[persistence.Archived]) {
 	a.next()
 }
 
-func (a *housekeeper) onDropped(m *answered[persistence.Dropped]) {
-	if m.number != a.number {
-		return
-	}
+func (a *housekeeper) onDropped(dropped persistence.Dropped, err error) {
 	a.history.dropAt = a.rt.now().Add(dropEvery)
-	if a.failedLater("drop_history", m.err) {
+	if a.failed("drop_history", err, nil) {
 		return
 	}
-	a.rt.recorder.add(MetricSpansDropped, float64(m.value.Spans))
-	if m.value.Spans > 0 {
-		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "history dropped", slog.Int("spans", m.value.Spans))
+	a.rt.recorder.add(MetricSpansDropped, float64(dropped.Spans))
+	if dropped.Spans > 0 {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "history dropped", slog.Int("spans", dropped.Spans))
 	}
-	if m.value.More {
+	if dropped.More {
 		a.history.dropAt = a.rt.now().Add(historyPause)
 	}
 	a.next()
-}
-
-// failedLater ends a call that can wait, and reports whether it failed.
-func (a *housekeeper) failedLater(name string, err error) bool {
-	a.number = 0
-	switch {
-	case errors.Is(err, persistence.ErrDeposed):
-		a.rt.send(a.rt.addresses.leader, &messages.TermDeposed{Epoch: a.epoch})
-		return true
-	case err != nil:
-		a.rt.storeFailed(name, err)
-		a.next()
-		return true
-	}
-	return false
 }

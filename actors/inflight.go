@@ -65,9 +65,6 @@ func (rt *runtime) watched(name, pool string, body func(deliver func(any))) func
 	}
 }
 
-// detachedDue is the time by which detached functions should have returned.
-type detachedDue struct{ names []string }
-
 // adoptDetached keeps the slots of functions that a former incarnation called, until they
 // return: their contexts have ended.
 func (a *runs) adoptDetached() {
@@ -79,13 +76,13 @@ func (a *runs) adoptDetached() {
 	for _, name := range names {
 		a.carryover.ledger.detached(name, pools[name])
 	}
-	a.rt.after(unresponsiveAfter, a.rt.addresses.runs, &detachedDue{names: names})
+	a.later(unresponsiveAfter, func() { a.onDetachedDue(names) })
 }
 
 // onDetachedDue gives up on functions that have not returned, as on other unresponsive
 // ones.
-func (a *runs) onDetachedDue(m *detachedDue) {
-	for _, name := range m.names {
+func (a *runs) onDetachedDue(names []string) {
+	for _, name := range names {
 		a.carryover.ledger.overdue(name)
 	}
 	a.settle()

@@ -26,14 +26,12 @@ import (
 // under the same run ids; a batch with reserved slots whose outcome is unknown is
 // stored again as it was.
 type intake struct {
-	rt          *runtime
-	self        *PID
+	base
 	port        persistence.Intake
 	carryover   *intakeState
-	number      int64     // of the trigger call under way; 0: none
+	call        call      // of triggers
 	began       time.Time // when it did
-	failures    int       // trigger calls failed in a row
-	pause       int64     // of the wait before the next trigger call; 0: none
+	pause       timer     // of the wait before the next trigger call
 	idle        bool      // that wait is for triggers that were set aside, not for the server
 	linger      linger
 	crowd       int // questions in the last batch
@@ -89,19 +87,15 @@ type triggerAnswers struct {
 
 // drain is how far reading the intake table has come.
 type drain struct {
-	number   int64 // of the call under way; 0: none
-	again    bool  // woken during the call, or during the wait after one
-	waits    bool  // nothing is drained before the timer
-	timer    int64 // number of the timer that counts
-	limit    vitals.BatchLimit
-	failures int
+	call  call
+	again bool // woken during the call, or during the wait after one
+	waits bool // nothing is drained before the timer
+	timer timer
+	limit vitals.BatchLimit
 }
 
 // triggerCall is a question of a caller, which Pod has checked it.
 type triggerCall struct{ ask *question }
-
-// intakePause ends a wait before the next trigger call.
-type intakePause struct{ number int64 }
 
 const (
 	// drainStuck is how many failures a drain counts as that stored none of what is left.
@@ -110,12 +104,9 @@ const (
 	drainPauseMax = 10 * time.Second
 )
 
-// drainDue is the timer of the next drain.
-type drainDue struct{ number int64 }
-
 func spawnIntake(rt *runtime, ports *Ports, h *intakeState) func() receiver {
 	return func() receiver {
-		return &intake{rt: rt, self: rt.addresses.intake, port: ports.Store, carryover: h}
+		return &intake{base: base{rt, rt.addresses.intake}, port: ports.Store, carryover: h}
 	}
 }
 
@@ -130,26 +121,12 @@ func (a *intake) Receive(ctx actorContext) {
 		a.onTriggerRun(ctx.Sender(), msg)
 	case *judged:
 		a.onJudged(msg)
-	case *judgeLate:
-		a.onJudgeLate(msg)
-	case *answered[persistence.Triggers]:
-		a.onTriggered(msg)
-	case *intakePause:
-		a.onPause(msg)
-	case *lingered:
-		if a.linger.ended(msg) {
-			a.begin()
-		}
+	case *happened:
+		a.handle(msg)
 	case *messages.SlotsReserved:
 		a.onSlotsReserved(msg)
-	case *reservationLate:
-		a.onReservationLate(msg)
 	case *messages.RunsSubmitted:
 		a.onRunsSubmitted()
-	case *drainDue:
-		a.onDrainDue(msg)
-	case *answered[persistence.Drained]:
-		a.onDrained(msg)
 	case *messages.DrainIntake:
 		a.onDrainIntake()
 	case *restarting, *stopping, *stopped:
@@ -193,52 +170,41 @@ func (a *intake) accept(q *question) {
 
 // onRunsSubmitted starts the runs of the intake table.
 func (a *intake) onRunsSubmitted() {
-	if a.drain.number != 0 || a.drain.waits {
+	if a.drain.call.open() || a.drain.waits {
 		a.drain.again = true
 		return
 	}
 	a.drain.again = false
 	limit := a.rt.batch("drain one", a.drain.limit.Begin(drainBatch, a.rt.now()))
-	a.drain.number = ask(a.rt, a.self, "drain_intake", storeTimeout, func(ctx context.Context) (persistence.Drained, error) {
+	ask(&a.base, &a.drain.call, "drain_intake", storeTimeout, func(ctx context.Context) (persistence.Drained, error) {
 		return a.port.DrainIntake(ctx, limit)
-	})
+	}, a.onDrained)
 }
 
-func (a *intake) onDrained(m *answered[persistence.Drained]) {
-	if m.number != a.drain.number {
+func (a *intake) onDrained(drained persistence.Drained, err error) {
+	a.drain.limit.Ended(drained.Count, a.rt.now(), err)
+	if wait, failed := a.drain.call.failed(a.rt, "drain_intake", err); failed {
+		a.drainAfter(wait, true)
 		return
 	}
-	a.drain.number = 0
-	a.drain.limit.Ended(m.value.Count, a.rt.now(), m.err)
-	if m.err != nil {
-		a.drain.failures++
-		a.rt.storeFailed("drain_intake", m.err)
-		a.drainAfter(a.rt.retryDelay(a.drain.failures), true)
-		return
-	}
-	a.drain.failures = 0
-	a.rt.announce(m.value.Wake)
+	a.rt.announce(drained.Wake)
 	switch {
-	case m.value.More && m.value.Count > 0 || a.drain.again:
+	case drained.More && drained.Count > 0 || a.drain.again:
 		a.onRunsSubmitted()
-	case m.value.More: // none of what is left could be stored
+	case drained.More: // none of what is left could be stored
 		a.drainAfter(a.rt.retryDelay(drainStuck), true)
-	case m.value.Again > 0: // submissions of other tenants need not wait for that
-		a.drainAfter(min(m.value.Again, drainPauseMax), false)
+	case drained.Again > 0: // submissions of other tenants need not wait for that
+		a.drainAfter(min(drained.Again, drainPauseMax), false)
 	}
 }
 
 // drainAfter drains again after a pause. waits: nothing is drained before.
 func (a *intake) drainAfter(pause time.Duration, waits bool) {
-	a.drain.waits, a.drain.timer = waits, a.rt.numbers.next()
-	a.rt.after(pause, a.self, &drainDue{number: a.drain.timer})
-}
-
-func (a *intake) onDrainDue(m *drainDue) {
-	if m.number == a.drain.timer {
+	a.drain.waits = waits
+	a.drain.timer.set(&a.base, pause, func() {
 		a.drain.waits = false
 		a.onRunsSubmitted()
-	}
+	})
 }
 
 func (a *intake) onDrainIntake() {

@@ -31,13 +31,13 @@ func (a *intake) flush() {
 	if a.busy() {
 		return
 	}
-	if a.carryover.open != nil || a.carryover.rows == 0 || !a.linger.begin(a.rt, a.self, a.carryover.rows, a.crowd > 1) {
+	if a.carryover.open != nil || a.carryover.rows == 0 || !a.linger.begin(&a.base, a.carryover.rows, a.crowd > 1, a.begin) {
 		a.begin()
 	}
 }
 
 // busy reports whether an answer or a timer will begin the next batch.
-func (a *intake) busy() bool { return a.number != 0 || a.pause != 0 || a.slotRequest.waits() }
+func (a *intake) busy() bool { return a.call.open() || a.pause.isSet() || a.slotRequest.waits() }
 
 // begin begins the next batch unless one is under way. It first asks for slots for it.
 func (a *intake) begin() {
@@ -105,63 +105,31 @@ func (a *intake) send() {
 	}
 	a.rt.recorder.observe(MetricTriggerBatch, float64(len(rows)))
 	take := open.take
-	call := "trigger_runs"
+	name := "trigger_runs"
 	if q := open.questions[0]; a.limit.alone(q) && !q.small() {
-		call = triggerLarge
+		name = triggerLarge
 	}
 	a.began = a.rt.now()
 	a.limit.begin(open.questions[0], len(rows), a.began)
-	a.number = ask(a.rt, a.self, call, storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
+	ask(&a.base, &a.call, name, storeTimeout, func(ctx context.Context) (persistence.Triggers, error) {
 		return a.port.TriggerRuns(ctx, rows, take)
-	})
+	}, a.onTriggered)
 }
 
 // onTriggered answers a batch, or keeps all of it to be stored again: the run
 // ids stay the same, so a batch that was stored after all is answered as such.
-func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
+func (a *intake) onTriggered(stored persistence.Triggers, err error) {
 	open := a.carryover.open
-	if m.number != a.number || open == nil {
+	if err != nil {
+		a.triggerFailed(open, err)
 		return
 	}
-	a.number = 0
-	if m.err != nil {
-		a.failures++
-		a.limit.Ended(0, a.rt.now(), m.err)
-		call, wait, all := "trigger_runs", a.rt.retryDelay(a.failures), true
-		switch {
-		case errors.Is(m.err, persistence.ErrNoResources):
-			if wait, all = a.lacksResources(open); !all {
-				call = triggerLarge
-			}
-		case a.rt.now().Sub(a.began) >= vitals.SlowBatch:
-			a.tookLong(open)
-		}
-		a.rt.storeFailed(call, m.err)
-		for _, q := range open.questions {
-			q.last.Store(struct{ error }{m.err})
-		}
-		if errors.Is(m.err, persistence.ErrBadRow) && len(open.questions) == 1 {
-			a.finish(open.questions[0], triggerAnswers{refused: refuse(BadInput, "", m.err.Error())})
-			a.rt.releaseSlots(open.reservation, nil)
-			open.reservation = nil
-		}
-		if errors.Is(m.err, persistence.ErrSchema) { // until the schema is migrated
-			for _, q := range open.questions {
-				a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", m.err.Error()), err: m.err})
-			}
-			a.rt.releaseSlots(open.reservation, nil)
-			open.reservation = nil
-		}
-		a.carryover.giveUp()
-		a.wait(wait, !all)
-		return
-	}
-	a.failures = 0
-	a.limit.stored(open.questions[0], len(m.value.Answers), a.rt.now())
-	a.rt.status.with(func(f *podFacts) { f.sawDatabaseTime(m.value.Now, a.rt.now()) })
-	a.handOver(open, m.value.Grants)
+	a.call.failures = 0
+	a.limit.stored(open.questions[0], len(stored.Answers), a.rt.now())
+	a.rt.status.with(func(f *podFacts) { f.sawDatabaseTime(stored.Now, a.rt.now()) })
+	a.handOver(open, stored.Grants)
 	a.carryover.open = nil // not before the tasks are handed over
-	answers := m.value.Answers
+	answers := stored.Answers
 	for _, q := range open.questions {
 		q.asked = false
 		n := len(q.triggers)
@@ -171,8 +139,52 @@ func (a *intake) onTriggered(m *answered[persistence.Triggers]) {
 		a.settle(q, answers[:n:n])
 		answers = answers[n:]
 	}
-	a.rt.announce(m.value.Wake)
+	a.rt.announce(stored.Wake)
 	a.flush()
+}
+
+// triggerFailed keeps a batch whose call failed, unless a repetition cannot help.
+func (a *intake) triggerFailed(open *openTrigger, err error) {
+	a.call.failures++
+	a.limit.Ended(0, a.rt.now(), err)
+	name, wait, all := "trigger_runs", a.rt.retryDelay(a.call.failures), true
+	switch {
+	case errors.Is(err, persistence.ErrNoResources):
+		if wait, all = a.lacksResources(open); !all {
+			name = triggerLarge
+		}
+	case a.rt.now().Sub(a.began) >= vitals.SlowBatch:
+		a.tookLong(open)
+	}
+	a.rt.storeFailed(name, err)
+	var refused *Refusal
+	switch {
+	case errors.Is(err, persistence.ErrSchema): // until the schema is migrated
+		refused = refuse(Unavailable, "", err.Error())
+	case errors.Is(err, persistence.ErrBadRow) && len(open.questions) == 1:
+		refused = refuse(BadInput, "", err.Error())
+	}
+	for _, q := range open.questions {
+		q.last.Store(struct{ error }{err})
+		if refused != nil {
+			answer := triggerAnswers{refused: refused}
+			if refused.Code == Unavailable {
+				answer.err = err
+			}
+			a.finish(q, answer)
+		}
+	}
+	if refused != nil {
+		a.dropReservation(open)
+	}
+	a.carryover.giveUp()
+	a.wait(wait, !all)
+}
+
+// dropReservation ends the reservation of a batch of which no task was granted.
+func (a *intake) dropReservation(open *openTrigger) {
+	a.rt.releaseSlots(open.reservation, nil)
+	open.reservation = nil
 }
 
 // settle answers one question, or lets it rest while its key is locked.
@@ -216,20 +228,17 @@ func (a *intake) dropLate() {
 // wait delays the next trigger call. An idle wait is for resting questions only: it ends
 // early when another question comes.
 func (a *intake) wait(d time.Duration, idle bool) {
-	a.pause, a.idle = a.rt.numbers.next(), idle
-	a.rt.after(d, a.self, &intakePause{number: a.pause})
+	a.idle = idle
+	a.pause.set(&a.base, d, func() {
+		a.idle = false
+		a.flush()
+	})
 }
 
 // waitNoLonger ends an idle wait, unless the new question goes alone, too.
 func (a *intake) waitNoLonger(q *question) {
 	if a.idle && !a.limit.alone(q) {
-		a.pause, a.idle = 0, false
-	}
-}
-
-func (a *intake) onPause(m *intakePause) {
-	if m.number == a.pause {
-		a.pause, a.idle = 0, false
-		a.flush()
+		a.idle = false
+		a.pause.clear()
 	}
 }

@@ -25,10 +25,6 @@ type judged struct {
 	refused *Refusal
 }
 
-// judgeLate gives up on an evaluation that takes too long: the embedder's code is slow, or
-// the pod was frozen.
-type judgeLate struct{ number int64 }
-
 func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 	answer := a.answerTo(sender, m.GetRequestId())
 	switch config := &a.rt.config; {
@@ -61,7 +57,7 @@ func (a *intake) judge() {
 		}()
 		end.trigger, end.refused = rt.triggerOf(message)
 	})
-	head.stop = rt.after(rt.config.TriggerTimeout, a.self, &judgeLate{number: number})
+	head.stop = a.later(rt.config.TriggerTimeout, func() { a.onJudgeLate(number) })
 }
 
 // judgeAgain begins the look anew that the last incarnation had begun: its end
@@ -94,12 +90,14 @@ func (a *intake) onJudged(m *judged) {
 	a.tellDrained()
 }
 
-func (a *intake) onJudgeLate(m *judgeLate) {
-	head := a.judgedHead(m.number)
+// onJudgeLate gives up on an evaluation that takes too long: the embedder's code is slow,
+// or the pod was frozen.
+func (a *intake) onJudgeLate(number int64) {
+	head := a.judgedHead(number)
 	if head == nil {
 		return
 	}
-	a.carryover.abandoned[m.number] = true
+	a.carryover.abandoned[number] = true
 	head.answer(triggerAnswers{refused: refuse(Unavailable, "input", "looking at it took too long: trigger again; if that does not help, the codec or a condition hangs")})
 	a.judge()
 	a.tellDrained()

@@ -12,7 +12,7 @@ func (a *intake) reserve(queue string) bool {
 		return false
 	}
 	a.reservedIn = queueOr(queue)
-	a.slotRequest.ask(a.rt, a.self, &messages.ReserveSlots{Queue: a.reservedIn})
+	a.slotRequest.ask(&a.base, &messages.ReserveSlots{Queue: a.reservedIn}, func() { a.storeNext(nil) })
 	return true
 }
 
@@ -28,19 +28,14 @@ func (a *intake) onSlotsReserved(m *messages.SlotsReserved) {
 	if m.GetSlots() == 0 {
 		m = nil
 	}
-	if batch := a.next(); len(batch) > 0 {
-		a.store(batch, m)
-	} else {
-		a.rt.releaseSlots(m, nil)
-	}
+	a.storeNext(m)
 }
 
-func (a *intake) onReservationLate(m *reservationLate) {
-	if !a.slotRequest.heard(m.number) {
-		return
-	}
+func (a *intake) storeNext(reservation *messages.SlotsReserved) {
 	if batch := a.next(); len(batch) > 0 {
-		a.store(batch, nil)
+		a.store(batch, reservation)
+	} else {
+		a.rt.releaseSlots(reservation, nil)
 	}
 }
 

@@ -25,16 +25,14 @@ import (
 // carried over and recorded again under the same claim id, and cancels are
 // repeated; the run actors send the other reports again.
 type journal struct {
-	rt          *runtime
-	self        *PID
+	base
 	pod         int64
 	store       persistence.Journal
 	carryover   *journalState
 	waiting     []*messages.ReportOutcome
 	queued      map[taskKey]bool
 	busyUntil   map[taskKey]time.Time // reports that were answered Busy: not before
-	number      int64                 // of the call under way; 0: none
-	failures    int
+	call        call
 	paused      bool // a timer will flush
 	linger      linger
 	slotRequest slotRequest
@@ -65,8 +63,7 @@ type openRecord struct {
 // cancelQuestion is one cancel until it is answered.
 type cancelQuestion struct {
 	cancel   persistence.Cancel
-	number   int64 // of the call under way; 0: none
-	failures int
+	call     call
 	last     atomic.Value // of type struct{ error }: what the last call failed with
 	deadline time.Time
 	gone     func() bool // the caller has given up; nil: never
@@ -74,17 +71,13 @@ type cancelQuestion struct {
 	answer   func(persistence.Canceled, error)
 }
 
-// Messages of the journal to itself, and from Pod.
-type (
-	cancelCall  struct{ ask *cancelQuestion }
-	cancelAgain struct{ ask *cancelQuestion }
-	recordAgain struct{}
-)
+// cancelCall is a cancel from Pod.
+type cancelCall struct{ ask *cancelQuestion }
 
 func spawnJournal(rt *runtime, ports *Ports, pod int64, h *journalState) func() receiver {
 	return func() receiver {
 		return &journal{
-			rt: rt, self: rt.addresses.journal, pod: pod, store: ports.Store, carryover: h,
+			base: base{rt, rt.addresses.journal}, pod: pod, store: ports.Store, carryover: h,
 			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{},
 		}
 	}
@@ -97,28 +90,16 @@ func (a *journal) Receive(ctx actorContext) {
 		a.onStarted()
 	case *messages.ReportOutcome:
 		a.onReport(msg)
-	case *answered[persistence.Recorded]:
-		a.onRecorded(msg)
-	case *recordAgain:
-		a.onRecordAgain()
-	case *lingered:
-		if a.linger.ended(msg) {
-			a.begin()
-		}
+	case *happened:
+		a.handle(msg)
 	case *messages.SlotsReserved:
 		a.onSlotsReserved(msg)
-	case *reservationLate:
-		a.onReservationLate(msg)
 	case *messages.CancelRun:
 		a.onCancelRun(ctx.Sender(), msg)
 	case *cancelCall:
 		if !msg.ask.taken() {
 			a.cancel(msg.ask)
 		}
-	case *cancelAgain:
-		a.askCancel(msg.ask)
-	case *answered[persistence.Canceled]:
-		a.onCanceled(msg)
 	case *messages.LeaseFenced:
 		a.carryover.fenced = true
 	case *messages.LeaseRestored:
@@ -151,7 +132,7 @@ func (a *journal) onStarted() {
 	}
 	a.rt.send(a.rt.addresses.runs, &messages.RepeatOutcomes{})
 	for _, q := range a.carryover.cancels { // answers may have come while no journal ran
-		q.number = 0
+		q.call.number = 0
 		a.askCancel(q)
 	}
 }
@@ -174,7 +155,7 @@ func (a *journal) flush() {
 		return
 	}
 	a.tellFlushed()
-	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(a.rt, a.self, len(a.waiting), a.rt.recorder.value(MetricRunning) > 1) {
+	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(&a.base, len(a.waiting), a.rt.recorder.value(MetricRunning) > 1, a.begin) {
 		a.begin()
 	}
 }
@@ -192,9 +173,8 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 	batch, rest := a.next()
 	if len(batch) == 0 {
 		a.rt.releaseSlots(reservation, nil)
-		if len(rest) > 0 && !a.paused {
-			a.paused = true
-			a.rt.after(a.rt.retryDelay(1), a.self, &recordAgain{})
+		if len(rest) > 0 {
+			a.recordLater(a.rt.retryDelay(1))
 		}
 		return
 	}
@@ -264,43 +244,38 @@ func (a *journal) next() (batch, rest []*messages.ReportOutcome) {
 	return batch, rest
 }
 
-func (a *journal) onRecordAgain() {
-	a.paused = false
-	if a.carryover.current != nil {
-		if a.number == 0 {
-			a.send()
-		}
+// recordLater records again after a pause, unless a pause is under way.
+func (a *journal) recordLater(pause time.Duration) {
+	if a.paused {
 		return
 	}
-	a.flush()
+	a.paused = true
+	a.later(pause, func() {
+		a.paused = false
+		if a.carryover.current == nil {
+			a.flush()
+		} else if !a.call.open() {
+			a.send()
+		}
+	})
 }
 
 // onRecorded answers a batch, or a part of it. A batch whose outcome is unknown is recorded
 // again; if it was recorded after all, the answers are the same.
-func (a *journal) onRecorded(m *answered[persistence.Recorded]) {
+func (a *journal) onRecorded(recorded persistence.Recorded, err error) {
 	open := a.carryover.current
-	if m.number != a.number || open == nil {
+	a.carryover.limit.Ended(open.part, a.rt.now(), err)
+	a.rt.refusedAsDead(err)
+	if wait, failed := a.call.failed(a.rt, "record_transitions", err); failed {
+		a.recordLater(wait)
 		return
 	}
-	a.number = 0
-	a.carryover.limit.Ended(open.part, a.rt.now(), m.err)
-	if m.err != nil {
-		a.rt.refusedAsDead(m.err)
-		a.failures++
-		a.rt.storeFailed("record_transitions", m.err)
-		if !a.paused {
-			a.paused = true
-			a.rt.after(a.rt.retryDelay(a.failures), a.self, &recordAgain{})
-		}
-		return
-	}
-	a.failures = 0
-	if m.value.Refused != nil {
-		a.rt.storeFailed("record_transitions", m.value.Refused)
+	if recorded.Refused != nil {
+		a.rt.storeFailed("record_transitions", recorded.Refused)
 	}
 	a.rt.status.with((*podFacts).reportedAlive)
-	a.answerPart(open, &m.value)
-	a.rt.announce(m.value.Wake)
+	a.answerPart(open, &recorded)
+	a.rt.announce(recorded.Wake)
 	if a.carryover.current != nil {
 		a.send()
 		return
@@ -354,9 +329,9 @@ func (a *journal) send() {
 	}
 	record := open.record
 	record.Transitions = record.Transitions[:open.part]
-	a.number = ask(a.rt, a.self, "record_transitions", storeTimeout, func(ctx context.Context) (persistence.Recorded, error) {
+	ask(&a.base, &a.call, "record_transitions", storeTimeout, func(ctx context.Context) (persistence.Recorded, error) {
 		return a.store.RecordTransitions(ctx, record)
-	})
+	}, a.onRecorded)
 }
 
 // answerPart answers the recorded reports, and leaves the rest of the batch open. Children

@@ -49,34 +49,28 @@ func (a *journal) cancel(q *cancelQuestion) {
 }
 
 func (a *journal) askCancel(q *cancelQuestion) {
-	if q.number != 0 {
+	if q.call.open() {
 		return
 	}
-	q.number = ask(a.rt, a.self, "cancel_run", storeTimeout, func(ctx context.Context) (persistence.Canceled, error) {
+	ask(&a.base, &q.call, "cancel_run", storeTimeout, func(ctx context.Context) (persistence.Canceled, error) {
 		return a.store.CancelRun(ctx, q.cancel)
-	})
+	}, func(done persistence.Canceled, err error) { a.onCanceled(q, done, err) })
 }
 
 // onCanceled answers a cancel, or asks again: it is idempotent.
-func (a *journal) onCanceled(m *answered[persistence.Canceled]) {
-	at := slices.IndexFunc(a.carryover.cancels, func(q *cancelQuestion) bool { return q.number == m.number })
-	if at < 0 {
-		return
-	}
-	q := a.carryover.cancels[at]
-	q.number = 0
-	again := errors.Is(m.err, persistence.ErrUnavailable) || errors.Is(m.err, persistence.ErrConflict) || m.value.Result == lifecycle.Busy
-	again = again && !errors.Is(m.err, persistence.ErrSchema) // which stays so until the schema is migrated
+func (a *journal) onCanceled(q *cancelQuestion, done persistence.Canceled, err error) {
+	again := errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || done.Result == lifecycle.Busy
+	again = again && !errors.Is(err, persistence.ErrSchema) // which stays so until the schema is migrated
 	late := !q.deadline.IsZero() && a.rt.now().After(q.deadline) || q.gone != nil && q.gone()
 	if again && !late {
-		q.failures++
-		q.last.Store(struct{ error }{m.err})
-		a.rt.after(a.rt.retryDelay(q.failures), a.self, &cancelAgain{ask: q})
+		q.call.failures++
+		q.last.Store(struct{ error }{err})
+		a.later(a.rt.retryDelay(q.call.failures), func() { a.askCancel(q) })
 		return
 	}
-	a.carryover.cancels = slices.Delete(a.carryover.cancels, at, at+1)
-	q.answer(m.value, m.err)
-	a.rt.announce(m.value.Wake)
+	a.carryover.cancels = slices.DeleteFunc(a.carryover.cancels, func(other *cancelQuestion) bool { return other == q })
+	q.answer(done, err)
+	a.rt.announce(done.Wake)
 	if a.carryover.flushing {
 		a.flush()
 	}

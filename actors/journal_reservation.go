@@ -20,7 +20,7 @@ func (a *journal) reserve() bool {
 		return false
 	}
 	a.reservedIn = firstOf(queues)
-	a.slotRequest.ask(a.rt, a.self, &messages.ReserveSlots{Queue: a.reservedIn, Journal: true})
+	a.slotRequest.ask(&a.base, &messages.ReserveSlots{Queue: a.reservedIn, Journal: true}, a.onReservationLate)
 	return true
 }
 
@@ -59,8 +59,8 @@ func (a *journal) onSlotsReserved(m *messages.SlotsReserved) {
 	}
 }
 
-func (a *journal) onReservationLate(m *reservationLate) {
-	if a.slotRequest.heard(m.number) && !a.carryover.fenced {
+func (a *journal) onReservationLate() {
+	if !a.carryover.fenced {
 		a.record(nil)
 	}
 }

@@ -25,7 +25,6 @@ import (
 // then it campaigns again.
 type leader struct {
 	supervision
-	rt        *runtime
 	pod       int64
 	elector   cluster.Elector
 	lease     persistence.Lease
@@ -36,10 +35,11 @@ type leader struct {
 	heard     bool
 	resigned  bool // the last ping heard was that leader's last
 	tried     bool // a try failed since
-	number    int64
-	probing   int64     // number of the probe under way; 0: none
+	ctx       actorContext
+	call      call // of the term
+	prober    call
 	unfit     time.Time // until then others go first
-	due       int64     // number of the timer that counts
+	due       timer     // of the next campaign, or the next ping
 	mode      cluster.Mode
 	relayed   int64
 	resigning bool
@@ -55,44 +55,34 @@ type leaderState struct {
 	limits  termLimits
 }
 
-// Messages of the leader to itself.
-type (
-	campaignDue struct{ number int64 }
-	pingDue     struct{ number int64 }
-	pinged      struct{}
-	quit        struct{}
-)
+// elected is the end of a campaign. A term that a former incarnation has won is given back.
+type elected struct {
+	number int64
+	term   cluster.Term
+	err    error
+}
 
 func spawnLeader(rt *runtime, ports *Ports, pod int64, h *leaderState) func() receiver {
 	return func() receiver {
-		a := &leader{
-			rt: rt, pod: pod, carryover: h, mode: cluster.ModeNone, elector: ports.Elector, lease: ports.Store, timers: ports.Store,
-			house: housePorts{ports.Store, ports.Store, ports.Store},
+		return &leader{
+			supervision: supervision{base: base{rt, rt.addresses.leader}}, pod: pod, carryover: h, mode: cluster.ModeNone,
+			elector: ports.Elector, lease: ports.Store, timers: ports.Store, house: housePorts{ports.Store, ports.Store, ports.Store},
 		}
-		a.supervision = supervision{rt: rt, self: rt.addresses.leader}
-		return a
 	}
 }
 
 // Receive implements protoactor's Actor.
 func (a *leader) Receive(ctx actorContext) {
+	a.ctx = ctx
 	switch msg := ctx.Message().(type) {
 	case *started:
 		a.onStarted()
-	case *campaignDue:
-		a.onCampaignDue(msg)
-	case *answered[cluster.Term]:
-		a.onElected(ctx, msg)
-	case *pingDue:
-		a.onPingDue(ctx, msg)
-	case *answered[pinged]:
-		a.onPinged(ctx, msg)
-	case *answered[quit]:
-		a.onQuit(msg)
-	case *answered[probed]:
-		a.onProbed(msg)
+	case *happened:
+		a.handle(msg)
+	case *elected:
+		a.onElected(msg)
 	case *messages.LeaderHeard:
-		a.onLeaderHeard(ctx, msg)
+		a.onLeaderHeard(msg)
 	case *messages.FeedChanged:
 		a.onFeedChanged(msg)
 	case *messages.AskTerm:
@@ -102,11 +92,11 @@ func (a *leader) Receive(ctx actorContext) {
 			a.rt.send(a.rt.addresses.timekeeper, msg)
 		}
 	case *messages.TermDeposed:
-		a.onTermDeposed(ctx, msg)
+		a.onTermDeposed(msg)
 	case *messages.LeaseFenced:
 		a.carryover.fenced = true
 		if a.others() { // the same cause may keep it from leading
-			a.endTerm(ctx)
+			a.endTerm()
 		}
 	case *messages.LeaseRestored:
 		if a.carryover.fenced {
@@ -114,10 +104,8 @@ func (a *leader) Receive(ctx actorContext) {
 			a.campaign()
 		}
 	case *messages.Resign:
-		a.onResign(ctx)
+		a.onResign()
 	case *terminated:
-	case *restartDue:
-		a.onRestartDue(msg)
 	case *listChildren:
 		msg.answer(ctx)
 	case *restarting:
@@ -148,7 +136,7 @@ func (a *leader) onStarted() {
 
 // campaign waits until it is time to try.
 func (a *leader) campaign() {
-	if a.carryover.leaving || a.carryover.term != nil || a.number != 0 {
+	if a.carryover.leaving || a.carryover.term != nil || a.call.open() {
 		return
 	}
 	c := a.rt.config
@@ -158,15 +146,12 @@ func (a *leader) campaign() {
 			Heard: a.heard, Silence: a.rt.now().Sub(a.heardAt), Resigned: a.resigned, Tried: a.tried,
 			Jitter: 2*a.rt.chance() - 1,
 		})
-	a.due = a.rt.numbers.next()
-	a.rt.after(wait, a.self, &campaignDue{number: a.due})
+	a.due.set(&a.base, wait, a.onCampaignDue)
 }
 
-func (a *leader) onCampaignDue(m *campaignDue) {
-	if m.number != a.due || a.carryover.leaving || a.carryover.term != nil || a.number != 0 {
-		return
-	}
-	if a.carryover.fenced { // it begins again when the lease holds
+func (a *leader) onCampaignDue() {
+	// Fenced, it begins again when the lease holds.
+	if a.carryover.leaving || a.carryover.term != nil || a.call.open() || a.carryover.fenced {
 		return
 	}
 	if quiet := a.rt.now().Sub(a.heardAt); a.heard && !a.resigned && quiet < a.rt.config.LeaderSilence {
@@ -176,19 +161,22 @@ func (a *leader) onCampaignDue(m *campaignDue) {
 	if a.cutOff() {
 		return
 	}
-	a.number = askApart(a.rt, a.self, "campaign", storeTimeout, func(ctx context.Context) (cluster.Term, error) {
-		return a.elector.Campaign(ctx)
+	number := a.rt.numbers.next()
+	a.call.number = number
+	a.rt.executor.Call(a.self, "campaign", storeTimeout, func(ctx context.Context) any {
+		term, err := contained(func() (cluster.Term, error) { return a.elector.Campaign(ctx) })
+		return &elected{number, term, err}
 	})
 }
 
-func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
-	if m.number != a.number {
-		if m.value != nil { // it was asked for by a former incarnation
-			a.giveBack(m.value)
+func (a *leader) onElected(m *elected) {
+	if m.number != a.call.number {
+		if m.term != nil {
+			a.giveBack(m.term)
 		}
 		return
 	}
-	a.number = 0
+	a.call.number = 0
 	switch {
 	case m.err != nil:
 		if !errors.Is(m.err, cluster.ErrNotElected) {
@@ -199,29 +187,30 @@ func (a *leader) onElected(ctx actorContext, m *answered[cluster.Term]) {
 		a.tellResigned()
 		return
 	case a.carryover.leaving:
-		a.carryover.term = m.value
+		a.carryover.term = m.term
 		a.quit()
 		return
 	}
-	a.carryover.term = m.value
+	a.carryover.term = m.term
 	a.relayed, a.tried = 0, false
-	epoch := m.value.Epoch()
+	epoch := m.term.Epoch()
 	a.rt.recorder.set(MetricLeading, 1)
 	a.rt.status.with(func(f *podFacts) { f.epoch = epoch })
 	a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "elected leader",
 		slog.Int64("pod_id", a.pod), slog.Int64("epoch", epoch))
 	a.rt.send(a.rt.addresses.feed, &messages.TermBegan{Epoch: epoch})
 	err := errors.Join(
-		a.spawn(ctx, "timekeeper", newTimekeeper(a.rt, a.timers, epoch, &a.carryover.limits)), a.spawn(ctx, "housekeeper", newHousekeeper(a.rt, a.house, epoch, &a.carryover.limits)))
+		a.spawn("timekeeper", newTimekeeper(a.rt, a.timers, epoch, &a.carryover.limits)),
+		a.spawn("housekeeper", newHousekeeper(a.rt, a.house, epoch, &a.carryover.limits)))
 	if err != nil { // the actors of the last term have not ended yet: campaign again
-		a.endTerm(ctx)
+		a.endTerm()
 		return
 	}
 	a.ping()
 }
 
-func (a *leader) spawn(ctx actorContext, name string, produce func() receiver) error {
-	pid, err := ctx.SpawnNamed(a.rt.props(name, produce), name)
+func (a *leader) spawn(name string, produce func() receiver) error {
+	pid, err := a.ctx.SpawnNamed(a.rt.props(name, produce), name)
 	if err == nil {
 		a.children = append(a.children, pid)
 	}
@@ -233,31 +222,24 @@ func (a *leader) ping() {
 	ping := cluster.Ping{
 		Epoch: term.Epoch(), Mode: a.mode, Pods: int(a.rt.recorder.value(MetricPods)), Relayed: a.relayed,
 	}
-	a.number = askApart(a.rt, a.self, "ping", storeTimeout, func(ctx context.Context) (pinged, error) {
-		return pinged{}, term.Ping(ctx, ping)
-	})
+	askApart(&a.base, &a.call, "ping", storeTimeout, func(ctx context.Context) (none, error) {
+		return none{}, term.Ping(ctx, ping)
+	}, a.onPinged)
 }
 
-func (a *leader) onPinged(ctx actorContext, m *answered[pinged]) {
-	if m.number != a.number {
-		return
-	}
-	a.number = 0
-	if m.err != nil {
-		a.rt.storeFailed("ping", m.err)
-		a.endTerm(ctx)
+func (a *leader) onPinged(_ none, err error) {
+	if err != nil {
+		a.rt.storeFailed("ping", err)
+		a.endTerm()
 		return
 	}
 	if a.leading() {
-		a.due = a.rt.numbers.next()
 		interval := cluster.PingInterval(a.rt.config.LeaderPing, a.mode, int(a.rt.recorder.value(MetricPods)))
-		a.rt.after(interval, a.self, &pingDue{number: a.due})
-	}
-}
-
-func (a *leader) onPingDue(ctx actorContext, m *pingDue) {
-	if m.number == a.due && a.leading() && a.number == 0 && !a.yields(ctx) {
-		a.ping()
+		a.due.set(&a.base, interval, func() {
+			if a.leading() && !a.call.open() && !a.yields() {
+				a.ping()
+			}
+		})
 	}
 }
 
@@ -276,15 +258,15 @@ func (a *leader) onFeedChanged(m *messages.FeedChanged) {
 	mode := cluster.Mode(m.GetMode())
 	changed := mode != a.mode
 	a.mode, a.relayed = mode, m.GetRelayed()
-	if changed && a.leading() && a.number == 0 {
+	if changed && a.leading() && !a.call.open() {
 		a.ping()
 	}
 }
 
-func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
+func (a *leader) onLeaderHeard(m *messages.LeaderHeard) {
 	if a.leading() {
 		if m.GetEpoch() > a.carryover.term.Epoch() {
-			a.endTerm(ctx)
+			a.endTerm()
 		}
 		return
 	}
@@ -294,19 +276,19 @@ func (a *leader) onLeaderHeard(ctx actorContext, m *messages.LeaderHeard) {
 	a.campaign()
 }
 
-func (a *leader) onTermDeposed(ctx actorContext, m *messages.TermDeposed) {
+func (a *leader) onTermDeposed(m *messages.TermDeposed) {
 	if a.leading() && m.GetEpoch() == a.carryover.term.Epoch() {
-		a.endTerm(ctx)
+		a.endTerm()
 	}
 }
 
 // endTerm stops leading, then gives the term back.
-func (a *leader) endTerm(ctx actorContext) {
+func (a *leader) endTerm() {
 	if !a.leading() {
 		return
 	}
 	for _, pid := range a.children {
-		ctx.Stop(pid)
+		a.ctx.Stop(pid)
 	}
 	a.children = nil
 	a.tellEnded()
@@ -325,17 +307,18 @@ func (a *leader) tellEnded() {
 
 func (a *leader) quit() {
 	a.resigning = true
-	term := a.carryover.term
-	a.number = askApart(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
-		return quit{}, term.Resign(ctx)
-	})
+	a.resign(&a.call, a.carryover.term, a.onQuit)
+}
+
+func (a *leader) resign(c *call, term cluster.Term, then func(none, error)) {
+	askApart(&a.base, c, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (none, error) {
+		return none{}, term.Resign(ctx)
+	}, then)
 }
 
 // giveBack resigns a term that this incarnation did not ask for.
 func (a *leader) giveBack(term cluster.Term) {
-	askApart(a.rt, a.self, "resign", a.rt.config.LeaderSilence, func(ctx context.Context) (quit, error) {
-		return quit{}, term.Resign(ctx)
-	})
+	a.resign(&call{}, term, func(none, error) {})
 }
 
 // leave gives the term back without waiting for it. A pod that ends at once would
@@ -346,27 +329,24 @@ func (a *leader) leave() {
 	}
 }
 
-func (a *leader) onQuit(m *answered[quit]) {
-	if m.number != a.number {
-		return
+func (a *leader) onQuit(_ none, err error) {
+	if err != nil {
+		a.rt.storeFailed("resign", err)
 	}
-	if m.err != nil {
-		a.rt.storeFailed("resign", m.err)
-	}
-	a.number, a.resigning, a.carryover.term = 0, false, nil
+	a.resigning, a.carryover.term = false, nil
 	a.tried = true // let others go first
 	a.campaign()
 	a.tellResigned()
 }
 
-func (a *leader) onResign(ctx actorContext) {
+func (a *leader) onResign() {
 	a.carryover.leaving = true
-	a.endTerm(ctx)
+	a.endTerm()
 	a.tellResigned()
 }
 
 func (a *leader) tellResigned() {
-	if a.carryover.leaving && !a.carryover.told && a.carryover.term == nil && a.number == 0 {
+	if a.carryover.leaving && !a.carryover.told && a.carryover.term == nil && !a.call.open() {
 		a.carryover.told = true
 		a.rt.send(a.rt.addresses.pod, &messages.Resigned{})
 	}

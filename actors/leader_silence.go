@@ -25,32 +25,22 @@ const (
 	probeBytes = 16 << 10
 )
 
-// probed is the answer to a probe.
-type probed struct{}
-
 // probe asks the database for an answer, through the pool.
 func (a *leader) probe() {
-	if a.probing != 0 {
-		return
+	if !a.prober.open() {
+		askProbe(&a.base, &a.prober, a.lease, "probe", leadProbeTimeout, a.onProbed)
 	}
-	a.probing = askProbe(a.rt, a.lease, a.self, "probe", leadProbeTimeout)
 }
 
 // askProbe asks the database for an answer as large as those of work.
-func askProbe(rt *runtime, lease persistence.Lease, to *PID, kind string, timeout time.Duration) int64 {
-	return ask(rt, to, kind, timeout, func(ctx context.Context) (probed, error) {
-		return probed{}, lease.Ping(ctx, probeBytes)
-	})
+func askProbe(b *base, c *call, lease persistence.Lease, kind string, timeout time.Duration, then func(none, error)) {
+	ask(b, c, kind, timeout, func(ctx context.Context) (none, error) { return none{}, lease.Ping(ctx, probeBytes) }, then)
 }
 
 // onProbed resumes the campaign that waits for the probe.
-func (a *leader) onProbed(m *answered[probed]) {
-	if m.number != a.probing {
-		return
-	}
-	a.probing = 0
-	if !persistence.Answered(m.err) {
-		a.rt.storeFailed("probe", m.err)
+func (a *leader) onProbed(_ none, err error) {
+	if !persistence.Answered(err) {
+		a.rt.storeFailed("probe", err)
 		a.tried = true
 	}
 	a.campaign()
@@ -81,7 +71,7 @@ func (a *leader) cutOff() bool {
 // yields gives the lead away if the leader's calls get no answers and other pods live, and
 // reports whether it did. The term has a connection of its own, so no other pod would
 // notice. A slow statement is no reason: the probe is answered meanwhile.
-func (a *leader) yields(ctx actorContext) bool {
+func (a *leader) yields() bool {
 	now := a.rt.now()
 	silence := a.rt.silence()
 	if silence >= leadDoubt {
@@ -97,7 +87,7 @@ func (a *leader) yields(ctx actorContext) bool {
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn,
 		"gives the lead away: the database does not answer what a leader asks through the pool of this pod; check the network between them",
 		slog.Int64("pod_id", a.pod), slog.Int64("epoch", a.carryover.term.Epoch()), slog.Duration("silence", silence))
-	a.endTerm(ctx)
+	a.endTerm()
 	return true
 }
 

@@ -22,12 +22,15 @@ type patient struct {
 
 	mu    sync.Mutex
 	yield []func()
+
+	messages []any
 }
 
 // Yield implements Executor.
 func (p *patient) Yield(to *PID, message any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.messages = append(p.messages, message)
 	p.yield = append(p.yield, func() { p.Executor.Yield(to, message) })
 }
 
@@ -154,12 +157,17 @@ func TestReportsOfTasksThatEndTogetherAreOneBatch(t *testing.T) {
 func TestALargeBatchIsNotGathered(t *testing.T) {
 	t.Parallel()
 	yields := &patient{}
-	rt, g := &runtime{executor: yields, numbers: &sequence{}}, &linger{}
-	require.False(t, g.begin(rt, nil, lingerEnough, true))
-	require.True(t, g.begin(rt, nil, lingerEnough-1, true))
-	require.True(t, g.begin(rt, nil, lingerEnough, true), "lingered comes")
-	require.Len(t, yields.yield, 1)
-	require.False(t, g.ended(&lingered{number: g.number - 1}), "of a former incarnation")
-	require.True(t, g.ended(&lingered{number: g.number}))
-	require.False(t, g.ended(&lingered{}))
+	b, g, calls := &base{rt: &runtime{executor: yields}}, &linger{}, 0
+	then := func() { calls++ }
+	require.False(t, g.begin(b, lingerEnough, true, then))
+	require.True(t, g.begin(b, lingerEnough-1, true, then))
+	require.True(t, g.begin(b, lingerEnough, true, then), "then is called later")
+	require.Len(t, yields.messages, 1)
+	m, is := yields.messages[0].(*happened)
+	require.True(t, is)
+	(&base{}).handle(m)
+	require.Zero(t, calls, "of a former incarnation")
+	b.handle(m)
+	require.Equal(t, 1, calls)
+	require.False(t, g.begin(b, lingerEnough, true, then))
 }

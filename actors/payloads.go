@@ -164,10 +164,3 @@ func (p *payloads) tell(now time.Time) bool {
 	}
 	return tell
 }
-
-// measurePayloads sets the metrics of payloads.
-func (rt *runtime) measurePayloads() {
-	bytes, waiting := rt.payloads.held()
-	rt.recorder.set(MetricPayloadBytes, float64(bytes))
-	rt.recorder.set(MetricPayloadWaiting, float64(waiting))
-}

@@ -27,7 +27,7 @@ import (
 // again.
 type pod struct {
 	supervision
-	rt         *runtime
+	ctx        actorContext
 	ports      *Ports
 	carryovers *carryovers
 	number     int64
@@ -36,36 +36,28 @@ type pod struct {
 	dead       bool   // joining again
 	disowned   bool   // declared dead during a stop
 	failed     error  // supervision could not mend it
-	joining    int64  // call under way
-	failures   int
+	joining    call
 	stage      stopStage
-	stageNo    int64 // number of the stage's timer
-	leaving    int64 // call under way
-	killed     bool  // it is to end at once
-	lost       bool  // one of its actors is gone, so that it cannot stop in order
+	stageTimer timer
+	leaving    call
+	killed     bool // it is to end at once
+	lost       bool // one of its actors is gone, so that it cannot stop in order
 
 	stageParts int       // times that the stage has been given its limit
 	stageAt    time.Time // when it was last given that of a pod that is to end at once
 }
 
-// Messages of the pod to itself, and from Pod.
+// Messages from Pod, and of the pod to itself.
 type (
-	stopPod   struct{}
-	killPod   struct{}
-	joinAgain struct{}
-	// numbersChanged: a call found that handler numbers of this process now name other
-	// steps.
-	numbersChanged struct{ err error }
-	joined         struct{ number int64 }
-	left           struct{ wake persistence.Wake }
-	stageDue       struct{ number int64 }
+	stopPod struct{}
+	killPod struct{}
 )
 
 func newPod(rt *runtime, ports *Ports, number int64) func() receiver {
 	return func() receiver {
-		a := &pod{rt: rt, ports: ports, number: number, carryovers: newCarryovers(rt, ports)}
+		a := &pod{ports: ports, number: number, carryovers: newCarryovers(rt, ports)}
 		a.supervision = supervision{
-			rt: rt, self: rt.addresses.pod, escalate: a.onEscalated,
+			base: base{rt, rt.addresses.pod}, escalate: a.onEscalated,
 			stops: func(child string) bool { return a.dead && !survives(child) },
 		}
 		return a
@@ -85,56 +77,46 @@ func newCarryovers(rt *runtime, ports *Ports) *carryovers {
 func (a *pod) Receive(ctx actorContext) {
 	defer func() {
 		if r := recover(); r != nil {
-			a.onPanic(ctx, r)
+			a.onPanic(r)
 		}
 	}()
+	a.ctx = ctx
 	switch msg := ctx.Message().(type) {
 	case *started:
-		a.spawnAll(ctx)
+		a.spawnAll()
 	case *messages.TriggerRun:
 		ctx.Forward(a.rt.addresses.intake)
 	case *messages.CancelRun:
-		a.onCancelRun(ctx, msg)
+		a.onCancelRun(msg)
 	case *messages.AwaitRun:
 		ctx.Forward(a.rt.addresses.feed)
 	case *messages.PodDied:
-		a.onPodDied(ctx, msg)
+		a.onPodDied(msg)
 	case *terminated:
 		a.onTerminated()
-	case *answered[joined]:
-		a.onJoined(ctx, msg)
-	case *joinAgain:
-		a.join()
+	case *happened:
+		a.handle(msg)
 	case *stopPod:
-		a.advance(ctx, stageIntake)
+		a.advance(stageIntake)
 	case *numbersChanged:
 		a.fail(msg.err)
 	case *actorGone:
 		a.lost = true
 		a.fail(msg.err)
 	case *killPod:
-		a.kill(ctx)
-	case *stageDue:
-		a.onStageDue(ctx, msg)
+		a.kill()
 	case *messages.IntakeDrained:
-		a.finished(ctx, stageIntake)
+		a.finished(stageIntake)
 	case *messages.ClaimingStopped:
-		a.finished(ctx, stageClaims)
+		a.finished(stageClaims)
 	case *messages.RunsDrained:
-		a.onRunsDrained(ctx)
+		a.onRunsDrained()
 	case *messages.JournalFlushed:
-		a.finished(ctx, stageFlush)
+		a.finished(stageFlush)
 	case *messages.Resigned:
-		a.finished(ctx, stageResign)
+		a.finished(stageResign)
 	case *messages.FeedClosed:
-		a.finished(ctx, stageFeed)
-	case *handedOver:
-		a.advance(ctx, stageEnded)
-	case *answered[left]:
-		a.onLeft(ctx, msg)
-	case *answered[probed]: // that it was answered counts
-	case *restartDue:
-		a.onRestartDue(msg)
+		a.finished(stageFeed)
 	case *listChildren:
 		msg.answer(ctx)
 	case *restarting, *stopping:
@@ -181,12 +163,12 @@ func (a *pod) refuseRest() {
 }
 
 // onCancelRun forwards a cancel, or refuses it while the journal is stopped.
-func (a *pod) onCancelRun(ctx actorContext, m *messages.CancelRun) {
+func (a *pod) onCancelRun(m *messages.CancelRun) {
 	if !a.dead {
-		ctx.Forward(a.rt.addresses.journal)
+		a.ctx.Forward(a.rt.addresses.journal)
 		return
 	}
-	if sender := ctx.Sender(); sender != nil {
+	if sender := a.ctx.Sender(); sender != nil {
 		a.rt.send(sender, cancelRefused(m, errRejoining))
 	}
 }
@@ -198,14 +180,14 @@ var errRejoining = errors.New("the pod is joining the cluster again")
 // no lease, and callers wait for its answers.
 func survives(name string) bool { return name == "intake" || name == "feed" }
 
-func (a *pod) spawnAll(ctx actorContext) {
+func (a *pod) spawnAll() {
 	again := len(a.children) > 0
 	a.children = a.children[:0]
 	for _, m := range childrenOf(podName) {
 		if again && survives(m.name) {
 			continue
 		}
-		pid, err := ctx.SpawnNamed(a.rt.props(m.name, a.producer(m.name)), m.name)
+		pid, err := a.ctx.SpawnNamed(a.rt.props(m.name, a.producer(m.name)), m.name)
 		if err != nil {
 			a.onEscalated(m.name, err)
 			return
@@ -241,11 +223,11 @@ func (a *pod) fail(err error) {
 }
 
 // onPanic ends the pod: it holds the state that the other actors need to start again.
-func (a *pod) onPanic(ctx actorContext, reason any) {
+func (a *pod) onPanic(reason any) {
 	a.rt.log.LogAttrs(context.Background(), slog.LevelError, "the pod's actor failed",
 		slog.Int64("pod_id", a.number), slog.Any("reason", reason), slog.String("stack", string(debug.Stack())))
 	if a.failed != nil || a.stage >= stageLeave {
-		ctx.Stop(a.rt.addresses.pod)
+		a.ctx.Stop(a.rt.addresses.pod)
 	}
 	a.onEscalated(podName, reason)
 }
@@ -253,19 +235,19 @@ func (a *pod) onPanic(ctx actorContext, reason any) {
 // onPodDied begins anew under another number: the tasks that this pod held are no longer
 // its own. Triggers that wait to be stored are kept, and so are callers that wait for the
 // end of a run or for a cancel.
-func (a *pod) onPodDied(ctx actorContext, m *messages.PodDied) {
+func (a *pod) onPodDied(m *messages.PodDied) {
 	switch {
 	case m.GetPod() != a.number || a.dead || a.disowned:
 		return
 	case a.stage != 0:
-		a.disown(ctx)
+		a.disown()
 		return
 	}
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "this pod was declared dead, joining again",
 		slog.Int64("pod_id", a.number))
 	a.dead, a.gone = true, 0
 	for i := len(a.children) - 1; i >= 0; i-- {
-		ctx.Stop(a.children[i])
+		a.ctx.Stop(a.children[i])
 	}
 }
 
@@ -279,39 +261,33 @@ func (a *pod) onTerminated() {
 }
 
 func (a *pod) join() {
-	if a.joining != 0 || a.stage != 0 {
+	if a.joining.open() || a.stage != 0 {
 		return
 	}
 	rt, lease := a.rt, persistence.Lease(a.ports.Store)
-	a.joining = ask(rt, rt.addresses.pod, "join_pod", storeTimeout, func(ctx context.Context) (joined, error) {
+	ask(&a.base, &a.joining, "join_pod", storeTimeout, func(ctx context.Context) (int64, error) {
 		number, _, err := lease.JoinPod(ctx, rt.podInfo())
-		return joined{number: number}, err
-	})
+		return number, err
+	}, a.onJoined)
 }
 
-func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
-	if m.number != a.joining {
-		return
-	}
-	a.joining = 0
+func (a *pod) onJoined(number int64, err error) {
 	if a.stage != 0 { // stopped meanwhile
-		if m.err == nil {
-			a.number = m.value.number
+		if err == nil {
+			a.number = number
 		}
 		a.leave()
 		return
 	}
-	if errors.Is(m.err, persistence.ErrNumbersChanged) {
-		a.fail(m.err)
+	if errors.Is(err, persistence.ErrNumbersChanged) {
+		a.fail(err)
 		return
 	}
-	if m.err != nil {
-		a.failures++
-		a.rt.storeFailed("join_pod", m.err)
-		a.rt.after(a.rt.retryDelay(a.failures), a.rt.addresses.pod, &joinAgain{})
+	if wait, failed := a.joining.failed(a.rt, "join_pod", err); failed {
+		a.later(wait, a.join)
 		return
 	}
-	a.failures, a.dead, a.number = 0, false, m.value.number
+	a.dead, a.number = false, number
 	a.rt.status.joined(a.number)
 	a.rt.status.with((*podFacts).reportedAlive)
 	kept := a.carryovers
@@ -319,7 +295,7 @@ func (a *pod) onJoined(ctx actorContext, m *answered[joined]) {
 	a.carryovers.intake, a.carryovers.feed = kept.intake, kept.feed
 	a.carryovers.journal.cancels = kept.journal.cancels
 	a.carryovers.leader.term = kept.leader.term // to be resigned
-	a.spawnAll(ctx)
+	a.spawnAll()
 }
 
 // podInfo describes this pod to the database.

@@ -89,18 +89,18 @@ func (a *pod) mayGoOn() bool {
 }
 
 // kill ends the pod at once.
-func (a *pod) kill(ctx actorContext) {
+func (a *pod) kill() {
 	late := !a.killed && a.stage == stageLeave
 	a.killed = true
 	if late {
 		a.begin()
 	}
-	a.advance(ctx, stageLeave)
+	a.advance(stageLeave)
 }
 
 // begin gives the stage under way its time.
 func (a *pod) begin() {
-	a.stageNo, a.stageParts = a.rt.numbers.next(), 0
+	a.stageParts = 0
 	a.goOn()
 }
 
@@ -110,14 +110,14 @@ func (a *pod) goOn() {
 	limit := a.stage.limit(a.rt.config)
 	if a.killed && a.stage == stageLeave {
 		limit, a.stageAt = killPart, a.rt.now()
-		askProbe(a.rt, a.ports.Store, a.rt.addresses.pod, "probe", leadProbeTimeout)
+		askProbe(&a.base, &call{}, a.ports.Store, "probe", leadProbeTimeout, func(none, error) {}) // that it is answered counts
 	}
 	a.stageParts++
-	a.rt.after(limit, a.rt.addresses.pod, &stageDue{number: a.stageNo})
+	a.stageTimer.set(&a.base, limit, a.onStageDue)
 }
 
 // advance enters a stage, unless the stop has come further.
-func (a *pod) advance(ctx actorContext, stage stopStage) {
+func (a *pod) advance(stage stopStage) {
 	switch {
 	case a.dead: // nothing is left to hand over
 		stage = max(stage, stageLeave)
@@ -155,7 +155,7 @@ func (a *pod) advance(ctx actorContext, stage stopStage) {
 		if a.lost { // an actor that is gone does not stop, and the pod would wait for it
 			a.end()
 		}
-		ctx.Stop(a.rt.addresses.pod)
+		a.ctx.Stop(a.rt.addresses.pod)
 	}
 }
 
@@ -165,23 +165,20 @@ func (a *pod) stopClaims() {
 }
 
 // finished begins the next stage when the stage under way has ended.
-func (a *pod) finished(ctx actorContext, stage stopStage) {
+func (a *pod) finished(stage stopStage) {
 	if a.stage == stage {
-		a.advance(ctx, stage+1)
+		a.advance(stage + 1)
 	}
 }
 
 // onRunsDrained skips stages that have nothing to wait for.
-func (a *pod) onRunsDrained(ctx actorContext) {
+func (a *pod) onRunsDrained() {
 	if a.stage == stageGrace || a.stage == stageEnd {
-		a.advance(ctx, stageFlush)
+		a.advance(stageFlush)
 	}
 }
 
-func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
-	if m.number != a.stageNo {
-		return
-	}
+func (a *pod) onStageDue() {
 	if a.mayGoOn() {
 		a.goOn()
 		return
@@ -190,16 +187,16 @@ func (a *pod) onStageDue(ctx actorContext, m *stageDue) {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "a stage of the stop took too long, the next one begins",
 			slog.Int64("pod_id", a.number), slog.String("stage", a.stage.String()))
 	}
-	a.advance(ctx, a.stage+1)
+	a.advance(a.stage + 1)
 }
 
 // disown continues a stop after the database has declared the pod dead: its tasks can be
 // neither recorded nor handed back.
-func (a *pod) disown(ctx actorContext) {
+func (a *pod) disown() {
 	a.disowned = true
 	a.rt.send(a.rt.addresses.runs, &messages.EndAttempts{Cause: messages.EndCause_END_CAUSE_LEASE_LOST})
 	if a.stage > stageIntake {
-		a.advance(ctx, stageResign)
+		a.advance(stageResign)
 	}
 }
 
@@ -207,37 +204,33 @@ func (a *pod) disown(ctx actorContext) {
 // no row yet: the answer to that names it.
 func (a *pod) leave() {
 	a.rt.status.with(func(f *podFacts) { f.stopping = true })
-	if a.joining != 0 {
+	if a.joining.open() {
 		return
 	}
 	a.rt.status.with(func(f *podFacts) { f.leaving = true })
-	rt, lease, number := a.rt, persistence.Lease(a.ports.Store), a.number
-	a.leaving = ask(rt, rt.addresses.pod, "leave_pod", stopStageParts*stopStageLimit, func(ctx context.Context) (left, error) {
-		wake, err := lease.LeavePod(ctx, number)
-		return left{wake: wake}, err
-	})
+	lease, number := persistence.Lease(a.ports.Store), a.number
+	ask(&a.base, &a.leaving, "leave_pod", stopStageParts*stopStageLimit, func(ctx context.Context) (persistence.Wake, error) {
+		return lease.LeavePod(ctx, number)
+	}, a.onLeft)
 }
 
-func (a *pod) onLeft(ctx actorContext, m *answered[left]) {
-	if m.number != a.leaving {
+// onLeft ends the pod. Other pods are told of the tasks that were handed back, after an
+// error, too.
+func (a *pod) onLeft(wake persistence.Wake, err error) {
+	if err != nil {
+		a.rt.storeFailed("leave_pod", err)
+	}
+	end := func(none, error) { a.advance(stageEnded) }
+	notice := noticeOf(a.number, wake)
+	if notice == nil {
+		end(none{}, nil)
 		return
 	}
-	if m.err != nil {
-		a.rt.storeFailed("leave_pod", m.err)
-	}
-	if notice := noticeOf(a.number, m.value.wake); notice != nil { // with an error, too: some tasks were handed back before it
-		rt, notifier := a.rt, a.ports.Notifier // others take over at once
-		rt.executor.Call(rt.addresses.pod, "notify", stopStageLimit, func(ctx context.Context) any {
-			_ = notifier.Notify(ctx, *notice)
-			return &handedOver{}
-		})
-		return
-	}
-	a.advance(ctx, stageEnded)
+	notifier := a.ports.Notifier
+	askApart(&a.base, &a.leaving, "notify", stopStageLimit, func(ctx context.Context) (none, error) {
+		return none{}, notifier.Notify(ctx, *notice)
+	}, end)
 }
-
-// handedOver: other pods were told of the tasks that this pod handed back.
-type handedOver struct{}
 
 // noticeOf is the notice of a wake for other pods; nil if it has no news.
 func noticeOf(pod int64, wake persistence.Wake) *cluster.Notice {

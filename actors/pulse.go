@@ -24,26 +24,24 @@ import (
 // LeaseFenced, LeaseRestored, PodDied.
 // On failure: restart with backoff; it begins with a renewal.
 type pulse struct {
-	rt        *runtime
-	self      *PID
+	base
 	pod       int64
 	store     persistence.Lease
 	carryover *pulseState
 	sent      time.Time             // of the renewal under way
-	number    int64                 // 0: none
+	call      call                  // the renewal
 	progress  map[taskKey][]byte    // of held tasks, not stored yet
 	storing   map[taskKey][]byte    // the same, in the renewal under way
 	suspects  map[taskKey]bool      // unheld in the last renewal
 	missed    map[taskKey]time.Time // held, but not by the table: since when
-	tick      int64                 // of the timer that counts
-	check     int64                 // of the lease check that counts
+	tick      timer                 // of renewals
+	check     timer                 // of the lease
 	soon      bool                  // a renewal was asked for out of turn
-	failures  int
-	claims    float64   // of this pod at the last renewal
-	beat      time.Time // when that was
-	waited    time.Time // when the pod was last seen to wait for wakes
-	probing   int64     // number of the probe under way; 0: none
-	letGo     bool      // the lease is not renewed on purpose
+	claims    float64               // of this pod at the last renewal
+	beat      time.Time             // when that was
+	waited    time.Time             // when the pod was last seen to wait for wakes
+	probe     call
+	letGo     bool // the lease is not renewed on purpose
 }
 
 // pulseState is what survives a restart of pulse.
@@ -52,15 +50,9 @@ type pulseState struct {
 	state   lifecycle.LeaseState
 }
 
-// pulseDue is the timer of renewals; leaseCheck judges the lease.
-type (
-	pulseDue   struct{ tick int64 }
-	leaseCheck struct{ tick int64 }
-)
-
 func spawnPulse(rt *runtime, ports *Ports, pod int64, h *pulseState) func() receiver {
 	return func() receiver {
-		return &pulse{rt: rt, self: rt.addresses.pulse, pod: pod, store: ports.Store, carryover: h, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
+		return &pulse{base: base{rt, rt.addresses.pulse}, pod: pod, store: ports.Store, carryover: h, suspects: map[taskKey]bool{}, missed: map[taskKey]time.Time{}, progress: map[taskKey][]byte{}}
 	}
 }
 
@@ -71,19 +63,10 @@ func (a *pulse) Receive(ctx actorContext) {
 		a.waited, a.beat = a.rt.now(), a.rt.now()
 		a.arm(a.rt.config.Pulse / firstPulse)
 		a.armCheck()
-	case *pulseDue:
-		a.onDue(msg)
+	case *happened:
+		a.handle(msg)
 	case *messages.HeldListed:
 		a.onHeldListed(msg)
-	case *answered[persistence.Renewed]:
-		a.onRenewed(msg)
-	case *answered[probed]:
-		a.onProbed(msg)
-	case *leaseCheck:
-		if msg.tick == a.check {
-			a.judge()
-			a.armCheck()
-		}
 	case *messages.CheckCancels:
 		a.onCheckCancels()
 	case *restarting, *stopping, *stopped:
@@ -92,10 +75,7 @@ func (a *pulse) Receive(ctx actorContext) {
 	}
 }
 
-func (a *pulse) arm(d time.Duration) {
-	a.tick = a.rt.numbers.next()
-	a.rt.after(d, a.self, &pulseDue{tick: a.tick})
-}
+func (a *pulse) arm(d time.Duration) { a.tick.set(&a.base, d, a.onDue) }
 
 // armCheck checks the lease at the instant at which its state changes without a renewal:
 // the pod must have stopped acting before other pods may begin.
@@ -108,24 +88,23 @@ func (a *pulse) armCheck() {
 			next = min(next, turn-age)
 		}
 	}
-	a.check = a.rt.numbers.next()
-	a.rt.after(next, a.self, &leaseCheck{tick: a.check})
+	a.check.set(&a.base, next, func() {
+		a.judge()
+		a.armCheck()
+	})
 }
 
-func (a *pulse) onDue(m *pulseDue) {
-	if m.tick != a.tick {
-		return
-	}
+func (a *pulse) onDue() {
 	a.arm(a.rt.config.Pulse)
 	a.soon = false
-	if a.number == 0 && !a.rt.buggify("skip a pulse") {
+	if !a.call.open() && !a.rt.buggify("skip a pulse") {
 		a.rt.send(a.rt.addresses.runs, &messages.ListHeld{})
 	}
 }
 
 // onCheckCancels renews early, once: the answer lists the canceling runs.
 func (a *pulse) onCheckCancels() {
-	if !a.soon && a.number == 0 {
+	if !a.soon && !a.call.open() {
 		a.soon = true
 		a.rt.send(a.rt.addresses.runs, &messages.ListHeld{})
 	}
@@ -143,14 +122,14 @@ func (a *pulse) onHeldListed(m *messages.HeldListed) {
 		}
 	}
 	a.progress = progress
-	if a.number != 0 || a.cutOff() {
+	if a.call.open() || a.cutOff() {
 		return
 	}
 	renewal := persistence.Renewal{Pod: a.pod, TTL: a.rt.config.LeaseTTL, Held: a.held(m.GetTasks()), Load: a.load()}
 	a.sent = a.rt.now()
-	a.number = askApart(a.rt, a.self, "renew_pod", a.renewTimeout(), func(ctx context.Context) (persistence.Renewed, error) {
+	askApart(&a.base, &a.call, "renew_pod", a.renewTimeout(), func(ctx context.Context) (persistence.Renewed, error) {
 		return a.store.RenewPod(ctx, renewal)
-	})
+	}, a.onRenewed)
 }
 
 // renewTimeout leaves time for a second renewal before the lease ends. It is no shorter: a
@@ -200,53 +179,48 @@ func (a *pulse) held(tasks []*messages.HeldTask) []persistence.Held {
 	return list
 }
 
-func (a *pulse) onRenewed(m *answered[persistence.Renewed]) {
-	if m.number != a.number {
-		return
-	}
-	a.number = 0
-	renewed := m.err == nil || !m.value.Expires.IsZero()
+func (a *pulse) onRenewed(value persistence.Renewed, err error) {
+	renewed := err == nil || !value.Expires.IsZero()
 	a.rt.status.with(func(f *podFacts) {
 		f.unrenewed = ""
 		if !renewed {
-			f.unrenewed = persistence.Shown(m.err)
+			f.unrenewed = persistence.Shown(err)
 		}
 	})
 	switch {
-	case errors.Is(m.err, persistence.ErrPodDead):
+	case errors.Is(err, persistence.ErrPodDead):
 		a.rt.recorder.add(MetricRenewals, 1, "dead")
 		a.turn(lifecycle.LeaseDead)
 		return
 	case !renewed:
-		a.failures++
 		a.keepProgress()
 		a.rt.recorder.add(MetricRenewals, 1, "failed")
-		a.rt.storeFailed("renew_pod", m.err)
-		a.arm(min(a.rt.retryDelay(a.failures), a.rt.config.Pulse))
+		wait, _ := a.call.failed(a.rt, "renew_pod", err)
+		a.arm(min(wait, a.rt.config.Pulse))
 		return
 	}
-	a.failures = 0
-	a.rt.observeClock(m.value.Now, a.sent)
+	a.call.failures = 0
+	a.rt.observeClock(value.Now, a.sent)
 	a.carryover.renewed = a.sent
 	a.judge()
-	a.rt.recorder.set(MetricPods, float64(m.value.Pods))
+	a.rt.recorder.set(MetricPods, float64(value.Pods))
 	count := &messages.PodsCounted{
-		Pods: int32(m.value.Pods), Waiting: int32(m.value.Waiting), Idle: int32(m.value.Idle), Place: int32(m.value.Place),
+		Pods: int32(value.Pods), Waiting: int32(value.Waiting), Idle: int32(value.Idle), Place: int32(value.Place),
 	}
 	a.rt.send(a.rt.addresses.claimer, count)
 	a.rt.send(a.rt.addresses.feed, count)
 	a.rt.vitals.with(func(v *vitals.Vitals) {
 		v.FoundBack(a.rt.now())
-		v.Rejected.Note("compare_held", a.rt.now(), 0, m.err)
+		v.Rejected.Note("compare_held", a.rt.now(), 0, err)
 	})
-	if m.err != nil { // renewed, but not compared: the next renewal may compare
+	if err != nil { // renewed, but not compared: the next renewal may compare
 		a.keepProgress()
 		a.rt.recorder.add(MetricRenewals, 1, "alone")
-		a.rt.storeFailed("compare_held", m.err)
+		a.rt.storeFailed("compare_held", err)
 		return
 	}
 	a.rt.recorder.add(MetricRenewals, 1, "renewed")
-	a.compare(&m.value)
+	a.compare(&value)
 }
 
 // keepProgress takes back progress that was not stored.
@@ -336,5 +310,54 @@ func (a *pulse) turn(next lifecycle.LeaseState) {
 func (a *pulse) tell(message any) {
 	for _, pid := range []*PID{a.rt.addresses.claimer, a.rt.addresses.runs, a.rt.addresses.journal, a.rt.addresses.leader} {
 		a.rt.send(pid, message)
+	}
+}
+
+// silenceMin is the silence through its pool below which a pod keeps its lease, however
+// short the lease: a locked table is answered by an error after two seconds, and a call
+// may wait for the connection of another call.
+const silenceMin = 5 * time.Second
+
+// silenceMax is the silence through its pool after which a pod stops renewing its lease.
+func (c Config) silenceMax() time.Duration { return max(c.LeaseTTL, silenceMin) }
+
+// poolSilence returns how long the database has answered nothing that the pod asked
+// through its pool, or no probe of the pulse.
+func poolSilence(v *vitals.Vitals, now time.Time) time.Duration {
+	return max(v.Silence(now), v.SilenceOf(now, pulseProbe))
+}
+
+// pulseProbe is the kind of call that a pulse makes to find out whether it is cut off.
+const pulseProbe = "pulse_probe"
+
+// cutOff reports whether the pod stops renewing its lease on purpose: its pool gets no
+// answers, so it cannot record its tasks, and other pods could. A pool too busy to answer
+// anything for a whole lease counts, too. Meanwhile the pod only probes. After an answer
+// it renews again, or joins again.
+func (a *pulse) cutOff() bool {
+	var silence, oldest time.Duration
+	a.rt.vitals.with(func(v *vitals.Vitals) { silence, oldest = poolSilence(v, a.rt.now()), v.Oldest(a.rt.now()) })
+	if max(silence, oldest) >= leadDoubt && !a.probe.open() {
+		askProbe(&a.base, &a.probe, a.store, pulseProbe, a.rt.config.silenceMax(), a.onProbed)
+	}
+	if silence < a.rt.config.silenceMax() || a.rt.recorder.value(MetricPods) <= 1 {
+		a.letGo = false
+		return false
+	}
+	if !a.letGo {
+		a.letGo = true
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn,
+			"gives its lease up, so that other pods take its tasks over: the database answers nothing that this pod asks through its pool, or nothing large; check the network between them",
+			slog.Int64("pod_id", a.pod), slog.Duration("silence", silence))
+	}
+	return true
+}
+
+func (a *pulse) onProbed(_ none, err error) {
+	switch {
+	case !persistence.Answered(err):
+		a.rt.storeFailed("probe", err)
+	case a.letGo: // do not wait for the next pulse
+		a.onCheckCancels()
 	}
 }

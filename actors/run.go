@@ -22,9 +22,8 @@ import (
 // WorkReady, TablesChanged.
 // On failure: stopped; runs reports the task lost.
 type run struct {
-	rt           *runtime
+	base
 	ports        runPorts
-	self         *PID
 	task         *messages.StartTask
 	key          taskKey
 	name         string // of the actor
@@ -58,18 +57,14 @@ type runPorts struct {
 	runs    persistence.Runs
 }
 
-// Timers of a run actor.
+// Messages of an attempt to its run actor.
 type (
-	attemptBegun    struct{} // the transaction of an InTx step is open
-	attemptNotBegun struct{} // it should be by now
-	attemptBeat     struct{}
-	attemptTimeout  struct {
+	attemptBegun   struct{} // the transaction of an InTx step is open
+	attemptBeat    struct{}
+	attemptTimeout struct {
 		cause error
 		due   time.Time
 	}
-	attemptUnresponsive struct{}
-	outcomeUnheard      struct{}
-	attemptRested       struct{}
 )
 
 // restFor is how long a run actor keeps a task that the database would not let it execute
@@ -82,7 +77,7 @@ const restLost = 10 * time.Second
 
 func newRun(rt *runtime, ports runPorts, task *messages.StartTask, h *held) func() receiver {
 	return func() receiver {
-		a := &run{rt: rt, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool}
+		a := &run{base: base{rt: rt}, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool}
 		a.function, a.known = rt.functions[task.GetHandler()]
 		a.foreign = a.known && (a.function.Workflow != task.GetWorkflow() || a.function.Step != task.GetStepName())
 		return a
@@ -97,20 +92,14 @@ func (a *run) Receive(ctx actorContext) {
 		a.onStarted()
 	case *payloadsGranted:
 		a.onGranted()
-	case *answered[[][]byte]:
-		a.onLoaded(msg)
+	case *happened:
+		a.handle(msg)
 	case *attemptBegun:
 		a.onBegun()
-	case *attemptNotBegun:
-		a.onNotBegun()
 	case *attemptBeat:
 		a.onBeat()
 	case *attemptTimeout:
 		a.onTimeout(msg)
-	case *attemptUnresponsive:
-		a.onUnresponsive()
-	case *attemptRested:
-		a.release()
 	case *attemptEnded:
 		a.onEnded(ctx, msg)
 	case *messages.EndAttempts:
@@ -119,8 +108,6 @@ func (a *run) Receive(ctx actorContext) {
 		a.onAnswered(ctx)
 	case *messages.RepeatOutcomes:
 		a.report()
-	case *outcomeUnheard:
-		a.onUnheard()
 	case *stopping:
 		a.rt.guarded("run", func() { a.close(a.stopCause()) })
 	case *restarting, *stopped:
@@ -219,7 +206,7 @@ func (a *run) end(cause error) {
 // rest hands the task back after a pause.
 func (a *run) rest(pause time.Duration) {
 	a.returned, a.resting = true, true
-	a.timers = append(a.timers, a.rt.after(pause, a.self, &attemptRested{}))
+	a.timers = append(a.timers, a.later(pause, a.release))
 }
 
 // release hands the task back, unless it was answered meanwhile.
@@ -233,7 +220,7 @@ func (a *run) release() {
 // listen gives a function whose context has ended a while to return.
 func (a *run) listen() {
 	if a.attempt != nil && !a.returned {
-		a.timers = append(a.timers, a.rt.after(unresponsiveAfter, a.self, &attemptUnresponsive{}))
+		a.timers = append(a.timers, a.later(unresponsiveAfter, a.onUnresponsive))
 	}
 }
 
@@ -327,13 +314,11 @@ func (a *run) report() {
 	}
 	a.rt.send(a.rt.addresses.journal, a.outcome)
 	if a.unheard == nil {
-		a.unheard = a.rt.after(resendAfter, a.self, &outcomeUnheard{})
+		a.unheard = a.later(resendAfter, func() {
+			a.unheard = nil
+			a.report()
+		})
 	}
-}
-
-func (a *run) onUnheard() {
-	a.unheard = nil
-	a.report()
 }
 
 // onAnswered ends the actor once its function has returned. Until then it represents the

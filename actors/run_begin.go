@@ -25,7 +25,7 @@ func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
 		record.TxLimit = limit + txMargin
 	}
 	attempt.begun = func() { rt.arrive(self, &attemptBegun{}) }
-	a.timers = append(a.timers, rt.after(beginMax, self, &attemptNotBegun{}))
+	a.timers = append(a.timers, a.later(beginMax, a.onNotBegun))
 	return func(deliver func(any)) {
 		deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, journal, record, key, attempt, &f, inputs) })
 	}

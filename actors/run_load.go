@@ -88,22 +88,22 @@ func (a *run) read() {
 		steps = append(steps, m.step)
 	}
 	run := a.key.task.Run
-	ask(a.rt, a.self, "payload", storeTimeout, func(ctx context.Context) ([][]byte, error) {
+	ask(&a.base, &call{}, "payload", storeTimeout, func(ctx context.Context) ([][]byte, error) {
 		return a.ports.runs.Payloads(ctx, run, steps)
-	})
+	}, a.onLoaded)
 }
 
 // onLoaded continues reading, or executes the task. If a payload cannot be read the task
 // is handed back, and the next pod tries again.
-func (a *run) onLoaded(m *answered[[][]byte]) {
+func (a *run) onLoaded(payloads [][]byte, err error) {
 	if a.attempt != nil || a.outcome != nil || a.answered || a.resting {
 		return
 	}
-	if m.err != nil {
+	if err != nil {
 		a.unload()
-		a.rt.storeFailed("payload", m.err)
+		a.rt.storeFailed("payload", err)
 		pause := restFor
-		if persistence.Answered(m.err) { // a lost payload does not come back at once
+		if persistence.Answered(err) { // a lost payload does not come back at once
 			pause = restLost
 			a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "the inputs of a task cannot be read; it rests, and is claimed again",
 				slog.String("run_id", a.key.task.Run.String()), slog.String("step", a.task.GetStepName()))
@@ -111,14 +111,14 @@ func (a *run) onLoaded(m *answered[[][]byte]) {
 		a.rest(pause)
 		return
 	}
-	for i, payload := range m.value {
+	for i, payload := range payloads {
 		for n, to := range a.missing[i].to {
 			if *to = payload; n > 0 {
 				*to = bytes.Clone(payload)
 			}
 		}
 	}
-	a.missing = a.missing[len(m.value):]
+	a.missing = a.missing[len(payloads):]
 	if cause := context.Cause(a.ctx); len(a.missing) > 0 && (cause == nil || errors.Is(cause, ErrCanceled)) {
 		a.read()
 		return
@@ -189,4 +189,11 @@ func missingOf(task *messages.StartTask, inputs *Inputs) (list []missing) {
 		list[at].to = append(list[at].to, &o.Output)
 	}
 	return list
+}
+
+// measurePayloads sets the metrics of payloads.
+func (rt *runtime) measurePayloads() {
+	bytes, waiting := rt.payloads.held()
+	rt.recorder.set(MetricPayloadBytes, float64(bytes))
+	rt.recorder.set(MetricPayloadWaiting, float64(waiting))
 }

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/workflow"
@@ -22,7 +21,6 @@ import (
 // stopped, and its task is reported lost.
 type runs struct {
 	supervision
-	rt        *runtime
 	carryover *runsState
 	repeat    bool // a timer will repeat the reports of losses
 	ports     runPorts
@@ -38,14 +36,12 @@ type runsState struct {
 	told     bool // RunsDrained was sent
 }
 
-// repeatLosses is the timer that repeats the reports of runs itself.
-type repeatLosses struct{}
-
 func spawnRuns(rt *runtime, ports *Ports, h *runsState) func() receiver {
 	return func() receiver {
-		a := &runs{rt: rt, carryover: h, ports: runPorts{ports.Store, ports.Store}, pool: poolWatch{usage: ports.PoolUsage}}
-		a.supervision = supervision{rt: rt, self: rt.addresses.runs}
-		return a
+		return &runs{
+			supervision: supervision{base: base{rt, rt.addresses.runs}}, carryover: h,
+			ports: runPorts{ports.Store, ports.Store}, pool: poolWatch{usage: ports.PoolUsage},
+		}
 	}
 }
 
@@ -66,13 +62,11 @@ func (a *runs) Receive(ctx actorContext) {
 		a.carryover.ledger.progress(keyOf(msg.GetTask()), msg.GetProgress())
 	case *messages.RepeatOutcomes:
 		a.onRepeatOutcomes(msg)
-	case *repeatLosses:
-		a.onRepeatLosses()
+	case *happened:
+		a.handle(msg)
 	case *functionReturned:
 		a.carryover.ledger.returned(msg.name)
 		a.settle()
-	case *detachedDue:
-		a.onDetachedDue(msg)
 	case *messages.ListHeld:
 		a.rt.send(a.rt.addresses.pulse, a.carryover.ledger.list())
 		a.watchPool()
@@ -96,13 +90,9 @@ func (a *runs) Receive(ctx actorContext) {
 		a.endAll(msg.GetCause())
 	case *terminated:
 		a.onTerminated(msg)
-	case *restartDue:
-		a.onRestartDue(msg)
 	case *listChildren:
 		msg.answer(ctx)
-	case *restarting:
-		a.off = true
-	case *stopping:
+	case *restarting, *stopping:
 		a.off = true
 	case *stopped:
 	default:
@@ -282,7 +272,7 @@ func (a *runs) report(h *held, kind messages.OutcomeKind) {
 func (a *runs) armRepeat() {
 	if !a.repeat {
 		a.repeat = true
-		a.rt.after(resendAfter, a.self, &repeatLosses{})
+		a.later(resendAfter, a.onRepeatLosses)
 	}
 }
 
@@ -322,9 +312,4 @@ func (a *runs) settle() {
 		a.carryover.told = true
 		a.rt.send(a.rt.addresses.pod, &messages.RunsDrained{})
 	}
-}
-
-// taskName is the name of the run actor of one task under one epoch.
-func taskName(key taskKey) string {
-	return key.task.Run.String() + "-" + strconv.Itoa(int(key.task.Step)) + "-" + strconv.FormatInt(key.epoch, 10)
 }

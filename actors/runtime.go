@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/internal/clock"
-	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
@@ -193,68 +192,14 @@ func barsWrites(name string, err error) bool {
 		errors.Is(err, persistence.ErrNoResources) && name != "trigger_runs" && name != triggerLarge
 }
 
+// numbersChanged: a call found that handler numbers of this process now name other steps.
+type numbersChanged struct{ err error }
+
 // unknown counts a message that an actor does not accept.
 func (rt *runtime) unknown(actor string, message any) {
 	rt.recorder.add(MetricUnknownMessages, 1, actor)
 	rt.log.LogAttrs(context.Background(), slog.LevelWarn, "message not accepted",
 		slog.String("actor", actor), slog.String("message", fmt.Sprintf("%T", message)))
-}
-
-// answered is the result of a store call, with the number of the question.
-type answered[T any] struct {
-	number int64
-	value  T
-	err    error
-}
-
-// ask makes a store call, through the pool, whose result comes back to the actor
-// as *answered[T]. A panic of an adapter is an error of the call.
-func ask[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
-	number, asked := rt.numbers.next(), rt.now()
-	rt.vitals.with(func(v *vitals.Vitals) { v.Asked(number, name, asked) })
-	carry(rt, to, name, timeout, number, call, func(value T, err error) {
-		var rejected error
-		if part, is := any(value).(interface{ Refusal() error }); is {
-			rejected = part.Refusal()
-		}
-		rt.vitals.with(func(v *vitals.Vitals) { v.CallEnded(number, name, asked, rt.now(), err, rejected) })
-	})
-	return number
-}
-
-// askApart is ask for calls on connections of their own: their results say nothing about
-// the pool.
-func askApart[T any](rt *runtime, to *PID, name string, timeout time.Duration, call func(ctx context.Context) (T, error)) int64 {
-	number := rt.numbers.next()
-	carry(rt, to, name, timeout, number, call, func(T, error) {})
-	return number
-}
-
-func carry[T any](
-	rt *runtime, to *PID, name string, timeout time.Duration, number int64, call func(ctx context.Context) (T, error), ended func(T, error),
-) {
-	rt.executor.Call(to, name, timeout, func(ctx context.Context) any {
-		answer := &answered[T]{number: number}
-		answer.value, answer.err = contained(func() (T, error) { return call(ctx) })
-		ended(answer.value, answer.err)
-		return answer
-	})
-}
-
-// contained calls f and turns its panic into an error.
-func contained[T any](f func() (T, error)) (value T, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %s", panics.Text(r))
-		}
-	}()
-	return f()
-}
-
-// containedLoop does the same for a subscription.
-func containedLoop(loop func() error) error {
-	_, err := contained(func() (struct{}, error) { return struct{}{}, loop() })
-	return err
 }
 
 // guarded runs f and swallows its panic: a panic while an actor stops would

@@ -12,9 +12,6 @@ import (
 // microseconds unless the claimer is being restarted.
 const reservationTimeout = 10 * time.Millisecond
 
-// reservationLate ends the wait for the claimer's answer.
-type reservationLate struct{ number int64 }
-
 // slotRequest asks the claimer for slots, for tasks that may be granted with the batch
 // that the asking actor is about to store.
 type slotRequest struct {
@@ -22,12 +19,16 @@ type slotRequest struct {
 	stop   func()
 }
 
-// ask asks for slots. SlotsReserved or reservationLate comes to the actor.
-func (r *slotRequest) ask(rt *runtime, self *PID, question *messages.ReserveSlots) {
-	r.number = rt.numbers.next()
-	question.Number = r.number
-	rt.send(rt.addresses.claimer, question)
-	r.stop = rt.after(reservationTimeout, self, &reservationLate{number: r.number})
+// ask asks for slots. SlotsReserved comes to the actor, or late is called.
+func (r *slotRequest) ask(b *base, question *messages.ReserveSlots, late func()) {
+	number := b.rt.numbers.next()
+	r.number, question.Number = number, number
+	b.rt.send(b.rt.addresses.claimer, question)
+	r.stop = b.later(reservationTimeout, func() {
+		if r.heard(number) {
+			late()
+		}
+	})
 }
 
 func (r *slotRequest) waits() bool { return r.number != 0 }

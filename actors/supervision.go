@@ -14,8 +14,7 @@ import (
 // the parent before anything else, on the parent's own goroutine, so the
 // history of failures is a plain field.
 type supervision struct {
-	rt       *runtime
-	self     *PID
+	base
 	failures map[string][]time.Time // by child
 	off      bool                   // the parent stops: children are not restarted
 	// stops reports whether a child was told to stop: a restart on top of that
@@ -24,12 +23,6 @@ type supervision struct {
 	// escalate is called when a child has used up its restarts; nil: the
 	// failure becomes the parent's own.
 	escalate func(child string, reason any)
-}
-
-// restartDue is a delayed restart.
-type restartDue struct {
-	parent supervisor
-	child  *PID
 }
 
 // HandleFailure implements protoactor's SupervisorStrategy: the child is
@@ -52,7 +45,11 @@ func (s *supervision) HandleFailure(
 	s.note(name, decision.Directive, len(decision.Kept), reason)
 	switch decision.Directive {
 	case lifecycle.Restart:
-		s.rt.after(decision.Delay, s.self, &restartDue{parent: parent, child: child})
+		s.later(decision.Delay, func() {
+			if !s.ends(name) {
+				parent.RestartChildren(child)
+			}
+		})
 	case lifecycle.Stop:
 		parent.StopChildren(child)
 	case lifecycle.Escalate:
@@ -61,12 +58,6 @@ func (s *supervision) HandleFailure(
 			return
 		}
 		parent.EscalateFailure(reason, message)
-	}
-}
-
-func (s *supervision) onRestartDue(due *restartDue) {
-	if !s.ends(lastName(due.child)) {
-		due.parent.RestartChildren(due.child)
 	}
 }
 

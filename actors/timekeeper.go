@@ -20,17 +20,16 @@ import (
 // Sends: TermDeposed, WorkReady, TablesChanged.
 // On failure: restart with backoff; it begins with a look.
 type timekeeper struct {
-	rt       *runtime
-	store    persistence.Timekeeping
-	epoch    int64
-	limit    *vitals.BatchLimit
-	number   int64     // of the call under way; 0: none
-	next     time.Time // of the next look, by the database's clock
-	due      int64     // number of the timer that counts
-	earlier  time.Time // told of during the call
-	told     bool
-	failures int
-	locked   int // calls in a row that found only locked timers
+	base
+	store   persistence.Timekeeping
+	epoch   int64
+	limit   *vitals.BatchLimit
+	call    call
+	next    time.Time // of the next look, by the database's clock
+	due     timer
+	earlier time.Time // told of during the call
+	told    bool
+	locked  int // calls in a row that found only locked timers
 }
 
 // timerLocked is the wait for a due timer whose run another transaction holds, the
@@ -40,10 +39,10 @@ const (
 	timerPatience = 5
 )
 
-type fireDue struct{ number int64 }
-
 func newTimekeeper(rt *runtime, store persistence.Timekeeping, epoch int64, limits *termLimits) func() receiver {
-	return func() receiver { return &timekeeper{rt: rt, store: store, epoch: epoch, limit: &limits.timers} }
+	return func() receiver {
+		return &timekeeper{base: base{rt, rt.addresses.timekeeper}, store: store, epoch: epoch, limit: &limits.timers}
+	}
 }
 
 // Receive implements protoactor's Actor.
@@ -51,12 +50,8 @@ func (a *timekeeper) Receive(ctx actorContext) {
 	switch msg := ctx.Message().(type) {
 	case *started:
 		a.fire()
-	case *fireDue:
-		if msg.number == a.due {
-			a.fire()
-		}
-	case *answered[persistence.Fired]:
-		a.onFired(msg)
+	case *happened:
+		a.handle(msg)
 	case *messages.TimerSet:
 		a.onTimerSet(instant(msg.GetAt()))
 	case *restarting, *stopping, *stopped:
@@ -66,34 +61,26 @@ func (a *timekeeper) Receive(ctx actorContext) {
 }
 
 func (a *timekeeper) fire() {
-	if a.number != 0 {
+	if a.call.open() {
 		return
 	}
 	a.told = false
 	epoch, limit := a.epoch, a.rt.batch("fire one", a.limit.Begin(timerBatch, a.rt.now()))
-	a.number = ask(a.rt, a.rt.addresses.timekeeper, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
+	ask(&a.base, &a.call, "fire_timers", storeTimeout, func(ctx context.Context) (persistence.Fired, error) {
 		return a.store.FireTimers(ctx, epoch, limit)
-	})
+	}, a.onFired)
 }
 
-func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
-	if m.number != a.number {
-		return
-	}
-	a.number = 0
-	a.limit.Ended(m.value.Count, a.rt.now(), m.err)
-	switch {
-	case errors.Is(m.err, persistence.ErrDeposed):
+func (a *timekeeper) onFired(fired persistence.Fired, err error) {
+	a.limit.Ended(fired.Count, a.rt.now(), err)
+	if errors.Is(err, persistence.ErrDeposed) {
 		a.rt.send(a.rt.addresses.leader, &messages.TermDeposed{Epoch: a.epoch})
 		return
-	case m.err != nil:
-		a.failures++
-		a.rt.storeFailed("fire_timers", m.err)
-		a.sleep(a.rt.retryDelay(a.failures))
+	}
+	if wait, failed := a.call.failed(a.rt, "fire_timers", err); failed {
+		a.sleep(wait)
 		return
 	}
-	a.failures = 0
-	fired := &m.value
 	a.rt.status.with(func(f *podFacts) { f.sawDatabaseTime(fired.Now, a.rt.now()) })
 	a.rt.recorder.add(MetricTimersFired, float64(fired.Count))
 	if fired.Orphans > 0 {
@@ -124,7 +111,7 @@ func (a *timekeeper) onFired(m *answered[persistence.Fired]) {
 
 // onTimerSet looks earlier if need be. The zero instant means now.
 func (a *timekeeper) onTimerSet(at time.Time) {
-	if a.number != 0 {
+	if a.call.open() {
 		if !a.told || at.Before(a.earlier) {
 			a.told, a.earlier = true, at
 		}
@@ -153,13 +140,10 @@ func (a *timekeeper) earliest(at time.Time) bool {
 // rest sleeps until the next timer is due; without one the sweep wakes it.
 func (a *timekeeper) rest() {
 	if a.next.IsZero() {
-		a.due = 0
+		a.due.clear()
 		return
 	}
 	a.sleep(max(a.next.Sub(a.rt.databaseTime()), 0))
 }
 
-func (a *timekeeper) sleep(d time.Duration) {
-	a.due = a.rt.numbers.next()
-	a.rt.after(min(d, a.rt.config.Sweep), a.rt.addresses.timekeeper, &fireDue{number: a.due})
-}
+func (a *timekeeper) sleep(d time.Duration) { a.due.set(&a.base, min(d, a.rt.config.Sweep), a.fire) }

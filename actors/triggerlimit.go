@@ -46,8 +46,8 @@ func (l *triggerLimit) stored(first *question, rows int, now time.Time) {
 // single question rests for a while. It returns how long the intake waits, and whether
 // the server lacks resources for all questions.
 func (a *intake) lacksResources(open *openTrigger) (wait time.Duration, all bool) {
-	a.rt.releaseSlots(open.reservation, nil)
-	open.reservation, a.limit.lone = nil, false
+	a.dropReservation(open)
+	a.limit.lone = false
 	if len(open.questions) > 1 {
 		return 0, false
 	}
@@ -66,8 +66,7 @@ func (a *intake) lacksResources(open *openTrigger) (wait time.Duration, all bool
 func (a *intake) tookLong(open *openTrigger) {
 	open.long++
 	if len(open.questions) > 1 && open.long > 1 {
-		a.rt.releaseSlots(open.reservation, nil)
-		open.reservation = nil
+		a.dropReservation(open)
 	}
 }
 

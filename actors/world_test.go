@@ -331,15 +331,15 @@ func kill(p *Pod, name string) {
 		pid     *PID
 		message any
 	}{
-		podName:       {team.pod, (*stageDue)(nil)},
+		podName:       {team.pod, (*happened)(nil)},
 		"journal":     {team.journal, (*cancelCall)(nil)},
 		"runs":        {team.runs, (*listChildren)(nil)},
-		"pulse":       {team.pulse, (*pulseDue)(nil)},
-		"claimer":     {team.claimer, (*standInDue)(nil)},
-		"intake":      {team.intake, (*intakePause)(nil)},
-		"leader":      {team.leader, (*campaignDue)(nil)},
-		"timekeeper":  {team.timekeeper, (*fireDue)(nil)},
-		"housekeeper": {team.housekeeper, (*houseDue)(nil)},
+		"pulse":       {team.pulse, (*happened)(nil)},
+		"claimer":     {team.claimer, (*happened)(nil)},
+		"intake":      {team.intake, (*happened)(nil)},
+		"leader":      {team.leader, (*happened)(nil)},
+		"timekeeper":  {team.timekeeper, (*happened)(nil)},
+		"housekeeper": {team.housekeeper, (*happened)(nil)},
 		"feed":        {team.feed, (*streamWoke)(nil)},
 	}[name]
 	p.rt.send(victim.pid, victim.message)
