@@ -175,16 +175,10 @@ func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 }
 
 func causeOf(c messages.EndCause) error {
-	switch c {
-	case messages.EndCause_END_CAUSE_CANCELED:
-		return ErrCanceled
-	case messages.EndCause_END_CAUSE_LEASE_LOST:
-		return ErrLeaseLost
-	case messages.EndCause_END_CAUSE_STOPPING:
-		return ErrStopping
-	case messages.EndCause_END_CAUSE_UNSPECIFIED:
-	}
-	return nil
+	return map[messages.EndCause]error{
+		messages.EndCause_END_CAUSE_CANCELED: ErrCanceled, messages.EndCause_END_CAUSE_LEASE_LOST: ErrLeaseLost,
+		messages.EndCause_END_CAUSE_STOPPING: ErrStopping,
+	}[c]
 }
 
 // panicked is the end of an attempt by a panic, while the stack is still there. A panic

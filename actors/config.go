@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -73,41 +75,17 @@ const DefaultQueue = "default"
 
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
-	orDefault(&c.Slots, d.Slots)
-	orDefault(&c.ClaimBatch, d.ClaimBatch)
-	orDefault(&c.StuckMax, d.StuckMax)
-	orDefault(&c.Pulse, d.Pulse)
-	orDefault(&c.LeaseTTL, d.LeaseTTL)
-	orDefault(&c.LeaseMargin, min(d.LeaseMargin, c.LeaseTTL/5))
-	orDefault(&c.StopGrace, d.StopGrace)
-	orDefault(&c.EndGrace, d.EndGrace)
-	orDefault(&c.CancelGrace, d.CancelGrace)
-	orDefault(&c.Sweep, d.Sweep)
-	orDefault(&c.SweepDegraded, d.SweepDegraded)
-	orDefault(&c.FeedSilence, d.FeedSilence)
-	orDefault(&c.StreamSpare, d.StreamSpare)
-	orDefault(&c.LeaderPing, d.LeaderPing)
-	orDefault(&c.LeaderSilence, d.LeaderSilence)
-	orDefault(&c.LeaderTry, d.LeaderTry)
-	orDefault(&c.InTxTimeout, d.InTxTimeout)
-	orDefault(&c.TriggerTimeout, d.TriggerTimeout)
-	orDefault(&c.MaxLost, d.MaxLost)
-	orDefault(&c.PayloadLimit, d.PayloadLimit)
-	orDefault(&c.PayloadMemory, d.PayloadMemory)
-	orDefault(&c.IntakePending, d.IntakePending)
-	orDefault(&c.AwaitMax, d.AwaitMax)
-	orDefault(&c.DefaultTenant, d.DefaultTenant)
+	d.LeaseMargin = min(d.LeaseMargin, cmp.Or(c.LeaseTTL, d.LeaseTTL)/5)
 	if len(c.Queues) == 0 {
 		c.Queues = d.Queues
 	}
-	return c
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+	fields, defaults := reflect.ValueOf(&c).Elem(), reflect.ValueOf(d)
+	for i := range fields.NumField() {
+		if field := fields.Field(i); field.IsZero() {
+			field.Set(defaults.Field(i))
+		}
 	}
+	return c
 }
 
 // pool is slots that some queues share.

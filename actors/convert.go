@@ -168,21 +168,14 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 }
 
 func answerName(a lifecycle.Answer) string {
-	switch a {
-	case lifecycle.Moved:
-		return "moved"
-	case lifecycle.AlreadyYours:
-		return "already_yours"
-	case lifecycle.Stale:
-		return "stale"
-	case lifecycle.Illegal:
-		return "illegal"
-	case lifecycle.Busy:
-		return "busy"
-	case lifecycle.BadRow:
-		return "bad_row"
+	name, known := map[lifecycle.Answer]string{
+		lifecycle.Moved: "moved", lifecycle.AlreadyYours: "already_yours", lifecycle.Stale: "stale",
+		lifecycle.Illegal: "illegal", lifecycle.Busy: "busy", lifecycle.BadRow: "bad_row",
+	}[a]
+	if !known {
+		return "unknown"
 	}
-	return "unknown"
+	return name
 }
 
 // announce tells of the work that a committed transaction of this pod made ready: the

@@ -43,10 +43,10 @@
 // By the names of files; a star stands for any ending:
 //
 //   - the pod as the embedder sees it: start, config, pod*, poolusage, refusal, errors
-//   - the tree and its restarts: tree, supervision, watchdog, runtime, executor, protoactor
+//   - the tree and its restarts: tree, supervision, watchdog, runtime, calls, executor, protoactor
 //   - triggers: intake*, triggerlimit
 //   - claims: claimer*, queuescan
-//   - slots and executions: runs, ledger, run*, payloads, step, attempt, inflight, outcome, failure, errorclass
+//   - slots and executions: runs, ledger, run*, payloads, step, attempt, inflight, outcome, failure
 //   - completions: journal*
 //   - slots that both reserve from the claimer: slotreservation, linger
 //   - the lease: pulse*

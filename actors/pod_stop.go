@@ -37,12 +37,11 @@ func (s stopStage) String() string {
 
 // limit is how long a stage may take at a time.
 func (s stopStage) limit(c Config) time.Duration {
-	switch s {
-	case stageGrace:
+	if s == stageGrace {
 		return c.StopGrace
-	case stageEnd:
+	}
+	if s == stageEnd {
 		return c.EndGrace
-	case stageIntake, stageClaims, stageFlush, stageResign, stageFeed, stageLeave, stageEnded:
 	}
 	return stopStageLimit
 }

@@ -57,25 +57,12 @@ func (r *Refusal) asMessage(request string) *messages.TriggerRefused {
 }
 
 func (c RefusalCode) message() messages.TriggerRefused_Code {
-	switch c {
-	case UnknownWorkflow:
-		return messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW
-	case BadInput:
-		return messages.TriggerRefused_CODE_BAD_INPUT
-	case KeyConflict:
-		return messages.TriggerRefused_CODE_KEY_CONFLICT
-	case LimitReached:
-		return messages.TriggerRefused_CODE_LIMIT
-	case TenantsFull:
-		return messages.TriggerRefused_CODE_TENANTS_FULL
-	case Overloaded:
-		return messages.TriggerRefused_CODE_OVERLOADED
-	case Stopping:
-		return messages.TriggerRefused_CODE_STOPPING
-	case Unavailable:
-		return messages.TriggerRefused_CODE_UNAVAILABLE
-	}
-	return messages.TriggerRefused_CODE_UNSPECIFIED
+	return map[RefusalCode]messages.TriggerRefused_Code{
+		UnknownWorkflow: messages.TriggerRefused_CODE_UNKNOWN_WORKFLOW, BadInput: messages.TriggerRefused_CODE_BAD_INPUT,
+		KeyConflict: messages.TriggerRefused_CODE_KEY_CONFLICT, LimitReached: messages.TriggerRefused_CODE_LIMIT,
+		TenantsFull: messages.TriggerRefused_CODE_TENANTS_FULL, Overloaded: messages.TriggerRefused_CODE_OVERLOADED,
+		Stopping: messages.TriggerRefused_CODE_STOPPING, Unavailable: messages.TriggerRefused_CODE_UNAVAILABLE,
+	}[c]
 }
 
 // errKeyBusy stands for a key that another transaction holds: not a refusal
