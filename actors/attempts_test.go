@@ -74,26 +74,23 @@ func TestBadStepFunctions(t *testing.T) {
 			change: func(f *StepFunction) { f.Options.HeartbeatLimit = time.Second },
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				change := c.change
-				if change == nil {
-					change = func(*StepFunction) {}
-				}
-				w.register(storetest.Single(), c.do, change)
-				w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
-				p := w.start(Config{Slots: 1})
-				row := w.ended(w.trigger(p, "single"))
-				require.Equal(t, lifecycle.Failed, row.State)
-				require.Equal(t, c.class, row.Class)
-				require.Contains(t, row.Error, c.text)
-				require.Less(t, len(row.Error), 9<<10)
-				require.NotContains(t, row.Error, "\x00")
-				w.completed(w.trigger(p, "chain2"))
-				require.Zero(t, p.Stats().Restarts, "no actor failed")
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			change := c.change
+			if change == nil {
+				change = func(*StepFunction) {}
+			}
+			w.register(storetest.Single(), c.do, change)
+			w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
+			p := w.start(Config{Slots: 1})
+			row := w.ended(w.trigger(p, "single"))
+			require.Equal(t, lifecycle.Failed, row.State)
+			require.Equal(t, c.class, row.Class)
+			require.Contains(t, row.Error, c.text)
+			require.Less(t, len(row.Error), 9<<10)
+			require.NotContains(t, row.Error, "\x00")
+			w.completed(w.trigger(p, "chain2"))
+			require.Zero(t, p.Stats().Restarts, "no actor failed")
+		}))
 	}
 }
 
@@ -110,22 +107,18 @@ func TestDefaultTimeouts(t *testing.T) {
 		"in tx":         {inTx: true, limit: 30 * time.Second},
 		"in tx, chosen": {inTx: true, config: Config{InTxTimeout: 3 * time.Second}, limit: 3 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), newGauge().work(time.Hour), func(f *StepFunction) { f.Options.InTx = c.inTx })
-				p := w.start(c.config)
-				begun := time.Now()
-				row := w.ended(w.trigger(p, "single"))
-				require.Equal(t, classTimedOut, row.Class)
-				require.InDelta(t, c.limit.Seconds(), time.Since(begun).Seconds(), 0.2)
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			w.register(storetest.Single(), newGauge().work(time.Hour), func(f *StepFunction) { f.Options.InTx = c.inTx })
+			p := w.start(c.config)
+			begun := time.Now()
+			row := w.ended(w.trigger(p, "single"))
+			require.Equal(t, classTimedOut, row.Class)
+			require.InDelta(t, c.limit.Seconds(), time.Since(begun).Seconds(), 0.2)
+		}))
 	}
 }
 
 func TestHeartbeatKeepsAnAttemptAlive(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
 			for range 10 {
@@ -143,7 +136,6 @@ func TestHeartbeatKeepsAnAttemptAlive(t *testing.T) {
 // TestDeafFunctions: a function that ignores the end of its context gives up
 // its slot, up to a limit, and the slot comes back when it returns.
 func TestDeafFunctions(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) {
@@ -172,7 +164,6 @@ func TestDeafFunctions(t *testing.T) {
 // TestCancelGrace: a running task learns of the cancel; one that ignores it
 // is fenced after the grace, and gives up its slot.
 func TestCancelGrace(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		release, causes := make(chan struct{}), make(chan error, 1)
 		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
@@ -234,7 +225,6 @@ func TestALostTaskIsNotBegun(t *testing.T) {
 // TestLeaseLost: a pod that cannot renew ends its contexts before the lease ends, records
 // nothing, and resumes when it can renew.
 func TestLeaseLost(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		causes := make(chan error, 10)
 		var calls atomic.Int32

@@ -72,7 +72,6 @@ func newHolding(w *world) (*holding, *gauge) {
 // Tasks whose outcomes cannot be recorded yet release their slots, and are recorded after
 // the lock is released.
 func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 4})
@@ -95,9 +94,7 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 		w.completed(held...)
 		pass(time.Second)
 		require.Equal(t, 4, p.Stats().Free)
-		for key, n := range g.executions() {
-			require.Equal(t, 1, n, "executions of %s", key)
-		}
+		g.once(t)
 		require.Equal(t, 4, g.most())
 		require.Zero(t, p.Stats().Losses)
 	})
@@ -105,7 +102,6 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 
 // Steps with InTx of a locked run are not begun, and release their slots at once.
 func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		s := &holding{Store: w.store, graph: storetest.Single()}
@@ -123,9 +119,7 @@ func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
 		require.Len(t, g.executions(), 4, "of the other run")
 		s.off.Store(true)
 		w.completed(held...)
-		for key, n := range g.executions() {
-			require.Equal(t, 1, n, "executions of %s", key)
-		}
+		g.once(t)
 		require.Zero(t, p.Stats().Losses)
 	})
 }
@@ -133,7 +127,6 @@ func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
 // At most four times as many tasks as there are slots release theirs: tasks that a pod has
 // executed and not recorded are executed again if it dies.
 func TestOutcomesThatWaitAreBounded(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 4})
@@ -162,7 +155,6 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 
 // Under a limit per tenant, other tasks wait until an awaited outcome is recorded.
 func TestTheEndOfWhatWaitedIsHeardOf(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 8, TenantLimit: 4})
@@ -181,14 +173,12 @@ func TestTheEndOfWhatWaitedIsHeardOf(t *testing.T) {
 
 // A task that has released its slot leaves none to a child.
 func TestChildrenOfWhatWaited(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		s := &holding{Store: w.store, graph: storetest.Diamond()}
 		w.faults.Store = s
 		w.register(s.graph, g.work(10*time.Millisecond))
-		w.register(storetest.Single(), g.work(time.Hour))
-		p := w.start(Config{Slots: 2})
+		p := w.single(g.work(time.Hour), Config{Slots: 2})
 		runs := []workflow.RunID{w.trigger(p, "diamond"), w.trigger(p, "diamond")}
 		pass(time.Second)
 		long := []workflow.RunID{w.trigger(p, "single"), w.trigger(p, "single")}
@@ -200,9 +190,7 @@ func TestChildrenOfWhatWaited(t *testing.T) {
 		require.Zero(t, p.Stats().Inline, "nothing was granted that there is no slot for")
 		w.completed(append(long, runs...)...)
 		require.LessOrEqual(t, g.most(), 2)
-		for key, n := range g.executions() {
-			require.Equal(t, 1, n, "executions of %s", key)
-		}
+		g.once(t)
 	})
 }
 

@@ -41,7 +41,6 @@ func (s *weighed) RenewPod(ctx context.Context, r persistence.Renewal) (persiste
 
 // Renewals must be in time, however much progress is reported.
 func TestProgressIsBounded(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		scale := &weighed{Store: w.store, stored: map[taskKey]bool{}}
 		w.faults.Store = scale
@@ -70,10 +69,8 @@ func TestProgressIsBounded(t *testing.T) {
 
 // One group of triggers is one transaction, which cannot be of any size.
 func TestTriggersOfOneCallAreBounded(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Second))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Second), Config{})
 		large := w.order("single")
 		large.Input = bytes.Repeat([]byte("1"), 1<<20)
 		batch := []persistence.Trigger{}
@@ -99,7 +96,6 @@ func TestTriggersOfOneCallAreBounded(t *testing.T) {
 // Callers that give up while the database hangs leave nothing behind, however
 // many they are.
 func TestCallersThatGiveUpAreForgotten(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Second))
 		const pending = 3
@@ -121,7 +117,6 @@ func TestCallersThatGiveUpAreForgotten(t *testing.T) {
 // Looking at the input of a message is the embedder's code. Whatever it does,
 // other triggers are stored, and its sender is answered.
 func TestInputsThatAreHardToLookAt(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Second))
 		look := w.evaluate

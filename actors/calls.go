@@ -41,10 +41,10 @@ func (t *timer) isSet() bool { return t.number != 0 }
 
 func (t *timer) clear() { t.number = 0 }
 
-func (t *timer) set(b *base, d time.Duration, then func()) (stop func()) {
+func (t *timer) set(b *base, d time.Duration, then func()) {
 	number := b.rt.numbers.next()
 	t.number = number
-	return b.later(d, func() {
+	b.later(d, func() {
 		if t.number == number {
 			t.number = 0
 			then()

@@ -21,7 +21,6 @@ import (
 // Whenever the database's clock is stepped between two renewals, no living pod is declared
 // dead, and a dead one is in time.
 func TestALeapOfTheClockKillsNobodyWhoLives(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		counts := newGauge()
 		w.register(storetest.Single(), counts.work(20*time.Minute))
@@ -66,7 +65,6 @@ func (w *world) handlers() []int32 { return slices.Sorted(maps.Keys(w.functions)
 
 // A clock that is ahead by more than a retention drops nothing for an hour.
 func TestALeapOfTheClockDropsNothingForAnHour(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		const day = 24 * time.Hour
@@ -109,34 +107,31 @@ func TestALeapRightBeforeSomethingIsRemoved(t *testing.T) {
 		"history":      func(s *leaping, leap func()) { s.drop = leap },
 		"dead letters": func(s *leaping, leap func()) { s.purge = leap },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				const week = 7 * 24 * time.Hour
-				var due, leapt atomic.Bool
-				s := &leaping{w.store, func() {}, func() {}}
-				leaps(s, func() {
-					if due.Load() {
-						w.ahead.Store(int64(2 * week))
-						leapt.Store(true)
-					}
-				})
-				w.faults.Store = s
-				w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no") },
-					func(f *StepFunction) { f.Options.Retry = workflow.RetryPolicy{Attempts: 1} })
-				p := w.start(Config{Retention: persistence.Retention{week, week, week}, DeadLetterRetention: week})
-				run := w.trigger(p, "single")
-				pass(10 * time.Minute) // it is in history
-				due.Store(true)
-				pass(vitals.ClockStepHold / 2)
-				require.True(t, leapt.Load())
-				_, err := w.store.Run(t.Context(), "", run)
-				require.NoError(t, err)
-				require.Len(t, w.store.Snapshot().Dead, 1)
-				pass(vitals.ClockStepHold)
-				_, err = w.store.Run(t.Context(), "", run)
-				require.ErrorIs(t, err, persistence.ErrRunNotFound, "it was not put right")
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			const week = 7 * 24 * time.Hour
+			var due, leapt atomic.Bool
+			s := &leaping{w.store, func() {}, func() {}}
+			leaps(s, func() {
+				if due.Load() {
+					w.ahead.Store(int64(2 * week))
+					leapt.Store(true)
+				}
 			})
-		})
+			w.faults.Store = s
+			w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no") },
+				func(f *StepFunction) { f.Options.Retry = workflow.RetryPolicy{Attempts: 1} })
+			p := w.start(Config{Retention: persistence.Retention{week, week, week}, DeadLetterRetention: week})
+			run := w.trigger(p, "single")
+			pass(10 * time.Minute) // it is in history
+			due.Store(true)
+			pass(vitals.ClockStepHold / 2)
+			require.True(t, leapt.Load())
+			_, err := w.store.Run(t.Context(), "", run)
+			require.NoError(t, err)
+			require.Len(t, w.store.Snapshot().Dead, 1)
+			pass(vitals.ClockStepHold)
+			_, err = w.store.Run(t.Context(), "", run)
+			require.ErrorIs(t, err, persistence.ErrRunNotFound, "it was not put right")
+		}))
 	}
 }

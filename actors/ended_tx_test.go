@@ -33,7 +33,7 @@ func (s endedTx) RecordInTx(
 func TestAStepThatEndedItsTransactionFailsForGood(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, w *world) {
+		serially(t, func(t *testing.T, w *world) {
 			var calls atomic.Int64
 			w.pool = endedTx{w.store}
 			w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {

@@ -21,7 +21,6 @@ import (
 // A pod that ends at once must not keep its term: the others would have to
 // wait for the session to end.
 func TestKilledLeaderLeavesItsTerm(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.start(Config{})
 		pass(time.Second)
@@ -73,7 +72,6 @@ func TestExecutorClosesWhileCalled(t *testing.T) {
 // Who stops a pod at once has it hand back what it holds: it is dead to the database then,
 // which is nothing to warn of.
 func TestAStopAtOnceWarnsOfNoDeath(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		var text bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&text, nil))
@@ -116,34 +114,31 @@ func TestAPodThatIsToEndAtOnceWaitsOnlyWhileTheDatabaseAnswers(t *testing.T) {
 		"slow":         {false, 3 * time.Second, 3 * time.Second},
 		"slow for too": {false, time.Minute, stopStageLimit},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-					<-ctx.Done()
-					return Output{}, ctx.Err()
-				})
-				store := &proxied{Store: w.store}
-				w.pooling = pooling{pool: &slowlyLeft{proxied: store, takes: c.leaves}}
-				p := w.start(Config{})
-				run := w.trigger(p, "single")
-				pass(time.Second)
-				if c.frozen {
-					store.state.Store(proxyHangs)
-				}
-				ended, cancel := context.WithCancel(t.Context())
-				cancel()
-				began := time.Now()
-				require.ErrorIs(t, p.Stop(ended), context.Canceled)
-				require.Equal(t, c.takes, time.Since(began))
-				row, err := w.store.Run(t.Context(), "default", run)
-				require.NoError(t, err)
-				require.Equal(t, lifecycle.Running, row.State)
-				if c.leaves > 0 && c.leaves == c.takes {
-					require.Empty(t, w.store.Snapshot().Pods, "it has handed back what it held")
-				}
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+				<-ctx.Done()
+				return Output{}, ctx.Err()
 			})
-		})
+			store := &proxied{Store: w.store}
+			w.pooling = pooling{pool: &slowlyLeft{proxied: store, takes: c.leaves}}
+			p := w.start(Config{})
+			run := w.trigger(p, "single")
+			pass(time.Second)
+			if c.frozen {
+				store.state.Store(proxyHangs)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			began := time.Now()
+			require.ErrorIs(t, p.Stop(ended), context.Canceled)
+			require.Equal(t, c.takes, time.Since(began))
+			row, err := w.store.Run(t.Context(), "default", run)
+			require.NoError(t, err)
+			require.Equal(t, lifecycle.Running, row.State)
+			if c.leaves > 0 && c.leaves == c.takes {
+				require.Empty(t, w.store.Snapshot().Pods, "it has handed back what it held")
+			}
+		}))
 	}
 }
 

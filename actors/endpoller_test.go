@@ -32,7 +32,6 @@ func (s *counting) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]work
 // However many wait, a sweep costs a statement for each thousand of their runs, and
 // only watchers of ended runs are told, whether hints are lost or not.
 func TestWaitingForManyRunsCostsLittle(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Hour))
 		store := &counting{Store: w.store}

@@ -39,22 +39,19 @@ func TestErrorsThatMisbehave(t *testing.T) {
 		"RetryIf panics":             {err: errors.New("a"), retryIf: func(error) bool { panic("no rule") }, want: "no rule"},
 		"RetryIf hangs":              {err: errors.New("a"), want: "timed out"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				if name == "RetryIf hangs" {
-					test.retryIf = func(error) bool { <-w.done; return true }
-				}
-				w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, test.err },
-					func(f *StepFunction) { f.RetryIf, f.Options.AttemptTimeout = test.retryIf, time.Minute })
-				p := w.start(Config{Slots: 1})
-				row := w.ended(w.trigger(p, "single"))
-				require.Equal(t, lifecycle.Failed, row.State)
-				require.Contains(t, row.Error, test.want)
-				pass(time.Minute)
-				require.Equal(t, 1, p.Stats().Free)
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			if name == "RetryIf hangs" {
+				test.retryIf = func(error) bool { <-w.done; return true }
+			}
+			w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, test.err },
+				func(f *StepFunction) { f.RetryIf, f.Options.AttemptTimeout = test.retryIf, time.Minute })
+			p := w.start(Config{Slots: 1})
+			row := w.ended(w.trigger(p, "single"))
+			require.Equal(t, lifecycle.Failed, row.State)
+			require.Contains(t, row.Error, test.want)
+			pass(time.Minute)
+			require.Equal(t, 1, p.Stats().Free)
+		}))
 	}
 }
 
@@ -68,7 +65,7 @@ func TestTransactionsThatAreNotTaken(t *testing.T) {
 			f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 3}
 		})
 	}
-	inBubble(t, func(t *testing.T, w *world) {
+	serially(t, func(t *testing.T, w *world) {
 		var calls atomic.Int64
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if call != "record in tx" {
@@ -83,7 +80,7 @@ func TestTransactionsThatAreNotTaken(t *testing.T) {
 		require.Equal(t, classConflict, row.Class)
 		require.EqualValues(t, 3, calls.Load())
 	})
-	inBubble(t, func(t *testing.T, w *world) {
+	serially(t, func(t *testing.T, w *world) {
 		var calls atomic.Int64
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if call != "record in tx" || calls.Add(1) > 60 {
@@ -97,7 +94,7 @@ func TestTransactionsThatAreNotTaken(t *testing.T) {
 		w.completed(w.trigger(p, "single"))
 		require.GreaterOrEqual(t, time.Since(begun), 60*restFor)
 	})
-	inBubble(t, func(t *testing.T, w *world) {
+	serially(t, func(t *testing.T, w *world) {
 		var calls atomic.Int64
 		w.faults.failBefore(func(ctx context.Context, call string) error {
 			if call != "record in tx" {
@@ -130,33 +127,30 @@ func TestTransactionsThatBreak(t *testing.T) {
 		"for some time": {vitals.TaskFailuresMax, vitals.TaskFailuresMax + 1, lifecycle.Completed},
 		"server away":   {3 * vitals.TaskFailuresMax, 3*vitals.TaskFailuresMax + 1, lifecycle.Completed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				var calls atomic.Int64
-				w.faults.failBefore(func(_ context.Context, call string) error {
-					if call == "record in tx" && calls.Add(1) <= test.breaks {
-						if name == "server away" { // as the listener's session notices
-							w.pods[0].rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(time.Now()) })
-						}
-						return persistence.ErrTxBroken
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			var calls atomic.Int64
+			w.faults.failBefore(func(_ context.Context, call string) error {
+				if call == "record in tx" && calls.Add(1) <= test.breaks {
+					if name == "server away" { // as the listener's session notices
+						w.pods[0].rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(time.Now()) })
 					}
-					return nil
-				})
-				w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) {
-					f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 2}
-				})
-				p := w.start(Config{})
-				row := w.ended(w.trigger(p, "single"))
-				require.Equal(t, test.state, row.State)
-				require.Equal(t, test.calls, calls.Load())
-				if test.state == lifecycle.Failed {
-					require.Equal(t, classTxBroken, row.Class)
-					return
+					return persistence.ErrTxBroken
 				}
-				require.Equal(t, 1, p.rt.vitals.value.Tx.Broke(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
+				return nil
 			})
-		})
+			w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) {
+				f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 2}
+			})
+			p := w.start(Config{})
+			row := w.ended(w.trigger(p, "single"))
+			require.Equal(t, test.state, row.State)
+			require.Equal(t, test.calls, calls.Load())
+			if test.state == lifecycle.Failed {
+				require.Equal(t, classTxBroken, row.Class)
+				return
+			}
+			require.Equal(t, 1, p.rt.vitals.value.Tx.Broke(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
+		}))
 	}
 }
 
@@ -167,9 +161,8 @@ func TestAPodThatCannotWriteIsNotReady(t *testing.T) {
 	for text, cause := range map[string]error{
 		"disk is full": persistence.ErrDiskFull, "takes no writes": persistence.ErrReadOnly, "lacks memory": persistence.ErrNoResources,
 	} {
-		inBubble(t, func(t *testing.T, w *world) {
-			w.register(storetest.Single(), newGauge().work(time.Millisecond))
-			p := w.start(Config{})
+		serially(t, func(t *testing.T, w *world) {
+			p := w.single(newGauge().work(time.Millisecond), Config{})
 			require.True(t, p.Stats().Ready)
 			w.faults.failBefore(func(context.Context, string) error { return fmt.Errorf("call: %w", cause) })
 			pass(6 * time.Second) // a renewal
@@ -188,9 +181,8 @@ func TestAPodThatCannotWriteIsNotReady(t *testing.T) {
 func TestAPodThatLacksConnectionsForOtherCallsIsReady(t *testing.T) {
 	t.Parallel()
 	for refused, ready := range map[string]bool{"archive": true, "record": false} {
-		inBubble(t, func(t *testing.T, w *world) {
-			w.register(storetest.Single(), newGauge().work(time.Millisecond))
-			p := w.start(Config{})
+		serially(t, func(t *testing.T, w *world) {
+			p := w.single(newGauge().work(time.Millisecond), Config{})
 			var met atomic.Bool
 			w.faults.failBefore(func(_ context.Context, call string) error {
 				if call != refused {
@@ -233,7 +225,7 @@ func (s deadLine) RecordInTx(
 func TestTimeSpentOnADeadConnectionIsNotCharged(t *testing.T) {
 	t.Parallel()
 	for dead, state := range map[bool]lifecycle.State{true: lifecycle.Completed, false: lifecycle.Failed} {
-		inBubble(t, func(t *testing.T, w *world) {
+		serially(t, func(t *testing.T, w *world) {
 			var calls atomic.Int64
 			w.pool = deadLine{w.store, dead}
 			w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
@@ -256,7 +248,7 @@ func TestTimeSpentOnADeadConnectionIsNotCharged(t *testing.T) {
 func TestAStepWithoutItsInputsIsHandedBack(t *testing.T) {
 	t.Parallel()
 	for _, inTx := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, w *world) {
+		serially(t, func(t *testing.T, w *world) {
 			var calls atomic.Int64
 			w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) {
 				if calls.Add(1) <= 3 {
@@ -274,7 +266,6 @@ func TestAStepWithoutItsInputsIsHandedBack(t *testing.T) {
 
 // A function is executed for its own step only, whatever the numbers say.
 func TestNoFunctionIsExecutedForAnotherStep(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		w.register(storetest.Single(), g.work(time.Millisecond), func(f *StepFunction) { f.Step = "another" })
@@ -291,14 +282,8 @@ func TestNoFunctionIsExecutedForAnotherStep(t *testing.T) {
 
 // A pod that stops does not wait for tasks that rest.
 func TestStopWhileATaskRests(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.faults.failBefore(func(_ context.Context, call string) error {
-			if call == "record in tx" {
-				return persistence.ErrUnavailable
-			}
-			return nil
-		})
+		w.faults.failBefore(failing("record in tx", persistence.ErrUnavailable))
 		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
 		p := w.start(Config{})
 		run := w.trigger(p, "single")
@@ -327,43 +312,33 @@ func TestATimeoutWhileTheDatabaseWasAway(t *testing.T) {
 		"not at all":      {0, 1, true, lifecycle.Failed},
 		"a step as usual": {1, 1, false, lifecycle.Failed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				var calls atomic.Int64
-				w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-					n := calls.Add(1)
-					if n > test.away && test.away > 0 {
-						return Output{Payload: []byte("1")}, nil
-					}
-					pass(time.Millisecond)
-					if test.away > 0 {
-						w.pods[0].rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(time.Now()) })
-					}
-					<-ctx.Done()
-					return Output{}, ctx.Err()
-				}, func(f *StepFunction) { f.Options.InTx, f.Options.AttemptTimeout = test.inTx, time.Second })
-				row := w.ended(w.trigger(w.start(Config{}), "single"))
-				require.Equal(t, test.state, row.State)
-				require.Equal(t, test.calls, calls.Load())
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			var calls atomic.Int64
+			w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
+				n := calls.Add(1)
+				if n > test.away && test.away > 0 {
+					return Output{Payload: []byte("1")}, nil
+				}
+				pass(time.Millisecond)
+				if test.away > 0 {
+					w.pods[0].rt.vitals.with(func(v *vitals.Vitals) { v.FoundAway(time.Now()) })
+				}
+				<-ctx.Done()
+				return Output{}, ctx.Err()
+			}, func(f *StepFunction) { f.Options.InTx, f.Options.AttemptTimeout = test.inTx, time.Second })
+			row := w.ended(w.trigger(w.start(Config{}), "single"))
+			require.Equal(t, test.state, row.State)
+			require.Equal(t, test.calls, calls.Load())
+		}))
 	}
 }
 
 // A caller whose cancel cannot be recorded is told the error.
 func TestACancelThatIsTriedInVainSaysWhy(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Hour))
-		p := w.start(Config{Slots: 5})
+		p := w.single(newGauge().work(time.Hour), Config{Slots: 5})
 		run := w.trigger(p, "single")
-		w.faults.failBefore(func(_ context.Context, call string) error {
-			if call == "cancel" {
-				return fmt.Errorf("%w: its definition was removed", persistence.ErrUnavailable)
-			}
-			return nil
-		})
+		w.faults.failBefore(failing("cancel", fmt.Errorf("%w: its definition was removed", persistence.ErrUnavailable)))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := p.Cancel(ctx, persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})

@@ -22,44 +22,38 @@ import (
 func TestUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"trigger", "claim", "record", "cancel"} {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				g := newGauge()
-				w.register(storetest.Diamond(), g.work(30*time.Millisecond))
-				w.register(storetest.Single(), g.work(time.Hour))
-				p := w.start(Config{Slots: 4})
-				var failed, calls atomic.Int32
-				w.faults.failAfter(func(name string) error {
-					if name != call {
-						return nil
-					}
-					if calls.Add(1)%2 == 1 {
-						failed.Add(1)
-						return persistence.ErrUnavailable
-					}
+		t.Run(call, bubble(func(t *testing.T, w *world) {
+			g := newGauge()
+			w.register(storetest.Diamond(), g.work(30*time.Millisecond))
+			p := w.single(g.work(time.Hour), Config{Slots: 4})
+			var failed, calls atomic.Int32
+			w.faults.failAfter(func(name string) error {
+				if name != call {
 					return nil
-				})
-				var runs []workflow.RunID
-				for range 12 {
-					runs = append(runs, w.trigger(p, "diamond"))
 				}
-				w.completed(runs...)
-				canceled := w.trigger(p, "single")
-				pass(time.Second)
-				_, err := p.Cancel(t.Context(), persistence.Cancel{Run: canceled, Tenant: "default", By: "test", Grace: time.Second})
-				require.NoError(t, err)
-				require.Equal(t, lifecycle.Canceled, w.ended(canceled).State)
-				require.Positive(t, failed.Load())
-				for key, n := range g.executions() {
-					require.Equal(t, 1, n, "executions of %s", key)
+				if calls.Add(1)%2 == 1 {
+					failed.Add(1)
+					return persistence.ErrUnavailable
 				}
-				require.Len(t, w.store.Snapshot().Runs, len(runs)+1, "no run is doubled")
-				require.LessOrEqual(t, g.most(), 4)
-				pass(time.Second)
-				require.Equal(t, 4, p.Stats().Free)
+				return nil
 			})
-		})
+			var runs []workflow.RunID
+			for range 12 {
+				runs = append(runs, w.trigger(p, "diamond"))
+			}
+			w.completed(runs...)
+			canceled := w.trigger(p, "single")
+			pass(time.Second)
+			_, err := p.Cancel(t.Context(), persistence.Cancel{Run: canceled, Tenant: "default", By: "test", Grace: time.Second})
+			require.NoError(t, err)
+			require.Equal(t, lifecycle.Canceled, w.ended(canceled).State)
+			require.Positive(t, failed.Load())
+			g.once(t)
+			require.Len(t, w.store.Snapshot().Runs, len(runs)+1, "no run is doubled")
+			require.LessOrEqual(t, g.most(), 4)
+			pass(time.Second)
+			require.Equal(t, 4, p.Stats().Free)
+		}))
 	}
 }
 
@@ -68,37 +62,32 @@ func TestUnknownOutcomes(t *testing.T) {
 func TestRestartDuringUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for call, actor := range map[string]string{"trigger": "intake", "claim": "claimer", "record": "journal", "cancel": "journal"} {
-		t.Run(call, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				g := newGauge()
-				w.register(storetest.Chain(3), g.work(10*time.Second))
-				p := w.start(Config{})
-				var struck atomic.Bool
-				w.faults.failAfter(func(name string) error {
-					if name != call || struck.Swap(true) {
-						return nil
-					}
-					kill(p, actor)
-					pass(10 * time.Millisecond)
-					return persistence.ErrUnavailable
-				})
-				run := w.trigger(p, "chain3")
-				if call == "cancel" {
-					_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
-					require.NoError(t, err)
-					require.Equal(t, lifecycle.Canceled, w.ended(run).State)
-				} else {
-					w.completed(run)
-					require.Len(t, g.executions(), 3)
+		t.Run(call, bubble(func(t *testing.T, w *world) {
+			g := newGauge()
+			w.register(storetest.Chain(3), g.work(10*time.Second))
+			p := w.start(Config{})
+			var struck atomic.Bool
+			w.faults.failAfter(func(name string) error {
+				if name != call || struck.Swap(true) {
+					return nil
 				}
-				require.True(t, struck.Load())
-				for key, n := range g.executions() {
-					require.Equal(t, 1, n, "executions of %s", key)
-				}
-				require.Equal(t, int64(1), p.Stats().Restarts)
+				kill(p, actor)
+				pass(10 * time.Millisecond)
+				return persistence.ErrUnavailable
 			})
-		})
+			run := w.trigger(p, "chain3")
+			if call == "cancel" {
+				_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
+				require.NoError(t, err)
+				require.Equal(t, lifecycle.Canceled, w.ended(run).State)
+			} else {
+				w.completed(run)
+				require.Len(t, g.executions(), 3)
+			}
+			require.True(t, struck.Load())
+			g.once(t)
+			require.Equal(t, int64(1), p.Stats().Restarts)
+		}))
 	}
 }
 
@@ -106,11 +95,9 @@ func TestRestartDuringUnknownOutcome(t *testing.T) {
 // is handed back. Should the claim be answered after all while that is being
 // recorded, it is not executed, whatever the renewals said meanwhile.
 func TestLateClaimOfWhatWasHandedBack(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
-		w.register(storetest.Single(), g.work(time.Second))
-		p := w.start(Config{Slots: 1, Pulse: time.Second, LeaseTTL: 5 * time.Second})
+		p := w.single(g.work(time.Second), Config{Slots: 1, Pulse: time.Second, LeaseTTL: 5 * time.Second})
 		pass(time.Second)
 		answers := map[string]chan struct{}{"claim": make(chan struct{}), "record": make(chan struct{})}
 		w.faults.failAfter(func(call string) error {
@@ -126,18 +113,14 @@ func TestLateClaimOfWhatWasHandedBack(t *testing.T) {
 		pass(5 * time.Second)
 		close(answers["record"])
 		w.completed(run)
-		for key, n := range g.executions() {
-			require.Equal(t, 1, n, "executions of %s", key)
-		}
+		g.once(t)
 	})
 }
 
 // TestAPodThatMayNotJoinAgainEnds: the process has to be restarted, and the error says so.
 func TestAPodThatMayNotJoinAgainEnds(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Millisecond), Config{})
 		pass(time.Second)
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			switch call {
@@ -158,9 +141,8 @@ func TestAPodThatMayNotJoinAgainEnds(t *testing.T) {
 func TestAPodWhoseStepsAreNumberedOtherwiseEnds(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"trigger", "claim", "record"} {
-		inBubble(t, func(t *testing.T, w *world) {
-			w.register(storetest.Single(), newGauge().work(time.Millisecond))
-			p := w.start(Config{})
+		serially(t, func(t *testing.T, w *world) {
+			p := w.single(newGauge().work(time.Millisecond), Config{})
 			pass(time.Second)
 			w.faults.failBefore(func(_ context.Context, call string) error {
 				if strings.HasPrefix(call, broken) {
@@ -179,7 +161,6 @@ func TestAPodWhoseStepsAreNumberedOtherwiseEnds(t *testing.T) {
 // TestDeadPodJoinsAgain: a pod that was declared dead joins under another number, ends its
 // attempts, and still answers waiting callers.
 func TestDeadPodJoinsAgain(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		causes := make(chan error, 10)
@@ -196,12 +177,7 @@ func TestDeadPodJoinsAgain(t *testing.T) {
 		probe := newProbe(w, p.System())
 		probe.ask(p, &messages.AwaitRun{RequestId: "r", Run: run[:]})
 		pass(time.Second)
-		w.faults.failBefore(func(_ context.Context, call string) error {
-			if call == "renew 1" {
-				return persistence.ErrPodDead
-			}
-			return nil
-		})
+		w.faults.failBefore(failing("renew 1", persistence.ErrPodDead))
 		require.ErrorIs(t, <-causes, ErrLeaseLost)
 		w.completed(run)
 		answer := probe.next()
@@ -220,37 +196,33 @@ func TestDeadPodJoinsAgain(t *testing.T) {
 func TestStopWhileJoiningAgain(t *testing.T) {
 	t.Parallel()
 	for _, back := range []bool{false, true} {
-		t.Run(fmt.Sprintf("back %v", back), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), newGauge().work(time.Hour))
-				p := w.start(Config{})
-				w.trigger(p, "single")
-				w.faults.failBefore(func(ctx context.Context, call string) error {
-					switch {
-					case strings.HasPrefix(call, "renew"):
-						return persistence.ErrPodDead
-					case call == "join" && back:
-						pass(2 * time.Second)
-						return nil
-					case call == "join":
-						<-ctx.Done()
-						return persistence.ErrUnavailable
-					}
+		t.Run(fmt.Sprintf("back %v", back), bubble(func(t *testing.T, w *world) {
+			p := w.single(newGauge().work(time.Hour), Config{})
+			w.trigger(p, "single")
+			w.faults.failBefore(func(ctx context.Context, call string) error {
+				switch {
+				case strings.HasPrefix(call, "renew"):
+					return persistence.ErrPodDead
+				case call == "join" && back:
+					pass(2 * time.Second)
 					return nil
-				})
-				for w.sentCount("PodDied") == 0 {
-					pass(time.Second)
+				case call == "join":
+					<-ctx.Done()
+					return persistence.ErrUnavailable
 				}
-				pass(500 * time.Millisecond)
-				begun := time.Now()
-				require.NoError(t, p.Stop(t.Context()))
-				require.Less(t, time.Since(begun), 6*time.Second)
-				for _, pod := range w.store.Snapshot().Pods {
-					require.NotEqual(t, int64(2), pod.ID, "the new row is deleted")
-				}
+				return nil
 			})
-		})
+			for w.sentCount("PodDied") == 0 {
+				pass(time.Second)
+			}
+			pass(500 * time.Millisecond)
+			begun := time.Now()
+			require.NoError(t, p.Stop(t.Context()))
+			require.Less(t, time.Since(begun), 6*time.Second)
+			for _, pod := range w.store.Snapshot().Pods {
+				require.NotEqual(t, int64(2), pod.ID, "the new row is deleted")
+			}
+		}))
 	}
 }
 
@@ -259,7 +231,6 @@ func (w *world) sentCount(name string) int { return len(w.sent.list(name)) } // 
 // TestDeadDuringStop: nothing can be recorded any more, so the stop does not
 // wait for it.
 func TestDeadDuringStop(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		causes := make(chan error, 1)
 		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
@@ -286,10 +257,8 @@ func TestDeadDuringStop(t *testing.T) {
 // A task that is recorded, but not answered yet, is no loss when held tasks are compared
 // with the table.
 func TestAnAnswerThatIsLateIsNoLoss(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Pulse: time.Second})
+		p := w.single(newGauge().work(time.Millisecond), Config{Pulse: time.Second})
 		w.faults.failAfter(func(call string) error {
 			if call == "record" {
 				pass(700 * time.Millisecond)
@@ -306,10 +275,8 @@ func TestAnAnswerThatIsLateIsNoLoss(t *testing.T) {
 
 // TestOutageDuringStop: every stage has a limit.
 func TestOutageDuringStop(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Hour))
-		p := w.start(Config{StopGrace: 5 * time.Second})
+		p := w.single(newGauge().work(time.Hour), Config{StopGrace: 5 * time.Second})
 		w.trigger(p, "single")
 		pass(time.Second)
 		w.outage()
@@ -330,40 +297,36 @@ func TestStopAtASlowDatabase(t *testing.T) {
 		"in good order": {time.Hour, true},
 		"at once":       {2 * time.Second, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), newGauge().work(time.Hour))
-				p := w.start(Config{StopGrace: time.Second})
-				run := w.trigger(p, "single")
-				pass(time.Second)
-				w.faults.failBefore(func(ctx context.Context, call string) error {
-					if call != "leave" {
-						return nil
-					}
-					select {
-					case <-time.After(12 * time.Second):
-						return nil
-					case <-ctx.Done():
-						return persistence.ErrUnavailable
-					}
-				})
-				ctx, cancel := context.WithTimeout(t.Context(), c.patience)
-				defer cancel()
-				begun := time.Now()
-				err := p.Stop(ctx)
-				tasks, failed := w.store.Tasks(t.Context(), "", run)
-				require.NoError(t, failed)
-				require.Zero(t, tasks[0].Lost)
-				if c.left {
-					require.NoError(t, err)
-					require.Empty(t, w.store.Snapshot().Pods)
-					return
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			p := w.single(newGauge().work(time.Hour), Config{StopGrace: time.Second})
+			run := w.trigger(p, "single")
+			pass(time.Second)
+			w.faults.failBefore(func(ctx context.Context, call string) error {
+				if call != "leave" {
+					return nil
 				}
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Less(t, time.Since(begun), c.patience+2*stopStageLimit)
-				require.Len(t, w.store.Snapshot().Pods, 1, "its lease ends")
+				select {
+				case <-time.After(12 * time.Second):
+					return nil
+				case <-ctx.Done():
+					return persistence.ErrUnavailable
+				}
 			})
-		})
+			ctx, cancel := context.WithTimeout(t.Context(), c.patience)
+			defer cancel()
+			begun := time.Now()
+			err := p.Stop(ctx)
+			tasks, failed := w.store.Tasks(t.Context(), "", run)
+			require.NoError(t, failed)
+			require.Zero(t, tasks[0].Lost)
+			if c.left {
+				require.NoError(t, err)
+				require.Empty(t, w.store.Snapshot().Pods)
+				return
+			}
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(begun), c.patience+2*stopStageLimit)
+			require.Len(t, w.store.Snapshot().Pods, 1, "its lease ends")
+		}))
 	}
 }

@@ -15,7 +15,6 @@ import (
 // TestFeedIsSpared: while all pods are busy no pod reads the stream, and all work is still
 // found. The stream is read again when a pod waits for work.
 func TestFeedIsSpared(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		long := newGauge()
 		w.register(storetest.Chain(3), long.work(15*time.Second))
@@ -61,7 +60,6 @@ func TestFeedIsSpared(t *testing.T) {
 // TestFeedOfTransactions: triggers in transactions of the embedder's are worth
 // a stream to a pod that is alone, as long as there are any.
 func TestFeedOfTransactions(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.stream = newPipe()
 		p := w.start(Config{})

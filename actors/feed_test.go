@@ -73,7 +73,6 @@ func (w *world) modes() []string {
 // TestFeedModes: a pod that is alone needs no stream, two read it themselves, of
 // more the leader does; without a stream writers notify.
 func TestFeedModes(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		stream := newPipe()
@@ -134,12 +133,10 @@ func (w *world) stored(name string) workflow.RunID {
 // TestFeedSubscribesOnce: an actor that fails does not leave its subscriptions
 // behind.
 func TestFeedSubscribesOnce(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		stream := newPipe()
 		w.stream = stream
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Millisecond), Config{})
 		other := w.start(Config{})
 		pass(8 * time.Second)
 		for range 3 {
@@ -158,10 +155,8 @@ func TestFeedSubscribesOnce(t *testing.T) {
 // TestFeedAsksWhoLeads: a feed that failed when it was told that its pod leads asks again.
 // Otherwise no pod would sweep for runs that transactions of embedders stored.
 func TestFeedAsksWhoLeads(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{LeaderPing: 500 * time.Millisecond})
+		p := w.single(newGauge().work(time.Millisecond), Config{LeaderPing: 500 * time.Millisecond})
 		pass(5 * time.Second)
 		require.True(t, p.Stats().Leading)
 		p.rt.send(p.rt.addresses.feed, &messages.TermEnded{}) // it knows as little as if TermBegan were lost
@@ -180,7 +175,6 @@ func TestFeedAsksWhoLeads(t *testing.T) {
 // TestEarlierTimer: the timekeeper sleeps until the earliest timer, and hears
 // of one that is earlier.
 func TestEarlierTimer(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		late, early := storetest.Nap(30*time.Minute), storetest.Nap(time.Minute)
@@ -203,7 +197,6 @@ func TestEarlierTimer(t *testing.T) {
 
 // TestTakeOver: the tasks of a pod that vanished are executed by another one.
 func TestTakeOver(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		w.register(storetest.Chain(3), g.work(20*time.Second))
@@ -224,7 +217,6 @@ func TestTakeOver(t *testing.T) {
 // TestPoolsKeepTheirSlots: children granted with their parent take a slot of
 // its pool, whatever queue the run names.
 func TestPoolsKeepTheirSlots(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		w.register(storetest.Diamond(), g.work(50*time.Millisecond))

@@ -29,31 +29,26 @@ func TestAFrozenProcessDoesNotChargeTheTime(t *testing.T) {
 		"a little late":              {frozenMin / 2, ErrHeartbeatTimeout, lifecycle.Failed},
 		"frozen, and not done then":  {time.Second, ErrAttemptTimeout, lifecycle.Failed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), newGauge().work(4*time.Second), func(f *StepFunction) {
-					f.Options.AttemptTimeout, f.Options.HeartbeatLimit = time.Hour, time.Hour
-				})
-				p := w.start(Config{})
-				run := w.trigger(p, "single")
-				pass(2 * time.Second)
-				name := taskName(taskKey{task: workflow.TaskID{Run: run}, epoch: 2})
-				due := time.Now().Add(-c.late)
-				p.rt.send(p.System().NewLocalPID(p.rt.addresses.runs.GetId()+"/"+name), &attemptTimeout{c.cause, due})
-				row := w.ended(run)
-				require.Equal(t, c.state, row.State)
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			w.register(storetest.Single(), newGauge().work(4*time.Second), func(f *StepFunction) {
+				f.Options.AttemptTimeout, f.Options.HeartbeatLimit = time.Hour, time.Hour
 			})
-		})
+			p := w.start(Config{})
+			run := w.trigger(p, "single")
+			pass(2 * time.Second)
+			name := taskName(taskKey{task: workflow.TaskID{Run: run}, epoch: 2})
+			due := time.Now().Add(-c.late)
+			p.rt.send(p.System().NewLocalPID(p.rt.addresses.runs.GetId()+"/"+name), &attemptTimeout{c.cause, due})
+			row := w.ended(run)
+			require.Equal(t, c.state, row.State)
+		}))
 	}
 }
 
 // The pool and the direct connection part while the pod lives.
 func TestAPodThatIsDeadByOneDatabaseAndLivesByAnother(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
+		p := w.single(newGauge().work(time.Millisecond), Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
 		w.completed(w.trigger(p, "single"))
 		w.faults.failBefore(func(_ context.Context, call string) error {
 			if call == "claim" || call == "record" {
@@ -75,10 +70,8 @@ func TestAPodThatIsDeadByOneDatabaseAndLivesByAnother(t *testing.T) {
 // One refusal, of a call that was made when the lease was lost, says nothing once
 // the pod has it back.
 func TestARefusalFromBeforeSaysNothing(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
+		p := w.single(newGauge().work(time.Millisecond), Config{Pulse: time.Second, LeaseTTL: 5 * time.Second})
 		p.rt.status.with(func(f *podFacts) { f.reportedDead(time.Now().Add(-leadAwayMax)) })
 		require.Empty(t, p.Stats().Degraded, "it was said once")
 		p.rt.status.with(func(f *podFacts) { f.reportedDead(time.Now()) })

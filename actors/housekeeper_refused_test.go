@@ -65,11 +65,9 @@ func (s *referred) ArchiveRuns(ctx context.Context, epoch int64, archive persist
 
 // Runs that are kept out of history hold up no others, and are said.
 func TestRunsThatAreKeptOutOfHistoryAreSaid(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.faults.Store = &referred{w.store}
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Millisecond), Config{})
 		w.completed(w.trigger(p, "single"))
 		pass(5 * time.Minute)
 		require.Contains(t, p.Stats().Degraded, "of_run")
@@ -85,18 +83,15 @@ func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
 		"claims":   {claim: refused},
 		"expiries": {expire: errors.New("an index is damaged")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), newGauge().work(time.Millisecond))
-				store.Store = w.store
-				w.faults.Store = store
-				w.start(Config{})
-				pass(10 * time.Minute)
-				require.GreaterOrEqual(t, store.expired.Load(), int64(30), "expiries")
-				require.GreaterOrEqual(t, store.parked.Load(), int64(8), "tasks that no pod can execute are still parked")
-				require.GreaterOrEqual(t, store.rotations.Load(), int64(4), "rotations")
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			w.register(storetest.Single(), newGauge().work(time.Millisecond))
+			store.Store = w.store
+			w.faults.Store = store
+			w.start(Config{})
+			pass(10 * time.Minute)
+			require.GreaterOrEqual(t, store.expired.Load(), int64(30), "expiries")
+			require.GreaterOrEqual(t, store.parked.Load(), int64(8), "tasks that no pod can execute are still parked")
+			require.GreaterOrEqual(t, store.rotations.Load(), int64(4), "rotations")
+		}))
 	}
 }

@@ -17,7 +17,6 @@ import (
 // history from being dropped: otherwise the tables would grow for as long as
 // leaders come and go.
 func TestShortTermsDoNotStarveHistory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		config := Config{Retention: persistence.Retention{time.Minute, time.Minute, time.Minute}}
@@ -65,7 +64,6 @@ func (s *swamped) PurgeDeadLetters(ctx context.Context, filter persistence.DeadF
 
 // However much there is to archive, other work is done when it is due.
 func TestABacklogOfOneKindKeepsNoOtherWaiting(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		swamp := &swamped{Store: w.store}
 		w.faults.Store = swamp

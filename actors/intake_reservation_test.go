@@ -32,9 +32,7 @@ func (w *world) acquainted(config Config, g *gauge, d time.Duration) *Pod {
 // again.
 func (w *world) once(p *Pod, g *gauge, slots int) {
 	w.t.Helper()
-	for key, n := range g.executions() {
-		require.Equal(w.t, 1, n, "executions of %s", key)
-	}
+	g.once(w.t)
 	require.LessOrEqual(w.t, g.most(), slots)
 	pass(time.Second)
 	require.Equal(w.t, slots, p.Stats().Free)
@@ -49,7 +47,6 @@ func (w *world) once(p *Pod, g *gauge, slots int) {
 }
 
 func TestFirstTasksNeedNoClaim(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		p := w.acquainted(Config{Slots: 4}, g, 100*time.Millisecond)
@@ -64,7 +61,6 @@ func TestFirstTasksNeedNoClaim(t *testing.T) {
 // TestFirstTasksBeyondTheSlotsQueueUp: a batch with more of them than there are
 // slots.
 func TestFirstTasksBeyondTheSlotsQueueUp(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		p := w.acquainted(Config{Slots: 4}, g, 10*time.Second)
@@ -86,7 +82,6 @@ func TestFirstTasksBeyondTheSlotsQueueUp(t *testing.T) {
 // TestLimitedTenantsTakeTheirTurn: claims count how many tasks a tenant runs, so first
 // tasks of limited tenants are claimed.
 func TestLimitedTenantsTakeTheirTurn(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		p := w.acquainted(Config{Slots: 4, TenantLimit: 1}, g, time.Second)
@@ -105,32 +100,28 @@ func TestReservationOverRestarts(t *testing.T) {
 			name string
 			err  error
 		}{{"heard", nil}, {"unheard", persistence.ErrUnavailable}} {
-			t.Run(actor+" "+answer.name, func(t *testing.T) {
-				t.Parallel()
-				inBubble(t, func(t *testing.T, w *world) {
-					g := newGauge()
-					p := w.acquainted(Config{Slots: 4}, g, 50*time.Millisecond)
-					var struck atomic.Bool
-					w.faults.failAfter(func(call string) error {
-						if call != "trigger" || struck.Swap(true) {
-							return nil
-						}
-						kill(p, actor)
-						pass(10 * time.Millisecond)
-						return answer.err
-					})
-					w.completed(w.trigger(p, "single"))
-					require.True(t, struck.Load())
-					w.once(p, g, 4)
+			t.Run(actor+" "+answer.name, bubble(func(t *testing.T, w *world) {
+				g := newGauge()
+				p := w.acquainted(Config{Slots: 4}, g, 50*time.Millisecond)
+				var struck atomic.Bool
+				w.faults.failAfter(func(call string) error {
+					if call != "trigger" || struck.Swap(true) {
+						return nil
+					}
+					kill(p, actor)
+					pass(10 * time.Millisecond)
+					return answer.err
 				})
-			})
+				w.completed(w.trigger(p, "single"))
+				require.True(t, struck.Load())
+				w.once(p, g, 4)
+			}))
 		}
 	}
 }
 
 // TestReservationWithoutClaimer: a batch does not wait for a claimer that does not run.
 func TestReservationWithoutClaimer(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		p := w.acquainted(Config{Slots: 4}, g, 50*time.Millisecond)
@@ -177,37 +168,33 @@ func (s *sent) loses(message any) bool {
 func TestReservationIsLostWithItsActor(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"intake", "journal"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				g := newGauge()
-				p := w.acquainted(Config{Slots: 2}, g, 50*time.Millisecond)
-				lose := func() {
-					w.sent.mu.Lock()
-					defer w.sent.mu.Unlock()
-					w.sent.lose = ".SlotsReserved"
-				}
-				if name == "intake" {
-					lose()
-				}
-				run := w.trigger(p, "single")
-				if name == "journal" {
-					lose()
-				}
-				pass(time.Second)
-				kill(p, name)
-				w.completed(run)
-				pass(time.Second)
-				w.once(p, g, 2)
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			g := newGauge()
+			p := w.acquainted(Config{Slots: 2}, g, 50*time.Millisecond)
+			lose := func() {
+				w.sent.mu.Lock()
+				defer w.sent.mu.Unlock()
+				w.sent.lose = ".SlotsReserved"
+			}
+			if name == "intake" {
+				lose()
+			}
+			run := w.trigger(p, "single")
+			if name == "journal" {
+				lose()
+			}
+			pass(time.Second)
+			kill(p, name)
+			w.completed(run)
+			pass(time.Second)
+			w.once(p, g, 2)
+		}))
 	}
 }
 
 // TestReservationOfAnotherPool: before the claimer answers, the caller gives up, and the
 // batch is of another queue.
 func TestReservationOfAnotherPool(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		w.register(storetest.Single(), g.work(10*time.Second))
@@ -251,7 +238,6 @@ func TestReservationOfAnotherPool(t *testing.T) {
 // TestReservationOfCallersThatGaveUp: a batch whose outcome is unknown is not stored after
 // all of its callers have given up.
 func TestReservationOfCallersThatGaveUp(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		p := w.acquainted(Config{Slots: 4, LeaseTTL: 10 * time.Hour, Pulse: time.Hour}, g, 50*time.Millisecond)
@@ -272,7 +258,6 @@ func TestReservationOfCallersThatGaveUp(t *testing.T) {
 // TestReleaseIsRepeated: a claimer that failed on a release has reserved slots for an intake
 // that has forgotten them. The intake releases them again.
 func TestReleaseIsRepeated(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		pass(time.Second)
@@ -304,7 +289,6 @@ func (w *world) releases() (n int) {
 // TestReservationOfAPodThatJoinsAgain: a task that was granted to a pod which was declared
 // dead meanwhile is executed under its next grant only.
 func TestReservationOfAPodThatJoinsAgain(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		g := newGauge()
 		p := w.acquainted(Config{Slots: 4, Pulse: time.Second, LeaseTTL: 5 * time.Second}, g, 50*time.Millisecond)
@@ -320,12 +304,7 @@ func TestReservationOfAPodThatJoinsAgain(t *testing.T) {
 		done := make(chan workflow.RunID)
 		go func() { done <- w.trigger(p, "single") }()
 		<-granted
-		w.faults.failBefore(func(_ context.Context, call string) error {
-			if call == "renew 1" {
-				return persistence.ErrPodDead
-			}
-			return nil
-		})
+		w.faults.failBefore(failing("renew 1", persistence.ErrPodDead))
 		for p.Stats().Pod != 2 {
 			pass(time.Second)
 		}

@@ -12,7 +12,6 @@ import (
 // A leader that failed lets others go first: what it failed on may be its own. Alone it
 // leads again.
 func TestALeaderThatFailedGoesLast(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(0))
 		pods := []*Pod{w.start(Config{})}

@@ -183,36 +183,33 @@ func (w *world) leads(within time.Duration, pods ...*Pod) time.Duration {
 func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				pods, proxies := w.proxiedPods(2)
-				pass(time.Minute)
-				require.True(t, pods[0].Stats().Leading, "there is no reason to give it away")
-				proxies[0].state.Store(state)
-				dead, _, err := w.store.JoinPod(t.Context(), persistence.PodInfo{Name: "dead", TTL: 5 * time.Second})
-				require.NoError(t, err)
-				w.leads(25*time.Second, pods[1]) // it asks at least every 15 s
-				require.False(t, pods[0].Stats().Leading)
-				for range 60 {
-					pass(time.Second)
-					require.True(t, pods[1].Stats().Leading)
-				}
-				for _, pod := range w.store.Snapshot().Pods {
-					require.NotEqual(t, dead, pod.ID, "it is taken over")
-				}
-				require.Contains(t, pods[0].Stats().Degraded, "through its pool")
-				require.Empty(t, pods[1].Stats().Degraded)
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			pods, proxies := w.proxiedPods(2)
+			pass(time.Minute)
+			require.True(t, pods[0].Stats().Leading, "there is no reason to give it away")
+			proxies[0].state.Store(state)
+			dead, _, err := w.store.JoinPod(t.Context(), persistence.PodInfo{Name: "dead", TTL: 5 * time.Second})
+			require.NoError(t, err)
+			w.leads(25*time.Second, pods[1]) // it asks at least every 15 s
+			require.False(t, pods[0].Stats().Leading)
+			for range 60 {
+				pass(time.Second)
+				require.True(t, pods[1].Stats().Leading)
+			}
+			for _, pod := range w.store.Snapshot().Pods {
+				require.NotEqual(t, dead, pod.ID, "it is taken over")
+			}
+			require.Contains(t, pods[0].Stats().Degraded, "through its pool")
+			require.Empty(t, pods[1].Stats().Degraded)
 
-				require.NoError(t, pods[1].Stop(t.Context()))
-				pass(time.Minute)
-				require.False(t, pods[0].Stats().Leading, "it could do nothing")
-				proxies[0].state.Store(proxyWorks)
-				w.leads(40*time.Second, pods[0])
-				pass(5 * time.Second)
-				require.NotContains(t, pods[0].Stats().Degraded, "pool")
-			})
-		})
+			require.NoError(t, pods[1].Stop(t.Context()))
+			pass(time.Minute)
+			require.False(t, pods[0].Stats().Leading, "it could do nothing")
+			proxies[0].state.Store(proxyWorks)
+			w.leads(40*time.Second, pods[0])
+			pass(5 * time.Second)
+			require.NotContains(t, pods[0].Stats().Degraded, "pool")
+		}))
 	}
 }
 
@@ -221,31 +218,27 @@ func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
 func TestNobodyLeadsWhoCannot(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				pods, proxies := w.proxiedPods(3)
-				for _, p := range proxies {
-					p.state.Store(state)
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			pods, proxies := w.proxiedPods(3)
+			for _, p := range proxies {
+				p.state.Store(state)
+			}
+			pass(time.Minute)
+			for range 60 {
+				pass(time.Second)
+				for _, p := range pods {
+					require.False(t, p.Stats().Leading)
 				}
-				pass(time.Minute)
-				for range 60 {
-					pass(time.Second)
-					for _, p := range pods {
-						require.False(t, p.Stats().Leading)
-					}
-				}
-				proxies[2].state.Store(proxyWorks)
-				w.leads(7*time.Second, pods[2])
-			})
-		})
+			}
+			proxies[2].state.Store(proxyWorks)
+			w.leads(7*time.Second, pods[2])
+		}))
 	}
 }
 
 // A lock that is held for long makes calls fail on every pod: the leader is as good as any
 // other pod.
 func TestALockDoesNotMoveTheLead(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pods, proxies := w.proxiedPods(2)
 		for _, p := range proxies {
@@ -260,10 +253,8 @@ func TestALockDoesNotMoveTheLead(t *testing.T) {
 
 // One connection is dead while others live: the call on it is named.
 func TestACallThatIsNotAnsweredIsNamed(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Millisecond), Config{})
 		heal := w.hang("record")
 		run := w.trigger(p, "single")
 		pass(leadAwayMax / 2)
@@ -279,7 +270,6 @@ func TestACallThatIsNotAnsweredIsNamed(t *testing.T) {
 // A leader whose calls get no answers gives the lead away, though shorter calls of its pod
 // are answered.
 func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pods, proxies := w.proxiedPods(2)
 		proxies[0].state.Store(proxyLarge)
@@ -294,7 +284,6 @@ func TestALeaderWhoseWorkIsNotAnsweredGivesTheLeadAway(t *testing.T) {
 // A leader that cannot renew its lease leads no longer than the lease lasts, though its
 // session lives.
 func TestALeaderWithoutALeaseGivesTheLeadAway(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pods, proxies := w.proxiedPods(2)
 		refused := errors.New("permission denied")
@@ -307,7 +296,6 @@ func TestALeaderWithoutALeaseGivesTheLeadAway(t *testing.T) {
 // A pod that lets other pods go first sends no probes meanwhile, also if none of them can
 // lead.
 func TestAPodThatLetsOthersGoFirstDoesNotAskAgainAndAgain(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pods, proxies := w.proxiedPods(2)
 		proxies[0].state.Store(proxyLarge)

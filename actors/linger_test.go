@@ -99,7 +99,6 @@ func (f *faulty) made() []string {
 // Callers who were answered together are expected to ask together again: a batch
 // begins once those who are ready have asked.
 func TestTriggersOfCallersWhoAskTogetherAreOneBatch(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p, yields := w.patientPod(newGauge().work(time.Hour))
 		hold := make(chan struct{})
@@ -128,7 +127,6 @@ func TestTriggersOfCallersWhoAskTogetherAreOneBatch(t *testing.T) {
 
 // Tasks that were begun together are expected to end together.
 func TestReportsOfTasksThatEndTogetherAreOneBatch(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		ends := make(chan struct{})
 		p, yields := w.patientPod(func(context.Context, Inputs) (Output, error) {

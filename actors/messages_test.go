@@ -60,7 +60,6 @@ func as[M any](t *testing.T, answer any) M {
 // TestOwnActorSystem: an actor of the embedder's, in a system of the
 // embedder's, triggers, cancels and awaits, and is answered each time.
 func TestOwnActorSystem(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(10*time.Second))
 		w.system = newSystem(slog.New(slog.DiscardHandler))
@@ -111,10 +110,8 @@ func TestOwnActorSystem(t *testing.T) {
 // TestAwaitOutlivesTheFeed: who waits for a run is answered although the feed
 // failed meanwhile.
 func TestAwaitOutlivesTheFeed(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(10*time.Second))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(10*time.Second), Config{})
 		run := w.trigger(p, "single")
 		probe := newProbe(w, p.System())
 		probe.ask(p, &messages.AwaitRun{RequestId: "r", Run: run[:]})
@@ -127,10 +124,8 @@ func TestAwaitOutlivesTheFeed(t *testing.T) {
 // TestBadTriggers: what cannot be stored is refused with the field and what to
 // do about it.
 func TestBadTriggers(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Second))
-		p := w.start(Config{PayloadLimit: 1000})
+		p := w.single(newGauge().work(time.Second), Config{PayloadLimit: 1000})
 		probe := newProbe(w, p.System())
 		many := map[string]string{}
 		for i := range labelsMax + 1 {
@@ -175,7 +170,6 @@ func TestBadTriggers(t *testing.T) {
 // TestOverload: messages are refused when too many wait; calls wait for room
 // as long as their context does; a stopping pod refuses.
 func TestOverload(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Second))
 		const pending = 3
@@ -234,10 +228,8 @@ func TestOverload(t *testing.T) {
 // TestEndAnswersEverybody: a pod that ends without its database leaves no
 // sender without an answer.
 func TestEndAnswersEverybody(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Hour))
-		p := w.start(Config{StopGrace: time.Second})
+		p := w.single(newGauge().work(time.Hour), Config{StopGrace: time.Second})
 		run := w.trigger(p, "single")
 		probe := newProbe(w, p.System())
 		probe.ask(p, &messages.AwaitRun{Run: run[:]})

@@ -86,11 +86,9 @@ func (w *world) requireEmptied(p *Pod) {
 
 // However many tasks have slots, their inputs stay within the memory of the pod.
 func TestPayloadMemoryIsNotExceeded(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &scales{}
-		w.register(storetest.Single(), s.work(time.Minute))
-		p := w.start(Config{Slots: 30, PayloadMemory: 350_000})
+		p := w.single(s.work(time.Minute), Config{Slots: 30, PayloadMemory: 350_000})
 		sizes := make([]int, 30)
 		for i := range sizes {
 			sizes[i] = 100_000
@@ -107,11 +105,9 @@ func TestPayloadMemoryIsNotExceeded(t *testing.T) {
 
 // Payloads in a grant need no memory of their own and wait for none.
 func TestSmallPayloadsWaitForNoMemory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &scales{}
-		w.register(storetest.Single(), s.work(time.Minute))
-		p := w.start(Config{Slots: 10, PayloadMemory: 1000})
+		p := w.single(s.work(time.Minute), Config{Slots: 10, PayloadMemory: 1000})
 		runs := w.weigh(p, 100_000, persistence.InlinePayloadMax, 100_000, persistence.InlinePayloadMax)
 		require.Equal(t, []int{100_000, persistence.InlinePayloadMax, persistence.InlinePayloadMax}, s.order())
 		held, waiting := p.rt.payloads.held()
@@ -125,11 +121,9 @@ func TestSmallPayloadsWaitForNoMemory(t *testing.T) {
 // A task that needs more than there is waits until nothing else has been read, keeps
 // those that come later waiting, and is alone.
 func TestATaskThatNeedsMoreThanTheMemoryReadsAlone(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &scales{}
-		w.register(storetest.Single(), s.work(time.Minute))
-		p := w.start(Config{Slots: 30, PayloadMemory: 350_000})
+		p := w.single(s.work(time.Minute), Config{Slots: 30, PayloadMemory: 350_000})
 		runs := w.weigh(p, 100_000, 110_000, 900_000, 70_000, 80_000)
 		w.completed(runs...)
 		require.ElementsMatch(t, []int{100_000, 110_000}, s.begun[:2])
@@ -142,11 +136,9 @@ func TestATaskThatNeedsMoreThanTheMemoryReadsAlone(t *testing.T) {
 
 // A run that is canceled while its task waits ends at once, and makes way.
 func TestCancelWhileWaitingForMemory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &scales{}
-		w.register(storetest.Single(), s.work(30*time.Minute))
-		p := w.start(Config{Slots: 30, PayloadMemory: 380_000})
+		p := w.single(s.work(30*time.Minute), Config{Slots: 30, PayloadMemory: 380_000})
 		runs := w.weigh(p, 300_000, 200_000, 70_000)
 		require.Equal(t, []int{300_000}, s.order())
 		begun := time.Now()
@@ -163,11 +155,9 @@ func TestCancelWhileWaitingForMemory(t *testing.T) {
 // A pod that stops hands back what waits for memory: it was not begun, and costs no
 // attempt.
 func TestStopWhileTasksWaitForMemory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &scales{}
-		w.register(storetest.Single(), s.work(30*time.Minute))
-		p := w.start(Config{Slots: 30, PayloadMemory: 100_000, StopGrace: time.Second})
+		p := w.single(s.work(30*time.Minute), Config{Slots: 30, PayloadMemory: 100_000, StopGrace: time.Second})
 		runs := w.weigh(p, 90_000, 80_000, 70_000)
 		require.NoError(t, p.Stop(t.Context()))
 		require.Equal(t, []int{90_000}, s.order())
@@ -184,7 +174,6 @@ func TestStopWhileTasksWaitForMemory(t *testing.T) {
 
 // The time of an attempt begins with its function, not with the wait for memory.
 func TestWaitingForMemoryIsNoTimeOfTheAttempt(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &scales{}
 		w.register(storetest.Single(), s.work(50*time.Second), func(f *StepFunction) {
@@ -199,7 +188,6 @@ func TestWaitingForMemoryIsNoTimeOfTheAttempt(t *testing.T) {
 // A function that never returns keeps its memory, but not a task that must be alone from
 // beginning.
 func TestADeafFunctionDoesNotKeepOthersFromReading(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), func(_ context.Context, in Inputs) (Output, error) {
 			if len(in.Input) == 70_000 {
@@ -222,7 +210,6 @@ func TestADeafFunctionDoesNotKeepOthersFromReading(t *testing.T) {
 // A function that never returns keeps no task from reading, though it was told at the end
 // of its context that the run it waited for has ended.
 func TestADeafFunctionThatWaitedForARunDoesNotKeepOthersFromReading(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		waited := make(chan struct{})
 		w.register(storetest.Single(), func(ctx context.Context, in Inputs) (Output, error) {
@@ -252,7 +239,6 @@ func TestADeafFunctionThatWaitedForARunDoesNotKeepOthersFromReading(t *testing.T
 // A function that has lost its actor keeps its memory, but no task from reading: it may
 // never return.
 func TestAnOrphanedFunctionDoesNotKeepOthersFromReading(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		var calls atomic.Int64
 		w.register(storetest.Single(), func(_ context.Context, in Inputs) (Output, error) {
@@ -289,7 +275,6 @@ func (b *brittle) Execute(to *PID, task workflow.TaskID, run func(deliver func(a
 
 // A run actor that fails before it has called the function gives its permit back.
 func TestAFailureBeforeTheFunctionIsCalledHoldsNoMemory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), (&scales{}).work(time.Second))
 		w.system = newSystem(slog.New(slog.DiscardHandler))
@@ -315,13 +300,11 @@ func (s *slowInput) Payloads(ctx context.Context, run workflow.RunID, steps []in
 // A task that is let go of while it reads holds no memory until that is recorded: nothing
 // of it is executed.
 func TestATaskThatIsLetGoOfWhileItReadsHoldsNoMemory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &slowInput{Store: &w.faults, gate: make(chan struct{})}
 		w.pool = store
 		s := &scales{}
-		w.register(storetest.Single(), s.work(time.Second))
-		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
+		p := w.single(s.work(time.Second), Config{Slots: 30, PayloadMemory: 100_000})
 		runs := w.weigh(p, 90_000)
 		held, _ := p.rt.payloads.held()
 		require.EqualValues(t, 90_000, held)
@@ -339,7 +322,6 @@ func TestATaskThatIsLetGoOfWhileItReadsHoldsNoMemory(t *testing.T) {
 
 // A step that waits for another run does not keep from it the memory that it needs.
 func TestAStepThatWaitsForARunLetsItRead(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		inner := make(chan struct{})
 		w.register(storetest.Single(), func(ctx context.Context, in Inputs) (Output, error) {
@@ -360,7 +342,6 @@ func TestAStepThatWaitsForARunLetsItRead(t *testing.T) {
 
 // A task whose inputs cannot be read gives its memory back while it rests.
 func TestUnreadableInputsHoldNoMemory(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &lostInput{Store: w.store}
 		store.lost.Store(true)

@@ -12,30 +12,26 @@ import (
 func TestAPodWhosePoolIsAwayLetsItsTasksGo(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]int32{"refuses": proxyRefuses, "hangs": proxyHangs} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				pods, proxies := w.proxiedPods(2)
-				w.completed(w.trigger(pods[1], "single"))
-				run := w.trigger(pods[1], "single")
-				proxies[1].state.Store(state) // before it is recorded: its first task was granted with the storing
-				begun := time.Now()
-				w.completed(run)
-				require.Less(t, time.Since(begun), 40*time.Second)
-				require.Equal(t, "lost", pods[1].Stats().Lease)
-				proxies[1].state.Store(proxyWorks)
-				pass(40 * time.Second)
-				require.Equal(t, "live", pods[1].Stats().Lease)
-				w.completed(w.trigger(pods[1], "single"))
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			pods, proxies := w.proxiedPods(2)
+			w.completed(w.trigger(pods[1], "single"))
+			run := w.trigger(pods[1], "single")
+			proxies[1].state.Store(state) // before it is recorded: its first task was granted with the storing
+			begun := time.Now()
+			w.completed(run)
+			require.Less(t, time.Since(begun), 40*time.Second)
+			require.Equal(t, "lost", pods[1].Stats().Lease)
+			proxies[1].state.Store(proxyWorks)
+			pass(40 * time.Second)
+			require.Equal(t, "live", pods[1].Stats().Lease)
+			w.completed(w.trigger(pods[1], "single"))
+		}))
 	}
 }
 
 // A pool that answers refusals, as of a table that is locked for long, costs no pod its
 // lease.
 func TestALockCostsNoLease(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pods, proxies := w.proxiedPods(2)
 		run := w.trigger(pods[1], "single")
@@ -53,7 +49,6 @@ func TestALockCostsNoLease(t *testing.T) {
 
 // A pool that answers slowly, each call within the time of a lease, costs no pod its lease.
 func TestASlowPoolCostsNoLease(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pods, proxies := w.proxiedPods(2)
 		proxies[1].state.Store(proxySlow)
@@ -76,36 +71,33 @@ func TestASlowPoolCostsNoLease(t *testing.T) {
 func TestAPodWithoutAnyAnswerForOneLeaseLetsItGo(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]int32{"any": proxyHangs, "large": proxyGray} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				pods, proxies := w.proxiedPods(2)
-				run := w.trigger(pods[1], "single")
-				proxies[1].state.Store(state) // before it is recorded: its first task was granted with the storing
-				lease := Config{LeaseTTL: 5 * time.Second}.silenceMax()
-				pass(lease - time.Second)
-				require.Equal(t, "live", pods[1].Stats().Lease)
-				require.True(t, pods[1].Stats().Ready)
-				w.completed(run)
-				pass(3 * lease)
-				require.False(t, pods[1].Stats().Ready)
-				require.Equal(t, "lost", pods[1].Stats().Lease)
-				require.Len(t, w.store.Snapshot().Pods, 1, "it does not join again before it can work")
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			pods, proxies := w.proxiedPods(2)
+			run := w.trigger(pods[1], "single")
+			proxies[1].state.Store(state) // before it is recorded: its first task was granted with the storing
+			lease := Config{LeaseTTL: 5 * time.Second}.silenceMax()
+			pass(lease - time.Second)
+			require.Equal(t, "live", pods[1].Stats().Lease)
+			require.True(t, pods[1].Stats().Ready)
+			w.completed(run)
+			pass(3 * lease)
+			require.False(t, pods[1].Stats().Ready)
+			require.Equal(t, "lost", pods[1].Stats().Lease)
+			require.Len(t, w.store.Snapshot().Pods, 1, "it does not join again before it can work")
 
-				require.NoError(t, pods[0].Stop(t.Context()))
-				proxies[1].state.Store(proxyWorks)
-				pass(time.Minute)
-				require.Equal(t, "live", pods[1].Stats().Lease)
-				require.True(t, pods[1].Stats().Ready)
-				w.completed(w.trigger(pods[1], "single"))
-				run = w.trigger(pods[1], "single")
-				proxies[1].state.Store(state)
-				pass(5 * time.Minute)
-				require.Equal(t, "live", pods[1].Stats().Lease, "no other pod is better off")
-				require.False(t, pods[1].Stats().Ready)
-				proxies[1].state.Store(proxyWorks)
-				w.completed(run)
-			})
-		})
+			require.NoError(t, pods[0].Stop(t.Context()))
+			proxies[1].state.Store(proxyWorks)
+			pass(time.Minute)
+			require.Equal(t, "live", pods[1].Stats().Lease)
+			require.True(t, pods[1].Stats().Ready)
+			w.completed(w.trigger(pods[1], "single"))
+			run = w.trigger(pods[1], "single")
+			proxies[1].state.Store(state)
+			pass(5 * time.Minute)
+			require.Equal(t, "live", pods[1].Stats().Lease, "no other pod is better off")
+			require.False(t, pods[1].Stats().Ready)
+			proxies[1].state.Store(proxyWorks)
+			w.completed(run)
+		}))
 	}
 }

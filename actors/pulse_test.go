@@ -54,7 +54,6 @@ func (s *alone) hold(held bool) []string {
 // A pod whose lease is renewed alone works on, and what it could not store or
 // compare meanwhile it stores and compares with the next renewal that can.
 func TestRenewalsThatCompareNothing(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &alone{Store: w.store}
 		w.faults.Store = store

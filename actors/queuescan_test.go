@@ -10,7 +10,6 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
 // granted is the answer to a claim of ten tasks that granted n.
@@ -141,12 +140,10 @@ func (s *leavingOut) DrainIntake(ctx context.Context, limit int) (persistence.Dr
 // Claims and drains that left something out are made again after the time that they say,
 // and not before.
 func TestWhatWasLeftOutIsAskedForAgain(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := &leavingOut{Store: w.store}
 		w.faults.Store = s
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 4, Sweep: time.Hour})
+		p := w.single(newGauge().work(time.Millisecond), Config{Slots: 4, Sweep: time.Hour})
 		run := w.trigger(p, "single")
 		pass(time.Second)
 		claims, drains := s.claims.Load(), s.drains.Load()

@@ -25,7 +25,6 @@ func (broken) Observe(Metric, float64, ...string) { panic("a wrong number of lab
 // A Metrics that panics, wherever it is called, costs its measures: actors go on,
 // are restarted and stop, and the log says so now and then.
 func TestAMetricsThatPanicsCostsItsMeasures(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		var text bytes.Buffer
 		w.metrics, w.log = broken{}, slog.New(slog.NewTextHandler(&text, nil))
@@ -49,10 +48,8 @@ func TestAMetricsThatPanicsCostsItsMeasures(t *testing.T) {
 
 // A pod whose actors do not answer any more is not waited for for ever.
 func TestAPodThatDoesNotAnswerIsKilled(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Second))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Second), Config{})
 		names := make(chan []string)
 		defer func() { <-names }()
 		p.rt.send(p.rt.addresses.pod, &listChildren{to: names}) // waits until the test reads

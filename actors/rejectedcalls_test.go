@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -30,32 +29,23 @@ func TestAPodWhoseCallsAreRefusedSaysSo(t *testing.T) {
 		"claims that wait a lock": {call: "claim", err: persistence.ErrConflict, ready: true},
 		"archiving":               {call: "archive", err: damaged, ready: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				w.register(storetest.Single(), newGauge().work(time.Millisecond))
-				p := w.start(Config{})
-				pass(time.Second)
-				w.faults.failBefore(func(_ context.Context, call string) error {
-					if call == test.call {
-						return test.err
-					}
-					return nil
-				})
-				run := w.trigger(p, "single")
-				pass(5 * time.Second)
-				require.Empty(t, p.Stats().Degraded)
-				require.True(t, p.Stats().Ready)
-				pass(2 * time.Minute)
-				require.Contains(t, p.Stats().Degraded, test.err.Error())
-				require.Equal(t, test.ready, p.Stats().Ready)
-				w.faults.failBefore(nil)
-				pass(2 * time.Minute)
-				require.Empty(t, p.Stats().Degraded)
-				require.True(t, p.Stats().Ready)
-				w.completed(run)
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			p := w.single(newGauge().work(time.Millisecond), Config{})
+			pass(time.Second)
+			w.faults.failBefore(failing(test.call, test.err))
+			run := w.trigger(p, "single")
+			pass(5 * time.Second)
+			require.Empty(t, p.Stats().Degraded)
+			require.True(t, p.Stats().Ready)
+			pass(2 * time.Minute)
+			require.Contains(t, p.Stats().Degraded, test.err.Error())
+			require.Equal(t, test.ready, p.Stats().Ready)
+			w.faults.failBefore(nil)
+			pass(2 * time.Minute)
+			require.Empty(t, p.Stats().Degraded)
+			require.True(t, p.Stats().Ready)
+			w.completed(run)
+		}))
 	}
 }
 
@@ -78,13 +68,11 @@ func (s *lostInput) Payloads(ctx context.Context, run workflow.RunID, steps []in
 // A task with unreadable inputs neither fails nor is tried at full speed: each round
 // writes rows.
 func TestATaskWhoseInputsAreLostRests(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &lostInput{Store: w.store}
 		store.lost.Store(true)
 		w.pool = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Millisecond), Config{})
 		order := w.order("single")
 		order.Input = []byte(`"` + strings.Repeat("x", persistence.InlinePayloadMax) + `"`)
 		answers, refused, err := p.Trigger(t.Context(), []persistence.Trigger{order})

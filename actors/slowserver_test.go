@@ -14,11 +14,9 @@ import (
 // On a server that is slow for each row, batches shrink until it ends them in time, and
 // grow again once it is fast.
 func TestBatchesOfASlowServer(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := w.slowRows()
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5, TriggerTimeout: 5 * time.Minute})
+		p := w.single(newGauge().work(time.Millisecond), Config{Slots: 5, TriggerTimeout: 5 * time.Minute})
 		crowd := func(n int) (runs []workflow.RunID) {
 			t.Helper()
 			answers := make(chan workflow.RunID, n)
@@ -50,7 +48,6 @@ func TestBatchesOfASlowServer(t *testing.T) {
 }
 
 func TestTimersOfASlowServer(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := w.slowRows()
 		store.each.Store(int64(200 * time.Millisecond))

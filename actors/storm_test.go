@@ -27,7 +27,7 @@ func TestStorm(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) { w.storm(uint64(seed)) })
+			serially(t, func(t *testing.T, w *world) { w.storm(uint64(seed)) })
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 // The end of one suspect, told while the next is on its way to runs, lets no further
 // one in beside it.
 func TestASuspectOnItsWayIsOne(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		p := w.acquainted(Config{Slots: 4}, newGauge(), 50*time.Millisecond)
 		c, is := spawnClaimer(p.rt, &Ports{}, p.Stats().Pod, &claimerState{fenced: true})().(*claimer) // it claims nothing

@@ -31,7 +31,6 @@ func (s *lockedTimers) FireTimers(ctx context.Context, epoch int64, limit int) (
 
 // A due timer whose run is locked is tried with backoff, and fires soon after the release.
 func TestLockedTimerIsTriedWithBackoff(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &lockedTimers{Store: w.store}
 		w.pool = store
@@ -67,7 +66,6 @@ func (s *moreTimers) FireTimers(ctx context.Context, epoch int64, limit int) (pe
 
 // If more timers are due than a call could fire, the next call comes at once.
 func TestThereIsMoreThanACallCouldDo(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &moreTimers{Store: w.store}
 		w.pool = store
@@ -99,7 +97,6 @@ func (s *orphans) FireTimers(ctx context.Context, epoch int64, limit int) (persi
 }
 
 func TestRemovedTimersAreCounted(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &orphans{Store: w.store}
 		store.next.Store(3)

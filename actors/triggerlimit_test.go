@@ -68,7 +68,6 @@ func (s *cramped) TriggerRuns(ctx context.Context, rows []persistence.Trigger, t
 // If the server has no room for a large batch, smaller ones are stored. A question that is
 // too large for it delays no other.
 func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, p := w.cramp(8)
 		large := w.large(p, 1)
@@ -98,7 +97,6 @@ func TestATriggerThatIsTooLargeForTheServerHoldsUpNobodyElse(t *testing.T) {
 // However many questions are too large for the server, other questions are stored beside
 // them. If it lacks resources for all, it is not asked at full speed.
 func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, p := w.cramp(8)
 		const many = 60
@@ -128,7 +126,6 @@ func TestManyTriggersThatAreTooLargeForTheServerHoldUpNobodyElse(t *testing.T) {
 
 // While all waiting questions rest, a new one is stored at once.
 func TestATriggerThatWaitsHoldsUpNobodyElse(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, p := w.cramp(8)
 		large := w.large(p, 1)
@@ -165,13 +162,11 @@ func (s *keyHeld) TriggerRuns(ctx context.Context, rows []persistence.Trigger, t
 
 // While a trigger waits for a locked key, other triggers are stored at once.
 func TestATriggerWhoseKeyIsHeldHoldsUpNobodyElse(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store := &keyHeld{Store: w.store}
 		store.held.Store(true)
 		w.faults.Store = store
-		w.register(storetest.Single(), newGauge().work(time.Millisecond))
-		p := w.start(Config{Slots: 5})
+		p := w.single(newGauge().work(time.Millisecond), Config{Slots: 5})
 		keyed := make(chan *Refusal, 1)
 		go func() {
 			order := w.order("single")
@@ -198,7 +193,6 @@ func TestATriggerWhoseKeyIsHeldHoldsUpNobodyElse(t *testing.T) {
 
 // A stream of questions that are too large for the server does not keep others out.
 func TestTriggersThatAreTooLargeAndKeepComing(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, p := w.cramp(29)
 		var stored atomic.Int64
@@ -224,7 +218,6 @@ func TestTriggersThatAreTooLargeAndKeepComing(t *testing.T) {
 // A question that is too large for the server says nothing about other calls: the leader
 // takes over tasks of dead pods, and the pod is ready.
 func TestATriggerThatIsTooLargeKeepsNoPodFromItsWork(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, leader := w.cramp(8)
 		other := w.start(Config{Slots: 5})
@@ -259,7 +252,6 @@ func (w *world) living(p *Pod) int {
 
 // Where the server has room for no trigger at all, the pod is not ready.
 func TestAServerWithoutRoomForAnyTrigger(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, p := w.cramp(0)
 		pass(time.Second)

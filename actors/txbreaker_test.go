@@ -37,7 +37,6 @@ func (s *closedPool) RecordInTx(
 // A pod whose pool cannot begin transactions leaves steps with InTx to other pods, reports
 // it, executes the other steps, and takes them again once it can.
 func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pool := &closedPool{Store: w.store}
 		pool.closed.Store(true)
@@ -91,7 +90,6 @@ func (s *emptyPool) RecordInTx(
 // Steps that wait for a connection of an empty pool do not take all slots: other steps are
 // executed as soon as always.
 func TestStepsThatWaitForAnEmptyPoolLeaveSlotsToOthers(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		w.pool = &emptyPool{Store: w.store}
 		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
@@ -132,7 +130,6 @@ func (s *lastConnection) RecordInTx(
 // Steps that were left to other pods are executed once there is a connection again, though
 // no wake comes for them.
 func TestStepsThatWereLeftToOthersAreTakenAgain(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		pool := &lastConnection{Store: w.store, conn: make(chan struct{}, 1)}
 		pool.conn <- struct{}{}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
 // seized is a Metrics that does something else with the next measure of a batch of
@@ -34,12 +33,10 @@ func (s *seized) Observe(metric Metric, _ float64, _ ...string) {
 // A Metrics that ends the goroutine of an actor ends the pod, with an error: the actor
 // would never answer and cannot be restarted. Other pods take the tasks over.
 func TestAMetricsThatEndsAnActorEndsThePod(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		metrics := &seized{}
 		w.metrics = metrics
-		w.register(storetest.Single(), newGauge().work(5*time.Second))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(5*time.Second), Config{})
 		held := w.trigger(p, "single")
 		pass(time.Second)
 		exit := goruntime.Goexit
@@ -67,7 +64,6 @@ func (touchy) Err() error { panic("an actor asked") }
 
 // No actor calls a context of the embedder's: it may panic, or block.
 func TestNoActorAsksACallersContext(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		store, p := w.cramp(0)
 		held := w.hang("cancel")
@@ -96,12 +92,10 @@ func TestNoActorAsksACallersContext(t *testing.T) {
 
 // A pod with an actor stuck in Metrics is not ready, and reports the actor.
 func TestAMetricsThatHangsMakesThePodUnready(t *testing.T) {
-	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		metrics := &seized{}
 		w.metrics = metrics
-		w.register(storetest.Single(), newGauge().work(time.Second))
-		p := w.start(Config{})
+		p := w.single(newGauge().work(time.Second), Config{})
 		goOn := make(chan struct{})
 		hang := func() { <-goOn }
 		metrics.next.Store(&hang)

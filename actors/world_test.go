@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -49,8 +50,20 @@ type world struct {
 	done chan struct{} // closed at the end: unresponsive functions return then
 }
 
-// inBubble runs a test in a world of its own.
+// inBubble runs a test in a world of its own, in parallel with others.
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	serially(t, f)
+}
+
+// bubble is inBubble for a case of a table.
+func bubble(f func(t *testing.T, w *world)) func(t *testing.T) {
+	return func(t *testing.T) { inBubble(t, f) }
+}
+
+// serially runs a test in a world of its own.
+func serially(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
@@ -120,6 +133,13 @@ func (w *world) start(config Config) *Pod {
 	require.NoError(w.t, err)
 	w.pods = append(w.pods, p)
 	return p
+}
+
+// single starts a pod that knows one workflow, of a single step.
+func (w *world) single(do body, config Config) *Pod {
+	w.t.Helper()
+	w.register(storetest.Single(), do)
+	return w.start(config)
 }
 
 // trigger stores a run of a workflow.
@@ -244,6 +264,16 @@ func (f *faulty) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, 
 
 func (f *faulty) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
 	return through(ctx, f, "leave", func() (persistence.Wake, error) { return f.Store.LeavePod(ctx, pod) })
+}
+
+// failing fails calls of one kind.
+func failing(kind string, err error) func(context.Context, string) error {
+	return func(_ context.Context, call string) error {
+		if call == kind {
+			return err
+		}
+		return nil
+	}
 }
 
 // outage makes every store call fail until the returned function is called.
@@ -388,6 +418,12 @@ func (g *gauge) executions() map[string]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.runs)
+}
+
+// once requires that each task was executed once.
+func (g *gauge) once(t *testing.T) {
+	t.Helper()
+	g.once(t)
 }
 
 // most returns how many attempts were under way at once.
