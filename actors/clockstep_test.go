@@ -82,42 +82,21 @@ func TestALeapOfTheClockDropsNothingForAnHour(t *testing.T) {
 	})
 }
 
-// leaping is a store whose clock is stepped right before old rows are removed.
-type leaping struct {
-	persistence.Store
-
-	drop, purge func()
-}
-
-func (s *leaping) DropHistory(ctx context.Context, epoch int64, r persistence.Retention, by time.Time) (persistence.Dropped, error) {
-	s.drop()
-	return s.Store.DropHistory(ctx, epoch, r, by)
-}
-
-func (s *leaping) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFilter) (int, error) {
-	s.purge()
-	return s.Store.PurgeDeadLetters(ctx, filter)
-}
-
 // However soon after a clock step rows are removed for their age, they are old enough
 // without the step.
 func TestALeapRightBeforeSomethingIsRemoved(t *testing.T) {
 	t.Parallel()
-	for name, leaps := range map[string]func(s *leaping, leap func()){
-		"history":      func(s *leaping, leap func()) { s.drop = leap },
-		"dead letters": func(s *leaping, leap func()) { s.purge = leap },
-	} {
+	for name, removal := range map[string]string{"history": "drop", "dead letters": "purge"} {
 		t.Run(name, bubble(func(t *testing.T, w *world) {
 			const week = 7 * 24 * time.Hour
 			var due, leapt atomic.Bool
-			s := &leaping{w.store, func() {}, func() {}}
-			leaps(s, func() {
-				if due.Load() {
+			w.faults.failBefore(func(_ context.Context, call string) error {
+				if call == removal && due.Load() {
 					w.ahead.Store(int64(2 * week))
 					leapt.Store(true)
 				}
+				return nil
 			})
-			w.faults.Store = s
 			w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) { return Output{}, errors.New("no") },
 				func(f *StepFunction) { f.Options.Retry = workflow.RetryPolicy{Attempts: 1} })
 			p := w.start(Config{Retention: persistence.Retention{week, week, week}, DeadLetterRetention: week})

@@ -119,8 +119,22 @@ func TestAPodThatIsToEndAtOnceWaitsOnlyWhileTheDatabaseAnswers(t *testing.T) {
 				<-ctx.Done()
 				return Output{}, ctx.Err()
 			})
-			store := &proxied{Store: w.store}
-			w.pooling = pooling{pool: &slowlyLeft{proxied: store, takes: c.leaves}}
+			store := newProxied(w.store)
+			store.before = func(ctx context.Context, call string) error {
+				if call == "leave" {
+					if err := store.pass(ctx, "claim"); err != nil {
+						return err
+					}
+					select {
+					case <-time.After(c.leaves):
+						return nil
+					case <-ctx.Done():
+						return fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
+					}
+				}
+				return store.pass(ctx, call)
+			}
+			w.pool = store
 			p := w.start(Config{})
 			run := w.trigger(p, "single")
 			pass(time.Second)
@@ -140,22 +154,4 @@ func TestAPodThatIsToEndAtOnceWaitsOnlyWhileTheDatabaseAnswers(t *testing.T) {
 			}
 		}))
 	}
-}
-
-// slowlyLeft is a store in which it takes a while to hand back what a pod holds.
-type slowlyLeft struct {
-	*proxied
-
-	takes time.Duration
-}
-
-func (s *slowlyLeft) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
-	return pooled(ctx, s.proxied, func() (persistence.Wake, error) {
-		select {
-		case <-time.After(s.takes):
-			return s.Store.LeavePod(ctx, pod)
-		case <-ctx.Done():
-			return persistence.Wake{}, fmt.Errorf("%w: %w", persistence.ErrUnavailable, ctx.Err())
-		}
-	})
 }

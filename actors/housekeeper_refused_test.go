@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -20,39 +18,6 @@ type diskError struct{}
 
 func (diskError) Error() string    { return "could not read block 7" }
 func (diskError) SQLState() string { return "58030" }
-
-// choosy is a store that refuses some kinds of calls, and counts a leader's.
-type choosy struct {
-	persistence.Store
-
-	claim, expire              error
-	expired, parked, rotations atomic.Int64
-}
-
-func (s *choosy) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
-	if s.claim != nil {
-		return persistence.Claimed{}, s.claim
-	}
-	return s.Store.ClaimTasks(ctx, request)
-}
-
-func (s *choosy) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, by time.Time) (persistence.Expired, error) {
-	s.expired.Add(1)
-	if s.expire != nil {
-		return persistence.Expired{}, s.expire
-	}
-	return s.Store.ExpirePods(ctx, epoch, maxLost, limit, by)
-}
-
-func (s *choosy) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
-	s.parked.Add(1)
-	return s.Store.ParkTasks(ctx, epoch, limit)
-}
-
-func (s *choosy) RotateEvents(ctx context.Context, epoch int64, span time.Duration) (persistence.Rotated, error) {
-	s.rotations.Add(1)
-	return s.Store.RotateEvents(ctx, epoch, span)
-}
 
 // referred is a store in which a foreign key refers to one ended run.
 type referred struct{ persistence.Store }
@@ -79,19 +44,15 @@ func TestRunsThatAreKeptOutOfHistoryAreSaid(t *testing.T) {
 func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("%w: %w", persistence.ErrUnavailable, diskError{})
-	for name, store := range map[string]*choosy{
-		"claims":   {claim: refused},
-		"expiries": {expire: errors.New("an index is damaged")},
-	} {
-		t.Run(name, bubble(func(t *testing.T, w *world) {
-			w.register(storetest.Single(), newGauge().work(time.Millisecond))
-			store.Store = w.store
-			w.faults.Store = store
-			w.start(Config{})
+	for call, err := range map[string]error{"claim": refused, "expire": errors.New("an index is damaged")} {
+		t.Run(call, bubble(func(t *testing.T, w *world) {
+			w.faults.failBefore(failing(call, err))
+			w.single(newGauge().work(time.Millisecond), Config{})
 			pass(10 * time.Minute)
-			require.GreaterOrEqual(t, store.expired.Load(), int64(30), "expiries")
-			require.GreaterOrEqual(t, store.parked.Load(), int64(8), "tasks that no pod can execute are still parked")
-			require.GreaterOrEqual(t, store.rotations.Load(), int64(4), "rotations")
+			require.GreaterOrEqual(t, w.count("expire"), 30, "expiries")
+			require.GreaterOrEqual(t, w.count("park"), 8, "tasks that no pod can execute are still parked")
+			require.GreaterOrEqual(t, w.count("rotate"), 4, "rotations")
+			w.faults.failBefore(nil)
 		}))
 	}
 }

@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,23 +76,6 @@ func (w *world) triggers(p *Pod, n int) (await func() []workflow.RunID) {
 		callers.Wait()
 		return runs
 	}
-}
-
-// count is how many store calls of a kind were made.
-func (w *world) count(call string) (n int) {
-	for _, c := range w.faults.made() {
-		if c == call {
-			n++
-		}
-	}
-	return n
-}
-
-// made returns the calls in the order of their beginning.
-func (f *faulty) made() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.calls)
 }
 
 // Callers who were answered together are expected to ask together again: a batch

@@ -285,36 +285,23 @@ func TestAFailureBeforeTheFunctionIsCalledHoldsNoMemory(t *testing.T) {
 	})
 }
 
-// slowInput is a store whose reads of payloads wait.
-type slowInput struct {
-	persistence.Store
-
-	gate chan struct{}
-}
-
-func (s *slowInput) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
-	<-s.gate
-	return s.Store.Payloads(ctx, run, steps)
-}
-
 // A task that is let go of while it reads holds no memory until that is recorded: nothing
 // of it is executed.
 func TestATaskThatIsLetGoOfWhileItReadsHoldsNoMemory(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &slowInput{Store: &w.faults, gate: make(chan struct{})}
-		w.pool = store
+		gate := w.hang("payload")
 		s := &scales{}
 		p := w.single(s.work(time.Second), Config{Slots: 30, PayloadMemory: 100_000})
 		runs := w.weigh(p, 90_000)
 		held, _ := p.rt.payloads.held()
 		require.EqualValues(t, 90_000, held)
-		heal := w.outage()
+		w.outage()
 		p.rt.send(p.rt.addresses.runs, &messages.LeaseFenced{})
 		synctest.Wait()
-		close(store.gate)
+		gate()
 		w.requireEmptied(p)
 		require.Empty(t, s.order(), "its function was not called")
-		heal()
+		w.faults.failBefore(nil)
 		p.rt.send(p.rt.addresses.runs, &messages.LeaseRestored{})
 		w.completed(runs...)
 	})
@@ -343,17 +330,15 @@ func TestAStepThatWaitsForARunLetsItRead(t *testing.T) {
 // A task whose inputs cannot be read gives its memory back while it rests.
 func TestUnreadableInputsHoldNoMemory(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &lostInput{Store: w.store}
-		store.lost.Store(true)
-		w.pool = store
+		w.faults.failBefore(failing("payload", errLostInput))
 		w.register(storetest.Single(), (&scales{}).work(time.Second))
 		p := w.start(Config{Slots: 30, PayloadMemory: 100_000})
 		runs := w.weigh(p, 90_000, 90_000)
-		require.Positive(t, store.asked.Load())
+		require.Positive(t, w.count("payload"))
 		held, waiting := p.rt.payloads.held()
 		require.Zero(t, held)
 		require.Zero(t, waiting)
-		store.lost.Store(false)
+		w.faults.failBefore(nil)
 		w.completed(runs...)
 	})
 }

@@ -1,17 +1,14 @@
 package actors
 
 import (
-	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // A pod whose essential calls are rejected is not ready. Other rejected calls are
@@ -49,29 +46,14 @@ func TestAPodWhoseCallsAreRefusedSaysSo(t *testing.T) {
 	}
 }
 
-// lostInput is a store that has lost inputs which are read apart.
-type lostInput struct {
-	persistence.Store
-
-	asked atomic.Int64
-	lost  atomic.Bool
-}
-
-func (s *lostInput) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
-	s.asked.Add(1)
-	if s.lost.Load() {
-		return nil, errors.New("missing chunk number 0")
-	}
-	return s.Store.Payloads(ctx, run, steps)
-}
+// errLostInput is the error of a database that has lost an input.
+var errLostInput = errors.New("missing chunk number 0")
 
 // A task with unreadable inputs neither fails nor is tried at full speed: each round
 // writes rows.
 func TestATaskWhoseInputsAreLostRests(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &lostInput{Store: w.store}
-		store.lost.Store(true)
-		w.pool = store
+		w.faults.failBefore(failing("payload", errLostInput))
 		p := w.single(newGauge().work(time.Millisecond), Config{})
 		order := w.order("single")
 		order.Input = []byte(`"` + strings.Repeat("x", persistence.InlinePayloadMax) + `"`)
@@ -79,9 +61,9 @@ func TestATaskWhoseInputsAreLostRests(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, refused)
 		pass(time.Minute)
-		require.LessOrEqual(t, store.asked.Load(), int64(7), "in a minute")
-		require.Greater(t, store.asked.Load(), int64(1), "it is tried again")
-		store.lost.Store(false)
+		require.LessOrEqual(t, w.count("payload"), 7, "in a minute")
+		require.Greater(t, w.count("payload"), 1, "it is tried again")
+		w.faults.failBefore(nil)
 		w.completed(answers[0].Run)
 	})
 }

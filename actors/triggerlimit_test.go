@@ -22,14 +22,6 @@ type cramped struct {
 	room    atomic.Int64
 	largest atomic.Int64 // that was stored
 	refused atomic.Int64 // calls
-	cut     atomic.Bool  // pods cannot say that they leave
-}
-
-func (s *cramped) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
-	if s.cut.Load() {
-		return persistence.Wake{}, persistence.ErrUnavailable
-	}
-	return s.Store.LeavePod(ctx, pod)
 }
 
 // cramp starts a pod whose server has room for so many triggers at once.
@@ -229,7 +221,7 @@ func TestATriggerThatIsTooLargeKeepsNoPodFromItsWork(t *testing.T) {
 			w.trigger(leader, "single")
 			require.Empty(t, leader.Stats().NoWrites)
 		}
-		store.cut.Store(true)
+		w.faults.failBefore(failing("leave", persistence.ErrUnavailable))
 		other.Kill()
 		pass(10 * time.Second)
 		require.Equal(t, 2, w.living(leader))

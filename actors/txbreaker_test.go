@@ -15,32 +15,11 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// closedPool is a store that cannot begin transactions of steps while it is
-// closed.
-type closedPool struct {
-	persistence.Store
-
-	closed atomic.Bool
-	asked  atomic.Int64
-}
-
-func (s *closedPool) RecordInTx(
-	ctx context.Context, r persistence.Record, fn func(ctx context.Context, tx any) (persistence.Transition, error),
-) (persistence.Recorded, error) {
-	s.asked.Add(1)
-	if s.closed.Load() {
-		return persistence.Recorded{}, fmt.Errorf("%w: closed pool", persistence.ErrTxNotBegun)
-	}
-	return s.Store.RecordInTx(ctx, r, fn)
-}
-
 // A pod whose pool cannot begin transactions leaves steps with InTx to other pods, reports
 // it, executes the other steps, and takes them again once it can.
 func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		pool := &closedPool{Store: w.store}
-		pool.closed.Store(true)
-		w.pool = pool
+		w.faults.failBefore(failing("record in tx", fmt.Errorf("%w: closed pool", persistence.ErrTxNotBegun)))
 		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
 		w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5})
@@ -53,45 +32,37 @@ func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
 		require.Contains(t, p.Stats().Degraded, "the pool is closed")
 		require.True(t, p.Stats().Ready)
 		w.completed(w.trigger(p, "chain2"))
-		before := pool.asked.Load()
+		before := w.count("record in tx")
 		pass(time.Minute)
-		require.LessOrEqual(t, pool.asked.Load()-before, int64(5*6), "a handful every ten seconds")
-		require.Positive(t, pool.asked.Load()-before, "it tries again")
-		pool.closed.Store(false)
+		require.LessOrEqual(t, w.count("record in tx")-before, 5*6, "a handful every ten seconds")
+		require.Greater(t, w.count("record in tx"), before, "it tries again")
+		w.faults.failBefore(nil)
 		pass(vitals.TxOpenFor + 5*time.Second)
 		w.completed(runs...)
 		require.Empty(t, p.Stats().Degraded)
 	})
 }
 
-// emptyPool is a store that keeps steps with a transaction waiting, for as long as a pool
-// that has no connection does.
-type emptyPool struct {
-	persistence.Store
-
-	known atomic.Bool // that it has none
-}
-
-func (s *emptyPool) RecordInTx(
-	ctx context.Context, _ persistence.Record, _ func(ctx context.Context, tx any) (persistence.Transition, error),
-) (persistence.Recorded, error) {
-	patience := 10 * time.Second
-	if s.known.Load() {
-		patience = time.Second / 2
-	}
-	select {
-	case <-time.After(patience):
-	case <-ctx.Done():
-	}
-	s.known.Store(true)
-	return persistence.Recorded{}, fmt.Errorf("%w: empty pool", persistence.ErrTxNotBegun)
-}
-
 // Steps that wait for a connection of an empty pool do not take all slots: other steps are
 // executed as soon as always.
 func TestStepsThatWaitForAnEmptyPoolLeaveSlotsToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.pool = &emptyPool{Store: w.store}
+		var known atomic.Bool // that the pool has no connection: steps wait for less long then
+		w.faults.failBefore(func(ctx context.Context, call string) error {
+			if call != "record in tx" {
+				return nil
+			}
+			patience := 10 * time.Second
+			if known.Load() {
+				patience = time.Second / 2
+			}
+			select {
+			case <-time.After(patience):
+			case <-ctx.Done():
+			}
+			known.Store(true)
+			return fmt.Errorf("%w: empty pool", persistence.ErrTxNotBegun)
+		})
 		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
 		w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5})

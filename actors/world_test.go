@@ -178,127 +178,6 @@ func (w *world) completed(runs ...workflow.RunID) {
 	}
 }
 
-// faulty is a store whose calls can be made to fail.
-type faulty struct {
-	persistence.Store
-
-	mu     sync.Mutex
-	before func(ctx context.Context, call string) error // fails a call; nil: none
-	after  func(call string) error                      // fails a call that was carried out
-	calls  []string
-}
-
-func (f *faulty) failBefore(g func(ctx context.Context, call string) error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.before = g
-}
-
-func (f *faulty) failAfter(g func(call string) error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.after = g
-}
-
-func through[T any](ctx context.Context, f *faulty, call string, do func() (T, error)) (T, error) {
-	f.mu.Lock()
-	before, after := f.before, f.after
-	f.calls = append(f.calls, call)
-	f.mu.Unlock()
-	var none T
-	if before != nil {
-		if err := before(ctx, call); err != nil {
-			return none, err
-		}
-	}
-	value, err := do()
-	if err == nil && after != nil {
-		if err := after(call); err != nil {
-			return none, err
-		}
-	}
-	return value, err
-}
-
-func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger, take persistence.GrantRequest) (persistence.Triggers, error) {
-	return through(ctx, f, "trigger", func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch, take) })
-}
-
-func (f *faulty) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
-	return through(ctx, f, "claim", func() (persistence.Claimed, error) { return f.Store.ClaimTasks(ctx, r) })
-}
-
-func (f *faulty) RecordTransitions(ctx context.Context, r persistence.Record) (persistence.Recorded, error) {
-	return through(ctx, f, "record", func() (persistence.Recorded, error) { return f.Store.RecordTransitions(ctx, r) })
-}
-
-func (f *faulty) RecordInTx(
-	ctx context.Context, r persistence.Record, do func(context.Context, any) (persistence.Transition, error),
-) (persistence.Recorded, error) {
-	return through(ctx, f, "record in tx", func() (persistence.Recorded, error) { return f.Store.RecordInTx(ctx, r, do) })
-}
-
-func (f *faulty) ArchiveRuns(ctx context.Context, epoch int64, a persistence.Archive) (persistence.Archived, error) {
-	return through(ctx, f, "archive", func() (persistence.Archived, error) { return f.Store.ArchiveRuns(ctx, epoch, a) })
-}
-
-func (f *faulty) CancelRun(ctx context.Context, c persistence.Cancel) (persistence.Canceled, error) {
-	return through(ctx, f, "cancel", func() (persistence.Canceled, error) { return f.Store.CancelRun(ctx, c) })
-}
-
-func (f *faulty) RenewPod(ctx context.Context, r persistence.Renewal) (persistence.Renewed, error) {
-	return through(ctx, f, fmt.Sprintf("renew %d", r.Pod), func() (persistence.Renewed, error) { return f.Store.RenewPod(ctx, r) })
-}
-
-func (f *faulty) JoinPod(ctx context.Context, info persistence.PodInfo) (int64, time.Time, error) {
-	type joined struct {
-		id  int64
-		now time.Time
-	}
-	j, err := through(ctx, f, "join", func() (joined, error) {
-		id, now, err := f.Store.JoinPod(ctx, info)
-		return joined{id, now}, err
-	})
-	return j.id, j.now, err
-}
-
-func (f *faulty) LeavePod(ctx context.Context, pod int64) (persistence.Wake, error) {
-	return through(ctx, f, "leave", func() (persistence.Wake, error) { return f.Store.LeavePod(ctx, pod) })
-}
-
-// failing fails calls of one kind.
-func failing(kind string, err error) func(context.Context, string) error {
-	return func(_ context.Context, call string) error {
-		if call == kind {
-			return err
-		}
-		return nil
-	}
-}
-
-// outage makes every store call fail until the returned function is called.
-func (w *world) outage() (heal func()) {
-	w.faults.failBefore(func(context.Context, string) error { return persistence.ErrUnavailable })
-	return func() { w.faults.failBefore(nil) }
-}
-
-// hang makes one kind of call wait until the returned function is called.
-func (w *world) hang(kind string) (heal func()) {
-	gate := make(chan struct{})
-	w.faults.failBefore(func(ctx context.Context, call string) error {
-		if call != kind {
-			return nil
-		}
-		select {
-		case <-gate:
-			return nil
-		case <-ctx.Done():
-			return persistence.ErrUnavailable
-		}
-	})
-	return func() { close(gate) }
-}
-
 // sent is the messages that were put into mailboxes, by type, in order.
 type sent struct {
 	mu    sync.Mutex
@@ -423,7 +302,9 @@ func (g *gauge) executions() map[string]int {
 // once requires that each task was executed once.
 func (g *gauge) once(t *testing.T) {
 	t.Helper()
-	g.once(t)
+	for key, n := range g.executions() {
+		require.Equal(t, 1, n, "executions of %s", key)
+	}
 }
 
 // most returns how many attempts were under way at once.
