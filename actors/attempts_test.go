@@ -138,10 +138,7 @@ func TestHeartbeatKeepsAnAttemptAlive(t *testing.T) {
 func TestDeafFunctions(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		release := make(chan struct{})
-		w.register(storetest.Single(), func(context.Context, Inputs) (Output, error) {
-			<-release
-			return Output{}, nil
-		}, func(f *StepFunction) { f.Options.AttemptTimeout = time.Second })
+		w.register(storetest.Single(), untilClosed(release), func(f *StepFunction) { f.Options.AttemptTimeout = time.Second })
 		p := w.start(Config{Slots: 3, StuckMax: 1})
 		first, second := w.trigger(p, "single"), w.trigger(p, "single")
 		for _, run := range []workflow.RunID{first, second} {
@@ -166,22 +163,14 @@ func TestDeafFunctions(t *testing.T) {
 func TestCancelGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		release, causes := make(chan struct{}), make(chan error, 1)
-		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return Output{}, ctx.Err()
-		})
-		w.register(storetest.Chain(2), func(context.Context, Inputs) (Output, error) {
-			<-release
-			return Output{}, nil
-		})
+		w.register(storetest.Single(), untilEnded(causes))
+		w.register(storetest.Chain(2), untilClosed(release))
 		p := w.start(Config{Slots: 2})
 		polite, unresponsive := w.trigger(p, "single"), w.trigger(p, "chain2")
 		pass(time.Second)
 		begun := time.Now()
 		for _, run := range []workflow.RunID{polite, unresponsive} {
-			_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: 30 * time.Second})
-			require.NoError(t, err)
+			w.cancel(p, persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: 30 * time.Second})
 		}
 		require.ErrorIs(t, <-causes, ErrCanceled)
 		require.Equal(t, lifecycle.Canceled, w.ended(polite).State)
@@ -251,8 +240,7 @@ func TestLeaseLost(t *testing.T) {
 		require.Empty(t, p.Stats().Unrenewed)
 		require.Equal(t, int64(1), p.Stats().Pod, "a late pod that was not declared dead keeps its number")
 		require.True(t, p.Stats().Ready)
-		tasks, err := w.store.Tasks(t.Context(), "", run)
-		require.NoError(t, err)
+		tasks := w.tasks(run)
 		require.Zero(t, tasks[0].Lost, "it was not taken over: no loss")
 		require.Zero(t, p.Stats().Restarts, "a database that is away is no failure of an actor")
 	})

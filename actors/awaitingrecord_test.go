@@ -78,16 +78,12 @@ func TestOutcomesThatWaitLeaveTheirSlots(t *testing.T) {
 		pass(time.Millisecond)
 		require.Equal(t, 4, p.Stats().Free, "nothing was begun yet")
 		var held, others []workflow.RunID
-		for range 4 {
-			held = append(held, w.trigger(p, "single"))
-		}
+		held = append(held, w.many(p, "single", 4)...)
 		pass(time.Second)
 		require.Equal(t, 4, p.Stats().Free)
 		require.Zero(t, p.Stats().Running)
 		require.Equal(t, 4, p.Stats().Journal)
-		for range 10 {
-			others = append(others, w.trigger(p, "diamond"))
-		}
+		others = append(others, w.many(p, "diamond", 10)...)
 		w.completed(others...)
 		require.Greater(t, s.asked.Load(), int32(8), "they are tried again")
 		s.off.Store(true)
@@ -109,10 +105,7 @@ func TestStepsThatAreNotBegunLeaveTheirSlots(t *testing.T) {
 		w.register(s.graph, g.work(10*time.Millisecond), func(f *StepFunction) { f.Options.InTx = true })
 		w.register(storetest.Diamond(), g.work(10*time.Millisecond))
 		p := w.start(Config{Slots: 4})
-		var held []workflow.RunID
-		for range 4 {
-			held = append(held, w.trigger(p, "single"))
-		}
+		held := w.many(p, "single", 4)
 		pass(restFor / 2)
 		require.Equal(t, 4, p.Stats().Free)
 		w.completed(w.trigger(p, "diamond"))
@@ -130,10 +123,7 @@ func TestOutcomesThatWaitAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 4})
-		var runs []workflow.RunID
-		for range 30 {
-			runs = append(runs, w.trigger(p, "single"))
-		}
+		runs := w.many(p, "single", 30)
 		pass(time.Minute)
 		require.Len(t, g.executions(), 4+4*awaitingRecordShare)
 		require.Zero(t, p.Stats().Free)
@@ -158,10 +148,7 @@ func TestTheEndOfWhatWaitedIsHeardOf(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		s, g := newHolding(w)
 		p := w.start(Config{Slots: 8, TenantLimit: 4})
-		var runs []workflow.RunID
-		for range 40 {
-			runs = append(runs, w.trigger(p, "single"))
-		}
+		runs := w.many(p, "single", 40)
 		pass(time.Second)
 		require.Len(t, g.executions(), 4)
 		s.off.Store(true)

@@ -54,9 +54,7 @@ func TestProgressIsBounded(t *testing.T) {
 		})
 		p := w.start(Config{Slots: 10})
 		first := w.trigger(p, "single")
-		for range 9 {
-			w.trigger(p, "single")
-		}
+		w.many(p, "single", 9)
 		row := w.ended(first)
 		require.Equal(t, classTooLarge, row.Class)
 		require.Contains(t, row.Error, "the progress has 1048577 bytes")

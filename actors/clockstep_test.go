@@ -28,9 +28,7 @@ func TestALeapOfTheClockKillsNobodyWhoLives(t *testing.T) {
 			w.start(Config{Slots: 4})
 			pass(1700 * time.Millisecond) // they renew in turn
 		}
-		for range 12 {
-			w.trigger(w.pods[0], "single")
-		}
+		w.many(w.pods[0], "single", 12)
 		pass(time.Minute)
 		for range 60 {
 			w.ahead.Add(int64(time.Hour))

@@ -89,9 +89,7 @@ func TestAStopAtOnceWarnsOfNoDeath(t *testing.T) {
 			return nil
 		})
 		p := w.start(Config{Slots: 20, Pulse: 100 * time.Millisecond, LeaseTTL: time.Second})
-		for range 20 {
-			w.trigger(p, "single")
-		}
+		w.many(p, "single", 20)
 		pass(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

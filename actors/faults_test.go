@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // TestUnknownOutcomes: calls that were carried out and then fail are made
@@ -37,15 +36,11 @@ func TestUnknownOutcomes(t *testing.T) {
 				}
 				return nil
 			})
-			var runs []workflow.RunID
-			for range 12 {
-				runs = append(runs, w.trigger(p, "diamond"))
-			}
+			runs := w.many(p, "diamond", 12)
 			w.completed(runs...)
 			canceled := w.trigger(p, "single")
 			pass(time.Second)
-			_, err := p.Cancel(t.Context(), persistence.Cancel{Run: canceled, Tenant: "default", By: "test", Grace: time.Second})
-			require.NoError(t, err)
+			w.cancel(p, persistence.Cancel{Run: canceled, Tenant: "default", By: "test", Grace: time.Second})
 			require.Equal(t, lifecycle.Canceled, w.ended(canceled).State)
 			require.Positive(t, failed.Load())
 			g.once(t)
@@ -77,8 +72,7 @@ func TestRestartDuringUnknownOutcome(t *testing.T) {
 			})
 			run := w.trigger(p, "chain3")
 			if call == "cancel" {
-				_, err := p.Cancel(t.Context(), persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
-				require.NoError(t, err)
+				w.cancel(p, persistence.Cancel{Run: run, Tenant: "default", By: "test", Grace: time.Second})
 				require.Equal(t, lifecycle.Canceled, w.ended(run).State)
 			} else {
 				w.completed(run)
@@ -233,11 +227,7 @@ func (w *world) sentCount(name string) int { return len(w.sent.list(name)) } // 
 func TestDeadDuringStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		causes := make(chan error, 1)
-		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-			<-ctx.Done()
-			causes <- context.Cause(ctx)
-			return Output{}, ctx.Err()
-		})
+		w.register(storetest.Single(), untilEnded(causes))
 		p := w.start(Config{StopGrace: time.Hour})
 		w.trigger(p, "single")
 		pass(6 * time.Second)

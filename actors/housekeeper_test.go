@@ -2,6 +2,9 @@ package actors
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,5 +57,144 @@ func TestABacklogOfOneKindKeepsNoOtherWaiting(t *testing.T) {
 		require.Equal(t, 2, w.count("drop"))
 		require.Equal(t, 2, w.count("purge"))
 		require.GreaterOrEqual(t, w.count("rotate"), 2)
+	})
+}
+
+// diskError is the answer of a server that cannot read a block.
+type diskError struct{}
+
+func (diskError) Error() string    { return "could not read block 7" }
+func (diskError) SQLState() string { return "58030" }
+
+// referred is a store in which a foreign key refers to one ended run.
+type referred struct{ persistence.Store }
+
+func (s *referred) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
+	out, err := s.Store.ArchiveRuns(ctx, epoch, archive)
+	out.Refused, out.RefusedFor = []workflow.RunID{{1}}, errors.New("violates foreign key constraint of_run")
+	return out, err
+}
+
+// Runs that are kept out of history hold up no others, and are said.
+func TestRunsThatAreKeptOutOfHistoryAreSaid(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.faults.Store = &referred{w.store}
+		p := w.single(newGauge().work(time.Millisecond), Config{})
+		w.completed(w.trigger(p, "single"))
+		pass(5 * time.Minute)
+		require.Contains(t, p.Stats().Degraded, "of_run")
+		require.True(t, p.Stats().Ready)
+	})
+}
+
+// A leader whose calls of one kind are rejected does all other work.
+func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
+	t.Parallel()
+	refused := fmt.Errorf("%w: %w", persistence.ErrUnavailable, diskError{})
+	for call, err := range map[string]error{"claim": refused, "expire": errors.New("an index is damaged")} {
+		t.Run(call, bubble(func(t *testing.T, w *world) {
+			w.faults.failBefore(failing(call, err))
+			w.single(newGauge().work(time.Millisecond), Config{})
+			pass(10 * time.Minute)
+			require.GreaterOrEqual(t, w.count("expire"), 30, "expiries")
+			require.GreaterOrEqual(t, w.count("park"), 8, "tasks that no pod can execute are still parked")
+			require.GreaterOrEqual(t, w.count("rotate"), 4, "rotations")
+			w.faults.failBefore(nil)
+		}))
+	}
+}
+
+// lockedTimers is a store in which the run of the one due timer is locked.
+type lockedTimers struct {
+	persistence.Store
+
+	locked atomic.Bool
+	calls  atomic.Int64
+}
+
+func (s *lockedTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	if !s.locked.Load() {
+		return s.Store.FireTimers(ctx, epoch, limit)
+	}
+	s.calls.Add(1)
+	now := time.Now()
+	return persistence.Fired{Now: now, Next: now.Add(-time.Second)}, nil
+}
+
+// A due timer whose run is locked is tried with backoff, and fires soon after the release.
+func TestLockedTimerIsTriedWithBackoff(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &lockedTimers{Store: w.store}
+		w.pool = store
+		w.register(storetest.Nap(5*time.Second), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		run := w.trigger(p, "nap5s")
+		pass(time.Second)
+		store.locked.Store(true)
+		pass(10 * time.Second)
+		first := store.calls.Swap(0)
+		require.Less(t, first, int64(40), "it doubles from 20 ms")
+		pass(10 * time.Second)
+		require.InDelta(t, 10*time.Second/(timerLocked<<timerPatience), store.calls.Load(), 2)
+		store.locked.Store(false)
+		began := time.Now()
+		w.ended(run)
+		require.LessOrEqual(t, time.Since(began), timerLocked<<timerPatience+100*time.Millisecond)
+	})
+}
+
+// moreTimers is a store of which some calls say that more timers are due.
+type moreTimers struct {
+	persistence.Store
+
+	parts atomic.Int64
+}
+
+func (s *moreTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	fired, err := s.Store.FireTimers(ctx, epoch, limit)
+	fired.More = s.parts.Add(-1) >= 0
+	return fired, err
+}
+
+// If more timers are due than a call could fire, the next call comes at once.
+func TestThereIsMoreThanACallCouldDo(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &moreTimers{Store: w.store}
+		w.pool = store
+		w.register(storetest.Nap(5*time.Second), newGauge().work(time.Millisecond))
+		p := w.start(Config{})
+		run := w.trigger(p, "nap5s")
+		pass(time.Second)
+		store.parts.Store(1000)
+		w.ended(run)
+		require.Less(t, store.parts.Load(), int64(0))
+		pass(10 * time.Millisecond)
+		calls := store.parts.Load()
+		pass(time.Second)
+		require.Greater(t, store.parts.Load(), calls-5, "and then none")
+	})
+}
+
+// orphans is a store that removes timers of deleted runs in its next call.
+type orphans struct {
+	persistence.Store
+
+	next atomic.Int64
+}
+
+func (s *orphans) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	fired, err := s.Store.FireTimers(ctx, epoch, limit)
+	fired.Orphans = int(s.next.Swap(0))
+	return fired, err
+}
+
+func TestRemovedTimersAreCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &orphans{Store: w.store}
+		store.next.Store(3)
+		w.pool = store
+		p := w.start(Config{})
+		pass(time.Second)
+		require.EqualValues(t, 3, p.rt.recorder.value(MetricTimersOrphaned))
 	})
 }

@@ -37,10 +37,7 @@ func (w *world) once(p *Pod, g *gauge, slots int) {
 	pass(time.Second)
 	require.Equal(w.t, slots, p.Stats().Free)
 	before := len(w.faults.made())
-	var runs []workflow.RunID
-	for range 3 * slots {
-		runs = append(runs, w.trigger(p, "single"))
-	}
+	runs := w.many(p, "single", 3*slots)
 	w.completed(runs...)
 	require.Greater(w.t, len(w.faults.made()), before)
 	require.Equal(w.t, slots, g.most(), "all of them can be used")
@@ -68,9 +65,7 @@ func TestFirstTasksBeyondTheSlotsQueueUp(t *testing.T) {
 		for range 20 {
 			batch = append(batch, w.order("single"))
 		}
-		answers, refused, err := p.Trigger(t.Context(), batch)
-		require.NoError(t, err)
-		require.Nil(t, refused)
+		answers := w.stores(p, batch)
 		require.Equal(t, int64(2), p.Stats().First, "half of what is free")
 		for _, answer := range answers {
 			w.completed(answer.Run)

@@ -67,9 +67,7 @@ func (w *world) weigh(p *Pod, sizes ...int) (runs []workflow.RunID) {
 	for _, size := range sizes {
 		order := w.order("single")
 		order.Input = bytes.Repeat([]byte("1"), size)
-		answers, refused, err := p.Trigger(w.t.Context(), []persistence.Trigger{order})
-		require.NoError(w.t, err)
-		require.Nil(w.t, refused)
+		answers := w.stores(p, []persistence.Trigger{order})
 		runs = append(runs, answers[0].Run)
 		synctest.Wait()
 	}
@@ -82,6 +80,13 @@ func (w *world) requireEmptied(p *Pod) {
 	held, waiting := p.rt.payloads.held()
 	require.Zero(w.t, held)
 	require.Zero(w.t, waiting)
+}
+
+func (w *world) requireHeld(p *Pod, bytes int64) {
+	w.t.Helper()
+	synctest.Wait()
+	held, _ := p.rt.payloads.held()
+	require.Equal(w.t, bytes, held)
 }
 
 // However many tasks have slots, their inputs stay within the memory of the pod.
@@ -142,8 +147,7 @@ func TestCancelWhileWaitingForMemory(t *testing.T) {
 		runs := w.weigh(p, 300_000, 200_000, 70_000)
 		require.Equal(t, []int{300_000}, s.order())
 		begun := time.Now()
-		_, err := p.Cancel(t.Context(), persistence.Cancel{Run: runs[1], Tenant: "default", Grace: time.Hour})
-		require.NoError(t, err)
+		w.cancel(p, persistence.Cancel{Run: runs[1], Tenant: "default", Grace: time.Hour})
 		require.Equal(t, lifecycle.Canceled, w.ended(runs[1]).State)
 		require.Less(t, time.Since(begun), time.Minute)
 		require.Equal(t, []int{300_000, 70_000}, s.order())
@@ -164,8 +168,7 @@ func TestStopWhileTasksWaitForMemory(t *testing.T) {
 		w.start(Config{Slots: 30})
 		w.completed(runs...)
 		for _, run := range runs {
-			tasks, err := w.store.Tasks(t.Context(), "", run)
-			require.NoError(t, err)
+			tasks := w.tasks(run)
 			require.EqualValues(t, 1, tasks[0].Attempt)
 			require.Zero(t, tasks[0].Lost)
 		}
@@ -201,9 +204,7 @@ func TestADeafFunctionDoesNotKeepOthersFromReading(t *testing.T) {
 		runs := w.weigh(p, 70_000, 900_000)
 		require.Equal(t, lifecycle.Failed, w.ended(runs[0]).State)
 		w.completed(runs[1])
-		synctest.Wait()
-		held, _ := p.rt.payloads.held()
-		require.EqualValues(t, 70_000, held)
+		w.requireHeld(p, 70_000)
 	})
 }
 
@@ -230,9 +231,7 @@ func TestADeafFunctionThatWaitedForARunDoesNotKeepOthersFromReading(t *testing.T
 		<-waited
 		require.Equal(t, lifecycle.Failed, w.ended(unresponsive).State)
 		w.completed(w.weigh(p, 900_000)...)
-		synctest.Wait()
-		held, _ := p.rt.payloads.held()
-		require.EqualValues(t, 70_000, held)
+		w.requireHeld(p, 70_000)
 	})
 }
 
@@ -252,9 +251,7 @@ func TestAnOrphanedFunctionDoesNotKeepOthersFromReading(t *testing.T) {
 		kill(p, "runs")
 		w.completed(w.weigh(p, 900_000)...)
 		w.completed(orphaned) // its next attempt
-		synctest.Wait()
-		held, _ := p.rt.payloads.held()
-		require.EqualValues(t, 70_000, held)
+		w.requireHeld(p, 70_000)
 	})
 }
 
@@ -293,8 +290,7 @@ func TestATaskThatIsLetGoOfWhileItReadsHoldsNoMemory(t *testing.T) {
 		s := &scales{}
 		p := w.single(s.work(time.Second), Config{Slots: 30, PayloadMemory: 100_000})
 		runs := w.weigh(p, 90_000)
-		held, _ := p.rt.payloads.held()
-		require.EqualValues(t, 90_000, held)
+		w.requireHeld(p, 90_000)
 		w.outage()
 		p.rt.send(p.rt.addresses.runs, &messages.LeaseFenced{})
 		synctest.Wait()

@@ -82,9 +82,7 @@ func TestEveryActorMayFail(t *testing.T) {
 			pass(4 * time.Second)
 			var runs []workflow.RunID
 			for range 4 {
-				for range 4 {
-					runs = append(runs, w.trigger(p, "chain4"))
-				}
+				runs = append(runs, w.many(p, "chain4", 4)...)
 				runs = append(runs, w.trigger(p, nap.Name))
 				pass(45 * time.Millisecond)
 				w.strike(p, victim)
@@ -124,11 +122,7 @@ func TestSupervisionGivesUp(t *testing.T) {
 	for _, victim := range []string{"journal", "claimer", "timekeeper", podName} {
 		t.Run(victim, bubble(func(t *testing.T, w *world) {
 			cause := make(chan error, 1)
-			w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-				<-ctx.Done()
-				cause <- context.Cause(ctx)
-				return Output{}, ctx.Err()
-			})
+			w.register(storetest.Single(), untilEnded(cause))
 			p := w.start(Config{})
 			pass(3 * time.Second)
 			w.trigger(p, "single")
@@ -184,11 +178,7 @@ func stopMessages() []string {
 func TestStopKeepsItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		cause := make(chan error, 1)
-		w.register(storetest.Single(), func(ctx context.Context, _ Inputs) (Output, error) {
-			<-ctx.Done()
-			cause <- context.Cause(ctx)
-			return Output{}, ctx.Err()
-		})
+		w.register(storetest.Single(), untilEnded(cause))
 		p := w.start(Config{StopGrace: 20 * time.Second})
 		pass(3 * time.Second)
 		run := w.trigger(p, "single")
@@ -205,8 +195,7 @@ func TestStopKeepsItsOrder(t *testing.T) {
 		require.Equal(t, "leave", calls[len(calls)-1])
 		renewed := slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "renew") })
 		require.True(t, renewed, "the pulse keeps the lease during the grace")
-		tasks, err := w.store.Tasks(t.Context(), "", run)
-		require.NoError(t, err)
+		tasks := w.tasks(run)
 		require.Zero(t, tasks[0].Lost, "what is handed back is not charged")
 		require.False(t, w.bus.Depose(), "there is no leader")
 		require.NoError(t, p.Stop(t.Context()), "stopping twice is safe")

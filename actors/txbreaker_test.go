@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // A pod whose pool cannot begin transactions leaves steps with InTx to other pods, reports
@@ -24,10 +23,7 @@ func TestAPodWithoutTransactionsLeavesTheirStepsToOthers(t *testing.T) {
 		w.register(storetest.Chain(2), newGauge().work(time.Millisecond))
 		p := w.start(Config{Slots: 5})
 		pass(time.Minute) // the start is no outage
-		var runs []workflow.RunID
-		for range 20 {
-			runs = append(runs, w.trigger(p, "single"))
-		}
+		runs := w.many(p, "single", 20)
 		pass(3 * time.Second)
 		require.Contains(t, p.Stats().Degraded, "the pool is closed")
 		require.True(t, p.Stats().Ready)

@@ -135,6 +135,23 @@ func (w *world) start(config Config) *Pod {
 	return p
 }
 
+// untilEnded is a step that waits for the end of its context, and tells the cause.
+func untilEnded(causes chan<- error) body {
+	return func(ctx context.Context, _ Inputs) (Output, error) {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return Output{}, ctx.Err()
+	}
+}
+
+// untilClosed is a step that ignores the end of its context.
+func untilClosed(gate <-chan struct{}) body {
+	return func(context.Context, Inputs) (Output, error) {
+		<-gate
+		return Output{}, nil
+	}
+}
+
 // single starts a pod that knows one workflow, of a single step.
 func (w *world) single(do body, config Config) *Pod {
 	w.t.Helper()
@@ -145,10 +162,38 @@ func (w *world) single(do body, config Config) *Pod {
 // trigger stores a run of a workflow.
 func (w *world) trigger(p *Pod, name string) workflow.RunID {
 	w.t.Helper()
-	answers, refused, err := p.Trigger(w.t.Context(), []persistence.Trigger{w.order(name)})
+	return w.stores(p, []persistence.Trigger{w.order(name)})[0].Run
+}
+
+// many stores runs, one after the other.
+func (w *world) many(p *Pod, name string, n int) (runs []workflow.RunID) {
+	w.t.Helper()
+	for range n {
+		runs = append(runs, w.trigger(p, name))
+	}
+	return runs
+}
+
+// stores stores triggers at once.
+func (w *world) stores(p *Pod, triggers []persistence.Trigger) []persistence.TriggerAnswer {
+	w.t.Helper()
+	answers, refused, err := p.Trigger(w.t.Context(), triggers)
 	require.NoError(w.t, err)
 	require.Nil(w.t, refused)
-	return answers[0].Run
+	return answers
+}
+
+func (w *world) cancel(p *Pod, c persistence.Cancel) {
+	w.t.Helper()
+	_, err := p.Cancel(w.t.Context(), c)
+	require.NoError(w.t, err)
+}
+
+func (w *world) tasks(run workflow.RunID) []persistence.TaskRow {
+	w.t.Helper()
+	tasks, err := w.store.Tasks(w.t.Context(), "", run)
+	require.NoError(w.t, err)
+	return tasks
 }
 
 func (w *world) order(name string) persistence.Trigger {
