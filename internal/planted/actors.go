@@ -9,15 +9,15 @@ func actors() []Plant {
 			File: "actors/run.go",
 			Old:  "\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
 			New: "\tif outcome.GetRetry() && planted.On(\"retry-in-memory\") {\n\t\ta.attempt, a.returned = nil, false\n" +
-				"\t\ta.rt.after(time.Duration(outcome.GetRetryIn()), a.self, &answered[Inputs]{value: inputsOf(a.task)})\n\t\treturn\n\t}\n" +
+				"\t\ta.later(time.Duration(outcome.GetRetryIn()), a.load)\n\t\treturn\n\t}\n" +
 				"\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
 		},
 		{
 			Name: "claim-not-asked-again", Seeds: 1000,
 			What: "a claim whose outcome is unknown is forgotten",
 			File: "actors/claimer.go",
-			Old:  "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n",
-			New: "\t\ta.rt.storeFailed(\"claim_tasks\", m.err)\n\t\tif planted.On(\"claim-not-asked-again\") {\n" +
+			Old:  "\tif wait, failed := a.call.failed(a.rt, \"claim_tasks\", err); failed {\n",
+			New: "\tif wait, failed := a.call.failed(a.rt, \"claim_tasks\", err); failed {\n\t\tif planted.On(\"claim-not-asked-again\") {\n" +
 				"\t\t\ta.carryover.unknown = nil\n\t\t\ta.free[open.pool] += open.request.Limit\n\t\t\ta.wakeAll()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
@@ -31,8 +31,8 @@ func actors() []Plant {
 			Name: "journal-drops-unknown", Seeds: 1000,
 			What: "a batch whose outcome is unknown is taken for recorded",
 			File: "actors/journal.go",
-			Old:  "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n",
-			New: "\t\ta.rt.storeFailed(\"record_transitions\", m.err)\n\t\tif planted.On(\"journal-drops-unknown\") {\n" +
+			Old:  "\tif wait, failed := a.call.failed(a.rt, \"record_transitions\", err); failed {\n",
+			New: "\tif wait, failed := a.call.failed(a.rt, \"record_transitions\", err); failed {\n\t\tif planted.On(\"journal-drops-unknown\") {\n" +
 				"\t\t\ta.carryover.current = nil\n\t\t\ta.flush()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
@@ -49,8 +49,8 @@ func actors() []Plant {
 			Name: "trigger-renamed", Seeds: 1000,
 			What: "triggers whose outcome is unknown are stored again under new run ids",
 			File: "actors/intake_batch.go",
-			Old:  "\t\ta.rt.storeFailed(call, m.err)\n",
-			New: "\t\ta.rt.storeFailed(call, m.err)\n\t\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.reservation = nil\n\t\t\tfor _, q := range open.questions {\n" +
+			Old:  "\ta.rt.storeFailed(name, err)\n",
+			New: "\ta.rt.storeFailed(name, err)\n\tif planted.On(\"trigger-renamed\") {\n\t\t\topen.reservation = nil\n\t\t\tfor _, q := range open.questions {\n" +
 				"\t\t\t\tfor i := range q.triggers {\n\t\t\t\t\tq.triggers[i].Run, q.triggers[i].Key = a.rt.newRunID(), \"\"\n\t\t\t\t}\n\t\t\t}\n\t\t}\n",
 		},
 	}

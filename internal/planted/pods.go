@@ -22,7 +22,7 @@ func pods() []Plant {
 			What: "the end of the lease is an instant of the database, compared with the pod's clock",
 			File: "actors/pulse.go",
 			Old:  "\ta.carryover.renewed = a.sent\n",
-			New:  "\ta.carryover.renewed = a.sent\n\tif planted.On(\"lease-by-the-pods-clock\") {\n\t\ta.carryover.renewed = m.value.Now\n\t}\n",
+			New:  "\ta.carryover.renewed = a.sent\n\tif planted.On(\"lease-by-the-pods-clock\") {\n\t\ta.carryover.renewed = value.Now\n\t}\n",
 		},
 		{
 			Name: "contexts-outlive-the-lease", Seeds: 1000,
@@ -35,9 +35,9 @@ func pods() []Plant {
 			Name: "stop-without-grace", Seeds: 1000, Classes: []string{"pod-stop", "step-slow"},
 			What: "a stop gives up what is executed and what is about to be recorded",
 			File: "actors/pod_stop.go",
-			Old:  "\tif a.stage == stage {\n\t\ta.advance(ctx, stage+1)\n",
-			New: "\tif a.stage == stage && stage == stageClaims && planted.On(\"stop-without-grace\") {\n\t\ta.advance(ctx, stageLeave)\n\t\treturn\n\t}\n" +
-				"\tif a.stage == stage {\n\t\ta.advance(ctx, stage+1)\n",
+			Old:  "\tif a.stage == stage {\n\t\ta.advance(stage+1)\n",
+			New: "\tif a.stage == stage && stage == stageClaims && planted.On(\"stop-without-grace\") {\n\t\ta.advance(stageLeave)\n\t\treturn\n\t}\n" +
+				"\tif a.stage == stage {\n\t\ta.advance(stage+1)\n",
 		},
 		{
 			Name: "earlier-timer-ignored", Seeds: 1000,
