@@ -60,58 +60,43 @@ func TestErrorsThatMisbehave(t *testing.T) {
 // the task is tried again at a pace.
 func TestTransactionsThatAreNotTaken(t *testing.T) {
 	t.Parallel()
-	register := func(w *world) {
-		w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) {
-			f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 3}
-		})
+	unavailable := func(context.Context) error { return persistence.ErrUnavailable }
+	for name, c := range map[string]struct {
+		config Config
+		times  int
+		fail   func(ctx context.Context) error
+		calls  int
+		class  string
+		least  time.Duration
+	}{
+		"a conflict":  {times: 1000, fail: func(context.Context) error { return persistence.ErrConflict }, calls: 3, class: classConflict},
+		"unavailable": {times: 60, fail: unavailable, calls: 61, least: 60 * restFor},
+		"no connection is free, or none answers": {
+			config: Config{InTxTimeout: time.Second}, times: 5, calls: 6,
+			fail: func(ctx context.Context) error { <-ctx.Done(); return persistence.ErrUnavailable },
+		},
+	} {
+		t.Run(name, bubble(func(t *testing.T, w *world) {
+			w.faults.failBefore(func(ctx context.Context, call string) error {
+				if call == "record in tx" && w.count(call) <= c.times {
+					return c.fail(ctx)
+				}
+				return nil
+			})
+			w.register(storetest.Single(), newGauge().work(time.Millisecond), func(f *StepFunction) {
+				f.Options.InTx, f.Options.Retry = true, workflow.RetryPolicy{Attempts: 3}
+			})
+			begun := time.Now()
+			row := w.ended(w.trigger(w.start(c.config), "single"))
+			require.Equal(t, c.class, row.Class)
+			require.Equal(t, c.class != "", row.State == lifecycle.Failed)
+			require.Equal(t, c.calls, w.count("record in tx"))
+			require.GreaterOrEqual(t, time.Since(begun), c.least)
+			if c.class == "" {
+				require.EqualValues(t, 1, w.tasks(row.ID)[0].Attempt, "what comes before its function is not charged to a step")
+			}
+		}))
 	}
-	serially(t, func(t *testing.T, w *world) {
-		var calls atomic.Int64
-		w.faults.failBefore(func(_ context.Context, call string) error {
-			if call != "record in tx" {
-				return nil
-			}
-			calls.Add(1)
-			return persistence.ErrConflict
-		})
-		register(w)
-		row := w.ended(w.trigger(w.start(Config{}), "single"))
-		require.Equal(t, lifecycle.Failed, row.State)
-		require.Equal(t, classConflict, row.Class)
-		require.EqualValues(t, 3, calls.Load())
-	})
-	serially(t, func(t *testing.T, w *world) {
-		var calls atomic.Int64
-		w.faults.failBefore(func(_ context.Context, call string) error {
-			if call != "record in tx" || calls.Add(1) > 60 {
-				return nil
-			}
-			return persistence.ErrUnavailable
-		})
-		register(w)
-		p := w.start(Config{})
-		begun := time.Now()
-		w.completed(w.trigger(p, "single"))
-		require.GreaterOrEqual(t, time.Since(begun), 60*restFor)
-	})
-	serially(t, func(t *testing.T, w *world) {
-		var calls atomic.Int64
-		w.faults.failBefore(func(ctx context.Context, call string) error {
-			if call != "record in tx" {
-				return nil
-			}
-			if calls.Add(1) > 5 {
-				return nil
-			}
-			<-ctx.Done() // no connection is free, or none answers
-			return persistence.ErrUnavailable
-		})
-		register(w)
-		run := w.trigger(w.start(Config{InTxTimeout: time.Second}), "single")
-		w.completed(run)
-		tasks := w.tasks(run)
-		require.EqualValues(t, 1, tasks[0].Attempt, "what comes before its function is not charged to a step")
-	})
 }
 
 // A transaction that breaks each time costs attempts in the end; one that broke

@@ -104,6 +104,18 @@ func TestARefusedCallKeepsALeaderFromNothingElse(t *testing.T) {
 	}
 }
 
+// firing is a store whose answers to FireTimers are changed.
+type firing struct {
+	persistence.Store
+
+	change func(fired persistence.Fired) persistence.Fired
+}
+
+func (s *firing) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
+	fired, err := s.Store.FireTimers(ctx, epoch, limit)
+	return s.change(fired), err
+}
+
 // lockedTimers is a store in which the run of the one due timer is locked.
 type lockedTimers struct {
 	persistence.Store
@@ -143,56 +155,37 @@ func TestLockedTimerIsTriedWithBackoff(t *testing.T) {
 	})
 }
 
-// moreTimers is a store of which some calls say that more timers are due.
-type moreTimers struct {
-	persistence.Store
-
-	parts atomic.Int64
-}
-
-func (s *moreTimers) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	fired, err := s.Store.FireTimers(ctx, epoch, limit)
-	fired.More = s.parts.Add(-1) >= 0
-	return fired, err
-}
-
 // If more timers are due than a call could fire, the next call comes at once.
 func TestThereIsMoreThanACallCouldDo(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &moreTimers{Store: w.store}
-		w.pool = store
+		var parts atomic.Int64 // calls that say that more timers are due
+		w.pool = &firing{w.store, func(fired persistence.Fired) persistence.Fired {
+			fired.More = parts.Add(-1) >= 0
+			return fired
+		}}
 		w.register(storetest.Nap(5*time.Second), newGauge().work(time.Millisecond))
 		p := w.start(Config{})
 		run := w.trigger(p, "nap5s")
 		pass(time.Second)
-		store.parts.Store(1000)
+		parts.Store(1000)
 		w.ended(run)
-		require.Less(t, store.parts.Load(), int64(0))
+		require.Less(t, parts.Load(), int64(0))
 		pass(10 * time.Millisecond)
-		calls := store.parts.Load()
+		calls := parts.Load()
 		pass(time.Second)
-		require.Greater(t, store.parts.Load(), calls-5, "and then none")
+		require.Greater(t, parts.Load(), calls-5, "and then none")
 	})
-}
-
-// orphans is a store that removes timers of deleted runs in its next call.
-type orphans struct {
-	persistence.Store
-
-	next atomic.Int64
-}
-
-func (s *orphans) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
-	fired, err := s.Store.FireTimers(ctx, epoch, limit)
-	fired.Orphans = int(s.next.Swap(0))
-	return fired, err
 }
 
 func TestRemovedTimersAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		store := &orphans{Store: w.store}
-		store.next.Store(3)
-		w.pool = store
+		var told atomic.Bool
+		w.pool = &firing{w.store, func(fired persistence.Fired) persistence.Fired {
+			if !told.Swap(true) {
+				fired.Orphans = 3
+			}
+			return fired
+		}}
 		p := w.start(Config{})
 		pass(time.Second)
 		require.EqualValues(t, 3, p.rt.recorder.value(MetricTimersOrphaned))

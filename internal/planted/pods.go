@@ -35,9 +35,9 @@ func pods() []Plant {
 			Name: "stop-without-grace", Seeds: 1000, Classes: []string{"pod-stop", "step-slow"},
 			What: "a stop gives up what is executed and what is about to be recorded",
 			File: "actors/pod_stop.go",
-			Old:  "\tif a.stage == stage {\n\t\ta.advance(stage+1)\n",
+			Old:  "\tif a.stage == stage {\n\t\ta.advance(stage + 1)\n",
 			New: "\tif a.stage == stage && stage == stageClaims && planted.On(\"stop-without-grace\") {\n\t\ta.advance(stageLeave)\n\t\treturn\n\t}\n" +
-				"\tif a.stage == stage {\n\t\ta.advance(stage+1)\n",
+				"\tif a.stage == stage {\n\t\ta.advance(stage + 1)\n",
 		},
 		{
 			Name: "earlier-timer-ignored", Seeds: 1000,
