@@ -133,7 +133,9 @@ func TestTransactionsThatBreak(t *testing.T) {
 				require.Equal(t, classTxBroken, row.Class)
 				return
 			}
-			require.Equal(t, 1, p.rt.vitals.value.Tx.Broke(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
+			p.rt.vitals.with(func(v *vitals.Vitals) {
+				require.Equal(t, 1, v.Tx.Broke(workflow.TaskID{Run: row.ID}, time.Now(), time.Time{}), "the count begins anew")
+			})
 		}))
 	}
 }

@@ -284,7 +284,7 @@ func TestALeaderThatFailedGoesLast(t *testing.T) {
 // A pod that hears of no leader for long says so, until it hears of one or
 // leads itself.
 func TestAPodSaysThatNobodyLeads(t *testing.T) {
-	serially(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *world) {
 		other, err := w.bus.Elector(func() int64 { return 99 }).Campaign(t.Context())
 		require.NoError(t, err)
 		p := w.start(Config{LeaderSilence: 2 * time.Second})
@@ -317,7 +317,7 @@ func (noConnection) Listen(context.Context, func(), func(cluster.Notice)) error 
 
 // A pod that cannot listen does not report a missing leader: it cannot know.
 func TestAPodThatHearsNobodySaysSo(t *testing.T) {
-	serially(t, func(t *testing.T, w *world) {
+	inBubble(t, func(t *testing.T, w *world) {
 		_, err := w.bus.Elector(func() int64 { return 99 }).Campaign(t.Context())
 		require.NoError(t, err)
 		w.listener = noConnection{}

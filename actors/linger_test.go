@@ -20,8 +20,7 @@ type patient struct {
 	Executor
 
 	mu    sync.Mutex
-	yield []func()
-
+	yield    []func()
 	messages []any
 }
 
@@ -59,8 +58,7 @@ func (w *world) patientPod(do body) (*Pod, *patient) {
 	w.system = newSystem(slog.New(slog.DiscardHandler))
 	p := &patient{Executor: newExecutor(clock.System{}, func(to *PID, message any) { w.system.Root.Send(to, message) })}
 	w.executor = p
-	pod := w.start(Config{})
-	return pod, p
+	return w.start(Config{}), p
 }
 
 // triggers asks for runs, by as many callers.
