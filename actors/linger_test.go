@@ -19,7 +19,7 @@ import (
 type patient struct {
 	Executor
 
-	mu    sync.Mutex
+	mu       sync.Mutex
 	yield    []func()
 	messages []any
 }
