@@ -22,7 +22,7 @@ const (
 	scanMax = 50_000
 	// scanLimit bounds how many places a claim looks at while rows are locked.
 	scanLimit = 1000
-	// scanFactor is how many times as many places as it may take it looks at first.
+	// scanFactor is by how much the part grows that a claim looks at, where all were locked.
 	scanFactor = 8
 )
 
@@ -56,7 +56,6 @@ func (s *Store) claimChosen(
 			picked: []int64{}, rooms: map[int32]int{},
 		}
 		if locks {
-			c.request.Limit *= scanFactor
 			c.most = scanLimit
 		}
 		begin := c.request
@@ -68,7 +67,7 @@ func (s *Store) claimChosen(
 		if err != nil {
 			return err
 		}
-		left = c.left
+		left = c.left || locks && len(c.picked) < c.need // other pods may be looking at the rest
 		out, _, err = s.claim(ctx, tx, request, queue, c.picked, inline)
 		return err
 	})

@@ -90,6 +90,24 @@ func TestOthersAreServedBesideALockedTenant(t *testing.T) {
 	}
 }
 
+// While locks are in the way, places that another pod looks at are passed over.
+func TestClaimsOfSeveralPodsLookAtDifferentPlaces(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a")
+	k.start(g, "a", 20)
+	release := k.hold("select from {schema}.ready_queue order by fair_id limit 10 for update")
+	k.store.quarantine.lockTimeout(k.ctx)
+	require.Len(t, k.claim(pod, 10), 10)
+	out, err := k.store.ClaimTasks(k.ctx, k.request(pod, 10))
+	require.NoError(t, err)
+	require.Empty(t, out.Grants)
+	require.Positive(t, out.Again)
+	require.Zero(t, k.quarantined(reasonLocked))
+	release()
+	require.Len(t, k.claim(pod, 20), 10)
+}
+
 // Where no other tenant has ready work only the runs rest that are locked.
 func TestFreeRunsOfALockedTenantAreServed(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,8 @@
 -- peek_places: the next places of a queue that a pod may take, but those of some
 -- tenants and runs, and those of some definitions. It reads the queue alone, unless there
 -- are such definitions.
--- Caller: claims around what cannot be read, and around what is locked.
+-- Caller: claims around what cannot be read, and around what is locked. Locks
+-- ready_queue, skip locked: claims of several pods look at different places.
 -- Index: ready_queue_pkey; workflow_runs_pkey, probed per place.
 select q.fair_id, q.run_id, q.step, q.suspect, true
 from {schema}.ready_queue q
@@ -13,3 +14,4 @@ where q.queue = @queue::smallint and q.band = 0 and q.fair_id >= @after::bigint 
 	))
 order by q.fair_id
 limit @limit::int
+for update of q skip locked
