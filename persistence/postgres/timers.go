@@ -104,13 +104,16 @@ func (f *firing) all(ctx context.Context, limit int) error {
 			return err
 		}
 	}
+	stuck := oldest.full && len(oldest.due) == 0 // none of those can fire
 	switch {
-	case oldest.full && len(oldest.due) == 0: // none of those can fire
+	case stuck && oldest.last.After(from): // others of the last instant may be behind them
+		f.s.timers.set(oldest.last)
+	case stuck:
 		f.s.timers.set(oldest.last.Add(time.Microsecond))
 	case !oldest.full:
 		f.s.timers.set(time.Time{})
 	}
-	f.out.More = oldest.full && len(oldest.due) == 0 || !from.IsZero() || f.out.Orphans > 0
+	f.out.More = stuck || !from.IsZero() && f.out.Count > 0 || f.out.Orphans > 0
 	return f.next(ctx)
 }
 
