@@ -69,6 +69,9 @@ type rest struct {
 	tries  int  // rests so far
 	runs   int  // of a tenant: locked runs since its last rest
 	due    bool // of a tenant: its backlog has to be placed anew once it has rested
+
+	tenant *rest // of a run: the tenant that counts it, and for which of its rests
+	count  int
 }
 
 func newQuarantine(log *slog.Logger) *quarantine {
@@ -149,7 +152,8 @@ func (q *quarantine) addLocked(runs map[workflow.RunID]int32) {
 		if group == 0 {
 			continue
 		}
-		if t, _ := entry(q.tenants, group, now); !t.rests(now) {
+		if t, _ := entry(q.tenants, group, now); !t.rests(now) && (r.tenant != t || r.count != t.tries) {
+			r.tenant, r.count = t, t.tries
 			if t.runs++; t.runs >= tenantRuns {
 				t.begin(reasonLocked, now)
 				t.due = true

@@ -148,6 +148,25 @@ func TestManyLockedRunsHaveTheirTenantRest(t *testing.T) {
 	})
 }
 
+// A run that is locked for long counts once for its tenant.
+func TestAFewLockedRunsDoNotHaveTheirTenantRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuarantine(nil)
+		few := map[workflow.RunID]int32{}
+		for i := range tenantRuns - 1 {
+			few[workflow.RunID{byte(i)}] = 7
+		}
+		for range 5 {
+			q.addLocked(few)
+			require.Empty(t, q.excluded().tenants)
+			time.Sleep(restMax)
+		}
+		q.addLocked(map[workflow.RunID]int32{{byte(tenantRuns)}: 7})
+		require.Equal(t, []int64{7}, q.excluded().tenants)
+	})
+}
+
 func TestTheQuarantineIsBounded(t *testing.T) {
 	t.Parallel()
 	q := newQuarantine(nil)
