@@ -20,6 +20,7 @@ func (q *quarantine) excluded() exclusions {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := clock.System{}.Now()
+	q.forget(now)
 	e := exclusions{runs: pgsql.UUIDs{}, tenants: []int64{}, counters: []int64{}, definitions: []int32{}}
 	for run, r := range q.runs {
 		if r.rests(now) {
