@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -245,6 +246,10 @@ func (s *Store) placeBacklogs(ctx context.Context) {
 		moved, err := shiftMax, error(nil)
 		for moved >= shiftMax && err == nil && (clock.System{}).Now().Sub(begun) < shiftFor {
 			moved, err = s.shiftBacklog(ctx, group)
+		}
+		if errors.Is(err, pgerr.ErrLockTimeout) { // its counters are locked
+			s.quarantine.addCounters([]int32{group})
+			continue
 		}
 		s.quarantine.placed(group, err == nil && moved < shiftMax) // after an error the next claim continues
 	}

@@ -126,3 +126,22 @@ func TestSubmissionsBesideLockedCounters(t *testing.T) {
 	k.finish(pod)
 	k.requireSound()
 }
+
+// A tenant whose counters are still locked when it has rested rests for longer: claims do
+// not wait for it again at once.
+func TestATenantWhoseCountersStayLockedRestsForLonger(t *testing.T) {
+	t.Parallel()
+	g := storetest.Single()
+	k, pod := withCounters(t, g, "a", "b")
+	k.start(g, "b", 2)
+	release := k.holdCounters("a")
+	group := value[int32](k.database, "select group_id from {schema}.tenants where tenant = 'a'")
+	k.store.quarantine.addCounters([]int32{group})
+	k.endRests()
+	require.Len(t, k.claim(pod, 1), 1)
+	require.Greater(t, k.store.quarantine.again(), restMin)
+	release()
+	k.endRests()
+	require.Len(t, k.claim(pod, 1), 1)
+	require.Empty(t, k.store.quarantine.restedTenants())
+}
