@@ -42,7 +42,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 				ID: "HELD", Name: "held-" + name, Fault: "another session locks " + locked,
 				FullOnly: true, Must: "I9 I14; what was executed and not recorded is not executed again",
 				Allowed: []figure{
-					atLeast("ready of the tenant, in slots", 10, ""), within("the first free run waited", 6*time.Second),
+					atLeast("ready of the tenant, in slots", 10, ""), within("the first free run waited", 5*time.Second),
 					within("any later one", 5*time.Second), atLeast("of these", 10, ""),
 					within("any after the release", 5*time.Second), within("drained after the release in", 30*time.Second), none("tasks lost"),
 				},
@@ -65,7 +65,7 @@ func TestAHeldTenantWaitsAlone(t *testing.T) {
 				first = longestGap(y)
 			} else {
 				first, _ = longest(0)
-				y.flood(pods[1], "diamond/c", spell(1000, 6000)) // they are served before those of the locked tenant, and beyond the release
+				y.flood(pods[1], "diamond/c", spell(1000, 4000)) // they are served before those of the locked tenant, and beyond the release
 			}
 			later, n := longest(spell(6*time.Second, 14*time.Second))
 			require.NoError(r, tx.Rollback(t.Context()))

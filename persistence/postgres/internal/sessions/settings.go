@@ -42,7 +42,7 @@ func Settings() map[string]string {
 		// A probe per row meets each key once: a cache of them costs more than the probe.
 		"enable_memoize": "off",
 		// No statement waits for a lock for long.
-		"lock_timeout": "2000", "statement_timeout": "30000",
+		"lock_timeout": "1000", "statement_timeout": "30000",
 		// A temporary table of the session's that is named as a type is not that type.
 		"search_path": "pg_catalog, pg_temp",
 		// What is sent and read is UTF-8, whatever a role is set to.
