@@ -85,7 +85,7 @@ func TestSkipIf(t *testing.T) {
 	})
 	inMemory(t, troupe.Config{}, w, func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[user, string]) {
 		for want, input := range map[string]user{
-			"dear Ada":          {Name: "Ada"},
+			"dear Ada":         {Name: "Ada"},
 			"no mail was sent": {Name: "Bob", Deleted: true},
 		} {
 			got, err := handle.Run(t.Context(), input)
