@@ -45,15 +45,15 @@ func (p *product) trigger(ctx context.Context, shape peer.Shape, runs []workflow
 
 func (p *product) claim(ctx context.Context, limit int) ([]task, error) {
 	out, err := p.store.ClaimTasks(ctx, persistence.ClaimRequest{
-GrantRequest: persistence.GrantRequest{Pod: p.pod, Claim: newClaim(), Queues: []string{queue}, Limit: limit, Handlers: p.handlers}, Suspects: true,
-})
+		GrantRequest: persistence.GrantRequest{Pod: p.pod, Claim: newClaim(), Queues: []string{queue}, Limit: limit, Handlers: p.handlers}, Suspects: true,
+	})
 	return tasksOf(out.Grants), err
 }
 
 func (p *product) record(ctx context.Context, tasks []task, outputs [][]byte) ([]task, error) {
 	record := persistence.Record{
-GrantRequest: persistence.GrantRequest{Pod: p.pod, Claim: newClaim(), Limit: window, Handlers: p.handlers, Queues: []string{queue}}, MaxLost: 3,
-}
+		GrantRequest: persistence.GrantRequest{Pod: p.pod, Claim: newClaim(), Limit: window, Handlers: p.handlers, Queues: []string{queue}}, MaxLost: 3,
+	}
 	for i, t := range tasks {
 		record.Transitions = append(record.Transitions, persistence.Transition{
 			Task: workflow.TaskID{Run: t.run, Step: t.step}, Epoch: t.epoch, Report: lifecycle.Succeeded, Output: outputs[i],
