@@ -14,7 +14,7 @@ type Setting struct {
 func Settings() []Setting {
 	return []Setting{
 		{"Schema", "TROUPE_SCHEMA", "troupe", "public", "schema of the tables, up to 40 lower-case letters, digits and underscores, not `pg_` first; two schemas in one database never meet"},
-		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string past a proxy in transaction mode (PgBouncer) that the pool connects to: for the lease, the leader's lock, LISTEN and the stream; the rest goes through the proxy, without anything that a session keeps (docs/connections.md)"},
+		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string past the proxy (PgBouncer in transaction mode) of the pool, for the lease, the leader's lock, LISTEN and the stream (docs/connections.md)"},
 		{"PodName", "TROUPE_POD_NAME", "host name", "worker id", "shown to people; need not be unique"},
 		{"Slots", "TROUPE_SLOTS", "100", "10 threads", "tasks that this pod executes at once"},
 		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: `default` and those that registered steps name share Slots"},
@@ -37,7 +37,7 @@ func Settings() []Setting {
 		{"PayloadLimit", "TROUPE_PAYLOAD_LIMIT", "1048576", "", "bytes of one input or output"},
 		{"PayloadMemory", "TROUPE_PAYLOAD_MEMORY", "268435456", "", "bytes of inputs and outputs that the tasks of a pod hold; others wait, and a task that needs more reads alone (docs/payloads.md)"},
 		{"IntakePending", "TROUPE_INTAKE_PENDING", "10000", "", "triggers waiting to be stored; messages beyond it are refused as overloaded, calls wait"},
-		{"Retention", "", "for ever", "", "how long runs are kept once they have ended: Standard, Short and Long by the class that Retain gives a workflow; zero: for ever, as all of RetainForever. A day of runs is dropped at once (a seventh of a shorter retention)"},
+		{"Retention", "", "for ever", "", "how long ended runs are kept, by the class that Retain gives a workflow; zero: for ever, as all of RetainForever. A day of runs is dropped at once"},
 		{"DeadLetterRetention", "TROUPE_DEAD_LETTER_RETENTION", "0s (for ever)", "until purged", "how long dead letters are kept, whatever becomes of their runs"},
 		{"DeadReasons", "TROUPE_DEAD_REASONS", "all", "all; or non-retryable ones only", "failures for good that become dead letters, as in `non_retryable,poison,unregistered,undecodable`; none: all"},
 		{"DefaultTenant", "TROUPE_DEFAULT_TENANT", "default", "", "tenant of triggers that name none"},

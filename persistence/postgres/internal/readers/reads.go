@@ -216,11 +216,23 @@ func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
 	return e, err
 }
 
-// EndedRuns implements persistence.Runs.
-func (s *Reader) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error) {
+// EndedRuns implements persistence.Runs. Runs that cannot be read count as ended: the
+// read of each says so.
+func (s *Reader) EndedRuns(ctx context.Context, runs []workflow.RunID) (ended []workflow.RunID, err error) {
+	err = pgsql.Bisect(runs, func(runs []workflow.RunID) error {
+		found, err := s.endedRuns(ctx, runs)
+		ended = append(ended, found...)
+		return err
+	}, pgerr.Unreadable, func(run workflow.RunID, _ error) error {
+		ended = append(ended, run)
+		return nil
+	})
+	return ended, err
+}
+
+func (s *Reader) endedRuns(ctx context.Context, runs []workflow.RunID) (ended []workflow.RunID, err error) {
 	text, args := s.Bind("ended_runs", pgsql.Named{"runs": pgsql.UUIDs(runs)})
-	var ended []workflow.RunID
-	err := pgerr.Retry(ctx, func(ctx context.Context) error {
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		rows, err := s.Conns.Query(ctx, text, args...)
 		if err != nil {
 			return err
@@ -231,19 +243,7 @@ func (s *Reader) EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workfl
 		})
 		return err
 	})
-	switch {
-	case !pgerr.Unreadable(err):
-		return ended, err
-	case len(runs) == 1: // the read of that run will say so
-		return runs, nil
-	}
-	half := len(runs) / 2
-	first, err := s.EndedRuns(ctx, runs[:half])
-	if err != nil {
-		return nil, err
-	}
-	second, err := s.EndedRuns(ctx, runs[half:])
-	return append(first, second...), err
+	return ended, err
 }
 
 // Payloads implements persistence.Runs.
