@@ -54,7 +54,7 @@ func TestTakeover(t *testing.T) {
 		},
 	})
 	tune := brisk()
-	tune.Slots, tune.Lease, tune.Pulse, tune.MaxLost = 50, time.Second, 200*time.Millisecond, 3
+	tune.Slots, tune.Lease, tune.Pulse, tune.MaxLost = 50, time.Second, 300*time.Millisecond, 3
 	y := newYard(r, tune, 0)
 	pods := y.start("pod-1", "pod-2", "pod-3")
 	y.until("a pod leads", patience, func() bool { return y.leader() != "" })

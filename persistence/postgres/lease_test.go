@@ -188,10 +188,10 @@ func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	k := newKit(schemas(t)(t), storetest.Single())
 	const ttl = 200 * time.Millisecond
-	leader, old, gone := k.join(time.Hour), k.join(ttl), k.join(ttl)
+	leader, old, gone := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
 	k.start(storetest.Single(), "a", 1)
 	k.claim(gone, 1)
-	k.exec(`update {schema}.pods set expires_at = expires_at + interval '1 hour' where id <> $1`, leader)
+	k.exec(`update {schema}.pods set ttl = make_interval(secs => $2) where id <> $1`, leader, ttl.Seconds())
 	k.exec(`update {schema}.pods set ttl = null where id = $1`, old)
 	epoch := k.bump(leader)
 	out := k.expire(epoch, 10)

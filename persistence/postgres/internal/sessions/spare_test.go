@@ -182,7 +182,7 @@ func TestThePoolLendsToTheLease(t *testing.T) {
 	for _, conn := range held {
 		var lock, statement string
 		require.NoError(t, conn.QueryRow(t.Context(), "select current_setting('lock_timeout'), current_setting('statement_timeout')").Scan(&lock, &statement))
-		require.Equal(t, []string{"2s", "30s"}, []string{lock, statement})
+		require.Equal(t, []string{"1s", "30s"}, []string{lock, statement})
 	}
 	releaseAll(held)
 
