@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -98,7 +99,10 @@ func TestSituationTellsWhoWaits(t *testing.T) {
 	release := k.hold(`select * from {schema}.workflow_runs for update`)
 	done := make(chan error, 1)
 	go func() {
-		_, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: run, Tenant: "a", Grace: time.Minute})
+		err := persistence.ErrConflict // the wait for a lock is over before the answer of a busy server
+		for errors.Is(err, persistence.ErrConflict) {
+			_, err = k.store.CancelRun(k.ctx, persistence.Cancel{Run: run, Tenant: "a", Grace: time.Minute})
+		}
 		done <- err
 	}()
 	require.Eventually(t, func() bool {
