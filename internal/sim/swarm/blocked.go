@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
@@ -43,11 +44,13 @@ const (
 	lateName = "late-"
 )
 
-// besides looks once a second whether only runs that need blocked rows are left.
+// besides looks once a second whether only runs that need blocked rows are left. A step
+// that has ignored its context keeps its slot until it is recorded: where there were such
+// steps, blocked runs may keep all slots, and others are not judged.
 func (s *seed) besides() {
 	lasts := s.world.Now().Sub(s.healedAt)
 	switch stuck := s.stuckBesides(); {
-	case stuck == "":
+	case stuck == "" || lasts > besidesWithin && s.stepsWereDeaf():
 		s.saw(SawBesides)
 		s.world.Release()
 		s.healedAt, s.deadline = s.world.Now(), s.deadline.Add(lasts)
@@ -56,6 +59,11 @@ func (s *seed) besides() {
 	default:
 		s.world.After(time.Second, s.besides)
 	}
+}
+
+// stepsWereDeaf reports whether a step has ignored its context.
+func (s *seed) stepsWereDeaf() bool {
+	return slices.ContainsFunc(s.world.Happened(), func(f sim.Fault) bool { return f.Class == StepDeaf })
 }
 
 // stuckBesides returns a run, or a trigger, that needs no blocked row and has not ended.
