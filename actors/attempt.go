@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
@@ -12,6 +14,12 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
+)
+
+// Messages of an attempt to its run actor, beside attemptEnded.
+type (
+	attemptBegun struct{} // the transaction of an InTx step is open
+	attemptBeat  struct{}
 )
 
 // attemptEnded is delivered by the goroutine of the step function: an output, unless
@@ -27,8 +35,13 @@ type attemptEnded struct {
 // deliverOnce runs an attempt and delivers its end exactly once, also after a panic and
 // after runtime.Goexit, even during a panic.
 func deliverOnce(deliver func(any), attempt func() *attemptEnded) {
-	end := &attemptEnded{failed: &failure{class: classPanic, text: errGoexit.Error(), retry: true}}
-	defer func() { deliver(end) }()
+	var end *attemptEnded
+	defer func() {
+		if end == nil {
+			end = &attemptEnded{failed: &failure{class: classPanic, text: errGoexit.Error(), retry: true}}
+		}
+		deliver(end)
+	}()
 	defer func() {
 		if value := recover(); value != nil {
 			end = panicked(value)
@@ -75,10 +88,8 @@ func keptAttempt(f *StepFunction, payload []byte) *attemptEnded {
 const txMargin = time.Second
 
 // txAttempt executes a step inside the transaction that records it.
-func txAttempt(
-	ctx context.Context, rt *runtime, journal persistence.Journal, record persistence.Record, key taskKey, attempt *attemptState,
-	f *StepFunction, inputs Inputs,
-) *attemptEnded {
+func txAttempt(journal persistence.Journal, record persistence.Record, attempt *attemptState, inputs Inputs) *attemptEnded {
+	rt, ctx, key, f := attempt.rt, attempt.ctx, attempt.key, attempt.function
 	called, broken := false, false
 	defer func() {
 		if called && !broken && !errors.Is(context.Cause(ctx), ErrAttemptTimeout) { // a timeout is judged below
@@ -175,10 +186,16 @@ func answeredTx(recorded *persistence.Recorded) *attemptEnded {
 }
 
 func causeOf(c messages.EndCause) error {
-	return map[messages.EndCause]error{
-		messages.EndCause_END_CAUSE_CANCELED: ErrCanceled, messages.EndCause_END_CAUSE_LEASE_LOST: ErrLeaseLost,
-		messages.EndCause_END_CAUSE_STOPPING: ErrStopping,
-	}[c]
+	switch c {
+	case messages.EndCause_END_CAUSE_CANCELED:
+		return ErrCanceled
+	case messages.EndCause_END_CAUSE_LEASE_LOST:
+		return ErrLeaseLost
+	case messages.EndCause_END_CAUSE_STOPPING:
+		return ErrStopping
+	case messages.EndCause_END_CAUSE_UNSPECIFIED:
+	}
+	return nil
 }
 
 // panicked is the end of an attempt by a panic, while the stack is still there. A panic
@@ -190,4 +207,104 @@ func panicked(value any) *attemptEnded {
 	return &attemptEnded{failed: &failure{
 		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
 	}}
+}
+
+// attemptState is an attempt as its step function sees it, shared between the
+// goroutine of the function and the run actor.
+type attemptState struct {
+	rt       *runtime
+	to       *PID
+	key      taskKey
+	task     *messages.StartTask
+	function *StepFunction
+	ctx      context.Context //nolint:containedctx // of the attempt
+	inflight *function       // while the function runs
+	permit   *permit         // to read inputs; nil: the grant carried all of them
+
+	mu       sync.Mutex
+	tx       any
+	progress []byte
+	told     bool // the run actor was told to take and has not
+}
+
+var _ Attempt = (*attemptState)(nil)
+
+// Info implements Attempt.
+func (a *attemptState) Info() TaskInfo {
+	t := a.task
+	key := a.key.task.Run.String() + "/" + t.GetStepName()
+	idempotent := key
+	if first := runOf(t.GetKeyRun()); !first.IsZero() {
+		idempotent = first.String() + "/" + t.GetStepName()
+	}
+	return TaskInfo{
+		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
+		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
+		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
+		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
+	}
+}
+
+// Heartbeat implements Attempt. However often it is called, at most one
+// message to the run actor is under way.
+func (a *attemptState) Heartbeat(progress []byte) error {
+	if limit := a.rt.config.PayloadLimit; len(progress) > limit {
+		return tooLarge("progress", len(progress), limit)
+	}
+	a.mu.Lock()
+	if progress != nil {
+		a.progress = progress
+	}
+	tell := !a.told
+	a.told = true
+	a.mu.Unlock()
+	if tell {
+		a.rt.arrive(a.to, &attemptBeat{})
+	}
+	return context.Cause(a.ctx)
+}
+
+// Tx implements Attempt.
+func (a *attemptState) Tx() any {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tx
+}
+
+// Waits implements Attempt.
+func (a *attemptState) Waits(yes bool) { a.rt.payloads.wait(a.permit, yes) }
+
+// begun tells the run actor that the transaction of the step is open.
+func (a *attemptState) begun() { a.rt.arrive(a.to, &attemptBegun{}) }
+
+func (a *attemptState) setTx(tx any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tx = tx
+}
+
+// take returns the last progress; nil: none.
+func (a *attemptState) take() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = false
+	return a.progress
+}
+
+// execute runs the attempt on a goroutine of the executor, delivers its end, and gives back
+// what its function used.
+func (a *attemptState) execute(deliver func(any), attempt func() *attemptEnded) {
+	defer a.returned()
+	deliverOnce(deliver, attempt)
+}
+
+// returned notes that the step function has returned.
+func (a *attemptState) returned() {
+	if a.permit != nil {
+		a.rt.payloads.release(a.permit)
+		a.rt.measurePayloads()
+	}
+	if a.rt.inflight.end(a.inflight) {
+		a.rt.arrive(a.rt.addresses.runs, &functionReturned{name: a.inflight.name})
+	}
 }

@@ -188,4 +188,7 @@ const (
 	fullFor = 3 * time.Second
 	// cancelsPendingMax bounds the cancels that wait to be recorded.
 	cancelsPendingMax = 1000
+	// stopStageLimit bounds the stages that wait for the database: without one the
+	// pod ends all the same, and its lease runs out.
+	stopStageLimit = 5 * time.Second
 )

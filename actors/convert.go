@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"errors"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/cluster"
@@ -25,6 +27,22 @@ func keyOf(t *messages.Task) taskKey {
 // taskName is the name of the run actor of one task under one epoch.
 func taskName(key taskKey) string {
 	return key.task.Run.String() + "-" + strconv.Itoa(int(key.task.Step)) + "-" + strconv.FormatInt(key.epoch, 10)
+}
+
+// keyNamed returns the task whose run actor has that name; of any other name the zero key.
+func keyNamed(name string) taskKey {
+	const step = 36 // behind the run's id
+	epoch := strings.LastIndexByte(name, '-')
+	if epoch <= step {
+		return taskKey{}
+	}
+	run, badRun := workflow.ParseRunID(name[:step])
+	index, badStep := strconv.ParseInt(name[step+1:epoch], 10, 32)
+	number, badEpoch := strconv.ParseInt(name[epoch+1:], 10, 64)
+	if errors.Join(badRun, badStep, badEpoch) != nil {
+		return taskKey{}
+	}
+	return taskKey{task: workflow.TaskID{Run: run, Step: int32(index)}, epoch: number}
 }
 
 func (k taskKey) message() *messages.Task {
@@ -86,26 +104,29 @@ func instantOfMicros(us int64) time.Time {
 func startTasks(grants []persistence.Grant, queue func(handler int32) string) []*messages.StartTask {
 	tasks := make([]*messages.StartTask, len(grants))
 	for i := range grants {
-		g := &grants[i]
-		tasks[i] = &messages.StartTask{
-			Task:    taskKey{task: g.Task, epoch: g.Epoch}.message(),
-			Handler: g.Handler, Attempt: g.Attempt, Suspect: g.Suspect,
-			Workflow: g.Workflow, StepName: g.Step, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-			Input: g.Input, LargeInput: g.LargeInput, InputSize: int64(g.InputSize),
-			Parents: stepOutcomes(g.Parents), Failed: stepOutcomes(g.Failed), LastProgress: g.LastProgress, Kept: g.Kept,
-			KeyRun:    keyRunOf(g),
-			Canceling: g.Canceling, TriggeredAt: nanos(g.TriggeredAt), QueuedAt: nanos(g.QueuedAt), StartedAt: nanos(g.StartedAt),
-			Queue: queue(g.Handler),
-		}
+		tasks[i] = startTask(&grants[i], queue(grants[i].Handler))
 	}
 	return tasks
 }
 
-func keyRunOf(g *persistence.Grant) []byte {
-	if g.KeyRun.IsZero() {
-		return nil
+func startTask(g *persistence.Grant, queue string) *messages.StartTask {
+	m := &struct { // one allocation
+		start       messages.StartTask
+		task        messages.Task
+		run, keyRun workflow.RunID
+	}{run: g.Task.Run, keyRun: g.KeyRun}
+	m.task.Run, m.task.Step, m.task.Epoch = m.run[:], g.Task.Step, g.Epoch
+	t := &m.start
+	t.Task, t.Handler, t.Attempt, t.Suspect, t.Queue = &m.task, g.Handler, g.Attempt, g.Suspect, queue
+	t.Workflow, t.StepName, t.Tenant, t.Labels, t.TraceContext = g.Workflow, g.Step, g.Tenant, g.Labels, g.TraceContext
+	t.Input, t.LargeInput, t.InputSize = g.Input, g.LargeInput, int64(g.InputSize)
+	t.Parents, t.Failed, t.LastProgress, t.Kept = stepOutcomes(g.Parents), stepOutcomes(g.Failed), g.LastProgress, g.Kept
+	t.Canceling = g.Canceling
+	if !g.KeyRun.IsZero() {
+		t.KeyRun = m.keyRun[:]
 	}
-	return g.KeyRun[:]
+	t.TriggeredAt, t.QueuedAt, t.StartedAt = nanos(g.TriggeredAt), nanos(g.QueuedAt), nanos(g.StartedAt)
+	return t
 }
 
 func stepOutcomes(outcomes []persistence.Outcome) []*messages.StepOutcome {
@@ -136,20 +157,14 @@ func outcomesOf(list []*messages.StepOutcome) []persistence.Outcome {
 	return outcomes
 }
 
-// reportOf turns a transition into a message.
-func reportOf(t *persistence.Transition, pool string) *messages.ReportOutcome {
-	report := &messages.ReportOutcome{
-		Task:   taskKey{task: t.Task, epoch: t.Epoch}.message(),
-		Kind:   messages.OutcomeKind(t.Report),
-		Output: t.Output, Class: t.Class, Error: t.Error, TimedOut: t.TimedOut,
-		Retry: t.Retry, RetryIn: int64(t.RetryIn), Progress: t.Progress, Pool: pool, Exhausted: t.Exhausted,
-	}
-	for _, e := range t.Edges {
-		report.Edges = append(report.Edges, &messages.EdgeOutcome{
+func edgeOutcomes(edges []persistence.EdgeResult) []*messages.EdgeOutcome {
+	var list []*messages.EdgeOutcome
+	for _, e := range edges {
+		list = append(list, &messages.EdgeOutcome{
 			Child: e.Child, Flags: uint32(e.Flags), Error: e.Error, WakeAt: micros(e.WakeAt),
 		})
 	}
-	return report
+	return list
 }
 
 func transitionOf(r *messages.ReportOutcome) persistence.Transition {
@@ -168,14 +183,21 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 }
 
 func answerName(a lifecycle.Answer) string {
-	name, known := map[lifecycle.Answer]string{
-		lifecycle.Moved: "moved", lifecycle.AlreadyYours: "already_yours", lifecycle.Stale: "stale",
-		lifecycle.Illegal: "illegal", lifecycle.Busy: "busy", lifecycle.BadRow: "bad_row",
-	}[a]
-	if !known {
-		return "unknown"
+	switch a {
+	case lifecycle.Moved:
+		return "moved"
+	case lifecycle.AlreadyYours:
+		return "already_yours"
+	case lifecycle.Stale:
+		return "stale"
+	case lifecycle.Illegal:
+		return "illegal"
+	case lifecycle.Busy:
+		return "busy"
+	case lifecycle.BadRow:
+		return "bad_row"
 	}
-	return name
+	return "unknown"
 }
 
 // announce tells of the work that a committed transaction of this pod made ready: the

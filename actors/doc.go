@@ -43,7 +43,7 @@
 // By the names of files; a star stands for any ending:
 //
 //   - the pod as the embedder sees it: start, config, pod*, poolusage, refusal, errors
-//   - the tree and its restarts: tree, supervision, watchdog, runtime, calls, executor, protoactor
+//   - the tree and its restarts: tree, supervision, watchdog, runtime, calls, executor, protoactor, mailbox
 //   - triggers: intake*, triggerlimit
 //   - claims: claimer*, queuescan
 //   - slots and executions: runs, ledger, run*, payloads, step, attempt, inflight, outcome, failure

@@ -91,8 +91,8 @@ func (g *goroutines) Yield(to *PID, message any) {
 	}()
 }
 
-// roomy is the dispatcher of protoactor, which starts a goroutine whenever an
-// actor has something to do, with room on its stack from the beginning.
+// roomy is a dispatcher that starts a goroutine whenever an actor has something to do, with
+// room on its stack from the beginning.
 type roomy struct{}
 
 // Schedule implements protoactor's Dispatcher.
@@ -103,9 +103,22 @@ func (roomy) Schedule(fn func()) {
 	}()
 }
 
-// Throughput implements protoactor's Dispatcher: after so many messages an actor
-// lets others run.
-func (roomy) Throughput() int { return 300 }
+// throughput is after how many messages an actor lets others run.
+const throughput = 300
+
+// Throughput implements protoactor's Dispatcher.
+func (roomy) Throughput() int { return throughput }
+
+// inline is a dispatcher that has an actor handle a message on the goroutine that sends it,
+// which must hold no lock. A run actor gets some three messages in its life, and needs no
+// goroutine for any of them.
+type inline struct{}
+
+// Schedule implements protoactor's Dispatcher.
+func (inline) Schedule(fn func()) { fn() }
+
+// Throughput implements protoactor's Dispatcher.
+func (inline) Throughput() int { return throughput }
 
 // widen grows the stack of a new goroutine to eight kilobytes while there is
 // nothing on it. It would grow anyway, in the depth of a decoder or of an actor,
@@ -183,72 +196,6 @@ func (systemRandom) Uint64() uint64 {
 type sequence struct{ last atomic.Int64 }
 
 func (s *sequence) next() int64 { return s.last.Add(1) }
-
-// attemptState is an attempt as its step function sees it, shared between the
-// goroutine of the function and the run actor.
-type attemptState struct {
-	about TaskInfo
-	cause func() error // why the context has ended; nil: it has not
-	beat  func()       // tells the run actor to take
-	begun func()       // tells it that the transaction of the step is open; InTx only
-	limit int          // bytes of progress
-
-	payloads *payloads
-	permit   *permit // to read inputs; nil: the grant carried all of them
-
-	mu       sync.Mutex
-	tx       any
-	progress []byte
-	told     bool // beat was called and take was not
-}
-
-var _ Attempt = (*attemptState)(nil)
-
-// Info implements Attempt.
-func (a *attemptState) Info() TaskInfo { return a.about }
-
-// Heartbeat implements Attempt. However often it is called, at most one
-// message to the run actor is under way.
-func (a *attemptState) Heartbeat(progress []byte) error {
-	if len(progress) > a.limit {
-		return tooLarge("progress", len(progress), a.limit)
-	}
-	a.mu.Lock()
-	if progress != nil {
-		a.progress = progress
-	}
-	tell := !a.told
-	a.told = true
-	a.mu.Unlock()
-	if tell {
-		a.beat()
-	}
-	return a.cause()
-}
-
-// Tx implements Attempt.
-func (a *attemptState) Tx() any {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.tx
-}
-
-// Waits implements Attempt.
-func (a *attemptState) Waits(yes bool) { a.payloads.wait(a.permit, yes) }
-
-func (a *attemptState) setTx(tx any) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.tx = tx
-}
-
-// take returns the last progress; nil: none.
-func (a *attemptState) take() []byte {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.told = false
-	return a.progress
-}
 
 // wakeBuffer merges the wakes of a replication stream until the feed takes them: at most
 // one message is under way, whatever the rate of commits.

@@ -10,11 +10,12 @@ import (
 // happened to their tasks and actors. It is safe for concurrent use.
 type inflight struct {
 	mu        sync.Mutex
-	functions map[string]*function // by the names of run actors
+	functions map[*function]struct{}
 }
 
 // function is one of them.
 type function struct {
+	name     string // of its run actor
 	pool     string
 	detached bool // the actors that called it are gone
 }
@@ -22,21 +23,22 @@ type function struct {
 // functionReturned tells runs that a function has returned whose actor is gone.
 type functionReturned struct{ name string }
 
-func newInflight() *inflight { return &inflight{functions: map[string]*function{}} }
+func newInflight() *inflight { return &inflight{functions: map[*function]struct{}{}} }
 
-func (w *inflight) begin(name, pool string) {
+func (w *inflight) begin(name, pool string) *function {
+	f := &function{name: name, pool: pool}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.functions[name] = &function{pool: pool}
+	w.functions[f] = struct{}{}
+	return f
 }
 
 // end notes that a function has returned, and reports whether its actor is gone.
-func (w *inflight) end(name string) (detached bool) {
+func (w *inflight) end(f *function) (detached bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := w.functions[name]
-	delete(w.functions, name)
-	return f != nil && f.detached
+	delete(w.functions, f)
+	return f.detached
 }
 
 // detach marks all running functions as detached, and returns their pools by name. It is
@@ -45,24 +47,11 @@ func (w *inflight) detach() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pools := make(map[string]string, len(w.functions))
-	for name, f := range w.functions {
+	for f := range w.functions {
 		f.detached = true
-		pools[name] = f.pool
+		pools[f.name] = f.pool
 	}
 	return pools
-}
-
-// watched is the body of an attempt, counted until it returns.
-func (rt *runtime) watched(name, pool string, body func(deliver func(any))) func(deliver func(any)) {
-	rt.inflight.begin(name, pool)
-	return func(deliver func(any)) {
-		defer func() {
-			if rt.inflight.end(name) {
-				rt.arrive(rt.addresses.runs, &functionReturned{name: name})
-			}
-		}()
-		body(deliver)
-	}
 }
 
 // adoptDetached keeps the slots of functions that a former incarnation called, until they

@@ -20,7 +20,6 @@ type ledger struct {
 	pools        []*poolSlots
 	held         []*held
 	index        map[taskKey]*held
-	names        map[string]*held
 	unresponsive map[string]*unresponsive // by the names of run actors
 	stuckMax     int
 	suspects     int  // held tasks that are suspects
@@ -64,7 +63,7 @@ type unresponsive struct {
 
 func newLedger(pools []pool, stuckMax int) *ledger {
 	l := &ledger{
-		index: map[taskKey]*held{}, names: map[string]*held{}, unresponsive: map[string]*unresponsive{},
+		index: map[taskKey]*held{}, unresponsive: map[string]*unresponsive{},
 		stuckMax: stuckMax,
 	}
 	for _, p := range pools {
@@ -105,7 +104,7 @@ func (l *ledger) hold(task *messages.StartTask, pool string) *held {
 		suspect: task.GetSuspect(), at: len(l.held),
 	}
 	l.held = append(l.held, h)
-	l.index[key], l.names[h.name] = h, h
+	l.index[key] = h
 	l.pool(pool).free--
 	if h.suspect {
 		l.suspects++
@@ -121,13 +120,14 @@ func (l *ledger) adopt(task *messages.Task) *held {
 	}
 	h := &held{key: key, name: taskName(key), withoutSlot: true, at: len(l.held)}
 	l.held = append(l.held, h)
-	l.index[key], l.names[h.name] = h, h
+	l.index[key] = h
 	return h
 }
 
 func (l *ledger) find(key taskKey) *held { return l.index[key] }
 
-func (l *ledger) named(name string) *held { return l.names[name] }
+// named returns the held task whose run actor has that name; nil: none.
+func (l *ledger) named(name string) *held { return l.index[keyNamed(name)] }
 
 // drop removes a task. Its slot is free at once if its function has returned. An
 // unresponsive function gives up its slot as well, up to a limit.
@@ -137,7 +137,6 @@ func (l *ledger) drop(h *held, returned bool) {
 	l.held[last] = nil
 	l.held = l.held[:last]
 	delete(l.index, h.key)
-	delete(l.names, h.name)
 	if h.suspect {
 		l.suspects--
 	}

@@ -25,9 +25,9 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 		return a.errored(m.failed, nil, "")
 	case m.failed == nil && m.handBack == nil && timedOut == "":
 		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
-		return reportOf(&persistence.Transition{
-			Report: lifecycle.Succeeded, Output: m.output.Payload, Edges: m.output.Edges,
-		}, a.pool)
+		return &messages.ReportOutcome{
+			Kind: messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED, Output: m.output.Payload, Edges: edgeOutcomes(m.output.Edges),
+		}
 	case timedOut == "attempt" && (errors.Is(m.handBack, persistence.ErrTxBroken) || a.databaseWasAway()):
 		a.rt.recorder.add(MetricAttempts, 1, "released", "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}

@@ -47,9 +47,6 @@ func (s stopStage) limit(c Config) time.Duration {
 }
 
 const (
-	// stopStageLimit bounds the stages that wait for the database: without one the
-	// pod ends all the same, and its lease runs out.
-	stopStageLimit = 5 * time.Second
 	// killPart is how long a pod that is killed waits for its tasks to be handed back.
 	// While the database answers anything it waits again, up to killParts times.
 	killPart  = 500 * time.Millisecond

@@ -2,8 +2,6 @@ package actors
 
 import (
 	"log/slog"
-	"sync"
-	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
@@ -20,7 +18,11 @@ type (
 	// MailboxProducer makes the mailbox of one actor.
 	MailboxProducer = actor.MailboxProducer
 
-	mailbox            = actor.Mailbox
+	mailboxPort        = actor.Mailbox
+	messageInvoker     = actor.MessageInvoker
+	dispatcher         = actor.Dispatcher
+	suspendMailbox     = actor.SuspendMailbox
+	resumeMailbox      = actor.ResumeMailbox
 	receiver           = actor.Actor
 	actorContext       = actor.Context
 	props              = actor.Props
@@ -47,54 +49,7 @@ func newSystem(log *slog.Logger) *System {
 	return system
 }
 
-func newProps(produce func() receiver, mailboxes MailboxProducer) *props {
-	if mailboxes == nil {
-		mailboxes = newMailbox
-	}
-	return actor.PropsFromProducer(produce, actor.WithMailbox(mailboxes), actor.WithDispatcher(roomy{}))
-}
-
-func newMailbox() mailbox { return &earlyMailbox{mailbox: actor.Unbounded()()} }
-
-// earlyMailbox keeps messages that are sent to an actor before it is attached to its
-// mailbox. Siblings know each other's addresses from the start, and an address is valid a
-// moment before its actor is: protoactor's own mailbox then panics in the sender, and
-// never runs again.
-type earlyMailbox struct {
-	mailbox
-	attached atomic.Bool
-
-	mu    sync.Mutex
-	early []any // until attached
-}
-
-// PostUserMessage implements protoactor's Mailbox.
-func (m *earlyMailbox) PostUserMessage(message any) {
-	if !m.attached.Load() && m.keep(message) {
-		return
-	}
-	m.mailbox.PostUserMessage(message)
-}
-
-func (m *earlyMailbox) keep(message any) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.attached.Load() {
-		return false
-	}
-	m.early = append(m.early, message)
-	return true
-}
-
-// Start implements protoactor's Mailbox. It comes when the actor is attached
-// and its first message, started, is posted.
-func (m *earlyMailbox) Start() {
-	m.mailbox.Start()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, message := range m.early {
-		m.mailbox.PostUserMessage(message)
-	}
-	m.early = nil
-	m.attached.Store(true)
+// newProps makes an actor that handles its messages where the dispatcher says.
+func newProps(produce func() receiver, mailboxes MailboxProducer, where dispatcher) *props {
+	return actor.PropsFromProducer(produce, actor.WithMailbox(mailboxes), actor.WithDispatcher(where))
 }

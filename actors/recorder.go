@@ -18,7 +18,7 @@ type recorder struct {
 	now     func() time.Time
 
 	mu   sync.Mutex
-	sums map[Metric]float64
+	sums [metricEnd]float64
 	told time.Time // when a panic was last logged
 }
 
@@ -26,7 +26,7 @@ func newRecorder(metrics Metrics, log *slog.Logger, now func() time.Time) *recor
 	if metrics == nil {
 		metrics = NoMetrics{}
 	}
-	return &recorder{metrics: metrics, log: log, now: now, sums: map[Metric]float64{}}
+	return &recorder{metrics: metrics, log: log, now: now}
 }
 
 // metricsPause is the time between two lines about a Metrics that panics.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/troupe-dev/troupe/messages"
@@ -28,9 +27,7 @@ type run struct {
 	key          taskKey
 	name         string // of the actor
 	pool         string
-	function     StepFunction
-	known        bool            // function is registered here
-	foreign      bool            // it is of another step: the handler numbers were changed
+	function     *StepFunction   // nil: it is not registered here
 	ctx          context.Context //nolint:containedctx // the attempt's, ended by messages
 	cancel       context.CancelCauseFunc
 	attempt      *attemptState
@@ -40,9 +37,9 @@ type run struct {
 	waits        bool      // it is not granted
 	held         int64     // bytes of payloads that are held until the actor ends
 	timers       []func()
-	unheard      func() // stops the timer of the next report
 	quiet        func() // stops the heartbeat timer
 	outcome      *messages.ReportOutcome
+	reported     time.Time // when the outcome was last sent
 	began        time.Time // when the step function was called
 	timed        bool      // the attempt's timeouts run
 	returned     bool      // it has returned, or was never called
@@ -57,15 +54,11 @@ type runPorts struct {
 	runs    persistence.Runs
 }
 
-// Messages of an attempt to its run actor.
-type (
-	attemptBegun   struct{} // the transaction of an InTx step is open
-	attemptBeat    struct{}
-	attemptTimeout struct {
-		cause error
-		due   time.Time
-	}
-)
+// attemptTimeout tells a run actor that a timeout of its attempt is over.
+type attemptTimeout struct {
+	cause error
+	due   time.Time
+}
 
 // restFor is how long a run actor keeps a task that the database would not let it execute
 // before it hands it back: the next pod would meet the same error, and the task would go
@@ -75,13 +68,8 @@ const restFor = time.Second
 // restLost is the same for a task with unreadable inputs.
 const restLost = 10 * time.Second
 
-func newRun(rt *runtime, ports runPorts, task *messages.StartTask, h *held) func() receiver {
-	return func() receiver {
-		a := &run{base: base{rt: rt}, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool}
-		a.function, a.known = rt.functions[task.GetHandler()]
-		a.foreign = a.known && (a.function.Workflow != task.GetWorkflow() || a.function.Step != task.GetStepName())
-		return a
-	}
+func newRun(rt *runtime, ports runPorts, task *messages.StartTask, h *held) *run {
+	return &run{base: base{rt: rt}, ports: ports, task: task, key: h.key, name: h.name, pool: h.pool, function: rt.functions[task.GetHandler()]}
 }
 
 // Receive implements protoactor's Actor.
@@ -108,6 +96,10 @@ func (a *run) Receive(ctx actorContext) {
 		a.onAnswered(ctx)
 	case *messages.RepeatOutcomes:
 		a.report()
+	case *repeatUnanswered:
+		if a.rt.now().Sub(a.reported) >= resendAfter {
+			a.report()
+		}
 	case *stopping:
 		a.rt.guarded("run", func() { a.close(a.stopCause()) })
 	case *restarting, *stopped:
@@ -118,12 +110,12 @@ func (a *run) Receive(ctx actorContext) {
 
 func (a *run) onStarted() {
 	a.ctx, a.cancel = context.WithCancelCause(a.rt.lifetime)
-	if !a.known {
+	if a.function == nil {
 		a.returned = true
 		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
 		return
 	}
-	if a.foreign {
+	if a.function.Workflow != a.task.GetWorkflow() || a.function.Step != a.task.GetStepName() { // the handler numbers were changed
 		a.rt.log.LogAttrs(context.Background(), slog.LevelError,
 			"the database numbers this step as another one of this process, which is not executed for it: restart the process",
 			slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()), slog.String("step", a.task.GetStepName()))
@@ -146,33 +138,26 @@ func (a *run) execute() {
 		a.giveUp()
 		return
 	}
-	rt, self, ctx, f := a.rt, a.self, a.ctx, a.function
-	a.attempt = &attemptState{
-		about: a.about(), limit: rt.config.PayloadLimit, permit: a.permit, payloads: rt.payloads,
-		cause: func() error { return context.Cause(ctx) },
-		beat:  func() { rt.arrive(self, &attemptBeat{}) },
-	}
-	ctx = WithAttempt(ctx, a.attempt)
+	rt, f := a.rt, a.function
+	attempt := &attemptState{rt: rt, to: a.self, key: a.key, task: a.task, function: f, permit: a.permit}
+	attempt.ctx = WithAttempt(a.ctx, attempt)
 	inputs := a.inputs
 	inputs.Once = !f.Options.InTx // whose transaction may be repeated
-	a.inputs, a.missing = Inputs{}, nil
-	body := func(deliver func(any)) {
-		deliverOnce(deliver, func() *attemptEnded { return plainAttempt(ctx, &f, inputs) })
-	}
+	a.attempt, a.inputs, a.missing = attempt, Inputs{}, nil
+	call := func() *attemptEnded { return plainAttempt(attempt.ctx, f, inputs) }
 	switch {
 	case a.task.GetKept():
 		output := a.task.GetLastProgress()
-		body = func(deliver func(any)) {
-			deliverOnce(deliver, func() *attemptEnded { return keptAttempt(&f, output) })
-		}
-	case a.function.Options.InTx:
-		body = a.inTx(ctx, inputs)
+		call = func() *attemptEnded { return keptAttempt(f, output) }
+	case f.Options.InTx:
+		call = a.inTx(inputs)
 	}
-	if a.attempt.begun == nil {
+	if a.task.GetKept() || !f.Options.InTx {
 		a.onBegun()
 	}
 	a.began = rt.now()
-	rt.executor.Execute(self, a.key.task, rt.watched(a.name, a.pool, a.reading(body)))
+	attempt.inflight = rt.inflight.begin(a.name, a.pool)
+	rt.executor.Execute(a.self, a.key.task, func(deliver func(any)) { attempt.execute(deliver, call) })
 	a.permit = nil // which the function gives back now
 }
 
@@ -235,7 +220,7 @@ func (a *run) onUnresponsive() {
 	a.rt.payloads.detach(a.attempt.permit)
 	a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function still runs after the end of its context",
 		append(a.named(), slog.Any("cause", cause))...)
-	a.rt.send(a.rt.addresses.runs, &messages.AttemptAbandoned{Task: a.key.message()})
+	a.rt.send(a.rt.addresses.runs, &messages.AttemptAbandoned{Task: a.task.GetTask()})
 	if !a.answered {
 		a.settle(a.judge(&attemptEnded{failed: failureOf(cause, nil)}))
 	}
@@ -255,7 +240,7 @@ func (a *run) onBeat() {
 	}
 	a.armHeartbeat(a.function.Options.HeartbeatLimit)
 	if progress := a.attempt.take(); progress != nil {
-		a.rt.send(a.rt.addresses.runs, &messages.ProgressMade{Task: a.key.message(), Progress: progress})
+		a.rt.send(a.rt.addresses.runs, &messages.ProgressMade{Task: a.task.GetTask(), Progress: progress})
 	}
 }
 
@@ -279,9 +264,9 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	if m.recorded != nil {
 		a.rt.announce(m.recorded.Wake)
 		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
-		a.outcome = &messages.ReportOutcome{Task: a.key.message()}
+		a.outcome = &messages.ReportOutcome{Task: a.task.GetTask()}
 		a.rt.send(a.rt.addresses.runs, &messages.OutcomesAnswered{Answers: []*messages.OutcomeAnswered{
-			{Task: a.key.message(), Result: answerName(m.recorded.Answers[0].Result)},
+			{Task: a.task.GetTask(), Result: answerName(m.recorded.Answers[0].Result)},
 		}})
 		return
 	}
@@ -297,7 +282,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 
 // settle keeps the outcome and reports it.
 func (a *run) settle(outcome *messages.ReportOutcome) {
-	outcome.Task, outcome.Pool = a.key.message(), a.pool
+	outcome.Task, outcome.Pool = a.task.GetTask(), a.pool
 	if a.attempt != nil {
 		outcome.Progress = a.attempt.take()
 	}
@@ -306,19 +291,14 @@ func (a *run) settle(outcome *messages.ReportOutcome) {
 	a.report()
 }
 
-// report sends the outcome, and again until it is answered: the journal may
+// report sends the outcome; again when runs says so, until it is answered: the journal may
 // have lost it with a restart.
 func (a *run) report() {
 	if a.outcome == nil || a.answered || a.outcome.GetKind() == 0 {
 		return
 	}
+	a.reported = a.rt.now()
 	a.rt.send(a.rt.addresses.journal, a.outcome)
-	if a.unheard == nil {
-		a.unheard = a.later(resendAfter, func() {
-			a.unheard = nil
-			a.report()
-		})
-	}
 }
 
 // onAnswered ends the actor once its function has returned. Until then it represents the
@@ -342,10 +322,6 @@ func (a *run) stopTimers() {
 	if a.quiet != nil {
 		a.quiet()
 	}
-	if a.unheard != nil {
-		a.unheard()
-		a.unheard = nil
-	}
 }
 
 // stopCause is why the context of an attempt ends whose actor is stopped.
@@ -361,20 +337,5 @@ func (a *run) close(cause error) {
 	a.letGo()
 	if a.cancel != nil {
 		a.cancel(cause)
-	}
-}
-
-func (a *run) about() TaskInfo {
-	t := a.task
-	key := a.key.task.Run.String() + "/" + t.GetStepName()
-	idempotent := key
-	if first := runOf(t.GetKeyRun()); !first.IsZero() {
-		idempotent = first.String() + "/" + t.GetStepName()
-	}
-	return TaskInfo{
-		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
-		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
-		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
-		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
 	}
 }

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -16,19 +15,16 @@ const beginMax = 45 * time.Second
 // task is handed back.
 var errNotBegun = errors.New("the step's transaction did not begin")
 
-// inTx is the body of an attempt that is recorded in its own transaction.
-func (a *run) inTx(ctx context.Context, inputs Inputs) func(deliver func(any)) {
-	rt, journal, self, f, attempt, key := a.rt, a.ports.journal, a.self, a.function, a.attempt, a.key
+// inTx is the call of a step that is recorded in its own transaction.
+func (a *run) inTx(inputs Inputs) func() *attemptEnded {
+	rt, journal, attempt := a.rt, a.ports.journal, a.attempt
 	record := rt.recordOf(rt.status.get().number)
-	record.Task = key.task
+	record.Task = a.key.task
 	if limit := a.timeout(); limit > 0 {
 		record.TxLimit = limit + txMargin
 	}
-	attempt.begun = func() { rt.arrive(self, &attemptBegun{}) }
 	a.timers = append(a.timers, a.later(beginMax, a.onNotBegun))
-	return func(deliver func(any)) {
-		deliverOnce(deliver, func() *attemptEnded { return txAttempt(ctx, rt, journal, record, key, attempt, &f, inputs) })
-	}
+	return func() *attemptEnded { return txAttempt(journal, record, attempt, inputs) }
 }
 
 // onBegun starts the clock of the attempt. The time to begin the transaction of a step

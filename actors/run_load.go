@@ -142,19 +142,6 @@ func (a *run) letGo() {
 	}
 }
 
-// reading is the body of an attempt that gives back the permit for its reads.
-func (a *run) reading(body func(deliver func(any))) func(deliver func(any)) {
-	rt, permit := a.rt, a.permit
-	if permit == nil {
-		return body
-	}
-	return func(deliver func(any)) {
-		defer rt.measurePayloads()
-		defer rt.payloads.release(permit)
-		body(deliver)
-	}
-}
-
 func inputsOf(task *messages.StartTask) Inputs {
 	return Inputs{
 		Input: task.GetInput(), LargeInput: task.GetLargeInput(),

@@ -22,9 +22,11 @@ import (
 type runs struct {
 	supervision
 	carryover *runsState
-	repeat    bool // a timer will repeat the reports of losses
+	repeat    bool // a timer will have reports repeated
 	ports     runPorts
 	pool      poolWatch // of the embedder
+	child     *props    // of all run actors
+	next      *run      // the one to spawn
 }
 
 // runsState is what survives a restart of runs.
@@ -38,10 +40,12 @@ type runsState struct {
 
 func spawnRuns(rt *runtime, ports *Ports, h *runsState) func() receiver {
 	return func() receiver {
-		return &runs{
+		a := &runs{
 			supervision: supervision{base: base{rt, rt.addresses.runs}}, carryover: h,
 			ports: runPorts{ports.Store, ports.Store}, pool: poolWatch{usage: ports.PoolUsage},
 		}
+		a.child = rt.props(runName, func() receiver { return a.next })
+		return a
 	}
 }
 
@@ -132,12 +136,14 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 		a.handBack(h)
 		return
 	}
-	pid, err := ctx.SpawnNamed(a.rt.props(runName, newRun(a.rt, a.ports, task, h)), h.name)
+	a.next = newRun(a.rt, a.ports, task, h)
+	pid, err := ctx.SpawnNamed(a.child, h.name)
 	if err != nil {
 		a.lose(h)
 		return
 	}
 	h.pid = pid
+	a.armRepeat()
 }
 
 // onOutcomesAnswered ends the answered tasks, starts the children granted with them in the
@@ -269,21 +275,27 @@ func (a *runs) report(h *held, kind messages.OutcomeKind) {
 	a.armRepeat()
 }
 
+// repeatUnanswered has a run actor send its outcome again if it was sent long ago.
+type repeatUnanswered struct{}
+
+// armRepeat sets the one timer of all reports that may have to be repeated.
 func (a *runs) armRepeat() {
 	if !a.repeat {
 		a.repeat = true
-		a.later(resendAfter, a.onRepeatLosses)
+		a.later(resendAfter, a.onRepeat)
 	}
 }
 
-// onRepeatLosses repeats the reports that were not answered.
-func (a *runs) onRepeatLosses() {
+// onRepeat repeats the reports that were not answered.
+func (a *runs) onRepeat() {
 	a.repeat = false
 	for _, h := range a.carryover.ledger.held {
+		a.armRepeat()
 		if h.report != nil {
 			a.rt.send(a.rt.addresses.journal, h.report)
-			a.armRepeat()
+			continue
 		}
+		a.forward(h, &repeatUnanswered{})
 	}
 }
 

@@ -32,7 +32,7 @@ type runtime struct {
 	log       *slog.Logger
 	recorder  *recorder
 	config    Config
-	functions map[int32]StepFunction // by handler number
+	functions map[int32]*StepFunction // by handler number
 	evaluate  Evaluate
 	status    *podStatus
 	vitals    guarded[vitals.Vitals]

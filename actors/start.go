@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/internal/clock"
@@ -91,6 +90,9 @@ func newRuntime(o Options) *runtime {
 	if o.System == nil {
 		o.System = newSystem(o.Log)
 	}
+	if o.Mailbox == nil {
+		o.Mailbox = newMailbox
+	}
 	if o.Random == nil {
 		o.Random = systemRandom{}
 	}
@@ -98,10 +100,13 @@ func newRuntime(o Options) *runtime {
 	rt := &runtime{
 		system: o.System, clock: o.Clock, executor: o.Executor, mailbox: o.Mailbox, random: o.Random,
 		numbers: &sequence{}, log: o.Log, recorder: newRecorder(o.Metrics, o.Log, o.Clock.Now), config: config,
-		functions: maps.Clone(o.Functions), evaluate: o.Evaluate, status: newPodStatus(config.IntakePending, o.Joined), inflight: newInflight(),
+		functions: map[int32]*StepFunction{}, evaluate: o.Evaluate, status: newPodStatus(config.IntakePending, o.Joined), inflight: newInflight(),
 	}
 	rt.vitals.value = vitals.New(rt.now(), config.LeaseTTL/clockDriftShare)
 	rt.watchdog = vitals.NewWatchdog(rt.now(), watchedActors()...)
+	for number, f := range o.Functions {
+		rt.functions[number] = &f
+	}
 	rt.numberHandlers()
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send

@@ -147,7 +147,7 @@ func TestMessagesBeforeTheActor(t *testing.T) {
 	t.Parallel()
 	system := newSystem(slog.New(slog.DiscardHandler))
 	got := make(chan string, 10)
-	props := newProps(func() receiver { return &listener{got: got} }, nil)
+	props := newProps(func() receiver { return &listener{got: got} }, newMailbox, roomy{})
 	props.Configure(actor.WithOnInit(func(ctx actor.Context) {
 		system.Root.Send(ctx.Self(), "early")
 		system.Root.Send(ctx.Self(), "a little later")

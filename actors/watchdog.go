@@ -19,13 +19,17 @@ func watchedActors() (names []string) {
 
 // props makes an actor whose turns are watched. name is that of its row in the tree.
 func (rt *runtime) props(name string, produce func() receiver) *props {
+	var where dispatcher = roomy{}
+	if name == runName {
+		where = inline{}
+	}
 	return newProps(func() receiver {
 		w := watched{receiver: produce(), rt: rt, name: name}
 		if strategy, ok := w.receiver.(supervisorStrategy); ok {
 			return &watchedSupervisor{watched: w, supervisorStrategy: strategy}
 		}
 		return &w
-	}, rt.mailbox)
+	}, rt.mailbox, where)
 }
 
 // watched is an actor whose turns are watched.
