@@ -273,7 +273,9 @@ func (a *claimer) note(open *openClaim, claimed *persistence.Claimed) {
 	for i := range claimed.Grants {
 		g := &claimed.Grants[i]
 		a.suspect = a.suspect || g.Suspect
-		a.rt.recorder.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
+		if !a.rt.recorder.none {
+			a.rt.recorder.observe(MetricQueueWait, g.StartedAt.Sub(g.QueuedAt).Seconds(), g.Tenant)
+		}
 	}
 	if i := slices.IndexFunc(a.queues, func(q *queueScan) bool { return q.name == request.Queue() }); i >= 0 {
 		q := a.queues[i]

@@ -10,26 +10,27 @@ import (
 // happened to their tasks and actors. It is safe for concurrent use.
 type inflight struct {
 	mu        sync.Mutex
-	functions map[*function]struct{}
+	functions []*function
 }
 
 // function is one of them.
 type function struct {
 	name     string // of its run actor
 	pool     string
+	at       int  // in inflight.functions
 	detached bool // the actors that called it are gone
 }
 
 // functionReturned tells runs that a function has returned whose actor is gone.
 type functionReturned struct{ name string }
 
-func newInflight() *inflight { return &inflight{functions: map[*function]struct{}{}} }
+func newInflight() *inflight { return &inflight{} }
 
 func (w *inflight) begin(name, pool string) *function {
-	f := &function{name: name, pool: pool}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.functions[f] = struct{}{}
+	f := &function{name: name, pool: pool, at: len(w.functions)}
+	w.functions = append(w.functions, f)
 	return f
 }
 
@@ -37,7 +38,10 @@ func (w *inflight) begin(name, pool string) *function {
 func (w *inflight) end(f *function) (detached bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.functions, f)
+	last := len(w.functions) - 1
+	w.functions[f.at], w.functions[last].at = w.functions[last], f.at
+	w.functions[last] = nil
+	w.functions = w.functions[:last]
 	return f.detached
 }
 
@@ -47,7 +51,7 @@ func (w *inflight) detach() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pools := make(map[string]string, len(w.functions))
-	for f := range w.functions {
+	for _, f := range w.functions {
 		f.detached = true
 		pools[f.name] = f.pool
 	}

@@ -205,14 +205,18 @@ func (l *ledger) replaced() int {
 	return n
 }
 
-// returned notes that the function of a task that has ended here has returned.
-func (l *ledger) returned(name string) {
-	if u := l.unresponsive[name]; u != nil {
-		delete(l.unresponsive, name)
-		if u.keepSlot {
-			l.pool(u.pool).free++
-		}
+// returned notes that the function of a task that has ended here has returned, and reports
+// whether it was unresponsive.
+func (l *ledger) returned(name string) bool {
+	u := l.unresponsive[name]
+	if u == nil {
+		return false
 	}
+	delete(l.unresponsive, name)
+	if u.keepSlot {
+		l.pool(u.pool).free++
+	}
+	return true
 }
 
 // detached enters a function that a former incarnation called and that has not

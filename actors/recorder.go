@@ -14,6 +14,7 @@ import (
 // and their supervision measure where nothing may fail.
 type recorder struct {
 	metrics Metrics
+	none    bool // metrics discards everything
 	log     *slog.Logger
 	now     func() time.Time
 
@@ -26,7 +27,8 @@ func newRecorder(metrics Metrics, log *slog.Logger, now func() time.Time) *recor
 	if metrics == nil {
 		metrics = NoMetrics{}
 	}
-	return &recorder{metrics: metrics, log: log, now: now}
+	_, none := metrics.(NoMetrics)
+	return &recorder{metrics: metrics, none: none, log: log, now: now}
 }
 
 // metricsPause is the time between two lines about a Metrics that panics.
@@ -55,6 +57,9 @@ func (m *recorder) add(metric Metric, delta float64, labels ...string) {
 	m.mu.Lock()
 	m.sums[metric] += delta
 	m.mu.Unlock()
+	if m.none {
+		return
+	}
 	defer m.contain(metric)
 	m.metrics.Add(metric, delta, labels...)
 }
@@ -63,11 +68,17 @@ func (m *recorder) set(metric Metric, value float64) {
 	m.mu.Lock()
 	m.sums[metric] = value
 	m.mu.Unlock()
+	if m.none {
+		return
+	}
 	defer m.contain(metric)
 	m.metrics.Set(metric, value)
 }
 
 func (m *recorder) observe(metric Metric, value float64, labels ...string) {
+	if m.none {
+		return
+	}
 	defer m.contain(metric)
 	m.metrics.Observe(metric, value, labels...)
 }

@@ -250,7 +250,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	if a.unresponsive {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function has returned at last", a.named()...)
 	}
-	if a.timed { // the function was called
+	if a.timed && !a.rt.recorder.none { // the function was called
 		a.rt.recorder.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
 	}
 	if a.answered {

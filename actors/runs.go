@@ -250,11 +250,13 @@ func (a *runs) onRepeatOutcomes(m *messages.RepeatOutcomes) {
 // has failed.
 func (a *runs) onTerminated(m *terminated) {
 	name := lastName(m.GetWho())
-	if h := a.carryover.ledger.named(name); h != nil && h.report == nil {
+	h := a.carryover.ledger.named(name)
+	if h != nil && h.report == nil {
 		a.lose(h)
 	}
-	a.carryover.ledger.returned(name)
-	a.settle()
+	if a.carryover.ledger.returned(name) || h != nil {
+		a.settle()
+	}
 }
 
 // lose reports that a task is not executed any more.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+
+	"github.com/troupe-dev/troupe/actors/internal/vitals"
 )
 
 // watchedActors returns the names of the actors that the watchdog watches. A run actor
@@ -19,12 +21,13 @@ func watchedActors() (names []string) {
 
 // props makes an actor whose turns are watched. name is that of its row in the tree.
 func (rt *runtime) props(name string, produce func() receiver) *props {
+	turn := rt.watchdog.Turn(name)
 	var where dispatcher = roomy{}
 	if name == runName {
 		where = inline{}
 	}
 	return newProps(func() receiver {
-		w := watched{receiver: produce(), rt: rt, name: name}
+		w := watched{receiver: produce(), rt: rt, name: name, turn: turn}
 		if strategy, ok := w.receiver.(supervisorStrategy); ok {
 			return &watchedSupervisor{watched: w, supervisorStrategy: strategy}
 		}
@@ -37,6 +40,7 @@ type watched struct {
 	receiver
 	rt   *runtime
 	name string
+	turn *vitals.Turn // nil: none
 }
 
 // watchedSupervisor is one that protoactor asks about the failures of its children.
@@ -47,11 +51,13 @@ type watchedSupervisor struct {
 
 // Receive implements protoactor's Actor.
 func (w *watched) Receive(ctx actorContext) {
-	w.rt.watchdog.Enter(w.name, w.rt.now())
+	if w.turn != nil {
+		w.turn.Enter(w.rt.now())
+	}
 	returned := false
 	defer func() {
 		if returned {
-			w.rt.watchdog.Leave(w.name)
+			w.leave()
 			return
 		}
 		reason := recover()
@@ -59,11 +65,17 @@ func (w *watched) Receive(ctx actorContext) {
 			w.gone()
 			return
 		}
-		w.rt.watchdog.Leave(w.name)
+		w.leave()
 		panic(reason)
 	}()
 	w.receiver.Receive(ctx)
 	returned = true
+}
+
+func (w *watched) leave() {
+	if w.turn != nil {
+		w.turn.Leave()
+	}
 }
 
 // gone ends the pod: the goroutine of the actor ends, and with it the actor, though its

@@ -24,19 +24,25 @@ func NewWatchdog(now time.Time, names ...string) Watchdog {
 	return w
 }
 
-// Enter notes that an actor begins to handle a message.
-func (w Watchdog) Enter(name string, now time.Time) {
+// Turn returns the current turn of the named actor; nil: it is not watched.
+func (w Watchdog) Turn(name string) *Turn {
 	if since := w.actors[name]; since != nil {
-		since.Store(int64(now.Sub(w.start)))
+		return &Turn{w.start, since}
 	}
+	return nil
 }
 
-// Leave notes that it has returned.
-func (w Watchdog) Leave(name string) {
-	if since := w.actors[name]; since != nil {
-		since.Store(0)
-	}
+// Turn is when one actor began to handle its current message.
+type Turn struct {
+	start time.Time
+	since *atomic.Int64
 }
+
+// Enter notes that the actor begins to handle a message.
+func (t *Turn) Enter(now time.Time) { t.since.Store(int64(now.Sub(t.start))) }
+
+// Leave notes that it has returned.
+func (t *Turn) Leave() { t.since.Store(0) }
 
 // Longest returns the actor that has handled one message for longest, and how long.
 func (w Watchdog) Longest(now time.Time) (name string, longest time.Duration) {
