@@ -197,3 +197,12 @@ func TestMigrateUpAndStatus(t *testing.T) {
 		require.Regexp(t, `^schema other is at version (\d+) of (\d+)\n$`, out)
 	}
 }
+
+func TestTheCollectorIsRelaxedUnlessTheEnvironmentSetsIt(t *testing.T) { //nolint:paralleltest // one collector for all
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	relaxCollector([]string{"HOME=/", "GOGC=80"})
+	require.Equal(t, 100, debug.SetGCPercent(100))
+	relaxCollector([]string{"HOME=/"})
+	require.Equal(t, gcPercent, debug.SetGCPercent(100))
+}
