@@ -86,7 +86,7 @@ func TestTwoRescuers(t *testing.T) {
 	for _, e := range readLedgers(r, y.dir) {
 		if e.what == "rescued" {
 			rescues = append(rescues, e.detail)
-			if strings.HasPrefix(e.detail, "0 pods, 0 tasks") {
+			if strings.HasSuffix(e.detail, ", 0 tasks") {
 				empty++
 			}
 		}

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
@@ -205,4 +207,28 @@ func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 	require.Equal(t, []int64{gone}, out.Pods)
 	require.Equal(t, 1, out.Tasks)
 	require.Equal(t, 2, out.Live)
+}
+
+// Two leaders may list the same tasks. A takeover counts those that it took itself.
+func TestATakeoverCountsWhatItTook(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Single())
+	pod := k.join(time.Hour)
+	k.start(storetest.Single(), "a", 2)
+	k.claim(pod, 2)
+	takeover := func() *takeover {
+		return &takeover{
+			s: k.store, report: lifecycle.TaskReported{Kind: lifecycle.Released}, keeping: map[int64]bool{},
+			within: func(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+				return k.store.handBack(ctx, pod, do)
+			},
+		}
+	}
+	first, second := takeover(), takeover()
+	listed, _, err := first.list(k.ctx, []int64{pod}, 10)
+	require.NoError(t, err)
+	require.NoError(t, first.take(k.ctx, listed))
+	require.NoError(t, second.take(k.ctx, listed))
+	require.Equal(t, 2, first.out.Tasks)
+	require.Zero(t, second.out.Tasks)
 }

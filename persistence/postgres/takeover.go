@@ -153,7 +153,8 @@ func (t *takeover) take(ctx context.Context, claimed []heldTask) error {
 	})
 }
 
-// count adds what one transaction took back.
+// count adds what one transaction took back. Another leader may have taken some of it since
+// it was listed.
 func (t *takeover) count(p *decisionTx, taken []heldTask) {
 	for _, h := range taken {
 		if p.byID[h.task.Run] == nil {
@@ -161,9 +162,14 @@ func (t *takeover) count(p *decisionTx, taken []heldTask) {
 			if !p.left[h.task.Run] {
 				t.s.quarantine.addDeleted(h.task.Run)
 			}
-			continue
 		}
-		t.out.Tasks++
+	}
+	for _, r := range p.runs {
+		for _, answer := range r.decision.Answers {
+			if answer == lifecycle.Moved {
+				t.out.Tasks++
+			}
+		}
 	}
 	t.out.Now = p.now
 	mergeWake(&t.out.Wake, p.wake)
