@@ -32,7 +32,7 @@ import (
 func BenchmarkDiamond(b *testing.B) {
 	for _, tenants := range []int{1, 100} {
 		b.Run(fmt.Sprintf("batches/tenants=%d", tenants), func(b *testing.B) {
-			newLoad(b, tenants).run(b.N/4 + 1)
+			newLoad(b, storetest.Diamond(), tenants).run(b.N/4 + 1)
 		})
 	}
 }
@@ -53,10 +53,10 @@ type load struct {
 	claims  atomic.Uint64
 }
 
-func newLoad(b *testing.B, tenants int) *load {
+func newLoad(b *testing.B, graph *workflow.Graph, tenants int) *load {
 	b.Helper()
 	d := openDatabase(b, Options{})
-	l := &load{b: b, ctx: b.Context(), store: d.store, graph: storetest.Diamond(), tenants: tenants, window: 4000}
+	l := &load{b: b, ctx: b.Context(), store: d.store, graph: graph, tenants: tenants, window: 4000}
 	numbers, err := d.store.RegisterDefinitions(l.ctx, []*workflow.Graph{l.graph}, nil)
 	require.NoError(b, err)
 	l.handlers = numbers[0]

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
+	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -59,7 +60,7 @@ func BenchmarkGrowth(b *testing.B) {
 // newGrowth returns an empty store with spans of events as long as said.
 func newGrowth(b *testing.B, span time.Duration) *growth {
 	b.Helper()
-	l := newLoad(b, growthTenants)
+	l := newLoad(b, storetest.Diamond(), growthTenants)
 	g := &growth{load: l, leader: 1, free: growthFree, retention: persistence.Retention{7 * 24 * time.Hour}}
 	_, err := l.store.BumpEpoch(l.ctx, g.leader)
 	require.NoError(b, err)
