@@ -99,7 +99,14 @@ func (s Statements) Bind(name string, args Named) (string, []any) {
 		if !ok {
 			panic(fmt.Sprintf("statement %s: argument %s is missing", name, arg))
 		}
-		values[i] = value
+		switch value := value.(type) {
+		case []string:
+			values[i] = texts(value)
+		case [][]byte:
+			values[i] = payloads(value)
+		default:
+			values[i] = value
+		}
 	}
 	return st.Text, values
 }
@@ -137,11 +144,11 @@ func sizeOf(arg any) (size int) {
 		return len(arg)
 	case string:
 		return len(arg)
-	case [][]byte:
+	case payloads:
 		for _, value := range arg {
 			size += len(value)
 		}
-	case []string:
+	case texts:
 		for _, value := range arg {
 			size += len(value)
 		}
