@@ -137,10 +137,9 @@ func (s *Store) claimBy(
 	if err != nil {
 		return out, false, 0, err
 	}
-	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline)}
+	g := &grantRows{s: s, claim: request.Claim, inline: int32(inline), most: &out.Scanned}
 	var alive bool
-	var place *int64
-	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &locked, &out.Lowest, &place)
+	err = g.collect(rows, &out.Now, &alive, &known, &out.Scanned, &out.Discarded, &locked, &out.Lowest, nil)
 	switch {
 	case err != nil:
 		return out, known, locked, err

@@ -3,14 +3,14 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"time"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/workflow"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
 
 // grantRows are the rows of load_grants, before names are put to numbers.
@@ -18,11 +18,13 @@ type grantRows struct {
 	s      *Store
 	claim  persistence.ClaimID
 	inline int32 // the largest payload that is read with them
-	rows   []grantRow
+	most   *int  // rows, known once the first is read; nil: not even then
+	list   []persistence.Grant
+	rest   []grantRest // of each
 }
 
-type grantRow struct {
-	grant      persistence.Grant
+// grantRest is what a row says in numbers, or by column.
+type grantRest struct {
 	definition int32
 	labels     []byte
 	outcomes   pgsql.Outcomes
@@ -41,69 +43,48 @@ func (s *Store) queueGrants(b *pgsql.Batch, pod int64, claim persistence.ClaimID
 // met nothing are none.
 func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 	defer rows.Close()
-	g.rows = g.rows[:0]
-	var c attemptColumns
-	targets := append(lead, c.targets()...)
+	g.list, g.rest = g.list[:0], g.rest[:0]
+	var (
+		t      persistence.Grant
+		r      grantRest
+		trace  pgtype.Text
+		keyRun pgtype.UUID
+		size   int32
+	)
+	o := &r.outcomes
+	targets := append(lead, (*[16]byte)(&t.Task.Run), &t.Task.Step, &t.Epoch, &t.Attempt, &t.Lost, &t.Handler, (*sessions.OptionalInstant)(&t.QueuedAt),
+		(*sessions.OptionalInstant)(&t.StartedAt), &r.definition, &t.Tenant, &r.labels, &trace, &keyRun, (*sessions.OptionalInstant)(&t.TriggeredAt),
+		&t.Canceling, &t.Kept, &t.Suspect, &size, &t.Input, &t.LastProgress, &o.Steps, &o.States, &o.Sizes, &o.Outputs, &o.Classes, &o.Errors)
 	for rows.Next() {
-		c.reset()
+		met := rows.RawValues()[len(lead)] != nil
+		if !met {
+			clear(targets[len(lead):])
+		}
 		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
 		clear(targets[:len(lead)])
-		if c.step != nil {
-			g.rows = append(g.rows, c.row(g.inline))
+		if !met {
+			continue
 		}
+		if len(g.list) == 0 && g.most != nil {
+			g.list, g.rest = slices.Grow(g.list, *g.most), slices.Grow(g.rest, *g.most)
+		}
+		t.Attempt++
+		t.TraceContext, t.KeyRun = trace.String, keyRun.Bytes
+		t.LargeInput, t.InputSize = size > g.inline, int(max(size, 0))
+		g.list, g.rest = append(g.list, t), append(g.rest, r)
 	}
 	return rows.Err()
-}
-
-// attemptColumns are the targets of parts/attempt_columns.sql. They are null
-// where a left join met nothing.
-type attemptColumns struct {
-	run, keyRun                    pgtype.UUID
-	step, attempt, lost, handler   *int32
-	definition, size               *int32
-	epoch                          *int64
-	queuedAt, startedAt, createdAt *time.Time
-	tenant, trace                  *string
-	labels, input, progress        []byte
-	canceling, kept, suspect       *bool
-	outcomes                       pgsql.Outcomes
-}
-
-func (c *attemptColumns) reset() { *c = attemptColumns{} }
-
-func (c *attemptColumns) targets() []any {
-	o := &c.outcomes
-	return []any{
-		&c.run, &c.step, &c.epoch, &c.attempt, &c.lost, &c.handler, &c.queuedAt, &c.startedAt, &c.definition, &c.tenant,
-		&c.labels, &c.trace, &c.keyRun, &c.createdAt, &c.canceling, &c.kept, &c.suspect, &c.size, &c.input, &c.progress,
-		&o.Steps, &o.States, &o.Sizes, &o.Outputs, &o.Classes, &o.Errors,
-	}
-}
-
-func (c *attemptColumns) row(inline int32) grantRow {
-	return grantRow{
-		grant: persistence.Grant{
-			Task: workflow.TaskID{Run: c.run.Bytes, Step: *c.step}, Epoch: *c.epoch, Attempt: *c.attempt + 1, Lost: *c.lost,
-			Handler: *c.handler, QueuedAt: pgsql.OrZero(c.queuedAt), StartedAt: pgsql.OrZero(c.startedAt), TriggeredAt: pgsql.OrZero(c.createdAt),
-			Tenant: *c.tenant, TraceContext: pgsql.OrZero(c.trace), Canceling: *c.canceling, Kept: *c.kept, Suspect: *c.suspect, KeyRun: c.keyRun.Bytes,
-			Input: c.input, LargeInput: *c.size > inline, InputSize: int(max(*c.size, 0)), LastProgress: c.progress,
-		},
-		definition: *c.definition, labels: c.labels, outcomes: c.outcomes,
-	}
 }
 
 // grants puts the rows together. on reads definitions that are not known yet. What is of
 // another program whose definitions are gone stays with the claim, and is handed back when
 // they are there again.
 func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence.Grant, error) {
-	if len(g.rows) == 0 {
-		return nil, nil
-	}
-	grants := make([]persistence.Grant, 0, len(g.rows))
-	for i := range g.rows {
-		row := &g.rows[i]
+	grants := g.list[:0]
+	for i := range g.rest {
+		row := &g.rest[i]
 		d, err := g.s.knownOf(ctx, on, row.definition)
 		if err != nil {
 			return nil, err
@@ -111,7 +92,7 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		if d == nil {
 			continue
 		}
-		grants = append(grants, row.grant)
+		grants = append(grants, g.list[i])
 		grant := &grants[len(grants)-1]
 		grant.Claim, grant.Workflow, grant.Step = g.claim, d.Graph.Name, d.Node(grant.Task.Step).Name
 		if row.labels != nil {

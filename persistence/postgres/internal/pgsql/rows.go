@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -63,8 +64,8 @@ func ScanTask(row pgx.CollectableRow) (TaskRow, error) {
 type Outcomes struct {
 	Steps, Sizes    []int32
 	States          []int16
-	Outputs         [][]byte
-	Classes, Errors []*string
+	Outputs         pgtype.FlatArray[[]byte] // pgx reads a [][]byte by reflection
+	Classes, Errors pgtype.FlatArray[pgtype.Text]
 }
 
 // Collect reads the rows of read_dead_parents.
@@ -73,7 +74,7 @@ func (c *Outcomes) Collect(rows pgx.Rows) error {
 		step, size  int32
 		state       int16
 		output      []byte
-		class, text *string
+		class, text pgtype.Text
 	)
 	_, err := pgx.ForEachRow(rows, []any{&step, &state, &size, &output, &class, &text}, func() error {
 		c.Steps, c.States, c.Sizes = append(c.Steps, step), append(c.States, state), append(c.Sizes, size)
@@ -96,7 +97,7 @@ func (c *Outcomes) List(g *workflow.Graph) []persistence.Outcome {
 		o.Size, o.Output = int(max(c.Sizes[i], 0)), c.Outputs[i]
 		o.Large = o.Output == nil && c.Sizes[i] >= 0
 		if o.State == lifecycle.Failed {
-			o.Class, o.Error = OrZero(c.Classes[i]), OrZero(c.Errors[i])
+			o.Class, o.Error = c.Classes[i].String, c.Errors[i].String
 		}
 	}
 	return list

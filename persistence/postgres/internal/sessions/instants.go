@@ -28,7 +28,7 @@ type instantCodec struct{ pgtype.TimestamptzCodec }
 // PlanScan implements pgtype.Codec.
 func (c *instantCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
 	if into, is := target.(*time.Time); is {
-		if plan := c.TimestamptzCodec.PlanScan(m, oid, format, &instantScanner{into}); plan != nil {
+		if plan := c.TimestamptzCodec.PlanScan(m, oid, format, (*OptionalInstant)(into)); plan != nil {
 			return instantPlan{plan}
 		}
 	}
@@ -40,27 +40,29 @@ type instantPlan struct{ pgtype.ScanPlan }
 // Scan implements pgtype.ScanPlan.
 func (p instantPlan) Scan(source []byte, target any) error {
 	into, is := target.(*time.Time)
-	if !is {
+	switch {
+	case !is:
 		return errors.New("an instant is read into something else")
+	case source == nil:
+		return errors.New("no instant: want a *time.Time that may be nil")
 	}
-	return p.ScanPlan.Scan(source, &instantScanner{into})
+	return p.ScanPlan.Scan(source, (*OptionalInstant)(into))
 }
 
-type instantScanner struct{ into *time.Time }
+// OptionalInstant is what an instant may be read into that may be null: zero.
+type OptionalInstant time.Time
 
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
-func (s *instantScanner) ScanTimestamptz(v pgtype.Timestamptz) error {
+func (t *OptionalInstant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	at := v.Time
 	switch {
-	case !v.Valid:
-		return errors.New("no instant: want a *time.Time that may be nil")
 	case v.InfinityModifier == pgtype.NegativeInfinity:
-		*s.into = LongAgo
+		at = LongAgo
 	case v.InfinityModifier == pgtype.Infinity:
-		*s.into = FarAhead
-	case v.Time.Year() > 9999: // in the zone of the process, and not in UTC
-		*s.into = v.Time.UTC()
-	default:
-		*s.into = v.Time
+		at = FarAhead
+	case at.Year() > 9999: // in the zone of the process, and not in UTC
+		at = at.UTC()
 	}
+	*t = OptionalInstant(at)
 	return nil
 }
