@@ -104,16 +104,17 @@ func (r *recording) onlyCheck(ctx context.Context, tx pgx.Tx) error {
 // split tells the transitions of runs of which nothing but plain successes is
 // reported from the rest. What is answered is neither.
 func (r *recording) split() (fast, slow []int) {
-	plain := make(map[workflow.RunID]bool, len(r.record.Transitions))
+	others := map[workflow.RunID]bool{}
 	for i := range r.record.Transitions {
-		t := &r.record.Transitions[i]
-		before, seen := plain[t.Task.Run]
-		plain[t.Task.Run] = (before || !seen) && t.Report == lifecycle.Succeeded && len(t.Edges) == 0
+		if t := &r.record.Transitions[i]; t.Report != lifecycle.Succeeded || len(t.Edges) > 0 {
+			others[t.Task.Run] = true
+		}
 	}
+	fast = make([]int, 0, len(r.record.Transitions))
 	for i := range r.record.Transitions {
 		switch {
 		case r.out.Answers[i].Result != 0:
-		case plain[r.record.Transitions[i].Task.Run] && !r.left[i]:
+		case !others[r.record.Transitions[i].Task.Run] && !r.left[i]:
 			fast = append(fast, i)
 		default:
 			slow = append(slow, i)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -18,7 +17,7 @@ import (
 // fast stores plain successes of runs that are not slow and leaves the other
 // transitions: those of slow runs, and those that are not this pod's to report.
 func (r *recording) fast(ctx context.Context, indexes []int, ending ending) error {
-	f := &fastRecord{recording: r, indexes: indexes}
+	f := r.newFast(indexes)
 	var err error
 	if ending == commits && r.record.TenantLimit == 0 {
 		err = f.pipeline(ctx)
@@ -38,21 +37,34 @@ func (r *recording) fast(ctx context.Context, indexes []int, ending ending) erro
 type fastRecord struct {
 	*recording
 	indexes []int
+	runs    pgsql.UUIDs // of the transitions, as their steps and epochs
+	steps   []int32
+	epochs  []int64
 	rooms   map[int32]int
 
 	alive  bool
 	now    time.Time
 	ords   []int32 // of what was recorded, counted from 1
-	ended  []pgtype.UUID
+	ended  [][16]byte
 	queues []int32         // one per child that waits now
 	known  bool            // the claim had grants before
 	looked adaptive.Looked // at the heads of queues
 
 	answered bool // by record_few
 
-	grantedRuns   []pgtype.UUID // what was granted to this pod, by column
+	grantedRuns   [][16]byte // what was granted to this pod, by column
 	grantedSteps  []int32
 	grantedEpochs []int64
+}
+
+func (r *recording) newFast(indexes []int) *fastRecord {
+	n := len(indexes)
+	f := &fastRecord{recording: r, indexes: indexes, runs: make(pgsql.UUIDs, n), steps: make([]int32, n), epochs: make([]int64, n)}
+	for i, at := range indexes {
+		t := &r.record.Transitions[at]
+		f.runs[i], f.steps[i], f.epochs[i] = t.Task.Run, t.Task.Step, t.Epoch
+	}
+	return f
 }
 
 // pipeline is the whole transaction in one round trip.
@@ -75,7 +87,7 @@ func (f *fastRecord) pipelineOf(ctx context.Context, queueRecord func(*pgsql.Bat
 	b := f.s.NewBatch()
 	f.s.queuePatience(b)
 	f.queueAlive(b)
-	b.Add("lock_runs", pgsql.Named{"runs": f.ids()})
+	b.Add("lock_runs", pgsql.Named{"runs": f.runs})
 	queueRecord(b)
 	if err := pgsql.Send(ctx, f.s.Conns, b); err != nil {
 		return err
@@ -92,7 +104,7 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx) error {
 	b := f.s.NewBatch()
 	f.s.queuePatience(b)
 	f.queueAlive(b)
-	b.Add("lock_runs", pgsql.Named{"runs": f.ids()})
+	b.Add("lock_runs", pgsql.Named{"runs": f.runs})
 	if err := pgsql.Send(ctx, tx, b); err != nil {
 		return err
 	}
@@ -107,23 +119,12 @@ func (f *fastRecord) inTx(ctx context.Context, tx pgx.Tx) error {
 	return pgsql.Send(ctx, tx, b)
 }
 
-func (f *fastRecord) ids() pgsql.UUIDs { return f.tasks(f.indexes).runs() }
-
-func (f *fastRecord) stepsAndEpochs() (steps []int32, epochs []int64) {
-	steps, epochs = make([]int32, len(f.indexes)), make([]int64, len(f.indexes))
-	for i, at := range f.indexes {
-		steps[i], epochs[i] = f.record.Transitions[at].Task.Step, f.record.Transitions[at].Epoch
-	}
-	return steps, epochs
-}
-
 // makeRoom finds out how many tasks more the tenants of the batch may run.
 func (f *fastRecord) makeRoom(ctx context.Context, tx pgx.Tx) error {
 	if f.record.TenantLimit == 0 || f.record.Limit == 0 {
 		return nil
 	}
-	steps, epochs := f.stepsAndEpochs()
-	text, args := f.s.Bind("fast_tasks", pgsql.Named{"pod": f.record.Pod, "runs": f.ids(), "steps": steps, "epochs": epochs})
+	text, args := f.s.Bind("fast_tasks", pgsql.Named{"pod": f.record.Pod, "runs": f.runs, "steps": f.steps, "epochs": f.epochs})
 	rows, err := tx.Query(ctx, text, args...)
 	if err != nil {
 		return err
@@ -161,7 +162,6 @@ func (f *fastRecord) queueAlive(b *pgsql.Batch) {
 }
 
 func (f *fastRecord) queueRecord(b *pgsql.Batch) {
-	steps, epochs := f.stepsAndEpochs()
 	outputs, progress := make([][]byte, len(f.indexes)), make([][]byte, len(f.indexes))
 	for i, at := range f.indexes {
 		t := &f.record.Transitions[at]
@@ -179,7 +179,7 @@ func (f *fastRecord) queueRecord(b *pgsql.Batch) {
 	}
 	after, until := f.s.emptyBelow.Known(queues)
 	b.Add("record_fast", pgsql.Named{
-		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs,
+		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.runs, "steps": f.steps, "epochs": f.epochs,
 		"outputs": outputs, "progress": progress, "inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queues": queues, "inline_after": after, "inline_until": until,
 		"inline_handlers": pgsql.OrEmpty(f.record.Handlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error {
@@ -190,13 +190,13 @@ func (f *fastRecord) queueRecord(b *pgsql.Batch) {
 
 // rest returns what was not recorded.
 func (f *fastRecord) rest() []int {
-	done := make(map[int32]bool, len(f.ords))
+	done := make([]bool, len(f.indexes))
 	for _, ord := range f.ords {
-		done[ord] = true
+		done[ord-1] = true
 	}
 	var rest []int
 	for i, at := range f.indexes {
-		if !done[int32(i+1)] {
+		if !done[i] {
 			rest = append(rest, at)
 		}
 	}
@@ -209,10 +209,6 @@ func (r *recording) merge(ctx context.Context, on pgsql.Querier, f *fastRecord) 
 	for _, ord := range f.ords {
 		r.out.Answers[f.indexes[ord-1]].Result = lifecycle.Moved
 	}
-	wake := persistence.Wake{}
-	for _, id := range f.ended {
-		wake.Ended = append(wake.Ended, id.Bytes)
-	}
 	counts := map[int16]int{}
 	for _, queue := range f.queues {
 		counts[int16(queue)]++
@@ -221,7 +217,10 @@ func (r *recording) merge(ctx context.Context, on pgsql.Querier, f *fastRecord) 
 	if err != nil {
 		return err
 	}
-	wake.Ready = ready
+	wake := persistence.Wake{Ready: ready, Ended: make([]workflow.RunID, len(f.ended))}
+	for i, id := range f.ended {
+		wake.Ended[i] = id
+	}
 	r.mergeWake(f.now, wake)
 	if f.known || !r.grant(f) {
 		r.reload = true
@@ -241,8 +240,9 @@ func (r *recording) grant(f *fastRecord) bool {
 			own[t.Task] = t
 		}
 	}
+	r.out.Grants = slices.Grow(r.out.Grants, len(f.grantedRuns))
 	for i, id := range f.grantedRuns {
-		task := workflow.TaskID{Run: id.Bytes, Step: f.grantedSteps[i]}
+		task := workflow.TaskID{Run: id, Step: f.grantedSteps[i]}
 		grant, known := r.s.recent.Grant(task, own)
 		if !known {
 			return false

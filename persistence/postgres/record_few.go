@@ -37,14 +37,13 @@ func (f *fastRecord) few() int16 {
 
 // queueFew adds record_few.
 func (f *fastRecord) queueFew(b *pgsql.Batch, queue int16) {
-	steps, epochs := f.stepsAndEpochs()
 	outputs := make([][]byte, len(f.indexes))
 	for i, at := range f.indexes {
 		outputs[i] = f.record.Transitions[at].Output
 	}
 	after, until := f.s.emptyBelow.Known([]int16{queue})
 	b.Add("record_few", pgsql.Named{
-		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.ids(), "steps": steps, "epochs": epochs, "outputs": outputs,
+		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.runs, "steps": f.steps, "epochs": f.epochs, "outputs": outputs,
 		"inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queue": queue,
 		"inline_after": after[0], "inline_until": until[0], "inline_handlers": pgsql.OrEmpty(f.record.Handlers),
 	}).QueryRow(func(row pgx.Row) error {

@@ -164,7 +164,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 	}
 	fast, rest := r.split()
 	if len(fast) > 0 {
-		f := &fastRecord{recording: r, indexes: fast}
+		f := r.newFast(fast)
 		if err := f.inTx(ctx, tx); err != nil {
 			return err
 		}

@@ -78,12 +78,6 @@ func (t taskIDs) columns() (runs pgsql.UUIDs, steps []int32) {
 	return runs, steps
 }
 
-// runs returns whose they are.
-func (t taskIDs) runs() pgsql.UUIDs {
-	runs, _ := t.columns()
-	return runs
-}
-
 // but returns those of other runs.
 func (t taskIDs) but(runs map[workflow.RunID]bool) taskIDs {
 	if len(runs) == 0 {

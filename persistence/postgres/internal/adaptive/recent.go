@@ -119,6 +119,7 @@ func (c *Recent) Grant(
 	node := run.definition.Node(task.Step)
 	g = run.common
 	g.Task, g.Step, g.Handler, g.Attempt = task, node.Name, run.definition.Handlers[task.Step], 1
+	g.Parents = make([]persistence.Outcome, 0, len(node.Parents)) // a task without parents is not granted so
 	for _, parent := range node.Parents {
 		outcome, known := run.outcomes[parent]
 		if t := own[workflow.TaskID{Run: task.Run, Step: parent}]; t != nil {
