@@ -86,20 +86,31 @@ func TestRecentIsBounded(t *testing.T) {
 	require.Equal(t, c.Order.Len(), len(c.Runs))
 }
 
+// Nothing is granted with the end of a run's only step.
+func TestRecentRemembersNoRunOfOneStep(t *testing.T) {
+	t.Parallel()
+	k := newKit(schemas(t)(t), storetest.Chain(1))
+	k.join(time.Hour)
+	k.start(storetest.Chain(1), "a", 3)
+	require.Len(t, k.claim(1, 3), 3)
+	require.Empty(t, k.store.recent.Runs)
+}
+
 // A run that failed is over, as one that completed is.
 func TestRecentForgetsEndedRuns(t *testing.T) {
 	t.Parallel()
 	for _, report := range []lifecycle.ReportKind{lifecycle.Succeeded, lifecycle.Errored} {
-		k := newKit(schemas(t)(t), storetest.Chain(1))
+		k := newKit(schemas(t)(t), storetest.Chain(2))
 		k.join(time.Hour)
-		k.start(storetest.Chain(1), "a", 3)
-		grants := k.claim(1, 3)
-		require.Len(t, k.store.recent.Runs, 3)
-		record := k.completion(1, grants...)
-		for i := range record.Transitions {
-			record.Transitions[i].Report = report
+		k.start(storetest.Chain(2), "a", 3)
+		for grants := k.claim(1, 3); len(grants) > 0; grants = k.claim(1, 3) {
+			require.Len(t, k.store.recent.Runs, 3)
+			record := k.completion(1, grants...)
+			for i := range record.Transitions {
+				record.Transitions[i].Report = report
+			}
+			k.send(record)
 		}
-		k.send(record)
 		require.Empty(t, k.store.recent.Runs)
 	}
 }

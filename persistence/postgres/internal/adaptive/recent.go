@@ -44,8 +44,11 @@ func NewRecent() *Recent {
 }
 
 // Granted remembers the run of a grant that was read, and what it says of
-// parents.
+// parents. Of a run of one step nothing is granted with the end of another.
 func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
+	if len(d.Graph.Nodes) == 1 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	run := c.use(g.Task.Run)
