@@ -170,7 +170,7 @@ func existing(a persistence.TriggerAnswer) bool { return a.Result == persistence
 // units returns the indexes of the triggers that are stored all or none, in
 // the order of their first members.
 func units(triggers []persistence.Trigger) [][]int {
-	var list [][]int
+	list, each := make([][]int, 0, len(triggers)), make([]int, len(triggers))
 	groups := map[int]int{}
 	for i := range triggers {
 		g := triggers[i].Group
@@ -178,8 +178,8 @@ func units(triggers []persistence.Trigger) [][]int {
 			list[at] = append(list[at], i)
 			continue
 		}
-		groups[g] = len(list)
-		list = append(list, []int{i})
+		groups[g], each[i] = len(list), i
+		list = append(list, each[i:i+1:i+1])
 	}
 	return list
 }
@@ -307,7 +307,7 @@ func (s *Store) triggerFast(
 	}
 	s.emptyBelow.Note(heads)
 	if taken > 0 {
-		out.Grants = f.grants(triggers, f.roots[:taken], take.Claim, now)
+		out.Grants = f.grants(f.roots[:taken], take.Claim, now)
 		f.roots = f.roots[taken:] // no claim can have those
 	}
 	return true, f.answer(ctx, out, triggers, now)

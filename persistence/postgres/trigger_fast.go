@@ -48,7 +48,7 @@ type fastCounter struct {
 
 // fastRoot is a task that is ready at once.
 type fastRoot struct {
-	run     workflow.RunID
+	trigger *persistence.Trigger
 	step    int32
 	handler int32
 	queue   string
@@ -59,7 +59,7 @@ type fastRoot struct {
 func newFastTrigger(s *Store, known registry.Names, n int) *fastTrigger {
 	return &fastTrigger{
 		s: s, known: known, columns: newRunColumns(n), seen: make(map[workflow.RunID]bool, n),
-		groups: map[string]int32{}, counters: map[counterKey]*fastCounter{},
+		groups: map[string]int32{}, counters: map[counterKey]*fastCounter{}, roots: make([]fastRoot, 0, n),
 	}
 }
 
@@ -122,7 +122,7 @@ func (f *fastTrigger) add(t *persistence.Trigger) error {
 			f.counters[k] = c
 		}
 		c.places++
-		f.roots = append(f.roots, fastRoot{run: t.Run, step: step, handler: d.Handlers[step], queue: registry.QueueName(cmp.Or(d.Node(step).Queue, t.Queue)), counter: c, nth: c.places})
+		f.roots = append(f.roots, fastRoot{trigger: t, step: step, handler: d.Handlers[step], queue: registry.QueueName(cmp.Or(d.Node(step).Queue, t.Queue)), counter: c, nth: c.places})
 	}
 	if len(f.columns.runs) == 0 || bytes.Compare(t.Run[:], f.oldest[:]) < 0 {
 		f.oldest = t.Run
@@ -143,10 +143,9 @@ func (f *fastTrigger) named(take persistence.GrantRequest) pgsql.Named {
 	slices.SortFunc(counters, func(a, b *fastCounter) int {
 		return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.group, b.group))
 	})
-	var queues, readyQueues []int16
-	var groups, memberGroups, readyCounters, steps, handlers []int32
-	var places, readyPlaces []int64
-	var runs pgsql.UUIDs
+	var queues []int16
+	var groups, memberGroups []int32
+	var places []int64
 	for i, c := range counters {
 		c.index = int32(i + 1)
 		queues, groups, places = append(queues, c.queue), append(groups, c.group), append(places, c.places)
@@ -154,11 +153,14 @@ func (f *fastTrigger) named(take persistence.GrantRequest) pgsql.Named {
 	for _, tenant := range f.members {
 		memberGroups = append(memberGroups, f.groups[tenant])
 	}
+	n := len(f.roots)
+	readyQueues, readyCounters, readyPlaces := make([]int16, n), make([]int32, n), make([]int64, n)
+	runs, steps, handlers := make(pgsql.UUIDs, n), make([]int32, n), make([]int32, n)
 	for i := range f.roots {
 		e := &f.roots[i]
-		readyQueues, readyCounters = append(readyQueues, e.counter.queue), append(readyCounters, e.counter.index)
-		readyPlaces = append(readyPlaces, lifecycle.FairID(e.counter.group, lifecycle.LaneNew, e.nth-e.counter.places))
-		runs, steps, handlers = append(runs, e.run), append(steps, e.step), append(handlers, e.handler)
+		readyQueues[i], readyCounters[i] = e.counter.queue, e.counter.index
+		readyPlaces[i] = lifecycle.FairID(e.counter.group, lifecycle.LaneNew, e.nth-e.counter.places)
+		runs[i], steps[i], handlers[i] = e.trigger.Run, e.step, e.handler
 	}
 	args := f.columns.named(time.Time{})
 	delete(args, "now")

@@ -75,7 +75,7 @@ func (f *fastTrigger) takeOne(
 	}
 	f.s.takeOnes.Hit(queue)
 	f.s.emptyBelow.Note(adaptive.Looked{Queues: []int16{queue}, After: after, Until: until})
-	out.Grants = f.grants(triggers, f.roots, take.Claim, now)
+	out.Grants = f.grants(f.roots, take.Claim, now)
 	f.roots = nil // no claim can have it
 	return true, true, f.answer(ctx, out, triggers, now)
 }

@@ -52,21 +52,15 @@ func (f *fastTrigger) serves(take persistence.GrantRequest) bool {
 
 // grants describes first tasks that were granted. All that they need was in the
 // batch.
-func (f *fastTrigger) grants(
-	triggers []persistence.Trigger, roots []fastRoot, claim persistence.ClaimID, now time.Time,
-) []persistence.Grant {
-	asked := make(map[workflow.RunID]*persistence.Trigger, len(triggers))
-	for i := range triggers {
-		asked[triggers[i].Run] = &triggers[i]
-	}
+func (f *fastTrigger) grants(roots []fastRoot, claim persistence.ClaimID, now time.Time) []persistence.Grant {
 	grants := make([]persistence.Grant, len(roots))
 	for i := range roots {
 		e := &roots[i]
-		t := asked[e.run]
+		t := e.trigger
 		d := f.known.Definitions[t.Definition]
 		g := &grants[i]
 		*g = persistence.Grant{
-			Task: workflow.TaskID{Run: e.run, Step: e.step}, Epoch: grantedFirst, Claim: claim, Handler: e.handler, Attempt: 1,
+			Task: workflow.TaskID{Run: t.Run, Step: e.step}, Epoch: grantedFirst, Claim: claim, Handler: e.handler, Attempt: 1,
 			Workflow: d.Graph.Name, Step: d.Node(e.step).Name, Tenant: t.Tenant, Labels: t.Labels, TraceContext: t.TraceContext,
 			Input: t.Input, InputSize: len(t.Input), TriggeredAt: now, QueuedAt: now, StartedAt: now,
 		}
