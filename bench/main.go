@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 	peers := flags.String("peers", "", "comma-separated `names`; none: all")
 	repeats := flags.Int("repeats", 0, "of every measurement, in turns; 0: 3, or 1 if quick")
 	quick := flags.Bool("quick", false, "short measurements, peers with their fastest settings only")
+	gogc := flags.Int("gogc", 100, "`percent` that every measuring process sets its garbage collector to, ours and others alike; 100 is what Go does by itself")
 	profile := flags.String("profile", "", "an existing `folder` for a CPU profile of each measuring process, the server's apart")
 	jsonOnly := flags.Bool("json", false, "print the JSON lines without the table")
 	list := flags.Bool("list", false, "list the cases and the peers with their settings")
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 	if *list {
 		return catalog(out)
 	}
-	o := contest.Options{Cases: split(*names), Peers: split(*peers), Repeats: *repeats, Quick: *quick, Profile: *profile}
+	o := contest.Options{Cases: split(*names), Peers: split(*peers), Repeats: *repeats, Quick: *quick, GOGC: *gogc, Profile: *profile}
 	if o.Repeats == 0 {
 		o.Repeats = 3
 		if o.Quick {
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, news io.Writer) 
 
 func show(out io.Writer, result contest.Result, jsonOnly bool) error {
 	if !jsonOnly {
-		if err := report.WriteTable(out, result.Lines); err != nil {
+		if err := report.WriteTable(out, result.About, result.Lines); err != nil {
 			return err
 		}
 		for _, text := range result.Missing {

@@ -18,6 +18,7 @@ type Spec struct {
 	Peer    string       `json:"peer"`
 	Setting string       `json:"setting"`
 	Quick   bool         `json:"quick"`
+	GOGC    int          `json:"gogc"`              // of the process
 	Profile string       `json:"profile,omitempty"` // file for a CPU profile of the process
 	Place   server.Place `json:"place"`
 	Spare   server.Place `json:"spare"`

@@ -40,6 +40,7 @@ type contest struct {
 
 // Result is what a comparison gave.
 type Result struct {
+	About   string // what all measurements have in common
 	Lines   []report.Line
 	Missing []string // measurements that there are no lines of, and why
 }
@@ -62,6 +63,7 @@ func Run(ctx context.Context, o Options, field []peer.Entry, news io.Writer) (re
 	if err != nil {
 		return result, err
 	}
+	text = fmt.Sprintf("GOGC=%d in every process that is measured; %s", o.GOGC, text)
 	c.say("%s", text)
 	began := time.Now()
 	for _, r := range plan(o, field) {
@@ -74,7 +76,7 @@ func Run(ctx context.Context, o Options, field []peer.Entry, news io.Writer) (re
 			break // what has been measured is still worth showing
 		}
 	}
-	return Result{Lines: c.results.Lines(), Missing: c.missing}, c.failed
+	return Result{About: text, Lines: c.results.Lines(), Missing: c.missing}, c.failed
 }
 
 // round lets the cells of a case take turns: A B C, A B C.
@@ -153,7 +155,7 @@ func (c *contest) measure(ctx context.Context, on *server.Server, one cell) {
 }
 
 func (c *contest) take(ctx context.Context, on *server.Server, one cell) (figures []cases.Figure, err error) {
-	spec := cases.Spec{Case: one.of.Name, Peer: one.entry.Name, Setting: one.setting.Name, Quick: c.options.Quick}
+	spec := cases.Spec{Case: one.of.Name, Peer: one.entry.Name, Setting: one.setting.Name, Quick: c.options.Quick, GOGC: c.options.GOGC}
 	if c.options.Profile != "" {
 		spec.Profile = filepath.Join(c.options.Profile, fmt.Sprintf("%s-%s-%s.pprof", spec.Case, spec.Peer, spec.Setting))
 	}

@@ -16,6 +16,7 @@ type Options struct {
 	Peers   []string // none: all
 	Repeats int
 	Quick   bool
+	GOGC    int    // of every measuring process
 	Profile string // folder for a CPU profile of each cell, of the last repeat; "": none
 }
 
@@ -24,6 +25,9 @@ func (o Options) Validate(field []peer.Entry) error {
 	var problems []error
 	if o.Repeats < 1 {
 		problems = append(problems, fmt.Errorf("--repeats is %d: use 1 or more", o.Repeats))
+	}
+	if o.GOGC < 1 {
+		problems = append(problems, fmt.Errorf("--gogc is %d: use 1 or more", o.GOGC))
 	}
 	var known []string
 	for _, c := range cases.All() {

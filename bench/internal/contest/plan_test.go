@@ -78,5 +78,6 @@ func TestValidateNamesWhatIsUnknown(t *testing.T) {
 	require.ErrorContains(t, err, `"drian"`)
 	require.ErrorContains(t, err, `no peer is called "unknown": there are known`)
 	require.ErrorContains(t, err, "--repeats")
-	require.NoError(t, Options{Cases: []string{"drain"}, Repeats: 1}.Validate(nil))
+	require.ErrorContains(t, err, "--gogc")
+	require.NoError(t, Options{Cases: []string{"drain"}, Repeats: 1, GOGC: 100}.Validate(nil))
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"runtime/pprof"
 	"time"
 
@@ -109,6 +110,7 @@ func open(ctx context.Context, in io.Reader) (*cases.Bench, cases.Case, error) {
 	if err := json.NewDecoder(in).Decode(&spec); err != nil {
 		return nil, cases.Case{}, fmt.Errorf("read what to measure: %w", err)
 	}
+	debug.SetGCPercent(spec.GOGC)
 	c, ok := cases.Find(spec.Case)
 	if !ok {
 		return nil, c, fmt.Errorf("no case is called %q", spec.Case)

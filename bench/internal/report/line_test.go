@@ -114,9 +114,30 @@ func TestTableNamesEachSettingOnce(t *testing.T) {
 	add(&c, "drain.wal", "troupe", "fast", report.Ours, false, 12.345)
 	var out bytes.Buffer
 
-	require.NoError(t, report.WriteTable(&out, c.Lines()))
+	require.NoError(t, report.WriteTable(&out, "GOGC=100", c.Lines()))
 
 	require.Equal(t, 1, strings.Count(out.String(), "knobs of fast"))
 	require.Contains(t, out.String(), "123456")
 	require.Contains(t, out.String(), "12.3 ")
+}
+
+func TestTableShowsCPUBesideTheFirstFigure(t *testing.T) {
+	t.Parallel()
+	var c report.Collection
+	for setting, microseconds := range map[string]float64{"fast": 26, "wide": 27} {
+		add(&c, "drain", "troupe", setting, report.Ours, true, 123456)
+		add(&c, "drain.wal", "troupe", setting, report.Ours, false, 500)
+		add(&c, "drain.cpu-client", "troupe", setting, report.Ours, false, microseconds)
+		add(&c, "drain.cpu-server", "troupe", setting, report.Ours, false, microseconds+10)
+	}
+	var out bytes.Buffer
+
+	require.NoError(t, report.WriteTable(&out, "GOGC=100", c.Lines()))
+
+	text, _, _ := strings.Cut(out.String(), "\nsettings\n")
+	require.True(t, strings.HasPrefix(text, "GOGC=100\n\ncase "), text)
+	require.NotContains(t, text, "cpu-")
+	require.Regexp(t, `(?m)^drain +troupe +fast +123456 +u +more +- +- +26\.0 +36\.0 +1 `, text)
+	require.Regexp(t, `(?m)^drain +troupe +wide +123456 +u +more +- +- +27\.0 +37\.0 +1 `, text)
+	require.Regexp(t, `(?m)^drain\.wal +troupe +fast +500 +u +less +- +- +- +- +1 `, text)
 }

@@ -8,14 +8,30 @@ import (
 	"text/tabwriter"
 )
 
-// WriteTable writes the lines for people: a block per case, the settings once
-// at the end.
-func WriteTable(w io.Writer, lines []Line) error {
+// The lines that are shown as columns beside the figure of their case.
+const (
+	clientCPU = ".cpu-client"
+	serverCPU = ".cpu-server"
+)
+
+// WriteTable writes the lines for people: about, a block per case, the settings
+// once at the end. What a job costs in CPU stands beside the first figure of its case.
+func WriteTable(w io.Writer, about string, lines []Line) error {
+	if _, err := fmt.Fprintf(w, "%s\n\n", about); err != nil {
+		return err
+	}
+	cpu := map[Key]string{}
+	for _, l := range lines {
+		cpu[Key{l.Case, l.Peer, l.short}] = number(l.Value)
+	}
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(cells ...string) { _, _ = fmt.Fprintln(out, strings.Join(cells, "\t")) } // Flush tells
-	row("case", "peer", "setting", "value", "unit", "better", "/ best peer", "/ limit", "runs", "min", "max")
+	row("case", "peer", "setting", "value", "unit", "better", "/ best peer", "/ limit", "client µs", "server µs", "runs", "min", "max")
 	last := ""
 	for _, l := range lines {
+		if strings.HasSuffix(l.Case, clientCPU) || strings.HasSuffix(l.Case, serverCPU) {
+			continue
+		}
 		name, _, _ := strings.Cut(l.Case, ".")
 		if last != "" && name != last {
 			row("")
@@ -26,12 +42,20 @@ func WriteTable(w io.Writer, lines []Line) error {
 			better = "more"
 		}
 		row(l.Case, l.Peer, l.short, number(l.Value), l.Unit, better, factor(l.RatioToBestPeer), factor(l.RatioToLimit),
+			orDash(cpu[Key{l.Case + clientCPU, l.Peer, l.short}]), orDash(cpu[Key{l.Case + serverCPU, l.Peer, l.short}]),
 			strconv.Itoa(l.Runs), number(l.Min), number(l.Max))
 	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
 	return writeSettings(w, lines)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 func writeSettings(w io.Writer, lines []Line) error {
