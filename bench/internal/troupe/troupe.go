@@ -3,6 +3,7 @@ package troupe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,7 +22,10 @@ func Entry() peer.Entry {
 		Name: "troupe",
 		Role: peer.Ours,
 		Settings: []peer.Setting{
-			{Name: peer.Default, Says: "no field of Config set: 10 slots, claims of at most 200 tasks", For: every, Rate: 3000, Runs: 800},
+			{
+				Name: peer.Default, Says: fmt.Sprintf("no field of Config set: %s slots, claims of at most %s tasks", usual("Slots"), usual("ClaimBatch")),
+				For: every, Rate: 3000, Runs: 800,
+			},
 			{
 				Name: "fast", Says: "Slots 1000, ClaimBatch 1000", Rate: 40_000, Runs: 8000,
 				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness},
@@ -31,6 +35,16 @@ func Entry() peer.Entry {
 		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Orders, peer.Nap},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
+}
+
+// usual is what a field of Config is without being set.
+func usual(field string) string {
+	for _, s := range troupe.Settings() {
+		if s.Field == field {
+			return s.Default
+		}
+	}
+	panic("Config has no field " + field)
 }
 
 // contestant is one pod.
