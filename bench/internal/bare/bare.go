@@ -2,6 +2,7 @@ package bare
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // SQLEntry is the limit of the database.
@@ -27,7 +27,7 @@ func StoreEntry() peer.Entry {
 func entry(name, says string, store bool) peer.Entry {
 	setting := peer.Setting{
 		Name: peer.Default, Says: says + ", 1 claimer, 2 writers by run, batches of at most 1000, 4000 tasks in flight",
-		For: []peer.Kind{peer.Throughput, peer.Drain, peer.Latency}, Rate: 50_000, Runs: 12_000,
+		For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Latency}, Rate: 50_000, Runs: 12_000,
 	}
 	if store {
 		setting.Extra = setting.For
@@ -38,7 +38,7 @@ func entry(name, says string, store bool) peer.Entry {
 	return peer.Entry{
 		Name: name, Role: peer.Limit,
 		Settings: []peer.Setting{setting},
-		Shapes:   []peer.Shape{peer.Single, peer.Diamond},
+		Shapes:   []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut},
 		New:      func(o peer.Options) peer.Peer { return &contestant{options: o, withStore: store} },
 	}
 }
@@ -69,7 +69,7 @@ func (c *contestant) Open(ctx context.Context) error {
 	if _, err := migrations.Migrate(ctx, c.pool, migrations.DefaultSchema); err != nil {
 		return err
 	}
-	p, err := openProduct(ctx, c.pool)
+	p, err := openProduct(ctx, c.pool, c.options.Shapes)
 	if err != nil {
 		return err
 	}
@@ -86,16 +86,16 @@ func (c *contestant) Open(ctx context.Context) error {
 
 // openProduct registers the workflows and joins as a pod, whose lease outlives
 // the measurement.
-func openProduct(ctx context.Context, pool *pgxpool.Pool) (*product, error) {
+func openProduct(ctx context.Context, pool *pgxpool.Pool, shapes []peer.Shape) (*product, error) {
 	store, err := postgres.Open(ctx, postgres.Options{Pool: pool})
 	if err != nil {
 		return nil, err
 	}
 	p := &product{store: store}
-	if p.graphs, err = graphs(); err != nil {
+	if p.graphs, err = graphs(shapes); err != nil {
 		return nil, err
 	}
-	numbers, err := store.RegisterDefinitions(ctx, []*workflow.Graph{p.graphs[peer.Single], p.graphs[peer.Diamond]}, []string{queue})
+	numbers, err := store.RegisterDefinitions(ctx, slices.Collect(maps.Values(p.graphs)), []string{queue})
 	if err != nil {
 		return nil, err
 	}

@@ -91,10 +91,7 @@ func (l *loop) enqueue(ctx context.Context, job peer.Job) error {
 
 // store triggers jobs of one shape.
 func (l *loop) store(ctx context.Context, jobs []peer.Job) error {
-	last := int32(0)
-	if jobs[0].Shape == peer.Diamond {
-		last = 3
-	}
+	last := int32(jobs[0].Shape.Steps() - 1)
 	runs, inputs := make([]workflow.RunID, len(jobs)), make([][]byte, len(jobs))
 	for i, job := range jobs {
 		text, err := json.Marshal(job)

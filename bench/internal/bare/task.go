@@ -3,6 +3,7 @@ package bare
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/bench/internal/peer"
@@ -26,22 +27,19 @@ type tables interface {
 }
 
 // graphs are the workflows, by shape.
-func graphs() (map[peer.Shape]*workflow.Graph, error) {
-	edges := func(parents ...int) []workflow.Edge {
-		list := make([]workflow.Edge, len(parents))
-		for i, p := range parents {
-			list[i] = workflow.Edge{Parent: p, Kind: workflow.Plain}
-		}
-		return list
-	}
-	step := func(name string, parents ...int) workflow.Step {
-		return workflow.Step{Name: name, Kind: workflow.Func, Parents: edges(parents...)}
-	}
+func graphs(shapes []peer.Shape) (map[peer.Shape]*workflow.Graph, error) {
 	all := map[peer.Shape]*workflow.Graph{}
-	for shape, steps := range map[peer.Shape][]workflow.Step{
-		peer.Single:  {step("only")},
-		peer.Diamond: {step("a"), step("b", 0), step("c", 0), step("d", 1, 2)},
-	} {
+	for _, shape := range shapes {
+		var steps []workflow.Step
+		var before []workflow.Edge // to every step of the layer before
+		for i, width := range shape.Layers() {
+			var layer []workflow.Edge
+			for n := range width {
+				layer = append(layer, workflow.Edge{Parent: len(steps), Kind: workflow.Plain})
+				steps = append(steps, workflow.Step{Name: fmt.Sprintf("step-%d-%d", i, n), Kind: workflow.Func, Parents: before})
+			}
+			before = layer
+		}
 		graph, err := workflow.NewGraph(&workflow.Definition{
 			Name: string(shape), Policy: workflow.FailFast, Output: len(steps) - 1, Steps: steps,
 		})
@@ -58,9 +56,8 @@ func graphs() (map[peer.Shape]*workflow.Graph, error) {
 func newRunID(job int64, last int32) workflow.RunID {
 	var tail [10]byte
 	binary.BigEndian.PutUint64(tail[2:], uint64(job))
-	id := workflow.NewRunID(time.Now(), tail)
-	id[9] = byte(last)
-	return id
+	binary.BigEndian.PutUint16(tail[2:], uint16(last)) // of which an id keeps 14 bits
+	return workflow.NewRunID(time.Now(), tail)
 }
 
 // jobOf is the number in an id.
@@ -70,4 +67,4 @@ func jobOf(id workflow.RunID) int64 {
 }
 
 // lastOf is the last step of the run with an id.
-func lastOf(id workflow.RunID) int32 { return int32(id[9]) }
+func lastOf(id workflow.RunID) int32 { return int32(binary.BigEndian.Uint16(id[8:]) & (1<<14 - 1)) }

@@ -30,6 +30,8 @@ type Bench struct {
 	Entry  peer.Entry
 	Across func(context.Context, Spec) (Worker, error) // starts a worker in another process
 
+	shapes  []peer.Shape
+	twins   int // for peers that are opened from now on
 	size    size
 	setting peer.Setting
 	probe   *peer.Probe
@@ -38,13 +40,13 @@ type Bench struct {
 	looks   int64     // transactions on it
 }
 
-// Open connects.
-func Open(ctx context.Context, spec Spec, entry peer.Entry) (*Bench, error) {
+// Open connects, for jobs of some shapes.
+func Open(ctx context.Context, spec Spec, entry peer.Entry, shapes []peer.Shape) (*Bench, error) {
 	setting, ok := entry.Setting(spec.Setting)
 	if !ok {
 		return nil, fmt.Errorf("%s has no setting %q", spec.Peer, spec.Setting)
 	}
-	b := &Bench{Spec: spec, Entry: entry, size: sizeOf(spec.Quick), setting: setting, probe: &peer.Probe{}}
+	b := &Bench{Spec: spec, Entry: entry, shapes: shapes, size: sizeOf(spec.Quick), setting: setting, probe: &peer.Probe{}}
 	var err error
 	if b.meter, err = server.NewMeter(ctx, spec.Place); err != nil {
 		return nil, err
@@ -62,7 +64,9 @@ func (b *Bench) open(ctx context.Context) (peer.Peer, error) {
 }
 
 func (b *Bench) openAt(ctx context.Context, url string, elsewhere bool) (peer.Peer, error) {
-	p := b.Entry.New(peer.Options{URL: url, Setting: b.Setting, Conns: conns, Probe: b.probe, Elsewhere: elsewhere})
+	p := b.Entry.New(peer.Options{
+		URL: url, Setting: b.Setting, Conns: conns, Shapes: b.shapes, Twins: b.twins, Probe: b.probe, Elsewhere: elsewhere,
+	})
 	if err := p.Open(ctx); err != nil {
 		return nil, fmt.Errorf("open %s: %w", b.Peer, err)
 	}

@@ -54,7 +54,7 @@ func (c Case) Wants(e peer.Entry, s peer.Setting) bool {
 
 // All returns the cases in the order in which they are made.
 func All() []Case {
-	single, diamonds := []peer.Shape{peer.Single}, []peer.Shape{peer.Diamond}
+	single, diamonds, chain := []peer.Shape{peer.Single}, []peer.Shape{peer.Diamond}, []peer.Shape{peer.Chain}
 	const fewClients, manyClients = 16, 1000
 	return []Case{
 		{Name: "drain", What: "single-step jobs, enqueued in bulk beforehand: jobs/s from the worker's start to the last durable end", Kind: peer.Drain, Shapes: single, take: drain},
@@ -64,16 +64,21 @@ func All() []Case {
 		{Name: "diamond", What: "diamonds from 16 clients that each wait until their trigger is durable", Kind: peer.Throughput, Shapes: diamonds, take: flow(peer.Diamond, fewClients, 0)},
 		{Name: "diamond-many", What: "diamonds from 1000 clients, as above", Kind: peer.Throughput, Shapes: diamonds, Brief: true, take: flow(peer.Diamond, manyClients, 0)},
 		{Name: "diamond-alone", What: "one diamond at a time: from the call to the start of its last step, one process", Kind: peer.Latency, Shapes: diamonds, take: alone(peer.Diamond)},
+		{Name: "chain-1", What: "100 steps one after the other, one run at a time: executed steps/s", Kind: peer.Graph, Shapes: chain, Full: true, take: chains(1)},
+		{Name: "chain-16", What: "the same with 16 runs at once", Kind: peer.Graph, Shapes: chain, Brief: true, take: chains(16)},
+		{Name: "chain-200", What: "the same with 200 runs at once", Kind: peer.Graph, Shapes: chain, Full: true, take: chains(200)},
+		{Name: "fanout-1000", What: "a step, then 1,000 at once, then one that waits for all, one run at a time: executed steps/s, and from the call to the start of the last", Kind: peer.Graph, Shapes: []peer.Shape{peer.FanOut}, Full: true, take: fanOut},
+		{Name: "start-1000", What: "an engine with 1,000 definitions: from its making to the first durable end of a run", Kind: peer.Latency, Shapes: diamonds, Only: []string{"troupe", "river", "dbos", "go-workflows"}, Brief: true, take: start},
 		{Name: "across", What: "50 triggers a second in one process: until the function's first line in another", Kind: peer.Across, Shapes: single, take: across},
-		{Name: "idle", What: "nothing to do: what a process asks of the server", Kind: peer.Idle, Side: true, Spare: true, take: idle},
+		{Name: "idle", What: "nothing to do: what a process asks of the server", Kind: peer.Idle, Shapes: single, Side: true, Spare: true, take: idle},
 		{Name: "backlog-1k", What: "1,000 jobs wait: functions/s from the worker's start, in a window or until all ends are durable", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1000)},
 		{Name: "backlog-100k", What: "the same with 100,000", Kind: peer.Drain, Shapes: single, Brief: true, take: backlog(100_000)},
 		{Name: "backlog-1m", What: "the same with 1,000,000", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1_000_000)},
 		{Name: "fairness", What: "999 tenants have a backlog, then another enqueues one job: its wait from the worker's start", Kind: peer.Fairness, Shapes: single, Brief: true, take: fairness},
 		{Name: "payload-2k", What: "e2e with 2 kB in and out", Kind: peer.Throughput, Shapes: single, Full: true, take: flow(peer.Single, fewClients, 2<<10)},
 		{Name: "payload-64k", What: "e2e with 64 kB in and out", Kind: peer.Throughput, Shapes: single, Brief: true, take: flow(peer.Single, fewClients, 64<<10)},
-		{Name: "orders", What: "branches, skipped steps and a merge: executed tasks/s, against this engine's diamond", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Orders}, Brief: true, take: orders},
-		{Name: "timers", What: "durable sleeps of 500 ms beside diamonds: how late they end by the server's clock", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Nap}, Only: []string{"troupe"}, Brief: true, take: timers},
+		{Name: "orders", What: "branches, skipped steps and a merge: executed tasks/s, against this engine's diamond", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Orders, peer.Diamond}, Brief: true, take: orders},
+		{Name: "timers", What: "durable sleeps of 500 ms beside diamonds: how late they end by the server's clock", Kind: peer.Throughput, Shapes: []peer.Shape{peer.Nap, peer.Diamond}, Only: []string{"troupe"}, Brief: true, take: timers},
 		{Name: "slow-disk-e2e", What: "e2e with every flush of the log 1 ms longer", Kind: peer.Throughput, Shapes: single, Slow: true, Full: true, take: flow(peer.Single, fewClients, 0)},
 		{Name: "slow-disk-diamond", What: "diamond-many with every flush of the log 1 ms longer", Kind: peer.Throughput, Shapes: diamonds, Slow: true, Brief: true, take: flow(peer.Diamond, manyClients, 0)},
 	}

@@ -52,7 +52,7 @@ func fairness(ctx context.Context, b *Bench) ([]Figure, error) {
 	took := time.Since(began)
 	got := <-seen
 	return []Figure{
-		{Name: "wait", Value: float64(got.at.Sub(began)) / float64(time.Millisecond), Unit: milliseconds},
+		{Name: "wait", Value: inMS(got.at.Sub(began)), Unit: milliseconds},
 		{Name: "before", Value: 100 * float64(got.before) / float64(all), Unit: "% of backlog"},
 		{Name: "throughput", Value: float64(all) / took.Seconds(), Unit: "jobs" + perSecond, Higher: true},
 	}, nil

@@ -61,13 +61,15 @@ func paced(ctx context.Context, p peer.Peer, n int) ([]int64, error) {
 func latencies(n int, of func(i int64) int64) []Figure {
 	took := make([]float64, n)
 	for i := range took {
-		took[i] = float64(of(int64(i))) / float64(time.Millisecond)
+		took[i] = inMS(time.Duration(of(int64(i))))
 	}
 	return []Figure{
 		{Name: "p50", Value: report.Quantile(took, 0.50), Unit: milliseconds},
 		{Name: "p99", Value: report.Quantile(took, 0.99), Unit: milliseconds},
 	}
 }
+
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 const (
 	// gap is how long everything rests before a job that is alone: not a

@@ -24,7 +24,7 @@ func timers(ctx context.Context, b *Bench) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := newLoad(b, peer.Diamond, 16)
+	l := newLoad(b, peer.Diamond, 16, openFor(b.setting, peer.Diamond, b.size.flow))
 	failed := make(chan error, 1)
 	lasts := time.Duration(b.size.samples) * every
 	go func() { failed <- l.trigger(ctx, p, lasts+time.Second) }()
@@ -70,7 +70,7 @@ func orders(ctx context.Context, b *Bench) ([]Figure, error) {
 		return nil, err
 	}
 	const clients = 1000
-	diamonds := newLoad(b, peer.Diamond, clients)
+	diamonds := newLoad(b, peer.Diamond, clients, openFor(b.setting, peer.Diamond, b.size.flow))
 	if _, err := b.run(ctx, p, diamonds, warmUp); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func orders(ctx context.Context, b *Bench) ([]Figure, error) {
 	if err := b.watch.QueryRow(ctx, executedSQL).Scan(&earlier); err != nil {
 		return nil, err
 	}
-	l := newLoad(b, peer.Orders, clients)
+	l := newLoad(b, peer.Orders, clients, openFor(b.setting, peer.Orders, b.size.flow))
 	if _, err := b.run(ctx, p, l, warmUp); err != nil {
 		return nil, err
 	}

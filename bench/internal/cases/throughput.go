@@ -83,8 +83,9 @@ type load struct {
 	next    atomic.Int64
 }
 
-func newLoad(b *Bench, shape peer.Shape, clients int) *load {
-	l := &load{shape: shape, clients: clients, open: make(chan struct{}, openFor(b.setting, shape, b.size.flow))}
+// newLoad makes one of so many clients, with at most so many open jobs.
+func newLoad(b *Bench, shape peer.Shape, clients, open int) *load {
+	l := &load{shape: shape, clients: clients, open: make(chan struct{}, open)}
 	b.probe.Finished = func(int64) {
 		select {
 		case <-l.open:
@@ -140,7 +141,7 @@ func flow(shape peer.Shape, clients, payload int) func(context.Context, *Bench) 
 		if err != nil {
 			return nil, err
 		}
-		l := newLoad(b, shape, clients)
+		l := newLoad(b, shape, clients, openFor(b.setting, shape, b.size.flow))
 		l.payload = noise(payload)
 		server.ResetPeak()
 		before, err := b.usage(ctx)
@@ -154,11 +155,11 @@ func flow(shape peer.Shape, clients, payload int) func(context.Context, *Bench) 
 		if err != nil {
 			return nil, err
 		}
-		steps, unit := 1.0, "jobs"
-		if shape == peer.Diamond {
-			steps, unit = 4, "runs"
+		unit := "jobs"
+		if shape.Steps() > 1 {
+			unit = "runs"
 		}
-		costs, err := b.costs(ctx, p, before, steps*float64(l.next.Load()))
+		costs, err := b.costs(ctx, p, before, float64(int64(shape.Steps())*l.next.Load()))
 		return append([]Figure{{Value: rate, Unit: unit + perSecond, Higher: true}}, costs...), err
 	}
 }

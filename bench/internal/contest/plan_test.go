@@ -41,6 +41,10 @@ func TestQuickPlanLeavesOutSlowDefaultsOfOthers(t *testing.T) {
 			require.Equal(t, []string{
 				"troupe default", "troupe fast", "river fast", "dbos fast", "go-workflows fast", "limit-sql default",
 			}, cellNames(r))
+		case "chain-16":
+			require.Equal(t, []string{"troupe fast", "river fast", "dbos fast", "limit-sql default"}, cellNames(r))
+		case "start-1000":
+			require.Equal(t, []string{"troupe default", "river lowlat", "dbos direct", "dbos lowlat", "go-workflows lowlat"}, cellNames(r))
 		case "idle":
 			require.Equal(t, []string{"troupe default", "river default", "dbos default", "go-workflows default"}, cellNames(r))
 		}

@@ -15,15 +15,15 @@ import (
 
 // Entry is DBOS Transact in the comparison.
 func Entry() peer.Entry {
-	every := []peer.Kind{peer.Throughput, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
+	every := []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
 	return peer.Entry{
 		Name: "dbos",
 		Settings: []peer.Setting{
 			{Name: peer.Default, Says: "queue without a limit, poll 1s, pool of its own of 20", For: every, Rate: 4000, Runs: 800},
-			{Name: "fast", Says: "queue with 1000 workers, poll 10ms", For: []peer.Kind{peer.Throughput, peer.Drain}, Rate: 4000, Runs: 800},
+			{Name: "fast", Says: "queue with 1000 workers, poll 10ms", For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain}, Rate: 4000, Runs: 800},
 			{
 				Name: "direct", Says: "runs in the process that triggers, without a queue",
-				For: []peer.Kind{peer.Throughput, peer.Latency}, Extra: []peer.Kind{peer.Throughput}, Rate: 4000, Runs: 800,
+				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Latency}, Extra: []peer.Kind{peer.Throughput, peer.Graph}, Rate: 4000, Runs: 800,
 			},
 			{Name: "lowlat", Says: "queue without a limit, poll 1ms", For: []peer.Kind{peer.Latency, peer.Across}, Rate: 4000, Runs: 800},
 			{
@@ -31,12 +31,22 @@ func Entry() peer.Entry {
 				For: []peer.Kind{peer.Fairness}, Rate: 2000, Runs: 800,
 			},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
 
-const queueName = "bench"
+const (
+	queueName = "bench"
+	graphName = "graph" // of the workflow that does every shape but single ones
+)
+
+func workflowName(shape peer.Shape) string {
+	if shape == peer.Single {
+		return string(shape)
+	}
+	return graphName
+}
 
 type contestant struct {
 	options peer.Options
@@ -72,7 +82,10 @@ func (c *contestant) Open(ctx context.Context) error {
 		return err
 	}
 	dbos.RegisterWorkflow(c.app, c.single, dbos.WithWorkflowName(string(peer.Single)))
-	dbos.RegisterWorkflow(c.app, c.diamond, dbos.WithWorkflowName(string(peer.Diamond)))
+	dbos.RegisterWorkflow(c.app, c.graph, dbos.WithWorkflowName(graphName))
+	for i := range c.options.Twins {
+		dbos.RegisterWorkflow(c.app, c.graph, dbos.WithInstance(twin(i)))
+	}
 	_, err = dbos.RegisterQueue(c.app, queueName, c.queue()...)
 	return err
 }
@@ -106,11 +119,11 @@ func (c *contestant) Enqueue(_ context.Context, job peer.Job) error {
 	var err error
 	switch {
 	case c.options.Setting != "direct":
-		_, err = dbos.Enqueue[string](c.app, queueName, string(job.Shape), job, c.partition(job)...)
-	case job.Shape == peer.Diamond:
-		_, err = dbos.RunWorkflow(c.app, c.diamond, job)
-	default:
+		_, err = dbos.Enqueue[string](c.app, queueName, workflowName(job.Shape), job, c.partition(job)...)
+	case job.Shape == peer.Single:
 		_, err = dbos.RunWorkflow(c.app, c.single, job)
+	default:
+		_, err = dbos.RunWorkflow(c.app, c.graph, job)
 	}
 	return err
 }
@@ -129,7 +142,7 @@ func (c *contestant) Bulk(ctx context.Context, jobs []peer.Job) error {
 		return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 			for _, job := range part {
 				options := append(c.partition(job), dbos.WithEnqueueTransaction(tx))
-				if _, err := dbos.Enqueue[string](c.app, queueName, string(job.Shape), job, options...); err != nil {
+				if _, err := dbos.Enqueue[string](c.app, queueName, workflowName(job.Shape), job, options...); err != nil {
 					return err
 				}
 			}

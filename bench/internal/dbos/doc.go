@@ -3,6 +3,6 @@
 // calling process at once (setting direct), or through a queue that every
 // worker polls.
 //
-// All steps of its diamond run in one process, in one tree of goroutines: it is
+// All steps of its graphs run in one process, in one tree of goroutines: it is
 // a durable function, not a graph whose steps are handed out.
 package dbos

@@ -2,6 +2,7 @@ package dbos
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
 
@@ -15,33 +16,48 @@ func (c *contestant) single(_ dbos.Context, job peer.Job) (string, error) {
 	return job.Payload, nil
 }
 
-func (c *contestant) diamond(ctx dbos.Context, job peer.Job) (string, error) {
-	node := func(name string) dbos.Step[string] {
-		return func(context.Context) (string, error) {
-			switch name {
-			case "a":
+// graph runs the steps of a layer at once, and one layer after the other.
+func (c *contestant) graph(ctx dbos.Context, job peer.Job) (string, error) {
+	layers := job.Shape.Layers()
+	for i, width := range layers {
+		node := func(context.Context) (string, error) {
+			if i == 0 {
 				c.options.Probe.Begin(job)
-			case "d":
+			}
+			if i == len(layers)-1 {
 				c.options.Probe.End(job.ID)
 			}
-			return name, nil
+			return "x", nil
+		}
+		if err := inParallel(ctx, width, node); err != nil {
+			return "", err
 		}
 	}
-	if _, err := dbos.RunAsStep(ctx, node("a")); err != nil {
-		return "", err
-	}
-	left, err := dbos.Go(ctx, node("b"))
-	if err != nil {
-		return "", err
-	}
-	right, err := dbos.Go(ctx, node("c"))
-	if err != nil {
-		return "", err
-	}
-	for _, side := range []<-chan dbos.StepOutcome[string]{left, right} {
-		if outcome := <-side; outcome.Err != nil {
-			return "", outcome.Err
-		}
-	}
-	return dbos.RunAsStep(ctx, node("d"))
+	return "x", nil
 }
+
+func inParallel(ctx dbos.Context, width int, node dbos.Step[string]) error {
+	if width == 1 {
+		_, err := dbos.RunAsStep(ctx, node)
+		return err
+	}
+	sides := make([]<-chan dbos.StepOutcome[string], width)
+	for n := range sides {
+		var err error
+		if sides[n], err = dbos.Go(ctx, node); err != nil {
+			return err
+		}
+	}
+	for _, side := range sides {
+		if outcome := <-side; outcome.Err != nil {
+			return outcome.Err
+		}
+	}
+	return nil
+}
+
+// twin is the name of an instance of the workflow.
+type twin int
+
+// ConfigName implements dbos.ConfiguredInstance.
+func (t twin) ConfigName() string { return fmt.Sprintf("twin-%d", t) }

@@ -13,6 +13,7 @@ import (
 	"github.com/cschleiden/go-workflows/backend/monoprocess"
 	"github.com/cschleiden/go-workflows/backend/postgres"
 	"github.com/cschleiden/go-workflows/client"
+	"github.com/cschleiden/go-workflows/registry"
 	"github.com/cschleiden/go-workflows/worker"
 	"github.com/cschleiden/go-workflows/workflow"
 
@@ -28,7 +29,7 @@ func Entry() peer.Entry {
 			{Name: peer.Default, Says: "2+2 pollers every 200ms, no limit on parallel tasks, 2 idle connections", For: every, Rate: 300, Runs: 40},
 			{
 				Name: "fast", Says: "woken in process (monoprocess), 8+8 pollers, 100 parallel tasks, connections kept",
-				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness}, Rate: 900, Runs: 150,
+				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Fairness}, Extra: []peer.Kind{peer.Graph}, Rate: 900, Runs: 150,
 			},
 			{
 				Name: "lowlat", Says: "woken in process (monoprocess), 2+2 pollers, connections kept",
@@ -36,7 +37,7 @@ func Entry() peer.Entry {
 			},
 			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900, Runs: 150},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -66,8 +67,13 @@ func (c *contestant) Open(context.Context) error {
 		options.WorkflowPollingInterval, options.ActivityPollingInterval = time.Millisecond, time.Millisecond
 	}
 	c.worker, c.client = worker.New(c.backend, &options), client.New(c.backend)
-	for _, w := range []workflow.Workflow{c.single, c.diamond} {
+	for _, w := range []workflow.Workflow{c.single, c.graph} {
 		if err := c.worker.RegisterWorkflow(w); err != nil {
+			return err
+		}
+	}
+	for i := range c.options.Twins {
+		if err := c.worker.RegisterWorkflow(c.graph, registry.WithName(fmt.Sprintf("twin-%d", i))); err != nil {
 			return err
 		}
 	}
@@ -109,9 +115,9 @@ func (c *contestant) Start(ctx context.Context) error {
 // Enqueue implements peer.Peer.
 func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
 	options := client.WorkflowInstanceOptions{InstanceID: fmt.Sprint(job.Shape, job.ID, job.Tenant)}
-	function := c.single
-	if job.Shape == peer.Diamond {
-		function = c.diamond
+	function := c.graph
+	if job.Shape == peer.Single {
+		function = c.single
 	}
 	_, err := c.client.CreateWorkflowInstance(ctx, options, function, job)
 	return err

@@ -17,29 +17,29 @@ func (c *contestant) single(ctx workflow.Context, job peer.Job) (string, error) 
 	return job.Payload, nil
 }
 
-// node is the activity of every node of a diamond.
-func (c *contestant) node(_ context.Context, job peer.Job, name string) (string, error) {
-	switch name {
-	case "a":
+// node is the activity of every node of a graph.
+func (c *contestant) node(_ context.Context, job peer.Job, layer int) (string, error) {
+	if layer == 0 {
 		c.options.Probe.Begin(job)
-	case "d":
+	}
+	if layer == len(job.Shape.Layers())-1 {
 		c.options.Probe.End(job.ID)
 	}
-	return name, nil
+	return "x", nil
 }
 
-func (c *contestant) diamond(ctx workflow.Context, job peer.Job) (string, error) {
-	node := func(name string) workflow.Future[string] {
-		return workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, c.node, job, name)
-	}
-	if _, err := node("a").Get(ctx); err != nil {
-		return "", err
-	}
-	left, right := node("b"), node("c")
-	for _, side := range []workflow.Future[string]{left, right} {
-		if _, err := side.Get(ctx); err != nil {
-			return "", err
+// graph runs the activities of a layer at once, and one layer after the other.
+func (c *contestant) graph(ctx workflow.Context, job peer.Job) (string, error) {
+	for i, width := range job.Shape.Layers() {
+		nodes := make([]workflow.Future[string], width)
+		for n := range nodes {
+			nodes[n] = workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, c.node, job, i)
+		}
+		for _, node := range nodes {
+			if _, err := node.Get(ctx); err != nil {
+				return "", err
+			}
 		}
 	}
-	return node("d").Get(ctx)
+	return "x", nil
 }

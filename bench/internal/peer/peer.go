@@ -48,6 +48,8 @@ type Shape string
 const (
 	Single  Shape = "single"  // one step; returns the payload
 	Diamond Shape = "diamond" // a → b, c → d
+	Chain   Shape = "chain"   // 100 steps, one after the other
+	FanOut  Shape = "fan-out" // a step, then 1,000 at once, then one that waits for all
 	Orders  Shape = "orders"  // branches, skipped steps, a merge
 	Nap     Shape = "nap"     // a durable sleep, then a step
 )
@@ -58,6 +60,7 @@ type Kind string
 // The kinds of measurements.
 const (
 	Throughput Kind = "throughput" // triggers and work at once
+	Graph      Kind = "graph"      // few runs of many steps
 	Drain      Kind = "drain"      // work on what was enqueued in bulk
 	Latency    Kind = "latency"    // trigger and worker in one process
 	Across     Kind = "across"     // trigger and worker in two processes
@@ -103,7 +106,9 @@ const (
 type Options struct {
 	URL     string // of its database
 	Setting string
-	Conns   int // of the pool, where the peer lets its user choose
+	Conns   int     // of the pool, where the peer lets its user choose
+	Shapes  []Shape // of the jobs to come
+	Twins   int     // further diamonds under other names, which are registered and not run
 	Probe   *Probe
 	// Elsewhere makes an instance that only triggers: it never takes a job.
 	Elsewhere bool

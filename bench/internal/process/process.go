@@ -119,6 +119,6 @@ func open(ctx context.Context, in io.Reader) (*cases.Bench, cases.Case, error) {
 	if !ok {
 		return nil, c, fmt.Errorf("no peer is called %q", spec.Peer)
 	}
-	b, err := cases.Open(ctx, spec, entry)
+	b, err := cases.Open(ctx, spec, entry, c.Shapes)
 	return b, c, err
 }

@@ -2,6 +2,8 @@ package river
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -30,10 +32,11 @@ func (w *singleWorker) Work(ctx context.Context, job *river.Job[singleArgs]) err
 	return river.RecordOutput(ctx, job.Args.Payload)
 }
 
-// nodeArgs is one node of a diamond.
+// nodeArgs is one node of a graph.
 type nodeArgs struct {
-	Run  int64  `json:"run"`
-	Node string `json:"node"`
+	Run   int64      `json:"run"`
+	Shape peer.Shape `json:"shape"`
+	Layer int        `json:"layer"`
 }
 
 // Kind implements river.JobArgs.
@@ -46,15 +49,16 @@ type nodeWorker struct {
 
 // Work implements river.Worker.
 func (w *nodeWorker) Work(ctx context.Context, job *river.Job[nodeArgs]) error {
-	switch job.Args.Node {
-	case "a":
-		w.options.Probe.Begin(peer.Job{ID: job.Args.Run, Shape: peer.Diamond})
-	case "d":
-		w.options.Probe.End(job.Args.Run)
+	done := job.Args
+	if done.Layer == 0 {
+		w.options.Probe.Begin(peer.Job{ID: done.Run, Shape: done.Shape})
+	}
+	if done.Layer == len(done.Shape.Layers())-1 {
+		w.options.Probe.End(done.Run)
 		return nil
 	}
 	return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-		next, err := successors(ctx, tx, job.Args)
+		next, err := successors(ctx, tx, done)
 		if err != nil {
 			return err
 		}
@@ -70,15 +74,26 @@ func (w *nodeWorker) Work(ctx context.Context, job *river.Job[nodeArgs]) error {
 
 // successors returns the nodes that are ready now that this one is done.
 func successors(ctx context.Context, tx pgx.Tx, done nodeArgs) ([]river.InsertManyParams, error) {
-	if done.Node == "a" {
-		return []river.InsertManyParams{
-			{Args: nodeArgs{Run: done.Run, Node: "b"}}, {Args: nodeArgs{Run: done.Run, Node: "c"}},
-		}, nil
+	layers := done.Shape.Layers()
+	if layers[done.Layer] > 1 {
+		const join = `update joins set pending = pending - 1 where run = $1 returning pending`
+		var pending int
+		if err := tx.QueryRow(ctx, join, done.Run).Scan(&pending); err != nil || pending > 0 {
+			return nil, err
+		}
 	}
-	const join = `update diamond set pending = pending - 1 where run = $1 returning pending`
-	var pending int
-	if err := tx.QueryRow(ctx, join, done.Run).Scan(&pending); err != nil || pending > 0 {
-		return nil, err
-	}
-	return []river.InsertManyParams{{Args: nodeArgs{Run: done.Run, Node: "d"}}}, nil
+	next := done
+	next.Layer++
+	return slices.Repeat([]river.InsertManyParams{{Args: next}}, layers[next.Layer]), nil
 }
+
+// twinArgs is the kind of a job that is registered and never enqueued.
+type twinArgs int
+
+// Kind implements river.JobArgs.
+func (t twinArgs) Kind() string { return fmt.Sprintf("twin-%d", t) }
+
+type twinWorker struct{ river.WorkerDefaults[twinArgs] }
+
+// Work implements river.Worker.
+func (*twinWorker) Work(context.Context, *river.Job[twinArgs]) error { return nil }

@@ -17,21 +17,21 @@ import (
 
 // Entry is River in the comparison.
 func Entry() peer.Entry {
-	every := []peer.Kind{peer.Throughput, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
+	every := []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
 	return peer.Entry{
 		Name: "river",
 		Settings: []peer.Setting{
 			{Name: peer.Default, Says: "MaxWorkers 100 (River has no default), FetchCooldown 100ms, FetchPollInterval 1s", For: every, Rate: 1000, Runs: 180},
 			{
 				Name: "fast", Says: "as River's own bench command: MaxWorkers 2000, FetchCooldown 2ms, FetchPollInterval 20ms",
-				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness}, Rate: 20_000, Runs: 400,
+				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Fairness}, Rate: 20_000, Runs: 400,
 			},
 			{
 				Name: "lowlat", Says: "MaxWorkers 100, FetchCooldown 1ms (its minimum), FetchPollInterval 1s",
-				For: []peer.Kind{peer.Latency, peer.Across}, Rate: 20_000, Runs: 400,
+				For: []peer.Kind{peer.Graph, peer.Latency, peer.Across}, Extra: []peer.Kind{peer.Graph}, Rate: 20_000, Runs: 400,
 			},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -43,7 +43,7 @@ type contestant struct {
 	working bool
 }
 
-const joinTable = `create table if not exists diamond (run bigint primary key, pending int not null)`
+const joinTable = `create table if not exists joins (run bigint primary key, pending int not null)`
 
 // Open implements peer.Peer.
 func (c *contestant) Open(ctx context.Context) error {
@@ -72,6 +72,9 @@ func (c *contestant) Open(ctx context.Context) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &singleWorker{probe: c.options.Probe})
 	river.AddWorker(workers, &nodeWorker{contestant: c})
+	for i := range c.options.Twins {
+		river.AddWorkerArgs(workers, twinArgs(i), &twinWorker{})
+	}
 	c.client, err = river.NewClient(driver, c.config(logger, workers))
 	return err
 }
@@ -101,17 +104,23 @@ func (c *contestant) Start(ctx context.Context) error {
 
 // Enqueue implements peer.Peer.
 func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
-	if job.Shape == peer.Diamond {
-		return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `insert into diamond values ($1, 2)`, job.ID); err != nil {
-				return err
-			}
-			_, err := c.client.InsertTx(ctx, tx, nodeArgs{Run: job.ID, Node: "a"}, nil)
-			return err
-		})
+	if job.Shape == peer.Single {
+		_, err := c.client.Insert(ctx, singleArgs{job}, nil)
+		return err
 	}
-	_, err := c.client.Insert(ctx, singleArgs{job}, nil)
-	return err
+	root := nodeArgs{Run: job.ID, Shape: job.Shape}
+	widest := slices.Max(job.Shape.Layers())
+	if widest == 1 {
+		_, err := c.client.Insert(ctx, root, nil)
+		return err
+	}
+	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `insert into joins values ($1, $2)`, job.ID, widest); err != nil {
+			return err
+		}
+		_, err := c.client.InsertTx(ctx, tx, root, nil)
+		return err
+	})
 }
 
 // Bulk implements peer.Peer with COPY.

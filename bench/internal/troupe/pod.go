@@ -17,14 +17,19 @@ type pod struct {
 	handles map[peer.Shape]*troupe.Handle[peer.Job, string]
 }
 
-func startPod(ctx context.Context, pool *pgxpool.Pool, config troupe.Config, probe *peer.Probe) (*pod, error) {
+func startPod(ctx context.Context, pool *pgxpool.Pool, config troupe.Config, o peer.Options) (*pod, error) {
 	engine, err := troupe.New(pool, config)
 	if err != nil {
 		return nil, err
 	}
 	p := &pod{engine: engine, handles: map[peer.Shape]*troupe.Handle[peer.Job, string]{}}
-	for shape, workflow := range workflows(probe) {
-		if p.handles[shape], err = troupe.Register(engine, workflow); err != nil {
+	for _, shape := range o.Shapes {
+		if p.handles[shape], err = troupe.Register(engine, workflowOf(shape, o.Probe)); err != nil {
+			return nil, err
+		}
+	}
+	for i := range o.Twins {
+		if _, err := troupe.Register(engine, graph(fmt.Sprintf("twin-%d", i), peer.Diamond, o.Probe)); err != nil {
 			return nil, err
 		}
 	}
@@ -50,10 +55,17 @@ func (p *pod) trigger(ctx context.Context, shape peer.Shape, jobs []peer.Job) er
 	return err
 }
 
-func workflows(probe *peer.Probe) map[peer.Shape]*troupe.Workflow[peer.Job, string] {
-	return map[peer.Shape]*troupe.Workflow[peer.Job, string]{
-		peer.Single: single(probe), peer.Diamond: diamond(probe), peer.Orders: orders(probe), peer.Nap: nap(probe),
+func workflowOf(shape peer.Shape, probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
+	switch shape {
+	case peer.Single:
+		return single(probe)
+	case peer.Orders:
+		return orders(probe)
+	case peer.Nap:
+		return nap(probe)
+	case peer.Diamond, peer.Chain, peer.FanOut: // graphs
 	}
+	return graph(string(shape), shape, probe)
 }
 
 func single(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
@@ -66,18 +78,47 @@ func single(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
 	})
 }
 
-func diamond(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
-	return troupe.Define("diamond", func(b *troupe.Builder[peer.Job]) troupe.StepRef[string] {
-		a := troupe.Step0(b, "a", func(_ context.Context, job peer.Job) (string, error) {
-			probe.Begin(job)
-			return "a", nil
-		})
-		left := troupe.Step1(b, "b", func(context.Context, peer.Job, string) (string, error) { return "b", nil }, a)
-		right := troupe.Step1(b, "c", func(context.Context, peer.Job, string) (string, error) { return "c", nil }, a)
-		return troupe.Step2(b, "d", func(_ context.Context, job peer.Job, _, _ string) (string, error) {
-			probe.End(job.ID)
-			return "d", nil
-		}, left, right)
+func graph(name string, shape peer.Shape, probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
+	layers := shape.Layers()
+	return troupe.Define(name, func(b *troupe.Builder[peer.Job]) troupe.StepRef[string] {
+		var layer []troupe.StepRef[string]
+		for i, width := range layers {
+			before := layer
+			layer = nil
+			for n := range width {
+				layer = append(layer, node(b, fmt.Sprintf("step-%d-%d", i, n), before, func(job peer.Job) string {
+					if i == 0 {
+						probe.Begin(job)
+					}
+					if i == len(layers)-1 {
+						probe.End(job.ID)
+					}
+					return "x"
+				}))
+			}
+		}
+		return layer[0]
+	})
+}
+
+// node declares a step that waits for parents, as an embedder would.
+func node(
+	b *troupe.Builder[peer.Job], name string, parents []troupe.StepRef[string], do func(peer.Job) string,
+) troupe.StepRef[string] {
+	switch len(parents) {
+	case 0:
+		return troupe.Step0(b, name, func(_ context.Context, job peer.Job) (string, error) { return do(job), nil })
+	case 1:
+		return troupe.Step1(b, name, func(_ context.Context, job peer.Job, _ string) (string, error) { return do(job), nil }, parents[0])
+	case 2:
+		return troupe.Step2(b, name, func(_ context.Context, job peer.Job, _, _ string) (string, error) { return do(job), nil },
+			parents[0], parents[1])
+	}
+	return troupe.StepN(b, name, func(needs *troupe.Needs) func(context.Context, peer.Job, troupe.Values) (string, error) {
+		for _, parent := range parents {
+			troupe.Need(needs, parent)
+		}
+		return func(_ context.Context, job peer.Job, _ troupe.Values) (string, error) { return do(job), nil }
 	})
 }
 

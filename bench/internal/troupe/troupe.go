@@ -16,7 +16,7 @@ import (
 
 // Entry is troupe in the comparison.
 func Entry() peer.Entry {
-	every := []peer.Kind{peer.Throughput, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
+	every := []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Latency, peer.Across, peer.Idle, peer.Fairness}
 	fast := []peer.Kind{peer.Throughput, peer.Drain}
 	return peer.Entry{
 		Name: "troupe",
@@ -28,11 +28,11 @@ func Entry() peer.Entry {
 			},
 			{
 				Name: "fast", Says: "Slots 1000, ClaimBatch 1000", Rate: 40_000, Runs: 8000,
-				For: []peer.Kind{peer.Throughput, peer.Drain, peer.Fairness},
+				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Fairness},
 			},
 			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: []peer.Kind{peer.Throughput}, Rate: 40_000, Runs: 8000},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Orders, peer.Nap},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Orders, peer.Nap},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -89,7 +89,7 @@ func (c *contestant) enter(ctx context.Context, elsewhere bool) error {
 		config.QueueSlots = map[string]int{"elsewhere": 1}
 	}
 	var err error
-	c.pod, err = startPod(ctx, c.pool, config, c.options.Probe)
+	c.pod, err = startPod(ctx, c.pool, config, c.options)
 	return err
 }
 

@@ -1,0 +1,26 @@
+package peer
+
+import "slices"
+
+const (
+	chainSteps = 100
+	fanOutTo   = 1000
+)
+
+var layers = map[Shape][]int{
+	Single: {1}, Diamond: {1, 2, 1}, Chain: slices.Repeat([]int{1}, chainSteps), FanOut: {1, fanOutTo, 1},
+}
+
+// Layers are how many steps each layer of a job has: a step waits for all of the
+// layer before. One of two neighbours has a single step, as have the first and
+// the last. It is nil where the shape has branches or waits. It is not to be changed.
+func (s Shape) Layers() []int { return layers[s] }
+
+// Steps counts the steps in the layers.
+func (s Shape) Steps() int {
+	sum := 0
+	for _, width := range s.Layers() {
+		sum += width
+	}
+	return sum
+}
