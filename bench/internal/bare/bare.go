@@ -27,7 +27,7 @@ func StoreEntry() peer.Entry {
 func entry(name, says string, store bool) peer.Entry {
 	setting := peer.Setting{
 		Name: peer.Default, Says: says + ", 1 claimer, 2 writers by run, batches of at most 1000, 4000 tasks in flight",
-		For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Latency}, Rate: 50_000, Runs: 12_000,
+		For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Latency}, Rate: 70_000, Runs: 12_000,
 	}
 	if store {
 		setting.Extra = setting.For

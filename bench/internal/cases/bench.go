@@ -90,11 +90,16 @@ func (b *Bench) finished(ctx context.Context, p peer.Peer, n int64) error {
 	if err := b.probe.Await(ctx, n); err != nil {
 		return err
 	}
+	return b.look(ctx, p, 0)
+}
+
+// look waits until no more than so many jobs are unfinished.
+func (b *Bench) look(ctx context.Context, p peer.Peer, most int64) error {
 	for {
 		var left int64
 		began := time.Now()
 		b.looks++
-		if err := b.watch.QueryRow(ctx, p.UnfinishedSQL()).Scan(&left); err != nil || left == 0 {
+		if err := b.watch.QueryRow(ctx, p.UnfinishedSQL()).Scan(&left); err != nil || left <= most {
 			return err
 		}
 		// Looking takes time from what is measured where there are many rows.

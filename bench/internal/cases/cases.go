@@ -72,7 +72,7 @@ func All() []Case {
 		{Name: "across", What: "50 triggers a second in one process: until the function's first line in another", Kind: peer.Across, Shapes: single, take: across},
 		{Name: "idle", What: "nothing to do: what a process asks of the server", Kind: peer.Idle, Shapes: single, Side: true, Spare: true, take: idle},
 		{Name: "backlog-1k", What: "1,000 jobs wait: functions/s from the worker's start, in a window or until all ends are durable", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1000)},
-		{Name: "backlog-100k", What: "the same with 100,000", Kind: peer.Drain, Shapes: single, Brief: true, take: backlog(100_000)},
+		{Name: "backlog-100k", What: "the same with 100,000", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(100_000)},
 		{Name: "backlog-1m", What: "the same with 1,000,000", Kind: peer.Drain, Shapes: single, Full: true, take: backlog(1_000_000)},
 		{Name: "fairness", What: "999 tenants have a backlog, then another enqueues one job: its wait from the worker's start", Kind: peer.Fairness, Shapes: single, Brief: true, take: fairness},
 		{Name: "payload-2k", What: "e2e with 2 kB in and out", Kind: peer.Throughput, Shapes: single, Full: true, take: flow(peer.Single, fewClients, 2<<10)},
@@ -111,12 +111,12 @@ type size struct {
 func sizeOf(quick bool) size {
 	if quick {
 		return size{
-			warm: 300 * time.Millisecond, flow: 500 * time.Millisecond, drain: 400 * time.Millisecond, samples: 50, alone: 12,
+			warm: 300 * time.Millisecond, flow: 500 * time.Millisecond, drain: 4 * time.Second, samples: 50, alone: 12,
 			calm: 12 * time.Second, look: 10 * time.Second, window: time.Second, tenant: 3,
 		}
 	}
 	return size{
-		warm: time.Second, flow: 4 * time.Second, drain: 3 * time.Second, samples: 300, alone: 60,
+		warm: time.Second, flow: 4 * time.Second, drain: 5 * time.Second, samples: 300, alone: 60,
 		calm: 12 * time.Second, look: 20 * time.Second, window: 5 * time.Second, tenant: 20,
 	}
 }

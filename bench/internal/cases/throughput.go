@@ -48,12 +48,23 @@ func drain(ctx context.Context, b *Bench) ([]Figure, error) {
 	if err := p.Start(ctx); err != nil {
 		return nil, err
 	}
+	if err := b.probe.Await(ctx, 1); err != nil {
+		return nil, err
+	}
+	if err := b.look(ctx, p, int64(n)-1); err != nil {
+		return nil, err
+	}
+	start := time.Since(began)
 	if err := b.finished(ctx, p, int64(n)); err != nil {
 		return nil, err
 	}
 	took := time.Since(began)
 	costs, err := b.costs(ctx, p, before, float64(n))
-	return append([]Figure{{Value: float64(n) / took.Seconds(), Unit: "jobs" + perSecond, Higher: true}}, costs...), err
+	return append([]Figure{
+		{Value: float64(n) / took.Seconds(), Unit: "jobs" + perSecond, Higher: true},
+		{Name: "start", Value: inMS(start), Unit: milliseconds},
+		{Name: "start-share", Value: 100 * start.Seconds() / took.Seconds(), Unit: "% of the time"},
+	}, costs...), err
 }
 
 const (

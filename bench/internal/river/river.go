@@ -24,7 +24,7 @@ func Entry() peer.Entry {
 			{Name: peer.Default, Says: "MaxWorkers 100 (River has no default), FetchCooldown 100ms, FetchPollInterval 1s", For: every, Rate: 1000, Runs: 180},
 			{
 				Name: "fast", Says: "as River's own bench command: MaxWorkers 2000, FetchCooldown 2ms, FetchPollInterval 20ms",
-				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Fairness}, Rate: 20_000, Runs: 400,
+				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Fairness}, Rate: 40_000, Runs: 400,
 			},
 			{
 				Name: "lowlat", Says: "MaxWorkers 100, FetchCooldown 1ms (its minimum), FetchPollInterval 1s",

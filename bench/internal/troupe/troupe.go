@@ -24,13 +24,13 @@ func Entry() peer.Entry {
 		Settings: []peer.Setting{
 			{
 				Name: peer.Default, Says: fmt.Sprintf("no field of Config set: %s slots, claims of at most %s tasks", usual("Slots"), usual("ClaimBatch")),
-				For: every, Rate: 3000, Runs: 800,
+				For: every, Rate: 12_000, Runs: 3000,
 			},
 			{
 				Name: "fast", Says: "Slots 1000, ClaimBatch 1000", Rate: 40_000, Runs: 8000,
 				For: []peer.Kind{peer.Throughput, peer.Graph, peer.Drain, peer.Fairness},
 			},
-			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: []peer.Kind{peer.Throughput}, Rate: 40_000, Runs: 8000},
+			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: fast, Rate: 40_000, Runs: 8000},
 		},
 		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Orders, peer.Nap},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
