@@ -27,6 +27,7 @@ func (s *Store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 	if err != nil {
 		return persistence.Claimed{}, err
 	}
+	s.claims.Granted(request.Pod, request.Claim, out.Grants)
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -231,4 +232,84 @@ func TestATakeoverCountsWhatItTook(t *testing.T) {
 	require.NoError(t, second.take(k.ctx, listed))
 	require.Equal(t, 2, first.out.Tasks)
 	require.Zero(t, second.out.Tasks)
+}
+
+// TestRenewalReadsWhatIsHeld counts the tasks that the comparison of a renewal reads.
+func TestRenewalReadsWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	k.start(storetest.Single(), "a", 100)
+	k.renew(persistence.Renewal{Pod: pod, TTL: time.Hour})
+	k.complete(pod, k.claim(pod, 60)...)
+	rest := k.claim(pod, 40)
+	k.complete(pod, rest[1:]...)
+	renewal := persistence.Renewal{Pod: pod, TTL: time.Hour, Held: []persistence.Held{{Task: rest[0].Task, Epoch: rest[0].Epoch}}}
+	require.Equal(t, 41, k.readByRenewal(renewal), "what is held, and the claim that it is of")
+	k.renew(renewal)
+	require.Equal(t, 1, value[int](k.database, `select count(*) from {schema}.claims`))
+	k.complete(pod, rest[0])
+	renewal.Held = nil
+	require.Zero(t, k.readByRenewal(renewal))
+	k.renew(renewal)
+	require.Zero(t, value[int](k.database, `select count(*) from {schema}.claims`))
+}
+
+// TestRenewalOnAnotherConnection compares every task again: the server may be another one,
+// which has lost what this store saw committed.
+func TestRenewalOnAnotherConnection(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	k.start(storetest.Single(), "a", 2)
+	renewal := persistence.Renewal{Pod: pod, TTL: time.Hour}
+	k.renew(renewal)
+	grants := k.claim(pod, 2)
+	k.complete(pod, grants...)
+	k.exec(`update {schema}.tasks set state = 3, epoch = epoch - 1, output = null, finished_at = null`)
+	var ended bool
+	require.NoError(t, k.store.lease.Use(k.ctx, func(on *pgx.Conn) error {
+		return k.user.QueryRow(k.ctx, "select pg_terminate_backend($1, 5000)", int32(on.PgConn().PID())).Scan(&ended)
+	}))
+	require.True(t, ended)
+	var renewed persistence.Renewed
+	require.Eventually(t, func() bool {
+		var err error
+		renewed, err = k.store.RenewPod(k.ctx, renewal)
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond)
+	require.Len(t, renewed.Unheld, 2)
+	require.Equal(t, 1, value[int](k.database, `select count(*) from {schema}.claims`))
+	require.Len(t, k.renew(renewal).Unheld, 2, "it stays like that")
+}
+
+// readByRenewal returns how many rows of tasks a renewal would read.
+func (k *kit) readByRenewal(renewal persistence.Renewal) int {
+	k.t.Helper()
+	var plan string
+	require.ErrorIs(k.t, k.store.lease.Use(k.ctx, func(on *pgx.Conn) error {
+		text, args := k.store.renewing(renewal, k.store.claims.Counted(renewal.Pod, on))
+		return pgx.BeginFunc(k.ctx, on, func(tx pgx.Tx) error {
+			require.NoError(k.t, tx.QueryRow(k.ctx, "explain (analyze, format json) "+text, args...).Scan(&plan))
+			return pgerr.ErrTrial
+		})
+	}), pgerr.ErrTrial)
+	type node struct {
+		Table string  `json:"Relation Name"`
+		Rows  float64 `json:"Actual Rows"`
+		Loops float64 `json:"Actual Loops"`
+		Plans []node
+	}
+	var root []struct{ Plan node }
+	require.NoError(k.t, json.Unmarshal([]byte(plan), &root))
+	read := 0.0
+	var walk func(n node)
+	walk = func(n node) {
+		if n.Table == "tasks" {
+			read += n.Rows * n.Loops
+		}
+		for _, child := range n.Plans {
+			walk(child)
+		}
+	}
+	walk(root[0].Plan)
+	return int(read)
 }

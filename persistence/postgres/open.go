@@ -114,6 +114,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		servers:      own.Lineage,
 		tenantsMax:   options.TenantsMax,
 		recent:       adaptive.NewRecent(),
+		claims:       adaptive.NewClaims(),
 		emptyBelow:   adaptive.NewEmptyBelow(),
 		claimFirst:   adaptive.NewFastPath(),
 		recordFew:    adaptive.NewFastPath(),

@@ -253,13 +253,19 @@ func (r *recording) grant(f *fastRecord) bool {
 	return true
 }
 
-// remember tells recent what was recorded, once that is committed.
+// remember tells recent and claims what was recorded, once that is committed.
 func (r *recording) remember() {
 	for i := range r.record.Transitions {
-		if t := &r.record.Transitions[i]; r.out.Answers[i].Result == lifecycle.Moved && t.Report == lifecycle.Succeeded {
+		t := &r.record.Transitions[i]
+		if r.out.Answers[i].Result != lifecycle.Moved {
+			continue
+		}
+		r.s.claims.Ended(r.record.Pod, t.Task, t.Epoch)
+		if t.Report == lifecycle.Succeeded {
 			r.s.recent.Recorded(t)
 		}
 	}
+	r.s.claims.Granted(r.record.Pod, r.record.Claim, r.out.Grants)
 	for _, task := range r.skipped {
 		r.s.recent.Skipped(task)
 	}

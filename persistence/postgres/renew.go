@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -38,6 +39,7 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 				out, err = s.renewOnly(ctx, on, renewal)
 			}
 			if errors.Is(err, pgx.ErrNoRows) {
+				s.claims.Forget(renewal.Pod)
 				return persistence.ErrPodDead
 			}
 			return err
@@ -51,25 +53,19 @@ func (s *Store) RenewPod(ctx context.Context, renewal persistence.Renewal) (pers
 
 // renewAll renews the lease and compares what the pod holds with the tables.
 func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.Renewal) (persistence.Renewed, error) {
-	var ids pgsql.UUIDs
-	steps, epochs, progress := []int32{}, []int64{}, [][]byte{}
-	for _, h := range renewal.Held {
-		ids, steps, epochs = append(ids, h.Task.Run), append(steps, h.Task.Step), append(epochs, h.Epoch)
-		progress = append(progress, h.Progress)
-	}
-	text, args := s.Bind("renew_pod", pgsql.Named{
-		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": pgsql.OrEmpty(ids), "steps": steps, "epochs": epochs,
-		"progress": progress, "load": int16(renewal.Load),
-	})
+	counted := s.claims.Counted(renewal.Pod, on)
+	text, args := s.renewing(renewal, counted)
 	var out persistence.Renewed
-	var canceling, unheld [][16]byte
+	var canceling, unheld, holding [][16]byte
 	var lost, unheldSteps []int32
 	var unheldEpochs []int64
 	if err := on.QueryRow(ctx, text, args...).Scan(
 		&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs,
+		&holding,
 	); err != nil {
 		return out, err
 	}
+	s.claims.Keep(renewal.Pod, counted, holding)
 	for _, id := range canceling {
 		out.Canceling = append(out.Canceling, id)
 	}
@@ -82,6 +78,20 @@ func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.
 		})
 	}
 	return out, nil
+}
+
+// renewing is the statement of renewAll.
+func (s *Store) renewing(renewal persistence.Renewal, counted adaptive.Counted) (text string, args []any) {
+	var ids pgsql.UUIDs
+	steps, epochs, progress := []int32{}, []int64{}, [][]byte{}
+	for _, h := range renewal.Held {
+		ids, steps, epochs = append(ids, h.Task.Run), append(steps, h.Task.Step), append(epochs, h.Epoch)
+		progress = append(progress, h.Progress)
+	}
+	return s.Bind("renew_pod", pgsql.Named{
+		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "runs": pgsql.OrEmpty(ids), "steps": steps, "epochs": epochs,
+		"progress": progress, "load": int16(renewal.Load), "counted": pgsql.OrEmpty(counted.Claims), "ended": pgsql.OrEmpty(counted.Ended),
+	})
 }
 
 // renewOnly renews the lease and nothing else.

@@ -34,6 +34,7 @@ type Store struct {
 	servers      *wire.Lineage   // past any proxy
 	tenantsMax   int32
 	recent       *adaptive.Recent
+	claims       *adaptive.Claims
 	emptyBelow   *adaptive.EmptyBelow
 	claimFirst   *adaptive.FastPath // by queue, whether claim_first will do
 	recordFew    *adaptive.FastPath // by its queue, whether record_few will do for a pod

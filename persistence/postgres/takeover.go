@@ -208,6 +208,7 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 		err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			return s.Exec(ctx, tx, "delete_pods", pgsql.Named{"pods": []int64{pod}})
 		})
+		s.claims.Forget(pod)
 	}
 	return t.out.Wake, err
 }

@@ -129,6 +129,9 @@ func (s *Store) triggerKnown(
 		out, err = s.triggerRuns(ctx, triggers, take)
 		return err
 	})
+	if err == nil {
+		s.claims.Granted(take.Pod, take.Claim, out.Grants)
+	}
 	return out, err
 }
 

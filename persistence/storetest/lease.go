@@ -75,6 +75,48 @@ var leaseRules = []rule{
 		require.Empty(w.t, out.Lost)
 		require.Empty(w.t, out.Unheld)
 	}},
+	{"lease/ended", "a renewal finds what is unheld of a claim whose other tasks have ended, whatever ended them", func(w *world) {
+		list := w.drafts(w.with(Single()), tenantA, 6)
+		w.trigger(list...)
+		p := w.pod()
+		p.renew()
+		grants := p.claimExactly(6, 6)
+		p.complete(grants[0])
+		p.fail(grants[1])
+		p.report(retry(grants[2], time.Hour), lost(grants[3]))
+		w.cancel(list[4].Run)
+		p.fail(grants[4])
+		again := p.claimStep("a")
+		require.Equal(w.t, grants[3].Task, again.Task)
+		unheld := []persistence.Held{
+			{Task: again.Task, Epoch: again.Epoch}, {Task: grants[5].Task, Epoch: grants[5].Epoch},
+		}
+		for range 2 {
+			require.Equal(w.t, unheld, p.renew().Unheld)
+			require.Len(w.t, w.snapshot().Claims, 7, "six of one claim, and one")
+		}
+		p.complete(grants[5])
+		require.Equal(w.t, unheld[:1], p.renew().Unheld)
+		require.Len(w.t, w.snapshot().Claims, 1)
+		p.complete(again)
+		require.Empty(w.t, p.renew().Unheld)
+		require.Empty(w.t, w.snapshot().Claims)
+	}},
+	{"lease/grown", "a renewal finds what a repeated record has added to a claim whose tasks had ended", func(w *world) {
+		_, p := w.backlog(2, Chain(2))
+		p.renew()
+		roots := p.claim(2)
+		record := p.inline(10, roots[0])
+		p.complete(p.send(record).Grants...)
+		record.Transitions = append(record.Transitions, completion(roots[1]))
+		added := p.send(record).Grants
+		require.Len(w.t, added, 1)
+		require.Equal(w.t, record.Claim, added[0].Claim)
+		require.Equal(w.t, []persistence.Held{{Task: added[0].Task, Epoch: added[0].Epoch}}, p.renew().Unheld)
+		p.complete(added...)
+		require.Empty(w.t, p.renew().Unheld)
+		require.Empty(w.t, w.snapshot().Claims)
+	}},
 	{"lease/progress", "progress is kept for the next attempt, by the holder only", func(w *world) {
 		w.start(w.with(Single()))
 		p, q := w.pod(), w.pod()

@@ -6,6 +6,10 @@
 -- task. What is looked up in what this statement has read is hashed (not in): a
 -- join of the two would compare each with each.
 --
+-- counted and ended: of how many tasks of a claim the caller knows that they have ended.
+-- A claim that has no more is not looked at task by task: at full load a pod has claimed a
+-- hundred thousand tasks since its last renewal, and holds a few thousand.
+--
 -- What was granted under an epoch and is not held is never held again. But a
 -- record that is sent again may add tasks to its claim meanwhile, of which this
 -- statement's snapshot knows nothing: only a claim is forgotten that is as long
@@ -41,7 +45,9 @@ own as materialized (
 	from {schema}.claims c,
 		unnest(c.runs, c.steps, c.epochs) as g (run_id, step, epoch),
 		lateral (select k.state, k.pod, k.epoch from {schema}.tasks k where k.run_id = g.run_id and k.step = g.step offset 0) t
-	where c.pod = @pod and t.state = 3 and t.pod = c.pod and t.epoch = g.epoch
+	where c.pod = @pod
+		and (c.claim, cardinality(c.epochs)) not in (select e.claim, e.tasks from unnest(@counted::uuid[], @ended::int[]) as e (claim, tasks))
+		and t.state = 3 and t.pod = c.pod and t.epoch = g.epoch
 ),
 kept as (
 	insert into {schema}.task_progress as p (run_id, step, progress)
@@ -77,5 +83,6 @@ select clock.now, pod.expires_at,
 	crowd.pods, crowd.waiting, crowd.idle, crowd.place,
 	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
 	array(select h.ord::int from held h where h.mine is not true order by 1),
-	array(select run_id from unheld), array(select step from unheld), array(select epoch from unheld)
+	array(select run_id from unheld), array(select step from unheld), array(select epoch from unheld),
+	array(select distinct o.claim from own o)
 from clock, pod, crowd
