@@ -18,9 +18,9 @@ import (
 // Parent: pod.
 // Accepts: ReportOutcome, SlotsReserved, CancelRun, LeaseFenced, LeaseRestored,
 // StopGranting, FlushJournal.
-// Sends: OutcomesAnswered, ReserveSlots, SlotsReleased, CancelRecorded,
-// CancelRefused, JournalFlushed, CheckCancels, RepeatOutcomes, WorkReady,
-// TablesChanged.
+// Sends: FreeSlots, OutcomesAnswered, ReserveSlots, SlotsReleased,
+// CancelRecorded, CancelRefused, JournalFlushed, CheckCancels, RepeatOutcomes,
+// WorkReady, TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
 // carried over and recorded again under the same claim id, and cancels are
 // repeated; the run actors send the other reports again.
@@ -30,11 +30,14 @@ type journal struct {
 	store       persistence.Journal
 	carryover   *journalState
 	waiting     []*messages.ReportOutcome
-	queued      map[taskKey]bool
+	queued      map[taskKey]bool      // and whether the task has released its slot
 	busyUntil   map[taskKey]time.Time // reports that were answered Busy: not before
 	call        call
 	paused      bool // a timer will flush
 	linger      linger
+	leaving     linger // tasks that are about to release their slots
+	holding     int    // reports since tasks last did
+	half        int    // of all slots, rounded up
 	slotRequest slotRequest
 	reservedIn  string // queue whose pool the requested slots are of
 }
@@ -56,7 +59,8 @@ type openRecord struct {
 	reports     []*messages.ReportOutcome // likewise
 	part        int                       // how many of them, from the first on, the call under way is about
 	pool        string                    // whose slots children may take
-	freed       int                       // slots of it that the reports' tasks leave
+	freed       int                       // slots of it that the reports' tasks leave to children
+	released    []bool                    // of the reports: the task has released its slot
 	reservation *messages.SlotsReserved   // of slots for more of them; nil: none
 }
 
@@ -78,7 +82,7 @@ func spawnJournal(rt *runtime, ports *Ports, pod int64, h *journalState) func() 
 	return func() receiver {
 		return &journal{
 			base: base{rt, rt.addresses.journal}, pod: pod, store: ports.Store, carryover: h,
-			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{},
+			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{}, half: (rt.config.slots() + 1) / 2,
 		}
 	}
 }
@@ -105,13 +109,13 @@ func (a *journal) Receive(ctx actorContext) {
 	case *messages.LeaseRestored:
 		if a.carryover.fenced {
 			a.carryover.fenced = false
-			a.flush()
+			a.flush(0)
 		}
 	case *messages.StopGranting:
 		a.carryover.granting = false
 	case *messages.FlushJournal:
 		a.carryover.flushing = true
-		a.flush()
+		a.flush(0)
 	case *restarting, *stopping, *stopped:
 	default:
 		a.rt.unknown("journal", msg)
@@ -122,8 +126,8 @@ func (a *journal) Receive(ctx actorContext) {
 // that the last incarnation had not recorded.
 func (a *journal) onStarted() {
 	if a.carryover.current != nil {
-		for _, r := range a.carryover.current.reports {
-			a.queued[keyOf(r.GetTask())] = true
+		for i, r := range a.carryover.current.reports {
+			a.queued[keyOf(r.GetTask())] = a.carryover.current.released[i]
 		}
 		a.send()
 	}
@@ -140,22 +144,28 @@ func (a *journal) onStarted() {
 // onReport queues a report once, however often it is sent.
 func (a *journal) onReport(m *messages.ReportOutcome) {
 	key := keyOf(m.GetTask())
-	if a.queued[key] {
+	if _, queued := a.queued[key]; queued {
 		return
 	}
-	a.queued[key] = true
+	a.queued[key] = false
+	a.holding++
 	a.waiting = append(a.waiting, m)
 	a.rt.recorder.set(MetricJournalDepth, float64(len(a.waiting)))
-	a.flush()
+	a.flush(0)
 }
 
-// flush records the next batch unless one is under way.
-func (a *journal) flush() {
-	if a.carryover.current != nil || a.slotRequest.waits() {
+// flush records the next batch unless one is under way. Callers that wait for the answered
+// tasks may be about to trigger again.
+func (a *journal) flush(answered int) {
+	if a.carryover.current != nil {
+		a.leaveSoon()
+		return
+	}
+	if a.slotRequest.waits() {
 		return
 	}
 	a.tellFlushed()
-	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(&a.base, len(a.waiting), a.rt.recorder.value(MetricRunning) > 1, a.begin) {
+	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(&a.base, len(a.waiting), int(a.rt.recorder.value(MetricRunning))+answered > 1, a.begin) {
 		a.begin()
 	}
 }
@@ -178,7 +188,7 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 		}
 		return
 	}
-	a.waiting = rest
+	a.waiting, a.holding = rest, 0
 	open := &openRecord{record: a.rt.recordOf(a.pod), reports: batch}
 	open.record.Claim = a.rt.newClaimID()
 	for _, r := range batch {
@@ -187,6 +197,10 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 	if a.carryover.granting && !a.rt.buggify("grant nothing") {
 		open.pool, open.freed, open.record.Queues = a.room(batch)
 		open.record.Handlers = a.rt.claimable()
+	}
+	open.freed = a.leave(batch, open.pool, open.freed)
+	for _, r := range batch {
+		open.released = append(open.released, a.released(r))
 	}
 	if open.freed > 0 && reservation != nil && a.reservedFor(open.record.Queues) {
 		open.reservation, open.record.Spare = reservation, int(reservation.GetSlots())
@@ -200,12 +214,12 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 }
 
 // room returns how many children may take the slots of their parents, and of which queues:
-// those of the pool of which the batch frees the most slots. Tasks that had to wait have
-// released their slots before.
+// those of the pool of which the batch frees the most slots, without those that tasks have
+// released before.
 func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int, queues []string) {
 	freed := map[string]int{}
 	for _, r := range batch {
-		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || a.waits(r) {
+		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || a.released(r) {
 			continue
 		}
 		freed[r.GetPool()]++
@@ -253,7 +267,7 @@ func (a *journal) recordLater(pause time.Duration) {
 	a.later(pause, func() {
 		a.paused = false
 		if a.carryover.current == nil {
-			a.flush()
+			a.flush(0)
 		} else if !a.call.open() {
 			a.send()
 		}
@@ -280,18 +294,18 @@ func (a *journal) onRecorded(recorded persistence.Recorded, err error) {
 		a.send()
 		return
 	}
-	a.flush()
+	a.flush(open.part)
 }
 
 func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcome, answer persistence.RecordAnswer) {
 	key := keyOf(r.GetTask())
 	if answer.Result == lifecycle.Busy {
 		to.Waiting = append(to.Waiting, r.GetTask())
-		a.busyUntil[key] = a.rt.now().Add(a.rt.retryDelay(2))
+		a.busyUntil[key], a.queued[key] = a.rt.now().Add(a.rt.retryDelay(2)), true
 		a.waiting = append(a.waiting, r)
 		return
 	}
-	if a.waits(r) && a.rt.config.TenantLimit > 0 { // its slot was released before: no SlotsFreed tells the claimer
+	if a.released(r) && a.rt.config.TenantLimit > 0 { // no SlotsFreed tells the claimer
 		a.rt.send(a.rt.addresses.claimer, &messages.WorkReady{})
 	}
 	delete(a.busyUntil, key)
@@ -304,12 +318,6 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 		answered.Error = answer.Err.Error()
 	}
 	to.Answers = append(to.Answers, answered)
-}
-
-// waits reports whether a report was answered Busy before; runs was told then.
-func (a *journal) waits(r *messages.ReportOutcome) bool {
-	_, waits := a.busyUntil[keyOf(r.GetTask())]
-	return waits
 }
 
 func (a *journal) tellFlushed() {
@@ -352,7 +360,7 @@ func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	a.rt.releaseSlots(open.reservation, granted[own:])
 	open.reservation = nil
 	// Not before the answers are handed over.
-	open.reports, open.record.Transitions = open.reports[open.part:], open.record.Transitions[open.part:]
+	open.reports, open.released, open.record.Transitions = open.reports[open.part:], open.released[open.part:], open.record.Transitions[open.part:]
 	switch {
 	case len(open.reports) == 0:
 		a.carryover.current = nil
