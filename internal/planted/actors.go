@@ -7,10 +7,10 @@ func actors() []Plant {
 			Name: "retry-in-memory", Seeds: 1000,
 			What: "a failed attempt is repeated by its actor, and the database does not know",
 			File: "actors/run.go",
-			Old:  "\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
+			Old:  "\toutcome.Task, outcome.Pool = a.task.GetTask(), a.pool\n",
 			New: "\tif outcome.GetRetry() && planted.On(\"retry-in-memory\") {\n\t\ta.attempt, a.returned = nil, false\n" +
 				"\t\ta.later(time.Duration(outcome.GetRetryIn()), a.load)\n\t\treturn\n\t}\n" +
-				"\toutcome.Task, outcome.Pool = a.key.message(), a.pool\n",
+				"\toutcome.Task, outcome.Pool = a.task.GetTask(), a.pool\n",
 		},
 		{
 			Name: "claim-not-asked-again", Seeds: 1000,
@@ -63,8 +63,8 @@ func slots() []Plant {
 			Name: "deaf-slot-freed-twice", Seeds: 1000,
 			What: "a deaf function gives its slot up when it is abandoned, and again when it returns",
 			File: "actors/ledger.go",
-			Old:  "\t\tdelete(l.unresponsive, name)\n\t\tif u.keepSlot {",
-			New:  "\t\tdelete(l.unresponsive, name)\n\t\tif u.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
+			Old:  "\tdelete(l.unresponsive, name)\n\tif u.keepSlot {",
+			New:  "\tdelete(l.unresponsive, name)\n\tif u.keepSlot || planted.On(\"deaf-slot-freed-twice\") {",
 		},
 		{
 			Name: "aside-slot-freed-twice", Seeds: 1000,
