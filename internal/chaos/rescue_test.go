@@ -166,8 +166,9 @@ func TestTwoPodsStartWorkByTheStreamAlone(t *testing.T) {
 		other := pods[1-half]
 		if half == 1 {
 			fill(full)
+			before := y.number(endedSQL)
 			y.letGo(other.name)
-			y.eventually(other.name+" is idle", func() bool { return y.stats(other).Free == slots })
+			y.eventually(other.name+" is idle", func() bool { return y.number(endedSQL) == before+slots && y.stats(other).Free == slots })
 		}
 		y.eventually("both read the stream", func() bool { return y.stats(full).Mode == "stream" && y.stats(other).Mode == "stream" })
 		done := y.number(endedSQL)
