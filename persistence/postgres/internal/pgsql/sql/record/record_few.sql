@@ -7,6 +7,9 @@
 -- Caller: record, after check_pod and lock_runs in the same transaction. Locks
 -- tasks. Index: the primary keys, probed per row, as in record_fast.
 with clock as materialized (select clock_timestamp() as now),
+held as materialized (
+	select cardinality(k.epochs) as n from {schema}.claims k where k.pod = @pod and k.claim = @claim
+),
 few as materialized (
 	select d.run_id, d.step, d.epoch, d.output, d.ord, x.tid, x.children
 	from unnest(@runs::uuid[], @steps::int[], @epochs::bigint[], @outputs::bytea[]) with ordinality as d (run_id, step, epoch, output, ord),
@@ -42,9 +45,7 @@ sure as materialized (
 	where f.queue = @inline_queue::smallint and f.band = 0
 		and exists (select from {schema}.pods p where p.id = @pod and not p.dead and p.expires_at > c.now)
 		and (ready.n = 0 or ready.ours
-			and ready.n <= least((select count(*) from few) + @inline_spare::int, @inline_limit::int - coalesce(
-				(select cardinality(k.epochs) from {schema}.claims k where k.pod = @pod and k.claim = @claim), 0
-			))
+			and ready.n <= least((select count(*) from few) + @inline_spare::int, @inline_limit::int - coalesce((select n from held), 0))
 			and (
 				select k.fair_id from {schema}.ready_queue k
 				where k.queue = @inline_queue::smallint and k.band = 0 and k.fair_id >= q.since order by k.fair_id limit 1
@@ -71,9 +72,8 @@ moved as (
 	returning t.run_id, t.step, t.epoch, k.waiting, t.pending = k.rest as written
 ),
 granted as materialized (
-	select array_agg(run_id order by run_id, step) as runs, array_agg(step order by run_id, step) as steps,
-		array_agg(epoch order by run_id, step) as epochs
-	from moved where not waiting
+	select array_agg(run_id) as runs, array_agg(step) as steps, array_agg(epoch) as epochs
+	from (select run_id, step, epoch from moved where not waiting order by run_id, step offset 0) m
 ),
 claimed as (
 	insert into {schema}.claims as c (pod, claim, runs, steps, epochs)
@@ -97,7 +97,7 @@ noted as (
 		select id, -1, events, 35, null, null from ended where state = 10
 	) e
 )
-select s.now, exists (select from {schema}.claims c where c.pod = @pod and c.claim = @claim),
+select s.now, exists (select from held),
 	array(select ord::int from done), array(select id from ended where state = 10), g.runs, g.steps, g.epochs, s.block * 2097152,
 	case when s.since > 0 then @inline_until::timestamptz
 		else clock_timestamp() + least(interval '10 seconds', greatest(interval '250 milliseconds', 20 * (clock_timestamp() - s.now))) end
@@ -106,9 +106,7 @@ where (
 	select ln((
 		(select count(*) from done where state = 10) = begun.n * (select count(*) from few)
 		and (select count(*) from moved where written) = begun.n * (select count(*) from children)
-		and coalesce((select tasks from claimed), 0) = case when g.runs is null then 0 else cardinality(g.runs) + coalesce((
-			select cardinality(k.epochs) from {schema}.claims k where k.pod = @pod and k.claim = @claim
-		), 0) end
+		and coalesce((select tasks from claimed), 0) = case when g.runs is null then 0 else cardinality(g.runs) + coalesce((select n from held), 0) end
 		and (select count(*) from ended where written) = (select count(distinct run_id) from done where cardinality(children) = 0)
 	)::int)
 	from (select count(*) as n from sure) begun
