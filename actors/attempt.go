@@ -259,7 +259,7 @@ func (a *attemptState) Heartbeat(progress []byte) error {
 	a.told = true
 	a.mu.Unlock()
 	if tell {
-		a.rt.arrive(a.to, &attemptBeat{})
+		a.rt.arriveLater(a.to, &attemptBeat{})
 	}
 	return context.Cause(a.ctx)
 }

@@ -23,7 +23,8 @@ import (
 // WorkReady, TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
 // carried over and recorded again under the same claim id, and cancels are
-// repeated; the run actors send the other reports again.
+// repeated; the run actors send the other reports again, and those count as if their
+// tasks still had slots.
 type journal struct {
 	base
 	pod         int64
@@ -189,6 +190,11 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 		return
 	}
 	a.waiting, a.holding = rest, 0
+	for _, r := range rest {
+		if !a.released(r) {
+			a.holding++
+		}
+	}
 	open := &openRecord{record: a.rt.recordOf(a.pod), reports: batch}
 	open.record.Claim = a.rt.newClaimID()
 	for _, r := range batch {

@@ -134,16 +134,8 @@ func (p *payloads) hold(bytes int64) {
 	}
 }
 
-// change changes the account and grants the permits that fit then. A run actor may handle
-// the message at once, on this goroutine, so it is sent without the lock.
+// change changes the account and grants the permits that fit then.
 func (p *payloads) change(how func()) {
-	for _, x := range p.changed(how) {
-		p.grant(x.to)
-	}
-}
-
-// changed changes the account and returns the permits that fit then.
-func (p *payloads) changed(how func()) (granted []*permit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	how()
@@ -151,9 +143,8 @@ func (p *payloads) changed(how func()) (granted []*permit) {
 		x := p.queue[0]
 		p.queue = p.queue[1:]
 		p.give(x)
-		granted = append(granted, x)
+		p.grant(x.to)
 	}
-	return granted
 }
 
 // held returns how many bytes are held, and how many tasks wait to read more.

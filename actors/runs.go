@@ -140,6 +140,7 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	}
 	a.next = newRun(a.rt, a.ports, task, h)
 	pid, err := ctx.SpawnNamed(a.child, h.name)
+	a.next = nil
 	if err != nil {
 		a.lose(h)
 		return
@@ -159,8 +160,8 @@ func (a *runs) onFreeSlots(m *messages.FreeSlots) {
 	a.settle()
 }
 
-// onOutcomesAnswered ends the answered tasks, starts the children granted with them in the
-// slots that became free, and releases the slots of tasks that wait to be recorded.
+// onOutcomesAnswered ends the answered tasks, releases the slots of tasks that wait to be
+// recorded, and starts the granted children in the slots that became free.
 func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered) {
 	for _, answer := range m.GetAnswers() {
 		if h := a.carryover.ledger.find(keyOf(answer.GetTask())); h != nil {
@@ -168,13 +169,13 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 			a.carryover.ledger.drop(h, h.pid == nil || !h.abandoned)
 		}
 	}
-	for _, task := range m.GetGranted() {
-		a.startGranted(ctx, task)
-	}
 	for _, task := range m.GetWaiting() {
 		if h := a.carryover.ledger.find(keyOf(task)); h != nil {
 			a.carryover.ledger.releaseSlot(h)
 		}
+	}
+	for _, task := range m.GetGranted() {
+		a.startGranted(ctx, task)
 	}
 	a.settle()
 }

@@ -43,9 +43,10 @@ type runtime struct {
 	payloads  *payloads
 	addresses addresses
 
-	arrive   func(to *PID, message any) // send, from goroutines that are not the actors'
-	buggify  func(place string) bool
-	lifetime context.Context //nolint:containedctx // of all attempts
+	arrive      func(to *PID, message any) // send, from goroutines that are not the actors'
+	arriveLater func(to *PID, message any) // likewise, where a run actor must not handle the message at once
+	buggify     func(place string) bool
+	lifetime    context.Context //nolint:containedctx // of all attempts
 }
 
 // guarded is a value that several actors and goroutines share.

@@ -111,7 +111,10 @@ func newRuntime(o Options) *runtime {
 	if rt.arrive = o.Arrive; rt.arrive == nil {
 		rt.arrive = rt.send
 	}
-	rt.payloads = newPayloads(int64(config.PayloadMemory), func(to *PID) { rt.arrive(to, &payloadsGranted{}) })
+	if rt.arriveLater = o.Arrive; rt.arriveLater == nil {
+		rt.arriveLater = func(to *PID, message any) { rt.executor.Yield(to, message) }
+	}
+	rt.payloads = newPayloads(int64(config.PayloadMemory), func(to *PID) { rt.arriveLater(to, &payloadsGranted{}) })
 	if rt.buggify = o.Buggify; rt.buggify == nil {
 		rt.buggify = func(string) bool { return false }
 	}

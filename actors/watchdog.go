@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 )
 
-// watchedActors returns the names of the actors that the watchdog watches. A run actor
-// holds up its own task only.
+// watchedActors returns the names of the actors that the watchdog watches. Run
+// actors handle messages on goroutines of their senders, among these runs.
 func watchedActors() (names []string) {
 	for _, m := range tree() {
 		if !m.many {

@@ -17,7 +17,7 @@ const recordFewMax = 4
 // few returns the queue whose tasks record_few may grant, if that is worth a try: 0 if
 // not.
 func (f *fastRecord) few() int16 {
-	if len(f.indexes) > recordFewMax || len(f.record.Queues) != 1 || f.record.Limit == 0 {
+	if len(f.indexes) > recordFewMax || len(f.record.Queues) != 1 {
 		return 0
 	}
 	seen := make(map[workflow.TaskID]bool, len(f.indexes))
