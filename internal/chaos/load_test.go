@@ -26,7 +26,7 @@ func (p *podProcess) call(ctx context.Context) {
 			p.cancelOne(ctx, n, key)
 			continue
 		}
-		run := p.triggerOne(ctx, n, key)
+		run := p.triggerSingle(ctx, n, key)
 		if run == nil {
 			continue
 		}
@@ -43,10 +43,10 @@ func (p *podProcess) isQuiet() bool {
 	}
 }
 
-// triggerOne triggers a run of the next shape, and asks again under the same
+// triggerSingle triggers a run of the next shape, and asks again under the same
 // key while it cannot know whether it was stored. It returns nil if the pod
 // stops, or if the caller's own transaction failed.
-func (p *podProcess) triggerOne(ctx context.Context, n int64, key string) *troupe.Run[string] {
+func (p *podProcess) triggerSingle(ctx context.Context, n int64, key string) *troupe.Run[string] {
 	tenant := troupe.Tenant(fmt.Sprintf("tenant-%d", n%5))
 	if n%int64(len(loadShapes)+1) == 0 {
 		run, err := p.triggerInTx(ctx, key, tenant)

@@ -18,7 +18,7 @@ import (
 func TestCallersLeaveRoomForTheEngine(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	k := newKit(openDatabase(t, Options{PoolSize: 6}), g)
+	k := newFixture(openDatabase(t, Options{PoolSize: 6}), g)
 	pod := k.join(time.Hour)
 	k.start(g, "a", 1) // a tenant that is known, and statements that are prepared
 	k.complete(pod, k.claim(pod, 1)...)

@@ -15,22 +15,22 @@ func TestOnlyFirstStartsAreClaimedFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		set     func(k *kit, id workflow.RunID)
+		set     func(k *fixture, id workflow.RunID)
 		granted int
 	}{
-		{"a suspect", func(k *kit, id workflow.RunID) {
+		{"a suspect", func(k *fixture, id workflow.RunID) {
 			k.exec("update {schema}.ready_queue set suspect = true where run_id = $1", id)
 		}, 3},
-		{"two suspects", func(k *kit, _ workflow.RunID) {
+		{"two suspects", func(k *fixture, _ workflow.RunID) {
 			k.exec("update {schema}.ready_queue set suspect = true where fair_id < (select max(fair_id) from {schema}.ready_queue)")
 		}, 2},
-		{"a task that is gone", func(k *kit, id workflow.RunID) {
+		{"a task that is gone", func(k *fixture, id workflow.RunID) {
 			k.exec("delete from {schema}.tasks where run_id = $1", id)
 		}, 2},
-		{"a task that ended", func(k *kit, id workflow.RunID) {
+		{"a task that ended", func(k *fixture, id workflow.RunID) {
 			k.exec("update {schema}.tasks set state = 13, finished_at = clock_timestamp() where run_id = $1", id)
 		}, 2},
-		{"a locked task", func(k *kit, id workflow.RunID) {
+		{"a locked task", func(k *fixture, id workflow.RunID) {
 			k.hold("select 1 from {schema}.tasks where run_id = $1 for update", id)
 		}, 2},
 	} {

@@ -33,7 +33,7 @@ func TestTypesThatTheEmbedderRegisters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Single()
-			k := newKit(openChanged(t, func(config *pgxpool.Config) {
+			k := newFixture(openChanged(t, func(config *pgxpool.Config) {
 				config.MaxConns = 1
 				config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 					registerOthers(conn, codec)
@@ -68,7 +68,7 @@ func TestTypesThatTheEmbedderRegisters(t *testing.T) {
 // Tables of a step's session that are named as types are not these types.
 func TestAStepThatHidesTypes(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	pod := k.join(time.Minute)
 	for range 3 { // the tables stay with the session
 		_, err := k.step(pod, func(ctx context.Context, tx pgx.Tx) error {

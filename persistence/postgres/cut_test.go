@@ -26,34 +26,34 @@ import (
 func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	open := schemas(t)
-	type call = func(t *testing.T, k *kit, again bool) error
+	type call = func(t *testing.T, k *fixture, again bool) error
 	for name, c := range map[string]struct {
 		stepwise bool // several round trips: it is cut at the commit
-		make     func(k *kit) call
+		make     func(k *fixture) call
 	}{
-		"trigger":      {true, func(k *kit) call { return k.triggerer(10, "key") }},
-		"fast trigger": {false, func(k *kit) call { return k.triggerer(10, "") }},
-		"one trigger":  {false, func(k *kit) call { return k.triggerer(1, "") }},
-		"one taken":    {false, func(k *kit) call { k.finish(1); return k.taker() }},
-		"claim": {false, func(k *kit) call {
+		"trigger":      {true, func(k *fixture) call { return k.triggerer(10, "key") }},
+		"fast trigger": {false, func(k *fixture) call { return k.triggerer(10, "") }},
+		"one trigger":  {false, func(k *fixture) call { return k.triggerer(1, "") }},
+		"one taken":    {false, func(k *fixture) call { k.finish(1); return k.taker() }},
+		"claim": {false, func(k *fixture) call {
 			k.store.claimFirst.Missed(1)
 			return k.claimer()
 		}},
-		"first claim": {false, func(k *kit) call {
+		"first claim": {false, func(k *fixture) call {
 			k.store.claimFirst.Hit(1)
 			return k.claimer()
 		}},
-		"fast record": {false, func(k *kit) call { return k.recorder(lifecycle.Succeeded, 2) }},
-		"few recorded": {false, func(k *kit) call {
+		"fast record": {false, func(k *fixture) call { return k.recorder(lifecycle.Succeeded, 2) }},
+		"few recorded": {false, func(k *fixture) call {
 			k.finish(1)
 			k.start(storetest.Chain(2), "a", 3)
-			k.store.recordFew.Hit(1)
+			k.store.recordSmall.Hit(1)
 			return k.recorder(lifecycle.Succeeded, 3)
 		}},
-		"slow record": {true, func(k *kit) call { return k.recorder(lifecycle.Released, 2) }},
-		"cancel": {true, func(k *kit) call {
+		"slow record": {true, func(k *fixture) call { return k.recorder(lifecycle.Released, 2) }},
+		"cancel": {true, func(k *fixture) call {
 			id := k.start(storetest.Chain(2), "a", 1)[0]
-			return func(t *testing.T, k *kit, again bool) error {
+			return func(t *testing.T, k *fixture, again bool) error {
 				out, err := k.store.CancelRun(k.ctx, persistence.Cancel{Run: id, Tenant: "a"})
 				if err == nil && again {
 					require.Equal(t, lifecycle.Canceled, out.State)
@@ -67,7 +67,7 @@ func TestUnknownOutcome(t *testing.T) {
 				t.Parallel()
 				d := open(t)
 				p := newCutter(t, d)
-				k := newKit(d, storetest.Chain(2))
+				k := newFixture(d, storetest.Chain(2))
 				k.join(time.Hour)
 				k.warm()
 				k.start(storetest.Chain(2), "a", 20)
@@ -93,10 +93,10 @@ const countRows = `select format('%s %s %s', (select count(*) from {schema}.work
 	(select count(*) from {schema}.task_events), (select count(*) from {schema}.claims))`
 
 // triggerer triggers runs, the last with a key if there is one, again and again the same.
-func (k *kit) triggerer(n int, key string) func(*testing.T, *kit, bool) error {
+func (k *fixture) triggerer(n int, key string) func(*testing.T, *fixture, bool) error {
 	list := k.draft(storetest.Chain(2), "a", n)
 	list[n-1].Key = key
-	return func(t *testing.T, k *kit, again bool) error {
+	return func(t *testing.T, k *fixture, again bool) error {
 		out, err := k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{})
 		for again && err == nil && out.Answers[n-1].Result == persistence.KeyBusy {
 			out, err = k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{}) // the cut transaction still holds the key
@@ -110,10 +110,10 @@ func (k *kit) triggerer(n int, key string) func(*testing.T, *kit, bool) error {
 
 // taker triggers a run whose first task is granted at once, again and again the
 // same.
-func (k *kit) taker() func(*testing.T, *kit, bool) error {
+func (k *fixture) taker() func(*testing.T, *fixture, bool) error {
 	list := k.draft(storetest.Chain(2), "a", 1)
 	take := k.taking()
-	return func(t *testing.T, k *kit, _ bool) error {
+	return func(t *testing.T, k *fixture, _ bool) error {
 		out, err := k.store.TriggerRuns(k.ctx, list, take)
 		if err == nil {
 			require.Equal(t, persistence.Triggered, out.Answers[0].Result)
@@ -124,14 +124,14 @@ func (k *kit) taker() func(*testing.T, *kit, bool) error {
 }
 
 // taking is what lets the first pod have first tasks at once.
-func (k *kit) taking() persistence.GrantRequest {
+func (k *fixture) taking() persistence.GrantRequest {
 	return persistence.GrantRequest{Pod: 1, Claim: k.claimID(), Limit: 10, Handlers: k.handlers, Queues: []string{registry.DefaultQueue}}
 }
 
 // claimer claims three tasks, again and again the same.
-func (k *kit) claimer() func(*testing.T, *kit, bool) error {
+func (k *fixture) claimer() func(*testing.T, *fixture, bool) error {
 	request := k.request(1, 3)
-	return func(t *testing.T, k *kit, _ bool) error {
+	return func(t *testing.T, k *fixture, _ bool) error {
 		out, err := k.store.ClaimTasks(k.ctx, request)
 		if err == nil {
 			require.Len(t, out.Grants, 3)
@@ -142,14 +142,14 @@ func (k *kit) claimer() func(*testing.T, *kit, bool) error {
 
 // recorder reports three tasks, again and again the same, and is granted up to limit of
 // their children.
-func (k *kit) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, *kit, bool) error {
+func (k *fixture) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, *fixture, bool) error {
 	record := k.completion(1, k.claim(1, 3)...)
 	record.Limit, record.Handlers, record.Queues = limit, k.handlers, []string{registry.DefaultQueue}
 	for i := range record.Transitions {
 		record.Transitions[i].Report = report
 	}
 	var grants []persistence.Grant
-	return func(t *testing.T, k *kit, again bool) error {
+	return func(t *testing.T, k *fixture, again bool) error {
 		out, err := k.store.RecordTransitions(k.ctx, record)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (k *kit) recorder(report lifecycle.ReportKind, limit int) func(*testing.T, 
 }
 
 // warm has the store's only connection prepare what the tests cut.
-func (k *kit) warm() {
+func (k *fixture) warm() {
 	k.t.Helper()
 	k.start(storetest.Chain(2), "warm", 1)
 	k.start(storetest.Chain(2), "warm", 1) // whose tenant is known by now
@@ -183,7 +183,7 @@ func (k *kit) warm() {
 	record = k.completion(1, out.Grants...)
 	record.Limit, record.Handlers, record.Queues = 1, k.handlers, []string{registry.DefaultQueue}
 	k.send(record)
-	k.store.recordFew.Missed(1)
+	k.store.recordSmall.Missed(1)
 }
 
 // cutting says what happens to the next transaction.

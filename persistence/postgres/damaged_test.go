@@ -23,7 +23,7 @@ import (
 )
 
 // lose removes the first n values from the disk that a table stores out of line.
-func (k *kit) lose(table string, n int) {
+func (k *fixture) lose(table string, n int) {
 	k.t.Helper()
 	k.exec(strings.NewReplacer("{table}", table, "{n}", strconv.Itoa(n)).Replace(`create extension if not exists pg_surgery;
 		do $$ declare toast regclass; places tid[]; begin
@@ -41,7 +41,7 @@ func noise() string {
 }
 
 // startNoisy stores runs whose inputs are stored out of line.
-func (k *kit) startNoisy(n int) []persistence.Trigger {
+func (k *fixture) startNoisy(n int) []persistence.Trigger {
 	k.t.Helper()
 	list := k.draft(storetest.Single(), "a", n)
 	for i := range list {
@@ -52,7 +52,7 @@ func (k *kit) startNoisy(n int) []persistence.Trigger {
 }
 
 // errored reports tasks as failed.
-func (k *kit) errored(pod int64, retry bool, text string, grants ...persistence.Grant) persistence.Record {
+func (k *fixture) errored(pod int64, retry bool, text string, grants ...persistence.Grant) persistence.Record {
 	record := k.completion(pod, grants...)
 	for i := range record.Transitions {
 		t := &record.Transitions[i]
@@ -62,7 +62,7 @@ func (k *kit) errored(pod int64, retry bool, text string, grants ...persistence.
 }
 
 // failNoisily fails the tasks of n runs with long errors, to be tried again.
-func (k *kit) failNoisily(pod int64, n int) (runs []workflow.RunID) {
+func (k *fixture) failNoisily(pod int64, n int) (runs []workflow.RunID) {
 	k.t.Helper()
 	for range n {
 		runs = append(runs, k.start(storetest.Single(), "a", 1)...)
@@ -119,7 +119,7 @@ func TestARunThatCannotBeReadIsNotArchived(t *testing.T) {
 }
 
 // progressed has a pod claim tasks that report long progress, and hand them back.
-func (k *kit) progressed(tenant string, n int) []persistence.Grant {
+func (k *fixture) progressed(tenant string, n int) []persistence.Grant {
 	k.t.Helper()
 	pod := k.join(time.Hour)
 	k.start(storetest.Single(), tenant, n)
@@ -187,7 +187,7 @@ func TestAHeadOfTheQueueThatCannotBeRead(t *testing.T) {
 // Under a limit per tenant unreadable tasks are found behind tenants at their limit.
 func TestDamageBehindTenantsAtTheirLimit(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	k.progressed("b", 3)
 	pod := k.join(time.Hour)
 	k.exec("update {schema}.ready_queue set handler = handler + 1000") // not now
@@ -307,7 +307,7 @@ func TestCompletionsThatNeedADamagedIndex(t *testing.T) {
 }
 
 // spoil damages the page of a task on the disk, and has it read from there.
-func (k *kit) spoil(task workflow.TaskID) {
+func (k *fixture) spoil(task workflow.TaskID) {
 	k.t.Helper()
 	block := value[int64](k.database, "select (ctid::text::point)[0]::bigint from {schema}.tasks where run_id = $1 and step = $2",
 		[16]byte(task.Run), task.Step)
@@ -346,7 +346,7 @@ func (k *kit) spoil(task workflow.TaskID) {
 // A page of tasks that the disk has lost costs no pod its lease, and keeps nothing
 // on other pages from being handed back or taken over.
 func TestAPageOfTasksIsLost(t *testing.T) {
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	first, second, third := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
 	k.start(storetest.Single(), "a", 300)
 	of := k.claim(first, 100)

@@ -23,7 +23,7 @@ func (a *annals) buryMany(n, size int) []workflow.TaskID {
 		d.Steps = append(d.Steps, workflow.Step{Name: fmt.Sprintf("s%d", i)})
 	}
 	g := storetest.Graph(d)
-	a.kit = newKit(a.database, g)
+	a.fixture = newFixture(a.database, g)
 	draft := a.draft(g, "tenant", 1)
 	draft[0].Input = make([]byte, size)
 	_, _ = rand.Read(draft[0].Input)

@@ -31,50 +31,50 @@ func (*usurper) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 
 // leadersCalls are what a leader does, on a workflow that sleeps.
 var leadersCalls = map[string]struct {
-	prepare func(k *kit, pod int64) // something to do
-	do      func(k *kit, epoch int64) error
+	prepare func(k *fixture, pod int64) // something to do
+	do      func(k *fixture, epoch int64) error
 }{
 	"timers": {
-		func(k *kit, pod int64) { k.complete(pod, k.claim(pod, 1)...) },
-		func(k *kit, epoch int64) error {
+		func(k *fixture, pod int64) { k.complete(pod, k.claim(pod, 1)...) },
+		func(k *fixture, epoch int64) error {
 			_, err := k.store.FireTimers(k.ctx, epoch, 10)
 			return err
 		},
 	},
 	"pods": {
-		func(k *kit, pod int64) {
+		func(k *fixture, pod int64) {
 			require.Len(k.t, k.claim(pod, 1), 1)
 			k.exec(`update {schema}.pods set expires_at = now() - interval '1 second'`)
 		},
-		func(k *kit, epoch int64) error {
+		func(k *fixture, epoch int64) error {
 			_, err := k.store.ExpirePods(k.ctx, epoch, 3, 10, time.Time{})
 			return err
 		},
 	},
 	"parking": {
-		func(k *kit, pod int64) {
+		func(k *fixture, pod int64) {
 			k.leave(pod)
 		},
-		func(k *kit, epoch int64) error {
+		func(k *fixture, epoch int64) error {
 			_, err := k.store.ParkTasks(k.ctx, epoch, 10)
 			return err
 		},
 	},
 	"archive": {
-		func(k *kit, pod int64) {
+		func(k *fixture, pod int64) {
 			epoch := k.bump(pod)
 			k.complete(pod, k.claim(pod, 1)...)
 			k.fire(epoch, 10)
 			k.finish(pod)
 		},
-		func(k *kit, epoch int64) error {
+		func(k *fixture, epoch int64) error {
 			_, err := k.store.ArchiveRuns(k.ctx, epoch, persistence.Archive{})
 			return err
 		},
 	},
 	"events": {
-		func(*kit, int64) {},
-		func(k *kit, epoch int64) error {
+		func(*fixture, int64) {},
+		func(k *fixture, epoch int64) error {
 			_, err := k.store.RotateEvents(k.ctx, epoch, time.Hour)
 			return err
 		},
@@ -90,7 +90,7 @@ func TestALeaderThatIsDeposedAfterItsLookWritesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tracer := &usurper{}
-			k := newKit(openDatabase(t, Options{Tracer: tracer}), nap)
+			k := newFixture(openDatabase(t, Options{Tracer: tracer}), nap)
 			pod := k.join(time.Hour)
 			k.start(nap, "a", 1)
 			c.prepare(k, pod)
@@ -115,7 +115,7 @@ type contents struct {
 	spans  int
 }
 
-func (k *kit) contents() (all contents) {
+func (k *fixture) contents() (all contents) {
 	k.t.Helper()
 	var err error
 	all.tables, err = k.store.Snapshot(k.ctx)

@@ -42,7 +42,7 @@ func TestAFileThatMayNotGrowIsNotTheStepsFault(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
 	d := openSchema(t, user, Options{})
-	k := newKit(d, storetest.Single())
+	k := newFixture(d, storetest.Single())
 	pod := k.join(time.Hour)
 	d.exec("create table large (x text)")
 	d.exec("alter table large alter x set storage external")

@@ -14,12 +14,12 @@ import (
 	"github.com/troupe-dev/troupe/persistence/storetest"
 )
 
-// newForgetfulKit is a kit whose user's pool, of so many connections, runs a statement on
+// newForgetfulFixture is a fixture whose user's pool, of so many connections, runs a statement on
 // each that is given back to it, while on is set.
-func newForgetfulKit(t *testing.T, connections int32, statement string) (k *kit, on *atomic.Bool) {
+func newForgetfulFixture(t *testing.T, connections int32, statement string) (k *fixture, on *atomic.Bool) {
 	t.Helper()
 	on = &atomic.Bool{}
-	return newKit(openChanged(t, func(config *pgxpool.Config) {
+	return newFixture(openChanged(t, func(config *pgxpool.Config) {
 		config.MaxConns = connections
 		config.AfterRelease = func(conn *pgx.Conn) bool {
 			if !on.Load() {
@@ -41,7 +41,7 @@ func TestAPoolWhoseSessionsAreReset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, on := newForgetfulKit(t, 2, statement)
+			k, on := newForgetfulFixture(t, 2, statement)
 			pod := k.join(time.Hour)
 			calls := 0
 			step := func(context.Context, pgx.Tx) error { calls++; return nil }
@@ -80,7 +80,7 @@ func TestAStepThatDeallocates(t *testing.T) {
 // next one succeeds.
 func TestATriggerInASessionThatWasReset(t *testing.T) {
 	t.Parallel()
-	k, on := newForgetfulKit(t, 1, "discard all")
+	k, on := newForgetfulFixture(t, 1, "discard all")
 	on.Store(true)
 	trigger := func() error {
 		return k.triggerInTx(k.user, k.draft(storetest.Single(), "tenant", 1)[0])

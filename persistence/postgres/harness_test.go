@@ -143,9 +143,9 @@ type eager struct{ *Store }
 
 func (s eager) hit() {
 	for queue := range int16(10) {
-		s.takeOnes.Hit(queue)
+		s.triggerSinglesGranted.Hit(queue)
 		s.claimFirst.Hit(queue)
-		s.recordFew.Hit(queue)
+		s.recordSmall.Hit(queue)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // A record does not scan the served places again, but scans all of them from time to time.
 func TestRecordsRememberServedPlaces(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Chain(9))
+	k := newFixture(schemas(t)(t), storetest.Chain(9))
 	k.join(time.Hour)
 	k.start(storetest.Chain(9), "a", 1)
 	held := k.claim(1, 1)

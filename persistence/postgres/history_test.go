@@ -16,7 +16,7 @@ import (
 
 // annals is a database with a clock of its own and a leader.
 type annals struct {
-	*kit
+	*fixture
 	clock time.Time
 	epoch int64
 }
@@ -24,7 +24,7 @@ type annals struct {
 func newAnnals(t *testing.T) (*annals, *workflow.Graph) {
 	t.Helper()
 	g := storetest.Diamond()
-	a := &annals{kit: newKit(newSimulatedDatabase(schemas(t)(t)).database, g)}
+	a := &annals{fixture: newFixture(newSimulatedDatabase(schemas(t)(t)).database, g)}
 	a.at(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	var err error
 	a.epoch, err = a.store.BumpEpoch(a.ctx, 1)
@@ -224,7 +224,7 @@ func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 // statement sees only one of them.
 func TestOnlyYoungRunsAreStoredInOneStatement(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Chain(1))
+	k := newFixture(schemas(t)(t), storetest.Chain(1))
 	k.start(storetest.Chain(1), "a", 1) // whose tenant is known by now
 	k.store.recentRunAge = recentRunAge
 	now := value[time.Time](k.database, "select clock_timestamp()")

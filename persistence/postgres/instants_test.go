@@ -19,7 +19,7 @@ func TestInfiniteInstants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Nap(time.Nanosecond)
-			k := newKit(openDatabase(t, options), g)
+			k := newFixture(openDatabase(t, options), g)
 			pod := k.join(time.Hour)
 			epoch := k.bump(pod)
 			runs := k.start(g, "a", 3)

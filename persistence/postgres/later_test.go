@@ -87,7 +87,7 @@ func TestADefinitionOfALaterVersionIsPassedOver(t *testing.T) {
 func TestTimersOfALaterVersionAreLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	k := newKit(openDatabase(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), storetest.Nap(time.Hour))
+	k := newFixture(openDatabase(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), storetest.Nap(time.Hour))
 	pod := k.join(time.Hour)
 	runs := k.start(storetest.Nap(time.Hour), "a", 2)
 	k.complete(pod, k.claim(pod, 2)...)
@@ -109,7 +109,7 @@ func TestTimersOfALaterVersionAreLogged(t *testing.T) {
 // A pod of a version before the number of the protocol joins beside others.
 func TestAPodWithoutAProtocol(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	k.exec(`insert into {schema}.pods (id, name, version, slots, started_at, expires_at, ttl, queues, handlers) overriding system value
 		values (1, 'old', '', 1, now(), now() + interval '1 hour', interval '1 hour', '{default}', $1)`, k.handlers)
 	s, err := k.store.Situation(k.ctx, "", k.start(storetest.Single(), "a", 1)[0])

@@ -118,7 +118,7 @@ func TestRenewalOutlivesLockedTables(t *testing.T) {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Single()
-			k := newKit(open(t), g)
+			k := newFixture(open(t), g)
 			k.start(g, "a", 2)
 			pod := k.join(time.Minute)
 			grants := k.claim(pod, 2)
@@ -189,7 +189,7 @@ func TestRenewalThatIsCanceled(t *testing.T) {
 // clock is right, unless it is renewed. A lease of unknown length is kept as it is.
 func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	const ttl = 200 * time.Millisecond
 	leader, old, gone := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
 	k.start(storetest.Single(), "a", 1)
@@ -213,7 +213,7 @@ func TestALeaseOfAClockThatWasAhead(t *testing.T) {
 // Two leaders may list the same tasks. A takeover counts those that it took itself.
 func TestATakeoverCountsWhatItTook(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	pod := k.join(time.Hour)
 	k.start(storetest.Single(), "a", 2)
 	k.claim(pod, 2)
@@ -282,7 +282,7 @@ func TestRenewalOnAnotherConnection(t *testing.T) {
 }
 
 // readByRenewal returns how many rows of tasks a renewal would read.
-func (k *kit) readByRenewal(renewal persistence.Renewal) int {
+func (k *fixture) readByRenewal(renewal persistence.Renewal) int {
 	k.t.Helper()
 	var plan string
 	require.ErrorIs(k.t, k.store.lease.Use(k.ctx, func(on *pgx.Conn) error {

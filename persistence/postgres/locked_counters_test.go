@@ -16,7 +16,7 @@ import (
 func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 	t.Parallel()
 	diamond, nap := storetest.Diamond(), storetest.Nap(time.Hour)
-	k := newKit(schemas(t)(t), diamond, nap)
+	k := newFixture(schemas(t)(t), diamond, nap)
 	pod := k.join(1000 * time.Hour)
 	for _, tenant := range []string{"a", "b"} {
 		k.start(diamond, tenant, 1)
@@ -79,7 +79,7 @@ func TestATenantWhoseCountersAreHeldWaitsAlone(t *testing.T) {
 func TestAGroupWaitsForTheTenantOfOneOfItsTriggers(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	k := newKit(schemas(t)(t), g)
+	k := newFixture(schemas(t)(t), g)
 	k.start(g, "a", 1)
 	k.start(g, "b", 1)
 	release := k.holdCounters("a")

@@ -17,22 +17,22 @@ import (
 )
 
 // holdCounters locks the counters of a tenant until the returned function is called.
-func (k *kit) holdCounters(tenant string) (release func()) {
+func (k *fixture) holdCounters(tenant string) (release func()) {
 	k.t.Helper()
 	return k.hold(`select from {schema}.tenant_groups g join {schema}.tenants n using (group_id) where n.tenant = '` + tenant + `' for update of g`)
 }
 
 // holds are ways to lock what belongs to tenant a.
-func holds() map[string]func(*kit) func() {
-	return map[string]func(*kit) func(){
-		"counters": func(k *kit) func() { return k.holdCounters("a") },
-		"runs": func(k *kit) func() {
+func holds() map[string]func(*fixture) func() {
+	return map[string]func(*fixture) func(){
+		"counters": func(k *fixture) func() { return k.holdCounters("a") },
+		"runs": func(k *fixture) func() {
 			return k.hold("select from {schema}.workflow_runs where tenant = 'a' for update")
 		},
-		"tasks, shared": func(k *kit) func() {
+		"tasks, shared": func(k *fixture) func() {
 			return k.hold("select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' for share of t")
 		},
-		"children": func(k *kit) func() {
+		"children": func(k *fixture) func() {
 			return k.hold("select from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id where r.tenant = 'a' and t.pending > 0 for update of t")
 		},
 	}

@@ -37,7 +37,7 @@ func TestClaimWaitsForNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Single()
-			k := newKit(open(t), g)
+			k := newFixture(open(t), g)
 			k.start(g, "a", 3)
 			pod := k.join(time.Hour)
 			release := k.hold(c.lock)
@@ -85,7 +85,7 @@ func TestBusyRunsAreLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Single()
-			k := newKit(open(t), g)
+			k := newFixture(open(t), g)
 			k.start(g, "a", 20)
 			pod := k.join(time.Hour)
 			grants := k.claim(pod, 20)
@@ -169,7 +169,7 @@ func TestKeyRaceInTwoUserTransactions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Single()
-			k := newKit(open(t), g)
+			k := newFixture(open(t), g)
 			list := k.draft(g, "a", 2)
 			list[0].Key, list[1].Key = "key", "key"
 			first, err := k.user.Begin(k.ctx)

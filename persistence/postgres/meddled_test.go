@@ -39,7 +39,7 @@ func TestAPolicyThatHidesRowsIsAnError(t *testing.T) {
 }
 
 // as returns a store whose role may do what it has to, and owns nothing.
-func (k *kit) as(role string) *Store {
+func (k *fixture) as(role string) *Store {
 	k.t.Helper()
 	quoted := pgx.Identifier{role}.Sanitize()
 	k.exec("create role " + quoted + " login password 'ordinary'; grant usage on schema {schema} to " + quoted +
@@ -57,7 +57,7 @@ func loginAs(role string) func(*pgx.ConnConfig) {
 }
 
 // pool returns a second pool, whose sessions differ from the first one's.
-func (k *kit) pool(change func(*pgx.ConnConfig)) *pgxpool.Pool {
+func (k *fixture) pool(change func(*pgx.ConnConfig)) *pgxpool.Pool {
 	k.t.Helper()
 	config := k.user.Config()
 	change(config.ConnConfig)
@@ -68,7 +68,7 @@ func (k *kit) pool(change func(*pgx.ConnConfig)) *pgxpool.Pool {
 }
 
 // open returns a second store, of a pool.
-func (k *kit) open(pool *pgxpool.Pool) *Store {
+func (k *fixture) open(pool *pgxpool.Pool) *Store {
 	k.t.Helper()
 	store, err := Open(k.ctx, Options{Pool: pool, Schema: k.store.Schema})
 	require.NoError(k.t, err)
@@ -80,7 +80,7 @@ func (k *kit) open(pool *pgxpool.Pool) *Store {
 // other tables that each can close and drop.
 func TestTheTablesThatALeaderMakesAreTheOwners(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	const role = "First.Last@Corp" // no plain word
 	passing := k.as(role)
 	k.exec("do $$ begin execute format('grant %I to \"" + role + "\"', current_user); end $$")
@@ -97,7 +97,7 @@ func TestTheTablesThatALeaderMakesAreTheOwners(t *testing.T) {
 // that it has.
 func TestCallsWaitForTheConnectionsThatThereAre(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	const role = "few"
 	few := k.as(role)
 	require.NoError(t, few.PingLease(k.ctx))
@@ -119,7 +119,7 @@ func TestCallsWaitForTheConnectionsThatThereAre(t *testing.T) {
 // have; a transaction of theirs takes no trigger.
 func TestTheEncodingOfSessionsChangesNothing(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	pool := k.pool(func(c *pgx.ConnConfig) { c.RuntimeParams["client_encoding"] = "WIN1252" })
 	store := k.open(pool)
 
@@ -197,7 +197,7 @@ func TestAServerWithoutRoomIsNotTheStepsFault(t *testing.T) {
 // waiting for in them.
 func TestTheStepsOfDeadPodsAreEnded(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	pod, leader := k.join(time.Hour), k.join(time.Hour)
 	epoch := k.bump(leader)
 	ids := k.start(storetest.Single(), "a", 1)
@@ -275,7 +275,7 @@ func TestACanceledStatementIsNotTheFaultOfAStep(t *testing.T) {
 // happens between two renewals.
 func TestADefaultForIdleSessionsIsNotTheEngines(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	const role = "idler"
 	k.as(role) // its role is there
 	k.exec(`alter role "` + role + `" set idle_session_timeout = '300ms'`)

@@ -16,11 +16,11 @@ import (
 // beside is a database with open runs of two versions of a workflow, which have a step in
 // common. Both programs are down, and their registrations were deleted. The first has many
 // due timers, tasks of a dead pod, and tasks ahead of all tasks of the second.
-func beside(t *testing.T) (first, second *workflow.Graph, k *kit, runs [2][]workflow.RunID) {
+func beside(t *testing.T) (first, second *workflow.Graph, k *fixture, runs [2][]workflow.RunID) {
 	t.Helper()
 	first, second = storetest.Versioned(2), storetest.Versioned(3)
 	naps := storetest.Nap(time.Nanosecond)
-	k = newKit(openDatabase(t, Options{}), first, second, naps)
+	k = newFixture(openDatabase(t, Options{}), first, second, naps)
 	pod := k.join(time.Hour)
 	runs[0] = k.start(naps, "a", 2*timersMax)
 	for grants := k.claim(pod, 1000); len(grants) > 0; grants = k.claim(pod, 1000) {
@@ -39,7 +39,7 @@ func beside(t *testing.T) (first, second *workflow.Graph, k *kit, runs [2][]work
 const storedAtOnce = 50
 
 // submit stores runs in a transaction of the embedder's.
-func (k *kit) submit(g *workflow.Graph, n int) (runs []workflow.RunID) {
+func (k *fixture) submit(g *workflow.Graph, n int) (runs []workflow.RunID) {
 	k.t.Helper()
 	require.NoError(k.t, pgx.BeginFunc(k.ctx, k.user, func(tx pgx.Tx) error {
 		for _, one := range k.draft(g, "a", n) {
@@ -55,7 +55,7 @@ func (k *kit) submit(g *workflow.Graph, n int) (runs []workflow.RunID) {
 }
 
 // lead does what a leader does, and the intake.
-func (k *kit) lead(epoch int64) {
+func (k *fixture) lead(epoch int64) {
 	k.t.Helper()
 	for range 3 {
 		k.endRests()

@@ -107,21 +107,21 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	db := &pgsql.DB{Conns: pool, CallerSlots: sessions.NewCallerSlots(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
-		recentRunAge: recentRunAge,
-		callDeadline: pgerr.CallMax + time.Second,
-		direct:       options.Direct != nil,
-		lease:        lease,
-		servers:      own.Lineage,
-		tenantsMax:   options.TenantsMax,
-		recent:       adaptive.NewRecent(),
-		claims:       adaptive.NewClaims(),
-		emptyBelow:   adaptive.NewEmptyBelow(),
-		claimFirst:   adaptive.NewFastPath(),
-		recordFew:    adaptive.NewFastPath(),
-		takeOnes:     adaptive.NewFastPath(),
-		quarantine:   newQuarantine(options.Logger),
-		deadReasons:  options.DeadReasons,
-		podID:        drawPodID,
+		recentRunAge:          recentRunAge,
+		callDeadline:          pgerr.CallMax + time.Second,
+		direct:                options.Direct != nil,
+		lease:                 lease,
+		servers:               own.Lineage,
+		tenantsMax:            options.TenantsMax,
+		recent:                adaptive.NewRecent(),
+		claims:                adaptive.NewClaims(),
+		emptyBelow:            adaptive.NewEmptyBelow(),
+		claimFirst:            adaptive.NewFastPath(),
+		recordSmall:           adaptive.NewFastPath(),
+		triggerSinglesGranted: adaptive.NewFastPath(),
+		quarantine:            newQuarantine(options.Logger),
+		deadReasons:           options.DeadReasons,
+		podID:                 drawPodID,
 	}
 	s.Steps = steptx.New(db, options.Pool, options.Logger)
 	s.addRooms(db)

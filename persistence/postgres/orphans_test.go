@@ -60,7 +60,7 @@ func TestTimersOfOneInstantThatCannotFire(t *testing.T) {
 }
 
 // fireAll fires timers until a call says that there are no more, and returns how many.
-func (k *kit) fireAll(epoch int64) (fired int) {
+func (k *fixture) fireAll(epoch int64) (fired int) {
 	k.t.Helper()
 	for range 20 {
 		out := k.fire(epoch, 4)

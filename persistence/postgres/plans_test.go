@@ -30,7 +30,7 @@ func TestPrepareEveryStatement(t *testing.T) {
 // hot are the statements whose cost must not depend on what was in the tables
 // when statistics were gathered, or on how much is in them.
 var hot = []string{
-	"record_fast", "record_few", "claim_tasks", "claim_first", "trigger_fast", "trigger_one", "take_one", "load_grants", "lock_runs", "lock_runs_free", "locked_runs", "locked_tenants", "lock_counters", "load_runs", "load_tasks",
+	"record_fast", "record_small", "claim_tasks", "claim_first", "trigger_fast", "trigger_single", "trigger_single_granted", "load_grants", "lock_runs", "lock_runs_free", "locked_runs", "locked_tenants", "lock_counters", "load_runs", "load_tasks",
 	"load_open_tasks", "update_runs", "update_tasks", "delete_timers", "delete_parked", "expand_runs", "start_runs",
 	"find_keys", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
 }
@@ -159,7 +159,7 @@ func TestSettings(t *testing.T) {
 	t.Cleanup(store.Close)
 	d.store = store
 	g := storetest.Diamond()
-	k := newKit(d, g)
+	k := newFixture(d, g)
 	pod := k.join(time.Hour)
 	ids := k.start(g, "a", 3)
 
@@ -199,8 +199,8 @@ func showIn(t *testing.T, s *Store, setting string) string {
 // TestSchemasDoNotMeet runs two engines in two schemas of one database.
 func TestSchemasDoNotMeet(t *testing.T) {
 	g := storetest.Diamond()
-	a := newKit(schemas(t)(t), g)
-	b := newKit(openSchema(t, a.user, Options{Schema: "other"}), g)
+	a := newFixture(schemas(t)(t), g)
+	b := newFixture(openSchema(t, a.user, Options{Schema: "other"}), g)
 	require.NotEqual(t, a.schema, b.schema)
 	list := a.draft(g, "a", 2)
 	list[0].Key, list[1].Key = "key", "key"
@@ -223,7 +223,7 @@ func TestSchemasDoNotMeet(t *testing.T) {
 // TestIdleCosts counts what an idle pod sends.
 func TestIdleCosts(t *testing.T) {
 	tracer := &counter{}
-	k := newKit(openDatabase(t, Options{Tracer: tracer}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{Tracer: tracer}), storetest.Single())
 	pod := k.join(time.Hour)
 	epoch := k.bump(pod)
 	renew := func() error {

@@ -18,7 +18,7 @@ import (
 )
 
 // endRests ends the rest of all that is in quarantine, as time does.
-func (k *kit) endRests() {
+func (k *fixture) endRests() {
 	q := k.store.quarantine
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -35,7 +35,7 @@ func (k *kit) endRests() {
 }
 
 // quarantined returns how many runs were met for a reason.
-func (k *kit) quarantined(why reason) (count int) {
+func (k *fixture) quarantined(why reason) (count int) {
 	q := k.store.quarantine
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -89,7 +89,7 @@ func TestRecentIsBounded(t *testing.T) {
 // Nothing is granted with the end of a run's only step.
 func TestRecentRemembersNoRunOfOneStep(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Chain(1))
+	k := newFixture(schemas(t)(t), storetest.Chain(1))
 	k.join(time.Hour)
 	k.start(storetest.Chain(1), "a", 3)
 	require.Len(t, k.claim(1, 3), 3)
@@ -100,7 +100,7 @@ func TestRecentRemembersNoRunOfOneStep(t *testing.T) {
 func TestRecentForgetsEndedRuns(t *testing.T) {
 	t.Parallel()
 	for _, report := range []lifecycle.ReportKind{lifecycle.Succeeded, lifecycle.Errored} {
-		k := newKit(schemas(t)(t), storetest.Chain(2))
+		k := newFixture(schemas(t)(t), storetest.Chain(2))
 		k.join(time.Hour)
 		k.start(storetest.Chain(2), "a", 3)
 		for grants := k.claim(1, 3); len(grants) > 0; grants = k.claim(1, 3) {

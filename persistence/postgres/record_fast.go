@@ -50,7 +50,7 @@ type fastRecord struct {
 	known  bool            // the claim had grants before
 	looked adaptive.Looked // at the heads of queues
 
-	answered bool // by record_few
+	answered bool // by record_small
 
 	grantedRuns   [][16]byte // what was granted to this pod, by column
 	grantedSteps  []int32
@@ -69,15 +69,15 @@ func (r *recording) newFast(indexes []int) *fastRecord {
 
 // pipeline is the whole transaction in one round trip.
 func (f *fastRecord) pipeline(ctx context.Context) error {
-	if queue := f.few(); queue != 0 {
-		if err := f.pipelineOf(ctx, func(b *pgsql.Batch) { f.queueFew(b, queue) }); err != nil {
+	if queue := f.small(); queue != 0 {
+		if err := f.pipelineOf(ctx, func(b *pgsql.Batch) { f.queueSmall(b, queue) }); err != nil {
 			return err
 		}
 		if f.answered {
-			f.s.recordFew.Hit(queue)
+			f.s.recordSmall.Hit(queue)
 			return nil
 		}
-		f.s.recordFew.Missed(queue)
+		f.s.recordSmall.Missed(queue)
 	}
 	return f.pipelineOf(ctx, f.queueRecord)
 }

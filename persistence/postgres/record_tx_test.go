@@ -20,43 +20,43 @@ import (
 func TestAStepAnswersForItsOwnTransactionOnly(t *testing.T) {
 	broken := errors.New("the function gave up")
 	cases := map[string]struct {
-		fn   func(k *kit, ctx context.Context, tx pgx.Tx) error
+		fn   func(k *fixture, ctx context.Context, tx pgx.Tx) error
 		ours bool // it is not the step's failure
 	}{
-		"its session is ended": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
+		"its session is ended": {func(k *fixture, ctx context.Context, tx pgx.Tx) error {
 			k.endSession(ctx, tx)
 			_, err := tx.Exec(ctx, "select 1")
 			return err
 		}, true},
-		"its session is ended, and it says so in its own words": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
+		"its session is ended, and it says so in its own words": {func(k *fixture, ctx context.Context, tx pgx.Tx) error {
 			k.endSession(ctx, tx)
 			if _, err := tx.Exec(ctx, "select 1"); err != nil {
 				return broken
 			}
 			return nil
 		}, true},
-		"it is ended before the function returns": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
+		"it is ended before the function returns": {func(k *fixture, ctx context.Context, tx pgx.Tx) error {
 			k.endSession(ctx, tx)
 			return nil
 		}, true},
-		"it changes its role to one without rights": {func(k *kit, ctx context.Context, tx pgx.Tx) error {
+		"it changes its role to one without rights": {func(k *fixture, ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `do $$ begin
 				create role nobody_of_troupe; exception when duplicate_object then null; end $$; set local role nobody_of_troupe`)
 			return err
 		}, false},
-		"a deadline of its own": {func(_ *kit, ctx context.Context, tx pgx.Tx) error {
+		"a deadline of its own": {func(_ *fixture, ctx context.Context, tx pgx.Tx) error {
 			ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 			defer cancel()
 			_, err := tx.Exec(ctx, "select pg_sleep(10)")
 			return err
 		}, false},
-		"a table it may not read": {func(_ *kit, ctx context.Context, tx pgx.Tx) error {
+		"a table it may not read": {func(_ *fixture, ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "select * from no_such_table")
 			return err
 		}, false},
-		"its own failure": {func(*kit, context.Context, pgx.Tx) error { return broken }, false},
+		"its own failure": {func(*fixture, context.Context, pgx.Tx) error { return broken }, false},
 	}
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	pod := k.join(time.Minute)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAStepAnswersForItsOwnTransactionOnly(t *testing.T) {
 }
 
 // endSession ends the session of a transaction.
-func (k *kit) endSession(ctx context.Context, tx pgx.Tx) {
+func (k *fixture) endSession(ctx context.Context, tx pgx.Tx) {
 	ended := false
 	require.NoError(k.t, k.user.QueryRow(ctx, "select pg_terminate_backend($1, 5000)", int32(tx.Conn().PgConn().PID())).Scan(&ended))
 	require.True(k.t, ended)
@@ -96,7 +96,7 @@ func TestAStepThatResetsAllSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(openDatabase(t, Options{}), storetest.Single())
+			k := newFixture(openDatabase(t, Options{}), storetest.Single())
 			_, err := k.step(k.join(time.Minute), func(ctx context.Context, tx pgx.Tx) error {
 				_, err := tx.Exec(ctx, c.statement)
 				return err

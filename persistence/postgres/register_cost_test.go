@@ -36,7 +36,7 @@ func chain(name string, length int) *workflow.Graph {
 
 // rows returns how many rows of the tables of definitions the sessions of a store have read
 // and stored. The store is closed by it.
-func (k *kit) rows() (read, stored int) {
+func (k *fixture) rows() (read, stored int) {
 	k.t.Helper()
 	k.store.Close()
 	require.Eventually(k.t, func() bool {
@@ -52,7 +52,7 @@ func (k *kit) rows() (read, stored int) {
 func TestTheFirstStartIsLinear(t *testing.T) {
 	t.Parallel()
 	reads := func(count int) int {
-		k := &kit{database: openDatabase(t, Options{}), ctx: t.Context()}
+		k := &fixture{database: openDatabase(t, Options{}), ctx: t.Context()}
 		graphs, begun := chains(count), time.Now()
 		_, err := k.store.RegisterDefinitions(k.ctx, graphs, nil)
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestTheFirstStartIsLinear(t *testing.T) {
 // are compared by one statement.
 func TestADeployPaysForWhatItChanges(t *testing.T) {
 	t.Parallel()
-	k := &kit{database: openDatabase(t, Options{}), ctx: t.Context()}
+	k := &fixture{database: openDatabase(t, Options{}), ctx: t.Context()}
 	graphs := chains(4 * registry.RegisterBatch)
 	first, err := k.store.RegisterDefinitions(k.ctx, graphs, nil)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestADeployPaysForWhatItChanges(t *testing.T) {
 // A start waits for a locked table of definitions for longer than other statements wait.
 func TestAStartWaitsForTheTablesOfDefinitions(t *testing.T) {
 	t.Parallel()
-	k := &kit{database: openDatabase(t, Options{}), ctx: t.Context()}
+	k := &fixture{database: openDatabase(t, Options{}), ctx: t.Context()}
 	tx, err := k.user.Begin(k.ctx)
 	require.NoError(t, err)
 	_, err = tx.Exec(k.ctx, "lock table "+k.schema+".workflow_definitions in access exclusive mode")

@@ -17,7 +17,7 @@ import (
 // longer than calls wait for locks usually is one of them.
 func TestPodsThatRegisterTakeTurns(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	var graphs []*workflow.Graph
 	for i := range 3*registry.RegisterBatch + 1 {
 		graphs = append(graphs, storetest.Graph(workflow.Definition{Name: fmt.Sprintf("many%d", i), Steps: []workflow.Step{{Name: "a"}}}))
@@ -49,7 +49,7 @@ func TestPodsThatRegisterTakeTurns(t *testing.T) {
 // A queue that another process registered later is found by its number.
 func TestAQueueOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	other := k.starts().store
 	_, err := other.RegisterDefinitions(k.ctx, nil, []string{"later"})
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 // loseRegistrations is what a standby does that takes over without the last
 // transactions. Meanwhile another program registers a workflow of its own.
-func (k *kit) loseRegistrations() {
+func (k *fixture) loseRegistrations() {
 	k.t.Helper()
 	for _, table := range []string{"workflow_definitions", "definition_steps", "pods"} {
 		k.exec("delete from {schema}." + table)
@@ -39,7 +39,7 @@ func TestALostRegistrationIsMadeAgain(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		t.Run(fmt.Sprint("the process forgets too, ", forgets), func(t *testing.T) {
 			t.Parallel()
-			k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+			k := newFixture(openDatabase(t, Options{}), storetest.Diamond())
 			old := k.join(time.Minute)
 			k.start(storetest.Diamond(), "known", 2)
 			k.exec("truncate {schema}.workflow_runs, {schema}.tasks, {schema}.ready_queue")
@@ -61,7 +61,7 @@ func TestALostRegistrationIsMadeAgain(t *testing.T) {
 // call its functions for the steps of others.
 func TestAPodThatJoinsAgainRegistersAgain(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+	k := newFixture(openDatabase(t, Options{}), storetest.Diamond())
 	k.loseRegistrations()
 	k.join(time.Minute)
 	require.Equal(t, 2, value[int](k.database, "select count(*)::int from {schema}.workflow_definitions"))
@@ -135,10 +135,10 @@ func TestDeletedRegistrationsAreMadeAgain(t *testing.T) {
 
 // lostWhileDown is a store with runs of one program whose pods have stopped and whose
 // registrations were deleted; afterwards only another program is started.
-func lostWhileDown(t *testing.T) (k *kit, old []workflow.RunID, epoch int64) {
+func lostWhileDown(t *testing.T) (k *fixture, old []workflow.RunID, epoch int64) {
 	t.Helper()
 	first, naps := storetest.Diamond(), storetest.Nap(time.Nanosecond)
-	k = newKit(openDatabase(t, Options{}), first, naps)
+	k = newFixture(openDatabase(t, Options{}), first, naps)
 	pod := k.join(time.Hour)
 	slept := k.start(naps, "a", 3)
 	k.complete(pod, k.claim(pod, 3)...)
@@ -151,14 +151,14 @@ func lostWhileDown(t *testing.T) (k *kit, old []workflow.RunID, epoch int64) {
 }
 
 // starts is another process with the given workflows.
-func (k *kit) starts(graphs ...*workflow.Graph) *kit {
+func (k *fixture) starts(graphs ...*workflow.Graph) *fixture {
 	k.t.Helper()
 	store, err := Open(k.ctx, Options{Pool: k.user})
 	require.NoError(k.t, err)
 	k.t.Cleanup(store.Close)
 	d := *k.database
 	d.store = store
-	other := newKit(&d, graphs...)
+	other := newFixture(&d, graphs...)
 	other.claims = k.claims
 	return other
 }
@@ -207,7 +207,7 @@ func TestANewVersionIsStartedFirst(t *testing.T) {
 // Steps that are there keep their numbers, also if their handlers have got others.
 func TestStepsKeepTheirNumbers(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+	k := newFixture(openDatabase(t, Options{}), storetest.Diamond())
 	k.exec("update {schema}.handlers set handler = handler + 1000")
 	other, err := Open(k.ctx, Options{Pool: k.user})
 	require.NoError(t, err)
@@ -245,11 +245,11 @@ func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 }
 
 // meets are the calls that find registrations missing.
-func meets() map[string]func(k *kit, pod int64) {
-	return map[string]func(k *kit, pod int64){
-		"trigger": func(k *kit, _ int64) { k.start(storetest.Diamond(), "known", 1) },
-		"claim":   func(k *kit, pod int64) { k.complete(pod, k.claim(pod, 1)...) },
-		"process": func(k *kit, _ int64) {
+func meets() map[string]func(k *fixture, pod int64) {
+	return map[string]func(k *fixture, pod int64){
+		"trigger": func(k *fixture, _ int64) { k.start(storetest.Diamond(), "known", 1) },
+		"claim":   func(k *fixture, pod int64) { k.complete(pod, k.claim(pod, 1)...) },
+		"process": func(k *fixture, _ int64) {
 			other, err := Open(k.ctx, Options{Pool: k.user})
 			require.NoError(k.t, err)
 			defer other.Close()
@@ -257,7 +257,7 @@ func meets() map[string]func(k *kit, pod int64) {
 			require.NoError(k.t, err)
 			require.Equal(k.t, k.handlers, numbers[0])
 		},
-		"submission": func(k *kit, _ int64) {
+		"submission": func(k *fixture, _ int64) {
 			k.submit(storetest.Diamond(), 1)
 			k.drain(10)
 		},
@@ -269,7 +269,7 @@ func meets() map[string]func(k *kit, pod int64) {
 func TestNumbersOfHandlersAreNotGivenOutAgain(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{"pods", "definition_steps"} {
-		k := newKit(openDatabase(t, Options{}), storetest.Diamond())
+		k := newFixture(openDatabase(t, Options{}), storetest.Diamond())
 		k.join(time.Hour)
 		k.exec("truncate {schema}.handlers")
 		for _, other := range []string{"pods", "definition_steps"} {
@@ -292,7 +292,7 @@ func TestNumbersOfHandlersAreNotGivenOutAgain(t *testing.T) {
 // otherwise each would take the other's tasks.
 func TestNumbersOfPodsAreNotGivenOutAgain(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	k.store.podID = drawPodID
 	old := k.join(time.Hour)
 	k.exec("truncate {schema}.pods restart identity")
@@ -320,7 +320,7 @@ func (r *removing) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.Trac
 func TestStepsRemovedInTheMiddleOfATrigger(t *testing.T) {
 	t.Parallel()
 	g, tracer := storetest.Diamond(), &removing{}
-	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+	k := newFixture(openDatabase(t, Options{Tracer: tracer}), g)
 	pod := k.join(time.Hour)
 	k.start(g, "a", 1)
 	removed := false

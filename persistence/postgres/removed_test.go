@@ -38,9 +38,9 @@ func TestARemovedEpochIsMadeAgain(t *testing.T) {
 }
 
 // withoutFrontiers is a store at work that has lost its frontiers.
-func withoutFrontiers(t *testing.T, graphs ...*workflow.Graph) (k *kit, pod int64) {
+func withoutFrontiers(t *testing.T, graphs ...*workflow.Graph) (k *fixture, pod int64) {
 	t.Helper()
-	k = newKit(schemas(t)(t), graphs...)
+	k = newFixture(schemas(t)(t), graphs...)
 	pod = k.join(time.Hour)
 	k.start(graphs[0], "known", 1)
 	k.finish(pod)
@@ -48,7 +48,7 @@ func withoutFrontiers(t *testing.T, graphs ...*workflow.Graph) (k *kit, pod int6
 	return k, pod
 }
 
-func (k *kit) requireFrontier() {
+func (k *fixture) requireFrontier() {
 	k.t.Helper()
 	require.Equal(k.t, 1, value[int](k.database, "select count(*)::int from {schema}.frontiers where queue = 1"))
 }
@@ -97,7 +97,7 @@ func TestARemovedFrontierIsMadeAgain(t *testing.T) {
 // pods are not.
 func TestTheTasksOfRemovedPodsAreTakenOver(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	first, second, third := k.join(time.Hour), k.join(time.Hour), k.join(time.Hour)
 	k.start(storetest.Single(), "a", 9)
 	grants := map[int64][]persistence.Grant{}
@@ -157,7 +157,7 @@ func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 // The remedy that the handbook has for what sleeps or backs off and has no timer.
 func TestTimersThatWereRemovedArePutBack(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single(), storetest.Nap(time.Hour))
+	k := newFixture(schemas(t)(t), storetest.Single(), storetest.Nap(time.Hour))
 	pod := k.join(1000 * time.Hour)
 	ids := append(k.start(storetest.Single(), "a", 1), k.start(storetest.Nap(time.Hour), "a", 1)...)
 	record := k.completion(pod, k.claim(pod, 2)...)
@@ -182,7 +182,7 @@ func TestRunningTasksInNoClaimAreTakenOver(t *testing.T) {
 	t.Parallel()
 	remedy := handbook(t, "insert into troupe.claims")
 
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	gone, living := k.join(time.Hour), k.join(time.Hour)
 	k.start(storetest.Single(), "a", 4)
 	k.claim(gone, 2)
@@ -211,7 +211,7 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 	const statement = "update troupe.durable_timers set wake_at = now() where wake_at > now() + interval '1 day'"
 	require.Contains(t, string(docs), statement)
 
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	pod := k.join(1000 * time.Hour)
 	ids := k.start(storetest.Single(), "a", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
@@ -226,7 +226,7 @@ func TestTimersCanBeMovedByHand(t *testing.T) {
 // Tasks of deleted runs, more than a call takes over, do not keep others from being taken over.
 func TestTakeoverBesideTasksOfRemovedRuns(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	pod, dead := k.join(time.Hour), k.join(time.Hour)
 	ids := k.start(storetest.Single(), "a", 12)
 	require.Len(t, k.claim(dead, 20), 12)

@@ -40,7 +40,7 @@ func TestOneBadRowOfABatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Chain(2)
-			k := newKit(open(t), g)
+			k := newFixture(open(t), g)
 			if c.refuse != "" {
 				k.exec(c.refuse)
 			}
@@ -74,7 +74,7 @@ func TestOneBadRowOfABatch(t *testing.T) {
 func TestBadTriggerInTx(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	k := newKit(schemas(t)(t), g)
+	k := newFixture(schemas(t)(t), g)
 	k.exec(`alter table {schema}.workflow_runs add check (1 / (input <> 'bad')::int = 1)`)
 	list := k.draft(g, "a", 2)
 	list[0].Input, list[0].Key = []byte("bad"), "key"
@@ -96,7 +96,7 @@ func TestBadTriggerInTx(t *testing.T) {
 func TestFastPathLeavesDecisions(t *testing.T) {
 	g := storetest.Diamond()
 	tracer := &counter{}
-	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+	k := newFixture(openDatabase(t, Options{Tracer: tracer}), g)
 	ids := k.start(g, "a", 3)
 	pod := k.join(time.Hour)
 	grants := k.claim(pod, 3)
@@ -155,7 +155,7 @@ func TestStepTransactions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := storetest.Chain(2)
-			k := newKit(open(t), g)
+			k := newFixture(open(t), g)
 			k.exec(`create table {schema}.effects (id int)`)
 			ids := k.start(g, "a", 1)
 			pod := k.join(time.Hour)

@@ -25,7 +25,7 @@ const (
 // its work twice: when it begins, and before it commits, with serializableOpen others
 // begun meanwhile. One goroutine makes all of them, so that their order is the same each
 // time.
-func (k *kit) conflicts(do func(tx pgx.Tx, n int) error) (count int) {
+func (k *fixture) conflicts(do func(tx pgx.Tx, n int) error) (count int) {
 	k.t.Helper()
 	var open []pgx.Tx
 	good := func(tx pgx.Tx, err error) bool {
@@ -64,7 +64,7 @@ func (k *kit) conflicts(do func(tx pgx.Tx, n int) error) (count int) {
 func TestSerializableTriggersDoNotConflict(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	trigger := func(k *kit, change func(one *persistence.Trigger, n int)) func(tx pgx.Tx, n int) error {
+	trigger := func(k *fixture, change func(one *persistence.Trigger, n int)) func(tx pgx.Tx, n int) error {
 		return func(tx pgx.Tx, n int) error {
 			one := k.draft(g, "a", 1)[0]
 			change(&one, n)
@@ -75,24 +75,24 @@ func TestSerializableTriggersDoNotConflict(t *testing.T) {
 			return err
 		}
 	}
-	for name, test := range map[string]func(k *kit) func(tx pgx.Tx, n int) error{
-		"plain inserts": func(k *kit) func(tx pgx.Tx, n int) error {
+	for name, test := range map[string]func(k *fixture) func(tx pgx.Tx, n int) error{
+		"plain inserts": func(k *fixture) func(tx pgx.Tx, n int) error {
 			k.exec("create table {schema}.orders (id int primary key)")
 			return func(tx pgx.Tx, n int) error {
 				_, err := tx.Exec(k.ctx, "insert into "+k.schema+".orders values ($1)", n)
 				return err
 			}
 		},
-		"without a key": func(k *kit) func(tx pgx.Tx, n int) error {
+		"without a key": func(k *fixture) func(tx pgx.Tx, n int) error {
 			return trigger(k, func(*persistence.Trigger, int) {})
 		},
-		"of new tenants": func(k *kit) func(tx pgx.Tx, n int) error {
+		"of new tenants": func(k *fixture) func(tx pgx.Tx, n int) error {
 			return trigger(k, func(one *persistence.Trigger, n int) { one.Tenant = strconv.Itoa(n) })
 		},
-		"with a key each": func(k *kit) func(tx pgx.Tx, n int) error {
+		"with a key each": func(k *fixture) func(tx pgx.Tx, n int) error {
 			return trigger(k, func(one *persistence.Trigger, n int) { one.Key = strconv.Itoa(n) })
 		},
-		"with a key each that exists": func(k *kit) func(tx pgx.Tx, n int) error {
+		"with a key each that exists": func(k *fixture) func(tx pgx.Tx, n int) error {
 			there := k.draft(g, "a", 2*(serializableTxs+serializableOpen))
 			for i := range there {
 				there[i].Key = strconv.Itoa(i)
@@ -112,7 +112,7 @@ func TestSerializableTriggersDoNotConflict(t *testing.T) {
 		for _, analyzed := range []bool{false, true} {
 			t.Run(name+", analyzed "+strconv.FormatBool(analyzed), func(t *testing.T) {
 				t.Parallel()
-				k := newKit(openChanged(t, func(config *pgxpool.Config) { config.MaxConns = serializableOpen + 1 }), g)
+				k := newFixture(openChanged(t, func(config *pgxpool.Config) { config.MaxConns = serializableOpen + 1 }), g)
 				if analyzed {
 					k.start(g, "a", 1000)
 					require.NoError(t, k.analyze(k.ctx))
@@ -131,7 +131,7 @@ func TestSerializableTriggersDoNotConflict(t *testing.T) {
 func TestSerializableTriggersFindWhatExists(t *testing.T) {
 	t.Parallel()
 	g := storetest.Single()
-	k := newKit(openDatabase(t, Options{TenantsMax: 1}), g)
+	k := newFixture(openDatabase(t, Options{TenantsMax: 1}), g)
 	k.start(g, "a", 1)
 	list := k.draft(g, "a", 6)
 	for i := range list {

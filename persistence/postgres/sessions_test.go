@@ -112,7 +112,7 @@ func TestALeasePastTheProxy(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	d.store = store
-	k := newKit(d, storetest.Diamond())
+	k := newFixture(d, storetest.Diamond())
 	pod := k.join(time.Hour)
 	busy, err := store.Conns.Bare().Acquire(t.Context())
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 // has lost its session, and only its session can hold the lock for it.
 func TestSituationTellsWhetherAPodLeads(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Nap(time.Hour))
+	k := newFixture(schemas(t)(t), storetest.Nap(time.Hour))
 	run := k.start(storetest.Nap(time.Hour), "a", 1)[0]
 	k.finish(k.join(time.Hour))
 	pod := k.join(time.Hour)

@@ -24,7 +24,7 @@ func TestSituationForAnOrdinaryRole(t *testing.T) {
 	user, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{}), storetest.Single())
+	k := newFixture(openSchema(t, user, Options{}), storetest.Single())
 	k.exec("create role reader login password 'reader'; grant usage on schema {schema} to reader; grant select on all tables in schema {schema} to reader")
 	limited, err := url.Parse(address)
 	require.NoError(t, err)

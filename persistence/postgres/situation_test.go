@@ -19,7 +19,7 @@ import (
 )
 
 // why explains a run of one open step.
-func (k *kit) why(run workflow.RunID) explain.Reason {
+func (k *fixture) why(run workflow.RunID) explain.Reason {
 	k.t.Helper()
 	s, err := k.store.Situation(k.ctx, "a", run)
 	require.NoError(k.t, err)
@@ -46,7 +46,7 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(open(t), storetest.Single())
+			k := newFixture(open(t), storetest.Single())
 			run := k.start(storetest.Single(), "a", 1)[0]
 			k.join(time.Hour)
 			require.Equal(t, explain.CauseReady, k.why(run).Cause)
@@ -74,7 +74,7 @@ func TestSituationNamesWhoHoldsALock(t *testing.T) {
 // TestSituationTellsWhoMayHoldRows: claims skip locked rows, so no session waits for them.
 func TestSituationTellsWhoMayHoldRows(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	run := k.start(storetest.Single(), "a", 1)[0]
 	k.join(time.Hour)
 	k.exec("update {schema}.tasks set queued_at = queued_at - interval '1 minute'")
@@ -94,7 +94,7 @@ func TestSituationTellsWhoMayHoldRows(t *testing.T) {
 // TestSituationTellsWhoWaits counts the sessions behind a lock.
 func TestSituationTellsWhoWaits(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	run := k.start(storetest.Single(), "a", 1)[0]
 	release := k.hold(`select * from {schema}.workflow_runs for update`)
 	done := make(chan error, 1)
@@ -117,7 +117,7 @@ func TestSituationTellsWhoWaits(t *testing.T) {
 // TestSituationNamesTheFirstHolder: the session that locks a run may wait for another one.
 func TestSituationNamesTheFirstHolder(t *testing.T) {
 	t.Parallel()
-	k := newKit(schemas(t)(t), storetest.Single())
+	k := newFixture(schemas(t)(t), storetest.Single())
 	first, second := k.start(storetest.Single(), "a", 1)[0], k.start(storetest.Single(), "b", 1)[0]
 	const hold = "select from {schema}.tasks where run_id = $1 for update"
 	release := k.hold(hold, [16]byte(first))
@@ -150,7 +150,7 @@ func TestSituationTellsOfPreparedTransactions(t *testing.T) {
 	user, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{}), storetest.Single())
+	k := newFixture(openSchema(t, user, Options{}), storetest.Single())
 	k.join(time.Hour)
 	run := k.start(storetest.Single(), "a", 1)[0]
 	for _, hold := range []string{"select from {schema}.tasks for update", "lock {schema}.tasks in access exclusive mode"} {
@@ -171,7 +171,7 @@ func TestSituationTellsOfPreparedTransactions(t *testing.T) {
 func TestInspector(t *testing.T) {
 	t.Parallel()
 	d := schemas(t)(t)
-	k := newKit(d, storetest.Nap(time.Hour))
+	k := newFixture(d, storetest.Nap(time.Hour))
 	run := k.start(storetest.Nap(time.Hour), "a", 1)[0]
 	i, err := NewInspector(d.user, d.store.Schema)
 	require.NoError(t, err)

@@ -55,7 +55,7 @@ func TestWhatWasSkippedIsKnownOnceItIsCommitted(t *testing.T) {
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{}), g)
+	k := newFixture(openSchema(t, user, Options{}), g)
 	pod := k.join(time.Hour)
 	k.start(g, "a", 1)
 	by := map[string]persistence.Grant{}

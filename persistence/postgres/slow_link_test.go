@@ -44,11 +44,11 @@ func (c slowLink) Write(b []byte) (int, error) {
 	return n + m, err
 }
 
-// newSlowKit is a kit whose connections are slow while slow is set.
-func newSlowKit(t *testing.T) (k *kit, slow *atomic.Bool) {
+// newSlowFixture is a fixture whose connections are slow while slow is set.
+func newSlowFixture(t *testing.T) (k *fixture, slow *atomic.Bool) {
 	t.Helper()
 	slow = &atomic.Bool{}
-	return newKit(openChanged(t, func(config *pgxpool.Config) {
+	return newFixture(openChanged(t, func(config *pgxpool.Config) {
 		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			return slowLink{conn, slow}, err
@@ -60,19 +60,19 @@ func newSlowKit(t *testing.T) (k *kit, slow *atomic.Bool) {
 func TestLargeValuesOnASlowNetwork(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("7"), 512<<10)
-	for name, store := range map[string]func(t *testing.T, k *kit, record persistence.Record){
-		"completions": func(t *testing.T, k *kit, record persistence.Record) {
+	for name, store := range map[string]func(t *testing.T, k *fixture, record persistence.Record){
+		"completions": func(t *testing.T, k *fixture, record persistence.Record) {
 			t.Helper()
 			recorded := k.record(record)
 			require.Equal(t, lifecycle.Moved, recorded.Answers[0].Result)
 		},
-		"failures": func(t *testing.T, k *kit, record persistence.Record) {
+		"failures": func(t *testing.T, k *fixture, record persistence.Record) {
 			t.Helper()
 			one := &record.Transitions[0]
 			one.Report, one.Class, one.Error, one.Progress, one.Output = lifecycle.Errored, "class", "error", one.Output, nil
 			k.record(record)
 		},
-		"triggers": func(t *testing.T, k *kit, _ persistence.Record) {
+		"triggers": func(t *testing.T, k *fixture, _ persistence.Record) {
 			t.Helper()
 			for _, tenant := range []string{"tenant", "stranger"} {
 				list := k.draft(storetest.Single(), tenant, 40)
@@ -82,7 +82,7 @@ func TestLargeValuesOnASlowNetwork(t *testing.T) {
 				k.ask(list...)
 			}
 		},
-		"triggers in transactions": func(t *testing.T, k *kit, _ persistence.Record) {
+		"triggers in transactions": func(t *testing.T, k *fixture, _ persistence.Record) {
 			t.Helper()
 			one := k.draft(storetest.Single(), "tenant", 1)[0]
 			one.Input = large
@@ -96,7 +96,7 @@ func TestLargeValuesOnASlowNetwork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, slow := newSlowKit(t)
+			k, slow := newSlowFixture(t)
 			pod := k.join(time.Hour)
 			k.start(storetest.Single(), "tenant", 1)
 			record := k.completion(pod, k.claim(pod, 1)...)

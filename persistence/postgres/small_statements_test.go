@@ -17,7 +17,7 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 	t.Parallel()
 	tracer := &counter{}
 	g := storetest.Diamond()
-	k := newKit(openDatabase(t, Options{Tracer: tracer}), g)
+	k := newFixture(openDatabase(t, Options{Tracer: tracer}), g)
 	pod := k.join(time.Hour)
 	k.start(g, "known", 1)
 	k.finish(pod)
@@ -34,15 +34,15 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 		out := k.record(record)
 		grants = out.Grants
 	}
-	small := []string{"check_pod", "lock_runs", "record_few"}
+	small := []string{"check_pod", "lock_runs", "record_small"}
 	k.store.claimFirst.Hit(1) // the steps of the first run may have missed it
-	require.Equal(t, []string{"trigger_one"}, sent(func() { k.start(g, "known", 1) }))
+	require.Equal(t, []string{"trigger_single"}, sent(func() { k.start(g, "known", 1) }))
 	require.Equal(t, []string{"claim_first"}, sent(func() { grants = k.claim(pod, 10) }))
 	for _, next := range []int{2, 1, 0} {
 		require.Equal(t, small, sent(func() { record(next) }))
 		require.Len(t, grants, next)
 	}
-	require.Equal(t, []string{"take_one"}, sent(func() {
+	require.Equal(t, []string{"trigger_single_granted"}, sent(func() {
 		take := k.taking()
 		take.Pod = pod
 		out := k.trigger(k.draft(g, "known", 1), take)

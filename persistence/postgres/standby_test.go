@@ -31,7 +31,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
 	g := storetest.Chain(2)
-	k := newKit(openSchema(t, user, Options{}), g)
+	k := newFixture(openSchema(t, user, Options{}), g)
 	pod := k.join(time.Hour)
 	k.start(g, "a", 2)
 	grants := k.claim(pod, 2)
@@ -88,7 +88,7 @@ func TestNothingIsAcknowledgedThatNoStandbyHas(t *testing.T) {
 
 // standbys names those that commits wait for, and returns once the server's processes
 // have heard of it, one after the other.
-func (k *kit) standbys(names string) {
+func (k *fixture) standbys(names string) {
 	k.t.Helper()
 	for _, sql := range []string{"alter system set synchronous_standby_names = '" + names + "'", "select pg_reload_conf()"} {
 		_, err := k.user.Exec(k.ctx, sql)

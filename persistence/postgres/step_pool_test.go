@@ -25,7 +25,7 @@ import (
 )
 
 // step executes one step in its transaction.
-func (k *kit) step(pod int64, fn func(ctx context.Context, tx pgx.Tx) error) (persistence.Recorded, error) {
+func (k *fixture) step(pod int64, fn func(ctx context.Context, tx pgx.Tx) error) (persistence.Recorded, error) {
 	k.t.Helper()
 	k.start(storetest.Single(), "tenant", 1)
 	grants := k.claim(pod, 1)
@@ -115,9 +115,9 @@ func (c *connections) close() {
 	}
 }
 
-// newSilencedKit is a kit whose user's pool, unlike the store's own, falls silent
+// newSilencedFixture is a fixture whose user's pool, unlike the store's own, falls silent
 // when off is set.
-func newSilencedKit(t *testing.T, maxConns int32) (k *kit, off *atomic.Bool) {
+func newSilencedFixture(t *testing.T, maxConns int32) (k *fixture, off *atomic.Bool) {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.Database(t))
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func newSilencedKit(t *testing.T, maxConns int32) (k *kit, off *atomic.Bool) {
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k = newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	k = newFixture(openSchema(t, user, Options{Direct: direct}), storetest.Single())
 	t.Cleanup(made.close) // the pool would wait for answers on what fell silent
 	return k, off
 }
@@ -146,7 +146,7 @@ func newSilencedKit(t *testing.T, maxConns int32) (k *kit, off *atomic.Bool) {
 // long is.
 func TestAStepThatTheServerNeverHeard(t *testing.T) {
 	t.Parallel()
-	k, off := newSilencedKit(t, 2)
+	k, off := newSilencedFixture(t, 2)
 	pod := k.join(time.Hour)
 	k.start(storetest.Single(), "tenant", 1)
 	record := k.completion(pod, k.claim(pod, 1)...)
@@ -175,7 +175,7 @@ func TestAStepThatTheServerNeverHeard(t *testing.T) {
 // all of its connections are in use.
 func TestAPoolThatGivesAStepNothing(t *testing.T) {
 	t.Parallel()
-	k, off := newSilencedKit(t, 1)
+	k, off := newSilencedFixture(t, 1)
 	k.store.Patience.Most = 200 * time.Millisecond
 	pod := k.join(time.Hour)
 	called := false
@@ -199,7 +199,7 @@ func TestAPoolThatGivesAStepNothing(t *testing.T) {
 // and others give up early.
 func TestASlowPoolIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	k, _ := newSilencedKit(t, 1)
+	k, _ := newSilencedFixture(t, 1)
 	pod := k.join(time.Hour)
 	call := func(context.Context, pgx.Tx) error { return nil }
 	conn, err := k.user.Acquire(k.ctx)
@@ -231,7 +231,7 @@ const tcpUserTimeout = 18
 // connection is none of the engine's.
 func TestTheConnectionOfAStepIsWatched(t *testing.T) {
 	t.Parallel()
-	k := newKit(openDatabase(t, Options{}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{}), storetest.Single())
 	var lent *pgx.Conn
 	_, err := k.step(k.join(time.Hour), func(_ context.Context, tx pgx.Tx) error {
 		lent = tx.Conn()
@@ -276,7 +276,7 @@ func TestAPoolThatCannotConnectForAStep(t *testing.T) {
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{}), storetest.Single())
+	k := newFixture(openSchema(t, user, Options{}), storetest.Single())
 	pod := k.join(time.Hour)
 	for _, cause := range []error{
 		errors.New("vault: no password now"), &pgconn.PgError{Code: "28P01"}, &pgconn.PgError{Code: "53300"},
@@ -330,7 +330,7 @@ func TestAShortLeaseAndASlowPool(t *testing.T) {
 	user, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(user.Close)
-	k := newKit(openSchema(t, user, Options{Direct: direct}), storetest.Single())
+	k := newFixture(openSchema(t, user, Options{Direct: direct}), storetest.Single())
 	_, _, err = k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", TTL: time.Microsecond})
 	require.NoError(t, err)
 	conn, err := user.Acquire(t.Context())
@@ -344,7 +344,7 @@ func TestAShortLeaseAndASlowPool(t *testing.T) {
 func TestADirectConnectionToAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	other := openDatabase(t, Options{})
-	k := newKit(openDatabase(t, Options{Direct: other.user.Config().ConnConfig}), storetest.Single())
+	k := newFixture(openDatabase(t, Options{Direct: other.user.Config().ConnConfig}), storetest.Single())
 	_, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{Name: "pod", TTL: time.Minute})
 	require.ErrorContains(t, err, "Config.DirectURL")
 	for _, d := range []*database{other, k.database} {

@@ -26,22 +26,22 @@ type Store struct {
 	requeue.Requeuer
 	steptx.Steps
 
-	recentRunAge time.Duration   // of runs that a statement alone may store
-	callDeadline time.Duration   // after which no caller waits any more for the answer of a call
-	direct       bool            // the pool of the user has another address than the lease's connection
-	lease        *sessions.Lease // apart: nothing that pool is busy with delays a renewal
-	proxied      *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
-	servers      *wire.Lineage   // past any proxy
-	tenantsMax   int32
-	recent       *adaptive.Recent
-	claims       *adaptive.Claims
-	emptyBelow   *adaptive.EmptyBelow
-	claimFirst   *adaptive.FastPath // by queue, whether claim_first will do
-	recordFew    *adaptive.FastPath // by its queue, whether record_few will do for a pod
-	takeOnes     *adaptive.FastPath // by queue, whether take_one will
-	quarantine   *quarantine
-	timers       timerScan
-	at           atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
+	recentRunAge          time.Duration   // of runs that a statement alone may store
+	callDeadline          time.Duration   // after which no caller waits any more for the answer of a call
+	direct                bool            // the pool of the user has another address than the lease's connection
+	lease                 *sessions.Lease // apart: nothing that pool is busy with delays a renewal
+	proxied               *sessions.Line  // apart, too, the way that pool goes; nil: the way of lease
+	servers               *wire.Lineage   // past any proxy
+	tenantsMax            int32
+	recent                *adaptive.Recent
+	claims                *adaptive.Claims
+	emptyBelow            *adaptive.EmptyBelow
+	claimFirst            *adaptive.FastPath // by queue, whether claim_first will do
+	recordSmall           *adaptive.FastPath // by its queue, whether record_small will do for a pod
+	triggerSinglesGranted *adaptive.FastPath // by queue, whether trigger_single_granted will
+	quarantine            *quarantine
+	timers                timerScan
+	at                    atomic.Pointer[place] // where the own pool led to when it was asked last; nil: it was not
 
 	laterTimers sync.Once // a warning of them
 	deadReasons []lifecycle.DeadReason

@@ -283,7 +283,7 @@ func (s *Store) triggerFast(
 			return false, err
 		}
 	}
-	if stored, decided, err := f.triggerOne(ctx, out, triggers, take); decided {
+	if stored, decided, err := f.triggerSingle(ctx, out, triggers, take); decided {
 		return stored, err
 	}
 	args := f.named(take)

@@ -26,13 +26,13 @@ func TestATriggerIsTakenInTheDatabaseOfItsStore(t *testing.T) {
 		t.Cleanup(pool.Close)
 		return pool
 	}
-	k := newKit(openSchema(t, pool(here.CreateDatabase(t.Context(), "shop")), Options{}), g)
-	namesake := newKit(openSchema(t, pool(there.CreateDatabase(t.Context(), "shop")), Options{}), g)
+	k := newFixture(openSchema(t, pool(here.CreateDatabase(t.Context(), "shop")), Options{}), g)
+	namesake := newFixture(openSchema(t, pool(there.CreateDatabase(t.Context(), "shop")), Options{}), g)
 	k.store.Close()
 	k.user.Close()
 	copied := pool(here.CopyDatabase(t.Context(), "shop", "copied"))
 	asked := &counter{}
-	k = newKit(openStore(t, pool(here.URL("shop"), nil), Options{Tracer: asked}), g)
+	k = newFixture(openStore(t, pool(here.URL("shop"), nil), Options{Tracer: asked}), g)
 	trigger := func(on *pgxpool.Pool) error {
 		return k.triggerInTx(on, k.draft(g, "a", 1)[0])
 	}

@@ -70,7 +70,7 @@ const sending = `select count(*) from pg_stat_activity where wait_event = 'Clien
 
 // unread stores runs, and has a pod claim all of them whose process freezes in the middle
 // of the answer. It returns how many runs, and what ends the call.
-func (k *kit) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
+func (k *fixture) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
 	t.Helper()
 	list := k.draft(storetest.Single(), "a", 400)
 	for i := range list {
@@ -163,7 +163,7 @@ func TestACompletionInAStepsTransactionIsDurable(t *testing.T) {
 		for _, by := range []string{"the database", "the step"} {
 			t.Run(set+" by "+by, func(t *testing.T) {
 				t.Parallel()
-				k := newKit(openDatabase(t, Options{}), storetest.Single())
+				k := newFixture(openDatabase(t, Options{}), storetest.Single())
 				if by == "the database" {
 					k.exec("alter database " + pgx.Identifier{value[string](k.database, "select current_database()")}.Sanitize() + " set synchronous_commit = " + set)
 					k.user.Reset()

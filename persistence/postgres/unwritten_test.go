@@ -50,7 +50,7 @@ func TestACallWritesAllOfItsRows(t *testing.T) {
 
 // busy makes calls of every kind.
 type busy struct {
-	*kit
+	*fixture
 	chain, nap, rescued, foreign *workflow.Graph
 
 	pod, epoch   int64
@@ -64,7 +64,7 @@ func newBusy(t *testing.T) *busy {
 	b := &busy{chain: storetest.Chain(3), nap: storetest.Nap(time.Nanosecond), rescued: storetest.Graph(workflow.Definition{
 		Name: "rescued", Steps: []workflow.Step{{Name: "a"}, {Name: "b"}}, OnFailure: &workflow.Step{Name: "rescue", Kind: workflow.Func},
 	})}
-	b.kit = newKit(schemas(t)(t), b.chain, b.nap, b.rescued)
+	b.fixture = newFixture(schemas(t)(t), b.chain, b.nap, b.rescued)
 	b.foreign = storetest.Single()
 	b.pod = b.join(time.Hour)
 	_, err := b.store.RegisterDefinitions(b.ctx, []*workflow.Graph{b.foreign}, nil)

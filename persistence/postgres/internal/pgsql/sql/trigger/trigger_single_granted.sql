@@ -1,4 +1,4 @@
--- take_one: trigger_fast for one plain run whose only first task is granted to
+-- trigger_single_granted: trigger_fast for one plain run whose only first task is granted to
 -- the caller's pod at once (lifecycle.Take). What trigger_fast needs for many costs more
 -- to be set up than to be done for one. Answers nothing, and stores nothing, where
 -- trigger_fast would refuse the run or not grant its task, and where the queue has no

@@ -1,4 +1,4 @@
--- record_few: record_fast for a few completions after which no task has to queue
+-- record_small: record_fast for a few completions after which no task has to queue
 -- up: whatever became ready is granted to this pod, because no other task waits. What
 -- record_fast needs for many costs more to be set up than to be done for few.
 -- Records what record_fast would, or answers nothing. inline_after and inline_until

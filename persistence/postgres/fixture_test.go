@@ -24,27 +24,27 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// kit is the fixture of these tests: a database with graphs registered in it, and short
+// fixture is what these tests share: a database with graphs registered in it, and short
 // names for frequent calls.
-type kit struct {
+type fixture struct {
 	*database
 	ctx      context.Context
 	handlers []int32
 	claims   *atomic.Uint64
 }
 
-func newKit(d *database, graphs ...*workflow.Graph) *kit {
+func newFixture(d *database, graphs ...*workflow.Graph) *fixture {
 	d.t.Helper()
 	numbers, err := d.store.RegisterDefinitions(d.t.Context(), graphs, []string{"other"})
 	require.NoError(d.t, err)
-	return &kit{database: d, ctx: d.t.Context(), handlers: slices.Concat(numbers...), claims: &atomic.Uint64{}}
+	return &fixture{database: d, ctx: d.t.Context(), handlers: slices.Concat(numbers...), claims: &atomic.Uint64{}}
 }
 
-// withCounters returns a kit on an empty database, with a pod, and with the counters of
+// withCounters returns a fixture on an empty database, with a pod, and with the counters of
 // some tenants: a run of each has ended.
-func withCounters(t *testing.T, g *workflow.Graph, tenants ...string) (*kit, int64) {
+func withCounters(t *testing.T, g *workflow.Graph, tenants ...string) (*fixture, int64) {
 	t.Helper()
-	k := newKit(openDatabase(t, Options{}), g)
+	k := newFixture(openDatabase(t, Options{}), g)
 	pod := k.join(time.Hour)
 	for _, tenant := range tenants {
 		k.start(g, tenant, 1)
@@ -54,7 +54,7 @@ func withCounters(t *testing.T, g *workflow.Graph, tenants ...string) (*kit, int
 }
 
 // draft returns n triggers of a tenant.
-func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigger {
+func (k *fixture) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigger {
 	list := make([]persistence.Trigger, n)
 	for i := range list {
 		var random [10]byte
@@ -68,7 +68,7 @@ func (k *kit) draft(g *workflow.Graph, tenant string, n int) []persistence.Trigg
 }
 
 // ask stores triggers and returns what became of each.
-func (k *kit) ask(list ...persistence.Trigger) []persistence.TriggerAnswer {
+func (k *fixture) ask(list ...persistence.Trigger) []persistence.TriggerAnswer {
 	k.t.Helper()
 	out, err := k.store.TriggerRuns(k.ctx, list, persistence.GrantRequest{})
 	require.NoError(k.t, err)
@@ -76,7 +76,7 @@ func (k *kit) ask(list ...persistence.Trigger) []persistence.TriggerAnswer {
 }
 
 // start stores n runs of a tenant.
-func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
+func (k *fixture) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 	k.t.Helper()
 	var ids []workflow.RunID
 	for part := range slices.Chunk(k.draft(g, tenant, n), persistence.TriggerBatchMax) {
@@ -90,19 +90,19 @@ func (k *kit) start(g *workflow.Graph, tenant string, n int) []workflow.RunID {
 	return ids
 }
 
-// newNaps returns a kit with a workflow whose sleep is over when the next call begins, a
+// newNaps returns a fixture with a workflow whose sleep is over when the next call begins, a
 // pod, and the epoch of its term.
-func newNaps(t *testing.T) (k *kit, g *workflow.Graph, pod, epoch int64) {
+func newNaps(t *testing.T) (k *fixture, g *workflow.Graph, pod, epoch int64) {
 	t.Helper()
 	g = storetest.Nap(time.Nanosecond)
-	k = newKit(openDatabase(t, Options{}), g)
+	k = newFixture(openDatabase(t, Options{}), g)
 	pod = k.join(time.Hour)
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(t, err)
 	return k, g, pod, epoch
 }
 
-func (k *kit) join(ttl time.Duration) int64 {
+func (k *fixture) join(ttl time.Duration) int64 {
 	k.t.Helper()
 	pod, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{
 		Name: "pod", Handlers: k.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: ttl,
@@ -111,18 +111,18 @@ func (k *kit) join(ttl time.Duration) int64 {
 	return pod
 }
 
-func (k *kit) claimID() (id persistence.ClaimID) {
+func (k *fixture) claimID() (id persistence.ClaimID) {
 	binary.BigEndian.PutUint64(id[8:], k.claims.Add(1))
 	return id
 }
 
-func (k *kit) request(pod int64, limit int) persistence.ClaimRequest {
+func (k *fixture) request(pod int64, limit int) persistence.ClaimRequest {
 	return persistence.ClaimRequest{
 		GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID(), Queues: []string{registry.DefaultQueue}, Limit: limit, Handlers: k.handlers}, Suspects: true,
 	}
 }
 
-func (k *kit) claim(pod int64, limit int) []persistence.Grant {
+func (k *fixture) claim(pod int64, limit int) []persistence.Grant {
 	k.t.Helper()
 	out, err := k.store.ClaimTasks(k.ctx, k.request(pod, limit))
 	require.NoError(k.t, err)
@@ -130,7 +130,7 @@ func (k *kit) claim(pod int64, limit int) []persistence.Grant {
 }
 
 // completion reports tasks as completed.
-func (k *kit) completion(pod int64, grants ...persistence.Grant) persistence.Record {
+func (k *fixture) completion(pod int64, grants ...persistence.Grant) persistence.Record {
 	record := persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID()}, MaxLost: 3, CancelGrace: time.Minute}
 	for _, g := range grants {
 		record.Transitions = append(record.Transitions, persistence.Transition{
@@ -141,7 +141,7 @@ func (k *kit) completion(pod int64, grants ...persistence.Grant) persistence.Rec
 }
 
 // send records and returns what became of each transition.
-func (k *kit) send(record persistence.Record) []lifecycle.Answer {
+func (k *fixture) send(record persistence.Record) []lifecycle.Answer {
 	k.t.Helper()
 	out, err := k.store.RecordTransitions(k.ctx, record)
 	require.NoError(k.t, err)
@@ -152,7 +152,7 @@ func (k *kit) send(record persistence.Record) []lifecycle.Answer {
 	return answers
 }
 
-func (k *kit) complete(pod int64, grants ...persistence.Grant) {
+func (k *fixture) complete(pod int64, grants ...persistence.Grant) {
 	k.t.Helper()
 	for _, answer := range k.send(k.completion(pod, grants...)) {
 		require.Equal(k.t, lifecycle.Moved, answer)
@@ -160,21 +160,21 @@ func (k *kit) complete(pod int64, grants ...persistence.Grant) {
 }
 
 // finish claims and completes until nothing is ready.
-func (k *kit) finish(pod int64) {
+func (k *fixture) finish(pod int64) {
 	k.t.Helper()
 	for grants := k.claim(pod, 500); len(grants) > 0; grants = k.claim(pod, 500) {
 		k.complete(pod, grants...)
 	}
 }
 
-func (k *kit) state(id workflow.RunID) lifecycle.State {
+func (k *fixture) state(id workflow.RunID) lifecycle.State {
 	k.t.Helper()
 	row, err := k.store.Run(k.ctx, "", id)
 	require.NoError(k.t, err)
 	return row.State
 }
 
-func (k *kit) requireSound() {
+func (k *fixture) requireSound() {
 	k.t.Helper()
 	tables, err := k.store.Snapshot(k.ctx)
 	require.NoError(k.t, err)
@@ -182,7 +182,7 @@ func (k *kit) requireSound() {
 }
 
 // hold locks what a statement locks in another session, and returns how to release it.
-func (k *kit) hold(sql string, args ...any) (release func()) {
+func (k *fixture) hold(sql string, args ...any) (release func()) {
 	k.t.Helper()
 	conn, err := pgx.ConnectConfig(k.ctx, k.user.Config().ConnConfig)
 	require.NoError(k.t, err)
@@ -259,7 +259,7 @@ func within(t testing.TB, limit time.Duration, f func()) {
 }
 
 // ends has all runs complete.
-func (k *kit) ends(pod int64, ids []workflow.RunID) {
+func (k *fixture) ends(pod int64, ids []workflow.RunID) {
 	k.t.Helper()
 	k.finish(pod)
 	for _, id := range ids {
@@ -269,7 +269,7 @@ func (k *kit) ends(pod int64, ids []workflow.RunID) {
 }
 
 // inTx records a completion in the transaction of a step that executes sql.
-func (k *kit) inTx(record persistence.Record, sql string) (persistence.Recorded, error) {
+func (k *fixture) inTx(record persistence.Record, sql string) (persistence.Recorded, error) {
 	return k.store.RecordInTx(k.ctx, record, func(ctx context.Context, tx any) (persistence.Transition, error) {
 		own, ok := tx.(pgx.Tx)
 		require.True(k.t, ok)
@@ -279,7 +279,7 @@ func (k *kit) inTx(record persistence.Record, sql string) (persistence.Recorded,
 }
 
 // bump makes a pod the leader and returns its epoch.
-func (k *kit) bump(pod int64) (epoch int64) {
+func (k *fixture) bump(pod int64) (epoch int64) {
 	k.t.Helper()
 	epoch, err := k.store.BumpEpoch(k.ctx, pod)
 	require.NoError(k.t, err)
@@ -287,7 +287,7 @@ func (k *kit) bump(pod int64) (epoch int64) {
 }
 
 // fire fires timers.
-func (k *kit) fire(epoch int64, limit int) persistence.Fired {
+func (k *fixture) fire(epoch int64, limit int) persistence.Fired {
 	k.t.Helper()
 	out, err := k.store.FireTimers(k.ctx, epoch, limit)
 	require.NoError(k.t, err)
@@ -295,7 +295,7 @@ func (k *kit) fire(epoch int64, limit int) persistence.Fired {
 }
 
 // expire takes over the tasks of dead pods.
-func (k *kit) expire(epoch int64, limit int) persistence.Expired {
+func (k *fixture) expire(epoch int64, limit int) persistence.Expired {
 	k.t.Helper()
 	out, err := k.store.ExpirePods(k.ctx, epoch, 3, limit, time.Time{})
 	require.NoError(k.t, err)
@@ -303,7 +303,7 @@ func (k *kit) expire(epoch int64, limit int) persistence.Expired {
 }
 
 // drain begins the runs of committed submissions.
-func (k *kit) drain(limit int) persistence.Drained {
+func (k *fixture) drain(limit int) persistence.Drained {
 	k.t.Helper()
 	out, err := k.store.DrainIntake(k.ctx, limit)
 	require.NoError(k.t, err)
@@ -311,7 +311,7 @@ func (k *kit) drain(limit int) persistence.Drained {
 }
 
 // park parks and unparks tasks.
-func (k *kit) park(epoch int64, limit int) persistence.Parked {
+func (k *fixture) park(epoch int64, limit int) persistence.Parked {
 	k.t.Helper()
 	out, err := k.store.ParkTasks(k.ctx, epoch, limit)
 	require.NoError(k.t, err)
@@ -319,7 +319,7 @@ func (k *kit) park(epoch int64, limit int) persistence.Parked {
 }
 
 // triggerInTx stores a run in a transaction of its own on a pool.
-func (k *kit) triggerInTx(pool *pgxpool.Pool, one persistence.Trigger) error {
+func (k *fixture) triggerInTx(pool *pgxpool.Pool, one persistence.Trigger) error {
 	return pgx.BeginFunc(k.ctx, pool, func(tx pgx.Tx) error {
 		_, err := k.store.TriggerInTx(k.ctx, tx, one)
 		return err
@@ -327,7 +327,7 @@ func (k *kit) triggerInTx(pool *pgxpool.Pool, one persistence.Trigger) error {
 }
 
 // leave hands back what a pod holds.
-func (k *kit) leave(pod int64) persistence.Wake {
+func (k *fixture) leave(pod int64) persistence.Wake {
 	k.t.Helper()
 	out, err := k.store.LeavePod(k.ctx, pod)
 	require.NoError(k.t, err)
@@ -335,7 +335,7 @@ func (k *kit) leave(pod int64) persistence.Wake {
 }
 
 // claimed claims tasks.
-func (k *kit) claimed(request persistence.ClaimRequest) persistence.Claimed {
+func (k *fixture) claimed(request persistence.ClaimRequest) persistence.Claimed {
 	k.t.Helper()
 	out, err := k.store.ClaimTasks(k.ctx, request)
 	require.NoError(k.t, err)
@@ -343,7 +343,7 @@ func (k *kit) claimed(request persistence.ClaimRequest) persistence.Claimed {
 }
 
 // record stores reports.
-func (k *kit) record(record persistence.Record) persistence.Recorded {
+func (k *fixture) record(record persistence.Record) persistence.Recorded {
 	k.t.Helper()
 	out, err := k.store.RecordTransitions(k.ctx, record)
 	require.NoError(k.t, err)
@@ -351,7 +351,7 @@ func (k *kit) record(record persistence.Record) persistence.Recorded {
 }
 
 // archived moves runs into history.
-func (k *kit) archived(epoch int64, order persistence.Archive) persistence.Archived {
+func (k *fixture) archived(epoch int64, order persistence.Archive) persistence.Archived {
 	k.t.Helper()
 	out, err := k.store.ArchiveRuns(k.ctx, epoch, order)
 	require.NoError(k.t, err)
@@ -359,7 +359,7 @@ func (k *kit) archived(epoch int64, order persistence.Archive) persistence.Archi
 }
 
 // renew renews a lease.
-func (k *kit) renew(renewal persistence.Renewal) persistence.Renewed {
+func (k *fixture) renew(renewal persistence.Renewal) persistence.Renewed {
 	k.t.Helper()
 	out, err := k.store.RenewPod(k.ctx, renewal)
 	require.NoError(k.t, err)
@@ -367,7 +367,7 @@ func (k *kit) renew(renewal persistence.Renewal) persistence.Renewed {
 }
 
 // trigger stores runs.
-func (k *kit) trigger(list []persistence.Trigger, take persistence.GrantRequest) persistence.Triggers {
+func (k *fixture) trigger(list []persistence.Trigger, take persistence.GrantRequest) persistence.Triggers {
 	k.t.Helper()
 	out, err := k.store.TriggerRuns(k.ctx, list, take)
 	require.NoError(k.t, err)
@@ -375,7 +375,7 @@ func (k *kit) trigger(list []persistence.Trigger, take persistence.GrantRequest)
 }
 
 // cancel cancels a run.
-func (k *kit) cancel(order persistence.Cancel) persistence.Canceled {
+func (k *fixture) cancel(order persistence.Cancel) persistence.Canceled {
 	k.t.Helper()
 	out, err := k.store.CancelRun(k.ctx, order)
 	require.NoError(k.t, err)
@@ -383,8 +383,8 @@ func (k *kit) cancel(order persistence.Cancel) persistence.Canceled {
 }
 
 // withPod returns a fixture on a database of its own, with a pod.
-func withPod(t *testing.T, graphs ...*workflow.Graph) (*kit, int64) {
+func withPod(t *testing.T, graphs ...*workflow.Graph) (*fixture, int64) {
 	t.Helper()
-	k := newKit(openDatabase(t, Options{}), graphs...)
+	k := newFixture(openDatabase(t, Options{}), graphs...)
 	return k, k.join(time.Hour)
 }

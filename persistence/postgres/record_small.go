@@ -10,14 +10,14 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// recordFewMax is up to how many completions record_few is tried with: where there
+// recordSmallMax is up to how many completions record_small is tried with: where there
 // are more at a time, latency is not what counts.
-const recordFewMax = 4
+const recordSmallMax = 4
 
-// few returns the queue whose tasks record_few may grant, if that is worth a try: 0 if
+// small returns the queue whose tasks record_small may grant, if that is worth a try: 0 if
 // not.
-func (f *fastRecord) few() int16 {
-	if len(f.indexes) > recordFewMax || len(f.record.Queues) != 1 {
+func (f *fastRecord) small() int16 {
+	if len(f.indexes) > recordSmallMax || len(f.record.Queues) != 1 {
 		return 0
 	}
 	seen := make(map[workflow.TaskID]bool, len(f.indexes))
@@ -29,20 +29,20 @@ func (f *fastRecord) few() int16 {
 		seen[t.Task] = true
 	}
 	queue := f.s.Catalog.QueueNumber(f.record.Queues[0])
-	if queue == 0 || !f.s.recordFew.WorthTrying(queue) {
+	if queue == 0 || !f.s.recordSmall.WorthTrying(queue) {
 		return 0
 	}
 	return queue
 }
 
-// queueFew adds record_few.
-func (f *fastRecord) queueFew(b *pgsql.Batch, queue int16) {
+// queueSmall adds record_small.
+func (f *fastRecord) queueSmall(b *pgsql.Batch, queue int16) {
 	outputs := make([][]byte, len(f.indexes))
 	for i, at := range f.indexes {
 		outputs[i] = f.record.Transitions[at].Output
 	}
 	after, until := f.s.emptyBelow.Known([]int16{queue})
-	b.Add("record_few", pgsql.Named{
+	b.Add("record_small", pgsql.Named{
 		"pod": f.record.Pod, "claim": [16]byte(f.record.Claim), "runs": f.runs, "steps": f.steps, "epochs": f.epochs, "outputs": outputs,
 		"inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queue": queue,
 		"inline_after": after[0], "inline_until": until[0], "inline_handlers": pgsql.OrEmpty(f.record.Handlers),

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
-// oneStored is what trigger_one or take_one say of a run.
+// oneStored is what trigger_single or trigger_single_granted say of a run.
 type oneStored int
 
 const (
@@ -23,24 +23,24 @@ const (
 	oneDone
 )
 
-// triggerOne stores a run that is alone in its batch and has one first task: most
+// triggerSingle stores a run that is alone in its batch and has one first task: most
 // are while there is little to do, and there it is latency that counts, of which the
 // set-up of trigger_fast would be a large part. decided is false if trigger_fast is to
 // be asked; else, what is not stored needs a decision.
-func (f *fastTrigger) triggerOne(
+func (f *fastTrigger) triggerSingle(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
 	if len(triggers) != 1 || len(f.roots) != 1 {
 		return false, false, nil
 	}
 	if f.serves(take) && lifecycle.Take(1, take.Limit, false) > 0 {
-		return f.takeOne(ctx, out, triggers, take)
+		return f.triggerSingleGranted(ctx, out, triggers, take)
 	}
 	args := f.oneNamed(&triggers[0])
 	args["handler"] = f.roots[0].handler
 	args["place"] = lifecycle.FairID(f.roots[0].counter.group, lifecycle.LaneNew, 0)
 	var now time.Time
-	said, err := f.storeOne(ctx, "trigger_one", args, &now)
+	said, err := f.storeOne(ctx, "trigger_single", args, &now)
 	switch {
 	case err != nil || said == oneRefused:
 		return false, true, err
@@ -51,13 +51,13 @@ func (f *fastTrigger) triggerOne(
 	return true, true, f.answer(ctx, out, triggers, now)
 }
 
-// takeOne stores the run and grants its first task, if no task waits in the queue. Where
+// triggerSingleGranted stores the run and grants its first task, if no task waits in the queue. Where
 // it did not lately, it is not tried: trigger_fast grants where that is possible.
-func (f *fastTrigger) takeOne(
+func (f *fastTrigger) triggerSingleGranted(
 	ctx context.Context, out *persistence.Triggers, triggers []persistence.Trigger, take persistence.GrantRequest,
 ) (stored, decided bool, err error) {
 	queue := f.roots[0].counter.queue
-	if !f.s.takeOnes.WorthTrying(queue) {
+	if !f.s.triggerSinglesGranted.WorthTrying(queue) {
 		return false, false, nil
 	}
 	after, until := f.s.emptyBelow.Known([]int16{queue})
@@ -65,15 +65,15 @@ func (f *fastTrigger) takeOne(
 	args["pod"], args["claim"] = take.Pod, [16]byte(take.Claim)
 	args["take_after"], args["take_until"] = after[0], until[0]
 	var now time.Time
-	said, err := f.storeOne(ctx, "take_one", args, &now, &after[0], &until[0])
+	said, err := f.storeOne(ctx, "trigger_single_granted", args, &now, &after[0], &until[0])
 	switch {
 	case err != nil || said == oneRefused:
 		return false, true, err
 	case said == oneNothing: // mostly because another task waits
-		f.s.takeOnes.Missed(queue)
+		f.s.triggerSinglesGranted.Missed(queue)
 		return false, false, nil
 	}
-	f.s.takeOnes.Hit(queue)
+	f.s.triggerSinglesGranted.Hit(queue)
 	f.s.emptyBelow.Note(adaptive.Looked{Queues: []int16{queue}, After: after, Until: until})
 	out.Grants = f.grants(f.roots, take.Claim, now)
 	f.roots = nil // no claim can have it

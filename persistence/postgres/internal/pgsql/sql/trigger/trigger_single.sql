@@ -1,4 +1,4 @@
--- trigger_one: trigger_fast for one plain run whose only first task goes into
+-- trigger_single: trigger_fast for one plain run whose only first task goes into
 -- the queue. What trigger_fast needs for many costs more to be set up than to be done
 -- for one. Answers nothing, and stores nothing, where trigger_fast would refuse. A run
 -- that exists is a unique violation.
