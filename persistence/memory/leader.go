@@ -33,7 +33,8 @@ func (s *Store) FireTimers(_ context.Context, epoch int64, limit int) (persisten
 	b.fire(due[:min(len(due), oldest)], &out)
 	if len(due) >= oldest && limit > oldest {
 		due = s.dueTimers(b.now)
-		b.fire(due[max(len(due)-(limit-oldest), 0):], &out)
+		slices.SortStableFunc(due, func(x, y timer) int { return y.at.Compare(x.at) }) // the latest first
+		b.fire(due[:min(len(due), limit-oldest)], &out)
 	}
 	slices.SortFunc(out.Late, func(x, y time.Duration) int { return cmp.Compare(y, x) })
 	out.Next = s.nextTimer(b.now)
