@@ -150,6 +150,7 @@ func TestCancelWhileWaitingForMemory(t *testing.T) {
 		w.cancel(p, persistence.Cancel{Run: runs[1], Tenant: "default", Grace: time.Hour})
 		require.Equal(t, lifecycle.Canceled, w.ended(runs[1]).State)
 		require.Less(t, time.Since(begun), time.Minute)
+		pass(time.Second)
 		require.Equal(t, []int{300_000, 70_000}, s.order())
 		w.completed(runs[0], runs[2])
 		w.requireEmptied(p)

@@ -163,7 +163,7 @@ func TestAMigrationThatHangsIsNotWaitedForForever(t *testing.T) {
 	if pgtest.Full() { // ten seconds
 		_, err = migrations.Migrate(t.Context(), pool, schema)
 		require.ErrorContains(t, err, "wait for another migration of this schema")
-		require.ErrorContains(t, err, "end that transaction")
+		require.ErrorContains(t, err, "end its transaction")
 	}
 	require.NoError(t, thaw())
 	require.Empty(t, migrate(t, pool, schema).Applied)
