@@ -24,7 +24,7 @@ type Config struct {
 	PodName   string // for people; "": the host's name
 
 	// How much at once.
-	Slots       int            // step functions that this pod executes at once: hundreds where they wait for others, one or two a core where they compute
+	Slots       int            // tasks that this pod executes at once
 	QueueSlots  map[string]int // serve these queues only, each with slots of its own; nil: "default" and those of registered steps share Slots
 	ClaimBatch  int            // tasks of one claim
 	TenantLimit int            // running tasks of one tenant, over all pods; 0: none

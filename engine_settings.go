@@ -16,7 +16,7 @@ func Settings() []Setting {
 		{"Schema", "TROUPE_SCHEMA", "troupe", "public", "schema of the tables, up to 40 lower-case letters, digits and underscores, not `pg_` first; two schemas in one database never meet"},
 		{"DirectURL", "TROUPE_DIRECT_URL", "as the pool", "", "connection string past the proxy (PgBouncer in transaction mode) of the pool, for the lease, the leader's lock, LISTEN and the stream (docs/connections.md)"},
 		{"PodName", "TROUPE_POD_NAME", "host name", "worker id", "shown to people; need not be unique"},
-		{"Slots", "TROUPE_SLOTS", "100", "10 threads", "step functions that this pod executes at once: hundreds where they wait, one or two a core where they compute (docs/scaling.md)"},
+		{"Slots", "TROUPE_SLOTS", "100", "10 threads", "tasks that this pod executes at once"},
 		{"QueueSlots", "TROUPE_QUEUE_SLOTS", "none", "", "queues to serve, each with slots of its own, as in `default=10,gpu=1`; none: `default` and those that registered steps name share Slots"},
 		{"ClaimBatch", "TROUPE_CLAIM_BATCH", "200", "free threads", "most tasks of one claim; never more than the free slots"},
 		{"TenantLimit", "TROUPE_TENANT_LIMIT", "0 (none)", "", "most running tasks of one tenant, over all pods"},

@@ -26,7 +26,7 @@ func benchPod(b *testing.B, slots int, executed func()) (*Pod, persistence.Trigg
 	functions := map[int32]StepFunction{}
 	for i, number := range numbers[0] {
 		functions[number] = StepFunction{
-			Workflow: graph.Name, Step: graph.Nodes[i].Name, Fingerprint: graph.Nodes[i].Fingerprint, Children: graph.Nodes[i].Dependents(),
+			Workflow: graph.Name, Step: graph.Nodes[i].Name, Fingerprint: graph.Nodes[i].Fingerprint,
 			Call: func(context.Context, Inputs) (Output, error) {
 				executed()
 				return Output{}, nil

@@ -13,7 +13,7 @@ import (
 // Config holds the tunables of one pod. Fields that are zero take the default
 // of DefaultConfig, except those that say what zero means.
 type Config struct {
-	Slots       int            // step functions executed at once
+	Slots       int            // tasks executed at once
 	QueueSlots  map[string]int // serve these queues only, each with slots of its own
 	Queues      []string       // queues that share Slots; unused with QueueSlots
 	ClaimBatch  int            // tasks of one claim

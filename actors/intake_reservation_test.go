@@ -165,7 +165,6 @@ func TestReservationIsLostWithItsActor(t *testing.T) {
 	for _, name := range []string{"intake", "journal"} {
 		t.Run(name, bubble(func(t *testing.T, w *world) {
 			g := newGauge()
-			w.register(storetest.Diamond(), g.work(50*time.Millisecond))
 			p := w.acquainted(Config{Slots: 2}, g, 50*time.Millisecond)
 			lose := func() {
 				w.sent.mu.Lock()
@@ -175,7 +174,7 @@ func TestReservationIsLostWithItsActor(t *testing.T) {
 			if name == "intake" {
 				lose()
 			}
-			run := w.trigger(p, "diamond")
+			run := w.trigger(p, "single")
 			if name == "journal" {
 				lose()
 			}

@@ -18,27 +18,23 @@ import (
 // Parent: pod.
 // Accepts: ReportOutcome, SlotsReserved, CancelRun, LeaseFenced, LeaseRestored,
 // StopGranting, FlushJournal.
-// Sends: FreeSlots, OutcomesAnswered, ReserveSlots, SlotsReleased,
-// CancelRecorded, CancelRefused, JournalFlushed, CheckCancels, RepeatOutcomes,
-// WorkReady, TablesChanged.
+// Sends: OutcomesAnswered, ReserveSlots, SlotsReleased, CancelRecorded,
+// CancelRefused, JournalFlushed, CheckCancels, RepeatOutcomes, WorkReady,
+// TablesChanged.
 // On failure: restart with backoff. The batch whose outcome is unknown is
 // carried over and recorded again under the same claim id, and cancels are
-// repeated; the run actors send the other reports again, and those count as if their
-// tasks still had slots.
+// repeated; the run actors send the other reports again.
 type journal struct {
 	base
 	pod         int64
 	store       persistence.Journal
 	carryover   *journalState
 	waiting     []*messages.ReportOutcome
-	queued      map[taskKey]bool      // and whether the task has released its slot
+	queued      map[taskKey]bool
 	busyUntil   map[taskKey]time.Time // reports that were answered Busy: not before
 	call        call
 	paused      bool // a timer will flush
 	linger      linger
-	leaving     linger // tasks that are about to release their slots
-	holding     int    // reports since tasks last did
-	half        int    // of all slots, rounded up
 	slotRequest slotRequest
 	reservedIn  string // queue whose pool the requested slots are of
 }
@@ -60,8 +56,7 @@ type openRecord struct {
 	reports     []*messages.ReportOutcome // likewise
 	part        int                       // how many of them, from the first on, the call under way is about
 	pool        string                    // whose slots children may take
-	freed       int                       // slots of it that the reports' tasks leave to children
-	released    []bool                    // of the reports: the task has released its slot
+	freed       int                       // slots of it that the reports' tasks leave
 	reservation *messages.SlotsReserved   // of slots for more of them; nil: none
 }
 
@@ -83,7 +78,7 @@ func spawnJournal(rt *runtime, ports *Ports, pod int64, h *journalState) func() 
 	return func() receiver {
 		return &journal{
 			base: base{rt, rt.addresses.journal}, pod: pod, store: ports.Store, carryover: h,
-			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{}, half: (rt.config.slots() + 1) / 2,
+			queued: map[taskKey]bool{}, busyUntil: map[taskKey]time.Time{},
 		}
 	}
 }
@@ -110,13 +105,13 @@ func (a *journal) Receive(ctx actorContext) {
 	case *messages.LeaseRestored:
 		if a.carryover.fenced {
 			a.carryover.fenced = false
-			a.flush(0)
+			a.flush()
 		}
 	case *messages.StopGranting:
 		a.carryover.granting = false
 	case *messages.FlushJournal:
 		a.carryover.flushing = true
-		a.flush(0)
+		a.flush()
 	case *restarting, *stopping, *stopped:
 	default:
 		a.rt.unknown("journal", msg)
@@ -127,8 +122,8 @@ func (a *journal) Receive(ctx actorContext) {
 // that the last incarnation had not recorded.
 func (a *journal) onStarted() {
 	if a.carryover.current != nil {
-		for i, r := range a.carryover.current.reports {
-			a.queued[keyOf(r.GetTask())] = a.carryover.current.released[i]
+		for _, r := range a.carryover.current.reports {
+			a.queued[keyOf(r.GetTask())] = true
 		}
 		a.send()
 	}
@@ -145,28 +140,22 @@ func (a *journal) onStarted() {
 // onReport queues a report once, however often it is sent.
 func (a *journal) onReport(m *messages.ReportOutcome) {
 	key := keyOf(m.GetTask())
-	if _, queued := a.queued[key]; queued {
+	if a.queued[key] {
 		return
 	}
-	a.queued[key] = false
-	a.holding++
+	a.queued[key] = true
 	a.waiting = append(a.waiting, m)
 	a.rt.recorder.set(MetricJournalDepth, float64(len(a.waiting)))
-	a.flush(0)
+	a.flush()
 }
 
-// flush records the next batch unless one is under way. Callers that wait for the answered
-// tasks may be about to trigger again.
-func (a *journal) flush(answered int) {
-	if a.carryover.current != nil {
-		a.leaveSoon()
-		return
-	}
-	if a.slotRequest.waits() {
+// flush records the next batch unless one is under way.
+func (a *journal) flush() {
+	if a.carryover.current != nil || a.slotRequest.waits() {
 		return
 	}
 	a.tellFlushed()
-	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(&a.base, len(a.waiting), int(a.rt.recorder.value(MetricRunning))+answered > 1, a.begin) {
+	if len(a.waiting) > 0 && !a.carryover.fenced && !a.linger.begin(&a.base, len(a.waiting), a.rt.recorder.value(MetricRunning) > 1, a.begin) {
 		a.begin()
 	}
 }
@@ -189,12 +178,7 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 		}
 		return
 	}
-	a.waiting, a.holding = rest, 0
-	for _, r := range rest {
-		if !a.released(r) {
-			a.holding++
-		}
-	}
+	a.waiting = rest
 	open := &openRecord{record: a.rt.recordOf(a.pod), reports: batch}
 	open.record.Claim = a.rt.newClaimID()
 	for _, r := range batch {
@@ -203,10 +187,6 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 	if a.carryover.granting && !a.rt.buggify("grant nothing") {
 		open.pool, open.freed, open.record.Queues = a.room(batch)
 		open.record.Handlers = a.rt.claimable()
-	}
-	open.freed = a.leave(batch, open.pool, open.freed)
-	for _, r := range batch {
-		open.released = append(open.released, a.released(r))
 	}
 	if open.freed > 0 && reservation != nil && a.reservedFor(open.record.Queues) {
 		open.reservation, open.record.Spare = reservation, int(reservation.GetSlots())
@@ -220,12 +200,12 @@ func (a *journal) record(reservation *messages.SlotsReserved) {
 }
 
 // room returns how many children may take the slots of their parents, and of which queues:
-// those of the pool of which the batch frees the most slots, without those that tasks have
-// released before.
+// those of the pool of which the batch frees the most slots. Tasks that had to wait have
+// released their slots before.
 func (a *journal) room(batch []*messages.ReportOutcome) (best string, limit int, queues []string) {
 	freed := map[string]int{}
 	for _, r := range batch {
-		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || a.released(r) {
+		if r.GetKind() != messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED || a.waits(r) {
 			continue
 		}
 		freed[r.GetPool()]++
@@ -273,7 +253,7 @@ func (a *journal) recordLater(pause time.Duration) {
 	a.later(pause, func() {
 		a.paused = false
 		if a.carryover.current == nil {
-			a.flush(0)
+			a.flush()
 		} else if !a.call.open() {
 			a.send()
 		}
@@ -300,18 +280,18 @@ func (a *journal) onRecorded(recorded persistence.Recorded, err error) {
 		a.send()
 		return
 	}
-	a.flush(open.part)
+	a.flush()
 }
 
 func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcome, answer persistence.RecordAnswer) {
 	key := keyOf(r.GetTask())
 	if answer.Result == lifecycle.Busy {
 		to.Waiting = append(to.Waiting, r.GetTask())
-		a.busyUntil[key], a.queued[key] = a.rt.now().Add(a.rt.retryDelay(2)), true
+		a.busyUntil[key] = a.rt.now().Add(a.rt.retryDelay(2))
 		a.waiting = append(a.waiting, r)
 		return
 	}
-	if a.released(r) && a.rt.config.TenantLimit > 0 { // no SlotsFreed tells the claimer
+	if a.waits(r) && a.rt.config.TenantLimit > 0 { // its slot was released before: no SlotsFreed tells the claimer
 		a.rt.send(a.rt.addresses.claimer, &messages.WorkReady{})
 	}
 	delete(a.busyUntil, key)
@@ -324,6 +304,12 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 		answered.Error = answer.Err.Error()
 	}
 	to.Answers = append(to.Answers, answered)
+}
+
+// waits reports whether a report was answered Busy before; runs was told then.
+func (a *journal) waits(r *messages.ReportOutcome) bool {
+	_, waits := a.busyUntil[keyOf(r.GetTask())]
+	return waits
 }
 
 func (a *journal) tellFlushed() {
@@ -366,7 +352,7 @@ func (a *journal) answerPart(open *openRecord, recorded *persistence.Recorded) {
 	a.rt.releaseSlots(open.reservation, granted[own:])
 	open.reservation = nil
 	// Not before the answers are handed over.
-	open.reports, open.released, open.record.Transitions = open.reports[open.part:], open.released[open.part:], open.record.Transitions[open.part:]
+	open.reports, open.record.Transitions = open.reports[open.part:], open.record.Transitions[open.part:]
 	switch {
 	case len(open.reports) == 0:
 		a.carryover.current = nil

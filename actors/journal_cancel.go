@@ -72,7 +72,7 @@ func (a *journal) onCanceled(q *cancelQuestion, done persistence.Canceled, err e
 	q.answer(done, err)
 	a.rt.announce(done.Wake)
 	if a.carryover.flushing {
-		a.flush(0)
+		a.flush()
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 )
 
-// awaitingRecordShare bounds the tasks of a pool that have released their slots and are not
-// recorded yet, as a multiple of its slots. All of them are executed again if the pod dies.
+// awaitingRecordShare bounds the tasks of a pool that have released their slots and wait to
+// be recorded, as a multiple of its slots. All of them are executed again if the pod dies.
 const awaitingRecordShare = 4
 
 // ledger is the only account of slots: which task uses which slot. The claimer spends the
@@ -160,7 +160,7 @@ func (l *ledger) drop(h *held, returned bool) {
 	}
 }
 
-// releaseSlot frees the slot of a task that is being recorded, or waits for that: its
+// releaseSlot frees the slot of a task that waits to be recorded, which may take long: its
 // function has returned, or was not called.
 func (l *ledger) releaseSlot(h *held) {
 	p := l.pool(h.pool)

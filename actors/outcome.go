@@ -27,7 +27,6 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
 		return &messages.ReportOutcome{
 			Kind: messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED, Output: m.output.Payload, Edges: edgeOutcomes(m.output.Edges),
-			Children: a.function.Children,
 		}
 	case timedOut == "attempt" && (errors.Is(m.handBack, persistence.ErrTxBroken) || a.databaseWasAway()):
 		a.rt.recorder.add(MetricAttempts, 1, "released", "")

@@ -11,7 +11,7 @@ import (
 //
 // Owns: the ledger of slots, held tasks and claims; the run actors.
 // Parent: pod.
-// Accepts: OfferSlots, StartTasks, FreeSlots, OutcomesAnswered, AttemptAbandoned,
+// Accepts: OfferSlots, StartTasks, OutcomesAnswered, AttemptAbandoned,
 // ProgressMade, RepeatOutcomes, ListHeld, TasksLost, TasksUnheld, RunsCanceling,
 // LeaseFenced, LeaseRestored, DrainRuns, EndAttempts.
 // Sends: SlotsOffered, SlotsFreed, OutcomeAnswered, EndAttempts,
@@ -58,8 +58,6 @@ func (a *runs) Receive(ctx actorContext) {
 		a.rt.send(a.rt.addresses.claimer, a.carryover.ledger.offerAll(msg.GetNumber()))
 	case *messages.StartTasks:
 		a.onStartTasks(ctx, msg)
-	case *messages.FreeSlots:
-		a.onFreeSlots(msg)
 	case *messages.OutcomesAnswered:
 		a.onOutcomesAnswered(ctx, msg)
 	case *messages.AttemptAbandoned:
@@ -149,19 +147,8 @@ func (a *runs) start(ctx actorContext, task *messages.StartTask) {
 	a.armRepeat()
 }
 
-// onFreeSlots releases the slots of tasks that are not recorded yet. A suspect keeps its own:
-// the next one might end the pod before this one is recorded.
-func (a *runs) onFreeSlots(m *messages.FreeSlots) {
-	for _, task := range m.GetTasks() {
-		if h := a.carryover.ledger.find(keyOf(task)); h != nil && !h.suspect {
-			a.carryover.ledger.releaseSlot(h)
-		}
-	}
-	a.settle()
-}
-
-// onOutcomesAnswered ends the answered tasks, releases the slots of tasks that wait to be
-// recorded, and starts the granted children in the slots that became free.
+// onOutcomesAnswered ends the answered tasks, starts the children granted with them in the
+// slots that became free, and releases the slots of tasks that wait to be recorded.
 func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered) {
 	for _, answer := range m.GetAnswers() {
 		if h := a.carryover.ledger.find(keyOf(answer.GetTask())); h != nil {
@@ -169,13 +156,13 @@ func (a *runs) onOutcomesAnswered(ctx actorContext, m *messages.OutcomesAnswered
 			a.carryover.ledger.drop(h, h.pid == nil || !h.abandoned)
 		}
 	}
+	for _, task := range m.GetGranted() {
+		a.startGranted(ctx, task)
+	}
 	for _, task := range m.GetWaiting() {
 		if h := a.carryover.ledger.find(keyOf(task)); h != nil {
 			a.carryover.ledger.releaseSlot(h)
 		}
-	}
-	for _, task := range m.GetGranted() {
-		a.startGranted(ctx, task)
 	}
 	a.settle()
 }

@@ -17,7 +17,6 @@ type StepFunction struct {
 	Fingerprint workflow.Hash
 	Queue       string // "": the queue of the run
 	Options     workflow.Options
-	Children    []int32          // steps that depend on it, by their numbers in the graph
 	RetryIf     func(error) bool // nil: every error but a terminal one
 
 	// Call decodes the inputs, calls the embedder's function, encodes its

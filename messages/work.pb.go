@@ -986,9 +986,8 @@ type ReportOutcome struct {
 	Retry         bool                   `protobuf:"varint,8,opt,name=retry,proto3" json:"retry,omitempty"`
 	RetryIn       int64                  `protobuf:"varint,9,opt,name=retry_in,json=retryIn,proto3" json:"retry_in,omitempty"` // nanoseconds
 	Progress      []byte                 `protobuf:"bytes,10,opt,name=progress,proto3" json:"progress,omitempty"`
-	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`                 // whose slot it holds; "": none
-	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"`      // errored, not retried: the attempts allowed are used up
-	Children      []int32                `protobuf:"varint,13,rep,packed,name=children,proto3" json:"children,omitempty"` // succeeded: steps that depend on the step; a task of one may take its slot
+	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`            // whose slot it holds; "": none
+	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // errored, not retried: the attempts allowed are used up
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,13 +1106,6 @@ func (x *ReportOutcome) GetExhausted() bool {
 	return false
 }
 
-func (x *ReportOutcome) GetChildren() []int32 {
-	if x != nil {
-		return x.Children
-	}
-	return nil
-}
-
 // EdgeOutcome is what a completion says about one child.
 type EdgeOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1183,52 +1175,6 @@ func (x *EdgeOutcome) GetWakeAt() int64 {
 	return 0
 }
 
-// FreeSlots names tasks that are not recorded yet, although their functions have returned,
-// and whose slots no child needs.
-type FreeSlots struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tasks         []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FreeSlots) Reset() {
-	*x = FreeSlots{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FreeSlots) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FreeSlots) ProtoMessage() {}
-
-func (x *FreeSlots) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FreeSlots.ProtoReflect.Descriptor instead.
-func (*FreeSlots) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *FreeSlots) GetTasks() []*Task {
-	if x != nil {
-		return x.Tasks
-	}
-	return nil
-}
-
 // OutcomesAnswered answers reports, and hands over the children that were
 // granted with them. Each takes the slot of one of the answered.
 type OutcomesAnswered struct {
@@ -1242,7 +1188,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1200,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1213,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1303,7 +1249,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1261,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1274,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1361,7 +1307,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1319,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1332,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1400,7 +1346,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1358,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1371,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -1517,7 +1463,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05class\x18\a \x01(\tR\x05class\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\xa5\x03\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"\x89\x03\n" +
 	"\rReportOutcome\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.troupe.messages.v1.OutcomeKindR\x04kind\x12\x16\n" +
@@ -1531,15 +1477,12 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\bprogress\x18\n" +
 	" \x01(\fR\bprogress\x12\x12\n" +
 	"\x04pool\x18\v \x01(\tR\x04pool\x12\x1c\n" +
-	"\texhausted\x18\f \x01(\bR\texhausted\x12\x1a\n" +
-	"\bchildren\x18\r \x03(\x05R\bchildren\"h\n" +
+	"\texhausted\x18\f \x01(\bR\texhausted\"h\n" +
 	"\vEdgeOutcome\x12\x14\n" +
 	"\x05child\x18\x01 \x01(\tR\x05child\x12\x14\n" +
 	"\x05flags\x18\x02 \x01(\rR\x05flags\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x17\n" +
-	"\awake_at\x18\x04 \x01(\x03R\x06wakeAt\";\n" +
-	"\tFreeSlots\x12.\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x18.troupe.messages.v1.TaskR\x05tasks\"\xbe\x01\n" +
+	"\awake_at\x18\x04 \x01(\x03R\x06wakeAt\"\xbe\x01\n" +
 	"\x10OutcomesAnswered\x12=\n" +
 	"\aanswers\x18\x01 \x03(\v2#.troupe.messages.v1.OutcomeAnsweredR\aanswers\x127\n" +
 	"\agranted\x18\x02 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\agranted\x122\n" +
@@ -1571,7 +1514,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte 
 }
 
 var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
@@ -1588,12 +1531,11 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*StepOutcome)(nil),      // 12: troupe.messages.v1.StepOutcome
 	(*ReportOutcome)(nil),    // 13: troupe.messages.v1.ReportOutcome
 	(*EdgeOutcome)(nil),      // 14: troupe.messages.v1.EdgeOutcome
-	(*FreeSlots)(nil),        // 15: troupe.messages.v1.FreeSlots
-	(*OutcomesAnswered)(nil), // 16: troupe.messages.v1.OutcomesAnswered
-	(*OutcomeAnswered)(nil),  // 17: troupe.messages.v1.OutcomeAnswered
-	(*RepeatOutcomes)(nil),   // 18: troupe.messages.v1.RepeatOutcomes
-	(*AttemptAbandoned)(nil), // 19: troupe.messages.v1.AttemptAbandoned
-	nil,                      // 20: troupe.messages.v1.StartTask.LabelsEntry
+	(*OutcomesAnswered)(nil), // 15: troupe.messages.v1.OutcomesAnswered
+	(*OutcomeAnswered)(nil),  // 16: troupe.messages.v1.OutcomeAnswered
+	(*RepeatOutcomes)(nil),   // 17: troupe.messages.v1.RepeatOutcomes
+	(*AttemptAbandoned)(nil), // 18: troupe.messages.v1.AttemptAbandoned
+	nil,                      // 19: troupe.messages.v1.StartTask.LabelsEntry
 }
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
@@ -1601,23 +1543,22 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	11, // 2: troupe.messages.v1.SlotsReleased.tasks:type_name -> troupe.messages.v1.StartTask
 	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
 	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
-	20, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
+	19, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
 	12, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
 	12, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
 	1,  // 8: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
 	0,  // 9: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
 	14, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	1,  // 11: troupe.messages.v1.FreeSlots.tasks:type_name -> troupe.messages.v1.Task
-	17, // 12: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
-	11, // 13: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 14: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
-	1,  // 15: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 16: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	16, // 11: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
+	11, // 12: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
+	1,  // 13: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
+	1,  // 14: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 15: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
@@ -1631,7 +1572,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

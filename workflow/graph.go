@@ -80,15 +80,6 @@ func (n *Node) known() bool {
 	return known
 }
 
-// Dependents returns the steps that wait for the end of this one, ascending.
-func (n *Node) Dependents() []int32 {
-	var steps []int32
-	for _, c := range n.Children {
-		steps = append(steps, c.Step)
-	}
-	return steps
-}
-
 // Sinks returns the number of steps without children: the obligations of a
 // run that has just started.
 func (g *Graph) Sinks() int32 {

@@ -33,7 +33,7 @@ func actors() []Plant {
 			File: "actors/journal.go",
 			Old:  "\tif wait, failed := a.call.failed(a.rt, \"record_transitions\", err); failed {\n",
 			New: "\tif wait, failed := a.call.failed(a.rt, \"record_transitions\", err); failed {\n\t\tif planted.On(\"journal-drops-unknown\") {\n" +
-				"\t\t\ta.carryover.current = nil\n\t\t\ta.flush(0)\n\t\t\treturn\n\t\t}\n",
+				"\t\t\ta.carryover.current = nil\n\t\t\ta.flush()\n\t\t\treturn\n\t\t}\n",
 		},
 		{
 			Name: "ack-before-commit", Seeds: 1000,

@@ -38,9 +38,7 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 	b := &Bound{Graph: graph, program: p, codec: with.Codec}
 	for i := range p.Definition.Steps {
 		if s := &p.Definition.Steps[i]; s.Kind == workflow.Func {
-			f := p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with)
-			f.Children = graph.Nodes[i].Dependents()
-			b.Functions = append(b.Functions, f)
+			b.Functions = append(b.Functions, p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
 		}
 	}
 	if s := p.Definition.OnFailure; s != nil {

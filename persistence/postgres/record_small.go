@@ -17,7 +17,7 @@ const recordSmallMax = 4
 // small returns the queue whose tasks record_small may grant, if that is worth a try: 0 if
 // not.
 func (f *fastRecord) small() int16 {
-	if len(f.indexes) > recordSmallMax || len(f.record.Queues) != 1 {
+	if len(f.indexes) > recordSmallMax || len(f.record.Queues) != 1 || f.record.Limit == 0 {
 		return 0
 	}
 	seen := make(map[workflow.TaskID]bool, len(f.indexes))

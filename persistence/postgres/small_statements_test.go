@@ -27,9 +27,9 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 		return tracer.take()
 	}
 	var grants []persistence.Grant
-	record := func(children int) {
+	record := func() {
 		record := k.completion(pod, grants...)
-		record.Limit, record.Spare = children, children // 0: the task has left its slot, which no child needs
+		record.Limit, record.Spare = 10, 10
 		record.Handlers, record.Queues = k.handlers, []string{registry.DefaultQueue}
 		out := k.record(record)
 		grants = out.Grants
@@ -39,7 +39,7 @@ func TestTheSmallStatementsAreSent(t *testing.T) {
 	require.Equal(t, []string{"trigger_single"}, sent(func() { k.start(g, "known", 1) }))
 	require.Equal(t, []string{"claim_first"}, sent(func() { grants = k.claim(pod, 10) }))
 	for _, next := range []int{2, 1, 0} {
-		require.Equal(t, small, sent(func() { record(next) }))
+		require.Equal(t, small, sent(record))
 		require.Len(t, grants, next)
 	}
 	require.Equal(t, []string{"trigger_single_granted"}, sent(func() {

@@ -47,7 +47,7 @@ func (s *seed) functions(p *sim.Pod, deployed []*shape, numbers [][]int32) map[i
 				continue
 			}
 			functions[number] = actors.StepFunction{
-				Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue, Children: node.Dependents(),
+				Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue,
 				Options: workflow.Options{
 					Retry: shape.retry[node.Name], InTx: shape.inTx[node.Name], AttemptTimeout: 12 * time.Second,
 				},
