@@ -71,7 +71,7 @@ func (s *seed) stuckBesides() string {
 	blocked, model := s.world.Blocked(), s.world.Model()
 	for _, o := range s.client.sorted {
 		switch {
-		case !o.acked && slices.ContainsFunc(blocked, o.needs), o.acked && model.IsBlocked(o.run), s.limits(o):
+		case !o.acked && slices.ContainsFunc(blocked, func(b memory.Blocked) bool { return s.needs(o, b) }), o.acked && model.IsBlocked(o.run), s.limits(o):
 		case !o.acked || o.cancel > 0 && !o.canceled || !o.told:
 			return o.name
 		}
@@ -89,9 +89,12 @@ func (s *seed) limits(o *order) bool {
 	return s.setting.limit > 0 && !strings.HasPrefix(o.tenant, lateName)
 }
 
-// needs reports whether an order cannot be stored while rows are blocked.
-func (o *order) needs(b memory.Blocked) bool {
-	return b.Tenant == o.tenant || b.Definition == o.shape.graph.Hash
+// needs reports whether an order may not be stored while a row is blocked. The pod that is
+// asked stores a run of its own version of the workflow, which a deploy may have changed.
+func (s *seed) needs(o *order, b memory.Blocked) bool {
+	return b.Tenant == o.tenant || slices.ContainsFunc(slices.Concat(s.old, s.new), func(w *shape) bool {
+		return w.graph.Name == o.shape.graph.Name && w.graph.Hash == b.Definition
+	})
 }
 
 // leftOut notes what the database left out because it is blocked.
