@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -183,6 +184,37 @@ func TestRenewalThatIsCanceled(t *testing.T) {
 	got := <-answers
 	require.True(t, pgerr.HasCode(got.err, pgerr.CodeQueryCanceled))
 	require.False(t, got.renewed.Expires.IsZero(), "the lease was renewed")
+}
+
+// A claim that is under way while its pod leaves, and commits after the pod's tasks were
+// listed, is handed back as well: nothing would take its task from a pod that is gone.
+func TestAPodLeavesWhileItClaims(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	k.start(storetest.Single(), "a", 1)
+	request := k.request(pod, 1)
+	queue, err := k.store.Queue(k.ctx, request.Queue())
+	require.NoError(t, err)
+	tx, err := k.user.Begin(k.ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(k.ctx) }()
+	claimed, _, err := k.store.claim(k.ctx, tx, request, queue, nil, persistence.InlinePayloadMax)
+	require.NoError(t, err)
+	require.Len(t, claimed.Grants, 1)
+	wakes := make(chan persistence.Wake, 1)
+	go func() {
+		wake, err := k.store.LeavePod(k.ctx, pod)
+		assert.NoError(t, err)
+		wakes <- wake
+	}()
+	require.Eventually(t, func() bool {
+		return value[int](k.database, `select count(*) from pg_stat_activity a
+			where a.datname = current_database() and a.query like '%troupe lock_pod %' and a.wait_event_type = 'Lock'`) > 0
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, tx.Commit(k.ctx))
+	require.Equal(t, 1, (<-wakes).Ready[0].Count)
+	require.Zero(t, value[int](k.database, `select count(*) from {schema}.pods`))
+	require.Equal(t, int(lifecycle.Queued), value[int](k.database, `select state from {schema}.tasks`))
 }
 
 // A lease that was renewed while the clock was ahead ends within twice its length once the

@@ -200,17 +200,33 @@ func (s *Store) LeavePod(ctx context.Context, pod int64) (persistence.Wake, erro
 	t.within = func(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 		return s.handBack(ctx, pod, do)
 	}
-	claimed, _, err := t.list(ctx, []int64{pod}, math.MaxInt32)
-	if err == nil {
-		err = t.take(ctx, claimed)
+	for granted := true; granted; {
+		claimed, _, err := t.list(ctx, []int64{pod}, math.MaxInt32)
+		if err == nil {
+			err = t.take(ctx, claimed)
+		}
+		if err == nil && !t.keeping[pod] {
+			granted, err = t.removePod(ctx, pod)
+		}
+		if err != nil || t.keeping[pod] {
+			return t.out.Wake, err
+		}
 	}
-	if err == nil && !t.keeping[pod] {
-		err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			return s.Exec(ctx, tx, "delete_pods", pgsql.Named{"pods": []int64{pod}})
-		})
-		s.claims.Forget(pod)
-	}
-	return t.out.Wake, err
+	s.claims.Forget(pod)
+	return t.out.Wake, nil
+}
+
+// removePod removes a pod that holds nothing. granted: a call that was under way has granted
+// it tasks since they were listed. None can any more once the pod's row is locked.
+func (t *takeover) removePod(ctx context.Context, pod int64) (granted bool, err error) {
+	err = t.within(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		held, err := t.s.heldTasks(ctx, tx, []int64{pod}, exclusions{}, 1, false)
+		if granted = len(held) > 0; granted || err != nil {
+			return err
+		}
+		return t.s.Exec(ctx, tx, "delete_pods", pgsql.Named{"pods": []int64{pod}})
+	})
+	return granted, err
 }
 
 // handBack runs do in a transaction in which no leader takes a pod's tasks from it,
