@@ -109,6 +109,7 @@ func TestBackendKillStorm(t *testing.T) {
 	y, twin := newYard(r, brisk(), 6), newYard(r, brisk(), 6)
 	twin.dir = filepath.Join(r.dir, "twin")
 	require.NoError(r, os.Mkdir(twin.dir, 0o700))
+	y.each = func(s *podSpec) { s.Await = 3 * patience } // a run may wait for the end of the storm
 	pods := []string{"pod-1", "pod-2", "pod-3"}
 	y.start(pods...)
 	twin.start(pods...)
