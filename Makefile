@@ -9,6 +9,7 @@ TIME    ?= 30s
 COUNT   ?= 10
 RUNS    ?= 20000
 BACKLOG ?= 20000
+LIVE    ?= 2000
 SIM     ?= 60s
 HOURS   ?= 8
 PODS    ?= 1000
@@ -21,7 +22,7 @@ COVER    = 95
 LONG     = ./persistence/postgres ./internal/acceptance ./internal/chaos ./cmd/troupe/internal/doctor
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-container test-short race lint layers fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
+.PHONY: help demo test test-full test-container test-short race lint layers fmt generate generate-messages verify fuzz sim sim-planted sim-many sim-soak chaos chaos-board soak bench bench-once bench-growth bench-lists bench-churn bench-stat bench-baseline bench-compare bench-build cover vuln ci
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -114,6 +115,9 @@ bench-once: ## every benchmark once, so that none rots
 
 bench-growth: ## the same work with RUNS=20000 in history, BACKLOG=20000 waiting, and a transaction open, beside an empty store
 	$(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 0 ./persistence/postgres -args -growth.runs $(RUNS) -growth.backlog $(BACKLOG) -growth.rounds 60 -growth.hold 400
+
+bench-lists: ## lists and counts of runs beside RUNS=20000 in history and LIVE=2000 that go on
+	$(GO) test -run '^$$' -bench Lists -benchtime 1x -timeout 0 -v ./persistence/postgres -args -lists.runs $(RUNS) -lists.live $(LIVE) -lists.rounds 100
 
 bench-churn: RATE = 500
 bench-churn: MINUTES = 120

@@ -51,6 +51,8 @@ type DeadLetter struct {
 	Run        RunID
 	Workflow   string
 	Step       string
+	Handler    string // how the fingerprint of the step begins, which is that of its version; "": not known any more
+	Queue      string // that the step waited in
 	Tenant     string
 	Reason     DeadReason
 	Class      string // of its last error; see [Class]
@@ -88,11 +90,14 @@ type DeadLetterFilter struct {
 	Tenant       string // "": the default one; of OpenDeadLetters: all
 	Workflow     string
 	Step         string
+	Queue        string // that the step waited in
+	Handler      string // version of the step: DeadLetter.Handler, or at least 8 digits of its fingerprint
 	Reasons      []DeadReason
 	OlderThan    time.Duration // died at least so long ago, by the database's clock
 	YoungerThan  time.Duration // died less than so long ago
 	NotRequeued  bool          // only those that were never requeued
 	RequeuedOnly bool          // only those that were
+	Newest       bool          // those of the newest runs first; not for Count and Purge
 	After        string        // id of the last letter of the page before
 	Limit        int           // of a page; 0: 100, at most 1000. RequeueAll and Purge: of all; 0: none
 }
@@ -106,8 +111,8 @@ type DeadLetterPage struct {
 // filter turns a filter into that of the store.
 func (f *DeadLetterFilter) filter(tenant func(string) string) (persistence.DeadFilter, error) {
 	out := persistence.DeadFilter{
-		Tenant: tenant(f.Tenant), Workflow: f.Workflow, Step: f.Step, Reasons: f.Reasons,
-		OlderThan: f.OlderThan, YoungerThan: f.YoungerThan, Limit: f.Limit,
+		Tenant: tenant(f.Tenant), Workflow: f.Workflow, Step: f.Step, Queue: f.Queue, Handler: f.Handler, Reasons: f.Reasons,
+		OlderThan: f.OlderThan, YoungerThan: f.YoungerThan, Newest: f.Newest, Limit: f.Limit,
 	}
 	switch {
 	case f.NotRequeued && f.RequeuedOnly:
@@ -116,6 +121,8 @@ func (f *DeadLetterFilter) filter(tenant func(string) string) (persistence.DeadF
 		return out, fmt.Errorf("filter dead letters: OlderThan is %v: use 0 to 100 years", f.OlderThan)
 	case f.YoungerThan < 0 || f.YoungerThan > durationMax:
 		return out, fmt.Errorf("filter dead letters: YoungerThan is %v: use 0 to 100 years", f.YoungerThan)
+	case f.Handler != "" && !isHandler(f.Handler):
+		return out, fmt.Errorf("filter dead letters: Handler is %.80q: use what DeadLetter.Handler has, 8 to 64 hexadecimal digits in lower case", f.Handler)
 	case f.Limit < 0:
 		return out, fmt.Errorf("filter dead letters: Limit is %d: use 0 or more", f.Limit)
 	case f.NotRequeued:
@@ -126,6 +133,9 @@ func (f *DeadLetterFilter) filter(tenant func(string) string) (persistence.DeadF
 	if refused := actors.CheckFilter(f.Tenant, f.Workflow, f.Step, nil); refused != nil {
 		return out, fmt.Errorf("filter dead letters: %s: %s", refused.Field, refused.Remedy)
 	}
+	if refused := actors.CheckFilter("", "", f.Queue, nil); refused != nil {
+		return out, fmt.Errorf("filter dead letters: Queue: %s", refused.Remedy)
+	}
 	if f.After == "" {
 		return out, nil
 	}
@@ -134,6 +144,12 @@ func (f *DeadLetterFilter) filter(tenant func(string) string) (persistence.DeadF
 		return out, fmt.Errorf("filter dead letters: After: %w", err)
 	}
 	return out, nil
+}
+
+// isHandler reports whether a fingerprint may begin with a text that is long enough to tell
+// it from others.
+func isHandler(text string) bool {
+	return len(text) >= 8 && len(text) <= 2*len(workflow.Hash{}) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 func deadID(task workflow.TaskID) string {
@@ -153,7 +169,8 @@ func parseDeadID(text string) (workflow.TaskID, error) {
 
 func deadLetter(l *persistence.DeadLetter) DeadLetter {
 	return DeadLetter{
-		ID: deadID(l.Task), Run: l.Task.Run, Workflow: l.Workflow, Step: l.Step, Tenant: l.Tenant, Reason: l.Reason,
+		ID: deadID(l.Task), Run: l.Task.Run, Workflow: l.Workflow, Step: l.Step,
+		Handler: handlerText(l.Handler), Queue: l.Queue, Tenant: l.Tenant, Reason: l.Reason,
 		Class: l.Class, Error: l.Error, Attempts: int(l.Attempts), Losses: int(l.Lost),
 		CreatedAt: l.CreatedAt, StartedAt: l.StartedAt, DiedAt: l.DiedAt,
 		Requeues: int(l.Requeues), RequeuedAt: l.RequeuedAt, RequeuedAs: l.RequeuedAs,
@@ -190,7 +207,7 @@ type deadOffice struct {
 	stored   func(ctx context.Context) // tells the pods
 }
 
-// List returns one page, those of the oldest runs first.
+// List returns one page, those of the oldest runs first, or of the newest.
 func (d *DeadLetters) List(ctx context.Context, filter DeadLetterFilter) (DeadLetterPage, error) {
 	return called(ctx, func(ctx context.Context) (DeadLetterPage, error) { return d.list(ctx, filter) })
 }
@@ -258,8 +275,8 @@ func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDe
 	return detail, nil
 }
 
-// Purge removes the selected dead letters and returns how many. Nothing else of
-// their runs is touched.
+// Purge removes the selected dead letters and returns how many, those of the oldest runs
+// first. Nothing else of their runs is touched.
 func (d *DeadLetters) Purge(ctx context.Context, filter DeadLetterFilter) (int, error) {
 	office, err := d.open()
 	if err != nil {
@@ -268,6 +285,9 @@ func (d *DeadLetters) Purge(ctx context.Context, filter DeadLetterFilter) (int, 
 	selected, err := filter.filter(office.tenant)
 	if err != nil {
 		return 0, err
+	}
+	if filter.Newest {
+		return 0, errors.New("purge dead letters: Newest is for List and RequeueAll: leave it out")
 	}
 	total := 0
 	for {

@@ -78,8 +78,8 @@ func (d *DeadLetters) Requeue(ctx context.Context, tenant, id string, options Re
 	return Requeued{Run: answer.Run, TakenOver: answer.Kept, Letters: answer.Letters}, nil
 }
 
-// RequeueAll requeues the selected dead letters, those of the oldest runs first,
-// each run once. Without options.Again those requeued before are left out.
+// RequeueAll requeues the selected dead letters, those of the oldest runs first unless
+// the filter says otherwise, each run once. Without options.Again those requeued before are left out.
 // Letters of the new runs are left out, too.
 // filter.Limit bounds the new runs. On an error the report says what was done
 // before it.

@@ -162,17 +162,44 @@ func checkDirect(ctx context.Context, config *pgxpool.Config, direct *pgx.ConnCo
 	return err
 }
 
+// openReads opens a schema for reading. Unlike an engine, a reader can use a standby.
+func openReads(ctx context.Context, pool *pgxpool.Pool, schema string) (*postgres.Reader, error) {
+	if err := checkAddress(pool); err != nil {
+		return nil, err
+	}
+	return called(ctx, func(ctx context.Context) (*postgres.Reader, error) {
+		report, err := migrations.Status(ctx, pool, schema)
+		switch {
+		case err != nil:
+			return nil, err
+		case report.Version < report.Latest:
+			return nil, fmt.Errorf("%w: schema %s is at version %d, this program needs %d: run `troupe migrate up` or migrations.Migrate first",
+				migrations.ErrBehind, schema, report.Version, report.Latest)
+		}
+		reader, err := postgres.OpenReader(ctx, postgres.Options{Pool: pool, Schema: schema, ApplicationName: "troupe reader"})
+		if proxied(err) {
+			return nil, fmt.Errorf("a pooling proxy seems to stand before the pool: pass a pool of the server's own address: %w", err)
+		}
+		return reader, err
+	})
+}
+
 // proxyError adds the remedy where a pooling proxy refuses what sessions need.
 func proxyError(err error) error {
-	const protocolViolation = "08P01" // of parameters of a session
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) || refused.Code != protocolViolation {
+	if !proxied(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", &ConfigError{
 		Field: "DirectURL", Text: "is missing, and a pooling proxy seems to stand before the pool",
 		Remedy: "name the server's own address there",
 	}, err)
+}
+
+// proxied reports whether a pooling proxy refused what sessions need.
+func proxied(err error) bool {
+	const protocolViolation = "08P01" // of parameters of a session
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == protocolViolation
 }
 
 // poolUsage reports the use of the embedder's pool, by steps with InTx and by step

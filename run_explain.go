@@ -19,18 +19,11 @@ func (r *Run[O]) Explain(ctx context.Context) ([]Reason, error) {
 // Explain is [Run.Explain] for a run of a tenant ("": the default one), or
 // returns [ErrRunNotFound].
 func (e *Engine) Explain(ctx context.Context, tenant string, run RunID) ([]Reason, error) {
-	return called(ctx, func(ctx context.Context) ([]Reason, error) { return e.explain(ctx, tenant, run) })
+	return e.Reader().Explain(ctx, tenant, run)
 }
 
-func (e *Engine) explain(ctx context.Context, tenant string, run RunID) ([]Reason, error) {
-	store, err := e.running()
-	if err != nil {
-		return nil, err
-	}
-	situation, err := store.Situation(ctx, e.tenant(tenant), run)
-	if err != nil {
-		return nil, err
-	}
+// knows adds to a situation what only the engine knows.
+func (e *Engine) knows(situation *explain.Situation) {
 	situation.TenantLimit, situation.Pulse, situation.Lease = e.config.TenantLimit, e.config.Pulse, e.config.Lease
 	own := e.Stats()
 	for i := range situation.Pods {
@@ -38,5 +31,4 @@ func (e *Engine) explain(ctx context.Context, tenant string, run RunID) ([]Reaso
 			p.Stuck = own.Stuck
 		}
 	}
-	return explain.Explain(situation), nil
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -25,81 +25,53 @@ func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options .
 		}
 		option(&chosen)
 	}
-	return called(ctx, func(ctx context.Context) (RunStatus, error) {
-		store, err := e.running()
-		if err != nil {
-			return RunStatus{}, err
-		}
-		row, err := store.Run(ctx, e.tenant(tenant), run, persistence.WithoutOutputs)
-		if err != nil {
-			return RunStatus{}, e.whileRunning(err)
-		}
-		tasks, err := store.Tasks(ctx, e.tenant(tenant), run, chosen.without...)
-		if err != nil {
-			return RunStatus{}, e.whileRunning(err)
-		}
-		return runStatus(row, tasks), nil
+	return readFrom(ctx, e.Reader(), func(ctx context.Context, from reading) (RunStatus, error) {
+		return from.status(ctx, tenant, run, chosen.without...)
 	})
 }
 
 // Events reads the history of a run so far, oldest first, in pages. The
-// sequence ends after the first error.
+// sequence ends after the first error. [Reader.Events] follows a run while it lasts.
 func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		names, err := called(ctx, func(ctx context.Context) ([]string, error) { return e.stepNames(ctx, tenant, run) })
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		for after := int64(0); ; {
-			next := after
-			page, err := called(ctx, func(ctx context.Context) (page []lifecycle.Event, err error) {
-				page, next, err = e.store.Events(ctx, e.tenant(tenant), run, after, eventPage)
-				return page, e.whileRunning(err)
-			})
+		reader := e.Reader()
+		for seen := EventPosition(nil); ; {
+			page, next, err := reader.Events(ctx, tenant, run, seen, eventPage)
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
 			for _, event := range page {
-				name := ""
-				if event.Step >= 0 && int(event.Step) < len(names) { // a definition may have been removed
-					name = names[event.Step]
-				}
-				if !yield(publicEvent(event, name), nil) {
+				if !yield(event, nil) {
 					return
 				}
 			}
 			if len(page) < eventPage {
 				return
 			}
-			after = next
+			seen = next
 		}
 	}
-}
-
-func (e *Engine) stepNames(ctx context.Context, tenant string, run RunID) ([]string, error) {
-	store, err := e.running()
-	if err != nil {
-		return nil, err
-	}
-	names, err := store.StepNames(ctx, e.tenant(tenant), run)
-	return names, e.whileRunning(err)
 }
 
 // filter turns a filter into that of the store.
 func (f *Filter) filter(tenant func(string) string) (persistence.RunFilter, error) {
 	out := persistence.RunFilter{
-		Tenant: tenant(f.Tenant), Workflow: f.Workflow, States: f.States,
-		Labels: f.Labels, Before: f.Before, Limit: min(f.Limit, persistence.PageMax),
+		Tenant: tenant(f.Tenant), Workflow: f.Workflow, States: f.States, Labels: f.Labels, Key: f.Key, Origin: f.Origin, Class: f.Class,
+		FailedStep: f.FailedStep, Since: f.Since, Until: f.Until, Before: f.Before, Limit: f.Limit, Budget: f.Budget,
 	}
-	if f.Limit < 0 {
+	switch {
+	case f.Limit < 0:
 		return out, fmt.Errorf("filter runs: Limit is %d: use 0 or more", f.Limit)
+	case f.Budget < 0:
+		return out, fmt.Errorf("filter runs: Budget is %v: use 0 or more", f.Budget)
+	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):
+		return out, fmt.Errorf("filter runs: Since is %v: use an instant before Until", f.Since.Format(time.RFC3339))
 	}
-	if out.Limit == 0 {
-		out.Limit = 100
+	if err := checkStates("filter", f.States); err != nil {
+		return out, err
 	}
-	if refused := actors.CheckFilter(f.Tenant, f.Workflow, "", f.Labels); refused != nil {
+	if refused := actors.CheckRunFilter(&out); refused != nil {
 		return out, fmt.Errorf("filter runs: %s: %s", refused.Field, refused.Remedy)
 	}
 	return out, nil
@@ -109,28 +81,21 @@ func (f *Filter) filter(tenant func(string) string) (persistence.RunFilter, erro
 // run can match, such as one with a NUL character, is an error that names the
 // field and the remedy.
 func (e *Engine) Runs(ctx context.Context, filter Filter) (RunPage, error) {
-	return called(ctx, func(ctx context.Context) (RunPage, error) { return e.runs(ctx, filter) })
+	return e.Reader().Runs(ctx, filter)
 }
 
-func (e *Engine) runs(ctx context.Context, filter Filter) (RunPage, error) {
-	store, err := e.running()
+func (from *reading) runs(ctx context.Context, filter Filter) (RunPage, error) {
+	selected, err := filter.filter(from.tenant)
 	if err != nil {
 		return RunPage{}, err
 	}
-	selected, err := filter.filter(e.tenant)
+	list, err := from.store.ListRuns(ctx, selected)
 	if err != nil {
 		return RunPage{}, err
 	}
-	rows, err := store.ListRuns(ctx, selected)
-	if err != nil {
-		return RunPage{}, e.whileRunning(err)
-	}
-	page := RunPage{Runs: make([]RunStatus, 0, len(rows))}
-	for _, row := range rows {
+	page := RunPage{Runs: make([]RunStatus, 0, len(list.Rows)), Next: list.Next}
+	for _, row := range list.Rows {
 		page.Runs = append(page.Runs, runStatus(row, nil))
-	}
-	if len(rows) == selected.Limit {
-		page.Next = rows[len(rows)-1].ID
 	}
 	return page, nil
 }

@@ -69,7 +69,8 @@ type StepStatus struct {
 	State      State
 	Attempt    int       // attempts begun
 	Losses     int       // attempts lost with their pod
-	Output     []byte    // as the codec encoded it; nil: none, or WithoutOutputs
+	Output     []byte    // as the codec encoded it; nil: none, or not read
+	OutputSize int       // bytes of the output, also where it was not read; -1: there is none
 	Class      string    // class of the last error, also of a step that completed later; see [Class]
 	Error      string    // its text; "": no attempt failed
 	WakeAt     time.Time // when its timer fires; zero: none
@@ -90,7 +91,7 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 	for _, t := range tasks {
 		step := StepStatus{
 			Name: t.Name, State: t.State, Attempt: int(t.Attempt), Losses: int(t.Lost),
-			Output: t.Output, Class: t.Class, Error: t.Error, WakeAt: t.WakeAt,
+			Output: t.Output, OutputSize: t.OutputSize, Class: t.Class, Error: t.Error, WakeAt: t.WakeAt,
 			Pod: t.PodName, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
 		}
 		if t.Parked {
@@ -132,16 +133,27 @@ func publicEvent(e lifecycle.Event, name string) Event {
 
 // Filter selects runs. Zero fields select all.
 type Filter struct {
-	Tenant   string // "": the engine's default tenant
+	Tenant   string // "": the engine's default tenant; of OpenReader: all
 	Workflow string
 	States   []State
 	Labels   map[string]string // all must match; as many and as long as those of a run
-	Before   RunID             // continue a listing: RunPage.Next
-	Limit    int               // per page; 0: 100; more than 1000 counts as 1000
+	Key      string            // idempotency key; quick with a tenant
+	Origin   string            // what triggered it: api, tx, message or requeue
+	Class    string            // of the error of the step that failed first, unhandled; see [Class]
+
+	FailedStep string    // the name of that step
+	Since      time.Time // created then or later; zero: whenever
+	Until      time.Time // created before that; zero: whenever
+
+	Before RunID         // continue a listing: RunPage.Next
+	Limit  int           // per page; 0: 100; more than 1000 counts as 1000
+	Budget time.Duration // how long to search for a page, at most; 0: 40 ms
 }
 
-// RunPage is one page of a listing, newest first. Its runs have no Steps.
+// RunPage is one page of a listing, newest first. Its runs have no Steps. A page may be
+// short, even empty, and not the last: where no index serves a filter, the search ends with
+// Filter.Budget. Go on until Next is zero.
 type RunPage struct {
 	Runs []RunStatus
-	Next RunID // pass as Filter.Before for the next page; zero: this was the last
+	Next RunID // up to where runs were searched: the Filter.Before of the next page; zero: nothing older matches
 }

@@ -220,6 +220,25 @@ func CheckFilter(tenant, workflow, step string, labels map[string]string) *Refus
 	return refused
 }
 
+// CheckRunFilter returns why no run can match a filter, or nil. It holds the texts to the
+// bounds of a trigger.
+func CheckRunFilter(f *persistence.RunFilter) *Refusal {
+	for _, field := range []struct {
+		name, value string
+		max         int
+	}{
+		{"Key", f.Key, keyBytesMax},
+		{"Origin", f.Origin, nameBytesMax},
+		{"Class", f.Class, nameBytesMax},
+		{"FailedStep", f.FailedStep, nameBytesMax},
+	} {
+		if refused := checkText(field.name, field.value, field.max); refused != nil {
+			return refused
+		}
+	}
+	return CheckFilter(f.Tenant, f.Workflow, "", f.Labels)
+}
+
 func checkLabels(labels map[string]string) *Refusal {
 	if len(labels) > labelsMax {
 		return refuse(LimitReached, "labels", fmt.Sprintf("%d labels; at most %d", len(labels), labelsMax))

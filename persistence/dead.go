@@ -24,6 +24,8 @@ type DeadLetter struct {
 	Definition workflow.Hash
 	Workflow   string
 	Step       string
+	Handler    workflow.Hash // fingerprint of the step; zero: its definition was removed
+	Queue      string        // that the step waited in
 	Tenant     string
 	Reason     lifecycle.DeadReason
 	Class      string
@@ -58,17 +60,20 @@ const (
 	RequeuedOnce // at least
 )
 
-// DeadFilter selects dead letters, those of the oldest runs first. Zero fields
-// select all.
+// DeadFilter selects dead letters, those of the oldest runs first unless it says
+// otherwise. Zero fields select all.
 type DeadFilter struct {
 	Tenant      string // "": every tenant; only for operators
 	Workflow    string
 	Step        string
+	Queue       string // that the step waited in
+	Handler     string // how the fingerprint of the step begins, in hexadecimal
 	Reasons     []lifecycle.DeadReason
 	OlderThan   time.Duration // died at least so long ago, by the database's clock
 	YoungerThan time.Duration // died less than so long ago
 	By          time.Time     // OlderThan: the database's clock shows no more, whatever it says; zero: it is believed
 	Requeued    Requeued
+	Newest      bool            // those of the newest runs first; not for counting and purging
 	After       workflow.TaskID // keyset: those behind this one; not for counting
 	Limit       int             // at most PageMax; 0: 100; not for counting
 }
@@ -149,7 +154,7 @@ type RequeueAnswer struct {
 // DeadLetters are the tasks that failed for good. Only reasons that the store
 // was told to count become letters.
 type DeadLetters interface {
-	// ListDeadLetters returns a page, by run and step.
+	// ListDeadLetters returns a page, by run and step, or the other way round.
 	ListDeadLetters(ctx context.Context, filter DeadFilter) ([]DeadLetter, error)
 	// CountDeadLetters returns how many there are.
 	CountDeadLetters(ctx context.Context, filter DeadFilter) (int, error)

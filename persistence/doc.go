@@ -13,5 +13,5 @@
 //
 // The ports are small and named after the actor that uses them: [Intake],
 // [Queue], [Journal], [Lease], [Timekeeping], [Housekeeping], [Runs],
-// [Registry]. [Store] is all of them.
+// [Reader], [Registry]. [Store] is all of them.
 package persistence

@@ -55,6 +55,8 @@ var (
 	ErrDeposed = errors.New("a newer leader exists")
 	// ErrRunNotFound: no run with this id belongs to this tenant.
 	ErrRunNotFound = errors.New("run not found")
+	// ErrStepNotFound: the definition of the run has no step of this name.
+	ErrStepNotFound = errors.New("the run has no such step")
 	// ErrDeadLetterNotFound: no dead letter of this task belongs to this tenant.
 	ErrDeadLetterNotFound = errors.New("dead letter not found")
 	// ErrNumbersChanged: the database numbers the steps of a workflow otherwise

@@ -41,22 +41,13 @@ type TaskRow struct {
 	Pod        int64  // last pod; 0: none
 	PodName    string // "": none, or gone
 	Output     []byte
+	OutputSize int // bytes of the output, read or not; -1: there is none
 	Class      string
 	Error      string
 	WakeAt     time.Time // of its timer; zero: none
 	StartedAt  time.Time
 	FinishedAt time.Time
 	Parked     bool // queued, but no living pod registers its handler
-}
-
-// RunFilter selects runs of one tenant, newest first. Zero fields select all.
-type RunFilter struct {
-	Tenant   string // "": every tenant; only for operators
-	Workflow string
-	States   []lifecycle.State
-	Labels   map[string]string // all must match
-	Before   workflow.RunID    // keyset: runs older than this one
-	Limit    int               // at most PageMax; 0: 100
 }
 
 // Without names a part that a read leaves out.
@@ -77,12 +68,6 @@ type Runs interface {
 	// Tasks returns the tasks of a run by step; none before it was expanded.
 	// WithoutOutputs leaves their Output nil.
 	Tasks(ctx context.Context, tenant string, run workflow.RunID, without ...Without) ([]TaskRow, error)
-	// Events returns at most limit events of a run after the given position,
-	// oldest first, with the position to continue from.
-	Events(ctx context.Context, tenant string, run workflow.RunID, after int64, limit int) ([]lifecycle.Event, int64, error)
-	// ListRuns returns a page, newest first. Its rows carry no outputs, which may
-	// be large; they say whether there is one.
-	ListRuns(ctx context.Context, filter RunFilter) ([]RunRow, error)
 	// EndedRuns returns those of some runs, at most EndedMax, that do not go on: they
 	// have ended, or do not exist.
 	EndedRuns(ctx context.Context, runs []workflow.RunID) ([]workflow.RunID, error)
@@ -136,6 +121,7 @@ type Store interface {
 	History
 	Leadership
 	Runs
+	Reader
 	Situations
 	DeadLetters
 	Registry

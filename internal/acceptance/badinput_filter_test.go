@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,6 +36,13 @@ func TestBadFiltersAreRefused(t *testing.T) {
 			{troupe.Filter{Labels: map[string]string{"a": long}}, "Labels: 1025 bytes; at most 1024"},
 			{troupe.Filter{Labels: map[string]string{"": "a"}}, "Labels: a label has no name"},
 			{troupe.Filter{Labels: many}, "Labels: 65 labels; at most 64"},
+			{troupe.Filter{Key: long}, "Key: 1025 bytes; at most 1024"},
+			{troupe.Filter{Origin: "a\x00"}, "Origin: remove the NUL character"},
+			{troupe.Filter{Class: "\xff"}, "Class: use valid UTF-8"},
+			{troupe.Filter{FailedStep: long}, "FailedStep: 1025 bytes; at most 255"},
+			{troupe.Filter{Budget: -1}, "Budget is -1ns: use 0 or more"},
+			{troupe.Filter{Since: time.Unix(60, 0).UTC(), Until: time.Unix(60, 0).UTC()}, "Since is 1970-01-01T00:01:00Z: use an instant before Until"},
+			{troupe.Filter{States: []troupe.State{troupe.StateQueued}}, "States: no run is queued: use pending, running, completed, failed or canceled"},
 		} {
 			_, err := engine.Runs(t.Context(), bad.filter)
 			require.EqualError(t, err, "filter runs: "+bad.want)

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/cluster/local"
 	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/memory"
@@ -67,8 +68,40 @@ func (f *frozen) StepNames(ctx context.Context, tenant string, run troupe.RunID)
 	return asked(ctx, f, func() ([]string, error) { return f.Store.StepNames(ctx, tenant, run) })
 }
 
-func (f *frozen) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	return asked(ctx, f, func() ([]persistence.RunRow, error) { return f.Store.ListRuns(ctx, filter) })
+func (f *frozen) ListRuns(ctx context.Context, filter persistence.RunFilter) (persistence.RunList, error) {
+	return asked(ctx, f, func() (persistence.RunList, error) { return f.Store.ListRuns(ctx, filter) })
+}
+
+func (f *frozen) Events(ctx context.Context, tenant string, run troupe.RunID, seen persistence.EventPosition, limit int) ([]lifecycle.Event, error) {
+	return asked(ctx, f, func() ([]lifecycle.Event, error) { return f.Store.Events(ctx, tenant, run, seen, limit) })
+}
+
+func (f *frozen) Payload(ctx context.Context, tenant string, run troupe.RunID, step string, limit int) (persistence.PayloadHead, error) {
+	return asked(ctx, f, func() (persistence.PayloadHead, error) { return f.Store.Payload(ctx, tenant, run, step, limit) })
+}
+
+func (f *frozen) Queues(ctx context.Context, tenant string) ([]persistence.QueueRow, error) {
+	return asked(ctx, f, func() ([]persistence.QueueRow, error) { return f.Store.Queues(ctx, tenant) })
+}
+
+func (f *frozen) ParkedWork(ctx context.Context, tenant string) ([]persistence.ParkedRow, error) {
+	return asked(ctx, f, func() ([]persistence.ParkedRow, error) { return f.Store.ParkedWork(ctx, tenant) })
+}
+
+func (f *frozen) Workflows(ctx context.Context) ([]persistence.DefinitionRow, error) {
+	return asked(ctx, f, func() ([]persistence.DefinitionRow, error) { return f.Store.Workflows(ctx) })
+}
+
+func (f *frozen) Pods(ctx context.Context) ([]persistence.PodRow, error) {
+	return asked(ctx, f, func() ([]persistence.PodRow, error) { return f.Store.Pods(ctx) })
+}
+
+func (f *frozen) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error) {
+	return asked(ctx, f, func() (*workflow.Graph, error) { return f.Store.Definition(ctx, hash) })
+}
+
+func (f *frozen) CountRuns(ctx context.Context, filter persistence.CountFilter) ([]persistence.RunCount, error) {
+	return asked(ctx, f, func() ([]persistence.RunCount, error) { return f.Store.CountRuns(ctx, filter) })
 }
 
 func (f *frozen) Situation(ctx context.Context, tenant string, run troupe.RunID) (explain.Situation, error) {
@@ -94,6 +127,7 @@ func (f *frozen) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFi
 // publicCalls are all calls that take a context and answer with an error, by name.
 func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run *troupe.Run[int], ref troupe.StepRef[int]) map[string]func(ctx context.Context) error {
 	letters, letter := engine.DeadLetters(), run.ID().String()+"/0"
+	reader, hash := engine.Reader(), strings.Repeat("00", 32)
 	events := func(all iter.Seq2[troupe.Event, error]) error {
 		for _, err := range all {
 			return err
@@ -116,6 +150,17 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		"Run.Status":        func(ctx context.Context) error { _, err := run.Status(ctx); return err },
 		"Run.Events":        func(ctx context.Context) error { return events(run.Events(ctx)) },
 		"Run.Explain":       func(ctx context.Context) error { _, err := run.Explain(ctx); return err },
+		"Reader.Run":        func(ctx context.Context) error { _, err := reader.Run(ctx, "", run.ID()); return err },
+		"Reader.Runs":       func(ctx context.Context) error { _, err := reader.Runs(ctx, troupe.Filter{}); return err },
+		"Reader.Counts":     func(ctx context.Context) error { _, err := reader.Counts(ctx, troupe.CountFilter{}); return err },
+		"Reader.Explain":    func(ctx context.Context) error { _, err := reader.Explain(ctx, "", run.ID()); return err },
+		"Reader.Payload":    func(ctx context.Context) error { _, err := reader.Payload(ctx, "", run.ID(), "", 0); return err },
+		"Reader.Events":     func(ctx context.Context) error { _, _, err := reader.Events(ctx, "", run.ID(), nil, 0); return err },
+		"Reader.Queues":     func(ctx context.Context) error { _, err := reader.Queues(ctx, ""); return err },
+		"Reader.Parked":     func(ctx context.Context) error { _, err := reader.Parked(ctx, ""); return err },
+		"Reader.Workflows":  func(ctx context.Context) error { _, err := reader.Workflows(ctx); return err },
+		"Reader.Steps":      func(ctx context.Context) error { _, err := reader.Steps(ctx, hash); return err },
+		"Reader.Pods":       func(ctx context.Context) error { _, err := reader.Pods(ctx); return err },
 		"DeadLetters.List":  func(ctx context.Context) error { _, err := letters.List(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Count": func(ctx context.Context) error { _, err := letters.Count(ctx, troupe.DeadLetterFilter{}); return err },
 		"DeadLetters.Show":  func(ctx context.Context) error { _, err := letters.Show(ctx, "", letter); return err },
@@ -169,6 +214,7 @@ func TestEveryCallIsKnown(t *testing.T) {
 	names := []string{"OutputOf"} // a function
 	for _, of := range []reflect.Type{
 		reflect.TypeFor[*troupe.Engine](), reflect.TypeFor[*troupe.Handle[string, int]](), reflect.TypeFor[*troupe.Run[int]](), reflect.TypeFor[*troupe.DeadLetters](),
+		reflect.TypeFor[*troupe.Reader](),
 	} {
 		kind, _, _ := strings.Cut(of.Elem().Name(), "[")
 		for i := range of.NumMethod() {

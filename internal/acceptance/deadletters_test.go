@@ -252,20 +252,30 @@ func TestBadRequestsAboutDeadLetters(t *testing.T) {
 		engine, _ := start(t, single(number))
 		dead := engine.DeadLetters()
 		for _, filter := range []troupe.DeadLetterFilter{
-			{After: "no id"}, {OlderThan: -time.Second}, {YoungerThan: 1 << 62}, {Limit: -1}, {NotRequeued: true, RequeuedOnly: true},
+			{After: "no id"},
+			{OlderThan: -time.Second},
+			{YoungerThan: 1 << 62},
+			{Limit: -1},
+			{NotRequeued: true, RequeuedOnly: true},
+			{Queue: "nul\x00"},
+			{Handler: "0123456"},
+			{Handler: "01234567AB"},
+			{Handler: strings.Repeat("0", 65)},
 		} {
 			_, err := dead.List(t.Context(), filter)
 			require.ErrorContains(t, err, "filter dead letters: ", "%+v", filter)
 			_, err = dead.RequeueAll(t.Context(), filter, troupe.RequeueOptions{})
 			require.ErrorContains(t, err, "filter dead letters: ", "%+v", filter)
 		}
+		_, err := dead.Purge(t.Context(), troupe.DeadLetterFilter{Newest: true})
+		require.ErrorContains(t, err, "Newest is for List and RequeueAll")
 		for _, id := range []string{"", "x", strings.Repeat("z", 300), "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/-1", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/01"} {
 			_, err := dead.Show(t.Context(), "", id)
 			require.ErrorContains(t, err, "no id of a dead letter")
 			require.Less(t, len(err.Error()), 300)
 		}
 		unknown := "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/1"
-		_, err := dead.Show(t.Context(), "", unknown)
+		_, err = dead.Show(t.Context(), "", unknown)
 		require.ErrorIs(t, err, troupe.ErrDeadLetterNotFound)
 		_, err = dead.Requeue(t.Context(), "", unknown, troupe.RequeueOptions{})
 		require.ErrorIs(t, err, troupe.ErrDeadLetterNotFound)

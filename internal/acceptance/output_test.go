@@ -54,6 +54,7 @@ func (r *payloadReads) Payloads(ctx context.Context, run workflow.RunID, steps [
 // outputs is a run with steps that ended in every way, the last of which waits, and the
 // refs of its steps.
 type outputs struct {
+	engine                                            *troupe.Engine
 	reads                                             *payloadReads
 	handle                                            *troupe.Handle[string, int]
 	run                                               *troupe.Run[int]
@@ -68,6 +69,7 @@ func startOutputs(t *testing.T) *outputs {
 	o := &outputs{reads: &payloadReads{Store: store}, release: sync.OnceFunc(func() { close(held) })}
 	engine, err := onStore(calm(), o.reads, local.NewBus(store))
 	require.NoError(t, err)
+	o.engine = engine
 	nothing := func(context.Context, string) (int, error) { return 0, nil }
 	flow := troupe.Define("outputs", func(b *troupe.Builder[string]) troupe.StepRef[int] {
 		first := troupe.Step0(b, "text", func(_ context.Context, in string) (string, error) { return in + in, nil })

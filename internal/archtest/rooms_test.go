@@ -70,7 +70,7 @@ var rooms = map[string]room{
 	"persistence/postgres/internal/readers": {
 		ours: []string{
 			"workflow", "lifecycle", "explain", "persistence", "persistence/snapshot", "persistence/postgres/internal/pgerr",
-			"persistence/postgres/internal/pgsql", "persistence/postgres/internal/sessions",
+			"persistence/postgres/internal/pgsql", "persistence/postgres/internal/sessions", "internal/clock",
 		},
 		outside: []string{pgx},
 	},

@@ -51,23 +51,23 @@ func (d *database) rows(class Class, draw *Draw) (list []memory.Blocked) {
 	runs, err := d.world.model.ListRuns(context.Background(), persistence.RunFilter{
 		States: []lifecycle.State{lifecycle.Pending, lifecycle.Running}, Limit: persistence.PageMax,
 	})
-	if err != nil || len(runs) == 0 {
+	if err != nil || len(runs.Rows) == 0 {
 		return nil
 	}
-	one := runs[draw.Index(len(runs))]
+	one := runs.Rows[draw.Index(len(runs.Rows))]
 	switch class { //nolint:exhaustive // the others block nothing
 	case StoreTenant:
 		list = append(list, memory.Blocked{Tenant: one.Tenant})
 	case NoDefinition:
 		list = append(list, memory.Blocked{Definition: one.Definition})
 	default:
-		for i := range runs {
-			switch {
-			case !all && runs[i].ID != one.ID && !draw.Chance(1.0/3):
+		for i := range runs.Rows {
+			switch id := runs.Rows[i].ID; {
+			case !all && id != one.ID && !draw.Chance(1.0/3):
 			case class == StoreHeld:
-				list = append(list, memory.Blocked{Locked: runs[i].ID})
+				list = append(list, memory.Blocked{Locked: id})
 			default:
-				list = append(list, memory.Blocked{Unreadable: runs[i].ID})
+				list = append(list, memory.Blocked{Unreadable: id})
 			}
 		}
 	}

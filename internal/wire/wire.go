@@ -25,10 +25,16 @@ const (
 // noticed within ten seconds, also on an idle connection. The dialer and the checks of config
 // stay.
 func Prepare(config *pgx.ConnConfig, lineage *Lineage) {
+	lineage.writable(config)
+	PrepareReads(config)
+}
+
+// PrepareReads is Prepare for connections that only read: any server will do, also a
+// standby.
+func PrepareReads(config *pgx.ConnConfig) {
 	if config.ConnectTimeout <= 0 {
 		config.ConnectTimeout = ConnectTimeout
 	}
-	lineage.writable(config)
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -33,7 +34,8 @@ func (b *batch) bury(r *run, deaths []lifecycle.Death) {
 		b.s.letters[id] = &letter{
 			DeadLetter: persistence.DeadLetter{
 				Task: id, Definition: r.trigger.Definition, Workflow: r.trigger.Workflow,
-				Step: r.definition.node(death.Step).Name, Tenant: r.trigger.Tenant, Reason: death.Reason,
+				Step: r.definition.node(death.Step).Name, Handler: r.definition.node(death.Step).Fingerprint,
+				Queue: r.queueOf(death.Step), Tenant: r.trigger.Tenant, Reason: death.Reason,
 				Class: t.Class, Error: t.Error, Attempts: t.Attempt, Lost: t.Lost,
 				CreatedAt: r.createdAt, StartedAt: r.details[death.Step].startedAt, DiedAt: b.now,
 			},
@@ -67,12 +69,25 @@ func (s *Store) ListDeadLetters(_ context.Context, filter persistence.DeadFilter
 	b := s.begin()
 	defer s.mu.Unlock()
 	var rows []persistence.DeadLetter
-	for _, l := range b.selected(filter) {
-		if compareTasks(l.Task, filter.After) > 0 && len(rows) < filter.Page() {
+	list := b.selected(filter)
+	if filter.Newest {
+		slices.Reverse(list)
+	}
+	for _, l := range list {
+		if behind(l.Task, &filter) && len(rows) < filter.Page() {
 			rows = append(rows, l.DeadLetter)
 		}
 	}
 	return rows, nil
+}
+
+// behind reports whether a letter comes on the page that a filter asks for, or later.
+func behind(task workflow.TaskID, f *persistence.DeadFilter) bool {
+	order := compareTasks(task, f.After)
+	if f.Newest {
+		return order < 0 || f.After == (workflow.TaskID{})
+	}
+	return order > 0
 }
 
 // CountDeadLetters implements persistence.DeadLetters.
@@ -97,7 +112,8 @@ func (b *batch) selected(filter persistence.DeadFilter) []*letter {
 func (l *letter) matches(f *persistence.DeadFilter, now time.Time) bool {
 	switch {
 	case f.Tenant != "" && l.Tenant != f.Tenant, f.Workflow != "" && l.Workflow != f.Workflow,
-		f.Step != "" && l.Step != f.Step, !l.Reason.Counts(f.Reasons),
+		f.Step != "" && l.Step != f.Step, f.Queue != "" && l.Queue != f.Queue,
+		!strings.HasPrefix(l.Handler.String(), f.Handler), !l.Reason.Counts(f.Reasons),
 		f.OlderThan > 0 && l.DiedAt.After(persistence.NotAfter(now, f.By).Add(-f.OlderThan)),
 		f.YoungerThan > 0 && !l.DiedAt.After(now.Add(-f.YoungerThan)),
 		f.Requeued == persistence.NotRequeued && l.Requeues > 0,

@@ -65,7 +65,7 @@ func (p planted) RenewPod(ctx context.Context, renewal persistence.Renewal) (per
 	return p.Store.RenewPod(ctx, changed(renewal, p.renewal))
 }
 
-func (p planted) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
+func (p planted) ListRuns(ctx context.Context, filter persistence.RunFilter) (persistence.RunList, error) {
 	return p.Store.ListRuns(ctx, changed(filter, p.filter))
 }
 

@@ -70,6 +70,7 @@ func (s *Store) DropHistory(
 	}
 	out := persistence.Dropped{}
 	now := persistence.NotAfter(b.now, by)
+	s.forgetHours(now)
 	spans := map[time.Time]bool{}
 	for _, id := range slices.Clone(s.order) {
 		r := s.runs[id]

@@ -59,6 +59,7 @@ type Store struct {
 	podCount    int64       // numbers given out
 	deaths      []time.Time // of pods, those that still say something
 	epoch       int64       // of the leader
+	hoursFrom   time.Time   // since when ended runs are counted by the hour
 	letters     map[workflow.TaskID]*letter
 	leader      int64 // its pod
 	watched     bool  // changed is asked for

@@ -21,7 +21,7 @@ func (s *Store) JoinPod(_ context.Context, info persistence.PodInfo) (int64, tim
 		s.queue(name)
 	}
 	s.podCount++
-	s.pods[s.podCount] = &pod{id: s.podCount, info: info, expires: b.now.Add(info.TTL)}
+	s.pods[s.podCount] = &pod{id: s.podCount, info: info, started: b.now, expires: b.now.Add(info.TTL)}
 	return s.podCount, b.clock, nil
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// pageDefault bounds the runs of a page whose filter names no limit.
-const pageDefault = 100
-
 // Run implements persistence.Runs.
 func (s *Store) Run(_ context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
 	s.mu.Lock()
@@ -68,7 +65,7 @@ func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
 	row := persistence.TaskRow{
 		Step: step, Name: node.Name, State: t.State, Epoch: t.Epoch, Attempt: t.Attempt, Lost: t.Lost,
-		Pod: t.Pod, Output: bytes.Clone(d.output), Class: t.Class, Error: t.Error,
+		Pod: t.Pod, Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
 		WakeAt: s.timers.of(r.id(), step), StartedAt: d.startedAt, FinishedAt: d.finishedAt,
 	}
 	sleeps := t.Traits.Has(workflow.TraitSleep) || t.Traits.Has(workflow.TraitSleepUntil)
@@ -92,63 +89,6 @@ func (s *Store) parked(r *run, step int32) bool {
 	return slices.ContainsFunc(s.queue(r.queueOf(step)).parked, func(q queueRow) bool {
 		return q.task == workflow.TaskID{Run: r.id(), Step: step}
 	})
-}
-
-// Events implements persistence.Runs. A position counts the events before it.
-func (s *Store) Events(
-	_ context.Context, tenant string, id workflow.RunID, after int64, limit int,
-) ([]lifecycle.Event, int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.find(tenant, id)
-	if err != nil {
-		return nil, 0, err
-	}
-	if limit <= 0 || limit > persistence.PageMax {
-		limit = persistence.PageMax
-	}
-	from := min(max(after, 0), int64(len(r.events)))
-	to := min(from+int64(limit), int64(len(r.events)))
-	return slices.Clone(r.events[from:to]), to, nil
-}
-
-// ListRuns implements persistence.Runs.
-func (s *Store) ListRuns(_ context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	limit := filter.Limit
-	if limit <= 0 {
-		limit = pageDefault
-	}
-	limit = min(limit, persistence.PageMax)
-	end := len(s.order)
-	if !filter.Before.IsZero() {
-		end, _ = slices.BinarySearchFunc(s.order, filter.Before, compareRuns)
-	}
-	var rows []persistence.RunRow
-	for i := end - 1; i >= 0 && len(rows) < limit; i-- {
-		if r := s.runs[s.order[i]]; matches(r, filter) && !s.unreadable(r.id()) {
-			row := r.row()
-			row.Output = nil
-			rows = append(rows, row)
-		}
-	}
-	return rows, nil
-}
-
-func matches(r *run, f persistence.RunFilter) bool {
-	if f.Tenant != "" && r.trigger.Tenant != f.Tenant || f.Workflow != "" && r.trigger.Workflow != f.Workflow {
-		return false
-	}
-	if len(f.States) > 0 && !slices.Contains(f.States, r.core.State) {
-		return false
-	}
-	for name, value := range f.Labels {
-		if own, ok := r.trigger.Labels[name]; !ok || own != value {
-			return false
-		}
-	}
-	return true
 }
 
 // EndedRuns implements persistence.Runs.

@@ -124,6 +124,7 @@ type claimed struct {
 type pod struct {
 	id      int64
 	info    persistence.PodInfo
+	started time.Time
 	expires time.Time
 	dead    bool
 	load    persistence.Load

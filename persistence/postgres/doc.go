@@ -34,7 +34,7 @@
 //
 // By the names of files; a star stands for the rest of a name:
 //
-//   - the store and its connections: store, open
+//   - the store and its connections: store, open*
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, limits
 //   - claims: claim*, grants

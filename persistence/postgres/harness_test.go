@@ -255,9 +255,10 @@ func (d *database) empty() {
 	d.exec(`truncate {schema}.workflow_definitions, {schema}.definition_steps, {schema}.handlers, {schema}.queues, {schema}.frontiers,
 		{schema}.tenants, {schema}.tenant_groups, {schema}.ready_queue, {schema}.parked_tasks, {schema}.workflow_runs, {schema}.tasks,
 		{schema}.task_events, {schema}.task_progress, {schema}.run_keys, {schema}.intake, {schema}.durable_timers, {schema}.pods, {schema}.deaths,
-		{schema}.claims, {schema}.run_history, {schema}.task_events_kept, {schema}.dead_letters, {schema}.dead_inputs restart identity`)
+		{schema}.claims, {schema}.run_history, {schema}.task_events_kept, {schema}.dead_letters, {schema}.dead_inputs,
+		{schema}.run_count_deltas, {schema}.run_counts, {schema}.run_counts_hourly restart identity`)
 	d.dropSpans()
-	d.exec(`update {schema}.archived_up_to set id = '00000000-0000-0000-0000-000000000000'`)
+	d.exec(`update {schema}.archived_up_to set id = '00000000-0000-0000-0000-000000000000', hours_from = '-infinity'`)
 	d.exec(`insert into {schema}.queues (queue, name) values (1, 'default')`)
 	d.exec(`insert into {schema}.frontiers (queue, band, block) values (1, 0, 0)`)
 	d.exec(`update {schema}.leader_epoch set epoch = 0, holder = 0`)

@@ -215,9 +215,9 @@ func TestLargeRunsAreArchivedInSlices(t *testing.T) {
 		require.Len(t, payload, 10<<20)
 		require.Equal(t, byte('0')+byte(step), payload[0])
 	}
-	rows, err := a.store.ListRuns(a.ctx, persistence.RunFilter{Tenant: "a"})
+	list, err := a.store.ListRuns(a.ctx, persistence.RunFilter{Tenant: "a"})
 	require.NoError(t, err)
-	require.Len(t, rows, 1)
+	require.Len(t, list.Rows, 1)
 }
 
 // A run that may be in history, or on its way there, is looked up in both places; one

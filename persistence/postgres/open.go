@@ -83,29 +83,18 @@ var ErrNotMigrated = errors.New("the schema has no tables")
 // Open connects to a schema that migrations.Migrate has brought up to date. It
 // checks that the database answers. Close gives the connections back.
 func Open(ctx context.Context, options Options) (*Store, error) {
-	if options.Pool == nil {
-		return nil, errors.New("open store: the pool is nil")
-	}
-	if err := untyped(options.Pool.Config().ConnConfig.DefaultQueryExecMode); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
 	options = options.withDefaults()
-	texts, err := pgsql.Load(options.Schema)
-	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
 	own := options.sessions()
 	own.Lineage = wire.NewLineage()
-	pool, err := sessions.Open(ctx, own)
+	db, err := openDB(ctx, options, own)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	lease, err := sessions.OpenLease(ctx, own, pool)
+	lease, err := sessions.OpenLease(ctx, own, db.Conns)
 	if err != nil {
-		pool.Close()
+		db.Conns.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	db := &pgsql.DB{Conns: pool, CallerSlots: sessions.NewCallerSlots(own.Size), Statements: texts, Schema: options.Schema}
 	s := &Store{
 		recentRunAge:          recentRunAge,
 		callDeadline:          pgerr.CallMax + time.Second,
@@ -138,12 +127,36 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	if err != nil {
 		s.Close()
-		if pgerr.HasCode(err, pgerr.CodeUndefinedTable) || pgerr.HasCode(err, pgerr.CodeUndefinedSchema) {
-			return nil, fmt.Errorf("open store: %w: run migrations.Migrate for schema %s first", ErrNotMigrated, options.Schema)
-		}
-		return nil, fmt.Errorf("open store: %w", err)
+		return nil, fmt.Errorf("open store: %w", notMigrated(err, options.Schema))
 	}
 	return s, nil
+}
+
+// openDB makes a pool of its own, which connects to nothing yet.
+func openDB(ctx context.Context, options Options, own sessions.Options) (*pgsql.DB, error) {
+	if options.Pool == nil {
+		return nil, errors.New("the pool is nil")
+	}
+	if err := untyped(options.Pool.Config().ConnConfig.DefaultQueryExecMode); err != nil {
+		return nil, err
+	}
+	texts, err := pgsql.Load(options.Schema)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := sessions.Open(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	return &pgsql.DB{Conns: pool, CallerSlots: sessions.NewCallerSlots(own.Size), Statements: texts, Schema: options.Schema}, nil
+}
+
+// notMigrated adds the remedy where the tables are missing.
+func notMigrated(err error, schema string) error {
+	if pgerr.HasCode(err, pgerr.CodeUndefinedTable) || pgerr.HasCode(err, pgerr.CodeUndefinedSchema) {
+		return fmt.Errorf("%w: run migrations.Migrate for schema %s first", ErrNotMigrated, schema)
+	}
+	return err
 }
 
 // addRooms makes the parts of the store that are packages of their own.

@@ -236,7 +236,7 @@ func TestARunOfARemovedDefinitionIsThere(t *testing.T) {
 	require.ErrorIs(t, err, persistence.ErrUnavailable)
 	list, err := k.store.ListRuns(k.ctx, persistence.RunFilter{Tenant: "a"})
 	require.NoError(t, err)
-	require.Len(t, list, 2)
+	require.Len(t, list.Rows, 2)
 	k.start(g, "a", 1)
 	s, err := k.store.Situation(k.ctx, "a", open)
 	require.NoError(t, err)

@@ -210,10 +210,14 @@ func (s *simulated) compare() {
 // read reads everything as readers do, from both stores.
 func (s *simulated) read() {
 	ctx := context.Background()
-	rows, err := s.ListRuns(ctx, persistence.RunFilter{Limit: persistence.PageMax})
+	list, err := s.ListRuns(ctx, persistence.RunFilter{Limit: persistence.PageMax, Budget: time.Hour})
 	if err != nil {
 		s.world.Fail("model", "list: %v", err)
 	}
+	for _, by := range []persistence.CountBy{persistence.ByWorkflow | persistence.ByTenant, persistence.ByHour} {
+		_, _ = s.CountRuns(ctx, persistence.CountFilter{By: by})
+	}
+	rows := list.Rows
 	for i := range rows {
 		_, _ = s.Run(ctx, rows[i].Tenant, rows[i].ID)
 		tasks, _ := s.Tasks(ctx, rows[i].Tenant, rows[i].ID)

@@ -100,8 +100,7 @@ var cancelRules = []rule{
 	{"cancel/event", "a cancel leaves an event with who and why", func(w *world) {
 		run := w.start(w.with(Single()))
 		w.cancel(run)
-		list, _, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
-		require.NoError(w.t, err)
+		list := call(w.store.Events(w.ctx, tenantA, run, nil, 100)).must(w)
 		for _, e := range list {
 			if e.Kind == lifecycle.EventCancelRequested {
 				require.Equal(w.t, "api", e.By)

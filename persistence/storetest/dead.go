@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -122,6 +123,64 @@ var deadRules = []rule{
 		require.Equal(w.t, 3, pages)
 		require.Empty(w.t, call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{OlderThan: time.Hour})).must(w))
 	}},
+	{"dead/newest", "a listing may begin with the newest runs, in pages as well", func(w *world) {
+		_, p := w.backlog(5, Single())
+		for _, grant := range p.claim(100) {
+			p.fail(grant)
+		}
+		var want, got []workflow.TaskID
+		for _, l := range call(w.store.ListDeadLetters(w.ctx, persistence.DeadFilter{})).must(w) {
+			want = append(want, l.Task)
+		}
+		slices.Reverse(want)
+		filter := persistence.DeadFilter{Newest: true, Limit: 2}
+		for page := call(w.store.ListDeadLetters(w.ctx, filter)).must(w); len(page) > 0; page = call(w.store.ListDeadLetters(w.ctx, filter)).must(w) {
+			for _, l := range page {
+				got = append(got, l.Task)
+			}
+			filter.After = page[len(page)-1].Task
+		}
+		require.Equal(w.t, want, got)
+	}},
+	{"dead/queues_and_handlers", "dead letters are found by the queue and the version of their step", func(w *world) {
+		elsewhere, single := Elsewhere(), Single()
+		w.with(elsewhere, single)
+		w.trigger(w.draft(elsewhere))
+		p := w.pod()
+		p.complete(p.claimStep("here"))
+		p.fail(p.ask(p.requestFrom("gpu", 1)).Grants[0])
+		d := w.draft(single)
+		d.Queue = "other"
+		w.trigger(d)
+		p.fail(p.ask(p.requestFrom("other", 1)).Grants[0])
+		letters := w.letters()
+		require.Equal(w.t, "gpu", letters["there"].Queue)
+		require.Equal(w.t, "other", letters["a"].Queue)
+		there := elsewhere.Nodes[1].Fingerprint
+		require.Equal(w.t, there, letters["there"].Handler)
+		require.Equal(w.t, there, call(w.store.DeadLetter(w.ctx, "", letters["there"].Task)).must(w).Handler)
+		for _, c := range []struct {
+			filter persistence.DeadFilter
+			want   []string
+		}{
+			{persistence.DeadFilter{Queue: "gpu"}, []string{"there"}},
+			{persistence.DeadFilter{Queue: "other", Newest: true}, []string{"a"}},
+			{persistence.DeadFilter{Queue: defaultQueue}, nil},
+			{persistence.DeadFilter{Queue: "absent"}, nil},
+			{persistence.DeadFilter{Handler: there.String()[:12]}, []string{"there"}},
+			{persistence.DeadFilter{Handler: single.Nodes[0].Fingerprint.String()}, []string{"a"}},
+			{persistence.DeadFilter{Handler: there.String()[:12], Queue: "other"}, nil},
+		} {
+			var got []string
+			for _, l := range call(w.store.ListDeadLetters(w.ctx, c.filter)).must(w) {
+				got = append(got, l.Step)
+			}
+			require.Equal(w.t, c.want, got, "%+v", c.filter)
+			require.Equal(w.t, len(c.want), call(w.store.CountDeadLetters(w.ctx, c.filter)).must(w), "%+v", c.filter)
+		}
+		require.Equal(w.t, 1, call(w.store.PurgeDeadLetters(w.ctx, persistence.DeadFilter{Queue: "gpu"})).must(w))
+		require.Len(w.t, w.letters(), 1)
+	}},
 	{"dead/metacharacters", "what means something to a database means nothing in a filter", func(w *world) {
 		d := w.draft(w.with(Single()))
 		d.Labels = map[string]string{"color": "red"}
@@ -129,7 +188,7 @@ var deadRules = []rule{
 		p := w.pod()
 		p.fail(p.claimStep("a"))
 		for _, text := range []string{"%", "_", "s%", "' or '1'='1", "single';drop table tasks;--", `$.**`, `\`, "\x00", "\xff", "{}"} {
-			for _, filter := range []persistence.DeadFilter{{Tenant: text}, {Workflow: text}, {Step: text}} {
+			for _, filter := range []persistence.DeadFilter{{Tenant: text}, {Workflow: text}, {Step: text}, {Queue: text}, {Handler: text}} {
 				letters, err := w.store.ListDeadLetters(w.ctx, filter)
 				require.NoError(w.t, err, "%+v", filter)
 				require.Empty(w.t, letters, "%+v", filter)
@@ -138,10 +197,11 @@ var deadRules = []rule{
 			}
 			for _, filter := range []persistence.RunFilter{
 				{Tenant: text}, {Workflow: text}, {Labels: map[string]string{"color": text}}, {Labels: map[string]string{text: "red"}},
+				{Key: text}, {Key: text, Tenant: tenantA}, {Origin: text}, {Class: text}, {FailedStep: text},
 			} {
 				runs, err := w.store.ListRuns(w.ctx, filter)
 				if err == nil { // a text that no database takes may be refused as well
-					require.Empty(w.t, runs, "%+v", filter)
+					require.Empty(w.t, runs.Rows, "%+v", filter)
 				}
 			}
 		}

@@ -21,6 +21,13 @@ func (w *differ) deadFilter() persistence.DeadFilter {
 	if w.chance(4) {
 		f.Step = anyOf(w, []string{"a", "bad", "try", "\xff"})
 	}
+	if w.chance(4) {
+		f.Queue = anyOf(w, append(queueNames(), "nowhere", "nul\x00"))
+	}
+	if w.chance(4) {
+		f.Handler = anyOf(w, anyOf(w, w.graphs).Nodes).Fingerprint.String()[:anyOf(w, []int{1, 8, 12, 64})]
+	}
+	f.Newest = w.chance(3)
 	if w.chance(3) {
 		f.Reasons = []lifecycle.DeadReason{anyOf(w, lifecycle.DeadReasons()), lifecycle.AttemptsExhausted}
 	}

@@ -144,6 +144,7 @@ func (w *differ) park() {
 	w.sawRefused(out.Error)
 	w.sawAll(out.Value.Parked, "row parked")
 	w.sawAll(out.Value.Unparked, "row unparked")
+	w.parkedWork("")
 }
 
 // sawEnd counts how a run ended.

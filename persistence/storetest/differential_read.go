@@ -2,12 +2,15 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -25,6 +28,7 @@ func (w *differ) read() {
 	}
 	w.saw("run read")
 	w.list(r.Tenant)
+	w.tallyRuns(r.Tenant)
 	w.ends()
 	steps := []int32{lifecycle.RunStep}
 	for step := range r.Tasks {
@@ -36,7 +40,71 @@ func (w *differ) read() {
 		})
 		w.saw("payload read")
 	}
+	w.payload(tenant, &r)
 }
+
+// payload compares the beginning of a payload.
+func (w *differ) payload(tenant string, r *snapshot.Run) {
+	names := []string{"", "absent", "nul\x00"}
+	for i := range r.Graph.Nodes {
+		names = append(names, r.Graph.Nodes[i].Name)
+	}
+	step, limit := anyOf(w, names), w.IntN(6)-1
+	both(w, fmt.Sprintf("the first %d bytes of %q of %v of %q", limit, step, r.ID, tenant), func(s *side) (persistence.PayloadHead, error) {
+		head, err := s.Store.Payload(w.ctx, tenant, r.ID, step, limit)
+		head.Error = errorText(head.Class, head.Error)
+		return head, err
+	})
+	w.saw("beginning of a payload read")
+}
+
+// work compares what work waits for.
+func (w *differ) work() {
+	tenant := anyOf(w, []string{"a", "b", "c", "", "", "absent", "nul\x00"})
+	queues := both(w, fmt.Sprintf("queues of %q", tenant), func(s *side) ([]persistence.QueueRow, error) {
+		rows, err := s.Store.Queues(w.ctx, tenant)
+		for i := range rows {
+			rows[i].Waited = sign(rows[i].Waited)
+		}
+		return rows, err
+	})
+	for _, q := range queues.Value {
+		if q.Running > 0 && q.Waited > 0 && len(q.Places) > 0 {
+			w.saw("queue read")
+		}
+	}
+	w.parkedWork(tenant)
+	workflows := both(w, "workflows", func(s *side) ([]persistence.DefinitionRow, error) { return s.Store.Workflows(w.ctx) })
+	for _, row := range workflows.Value {
+		if len(row.Unregistered) > 0 {
+			w.saw("unregistered step read")
+		}
+	}
+	both(w, "pods", func(s *side) ([]persistence.PodRow, error) {
+		rows, err := s.Store.Pods(w.ctx)
+		for i := range rows {
+			p := &rows[i]
+			p.ID, p.StartedAt, p.Expires, p.Lease = s.ordinal(p.ID), flat(p.StartedAt), flat(p.Expires), sign(p.Lease)
+			p.Leads = false // no session does
+		}
+		return rows, err
+	})
+}
+
+// parkedWork compares what no pod can execute.
+func (w *differ) parkedWork(tenant string) {
+	parked := both(w, fmt.Sprintf("parked work of %q", tenant), func(s *side) ([]persistence.ParkedRow, error) {
+		rows, err := s.Store.ParkedWork(w.ctx, tenant)
+		for i := range rows {
+			rows[i].Since = flat(rows[i].Since)
+		}
+		return rows, err
+	})
+	w.sawAll(len(parked.Value), "parked work read")
+}
+
+// sign is how durations are compared: by whether they are over.
+func sign(d time.Duration) time.Duration { return time.Duration(cmp.Compare(d, 0)) }
 
 // ends asks which of some runs go on.
 func (w *differ) ends() {
@@ -80,9 +148,9 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 		return seen, err
 	}
 	const page = 3
-	after := int64(0)
+	var position persistence.EventPosition
 	for {
-		events, next, err := s.Store.Events(w.ctx, tenant, id, after, page)
+		events, err := s.Store.Events(w.ctx, tenant, id, position, page)
 		if err != nil {
 			return seen, err
 		}
@@ -92,7 +160,7 @@ func (s *side) see(w *differ, tenant string, id workflow.RunID) (seen runSeen, e
 		if len(events) < page {
 			break
 		}
-		after = next
+		position = position.After(events)
 	}
 	// Within a transaction the order of events of different tasks is open.
 	slices.SortFunc(seen.Events, func(a, b lifecycle.Event) int {
@@ -125,14 +193,74 @@ func (w *differ) list(tenant string) {
 	if w.chance(3) {
 		filter.Before = anyOf(w, w.state.Runs).ID
 	}
-	both(w, fmt.Sprintf("list %+v", filter), func(s *side) ([]persistence.RunRow, error) {
-		rows, err := s.Store.ListRuns(w.ctx, filter)
-		for i := range rows {
-			rows[i] = s.row(rows[i])
+	w.narrow(&filter)
+	both(w, fmt.Sprintf("list %+v", filter), func(s *side) (persistence.RunList, error) {
+		list, err := s.Store.ListRuns(w.ctx, filter)
+		for i := range list.Rows {
+			list.Rows[i] = s.row(list.Rows[i])
 		}
-		return rows, err
+		return list, err
 	})
 	w.saw("runs listed")
+}
+
+// narrow has a listing select by more, now and then.
+func (w *differ) narrow(filter *persistence.RunFilter) {
+	r := anyOf(w, w.state.Runs)
+	switch w.IntN(8) {
+	case 0:
+		filter.Key = anyOf(w, []string{"k1", "k2"})
+	case 1:
+		filter.Origin = "message"
+	case 2:
+		filter.Class = "test"
+	case 3:
+		filter.FailedStep = anyOf(w, []string{"a", "b"})
+	case 4:
+		filter.Since = madeAt(r.ID)
+	case 5:
+		filter.Until = madeAt(r.ID)
+	}
+	filter.Budget = time.Hour // or a slow machine would find less
+}
+
+// tallyRuns compares how many runs there are. When they ended is a matter of the clock.
+func (w *differ) tallyRuns(tenant string) {
+	filter := persistence.CountFilter{Tenant: anyOf(w, []string{tenant, "", "nul\x00"}), By: persistence.CountBy(w.IntN(8))}
+	if w.chance(3) {
+		filter.Workflow = anyOf(w, w.graphs).Name
+	}
+	if w.chance(3) {
+		filter.States = []lifecycle.State{lifecycle.Completed, lifecycle.Running}
+	}
+	timed := w.chance(3)
+	both(w, fmt.Sprintf("count %+v", filter), func(s *side) ([]persistence.RunCount, error) {
+		filter := filter
+		if timed {
+			filter.Since, filter.Until = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)
+		}
+		filter.MaxAge = 0 // an answer of before would be another one
+		counts, err := s.Store.CountRuns(w.ctx, filter)
+		return hourless(counts), err
+	})
+	w.saw("runs counted")
+}
+
+// hourless are counts by all but the hour.
+func hourless(counts []persistence.RunCount) []persistence.RunCount {
+	sum := []persistence.RunCount{}
+	for _, c := range counts {
+		c.From, c.Width = time.Time{}, 0
+		at := slices.IndexFunc(sum, func(o persistence.RunCount) bool {
+			return o.State == c.State && o.Workflow == c.Workflow && o.Tenant == c.Tenant
+		})
+		if at < 0 {
+			sum = append(sum, c)
+			continue
+		}
+		sum[at].Runs += c.Runs
+	}
+	return inOrder(sum)
 }
 
 // situation compares why a run does not move, down to the sentences.

@@ -113,7 +113,8 @@ func errorKind(err error) string {
 	}
 	for _, kind := range []error{
 		errGivenUp, persistence.ErrUnavailable, persistence.ErrConflict, persistence.ErrBadRow, persistence.ErrPodDead,
-		persistence.ErrDeadLetterNotFound, persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrTenantsFull,
+		persistence.ErrDeadLetterNotFound, persistence.ErrDeposed, persistence.ErrRunNotFound, persistence.ErrStepNotFound,
+		persistence.ErrTenantsFull,
 	} {
 		if errors.Is(err, kind) {
 			return kind.Error()

@@ -226,9 +226,8 @@ func (w *world) everything(runs []workflow.RunID) []string {
 		tasks, err := w.store.Tasks(w.ctx, tenantA, id)
 		tell(tasks, err)
 		tell(w.store.StepNames(w.ctx, tenantA, id))
-		events, next, err := w.store.Events(w.ctx, tenantA, id, 0, persistence.PageMax)
+		events, err := w.store.Events(w.ctx, tenantA, id, nil, persistence.PageMax)
 		tell(events, err)
-		tell(next, nil)
 		for step := int32(-1); step < int32(len(tasks)); step++ {
 			tell(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: step}))
 		}
@@ -242,8 +241,14 @@ func (w *world) everything(runs []workflow.RunID) []string {
 		{States: []lifecycle.State{lifecycle.Completed}},
 		{Tenant: tenantA, States: []lifecycle.State{lifecycle.Failed, lifecycle.Canceled}},
 		{Labels: map[string]string{"a": "b"}},
+		{Key: "key"},
+		{Origin: "api"},
+		{Class: "test"},
+		{FailedStep: "bad", Tenant: tenantA},
 	} {
 		tell(w.store.ListRuns(w.ctx, filter))
 	}
+	tell(w.store.CountRuns(w.ctx, persistence.CountFilter{By: persistence.ByTenant | persistence.ByWorkflow}))
+	tell(w.store.CountRuns(w.ctx, persistence.CountFilter{By: persistence.ByHour}))
 	return all
 }

@@ -81,35 +81,6 @@ var readRules = []rule{
 		}
 		require.Equal(w.t, g.OnFailure.Name, names[len(g.Nodes)])
 	}},
-	{"reads/events_in_pages", "events come once each, in order, whatever the page", func(w *world) {
-		run, p := w.startWithPod(Fan(6))
-		p.finish()
-		all, end, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
-		require.NoError(w.t, err)
-		require.Len(w.t, all, 3+8*3)
-		require.Equal(w.t, lifecycle.EventRunCreated, all[0].Kind)
-		require.Equal(w.t, lifecycle.EventRunCompleted, all[len(all)-1].Kind)
-		last := map[int32]int64{}
-		for i, e := range all {
-			require.Equal(w.t, last[e.Step]+1, e.N, "event %d", i)
-			last[e.Step] = e.N
-			require.False(w.t, i > 0 && e.At.Before(all[i-1].At), "event %d", i)
-		}
-		var paged []lifecycle.Event
-		var after int64
-		for {
-			page, next, err := w.store.Events(w.ctx, tenantA, run, after, 4)
-			require.NoError(w.t, err)
-			require.LessOrEqual(w.t, len(page), 4)
-			if len(page) == 0 {
-				require.Equal(w.t, after, next)
-				break
-			}
-			paged, after = append(paged, page...), next
-		}
-		require.Equal(w.t, all, paged)
-		require.Equal(w.t, end, after)
-	}},
 	{"reads/ended", "those of some runs that do not go on", func(w *world) {
 		g := w.with(Single())
 		completed, canceled, goesOn, none := w.start(g), w.start(g), w.start(g), w.runID()
@@ -163,8 +134,8 @@ func (w *world) requireHidden(tenant string, run workflow.RunID) {
 	call(w.store.Run(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
 	call(w.store.Tasks(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
 	call(w.store.StepNames(w.ctx, tenant, run)).fails(w, persistence.ErrRunNotFound)
-	_, _, err := w.store.Events(w.ctx, tenant, run, 0, 10)
-	require.ErrorIs(w.t, err, persistence.ErrRunNotFound)
+	call(w.store.Events(w.ctx, tenant, run, nil, 10)).fails(w, persistence.ErrRunNotFound)
+	call(w.store.Payload(w.ctx, tenant, run, "", 10)).fails(w, persistence.ErrRunNotFound)
 }
 
 var listRules = []rule{
@@ -178,10 +149,10 @@ var listRules = []rule{
 			want = append(want, d.Run)
 		}
 		filter := persistence.RunFilter{Tenant: tenantA, Limit: 10}
-		for page := w.list(filter); len(page) > 0; page = w.list(filter) {
-			require.LessOrEqual(w.t, len(page), 10)
-			got = append(got, page...)
-			filter.Before = page[len(page)-1]
+		for more := true; more; more = !filter.Before.IsZero() {
+			page := call(w.store.ListRuns(w.ctx, filter)).must(w)
+			require.LessOrEqual(w.t, len(page.Rows), 10)
+			got, filter.Before = append(got, ids(page.Rows)...), page.Next
 		}
 		require.Equal(w.t, want, got)
 		require.Equal(w.t, want, w.list(persistence.RunFilter{Tenant: tenantA}))
@@ -196,21 +167,21 @@ var listRules = []rule{
 		w.trigger(list...)
 		p := w.pod(single)
 		p.finish()
-		ids := func(indexes ...int) []workflow.RunID {
+		at := func(indexes ...int) []workflow.RunID {
 			var want []workflow.RunID
 			for _, i := range indexes {
 				want = append(want, list[i].Run)
 			}
 			return want
 		}
-		require.Equal(w.t, ids(2, 0), w.list(persistence.RunFilter{Tenant: tenantA, Workflow: "single"}))
-		require.Equal(w.t, ids(3, 1), w.list(persistence.RunFilter{States: []lifecycle.State{lifecycle.Running}}))
-		require.Equal(w.t, ids(3, 2, 1, 0), w.list(persistence.RunFilter{
+		require.Equal(w.t, at(2, 0), w.list(persistence.RunFilter{Tenant: tenantA, Workflow: "single"}))
+		require.Equal(w.t, at(3, 1), w.list(persistence.RunFilter{States: []lifecycle.State{lifecycle.Running}}))
+		require.Equal(w.t, at(3, 2, 1, 0), w.list(persistence.RunFilter{
 			States: []lifecycle.State{lifecycle.Running, lifecycle.Completed},
 		}))
-		require.Equal(w.t, ids(2, 1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu"}}))
-		require.Equal(w.t, ids(1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu", "tier": "free"}}))
-		require.Equal(w.t, ids(2), w.list(persistence.RunFilter{
+		require.Equal(w.t, at(2, 1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu"}}))
+		require.Equal(w.t, at(1), w.list(persistence.RunFilter{Labels: map[string]string{"region": "eu", "tier": "free"}}))
+		require.Equal(w.t, at(2), w.list(persistence.RunFilter{
 			Labels: map[string]string{"region": "eu"}, States: []lifecycle.State{lifecycle.Completed}, Tenant: tenantA,
 		}))
 	}},
@@ -224,7 +195,7 @@ var listRules = []rule{
 		w.start(g)
 		p.complete(p.claimStep("a"))
 		w.start(g)
-		rows := call(w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})).must(w)
+		rows := call(w.store.ListRuns(w.ctx, persistence.RunFilter{Tenant: tenantA})).must(w).Rows
 		require.Len(w.t, rows, 4)
 		for i, row := range rows {
 			require.Equal(w.t, i > 0, row.HasOutput)
@@ -263,13 +234,22 @@ var isolationRules = []rule{
 	}},
 }
 
-// list returns the ids of the runs of a page.
-func (w *world) list(filter persistence.RunFilter) []workflow.RunID {
+// list returns the ids of the runs of a listing, page by page.
+func (w *world) list(filter persistence.RunFilter) (list []workflow.RunID) {
 	w.t.Helper()
-	rows := call(w.store.ListRuns(w.ctx, filter)).must(w)
-	var ids []workflow.RunID
-	for _, row := range rows {
-		ids = append(ids, row.ID)
+	for {
+		page := call(w.store.ListRuns(w.ctx, filter)).must(w)
+		list = append(list, ids(page.Rows)...)
+		if page.Next.IsZero() {
+			return list
+		}
+		filter.Before = page.Next
+	}
+}
+
+func ids(rows []persistence.RunRow) (ids []workflow.RunID) {
+	for i := range rows {
+		ids = append(ids, rows[i].ID)
 	}
 	return ids
 }

@@ -32,8 +32,7 @@ var recordRules = []rule{
 		require.Equal(w.t, map[string][]string{
 			"": {"run_created", "run_started", "run_completed"}, "a": task, "b": task, "c": task, "d": task,
 		}, w.events(run))
-		list, _, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
-		require.NoError(w.t, err)
+		list := call(w.store.Events(w.ctx, tenantA, run, nil, 100)).must(w)
 		for _, e := range list {
 			require.False(w.t, e.At.IsZero())
 			if e.Kind == lifecycle.EventStarted {
@@ -153,8 +152,7 @@ var recordRules = []rule{
 		late := retry(p.claimStep("a"), time.Hour)
 		late.TimedOut = "heartbeat"
 		p.report(late)
-		list, _, err := w.store.Events(w.ctx, tenantA, run, 0, 100)
-		require.NoError(w.t, err)
+		list := call(w.store.Events(w.ctx, tenantA, run, nil, 100)).must(w)
 		last := list[len(list)-1]
 		require.Equal(w.t, lifecycle.EventRetrying, last.Kind)
 		require.Equal(w.t, "heartbeat", last.By)

@@ -1,13 +1,3 @@
-// Package storetest is the contract that every persistence.Store keeps.
-//
-// A case is a name, the rule that it protects and a function; the rule is
-// printed when the case fails. An adapter's test calls [Run] with a function
-// that opens a fresh store. The cases are independent of each other and run in
-// parallel, assume no particular instant, and end with a check of the
-// invariants in everything that the store holds.
-//
-// What only one adapter can show (locks, lost connections, plans) is tested
-// beside it.
 package storetest
 
 import (
@@ -91,7 +81,7 @@ func contract() [][]rule {
 		claimRules, grantRules, recordRules, repeatRules, refusalRules, recordInTxRules,
 		branchRules, failureRules, handlerRules, inlineRules, takeRules, fairnessRules, manyTenantsRules,
 		tenantLimitRules, cancelRules, graceRules, timerRules, waitRules, leaseRules, expiryRules,
-		suspectRules, parkingRules, readRules, situationRules, listRules, isolationRules, historyRules, crowdRules,
+		suspectRules, parkingRules, readRules, viewRules, queueRules, situationRules, listRules, filterRules, countRules, isolationRules, historyRules, crowdRules,
 		deadRules, requeueRules, blockedRules,
 	}
 }

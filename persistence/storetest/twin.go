@@ -252,24 +252,14 @@ func (t *Twin) Tasks(ctx context.Context, tenant string, run workflow.RunID, wit
 	})
 }
 
-// Events implements persistence.Runs.
-func (t *Twin) Events(
-	ctx context.Context, tenant string, run workflow.RunID, after int64, limit int,
-) ([]lifecycle.Event, int64, error) {
-	type page struct {
-		Events []lifecycle.Event
-		Next   int64
-	}
-	out, err := twice(ctx, t, "Events", run, func(ctx context.Context, s persistence.Store) (page, error) {
-		events, next, err := s.Events(ctx, tenant, run, after, limit)
-		return page{events, next}, err
-	})
-	return out.Events, out.Next, err
+// ListRuns implements persistence.RunLists.
+func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) (persistence.RunList, error) {
+	return twice1(ctx, t, "ListRuns", persistence.Store.ListRuns, filter)
 }
 
-// ListRuns implements persistence.Runs.
-func (t *Twin) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	return twice1(ctx, t, "ListRuns", persistence.Store.ListRuns, filter)
+// CountRuns implements persistence.RunLists.
+func (t *Twin) CountRuns(ctx context.Context, filter persistence.CountFilter) ([]persistence.RunCount, error) {
+	return twice1(ctx, t, "CountRuns", persistence.Store.CountRuns, filter)
 }
 
 // EndedRuns implements persistence.Runs.

@@ -249,8 +249,7 @@ func (w *world) requireTasks(id workflow.RunID, want states) {
 func (w *world) events(id workflow.RunID) map[string][]string {
 	w.t.Helper()
 	rows := call(w.store.Tasks(w.ctx, "", id)).must(w)
-	list, _, err := w.store.Events(w.ctx, "", id, 0, persistence.PageMax)
-	require.NoError(w.t, err)
+	list := call(w.store.Events(w.ctx, "", id, nil, persistence.PageMax)).must(w)
 	byName := map[string][]string{}
 	for _, e := range list {
 		name := ""

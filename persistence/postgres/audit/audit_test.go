@@ -103,6 +103,11 @@ func TestRunFindsEachKind(t *testing.T) {
 		"a run belongs to the group of its tenant":               `update {schema}.tenants set group_id = group_id + 1`,
 		"each queue has a frontier":                              `truncate {schema}.frontiers`,
 		"tasks and queue rows belong to runs":                    `delete from {schema}.workflow_runs where state = 10`,
+		"the runs in history are counted": `with s as (
+				insert into {schema}.spans (class, since, until, kept_from, counted_to)
+				values (0, now(), now(), now(), 'ffffffff-ffff-ffff-ffff-ffffffffffff') returning span
+			)
+			insert into {schema}.run_counts (tenant, day, definition, state, span, runs) select 'a', now(), 1, 10, s.span, 3 from s`,
 		"a run is either at work or in history": `create table {schema}.run_history_0_all partition of {schema}.run_history_0 default;
 			insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events, queue, state, slow, canceling,
 				failing, unhandled, cut, handler_made, created_at, tenant)

@@ -1,5 +1,7 @@
 package audit
 
+import "slices"
+
 // query selects a text for each thing that is wrong.
 type query struct {
 	promise, name string
@@ -15,10 +17,10 @@ const takenOver = "the leader takes over within seconds what is in a claim of a 
 const putBack = "if somebody removed rows, or the disk lost them, put them back" +
 	" as docs/operations.md says under \"Rows that somebody removed\""
 
-// queries are those of the runs that are not in history. $1 and $2, where they
-// are, are meanings.
+// queries are those of the runs that are not in history, and of counts. $1 and $2, where
+// they are, are meanings.
 func queries() []query {
-	return append(tables(), events()...)
+	return slices.Concat(tables(), counts(), events())
 }
 
 // tables are about rows and those beside them.
@@ -87,6 +89,31 @@ func tables() []query {
 			select format('queue %s has no row in frontiers', q.name)
 			from {schema}.queues q where not exists (select from {schema}.frontiers f where f.queue = q.queue and f.band = 0)`,
 			"the next task that comes to wait in the queue makes it again",
+		},
+	}
+}
+
+// counts are about how many runs there are.
+func counts() []query {
+	return []query{
+		{
+			"-", "the runs in history are counted", `
+			select format('span %s has %s runs and counts %s', s.span, h.runs, coalesce(c.runs, 0))
+			from {schema}.spans s,
+				lateral (
+					select count(*) as runs from {schema}.run_history h
+					where h.class = s.class and h.finished_at >= s.since and h.finished_at < s.until and h.slice = 0
+				) h,
+				lateral (
+					select sum(k.runs) as runs
+					from (
+						select k.runs from {schema}.run_counts k where k.span = s.span and k.tenant <> ''
+						union all
+						select d.runs from {schema}.run_count_deltas d where d.span = s.span
+					) k
+				) c
+			where s.class is not null and s.counted_to = 'ffffffff-ffff-ffff-ffff-ffffffffffff' and h.runs <> coalesce(c.runs, 0)`,
+			"set counted_to of that row of spans to null: the leader counts its runs anew within minutes",
 		},
 	}
 }

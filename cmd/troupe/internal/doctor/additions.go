@@ -11,7 +11,7 @@ import (
 const foreignTriggers = `select c.relname::text, quote_ident(t.tgname), p.oid::regprocedure::text
 	from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid
 	where c.relnamespace = to_regnamespace($1) and not t.tgisinternal and t.tgparentid = 0 and t.tgenabled <> 'D'
-		and not ((t.tgname, p.proname) in (('closed', 'keep_event'), ('sealed', 'widen_span')) and p.pronamespace = c.relnamespace)
+		and not ((t.tgname, p.proname) in (('closed', 'keep_event'), ('sealed', 'widen_span'), ('counted', 'counts_lost')) and p.pronamespace = c.relnamespace)
 	order by 1, 2`
 
 // foreignKeys lists the keys that refer to the engine's tables.

@@ -33,6 +33,7 @@ func (s *History) sealSpans(ctx context.Context, epoch int64, all *spans) (more 
 			return false, err
 		}
 		sealed++
+		one.sealed = true
 	}
 	return false, nil
 }

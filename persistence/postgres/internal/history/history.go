@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,29 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
-
-// historyPatience is how long work on history waits for a lock. It can be done later;
-// the sessions that queue up behind it cannot wait.
-const historyPatience = "100ms"
-
-// leadHistory runs do as the leader, with a short lock timeout. A lock that is not
-// granted is no error: done is false then.
-func (s *History) leadHistory(ctx context.Context, epoch int64, do func(context.Context, pgx.Tx) error) (done bool, err error) {
-	err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-		err := s.Exec(ctx, tx, "set_local", pgsql.Named{
-			// Hash joins: what is archived at once is joined to itself.
-			"names": []string{"lock_timeout", "enable_hashjoin"}, "values": []string{historyPatience, "on"},
-		})
-		if err != nil {
-			return err
-		}
-		return do(ctx, tx)
-	})
-	if errors.Is(err, pgerr.ErrLockTimeout) {
-		return false, nil
-	}
-	return err == nil, err
-}
 
 // ended is what has_work_ended finds.
 type ended struct {
@@ -54,7 +32,7 @@ func (s *History) ArchiveRuns(ctx context.Context, epoch int64, archive persiste
 	if err := s.archive(ctx, epoch, &found, found.runs, archive.Retention); err != nil {
 		return persistence.Archived{}, err
 	}
-	return found.out, nil
+	return found.out, s.foldMoved(ctx, epoch, found.out.Count)
 }
 
 // ArchiveRefusedMax is after how many refused runs a call stops: each of them costs
@@ -73,12 +51,13 @@ func (s *History) archive(ctx context.Context, epoch int64, found *ended, runs p
 		count := 0
 		spanned = false
 		_, err := s.leadHistory(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
-			if err := s.makeSpans(ctx, tx, epoch, *found, retention); err != nil {
+			into, err := s.makeSpans(ctx, tx, epoch, *found, retention)
+			if err != nil {
 				return err
 			}
 			spanned = true
 			los, his := Intervals(runs)
-			text, args := s.Bind("archive_runs", pgsql.Named{"runs": pgsql.UUIDs(runs), "los": los, "his": his})
+			text, args := s.Bind("archive_runs", pgsql.Named{"runs": pgsql.UUIDs(runs), "los": los, "his": his, "spans": into})
 			return tx.QueryRow(ctx, text, args...).Scan(&count)
 		})
 		if err == nil {
@@ -128,23 +107,27 @@ func (s *History) lookEnded(ctx context.Context, epoch int64, archive persistenc
 	return found, err
 }
 
-// makeSpans makes the spans that runs are archived into.
-func (s *History) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found ended, retention persistence.Retention) error {
+// makeSpans makes the spans that runs are archived into, and returns all of those.
+func (s *History) makeSpans(ctx context.Context, tx pgx.Tx, epoch int64, found ended, retention persistence.Retention) (into []int32, err error) {
 	all, err := s.spans(ctx, tx, epoch, runClasses()...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, at := range found.ends {
-		if all.holds(found.classes[i], at) {
-			continue
+		one := all.holding(found.classes[i], at)
+		if one == nil {
+			made := all.around(found.classes[i], at, retention)
+			if err := s.MakeSpan(ctx, tx, &made); err != nil {
+				return nil, err
+			}
+			all.list = append(all.list, made)
+			one = &made
 		}
-		one := all.around(found.classes[i], at, retention)
-		if err := s.MakeSpan(ctx, tx, &one); err != nil {
-			return err
+		if !slices.Contains(into, one.number) {
+			into = append(into, one.number)
 		}
-		all.list = append(all.list, one)
 	}
-	return nil
+	return into, nil
 }
 
 // intervalMax is how much time there is at most between two runs of an
@@ -163,7 +146,8 @@ func Intervals(runs pgsql.UUIDs) (los, his pgsql.UUIDs) {
 	return los, his
 }
 
-// DropHistory implements persistence.History. It also seals what is over.
+// DropHistory implements persistence.History. It also seals what is over, counts what is not
+// counted, and has labels of sealed spans indexed.
 func (s *History) DropHistory(ctx context.Context, epoch int64, retention persistence.Retention, by time.Time) (persistence.Dropped, error) {
 	var all spans
 	err := pgerr.Retry(ctx, func(ctx context.Context) error {
@@ -172,6 +156,9 @@ func (s *History) DropHistory(ctx context.Context, epoch int64, retention persis
 		return err
 	})
 	if err != nil {
+		return persistence.Dropped{}, err
+	}
+	if err := s.foldCounts(ctx, epoch, &all, by); err != nil {
 		return persistence.Dropped{}, err
 	}
 	var kept error // why spans that are over are passed over
@@ -190,6 +177,12 @@ func (s *History) DropHistory(ctx context.Context, epoch int64, retention persis
 		return out, nil
 	}
 	more, err := s.sealSpans(ctx, epoch, &all)
+	if err == nil && !more {
+		more, err = s.countSpans(ctx, epoch, &all)
+	}
+	if err == nil && !more {
+		more, err = s.labelSpans(ctx, &all)
+	}
 	if err == nil && !more {
 		err = kept
 	}

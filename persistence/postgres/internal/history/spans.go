@@ -29,6 +29,8 @@ type Span struct {
 	closed   bool
 	sealed   bool
 	cursor   [16]byte
+	counting bool // not all of its runs have been counted
+	labeled  bool // has an index of labels, or no runs
 }
 
 // table returns the name of a span's table and that of what it is a part of.
@@ -42,8 +44,10 @@ func (s *Span) table() (name, whole string) {
 
 // spans are those of some classes, by time.
 type spans struct {
-	now  time.Time
-	list []Span
+	now       time.Time
+	list      []Span
+	moved     bool       // there are runs to add to the counts
+	hoursFrom *time.Time // since when counts are kept by the hour; nil: always
 }
 
 // spans reads the spans of classes, if the epoch is that of the leader.
@@ -59,12 +63,13 @@ func (s *History) spans(ctx context.Context, on pgsql.Querier, epoch int64, clas
 		var one Span
 		var number *int32
 		var since, until, keptFrom *time.Time
-		var keyed, closed, sealed *bool
+		var keyed, closed, sealed, counting, labeled *bool
 		var cursor *[16]byte
-		err := row.Scan(&all.now, &leads, &number, &one.Class, &since, &until, &keptFrom, &keyed, &closed, &sealed, &cursor)
+		err := row.Scan(&all.now, &leads, &all.moved, &all.hoursFrom, &number, &one.Class, &since, &until, &keptFrom, &keyed, &closed, &sealed, &cursor, &counting, &labeled)
 		if err == nil && number != nil {
 			one.number, one.Since, one.Until, one.keptFrom = *number, *since, *until, *keptFrom
 			one.keyed, one.closed, one.sealed, one.cursor = *keyed, *closed, *sealed, pgsql.OrZero(cursor)
+			one.counting, one.labeled = *counting && one.Class != eventClass, *labeled
 			all.list = append(all.list, one)
 		}
 		return struct{}{}, err
@@ -84,14 +89,14 @@ func runClasses() []int16 {
 	return classes
 }
 
-// holds reports whether an instant is in a span of a class.
-func (s *spans) holds(class int16, at time.Time) bool {
+// holding returns the span of a class that an instant is in, or nil.
+func (s *spans) holding(class int16, at time.Time) *Span {
 	for i := range s.list {
 		if one := &s.list[i]; one.Class == class && !at.Before(one.Since) && at.Before(one.Until) {
-			return true
+			return one
 		}
 	}
-	return false
+	return nil
 }
 
 // around returns a span for an instant that none holds, cut where its
@@ -124,6 +129,11 @@ func (s *spans) over(retention persistence.Retention, by time.Time) []Span {
 	return over
 }
 
+// failures are the indexes of the runs of a span that failed or were canceled: few, and
+// looked for often. A leader of an earlier version makes none.
+const failures = `create index if not exists {name}_failed on {table} (id) where slice = 0 and state in (11, 13);
+		create index if not exists {name}_failed_by_tenant on {table} (tenant, uuid_send(id)) where slice = 0 and state in (11, 13)`
+
 // MakeSpan makes a span and its table. The table becomes a part of the whole
 // when it is complete, so that writers do not wait.
 func (s *History) MakeSpan(ctx context.Context, tx pgx.Tx, one *Span) error {
@@ -132,7 +142,8 @@ func (s *History) MakeSpan(ctx context.Context, tx pgx.Tx, one *Span) error {
 	}
 	const runs = `create table {table} (like {schema}.run_history including constraints);
 		create unique index on {table} (id, slice);
-		create index on {table} (tenant, uuid_send(id)) where slice = 0;`
+		create index on {table} (tenant, uuid_send(id)) where slice = 0;
+		` + failures + `;`
 	const events = `create table {table} (like {schema}.task_events including constraints);
 		create index on {table} using brin (run_id uuid_minmax_multi_ops) with (pages_per_range = 32, autosummarize = on);`
 	sql := runs
@@ -195,7 +206,7 @@ func (s *History) define(ctx context.Context, tx pgx.Tx, sql string, one *Span) 
 	name, whole := one.table()
 	const instant = "2006-01-02 15:04:05.999999Z07:00"
 	filled := strings.NewReplacer(
-		"{schema}", s.Quoted(), "{table}", pgx.Identifier{s.Schema, name}.Sanitize(),
+		"{schema}", s.Quoted(), "{table}", pgx.Identifier{s.Schema, name}.Sanitize(), "{name}", name,
 		"{whole}", pgx.Identifier{s.Schema, whole}.Sanitize(),
 		"{since}", one.Since.UTC().Format(instant), "{until}", one.Until.UTC().Format(instant),
 	).Replace(sql)

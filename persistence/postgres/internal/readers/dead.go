@@ -1,8 +1,11 @@
 package readers
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,8 +25,9 @@ func deadArgs(f *persistence.DeadFilter) (pgsql.Named, bool) {
 	}
 	return pgsql.Named{
 		"tenant": pgsql.TextOrNull(f.Tenant), "workflow": pgsql.TextOrNull(f.Workflow), "step": pgsql.TextOrNull(f.Step), "reasons": reasons,
+		"queue": pgsql.TextOrNull(f.Queue), "handler": pgsql.TextOrNull(f.Handler),
 		"older": max(f.OlderThan, 0).Microseconds(), "by": pgsql.Instant(f.By), "younger": max(f.YoungerThan, 0).Microseconds(), "requeued": int16(f.Requeued),
-	}, pgsql.Storable(f.Tenant) && pgsql.Storable(f.Workflow) && pgsql.Storable(f.Step)
+	}, !slices.ContainsFunc([]string{f.Tenant, f.Workflow, f.Step, f.Queue, f.Handler}, func(text string) bool { return !pgsql.Storable(text) })
 }
 
 // pageArgs are deadArgs with where a page begins and how long it is.
@@ -44,7 +48,14 @@ func (s *Reader) ListDeadLetters(ctx context.Context, filter persistence.DeadFil
 	if !ok {
 		return nil, nil
 	}
-	text, values := s.Bind("list_dead_letters", args)
+	name := "list_dead_letters"
+	if filter.Newest {
+		name += "_newest"
+		if filter.After == (workflow.TaskID{}) { // behind all
+			args["after"], args["after_step"] = [16]byte(bytes.Repeat([]byte{0xff}, 16)), int32(math.MaxInt32)
+		}
+	}
+	text, values := s.Bind(name, args)
 	rows, err := s.Conns.Query(ctx, text, values...)
 	if err != nil {
 		return nil, pgerr.Translate(err)
@@ -57,17 +68,18 @@ func (s *Reader) ListDeadLetters(ctx context.Context, filter persistence.DeadFil
 func scanDead(row pgx.CollectableRow, more ...any) (persistence.DeadLetter, error) {
 	var (
 		l                 persistence.DeadLetter
-		hash              []byte
+		hash, fingerprint []byte
 		reason            int16
 		class, text       *string
 		started, requeued *time.Time
 		as                *[16]byte
 	)
 	err := row.Scan(append([]any{
-		(*[16]byte)(&l.Task.Run), &l.Task.Step, &hash, &l.Workflow, &l.Step, &l.Tenant, &reason, &class, &text, &l.Attempts, &l.Lost,
-		&l.CreatedAt, &started, &l.DiedAt, &l.Requeues, &requeued, &as,
+		(*[16]byte)(&l.Task.Run), &l.Task.Step, &hash, &l.Workflow, &l.Step, &fingerprint, &l.Queue, &l.Tenant, &reason, &class, &text,
+		&l.Attempts, &l.Lost, &l.CreatedAt, &started, &l.DiedAt, &l.Requeues, &requeued, &as,
 	}, more...)...)
 	copy(l.Definition[:], hash)
+	copy(l.Handler[:], fingerprint)
 	l.Reason, l.Class, l.Error = lifecycle.DeadReason(reason), pgsql.OrZero(class), pgsql.OrZero(text)
 	l.StartedAt, l.RequeuedAt, l.RequeuedAs = pgsql.OrZero(started), pgsql.OrZero(requeued), pgsql.OrZero(as)
 	return l, err

@@ -1,5 +1,5 @@
-// Package readers answers callers: runs, tasks and events, dead letters, why a run does
-// not move, and a snapshot of everything. Of all that it only purges dead letters.
+// Package readers answers callers: runs, tasks and events, what work waits for, dead letters,
+// why a run does not move, and a snapshot of everything. Of all that it only purges dead letters.
 package readers
 
 import (
@@ -12,12 +12,14 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Reader implements persistence.Runs and the reads of persistence.DeadLetters. It is safe
-// for concurrent use.
+// Reader implements persistence.Runs, persistence.Reader and the reads of
+// persistence.DeadLetters. It is safe for concurrent use.
 type Reader struct {
 	*pgsql.DB
 	Graphs Graphs
 	User   *pgxpool.Pool // the embedder's, for snapshots
+
+	shared sharedCounts
 }
 
 // Graphs knows the definitions.
@@ -30,5 +32,6 @@ type Graphs interface {
 
 var (
 	_ persistence.Runs       = (*Reader)(nil)
+	_ persistence.Reader     = (*Reader)(nil)
 	_ persistence.Situations = (*Reader)(nil)
 )

@@ -1,7 +1,6 @@
 package readers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -15,9 +14,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
 )
-
-// pageDefault bounds the runs of a page whose filter names no limit.
-const pageDefault = 100
 
 // Run implements persistence.Runs.
 func (s *Reader) Run(ctx context.Context, tenant string, id workflow.RunID, without ...persistence.Without) (persistence.RunRow, error) {
@@ -37,58 +33,6 @@ func (s *Reader) Run(ctx context.Context, tenant string, id workflow.RunID, with
 		return persistence.RunRow{}, pgerr.ErrRegistryLost
 	}
 	return rows[0], nil
-}
-
-// ListRuns implements persistence.Runs.
-func (s *Reader) ListRuns(ctx context.Context, filter persistence.RunFilter) ([]persistence.RunRow, error) {
-	ctx, leave, err := s.LargeCaller(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	ids, err := s.listRuns(ctx, filter)
-	if err != nil || len(ids) == 0 {
-		return nil, pgerr.Translate(err)
-	}
-	return s.readRuns(ctx, pgsql.Named{"runs": ids, "outputs": false}, filter.Tenant)
-}
-
-func (s *Reader) listRuns(ctx context.Context, f persistence.RunFilter) (pgsql.UUIDs, error) {
-	if !pgsql.Storable(f.Tenant) || !pgsql.Storable(f.Workflow) || !pgsql.StorableLabels(f.Labels) {
-		return nil, nil
-	}
-	if f.Limit <= 0 {
-		f.Limit = pageDefault
-	}
-	labels, err := pgsql.LabelText(f.Labels)
-	if err != nil {
-		return nil, err
-	}
-	states := make([]int16, len(f.States))
-	for i, state := range f.States {
-		states[i] = int16(state)
-	}
-	if f.Before.IsZero() {
-		f.Before = workflow.RunID(bytes.Repeat([]byte{0xff}, len(f.Before)))
-	}
-	name := "list_runs"
-	args := pgsql.Named{
-		"before": [16]byte(f.Before), "states": states, "labels": labels, "workflow": pgsql.TextOrNull(f.Workflow),
-		"limit": min(f.Limit, persistence.PageMax),
-	}
-	if f.Tenant != "" {
-		name, args["tenant"] = "list_tenant_runs", f.Tenant
-	}
-	text, values := s.Bind(name, args)
-	rows, err := s.Conns.Query(ctx, text, values...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (workflow.RunID, error) {
-		var id [16]byte
-		err := row.Scan(&id)
-		return id, err
-	})
 }
 
 func (s *Reader) readRuns(ctx context.Context, of pgsql.Named, tenant string) ([]persistence.RunRow, error) {
@@ -173,7 +117,7 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 		pod, class, text        *string
 		wakes, started, finised *time.Time
 	)
-	err := row.Scan(&t.Step, &t.Name, &state, &traits, &t.Epoch, &t.Attempt, &t.Lost, &t.Pod, &pod, &t.Output, &class, &text,
+	err := row.Scan(&t.Step, &t.Name, &state, &traits, &t.Epoch, &t.Attempt, &t.Lost, &t.Pod, &pod, &t.Output, &t.OutputSize, &class, &text,
 		&wakes, &started, &finised, &t.Parked)
 	t.State = lifecycle.State(state)
 	sleeps := workflow.Traits(traits)&(workflow.TraitSleep|workflow.TraitSleepUntil) != 0
@@ -183,22 +127,6 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 	t.PodName, t.Class, t.Error = pgsql.OrZero(pod), pgsql.OrZero(class), pgsql.OrZero(text)
 	t.WakeAt, t.StartedAt, t.FinishedAt = pgsql.OrZero(wakes), pgsql.OrZero(started), pgsql.OrZero(finised)
 	return t, err
-}
-
-// Events implements persistence.Runs. A position counts the events before it,
-// in the order of time.
-func (s *Reader) Events(
-	ctx context.Context, tenant string, id workflow.RunID, after int64, limit int,
-) ([]lifecycle.Event, int64, error) {
-	if limit <= 0 || limit > persistence.PageMax {
-		limit = persistence.PageMax
-	}
-	after = max(after, 0)
-	list, err := readOf(ctx, s, tenant, id, "read_events", pgsql.Named{"run": [16]byte(id), "after": after, "limit": limit}, scanEvent)
-	if err != nil {
-		return list, 0, err
-	}
-	return list, after + int64(len(list)), nil
 }
 
 func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {

@@ -16,6 +16,7 @@ type Options struct {
 	Direct      *pgx.ConnConfig // where else to; nil: where Pool does
 	Proxied     bool            // Pool's way goes through a proxy that gives sessions away between two transactions
 	Size        int32           // of the pool
+	Reads       bool            // they only read: a standby will do
 	Application string          // name that the server shows
 	Tracer      pgx.QueryTracer // of all statements; nil: that of where it connects to, if any
 	Lineage     *wire.Lineage   // of the servers that are connected to past any proxy; nil: nothing is known
@@ -53,7 +54,11 @@ func (o Options) direct() *pgxpool.Config {
 	config.HealthCheckPeriod = min(config.HealthCheckPeriod, idleMax/3)
 	config.BeforeConnect = wire.ContainBeforeConnect(config.BeforeConnect)
 	wire.ContainHooks(config.ConnConfig)
-	wire.Prepare(config.ConnConfig, o.Lineage)
+	if o.Reads {
+		wire.PrepareReads(config.ConnConfig)
+	} else {
+		wire.Prepare(config.ConnConfig, o.Lineage)
+	}
 	config.MaxConns = o.Size
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	config.ConnConfig.StatementCacheCapacity = statementsMax

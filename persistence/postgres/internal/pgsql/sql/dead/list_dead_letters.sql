@@ -1,5 +1,5 @@
 -- list_dead_letters: a page of dead letters, by run and step. Those whose definition
--- were removed by hand have no hash.
+-- was removed by hand have no hash and no fingerprint.
 -- Caller: ListDeadLetters. Index: dead_letters_pkey, from the last page on.
 select {dead_columns}
 from (
@@ -8,5 +8,5 @@ from (
 		order by l.run_id, l.step
 		limit @limit::int
 	) l
-	left join lateral (select k.hash from {schema}.workflow_definitions k where k.definition = l.definition offset 0) d on true
+	{dead_joins}
 order by l.run_id, l.step

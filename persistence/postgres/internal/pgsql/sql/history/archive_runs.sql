@@ -1,14 +1,16 @@
 -- archive_runs: moves ended runs with everything of theirs into run_history,
 -- one row for each; a run with many tasks or much output gets several, so that
--- no row has more than 10,000 tasks or outputs of 16 MiB and one more. The
+-- no row has more than 10,000 tasks or outputs of 16 MiB and one more; beside outputs
+-- of more than 64 KiB their sizes are kept, so that these cost no look at those. The
 -- events of a plain run follow from its tasks and are left to the end of their
--- span. los and his are intervals of ids that hold the runs: the events of the
+-- span. Runs that are moved into one of the spans are counted, unless it is sealed, where
+-- a trigger counts them, or a count of it has not come to them. los and his are intervals of ids that hold the runs: the events of the
 -- others are read interval by interval. Returns how many runs were moved; what
 -- another session has locked is left for the next time.
 -- Caller: ArchiveRuns, behind the fence; the spans exist, and hash joins are
 -- allowed. Locks workflow_runs by id, skip locked, then tasks: it may wait for a
 -- claim that discards one, which waits for nothing; last dead_letters, where it
--- may wait for a requeue.
+-- may wait for a requeue. Locks spans (share), so that none is counted meanwhile.
 -- Index: the primary keys, probed per run; task_events_*_by_run, per interval.
 with r as materialized (
 	select k.*, d.class
@@ -52,14 +54,14 @@ moved as (
 	insert into {schema}.run_history (id, slice, first, class, plain, finished_at, definition, group_id, remaining, events, queue, state,
 		slow, canceling, failing, unhandled, cut, handler_made, failed_step, created_at, started_at, tenant, key, origin, origin_run,
 		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
-		finished, classes, errors, outputs, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
+		finished, classes, errors, outputs, sizes, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
 		event_wakes, event_bys, event_classes, event_texts)
 	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
 		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
 		r.started_at, r.tenant, r.key, r.origin, r.origin_run, r.trace_context, r.cancel_reason,
 		case when coalesce(s.slice, 0) = 0 then r.labels end, case when coalesce(s.slice, 0) = 0 then r.input end,
 		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
-		s.errors, s.outputs, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts
+		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts
 	from r
 		join judged j on j.id = r.id
 		left join lateral (
@@ -73,7 +75,8 @@ moved as (
 				case when count(k.started_at) > 0 then array_agg(k.started_at) end as started, array_agg(k.finished_at) as finished,
 				case when count(k.class) > 0 then array_agg(k.class) end as classes,
 				case when count(k.error) > 0 then array_agg(k.error) end as errors,
-				case when count(k.output) > 0 then array_agg(k.output) end as outputs
+				case when count(k.output) > 0 then array_agg(k.output) end as outputs,
+				case when sum(octet_length(k.output)) > 65536 then array_agg(octet_length(k.output)) end as sizes
 			from (
 				select k.*, (sum(coalesce(octet_length(k.output), 0)) over w - coalesce(octet_length(k.output), 0)) / 16777216
 					+ (row_number() over w - 1) / 10000 as slice
@@ -153,6 +156,18 @@ keyed as (
 		from r, {schema}.spans s
 		where r.key is not null and s.class = r.class and r.finished_at >= s.since and r.finished_at < s.until and not s.keyed) k
 	where s.span = k.span
+),
+counting as materialized (
+	select s.span, s.class, s.since, s.until, s.counted_to
+	from {schema}.spans s
+	where s.span = any(@spans::int[]) and s.lowest is null and s.counted_to is not null
+	for share
+),
+counted as (
+	insert into {schema}.run_count_deltas (span, hour, tenant, definition, state, runs)
+	select c.span, date_trunc('hour', r.finished_at, 'UTC'), r.tenant, r.definition, r.state, count(*)
+	from r join counting c on r.class = c.class and r.finished_at >= c.since and r.finished_at < c.until and r.id <= c.counted_to
+	group by 1, 2, 3, 4, 5
 ),
 marked as (
 	update {schema}.archived_up_to a set id = r.id from (select id from r order by id desc limit 1) r where a.id < r.id

@@ -1,26 +1,23 @@
--- list_runs: a page of the runs of all tenants, newest first.
--- Caller: ListRuns. Index: workflow_runs_pkey and those of the spans of run_history
--- that may have runs of the page, backwards.
+-- list_runs: a piece of the runs of all tenants, newest first: those of which a filter holds
+-- among the next rows, and the id down to which runs were searched; null: there are none below.
+-- Caller: ListRuns, until the page is full or its time is over. Locks nothing. Index:
+-- workflow_runs_pkey and those of the spans of run_history that may have runs of the piece,
+-- backwards.
 with live as materialized (
-	select r.id
-	from {schema}.workflow_runs r
-	where r.id < @before::uuid
-		and (cardinality(@states::smallint[]) = 0 or r.state = any(@states::smallint[]))
-		and (@labels::text is null or r.labels @> (select @labels::jsonb)) -- one cast, not one a row
-		and (
-			@workflow::text is null
-			or r.definition in (select w.definition from {schema}.workflow_definitions w where w.name = @workflow::text)
-		)
-	order by r.id desc
+	select z.id
+	from (
+		select * from {schema}.workflow_runs r where r.id < @before::uuid and r.id >= @from::uuid order by r.id desc limit @piece::int
+	) z
+	where {list_filter}
 	limit @limit::int
-)
-select u.id
-from (
-	select l.id from live l
-	union all
-	select h.id
-	from {schema}.history_page(null, @before::uuid, (select l.id from live l order by l.id desc offset @limit::int - 1 limit 1),
-		@states::smallint[], @labels::jsonb, @workflow::text, @limit::int) as h (id)
-) u
-order by u.id desc
-limit @limit::int
+),
+low as materialized (
+	select case
+		when (select count(*) from live) = @limit::int then (select l.id from live l order by l.id limit 1)
+		else (
+			select r.id from {schema}.workflow_runs r
+			where r.id < @before::uuid and r.id >= @from::uuid order by r.id desc offset @piece::int - 1 limit 1
+		)
+	end as id
+),
+{list_old}

@@ -1,11 +1,15 @@
--- read_events: the history of a run in the order of time; within one
--- transaction parents come before children, and the end of the run last.
+-- read_events: the events of a run that a position does not cover, in the order of time;
+-- within one transaction parents come before children, and the end of the run last. Of a
+-- step they come in the order of their numbers, also if the clock was set back meanwhile.
 -- Caller: Events. Index: that of each span of task_events, which says what pages
 -- may hold the run, or that of a span of run_history.
 {live_or_old},
 {events_of_run}
-select e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at, e."by", e.class, e.text
-from e
-order by e.at, e.kind in (35, 36, 37), e.step, e.n
-offset @after::bigint
+select u.step, u.n, u.kind, u.at, u.pod, u.attempt, u.delay, u.wake_at, u."by", u.class, u.text
+from (
+	select e.*, max(e.at) over (partition by e.step order by e.n) as reached
+	from e
+	where e.n > coalesce((@seen::bigint[])[e.step + 2], 0) -- the first is that of the run, whose step is -1
+) u
+order by u.reached, u.kind in (35, 36, 37), u.step, u.n
 limit @limit::int

@@ -1,6 +1,7 @@
 -- read_tasks: the tasks of a run as readers see them, by step.
 -- Caller: Tasks. Index: tasks_pkey, one range, or that of a span of run_history;
--- the rest is probed per task. With outputs false no output is read.
+-- the rest is probed per task. With outputs false none is read,
+-- but of runs in history the small ones.
 {live_or_old},
 {tasks_of_run},
 r as materialized (
@@ -8,7 +9,7 @@ r as materialized (
 	union all
 	select h.id, h.definition, h.tenant from old h where h.slice = 0
 )
-select t.step, s.name, t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, t.class, t.error, w.wake_at,
+select t.step, s.name, t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, coalesce(t.size, -1), t.class, t.error, w.wake_at,
 	t.started_at, t.finished_at, k.run_id is not null
 from r, t,
 	lateral (
