@@ -162,7 +162,7 @@ func parseDeadID(text string) (workflow.TaskID, error) {
 	id, err := workflow.ParseRunID(run)
 	n, stepErr := strconv.ParseInt(step, 10, 32)
 	if err != nil || stepErr != nil || n < 0 || strconv.FormatInt(n, 10) != step { // one letter, one id
-		return workflow.TaskID{}, fmt.Errorf("%.80q is no id of a dead letter: want one as listed, such as 0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3", text)
+		return workflow.TaskID{}, fmt.Errorf("%.80q is not the id of a dead letter: want one as listed, such as 0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3", text)
 	}
 	return workflow.TaskID{Run: id, Step: int32(n)}, nil
 }

@@ -3,7 +3,6 @@ package troupe
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -279,7 +279,7 @@ func (e *Engine) DeadLetters() *DeadLetters {
 			encode: func(value any) ([]byte, error) { return program.Encode(e.config.Codec, value) },
 			stored: func(ctx context.Context) {
 				if !pod.Streamed() && e.backend.wake != nil {
-					e.backend.wake(ctx)
+					e.backend.wake(ctx, cluster.Wake{Kind: cluster.WakeSubmitted})
 				}
 				pod.Submitted()
 			},
@@ -318,25 +318,20 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 // workflows none of whose conditions look at it. The pool stays the caller's;
 // Close gives back the connections that are its own.
 func OpenDeadLetters(ctx context.Context, pool *pgxpool.Pool, schema string) (*DeadLetters, error) {
-	if pool == nil {
-		return nil, errors.New("open dead letters: the pool is nil: pass a *pgxpool.Pool of the database to use")
-	}
-	config := Config{Schema: schema}
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("open dead letters: %w", err)
-	}
-	backend, err := called(ctx, func(ctx context.Context) (*backend, error) { return openPostgres(ctx, pool, config.withDefaults()) })
+	backend, err := openTool(ctx, pool, schema)
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
+	letters := toolLetters(backend)
+	letters.shut = backend.close
+	return letters, nil
+}
+
+// toolLetters are the dead letters of a program that is no pod.
+func toolLetters(b *backend) *DeadLetters {
 	office := deadOffice{
-		store: backend.store, tenant: func(name string) string { return name }, inputMax: payloadLimitMax,
-		newRun: func() RunID {
-			var random [10]byte
-			_, _ = rand.Read(random[:])                  // never fails (documented since Go 1.24)
-			return workflow.NewRunID(time.Now(), random) //nolint:forbidigo // a tool has no clock of a pod
-		},
-		stored: func(ctx context.Context) { backend.wake(ctx) },
+		store: b.store, tenant: func(name string) string { return name }, inputMax: payloadLimitMax, newRun: toolRunID,
+		stored: func(ctx context.Context) { b.wake(ctx, cluster.Wake{Kind: cluster.WakeSubmitted}) },
 	}
-	return &DeadLetters{open: func() (deadOffice, error) { return office, nil }, shut: backend.close}, nil
+	return &DeadLetters{open: func() (deadOffice, error) { return office, nil }}
 }

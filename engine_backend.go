@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/cluster"
 	"github.com/troupe-dev/troupe/cluster/local"
 	"github.com/troupe-dev/troupe/internal/host"
 	"github.com/troupe-dev/troupe/persistence"
@@ -22,7 +23,7 @@ type backend struct {
 	// announce adds to a transaction that all pods hear of its runs when it
 	// commits.
 	announce func(ctx context.Context, tx pgx.Tx) error
-	wake     func(ctx context.Context) // tells all pods of runs that are stored; nil: there are no others
+	wake     func(ctx context.Context, wakes ...cluster.Wake) // tells all pods; nil: there are no others
 	close    func() error
 	probe    *probe                                                                 // of the lease; nil: nothing can be lost
 	proxied  *probe                                                                 // of the pool; nil: it connects as the lease does

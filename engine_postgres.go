@@ -211,15 +211,15 @@ func poolUsage(pool *pgxpool.Pool) func() actors.PoolUsage {
 	}
 }
 
-// wakeMax bounds the notification of stored runs.
+// wakeMax bounds a notification of the embedder's, or of a tool.
 const wakeMax = 2 * time.Second
 
-// waker notifies all pods of stored runs, on a connection of the engine, since the
-// embedder's may all be in use. If it fails, pods find the runs at their next sweep.
-func waker(adapter *clusterpg.Adapter) func(ctx context.Context) {
-	return func(ctx context.Context) {
+// waker notifies all pods, on a connection of the engine, since the embedder's may all be in
+// use. If it fails, pods find what it was about at their next sweep.
+func waker(adapter *clusterpg.Adapter) func(ctx context.Context, wakes ...cluster.Wake) {
+	return func(ctx context.Context, wakes ...cluster.Wake) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeMax)
 		defer cancel()
-		_ = adapter.Notify(ctx, cluster.Notice{Wakes: []cluster.Wake{{Kind: cluster.WakeSubmitted}}})
+		_ = adapter.Notify(ctx, cluster.Notice{Wakes: wakes})
 	}
 }

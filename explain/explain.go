@@ -11,9 +11,13 @@ import (
 )
 
 // Explain returns one reason for each task of the situation, by step, or one for
-// the run if it has no task to explain.
+// the run if it has no task to explain. Of a run that has failed it returns one for each
+// step that failed, the first failure first.
 func Explain(s Situation) []Reason {
 	e := explainer{s: &s, open: map[int32][]int32{}}
+	if s.State.Terminal() && !s.Unreadable {
+		return e.ended()
+	}
 	if r, whole := e.run(); whole {
 		return []Reason{r}
 	}
@@ -41,8 +45,6 @@ func (e *explainer) run() (reason Reason, whole bool) {
 	switch {
 	case s.Unreadable:
 		return e.locked(), true
-	case s.State.Terminal():
-		return Reason{Cause: CauseEnded, Text: "the run has ended: it is " + s.State.String()}, true
 	case s.Undefined:
 		return Reason{
 			Cause: CauseUnregistered, Text: "the definition of its workflow was removed from the database: no pod can continue the run or cancel it",

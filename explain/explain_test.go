@@ -193,9 +193,32 @@ func timerRows() []row {
 	}
 }
 
+// failed makes a situation that of a run which failed 2 minutes ago.
+func failed(step explain.Failed) func(*explain.Situation) {
+	return func(s *explain.Situation) {
+		s.State, s.End = lifecycle.Failed, explain.End{At: in(-2 * time.Minute), Failed: []explain.Failed{step}}
+	}
+}
+
 func runRows() []row {
 	return []row{
 		{"ended", func(s *explain.Situation) { s.State = lifecycle.Failed }, explain.CauseEnded, "the run has ended: it is failed"},
+		{"completed a while ago", func(s *explain.Situation) {
+			s.State, s.End.At = lifecycle.Completed, in(-3*time.Minute)
+		}, explain.CauseEnded, "the run has ended 3 m ago: it is completed"},
+		{"canceled", func(s *explain.Situation) {
+			s.State, s.End = lifecycle.Canceled, explain.End{At: in(-time.Minute), CanceledBy: "cli (anna)", CancelReason: "wrong\ninput"}
+		}, explain.CauseCanceled, "the run was canceled 1 m ago, by cli (anna): wrong input"},
+		{"canceled for no reason", func(s *explain.Situation) {
+			s.State, s.End.CanceledBy = lifecycle.Canceled, "api"
+		}, explain.CauseCanceled, "the run was canceled, by api"},
+		{
+			"failed", failed(explain.Failed{Name: "charge", Attempts: 3, Class: "declined", Error: "card\ndeclined"}), explain.CauseFailed,
+			"charge: failed for good 2 m ago, after 3 attempts, with class declined: card declined (once its cause is mended: troupe runs requeue ",
+		},
+		{"failed at once", failed(explain.Failed{Name: "charge", Attempts: 1, Error: "no"}), explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no ("},
+		{"failed by losses", failed(explain.Failed{Name: "charge", Lost: 4, Class: "lost"}), explain.CauseFailed, "charge: failed for good 2 m ago, lost 4 times with its pod, with class lost ("},
+		{"never begun", failed(explain.Failed{Name: "charge", Class: "timed_out"}), explain.CauseFailed, "charge: failed for good 2 m ago, before its first attempt, with class timed_out ("},
 		{"unreadable", func(s *explain.Situation) {
 			*s = explain.Situation{Now: now(), Unreadable: true, Locks: []explain.Lock{{PID: 9, Query: "VACUUM FULL troupe.tasks"}}}
 		}, explain.CauseLocked, "held by a lock of pid 9: VACUUM FULL troupe.tasks (let it"},
@@ -221,6 +244,21 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, r.cause, reasons[0].Cause, "%s: %v", r.name, reasons[0])
 		require.True(t, strings.HasPrefix(reasons[0].String(), r.line), "%s:\n%s\n%s", r.name, reasons[0], r.line)
 	}
+}
+
+// Each step that failed is told, the first failure first.
+func TestExplainTellsEachFailure(t *testing.T) {
+	t.Parallel()
+	s := usual()
+	failed(explain.Failed{Name: "side", Attempts: 1, Lost: 1, Class: "test", Error: "broke"})(&s)
+	s.End.Failed = append(s.End.Failed, explain.Failed{Name: "charge", Attempts: 2})
+	reasons := explain.Explain(s)
+	require.Len(t, reasons, 2)
+	require.Equal(t, "charge", reasons[1].Step)
+	reasons[0].Text, reasons[0].Remedy = "", ""
+	require.Equal(t, explain.Reason{
+		Step: "side", Cause: explain.CauseFailed, Since: in(-2 * time.Minute), Class: "test", Error: "broke", Attempts: 1, Losses: 1,
+	}, reasons[0])
 }
 
 // A step that waits is explained by those it waits for, and these by the first

@@ -8,6 +8,7 @@ type Cause string
 // The causes. Those up to CauseLate pass by themselves.
 const (
 	CauseEnded     Cause = "ended"     // the run has ended
+	CauseCanceled  Cause = "canceled"  // the run has ended, because it was asked to
 	CauseScheduled Cause = "scheduled" // it starts later
 	CauseParents   Cause = "parents"   // it waits for other steps
 	CauseSleeping  Cause = "sleeping"  // its timer fires later
@@ -21,6 +22,7 @@ const (
 	CausePodLate   Cause = "pod_late"  // its pod does not renew its lease
 	CausePodLost   Cause = "pod_lost"  // its pod is dead: others take over
 
+	CauseFailed       Cause = "failed"       // the run has ended, because this step failed for good
 	CauseTenantLimit  Cause = "tenant_limit" // its tenant runs as much as it may
 	CauseLate         Cause = "late"         // its timer is due and was not fired
 	CauseDeaf         Cause = "deaf"         // functions that ignore their context take the slots
@@ -42,6 +44,14 @@ type Reason struct {
 	Since  time.Time `json:"since,omitzero"`   // since when it is so; zero: not known
 	On     []string  `json:"on,omitempty"`     // steps that it waits for
 	Pod    string    `json:"pod,omitempty"`    // pod that it is about
+
+	// Of a run that has ended.
+	Class        string `json:"class,omitempty"`         // failed: of the last error
+	Error        string `json:"error,omitempty"`         // failed: its text
+	Attempts     int    `json:"attempts,omitempty"`      // failed: that ended with an error
+	Losses       int    `json:"losses,omitempty"`        // failed: attempts that were lost with their pod
+	By           string `json:"by,omitempty"`            // canceled: what asked for it, such as "api"
+	CancelReason string `json:"cancel_reason,omitempty"` // canceled: that was given with it
 }
 
 // String is the line that is shown for a reason.

@@ -14,6 +14,8 @@ const (
 	// StartsMax bounds how many of the youngest tasks are looked at for when a
 	// handler was last seen.
 	StartsMax = 20_000
+	// FailedMax bounds the failed steps of a run that has ended.
+	FailedMax = 20
 )
 
 // Situation is a run and what may keep it from moving.
@@ -37,12 +39,30 @@ type Situation struct {
 	Locks        []Lock    // on the tables, or on rows of the run
 	Touched      []Lock    // transactions that may hold rows of Tables, which are passed over then
 	Unreadable   bool      // Locks kept the tables from being read: the rest is empty
+	End          End       // zero: it has not ended
 
 	// Settings, which the tables do not hold; the caller fills them in. Zero: not known.
 	TenantLimit        int           // 0: none
 	TenantLimitUnknown bool          // to the caller: pods may have another one
 	Pulse              time.Duration // between two renewals
 	Lease              time.Duration
+}
+
+// End is how a run ended.
+type End struct {
+	At           time.Time
+	CanceledBy   string   // what asked for the cancel, such as "api"; "": nothing did
+	CancelReason string   // that was given with it
+	Failed       []Failed // steps that failed, the first unhandled one first, at most FailedMax
+}
+
+// Failed is a step that failed for good.
+type Failed struct {
+	Name     string
+	Attempts int32 // that ended with an error
+	Lost     int32 // attempts that were lost with their pod
+	Class    string
+	Error    string
 }
 
 // Task is a step of the run that has not ended.

@@ -33,7 +33,7 @@ var schemaName = regexp.MustCompile(fmt.Sprintf(`^[a-z_][a-z0-9_]{0,%d}$`, Schem
 func SchemaProblem(schema string) (text, remedy string) {
 	switch {
 	case !schemaName.MatchString(schema):
-		return fmt.Sprintf("%.300q is no plain name", schema),
+		return fmt.Sprintf("%.300q is not a plain name", schema),
 			fmt.Sprintf("use up to %d lower-case letters, digits and underscores", SchemaBytesMax)
 	case strings.HasPrefix(schema, "pg_"):
 		return fmt.Sprintf("is %q", schema), "use a name that does not begin with pg_: PostgreSQL keeps those"

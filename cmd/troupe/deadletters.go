@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
-	"time"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/environment"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/migrations"
 )
 
@@ -43,8 +42,8 @@ a pod of that version has to live. Letters of a workflow that has changed are
 requeued from the start in a program that registers the new version.
 
 With --json each command prints one object on one line, and every key is always
-there. An instant that never was, a run that is none and a next page that is
-none are null.
+there. A time that never was, a run that does not exist and a next page that does
+not exist are null.
 
   list     {"letters": [{"id", "run", "workflow", "step", "tenant", "reason",
            "class", "error", "attempts", "losses", "created_at", "started_at",
@@ -53,7 +52,7 @@ none are null.
   count    {"count"}
   show     the keys of a letter, and "run_kept", "input", "parents": [{"step",
            "state", "output", "size"}, …], "events": [{"at", "kind", "by", "class",
-           "text"}, …]; a payload that is no JSON is its bytes in base64
+           "text"}, …]; a payload that is not JSON is its bytes in base64
   requeue  {"runs": [the new ones], "taken_over", "letters", "go_on", "gone",
            "unserved": new runs with steps that no living pod registers}
   purge    {"purged"}`,
@@ -138,7 +137,7 @@ func deadList(w world, f *deadFlags) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printObject(w.out, pageOf(page))
+				return output.Line(w.out, pageOf(page))
 			}
 			return printLetters(w.out, page)
 		}),
@@ -157,7 +156,7 @@ func deadCount(w world, f *deadFlags) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printObject(w.out, map[string]int{"count": count})
+				return output.Line(w.out, map[string]int{"count": count})
 			}
 			_, err = fmt.Fprintln(w.out, count)
 			return err
@@ -174,7 +173,7 @@ func deadShow(w world, f *deadFlags) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printObject(w.out, detailOf(&detail))
+				return output.Line(w.out, detailOf(&detail))
 			}
 			return printDetail(w.out, &detail)
 		}),
@@ -201,7 +200,7 @@ func deadPurge(w world, f *deadFlags) *cobra.Command {
 				return err
 			}
 			if f.json {
-				return printObject(w.out, map[string]int{"purged": count})
+				return output.Line(w.out, map[string]int{"purged": count})
 			}
 			_, err = fmt.Fprintf(w.out, "purged %d\n", count)
 			return err
@@ -212,65 +211,41 @@ func deadPurge(w world, f *deadFlags) *cobra.Command {
 }
 
 func printLetters(out io.Writer, page troupe.DeadLetterPage) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tDIED\tTENANT\tWORKFLOW\tSTEP\tREASON\tREQUEUES\tERROR") // a tabwriter fails when it is flushed
+	table := output.NewTable("ID", "DIED", "TENANT", "WORKFLOW", "STEP", "REASON", "REQUEUES", "ERROR")
 	for i := range page.Letters {
 		l := &page.Letters[i]
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\t%d\t%s\n", l.ID, stamp(l.DiedAt), plain(l.Tenant), plain(l.Workflow),
-			plain(l.Step), l.Reason, l.Requeues, plain(short(firstLine(l.Error), errorWidth)))
+		table.Add(l.ID, output.Stamp(l.DiedAt), l.Tenant, l.Workflow, l.Step, l.Reason.String(), strconv.Itoa(l.Requeues), output.Error(l.Error))
 	}
-	err := table.Flush()
+	err := table.Write(out)
 	if err == nil && page.Next != "" {
 		_, err = fmt.Fprintf(out, "more: --after %s\n", page.Next)
 	}
 	return err
 }
 
-// errorWidth is how much of an error a listing shows, in characters.
-const errorWidth = 80
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
-}
-
-func stamp(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.UTC().Format(time.RFC3339)
-}
-
 func printDetail(out io.Writer, d *troupe.DeadLetterDetail) error {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s"+format+"\n", append([]any{name}, args...)...)
-	}
-	line("id", "%s", d.ID)
-	line("workflow", "%s", plain(d.Workflow))
-	line("step", "%s", plain(d.Step))
-	line("tenant", "%s", plain(d.Tenant))
-	line("reason", "%v", d.Reason)
-	line("class", "%s", plain(d.Class))
-	line("attempts", "%d, lost %d", d.Attempts, d.Losses)
-	line("run", "%v, created %s, kept: %v", d.Run, stamp(d.CreatedAt), d.RunKept)
-	line("died", "%s", stamp(d.DiedAt))
+	var f output.Fields
+	f.Add("id", "%s", d.ID)
+	f.Add("workflow", "%s", d.Workflow)
+	f.Add("step", "%s", d.Step)
+	f.Add("tenant", "%s", d.Tenant)
+	f.Add("reason", "%v", d.Reason)
+	f.Add("class", "%s", d.Class)
+	f.Add("attempts", "%d, lost %d", d.Attempts, d.Losses)
+	f.Add("run", "%v, created %s, kept: %v", d.Run, output.Stamp(d.CreatedAt), d.RunKept)
+	f.Add("died", "%s", output.Stamp(d.DiedAt))
 	if d.Requeues > 0 {
-		line("requeued", "%d times, last %s as run %v", d.Requeues, stamp(d.RequeuedAt), d.RequeuedAs)
+		f.Add("requeued", "%s, last %s as run %v", output.Times(d.Requeues), output.Stamp(d.RequeuedAt), d.RequeuedAs)
 	}
-	line("input", "%s", plain(short(string(d.Input), payloadWidth)))
+	f.Add("input", "%s", output.Short(string(d.Input), payloadWidth))
 	for _, p := range d.Parents {
-		line("parent", "%s %v %s", plain(p.Step), p.State, plain(short(string(p.Output), payloadWidth)))
+		f.Add("parent", "%s %v %s", p.Step, p.State, output.Short(string(p.Output), payloadWidth))
 	}
 	for _, e := range d.Events {
-		line("event", "%s %s %s", stamp(e.At), e.Kind, plain(short(firstLine(e.Text), errorWidth)))
+		f.Add("event", "%s %s %s", output.Stamp(e.At), e.Kind, output.Error(e.Text))
 	}
-	b.WriteString("error\n")
-	for text := range strings.SplitSeq(d.Error, "\n") {
-		b.WriteString("  " + plain(text) + "\n")
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	f.AddText("error", d.Error)
+	return f.Write(out)
 }
 
 // payloadWidth is how much of a payload is shown, in characters.

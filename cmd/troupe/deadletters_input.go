@@ -47,7 +47,7 @@ func (r *requeueFlags) input(c *cobra.Command, w world, args []string) error {
 		return nil
 	}
 	if payload = bytes.TrimSpace(payload); !json.Valid(payload) {
-		return errors.New("--input is no JSON, which the default codec writes: mend it, or add --raw if the program has a codec of its own")
+		return errors.New("--input is not JSON, which the default codec writes: mend it, or add --raw if the program has a codec of its own")
 	}
 	r.options.Payload = payload
 	return nil

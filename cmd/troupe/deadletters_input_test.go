@@ -98,7 +98,7 @@ func TestDeadLetterIsRequeuedWithAnInputOfAFile(t *testing.T) {
 
 	code, out, problem = piped(" \"good\"\n", environ, "dlq", "requeue", ids["plain"], "--input", "-")
 	require.Zero(t, code, problem)
-	require.Contains(t, out, "0 steps taken over, 1 letters")
+	require.Contains(t, out, "0 steps taken over, 1 letter\n")
 	fromPipe := runOf(t, out)
 	file := filepath.Join(t.TempDir(), "input")
 	require.NoError(t, os.WriteFile(file, []byte(`no JSON`), 0o600))
@@ -144,7 +144,7 @@ func TestB38WrongInputsOfDeadLetters(t *testing.T) {
 		"--input is for one dead letter":               {"--all", "--input", "-"},
 		"--input is empty":                             {id, "--input", ""},
 		"--raw is given without --input":               {id, "--raw"},
-		"--input is no JSON":                           {id, "--input", "-"},
+		"--input is not JSON":                          {id, "--input", "-"},
 		"--input: open /nowhere/to/be/found":           {id, "--input", "/nowhere/to/be/found"},
 		"--input has more than 9 bytes":                {id, "--input", "-", "--raw"},
 		"an id and --all or --first are both given":    {id, "--all", "--input", "-"},

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // letterJSON is a dead letter as scripts get it.
@@ -72,8 +70,8 @@ type requeuedJSON struct {
 func letterOf(l *troupe.DeadLetter) letterJSON {
 	out := letterJSON{
 		ID: l.ID, Run: l.Run.String(), Workflow: l.Workflow, Step: l.Step, Tenant: l.Tenant, Reason: l.Reason.String(),
-		Class: l.Class, Error: l.Error, Attempts: l.Attempts, Losses: l.Losses, CreatedAt: instantOf(l.CreatedAt),
-		StartedAt: instantOf(l.StartedAt), DiedAt: instantOf(l.DiedAt), Requeues: l.Requeues, RequeuedAt: instantOf(l.RequeuedAt),
+		Class: l.Class, Error: l.Error, Attempts: l.Attempts, Losses: l.Losses, CreatedAt: output.Instant(l.CreatedAt),
+		StartedAt: output.Instant(l.StartedAt), DiedAt: output.Instant(l.DiedAt), Requeues: l.Requeues, RequeuedAt: output.Instant(l.RequeuedAt),
 	}
 	if !l.RequeuedAs.IsZero() {
 		run := l.RequeuedAs.String()
@@ -95,14 +93,14 @@ func pageOf(page troupe.DeadLetterPage) pageJSON {
 
 func detailOf(d *troupe.DeadLetterDetail) detailJSON {
 	out := detailJSON{
-		letterJSON: letterOf(&d.DeadLetter), RunKept: d.RunKept, Input: payloadOf(d.Input),
+		letterJSON: letterOf(&d.DeadLetter), RunKept: d.RunKept, Input: output.Payload(d.Input),
 		Parents: []parentJSON{}, Events: []eventJSON{}, // no null for none
 	}
 	for _, p := range d.Parents {
-		out.Parents = append(out.Parents, parentJSON{p.Step, p.State.String(), payloadOf(p.Output), p.Size})
+		out.Parents = append(out.Parents, parentJSON{p.Step, p.State.String(), output.Payload(p.Output), p.Size})
 	}
 	for _, e := range d.Events {
-		out.Events = append(out.Events, eventJSON{instantOf(e.At), e.Kind, e.By, e.Class, e.Text})
+		out.Events = append(out.Events, eventJSON{output.Instant(e.At), e.Kind, e.By, e.Class, e.Text})
 	}
 	return out
 }
@@ -113,33 +111,4 @@ func runsOf(runs []troupe.RunID) []string {
 		list[i] = run.String()
 	}
 	return list
-}
-
-func instantOf(at time.Time) *time.Time {
-	if at.IsZero() {
-		return nil
-	}
-	at = at.UTC()
-	return &at
-}
-
-// payloadOf is a payload as it is if it is JSON, else its bytes in base64.
-func payloadOf(payload []byte) any {
-	switch {
-	case payload == nil:
-		return nil
-	case json.Valid(payload):
-		return json.RawMessage(payload)
-	}
-	return payload
-}
-
-// printObject prints an object on a line, with nothing in it that a terminal
-// would obey.
-func printObject(out io.Writer, object any) error {
-	text, err := json.Marshal(object)
-	if err == nil {
-		_, err = fmt.Fprintln(out, visible(string(text)))
-	}
-	return err
 }

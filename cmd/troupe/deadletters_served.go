@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // unservedSQL counts, for each definition, the new runs that have to execute a step
@@ -26,21 +28,21 @@ const unservedSQL = `with registered as materialized (
 
 // unserved returns how many of the new runs wait for a pod that does not live, and
 // says so for each definition. Nil: it could not be found out, which undoes nothing.
-func (f *deadFlags) unserved(ctx context.Context, w world, runs []troupe.RunID) *int {
+func unserved(ctx context.Context, w world, pool *pgxpool.Pool, schema string, runs []troupe.RunID) *int {
 	total := 0
 	if len(runs) == 0 {
 		return &total
 	}
 	warn := func(format string, args ...any) { _, _ = fmt.Fprintf(w.err, "troupe: "+format+"\n", args...) }
-	query := strings.ReplaceAll(unservedSQL, "{schema}", pgx.Identifier{f.schema}.Sanitize())
-	rows, err := f.pool.Query(ctx, query, runs)
+	query := strings.ReplaceAll(unservedSQL, "{schema}", pgx.Identifier{schema}.Sanitize())
+	rows, err := pool.Query(ctx, query, runs)
 	var name, hash string
 	var count int
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&name, &hash, &count}, func() error {
 			total += count
-			warn("%d of the new runs, of %s (definition %s…), have steps that no living pod registers: they wait for a pod of that version;"+
-				" start one, or cancel them", count, plain(name), hash)
+			warn("no living pod registers all steps of %s of %s (definition %s…): start a pod of that version, or cancel with troupe runs cancel",
+				output.Count(count, "new run"), output.Plain(name), hash)
 			return nil
 		})
 	}

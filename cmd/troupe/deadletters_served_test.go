@@ -44,7 +44,7 @@ func TestARequeueThatNoPodCanServeIsSaid(t *testing.T) {
 		require.NoError(t, engine.Start(t.Context()))
 		return func() { require.NoError(t, engine.Stop(context.Background())) }
 	}
-	const unserved = `^troupe: 1 of the new runs, of fall \(definition [0-9a-f]{8}…\), have steps that no living pod registers: .*\n$`
+	const unserved = `^troupe: no living pod registers all steps of 1 new run of fall \(definition [0-9a-f]{8}…\): start .*\n$`
 
 	done, problem := requeue("--first", "1")
 	require.Equal(t, 1, *done.Unserved, "no pod lives")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/persistence"
 )
 
@@ -35,7 +36,7 @@ func (f *deadFlags) check(c *cobra.Command) error {
 		case text == "" || text == "[]":
 			return fmt.Errorf("--%s is empty: say which, or leave it out for all", name)
 		case !utf8.ValidString(text):
-			return fmt.Errorf("--%s is %q, which is no UTF-8: write it in UTF-8", name, text)
+			return fmt.Errorf("--%s is %q, which is not valid UTF-8: write it in UTF-8", name, text)
 		case name == "older-than" && f.filter.OlderThan < 0, name == "younger-than" && f.filter.YoungerThan <= 0:
 			return fmt.Errorf("--%s is %s: use a positive duration such as 72h", name, text)
 		case name == "older-than" && f.filter.OlderThan > ageMax, name == "younger-than" && f.filter.YoungerThan > ageMax:
@@ -84,7 +85,8 @@ func (f *deadFlags) complete(c *cobra.Command, w world) error {
 // oneID accepts the id of one letter.
 func oneID(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return &usageError{fmt.Errorf("%s takes the id of one dead letter, got %d arguments: troupe dead-letters list shows ids", c.CommandPath(), len(args))}
+		return &usageError{fmt.Errorf("%s takes the id of one dead letter, got %s: troupe dead-letters list shows ids",
+			c.CommandPath(), output.Count(len(args), "argument"))}
 	}
 	if err := checkID(args[0]); err != nil {
 		return &usageError{err}
@@ -98,7 +100,7 @@ func checkID(text string) error {
 	_, err := troupe.ParseRunID(run)
 	n, wrong := strconv.ParseInt(step, 10, 32)
 	if err != nil || wrong != nil || n < 0 || strconv.FormatInt(n, 10) != step {
-		return fmt.Errorf("%.80q is no id of a dead letter: troupe dead-letters list shows ids, such as 0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3", text)
+		return fmt.Errorf("%.80q is not the id of a dead letter: troupe dead-letters list shows ids, such as 0190c2f3-7a1b-7c3d-8e4f-0123456789ab/3", text)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ the result against a straight loop over the same files.
 
 The PostgreSQL it needs is the one that TROUPE_DATABASE_URL names, else one that
 it starts from programs found on this machine or downloaded; that one ends with
-the demo. Other TROUPE_ variables (docs/configuration.md) tune the pods.`,
+the demo. With --keep the runs can be looked at afterwards. Other TROUPE_ variables (docs/configuration.md) tune the pods.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			values, err := environment.Read(w.environ)
@@ -53,6 +53,7 @@ the demo. Other TROUPE_ variables (docs/configuration.md) tune the pods.`,
 	c.Flags().StringVar(&options.Root, "dir", "", "tree of Go source to count (default: that of the installed Go)")
 	c.Flags().IntVar(&options.Limit, "packages", 0, "count so many packages, spread over the tree; 0: all")
 	c.Flags().BoolVar(&options.JSON, "json", false, "print one line of JSON below the report")
+	c.Flags().BoolVar(&options.Keep, "keep", false, "leave the database there, for the commands that the demo prints: on a server that it started until Ctrl-C")
 	return c
 }
 

@@ -2,13 +2,17 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/demo"
@@ -21,8 +25,8 @@ func TestDemoCountsRecoversAndSaysSo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: a pod's lease must end")
 	}
-	environ := []string{"TROUPE_DATABASE_URL=" + pgtest.Database(t)}
-	code, out, problem := call(environ, "demo", "--json", "--packages", "40")
+	address := pgtest.Database(t)
+	code, out, problem := call([]string{"TROUPE_DATABASE_URL=" + address}, "demo", "--json", "--packages", "40", "--keep")
 	require.Zero(t, code, "%s\n%s", out, problem)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var result demo.Result
@@ -31,6 +35,32 @@ func TestDemoCountsRecoversAndSaysSo(t *testing.T) {
 	require.GreaterOrEqual(t, result.RecoveredTasks, 0)
 	result.Seconds, result.RecoveredTasks = 0, 0
 	require.Equal(t, demo.Result{Runs: 40, Completed: 40, PodsKilled: 1, TotalsMatch: true}, result)
+
+	kept, err := url.Parse(address)
+	require.NoError(t, err)
+	name := fmt.Sprintf("troupe_demo_%d", os.Getpid())
+	kept.Path = "/" + name
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.Background(), address)
+		require.NoError(t, err)
+		_, err = conn.Exec(context.Background(), "drop database "+name)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(context.Background()))
+	})
+	require.Contains(t, out, "export TROUPE_DATABASE_URL='"+kept.Redacted()+"'\n")
+	require.Contains(t, out, "the database "+name+" stays")
+	shown := 0
+	for line := range strings.Lines(out) {
+		command, is := strings.CutPrefix(strings.TrimSpace(line), "troupe ")
+		if !is || strings.HasPrefix(command, "demo") {
+			continue
+		}
+		shown++
+		code, said, problem := call([]string{"TROUPE_DATABASE_URL=" + kept.String()}, strings.Fields(command)...)
+		require.Zero(t, code, "%s: %s", command, problem)
+		require.NotEmpty(t, said, command)
+	}
+	require.Equal(t, 6, shown)
 }
 
 func TestDemoStopsInGoodOrderOnASignal(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/doctor"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // errUnwell is why doctor exits with 1: what is wrong was printed.
@@ -65,11 +66,11 @@ Exit codes: 0 there is no problem, 1 there is one (with --strict: or a warning),
 
 func printExamination(out io.Writer, report doctor.Report, asJSON bool) error {
 	if asJSON {
-		return printDocument(out, report)
+		return output.Document(out, report)
 	}
 	var errs []error
 	line := func(format string, args ...any) {
-		_, err := fmt.Fprintln(out, visible(oneLine(fmt.Sprintf(format, args...))))
+		_, err := fmt.Fprintln(out, output.Visible(oneLine(fmt.Sprintf(format, args...))))
 		errs = append(errs, err)
 	}
 	for _, fact := range report.Facts {
@@ -77,9 +78,10 @@ func printExamination(out io.Writer, report doctor.Report, asJSON bool) error {
 	}
 	for _, f := range report.Findings {
 		line("%s  %s: %s", f.Level, f.Check, f.Text)
-		_, err := fmt.Fprintln(out, "         "+visible(oneLine(f.Remedy)))
+		_, err := fmt.Fprintln(out, "         "+output.Visible(oneLine(f.Remedy)))
 		errs = append(errs, err)
 	}
-	line("%d checks, %d problems, %d warnings", len(report.Checks), report.Problems(), len(report.Findings)-report.Problems())
+	problems := report.Problems()
+	line("%s, %s, %s", output.Count(len(report.Checks), "check"), output.Count(problems, "problem"), output.Count(len(report.Findings)-problems, "warning"))
 	return errors.Join(errs...)
 }

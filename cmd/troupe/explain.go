@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,55 +12,47 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/migrations"
 	"github.com/troupe-dev/troupe/persistence/postgres"
 )
 
 func explainCommand(w world) *cobra.Command {
-	var flags target
-	var tenant string
-	var asJSON bool
+	f := &readFlags{}
 	c := &cobra.Command{
 		Use:   "explain RUN",
-		Short: "Say why a run does not move, and what to do about it",
+		Short: "Say why a run does not move, or how it ended, and what to do about it",
 		Long: `Prints one line for each step of a run that has not ended, or one for the run:
-what it waits for, and a remedy unless it passes by itself. It changes nothing
+what it waits for, and a remedy unless it passes by itself. Of a run that has ended
+it says which steps failed and why, or what canceled it. It changes nothing
 and waits for no lock. docs/operations.md lists the causes.
 
 What the tables do not hold comes from the environment if it is there:
 TROUPE_TENANT_LIMIT, and TROUPE_PULSE with TROUPE_LEASE.`,
-		Args: oneRun,
+		Args:              oneRun,
+		ValidArgsFunction: f.argument(w, runIDs),
 		RunE: func(c *cobra.Command, args []string) error {
-			run, err := troupe.ParseRunID(args[0])
-			if err != nil {
-				return &usageError{fmt.Errorf("%q is no id of a run: %w", args[0], err)}
-			}
-			chosen, err := flags.complete(w.environ)
-			if err != nil {
-				return &usageError{err}
-			}
-			pool, err := chosen.open(c.Context())
-			if err != nil {
-				return &usageError{err}
-			}
-			defer pool.Close()
-			situation, err := look(c.Context(), pool, chosen.schema, tenant, run)
+			pool, err := f.connect(c, w)
 			if err != nil {
 				return err
 			}
-			situation.TenantLimit = chosen.config.TenantLimit
-			situation.TenantLimitUnknown = !slices.ContainsFunc(w.environ, func(v string) bool { return strings.HasPrefix(v, "TROUPE_TENANT_LIMIT=") })
-			if chosen.config.Pulse > 0 && chosen.config.Lease > 0 {
-				situation.Pulse, situation.Lease = chosen.config.Pulse, chosen.config.Lease
+			defer pool.Close()
+			situation, err := look(c.Context(), pool, f.schema, f.tenant, runArg(args))
+			if err != nil {
+				return f.worded(err, args)
 			}
-			return printReasons(w.out, explain.Explain(situation), asJSON)
+			situation.TenantLimit = f.config.TenantLimit
+			situation.TenantLimitUnknown = !slices.ContainsFunc(w.environ, func(v string) bool { return strings.HasPrefix(v, "TROUPE_TENANT_LIMIT=") })
+			if f.config.Pulse > 0 && f.config.Lease > 0 {
+				situation.Pulse, situation.Lease = f.config.Pulse, f.config.Lease
+			}
+			return printReasons(w.out, explain.Explain(situation), f.json)
 		},
 	}
-	flags.add(c)
-	c.Flags().StringVar(&tenant, "tenant", "", "the run's tenant (default: any)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array, an object for each line")
-	return c
+	f.add(c)
+	c.Flags().BoolVar(&f.json, "json", false, "print a JSON array, an object for each line")
+	return f.ofTenant(c, w)
 }
 
 // schemaPatience bounds the read of the version of the tables. A lock on them is what
@@ -80,9 +71,6 @@ func look(ctx context.Context, pool *pgxpool.Pool, schema, tenant string, run tr
 		return none, err
 	}
 	situation, err := inspector.Situation(ctx, tenant, run)
-	if errors.Is(err, troupe.ErrRunNotFound) {
-		return none, fmt.Errorf("no run %v in schema %s of that database: it may be another tenant's, or removed after its retention", run, schema)
-	}
 	return situation, granted(err, schema, "select")
 }
 
@@ -104,23 +92,12 @@ func readable(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	return nil
 }
 
-// oneRun accepts the id of a run, and a tenant if one is named.
-func oneRun(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return &usageError{fmt.Errorf("%s takes the id of one run, got %d arguments", c.CommandPath(), len(args))}
-	}
-	if tenant := c.Flags().Lookup("tenant"); tenant.Changed && tenant.Value.String() == "" {
-		return &usageError{errors.New("--tenant is empty: say which, or leave it out for any")} // an unset variable of a script
-	}
-	return nil
-}
-
 func printReasons(out io.Writer, reasons []explain.Reason, asJSON bool) error {
 	if asJSON {
-		return printDocument(out, reasons)
+		return output.Document(out, reasons)
 	}
 	for _, r := range reasons {
-		if _, err := fmt.Fprintln(out, visible(r.String())); err != nil {
+		if _, err := fmt.Fprintln(out, output.Visible(r.String())); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,15 +11,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-)
-
-// Exit codes.
-const (
-	exitFailed      = 1
-	exitUsage       = 2   // the call was wrong: nothing was tried
-	exitInterrupted = 130 // as shells have it
 )
 
 func main() {
@@ -46,6 +39,8 @@ type world struct {
 	in      io.Reader
 	out     io.Writer
 	err     io.Writer
+
+	completing time.Duration // how long a completion may take; 0: completionMax
 }
 
 // run executes a command line and returns the exit code. The first signal ends
@@ -59,19 +54,15 @@ func run(args []string, w world) int {
 	root := rootCommand(w)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var wrong *usageError
 	switch {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintln(w.err, "troupe: interrupted")
 		return exitInterrupted
-	case errors.As(err, &wrong):
-		_, _ = fmt.Fprintln(w.err, "troupe: "+oneLine(err.Error()))
-		return exitUsage
 	}
 	_, _ = fmt.Fprintln(w.err, "troupe: "+oneLine(err.Error()))
-	return exitFailed
+	return exitOf(err)
 }
 
 func rootCommand(w world) *cobra.Command {
@@ -90,8 +81,11 @@ func rootCommand(w world) *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "the same as the command version")
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(benchCommand(w), benchPodCommand(w), deadLettersCommand(w), demoCommand(w), demoPodCommand(w), doctorCommand(w), explainCommand(w), migrateCommand(w), ordersCommand(w), simCommand(w), versionCommand())
+	root.AddCommand(
+		benchCommand(w), benchPodCommand(w), deadLettersCommand(w), demoCommand(w), demoPodCommand(w), doctorCommand(w), explainCommand(w),
+		migrateCommand(w), ordersCommand(w), podsCommand(w), queuesCommand(w), runsCommand(w), simCommand(w), versionCommand(), workflowsCommand(w),
+	)
 	strictHelp(root)
+	strictCompletion(root)
 	return root
 }

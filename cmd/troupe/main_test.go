@@ -52,15 +52,15 @@ func TestB38WrongCallsExitWithTwoAndOneLine(t *testing.T) {
 		"no database":       {nil, []string{"migrate", "status"}, "set TROUPE_DATABASE_URL or --database-url"},
 		"two databases":     {[]string{"TROUPE_DATABASE_URL=postgres://h/a"}, []string{"migrate", "up", "--database-url", "postgres://h/b"}, "both set and differ"},
 		"two schemas":       {[]string{"TROUPE_SCHEMA=a"}, []string{"migrate", "up", "--database-url", "postgres://h/b", "--schema", "b"}, "both set and differ"},
-		"bad schema":        {nil, []string{"migrate", "up", "--database-url", "postgres://h/b", "--schema", "A b"}, "is no plain name"},
+		"bad schema":        {nil, []string{"migrate", "up", "--database-url", "postgres://h/b", "--schema", "A b"}, "is not a plain name"},
 		"bad port":          {nil, []string{"migrate", "up", "--database-url", "postgres://u:" + secret + "@h:port/b"}, "postgres://u:xxxxx@"},
 		"bad scheme":        {nil, []string{"migrate", "up", "--database-url", "mysql://u:" + secret + "@h/b"}, "use the form postgres://"},
 		"bad key and value": {nil, []string{"migrate", "up", "--database-url", "host=h port=x password=" + secret}, "cannot parse"},
 		"JDBC in a flag":    {nil, []string{"migrate", "up", "--database-url", "jdbc:postgresql://h/d?user=u&password=" + secret}, "--database-url: it is a JDBC URL"},
 		"JDBC of a demo":    {[]string{"TROUPE_DATABASE_URL=jdbc:postgresql://h/d?user=u&password=" + secret}, []string{"demo"}, "TROUPE_DATABASE_URL: it is a JDBC URL"},
 		"JDBC of a bench":   {[]string{"TROUPE_DATABASE_URL=jdbc:postgresql://u:" + secret + "@h/d"}, []string{"bench"}, "use the form postgres://user@host:5432/database"},
-		"bad schema there":  {[]string{"TROUPE_DATABASE_URL=postgres://h/b", "TROUPE_SCHEMA=A b"}, []string{"doctor"}, `TROUPE_SCHEMA "A b" is no plain name`},
-		"help of nothing":   {nil, []string{"help", "nosuch"}, `troupe has no command "nosuch": there are bench, dead-letters, demo, doctor, explain, migrate, orders, sim, version`},
+		"bad schema there":  {[]string{"TROUPE_DATABASE_URL=postgres://h/b", "TROUPE_SCHEMA=A b"}, []string{"doctor"}, `TROUPE_SCHEMA "A b" is not a plain name`},
+		"help of nothing":   {nil, []string{"help", "nosuch"}, `troupe has no command "nosuch": there are bench, completion, dead-letters, demo, doctor, explain, migrate, orders, pods, queues, runs, sim, version, workflows`},
 		"help of a mistake": {nil, []string{"help", "dmeo"}, "did you mean demo?"},
 		"help below":        {nil, []string{"help", "migrate", "down"}, `troupe migrate has no command "down": there are status, up`},
 		"address to listen": {[]string{unreachable}, []string{"orders", "--listen", "8080"}, `--listen is "8080": use the form :8080 or 127.0.0.1:8080, with a port from 0 to 65535`},
@@ -94,6 +94,14 @@ func TestB38ValuesOfTheEnvironmentAreChecked(t *testing.T) {
 	for _, args := range [][]string{
 		{"doctor"},
 		{"explain", run},
+		{"runs", "list"},
+		{"runs", "tail", run},
+		{"runs", "cancel", run},
+		{"runs", "requeue", run},
+		{"runs", "trigger", "orders", "--input", "null"},
+		{"workflows", "list"},
+		{"queues"},
+		{"pods"},
 		{"migrate", "status"},
 		{"migrate", "up"},
 		{"orders", "--listen", "127.0.0.1:0"},
@@ -205,4 +213,38 @@ func TestTheCollectorIsRelaxedUnlessTheEnvironmentSetsIt(t *testing.T) { //nolin
 	require.Equal(t, 100, debug.SetGCPercent(100))
 	relaxCollector([]string{"HOME=/"})
 	require.Equal(t, gcPercent, debug.SetGCPercent(100))
+}
+
+// TestHelpOfTheCommandsThatOperate has what --help prints, as people read it.
+func TestHelpOfTheCommandsThatOperate(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for _, args := range [][]string{
+		{"runs"},
+		{"runs", "list"},
+		{"runs", "show"},
+		{"runs", "events"},
+		{"runs", "tail"},
+		{"runs", "cancel"},
+		{"runs", "requeue"},
+		{"runs", "trigger"},
+		{"workflows"},
+		{"workflows", "list"},
+		{"workflows", "show"},
+		{"queues"},
+		{"pods"},
+		{"explain"},
+		{"completion"},
+	} {
+		code, out, problem := call(nil, append(args, "--help")...)
+		require.Zero(t, code, problem)
+		text.WriteString("$ troupe " + strings.Join(args, " ") + " --help\n" + out + "\n")
+	}
+	const path = "testdata/operate_help.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text.String(), "%s is out of date: go test ./cmd/troupe -run HelpOf -update", path)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // usageError is a call that cannot be meant: an unknown flag or variable, two
@@ -56,6 +58,22 @@ func strictHelp(root *cobra.Command) {
 	}
 }
 
+// strictCompletion lets the command completion refuse a shell that it does not know, and
+// arguments. Cobra's own prints help, and succeeds.
+func strictCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, completion := range root.Commands() {
+		if completion.Name() != "completion" {
+			continue
+		}
+		completion.Args = noArguments
+		completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		for _, shell := range completion.Commands() {
+			shell.Args = noArguments
+		}
+	}
+}
+
 // commandNames are the names that help lists.
 func commandNames(c *cobra.Command) []string {
 	var names []string
@@ -85,5 +103,5 @@ func oneLine(text string) string {
 	text = urlPassword.ReplaceAllString(text, "${1}xxxxx@")
 	text = keyPassword.ReplaceAllString(text, "${1}xxxxx")
 	text = colonBreak.ReplaceAllString(text, ": ")
-	return plain(lineBreak.ReplaceAllString(strings.TrimSpace(text), "; "))
+	return output.Plain(lineBreak.ReplaceAllString(strings.TrimSpace(text), "; "))
 }

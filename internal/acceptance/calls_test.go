@@ -169,6 +169,10 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 			_, err := letters.Requeue(ctx, "", letter, troupe.RequeueOptions{})
 			return err
 		},
+		"DeadLetters.RequeueRun": func(ctx context.Context) error {
+			_, err := letters.RequeueRun(ctx, "", run.ID(), troupe.RequeueOptions{})
+			return err
+		},
 		"DeadLetters.RequeueAll": func(ctx context.Context) error {
 			_, err := letters.RequeueAll(ctx, troupe.DeadLetterFilter{}, troupe.RequeueOptions{})
 			return err

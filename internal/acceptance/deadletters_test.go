@@ -271,7 +271,7 @@ func TestBadRequestsAboutDeadLetters(t *testing.T) {
 		require.ErrorContains(t, err, "Newest is for List and RequeueAll")
 		for _, id := range []string{"", "x", strings.Repeat("z", 300), "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/-1", "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/01"} {
 			_, err := dead.Show(t.Context(), "", id)
-			require.ErrorContains(t, err, "no id of a dead letter")
+			require.ErrorContains(t, err, "is not the id of a dead letter")
 			require.Less(t, len(err.Error()), 300)
 		}
 		unknown := "0190c2f3-7a1b-7c3d-8e4f-0123456789ab/1"

@@ -21,6 +21,7 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 	}
 	out := explain.Situation{Now: b.clock, Run: id, State: r.core.State}
 	if out.State.Terminal() {
+		out.End = r.end()
 		return out, nil
 	}
 	out.Canceling, out.CancelReason, out.Submitted = r.core.Canceling, r.cancelReason, !r.expanded
@@ -41,6 +42,28 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 		out.Pods = append(out.Pods, s.explainedPod(s.pods[pod], out.Handlers))
 	}
 	return out, nil
+}
+
+// end is how a run ended.
+func (r *run) end() explain.End {
+	end := explain.End{At: r.finishedAt, CancelReason: r.cancelReason}
+	if at := slices.IndexFunc(r.events, func(e lifecycle.Event) bool { return e.Kind == lifecycle.EventCancelRequested }); at >= 0 {
+		end.CanceledBy = r.events[at].By
+	}
+	for i := range r.tasks {
+		t := &r.tasks[i]
+		if t.State != lifecycle.Failed {
+			continue
+		}
+		f := explain.Failed{Name: r.definition.node(int32(i)).Name, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
+		if r.failure != nil && r.failure.step == f.Name {
+			end.Failed = slices.Insert(end.Failed, 0, f)
+			continue
+		}
+		end.Failed = append(end.Failed, f)
+	}
+	end.Failed = end.Failed[:min(len(end.Failed), explain.FailedMax)]
+	return end
 }
 
 // explained is a task that has not ended.

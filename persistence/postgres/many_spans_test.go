@@ -99,6 +99,7 @@ func reading(run workflow.RunID) map[string]pgsql.Named {
 		"read_events":         {"run": id, "seen": []int64{}, "limit": 100},
 		"read_payloads":       {"run": id, "steps": []int32{0}},
 		"explain_run":         {"run": id, "tenant": "a"},
+		"explain_end":         {"run": id, "outputs": false, "limit": 20},
 		"read_dead_run":       {"run": id},
 		"read_dead_tasks":     {"run": id, "outputs": false},
 		"read_dead_letter":    {"run": id, "step": 0, "tenant": pgsql.TextOrNull("a")},

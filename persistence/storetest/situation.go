@@ -20,12 +20,45 @@ var situationRules = []rule{
 		call(w.store.Situation(w.ctx, tenantA, run)).must(w)
 		call(w.store.Situation(w.ctx, "", w.runID())).fails(w, persistence.ErrRunNotFound)
 	}},
-	{"situation/ended", "of a run that has ended only the state is told", func(w *world) {
+	{"situation/ended", "of a run that has ended only the state is told, and when that was", func(w *world) {
 		run := w.start(w.with(Diamond()))
 		w.pod().finish()
 		s := w.situation(run)
-		require.Equal(w.t, explain.Situation{Now: s.Now, Run: run, State: lifecycle.Completed}, s)
+		require.Equal(w.t, explain.Situation{Now: s.Now, Run: run, State: lifecycle.Completed, End: explain.End{At: w.run(run).FinishedAt}}, s)
 		w.because(run, "", explain.CauseEnded)
+	}},
+	{"situation/failed", "of a run that has failed its failed steps are told, the first unhandled failure first, also from history", func(w *world) {
+		run, p := w.startWithPod(Mixed(workflow.FinishSiblings))
+		p.report(retry(p.claimStep("bad"), 0))
+		w.advance(time.Second)
+		w.fire()
+		held := p.claimAll()
+		for _, step := range []string{"side", "bad", "start"} {
+			p.fail(held[step])
+		}
+		p.finish()
+		want := []explain.Failed{
+			{Name: "side", Attempts: 1, Class: "test", Error: "side broke"},
+			{Name: "bad", Attempts: 2, Class: "test", Error: "bad broke"},
+			{Name: "start", Attempts: 1, Class: "test", Error: "start broke"},
+		}
+		for range 2 {
+			s := w.situation(run)
+			require.Equal(w.t, lifecycle.Failed, s.State)
+			require.Equal(w.t, explain.End{At: w.run(run).FinishedAt, Failed: want}, s.End)
+			require.Equal(w.t, 2, w.because(run, "bad", explain.CauseFailed).Attempts)
+			w.archive(0)
+		}
+	}},
+	{"situation/canceled", "of a run that was canceled it is told by what and why, also from history", func(w *world) {
+		run := w.start(w.with(Chain(2)))
+		w.cancel(run)
+		for range 2 {
+			s := w.situation(run)
+			require.Equal(w.t, explain.End{At: w.run(run).FinishedAt, CanceledBy: "api", CancelReason: "no longer needed"}, s.End)
+			require.Equal(w.t, "api", w.because(run, "", explain.CauseCanceled).By)
+			w.archive(0)
+		}
 	}},
 	{"situation/intake", "a run that waits in the intake is told so", func(w *world) {
 		d := w.draft(w.with(Single()))

@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // measurement is one thing that is measured, Options.Repeats times.
@@ -24,10 +26,10 @@ type sample map[figure]float64
 // measurements returns all of them, in order.
 func measurements() []measurement {
 	throughput := func(o Options) string {
-		return fmt.Sprintf("%d tasks, %d slots, %d callers that trigger one run at a time, at most %d runs open",
-			o.Tasks, o.Slots, o.Callers, openRuns(o.Slots))
+		return fmt.Sprintf("%s, %s, %s that trigger one run at a time, at most %s open", output.Count(o.Tasks, "task"),
+			output.Count(o.Slots, "slot"), output.Count(o.Callers, "caller"), output.Count(openRuns(o.Slots), "run"))
 	}
-	samples := func(o Options) string { return fmt.Sprintf("%d runs, one after the other on an idle pod", o.Samples) }
+	samples := func(o Options) string { return output.Count(o.Samples, "run") + ", one after the other on an idle pod" }
 	return []measurement{
 		{"single", "no-op runs of one step: trigger, claim, record", throughput, measureSingle},
 		{"diamond", "no-op runs of a four-step diamond: trigger, claim, record", throughput, measureDiamond},

@@ -54,7 +54,7 @@ func TestLedgersAddUp(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(paths[0], []byte("begun run\n"), 0o600))
 	_, err = readLedgers(paths)
-	require.ErrorContains(t, err, "is no line of a ledger")
+	require.ErrorContains(t, err, "is not a line of a ledger")
 }
 
 func TestStepsWriteTheLedger(t *testing.T) {

@@ -20,6 +20,7 @@ type database struct {
 	name    string
 	url     string
 	version string // of PostgreSQL
+	keep    bool   // when it is closed
 	pool    *pgxpool.Pool
 }
 
@@ -77,11 +78,14 @@ func (d *database) create(ctx context.Context) error {
 	return err
 }
 
-// close leaves nothing behind: neither the database nor the server.
+// close leaves nothing behind: neither the database, unless it is kept, nor the server.
 func (d *database) close(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if d.pool != nil {
 		d.pool.Close()
+	}
+	if d.keep {
+		return d.server.Stop(ctx)
 	}
 	return errors.Join(d.server.DropDatabase(ctx, d.name), d.server.Stop(ctx))
 }

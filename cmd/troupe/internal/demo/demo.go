@@ -56,12 +56,20 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	found.seconds = time.Since(began).Seconds()
 	d.print(found.report(d.ink))
+	var keeps *database
+	if o.Keep {
+		keeps = db
+	}
+	d.print(guide(d.ink, keeps, p.acknowledged[0]))
 	if o.JSON {
 		line, err := json.Marshal(found.result())
 		if err != nil {
 			return err
 		}
 		d.print("\n" + string(line) + "\n")
+	}
+	if o.Keep {
+		db.stay(ctx)
 	}
 	if !found.holds() {
 		return ErrMismatch

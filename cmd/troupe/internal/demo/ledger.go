@@ -82,7 +82,7 @@ func readLedger(path string, into map[taskKey]effects) error {
 		var key taskKey
 		var attempt int
 		if _, err := fmt.Sscanf(lines.Text(), "%s %s %q %d", &mark, &key.run, &key.step, &attempt); err != nil {
-			return fmt.Errorf("%s: %q is no line of a ledger", path, lines.Text())
+			return fmt.Errorf("%s: %q is not a line of a ledger", path, lines.Text())
 		}
 		sum := into[key]
 		if mark == markBegun {

@@ -17,6 +17,7 @@ type Options struct {
 	Root    string        // of the tree of Go source
 	Limit   int           // most packages; 0: all
 	JSON    bool          // end with one line of JSON
+	Keep    bool          // leave the database, for commands that look at it
 	Out     io.Writer     // a terminal gets a display, anything else plain lines
 	Program string        // that runs a pod when called with PodCommand
 	Environ []string      // for the pods; its TROUPE_ variables come before the demo's

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/census"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 const (
@@ -144,7 +145,7 @@ func (p *play) killHalfway(ctx context.Context, seen look) error {
 	}
 	victim := p.pods.named(name)
 	if victim == nil {
-		return errors.New("tasks are executed by " + name + ", which is no pod of this demo")
+		return errors.New("tasks are executed by " + name + ", which is not a pod of this demo")
 	}
 	var err error
 	if p.reign, err = p.watcher.reign(ctx); err != nil {
@@ -162,7 +163,7 @@ func (p *play) killHalfway(ctx context.Context, seen look) error {
 		return err
 	}
 	p.held = after.running[name]
-	p.display.say("  %s is killed (SIGKILL) after %s, while it executes %d tasks", p.display.ink.bad(name), duration(p.killedAfter), p.held)
+	p.display.say("  %s is killed (SIGKILL) after %s, while it executes %s", p.display.ink.bad(name), duration(p.killedAfter), output.Count(p.held, "task"))
 	return nil
 }
 

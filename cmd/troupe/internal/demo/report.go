@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // report renders what happened, section by section.
@@ -62,12 +64,13 @@ func (o outcome) writeRecovery(text *strings.Builder, in ink) {
 		text.WriteString("  no pod was killed\n")
 		return
 	}
-	fmt.Fprintf(text, "  %s was killed with SIGKILL after %s, while it executed %d tasks\n", o.victim, duration(o.killed), o.held)
+	fmt.Fprintf(text, "  %s was killed with SIGKILL after %s, while it executed %s\n",
+		o.victim, duration(o.killed), output.Count(o.held, "task"))
 	if o.led && o.reign > 0 {
 		fmt.Fprintf(text, "  it was the leader; the next one led %s later\n", duration(o.reign))
 	}
 	account := o.audit.account
-	fmt.Fprintf(text, "  %d tasks were lost with it, %d of them completed on other pods\n", account.Lost, account.Regained)
+	fmt.Fprintf(text, "  %s lost with it, %d of them completed on other pods\n", output.Several(account.Lost, "task was", "tasks were"), account.Regained)
 	if under := o.held - account.Lost; under > 0 {
 		fmt.Fprintf(text, "  the results of the other %d were on their way to the database, and count\n", under)
 	}
@@ -87,8 +90,8 @@ func (o outcome) writeTimes(text *strings.Builder, in ink) {
 	fmt.Fprintf(text, "\n  %s\n", in.strong("times"))
 	fmt.Fprintf(text, "  %-13s%s on the pods, the wait for the dead one's lease included\n", "all runs", duration(o.tasks))
 	fmt.Fprintf(text, "  %-13s%s for the same counting, nothing else\n", "the loop", duration(o.loop))
-	fmt.Fprintf(text, "  %-13sstored to start (0: same pod): p50 %s, p99 %s (%d probes)\n",
-		"wake", duration(a.probes.at(0.5)), duration(a.probes.at(0.99)), len(a.probes))
+	fmt.Fprintf(text, "  %-13sstored to start (0: same pod): p50 %s, p99 %s (%s)\n",
+		"wake", duration(a.probes.at(0.5)), duration(a.probes.at(0.99)), output.Count(len(a.probes), "probe"))
 	fmt.Fprintf(text, "  %-13s%s durable ones of %v, woken late by p50 %s, p99 %s\n",
 		"sleeps", grouped(a.account.Sleeps), settleTime, duration(a.lateness.at(0.5)), duration(a.lateness.at(0.99)))
 	fmt.Fprintf(text, "  %-13s%s, of steps whose first attempt failed on purpose\n", "retries", grouped(a.account.Retries))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/census"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // Result is the last line that --json prints.
@@ -67,8 +68,8 @@ func (o outcome) checks() []check {
 		},
 		{a.total == o.straight, "the totals are those of the straight loop"},
 		{o.victim != "", "one pod was killed"},
-		{a.lost() == 0, fmt.Sprintf("%d runs or completions lost", a.lost())},
-		{a.doubles() == 0, fmt.Sprintf("%d double completions", a.doubles())},
+		{a.lost() == 0, output.Several(a.lost(), "run or completion lost", "runs or completions lost")},
+		{a.doubles() == 0, output.Count(a.doubles(), "double completion")},
 		{
 			account.balanced(),
 			fmt.Sprintf("%s executions match the history (%d repeated after a loss, %d unexplained)",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/persistence/postgres/audit"
 )
 
@@ -33,7 +34,7 @@ func promises(p *patient) error {
 				remedy = finding.Remedy + "; unless another program wrote to the tables, it is a mistake of the engine: report it with this line"
 			}
 			p.problem("%s is broken %s (%s), for instance %s", remedy,
-				finding.Promise, several(finding.Count, "time", "times"), finding.Name, finding.Example)
+				finding.Promise, output.Several(finding.Count, "time", "times"), finding.Name, finding.Example)
 		}
 	}
 	return nil

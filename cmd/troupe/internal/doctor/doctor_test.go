@@ -125,13 +125,6 @@ func TestAnInstallationWithoutPodsOrRunsHasNothingToFind(t *testing.T) {
 	require.Contains(t, strings.Join(report.Facts, "\n"), "0 living pods with 0 slots; 0 runs have not ended")
 }
 
-func TestOneAndMany(t *testing.T) {
-	t.Parallel()
-	for n, want := range []string{"0 runs have", "1 run has", "2 runs have"} {
-		require.Equal(t, want, several(n, "run has", "runs have"))
-	}
-}
-
 // provoked is a finding and how to come by it.
 type provoked struct {
 	provoke func(c *clinic) Options

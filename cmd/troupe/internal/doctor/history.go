@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // history looks at the spans that events are written into.
@@ -32,7 +34,7 @@ func history(p *patient) error {
 	}
 	if stray > 0 {
 		p.warn("%s in task_events_default", "the leader made a table too late, or could not: it sorts them out when it can; see the check pods, and the rights of its role",
-			several(stray, "row is", "rows are"))
+			output.Several(stray, "row is", "rows are"))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/explain"
 )
 
@@ -23,7 +24,7 @@ func locks(p *patient) error {
 	err := p.each(query, []any{patience}, []any{&pid, &text, &age, &waiting}, func() {
 		told[pid] = true
 		p.problem("pid %d holds locks for %s that %s for: %s", "let it finish, or end it with pg_terminate_backend",
-			pid, since(age), several(waiting, "session waits", "sessions wait"), explain.Statement(text))
+			pid, since(age), output.Several(waiting, "session waits", "sessions wait"), explain.Statement(text))
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/migrations"
 )
@@ -150,7 +151,8 @@ func connections(p *patient) error {
 	remedy := "raise max_connections, lower PoolSize, or put a proxy before the other clients"
 	switch free := allowed - used; {
 	case free < budget+2:
-		p.problem("%d connections are free and a pod needs up to %d: one that starts now may not get what it needs", remedy, free, budget+2)
+		p.problem("%s free and a pod needs up to %d: one that starts now may not get what it needs", remedy,
+			output.Several(free, "connection is", "connections are"), budget+2)
 	case float64(used) > p.options.limits.used*float64(allowed):
 		p.warn("%d of %d connections are in use", remedy, used, allowed)
 	}

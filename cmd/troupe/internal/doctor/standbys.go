@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/explain"
 )
 
@@ -18,6 +19,6 @@ func standbys(p *patient) error {
 	}
 	p.problem("%s to be confirmed by a synchronous standby, begun up to %s ago (synchronous_standby_names is %q): nothing is acknowledged meanwhile, and no lease renewed",
 		"bring the standby back; or take it out of synchronous_standby_names and reload, if what is acknowledged from then on may be on this server alone",
-		several(waiting, "commit waits", "commits wait"), explain.Span(time.Duration(age*float64(time.Second))), names)
+		output.Several(waiting, "commit waits", "commits wait"), explain.Span(time.Duration(age*float64(time.Second))), names)
 	return nil
 }

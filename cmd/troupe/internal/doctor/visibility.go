@@ -1,5 +1,7 @@
 package doctor
 
+import "github.com/troupe-dev/troupe/cmd/troupe/internal/output"
+
 // client says which rows a of pg_stat_activity are of clients. The
 // kind of another role's session is hidden from a role without pg_read_all_stats; a session
 // without a role is one of the server's own.
@@ -15,7 +17,7 @@ func visibility(p *patient) error {
 	err := p.row(query, nil, &role, &hidden)
 	if err == nil && hidden > 0 {
 		p.warn("%s: what they hold is named, and neither their statements nor for how long", "grant pg_read_all_stats to "+role,
-			several(hidden, "session of another role in this database is hidden from this one", "sessions of other roles in this database are hidden from this one"))
+			output.Several(hidden, "session of another role in this database is hidden from this one", "sessions of other roles in this database are hidden from this one"))
 	}
 	return err
 }

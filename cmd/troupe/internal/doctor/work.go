@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/explain"
 )
 
@@ -44,14 +45,6 @@ func deadRows(p *patient) error {
 	})
 }
 
-// several is a number of things with what is said of them, for one and for more.
-func several[N int | int64](n N, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
 // pods looks at the living pods and the leader.
 func pods(p *patient) error {
 	const query = `select count(*) filter (where not dead and expires_at > clock_timestamp()), count(*) filter (where dead or expires_at <= clock_timestamp()),
@@ -65,22 +58,22 @@ func pods(p *patient) error {
 	if err := p.row(query, nil, &living, &dead, &slots, &last, &open, &ahead); err != nil {
 		return err
 	}
-	p.fact("%s with %s; %s not ended", several(living, "living pod", "living pods"), several(slots, "slot", "slots"), several(open, "run has", "runs have"))
+	p.fact("%s with %s; %s not ended", output.Several(living, "living pod", "living pods"), output.Several(slots, "slot", "slots"), output.Several(open, "run has", "runs have"))
 	if living == 0 {
 		if open == 0 { // without work no pod is needed
 			return nil
 		}
-		return lifeless(p, several(open, "run has", "runs have"))
+		return lifeless(p, output.Several(open, "run has", "runs have"))
 	}
 	if dead > 0 {
 		p.warn("%s tasks or rows", "the leader takes over within seconds; if that does not help, look at its log",
-			several(dead, "pod is dead and still holds", "pods are dead and still hold"))
+			output.Several(dead, "pod is dead and still holds", "pods are dead and still hold"))
 	}
 	if ahead > 0 {
 		p.warn("%s later than it can, as of a clock that was ahead: if its pod has died its tasks wait for that",
 			"the leader shortens such a lease within the length of its own, unless its pod is of an older version; "+
 				"update "+p.options.Schema+".pods set expires_at = now() + interval '1 minute' where expires_at > now() + interval '10 minutes' does so now, and living pods renew theirs",
-			several(ahead, "lease ends", "leases end"))
+			output.Several(ahead, "lease ends", "leases end"))
 	}
 	return led(p, last)
 }
@@ -132,9 +125,9 @@ func timers(p *patient) error {
 // atLeast is a count that ends at lateMax.
 func atLeast(n int, one, many string) string {
 	if n == lateMax {
-		return "at least " + several(n, one, many)
+		return "at least " + output.Several(n, one, many)
 	}
-	return several(n, one, many)
+	return output.Several(n, one, many)
 }
 
 // intake looks for runs that no pod takes up.
@@ -144,7 +137,7 @@ func intake(p *patient) error {
 		where r.created_at < clock_timestamp() - $1::interval`, []any{p.options.limits.late}, &waiting)
 	if err == nil && waiting > 0 {
 		p.problem("%s in the intake", "pods take them up: see the check pods, and /readyz of each",
-			several(waiting, "run that was stored with a transaction waits", "runs that were stored with a transaction wait"))
+			output.Several(waiting, "run that was stored with a transaction waits", "runs that were stored with a transaction wait"))
 	}
 	return err
 }
@@ -160,11 +153,11 @@ func parked(p *patient) error {
 	return p.each(query, nil, []any{&workflow, &step, &count, &registered}, func() {
 		if registered {
 			p.warn("step %q of %q has %s although a living pod registers it", "the leader puts them back within a minute; if they stay, look at its log",
-				step, workflow, several(count, "parked task", "parked tasks"))
+				step, workflow, output.Several(count, "parked task", "parked tasks"))
 			return
 		}
 		p.warn("step %q of %q has %s: no living pod registers this version of the step", "start a pod that does, or cancel the runs",
-			step, workflow, several(count, "parked task", "parked tasks"))
+			step, workflow, output.Several(count, "parked task", "parked tasks"))
 	})
 }
 
@@ -188,10 +181,10 @@ func orphans(p *patient) error {
 		switch {
 		case undefined:
 			p.problem("%s under way of definition %d, which is not there: it was removed, and they can neither continue nor be canceled",
-				"start the program that has the workflow, which registers it again", several(runs, "run is", "runs are"), number)
+				"start the program that has the workflow, which registers it again", output.Several(runs, "run is", "runs are"), number)
 		case known < steps:
 			p.warn("%q (definition %s…) has %s under way, and living pods register %d of its %s",
-				"keep a pod of that version until they have ended, or cancel them", name, hash, several(runs, "run", "runs"), known, several(steps, "step", "steps"))
+				"keep a pod of that version until they have ended, or cancel them", name, hash, output.Several(runs, "run", "runs"), known, output.Several(steps, "step", "steps"))
 		}
 	})
 }
@@ -204,7 +197,7 @@ func ids(p *patient) error {
 	if err := p.row(query, nil, &groups, &queues, &spans, &handlers); err != nil {
 		return err
 	}
-	p.fact("%s, %s, %s", several(groups, "tenant", "tenants"), several(queues, "queue", "queues"), several(handlers, "registered step", "registered steps"))
+	p.fact("%s, %s, %s", output.Several(groups, "tenant", "tenants"), output.Several(queues, "queue", "queues"), output.Several(handlers, "registered step", "registered steps"))
 	for _, id := range []struct {
 		what       string
 		used, most int64

@@ -157,7 +157,7 @@ func TestValuesAreValidatedByTheirNames(t *testing.T) {
 	for entry, want := range map[string]string{
 		"TROUPE_SLOTS=-1":                  "TROUPE_SLOTS is -1: use 1 to 10000",
 		"TROUPE_QUEUE_SLOTS=gpu=0":         `TROUPE_QUEUE_SLOTS has 0 for queue "gpu": use 1 to 10000`,
-		"TROUPE_SCHEMA=A b":                `TROUPE_SCHEMA "A b" is no plain name: use up to 40 lower-case letters, digits and underscores`,
+		"TROUPE_SCHEMA=A b":                `TROUPE_SCHEMA "A b" is not a plain name: use up to 40 lower-case letters, digits and underscores`,
 		"TROUPE_POOL_SIZE=1":               "TROUPE_POOL_SIZE is 1: use 3 to 64",
 		"TROUPE_SWEEP=-1s":                 "TROUPE_SWEEP is -1s: use a positive duration below 100 years",
 		"TROUPE_PULSE=1m":                  "TROUPE_LEASE 15s is less than three times TROUPE_PULSE (1m0s): leave room for two lost renewals",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/cmd/troupe/internal/testbed"
 )
 
@@ -258,7 +259,7 @@ func (d *director) finish(ctx context.Context) ([]account, error) {
 				return nil, p.crash()
 			}
 		}
-		return nil, fmt.Errorf("%d pods ended without an account", missing)
+		return nil, fmt.Errorf("%s ended without an account", output.Count(missing, "pod"))
 	}
 	return accounts, nil
 }

@@ -119,7 +119,7 @@ func (o Options) Validate() error {
 		wrong("--step-latency is %v: use 0s to %.0fh", &o.StepLatency, latencyMax.Hours())
 	}
 	if at, err := os.Stat(o.Profiles); o.Profiles != "" && (err != nil || !at.IsDir()) {
-		wrong("--cpuprofile is %q, which is no folder: make it first", o.Profiles)
+		wrong("--cpuprofile is %q, which is not a folder: make it first", o.Profiles)
 	}
 	return errors.Join(append(problems, o.contradictions()...)...)
 }

@@ -40,7 +40,7 @@ func TestValidateNamesTheFlagAndTheRemedy(t *testing.T) {
 		`--tenants is 0: use 1 to 100000`:                                                                        func(o *Options) { o.Tenants = 0 },
 		`--pods is 0: use 1 to 64`:                                                                               func(o *Options) { o.Pods = 0 },
 		`--pods is 65: use 1 to 64`:                                                                              func(o *Options) { o.Pods = 65 },
-		`--cpuprofile is "options.go", which is no folder: make it first`:                                        func(o *Options) { o.Profiles = "options.go" },
+		`--cpuprofile is "options.go", which is not a folder: make it first`:                                     func(o *Options) { o.Profiles = "options.go" },
 		`--slots is 0: use 1 to 10000`:                                                                           func(o *Options) { o.Slots = 0 },
 		`--payload is -1: use 0 to 1047552, or set TROUPE_PAYLOAD_LIMIT`:                                         func(o *Options) { o.Payload = -1 },
 		`--payload is 1048576: use 0 to 1047552, or set TROUPE_PAYLOAD_LIMIT`:                                    func(o *Options) { o.Payload = 1 << 20 },

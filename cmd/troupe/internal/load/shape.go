@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // widthMax bounds N in chain-N and fan-N.
@@ -42,7 +43,7 @@ func (s shape) steps() string {
 	case "single":
 		return "1 step a run"
 	case "chain":
-		return fmt.Sprintf("%d steps a run, one after the other", s.n)
+		return output.Count(s.n, "step") + " a run, one after the other"
 	case "fan":
 		return fmt.Sprintf("%d steps a run, %d of them side by side", s.n+2, s.n)
 	case "diamond":

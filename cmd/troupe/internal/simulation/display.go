@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 )
 
 // display shows how a batch goes: in place on a terminal, else a line now and
@@ -36,9 +38,9 @@ type progress struct {
 }
 
 func (p progress) String() string {
-	text := fmt.Sprintf("%d seeds", p.seeds)
+	text := output.Count(p.seeds, "seed")
 	if p.of > 0 {
-		text = fmt.Sprintf("%d of %d seeds", p.seeds, p.of)
+		text = fmt.Sprintf("%d of %s", p.seeds, output.Count(p.of, "seed"))
 	}
 	if p.limit > 0 {
 		text += fmt.Sprintf(", %v of %v", p.passed.Round(time.Second), p.limit)

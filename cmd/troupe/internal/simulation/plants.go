@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/internal/planted"
 )
 
@@ -38,7 +39,7 @@ func (o Options) plants(ctx context.Context, result *Result) (problems []string,
 		}
 		result.PlantedTotal++
 		if r.Violations == 0 {
-			problems = append(problems, fmt.Sprintf("%s was not found in %d seeds", p.Name, p.Seeds))
+			problems = append(problems, fmt.Sprintf("%s was not found in %s", p.Name, output.Count(p.Seeds, "seed")))
 			o.say("NOT FOUND  %-26s in %4d seeds: %s", p.Name, p.Seeds, p.What)
 			continue
 		}
@@ -55,7 +56,7 @@ func (o Options) plants(ctx context.Context, result *Result) (problems []string,
 		if r.Violations > 0 {
 			problems = append(problems, fmt.Sprintf("with no mistake switched on, a promise was broken by seed %d", r.Seeds))
 		}
-		o.say("none on: %d violations in %d seeds", r.Violations, r.Seeds)
+		o.say("none on: %s in %s", output.Count(r.Violations, "violation"), output.Count(r.Seeds, "seed"))
 	}
 	return problems, nil
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/troupe-dev/troupe/cmd/troupe/internal/output"
 	"github.com/troupe-dev/troupe/internal/sim"
 	"github.com/troupe-dev/troupe/internal/sim/swarm"
 )
@@ -106,16 +107,17 @@ func (o Options) seeds(ctx context.Context, result *Result) (problems []string) 
 
 // summary tells what came of a batch, and returns what is wrong.
 func (o Options) summary(b *swarm.Batch, passed time.Duration) (problems []string) {
-	o.say("%d seeds from %d in %v, %.0f a minute with %d workers; every %dth was run twice", b.Seeds, o.Seed,
-		passed.Round(100*time.Millisecond), float64(b.Seeds)/passed.Minutes(), o.Workers, swarm.TwiceEvery)
-	o.say("%v of virtual time, %d tasks, %d messages, %d faults", b.Elapsed.Round(time.Minute), b.Tasks, b.Steps, b.Faults)
+	o.say("%s from %d in %v, %.0f a minute with %s; every %dth was run twice", output.Count(b.Seeds, "seed"), o.Seed,
+		passed.Round(100*time.Millisecond), float64(b.Seeds)/passed.Minutes(), output.Count(o.Workers, "worker"), swarm.TwiceEvery)
+	o.say("%v of virtual time, %s, %s, %s", b.Elapsed.Round(time.Minute),
+		output.Count(b.Tasks, "task"), output.Count(b.Steps, "message"), output.Count(b.Faults, "fault"))
 	if n := len(b.Failed); n > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d seeds broke a promise", n, b.Seeds))
+		problems = append(problems, fmt.Sprintf("%d of %s broke a promise", n, output.Count(b.Seeds, "seed")))
 	} else {
 		o.say("every promise held")
 	}
 	if n := len(b.Diverged); n > 0 {
-		problems = append(problems, fmt.Sprintf("%d seeds gave two histories", n))
+		problems = append(problems, output.Count(n, "seed")+" gave two histories")
 		for _, d := range b.Diverged[:min(n, failuresShown)] {
 			o.say("seed %d gave two histories, which part at line %d:\n  %s\n  %s", d.Seed, d.Line, d.First, d.Second)
 		}
@@ -123,7 +125,7 @@ func (o Options) summary(b *swarm.Batch, passed time.Duration) (problems []strin
 	unmet := b.Unmet()
 	if b.Seeds < swarm.SometimesAfter || len(o.Faults) > 0 {
 		if len(unmet) > 0 {
-			o.say("%d things were not seen; %d seeds with all faults must have seen everything", len(unmet), swarm.SometimesAfter)
+			o.say("%s not seen; %d seeds with all faults must have seen everything", output.Several(len(unmet), "thing was", "things were"), swarm.SometimesAfter)
 		}
 		return problems
 	}
@@ -131,7 +133,7 @@ func (o Options) summary(b *swarm.Batch, passed time.Duration) (problems []strin
 		o.say("not seen: %s", what)
 	}
 	if len(unmet) > 0 {
-		problems = append(problems, fmt.Sprintf("%d things were never seen in %d seeds", len(unmet), b.Seeds))
+		problems = append(problems, fmt.Sprintf("%s never seen in %s", output.Several(len(unmet), "thing was", "things were"), output.Count(b.Seeds, "seed")))
 	}
 	return problems
 }
@@ -146,7 +148,7 @@ func (o Options) failure(r *swarm.Report, nth int) {
 	}
 	o.say("seed %d broke %v", r.Seed, r.Violation)
 	o.say("  cluster: %s", r.Setting)
-	o.say("  %d faults in %v of virtual time", len(r.Faults), r.Elapsed.Round(time.Millisecond))
+	o.say("  %s in %v of virtual time", output.Count(len(r.Faults), "fault"), r.Elapsed.Round(time.Millisecond))
 	replay := swarm.Replay{Seed: r.Seed, Promise: r.Violation.Promise, Note: r.Violation.Text}
 	lab, options := swarm.NewLab(), swarm.Options{Seed: r.Seed, Classes: o.classes}
 	if o.Shrink {
@@ -217,7 +219,7 @@ func (o Options) replay() error {
 	}
 	var replay swarm.Replay
 	if err := json.Unmarshal(text, &replay); err != nil {
-		return fmt.Errorf("%s is no replay: %w", o.Replay, err)
+		return fmt.Errorf("%s is not a replay: %w", o.Replay, err)
 	}
 	options := replay.Options()
 	options.Classes = o.classes

@@ -155,7 +155,7 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	}
 	if out.State = lifecycle.State(state); out.State.Terminal() {
 		out.Canceling, out.CancelReason, out.Undefined = false, "", false
-		return nil
+		return r.end(out)
 	}
 	out.Submitted, out.StartsAt, out.Fenced = group == 0, pgsql.OrZero(starts), pgsql.OrZero(fenced)
 	if err := r.leader(out, pgsql.OrZero(leader)); err != nil {
@@ -182,6 +182,21 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 		}
 	}
 	return r.rowLocks(out)
+}
+
+// end reads how the run ended.
+func (r *situationReader) end(out *explain.Situation) error {
+	var f explain.Failed
+	var name *string
+	var at *time.Time
+	targets := []any{&at, &out.End.CancelReason, &out.End.CanceledBy, &name, &f.Attempts, &f.Lost, &f.Class, &f.Error}
+	args := pgsql.Named{"run": [16]byte(out.Run), "outputs": false, "limit": explain.FailedMax}
+	return r.each("explain_end", args, targets, func() {
+		out.End.At = pgsql.OrZero(at)
+		if f.Name = pgsql.OrZero(name); f.Name != "" {
+			out.End.Failed = append(out.End.Failed, f)
+		}
+	})
 }
 
 // leader reads which session has the leader's lock. The pod that led last still does if its

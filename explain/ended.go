@@ -1,0 +1,63 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+)
+
+// ended explains how a run ended: by the steps that failed, or by what canceled it.
+func (e *explainer) ended() []Reason {
+	s, end := e.s, &e.s.End
+	switch {
+	case s.State == lifecycle.Failed && len(end.Failed) > 0:
+		reasons := make([]Reason, len(end.Failed))
+		for i := range end.Failed {
+			reasons[i] = e.failed(&end.Failed[i])
+		}
+		return reasons
+	case s.State == lifecycle.Canceled && end.CanceledBy+end.CancelReason != "":
+		r := Reason{Cause: CauseCanceled, Text: "the run was canceled" + e.ago(), Since: end.At, By: end.CanceledBy, CancelReason: end.CancelReason}
+		if r.By != "" {
+			r.Text += ", by " + Short(r.By)
+		}
+		if r.CancelReason != "" {
+			r.Text += ": " + Short(r.CancelReason)
+		}
+		return []Reason{r}
+	}
+	return []Reason{{Cause: CauseEnded, Text: "the run has ended" + e.ago() + ": it is " + s.State.String(), Since: end.At}}
+}
+
+// failed explains a step that failed for good.
+func (e *explainer) failed(f *Failed) Reason {
+	r := Reason{
+		Step: f.Name, Cause: CauseFailed, Text: "failed for good" + e.ago(), Since: e.s.End.At,
+		Class: f.Class, Error: f.Error, Attempts: int(f.Attempts), Losses: int(f.Lost),
+		Remedy: "once its cause is mended: troupe runs requeue " + e.s.Run.String() + " continues the run as a new one",
+	}
+	switch {
+	case r.Attempts > 0:
+		r.Text += ", after " + count(r.Attempts, "attempt")
+	case r.Losses == 0:
+		r.Text += ", before its first attempt"
+	}
+	if r.Losses > 0 {
+		r.Text += fmt.Sprintf(", lost %s with its pod", times(r.Losses))
+	}
+	if r.Class != "" {
+		r.Text += ", with class " + Short(r.Class)
+	}
+	if r.Error != "" {
+		r.Text += ": " + Short(r.Error)
+	}
+	return r
+}
+
+// ago says how long ago the run ended, if that is known.
+func (e *explainer) ago() string {
+	if e.s.End.At.IsZero() {
+		return ""
+	}
+	return " " + Span(e.s.Now.Sub(e.s.End.At)) + " ago"
+}

@@ -1,0 +1,23 @@
+-- explain_end: how a run ended: what asked it to stop, and the steps that failed, the
+-- first unhandled one first.
+-- Caller: Situation. Index: tasks_pkey, one range, and that of each span of task_events,
+-- or those of a span of run_history.
+{live_or_old},
+{tasks_of_run},
+{events_of_run}
+select r.finished_at, coalesce(r.cancel_reason, ''), coalesce(c."by", ''), f.name, coalesce(f.attempt, 0), coalesce(f.lost, 0),
+	coalesce(f.class, ''), coalesce(f.error, '')
+from (
+		select k.definition, k.failed_step, k.finished_at, k.cancel_reason from live k
+		union all
+		select h.definition, h.failed_step, h.finished_at, h.cancel_reason from old h where h.slice = 0
+	) r
+	left join lateral (select e."by" from e where e.step = -1 and e.kind = 34 order by e.n limit 1) c on true
+	left join lateral (
+		select s.name, t.step, t.attempt, t.lost, t.class, t.error
+		from t join {schema}.definition_steps s on s.definition = r.definition and s.step = t.step
+		where t.state = 11
+		order by t.step is distinct from r.failed_step, t.step
+		limit @limit::int
+	) f on true
+order by f.step is distinct from r.failed_step, f.step
