@@ -20,7 +20,7 @@ type DeadReason = lifecycle.DeadReason
 // The reasons. Config.DeadReasons says which become dead letters.
 const (
 	DeadAttemptsExhausted = lifecycle.AttemptsExhausted // its last attempt failed with an error worth a retry
-	DeadNonRetryable      = lifecycle.NonRetryable      // a Terminal error, one that Retry.If refuses, or a condition that panicked
+	DeadNonRetryable      = lifecycle.NonRetryable      // a Terminal error, one that Retry.If or Retry.Never refuses, or a condition that panicked
 	DeadPoison            = lifecycle.PoisonPill        // its pods died with it, Config.MaxLost times
 	DeadUnregistered      = lifecycle.Unregistered      // no living pod registered it before its ScheduleToStart was over
 	DeadUndecodable       = lifecycle.Undecodable       // a value that could not be decoded, encoded or stored
@@ -202,7 +202,7 @@ type deadOffice struct {
 	// begins anew if fresh; false: the workflow is not registered here.
 	judge func(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error)
 	// encode encodes a new input; nil: no codec is known here.
-	encode   func(value any) ([]byte, error)
+	encode   func(letter *persistence.DeadDetail, value any) ([]byte, error)
 	inputMax int                       // bytes of a new input
 	stored   func(ctx context.Context) // tells the pods
 }

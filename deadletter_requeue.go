@@ -225,7 +225,15 @@ func (o *deadOffice) order(
 		Letter: task, Tenant: tenant, Run: o.newRun(), Again: options.Again, At: options.At, Queue: options.Queue,
 		Labels: maps.Clone(options.Labels), Fresh: options.FromStart || options.Input != nil || options.Payload != nil,
 	}
-	if err := o.input(&order, options); err != nil {
+	var letter persistence.DeadDetail
+	if o.judge != nil {
+		read, err := o.store.DeadLetter(ctx, tenant, task)
+		if err != nil {
+			return order, err
+		}
+		letter = read
+	}
+	if err := o.input(&order, &letter, options); err != nil {
 		return order, err
 	}
 	check := persistence.Trigger{Workflow: "w", Tenant: "t", Input: order.Input, Queue: order.Queue, Labels: order.Labels, At: order.At}
@@ -235,18 +243,16 @@ func (o *deadOffice) order(
 	if o.judge == nil {
 		return order, nil
 	}
-	letter, err := o.store.DeadLetter(ctx, tenant, task)
+	judged, err := o.judge(&letter, &order)
 	if err != nil {
-		return order, err
-	}
-	if order.Judged, err = o.judge(&letter, &order); err != nil {
 		return order, &TriggerError{Code: BadInput, Field: "input", cause: err}
 	}
+	order.Judged = judged
 	return order, nil
 }
 
 // input fills in the new input, if there is one.
-func (o *deadOffice) input(order *persistence.RequeueOrder, options RequeueOptions) error {
+func (o *deadOffice) input(order *persistence.RequeueOrder, letter *persistence.DeadDetail, options RequeueOptions) error {
 	wrong := func(remedy string, cause error) error {
 		return &TriggerError{Code: BadInput, Field: "input", Remedy: remedy, cause: cause}
 	}
@@ -259,7 +265,7 @@ func (o *deadOffice) input(order *persistence.RequeueOrder, options RequeueOptio
 	case o.encode == nil:
 		return wrong("no codec is known here: pass Payload, the input as the workflow's program encodes it", nil)
 	}
-	payload, err := o.encode(options.Input)
+	payload, err := o.encode(letter, options.Input)
 	if err != nil {
 		return wrong("pass a value that the codec can encode", err)
 	}
@@ -276,7 +282,7 @@ func (e *Engine) DeadLetters() *DeadLetters {
 		}
 		return deadOffice{
 			store: e.store, tenant: e.tenant, newRun: pod.NewRunID, judge: e.judge, inputMax: e.config.PayloadLimit,
-			encode: func(value any) ([]byte, error) { return program.Encode(e.config.Codec, value) },
+			encode: e.encodeInput,
 			stored: func(ctx context.Context) {
 				if !pod.Streamed() && e.backend.wake != nil {
 					e.backend.wake(ctx, cluster.Wake{Kind: cluster.WakeSubmitted})
@@ -285,6 +291,16 @@ func (e *Engine) DeadLetters() *DeadLetters {
 			},
 		}, nil
 	}}
+}
+
+// encodeInput encodes a new input for the run of a dead letter.
+func (e *Engine) encodeInput(letter *persistence.DeadDetail, value any) ([]byte, error) {
+	if p := e.programs[letter.Workflow]; p != nil {
+		return p.EncodeInput(letter.Tenant, value)
+	}
+	return program.Encode(actors.CodecFor(e.config.Codec, PayloadPlace{
+		Tenant: letter.Tenant, Workflow: letter.Workflow, Kind: PayloadInput,
+	}), value)
 }
 
 // judge evaluates conditions on the input with the code that is registered
@@ -298,7 +314,7 @@ func (e *Engine) judge(letter *persistence.DeadDetail, order *persistence.Requeu
 	if input == nil {
 		input = letter.Input
 	}
-	edges, err := p.AdmitPayload(input)
+	edges, err := p.AdmitPayload(letter.Tenant, input)
 	switch {
 	case err != nil && order.Fresh:
 		return false, err

@@ -30,7 +30,8 @@ func (b *Builder[I]) Input() InputRef[I] {
 // OnFailure declares what happens once a run has failed and everything else of
 // it has ended: fn gets the input and every step that failed, the first one
 // first. It runs as a durable task: one attempt unless [Retry] says otherwise,
-// and again if its process dies. Canceled runs have none.
+// and again if its process dies. Canceled runs have none. [Completed] reads what
+// steps returned that had completed before the failure.
 func (b *Builder[I]) OnFailure(fn func(ctx context.Context, in I, failed []*StepError) error, opts ...FunctionOption) {
 	p := b.open()
 	if p == nil {

@@ -96,10 +96,10 @@ func TestDecisionsOnTheInput(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	got, err := b.AdmitPayload([]byte("9"))
+	got, err := b.AdmitPayload("", []byte("9"))
 	require.NoError(t, err)
 	require.Equal(t, []persistence.EdgeResult{skip("yes"), until(9)}, got)
-	_, err = b.AdmitPayload([]byte(`"x"`))
+	_, err = b.AdmitPayload("", []byte(`"x"`))
 	require.ErrorContains(t, err, "decode the input into int")
 }
 

@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/program"
@@ -59,9 +60,10 @@ func RunIfAllSkipped() EdgeOption {
 // Retry is the option that gives a failed step further attempts. The wait
 // before attempt n+1 is min(Cap, First × Factorⁿ⁻¹), give or take Jitter. It is
 // a durable timer: no process waits. Attempts lost with their process do not
-// count. A Cap below First is refused.
+// count. A Cap below First is refused. Without the option, and without
+// Config.Retry, a step has one attempt.
 //
-//	troupe.Retry{Attempts: 5, First: 200 * time.Millisecond}
+//	troupe.Retry{Attempts: 5, First: 200 * time.Millisecond, Never: []string{"declined"}}
 type Retry struct {
 	Attempts int              // in all, with the first; 1: no retry
 	First    time.Duration    // wait before the second attempt; 0: 1 s
@@ -69,6 +71,10 @@ type Retry struct {
 	Cap      time.Duration    // longest wait; 0: 60 s, or First if that is longer
 	Jitter   float64          // fraction by which a wait varies; 0: 0.1; negative: none
 	If       func(error) bool // which errors are worth another attempt; nil: all but [Terminal] ones
+	// Never names the classes of errors that no other attempt follows: those that
+	// [Class] gave them, or the engine's, such as panic and timed_out. Of an error
+	// with several classes the outermost counts.
+	Never []string
 }
 
 // ApplyStep implements [StepOption].
@@ -83,7 +89,7 @@ func (r Retry) ApplyStep(s *program.Step) {
 func (Retry) IsFunctionOption() {}
 
 func (r Retry) policy() workflow.RetryPolicy {
-	return workflow.RetryPolicy{Attempts: r.Attempts, First: r.First, Factor: r.Factor, Cap: r.Cap, Jitter: r.Jitter}
+	return workflow.RetryPolicy{Attempts: r.Attempts, First: r.First, Factor: r.Factor, Cap: r.Cap, Jitter: r.Jitter, Never: slices.Clone(r.Never)}
 }
 
 // AttemptTimeout limits one attempt: its context ends, and the attempt fails

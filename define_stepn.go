@@ -10,7 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// StepN declares a step with any number of parents. declare is called at once:
+// StepN declares a step with any number of parents, and one attempt unless [Retry]
+// says otherwise. declare is called at once:
 // it says with [Need] what the step reads, and returns the step's function,
 // which reads it.
 //

@@ -11,7 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Step0 declares a step without parents: it runs when the run starts.
+// Step0 declares a step without parents: it runs when the run starts. Like every
+// step it has one attempt, unless [Retry] or Config.Retry gives it more: its first
+// error fails it. Attempts that are lost with their process do not count.
 func Step0[I, O any](
 	b *Builder[I], name string, fn func(ctx context.Context, in I) (O, error), opts ...StepOption,
 ) StepRef[O] {
@@ -21,7 +23,8 @@ func Step0[I, O any](
 }
 
 // Step1 declares a step with one parent, whose output is the last parameter of
-// fn. The parent is a ref, or Maybe or Settled of one.
+// fn. The parent is a ref, or Maybe or Settled of one. It has one attempt, unless
+// [Retry] says otherwise.
 func Step1[I, A, O any](
 	b *Builder[I], name string, fn func(ctx context.Context, in I, a A) (O, error),
 	p1 Parent[A], opts ...StepOption,
@@ -35,7 +38,7 @@ func Step1[I, A, O any](
 	}, []Dependency{p1}, opts)
 }
 
-// Step2 declares a step with two parents; see [Step1].
+// Step2 declares a step with two parents and one attempt; see [Step1].
 func Step2[I, A, B, O any](
 	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B) (O, error),
 	p1 Parent[A], p2 Parent[B], opts ...StepOption,
@@ -49,7 +52,7 @@ func Step2[I, A, B, O any](
 	}, []Dependency{p1, p2}, opts)
 }
 
-// Step3 declares a step with three parents; see [Step1].
+// Step3 declares a step with three parents and one attempt; see [Step1].
 func Step3[I, A, B, C, O any](
 	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B, c C) (O, error),
 	p1 Parent[A], p2 Parent[B], p3 Parent[C], opts ...StepOption,
@@ -63,7 +66,7 @@ func Step3[I, A, B, C, O any](
 	}, []Dependency{p1, p2, p3}, opts)
 }
 
-// Step4 declares a step with four parents; see [Step1].
+// Step4 declares a step with four parents and one attempt; see [Step1].
 func Step4[I, A, B, C, D, O any](
 	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B, c C, d D) (O, error),
 	p1 Parent[A], p2 Parent[B], p3 Parent[C], p4 Parent[D], opts ...StepOption,
@@ -77,8 +80,8 @@ func Step4[I, A, B, C, D, O any](
 	}, []Dependency{p1, p2, p3, p4}, opts)
 }
 
-// Step5 declares a step with five parents; see [Step1]. For more there is
-// [StepN].
+// Step5 declares a step with five parents and one attempt; see [Step1]. For more
+// parents there is [StepN].
 func Step5[I, A, B, C, D, E, O any](
 	b *Builder[I], name string, fn func(ctx context.Context, in I, a A, b B, c C, d D, e E) (O, error),
 	p1 Parent[A], p2 Parent[B], p3 Parent[C], p4 Parent[D], p5 Parent[E], opts ...StepOption,

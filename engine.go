@@ -80,11 +80,19 @@ func New(pool *pgxpool.Pool, config Config) (*Engine, error) {
 // survives it. In a bubble of testing/synctest its time is virtual: a step may
 // sleep for a day and the test takes milliseconds.
 func NewInMemory(config Config) (*Engine, error) {
+	if err := config.executes(); err != nil {
+		return nil, err
+	}
 	return newEngine(config.alone(), openMemory)
 }
 
 // NewOn returns an engine on a simulated cluster: package simtest makes those.
-func NewOn(h host.Host, config Config) (*Engine, error) { return newEngine(config, openHost(h)) }
+func NewOn(h host.Host, config Config) (*Engine, error) {
+	if err := config.executes(); err != nil {
+		return nil, err
+	}
+	return newEngine(config, openHost(h))
+}
 
 func newEngine(config Config, connect func(context.Context, Config) (*backend, error)) (*Engine, error) {
 	config = config.withDefaults()
@@ -263,6 +271,13 @@ func (e *Engine) running() (persistence.Store, error) {
 		return nil, err
 	}
 	return e.store, nil
+}
+
+// ownStore returns the store also while the engine stops: step functions may finish.
+func (e *Engine) ownStore() persistence.Store {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.store
 }
 
 // whileRunning returns why a call failed: one that an end of the engine has overtaken found

@@ -29,6 +29,7 @@ type Config struct {
 	ClaimBatch  int            // tasks of one claim
 	TenantLimit int            // running tasks of one tenant, over all pods; 0: none
 	PoolSize    int            // connections of the engine's own pool
+	ClientOnly  bool           // trigger and read only: no slots, no claims, and this pod never leads; others have to execute what it registers
 
 	// How long.
 	Pulse          time.Duration // between two renewals of the pod's lease
@@ -44,7 +45,7 @@ type Config struct {
 	InTxTimeout    time.Duration // the same for steps with InTx
 
 	// How often.
-	Retry   Retry // of steps that name none
+	Retry   Retry // of steps that name none; zero: one attempt
 	MaxLost int   // losses after which a task is taken for a poison pill; up to twice as many while other pods die
 
 	// How big.
@@ -116,7 +117,9 @@ type Metrics = actors.Metrics
 func (c Config) withDefaults() Config {
 	setDefault(&c.Schema, "troupe")
 	setDefault(&c.PodName, hostName())
-	setDefault(&c.Slots, 100)
+	if !c.ClientOnly {
+		setDefault(&c.Slots, 100)
+	}
 	setDefault(&c.ClaimBatch, 200)
 	setDefault(&c.PoolSize, 6)
 	setDefault(&c.Pulse, 5*time.Second)

@@ -29,7 +29,7 @@ func Register[I, O any](e *Engine, d Definition[I, O]) (*Handle[I, O], error) {
 		return nil, errors.New("register workflow: the workflow is nil: make one with Define")
 	}
 	name := d.Name()
-	bound, err := bind(d, e.config.binding(e.nested))
+	bound, err := bind(d, e.config.binding(e))
 	if err != nil {
 		return nil, fmt.Errorf("register workflow %q: %w", name, err)
 	}

@@ -21,6 +21,7 @@ func Settings() []Setting {
 		{"ClaimBatch", "TROUPE_CLAIM_BATCH", "200", "free threads", "most tasks of one claim; never more than the free slots"},
 		{"TenantLimit", "TROUPE_TENANT_LIMIT", "0 (none)", "", "most running tasks of one tenant, over all pods"},
 		{"PoolSize", "TROUPE_POOL_SIZE", "6", "shared pool", "connections of the engine's own pool, and one more renews its lease; step functions never use them"},
+		{"ClientOnly", "", "false", "", "the engine only triggers and reads: it has no slots, claims nothing, never leads, and is no pod that could execute a step. Pods without it must register the same workflows"},
 		{"Pulse", "TROUPE_PULSE", "5s", "30s heartbeat", "between two renewals of the pod's lease"},
 		{"Lease", "TROUPE_LEASE", "15s", "2m staleness", "how long a renewal lasts; a dead pod's tasks are taken over after it"},
 		{"StopGrace", "TROUPE_STOP_GRACE", "30s", "30s", "how long Stop lets tasks finish before it hands them back"},

@@ -7,7 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // startPod makes the registered workflows known to the database and starts the
@@ -24,7 +23,9 @@ func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) 
 	}
 	functions := map[int32]actors.StepFunction{}
 	for i, p := range e.order {
-		number(p, numbers[i], functions)
+		if !e.config.ClientOnly { // whose handlers must not look alive
+			number(p, numbers[i], functions)
+		}
 	}
 	launch := b.launch
 	if launch == nil {
@@ -72,7 +73,7 @@ func (e *Engine) servedQueues() []string {
 func (e *Engine) podConfig(queues []string) actors.Config {
 	c := e.config
 	return actors.Config{
-		Slots: c.Slots, QueueSlots: c.QueueSlots, Queues: queues, ClaimBatch: c.ClaimBatch, TenantLimit: c.TenantLimit,
+		ClientOnly: c.ClientOnly, Slots: c.Slots, QueueSlots: c.QueueSlots, Queues: queues, ClaimBatch: c.ClaimBatch, TenantLimit: c.TenantLimit,
 		Pulse: c.Pulse, LeaseTTL: c.Lease, StopGrace: c.StopGrace, CancelGrace: c.CancelGrace,
 		Sweep: c.Sweep, SweepDegraded: c.SweepDegraded,
 		LeaderPing: c.LeaderPing, LeaderSilence: c.LeaderSilence, LeaderTry: c.LeaderTry,
@@ -83,13 +84,12 @@ func (e *Engine) podConfig(queues []string) actors.Config {
 }
 
 // evaluate admits an input that came as a message.
-func (e *Engine) evaluate(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
-	p := e.programs[name] // nothing is registered after Start
+func (e *Engine) evaluate(trigger *persistence.Trigger) error {
+	p := e.programs[trigger.Workflow] // nothing is registered after Start
 	if p == nil {
-		return workflow.Hash{}, nil, actors.ErrUnknownWorkflow
+		return actors.ErrUnknownWorkflow
 	}
-	edges, err := p.AdmitPayload(input)
-	return p.Graph.Hash, edges, err
+	return p.AdmitTrigger(trigger)
 }
 
 // triggerError turns a refusal into the embedder's error.

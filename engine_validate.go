@@ -31,6 +31,16 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("config: %s %s: %s", e.Field, e.Text, e.Remedy)
 }
 
+// executes refuses a client where all pods have the same configuration.
+func (c Config) executes() error {
+	if !c.ClientOnly {
+		return nil
+	}
+	return fmt.Errorf("new engine: %w", &ConfigError{
+		Field: "ClientOnly", Text: "is set where no other engine could execute anything", Remedy: "leave it out in memory and in simulations",
+	})
+}
+
 // durationMax bounds every duration: beyond it arithmetic with instants would
 // overflow.
 const durationMax = 100 * 365 * 24 * time.Hour
@@ -51,10 +61,12 @@ func (c Config) Validate() error {
 			problems = append(problems, &ConfigError{Field: field, Text: text, Remedy: remedy})
 		}
 	}
+	refuse(c.ClientOnly && c.Slots != 0, "Slots", fmt.Sprintf("is %d", c.Slots), "leave it out: with ClientOnly the engine executes nothing")
+	refuse(c.ClientOnly && len(c.QueueSlots) > 0, "QueueSlots", "is set", "leave it out: with ClientOnly the engine serves no queue")
 	text, remedy := migrations.SchemaProblem(d.Schema)
 	refuse(text != "", "Schema", text, remedy)
 	refuse(!plainText(d.PodName), "PodName", fmt.Sprintf("is %.300q", d.PodName), "use 1 to 255 bytes of printable characters")
-	refuse(d.Slots < 1 || d.Slots > persistence.ClaimMax*10, "Slots", fmt.Sprintf("is %d", d.Slots), "use 1 to 10000")
+	refuse(!c.ClientOnly && d.Slots < 1 || d.Slots > persistence.ClaimMax*10, "Slots", fmt.Sprintf("is %d", d.Slots), "use 1 to 10000")
 	for queue, slots := range d.QueueSlots {
 		refuse(slots < 1 || slots > persistence.ClaimMax*10, "QueueSlots", fmt.Sprintf("has %d for queue %q", slots, queue),
 			"use 1 to 10000")

@@ -34,14 +34,15 @@ func (e *Engine) Stats() Stats {
 // Health says whether the pod can do its work.
 type Health struct {
 	Live     bool   `json:"live"`               // false: only a new process helps
-	Ready    bool   `json:"ready"`              // claims tasks and takes triggers
+	Ready    bool   `json:"ready"`              // claims tasks and takes triggers; with ClientOnly it takes triggers
 	Reason   string `json:"reason,omitempty"`   // why it is not ready, or else what is degraded; "": nothing
 	Degraded string `json:"degraded,omitempty"` // what works badly, with the remedy; "": nothing
 	Wake     string `json:"wake,omitempty"`     // how wakes arrive; see Stats.Mode
 	Lease    string `json:"lease,omitempty"`    // of the pod; see Stats.Lease
 	Pod      int64  `json:"pod,omitempty"`      // number of this start
+	Client   bool   `json:"client,omitempty"`   // Config.ClientOnly: executes nothing
 	Leading  bool   `json:"leading"`            // this pod is the leader
-	Pods     int    `json:"pods"`               // living pods, as last heard
+	Pods     int    `json:"pods"`               // living pods, as last heard, engines with ClientOnly among them
 	Running  int    `json:"running"`            // slots in use
 	Free     int    `json:"free"`               // slots not in use
 	Stuck    int    `json:"stuck"`              // step functions that still run after their attempt was given up
@@ -68,12 +69,12 @@ func (e *Engine) health(asked func(*probe) error) Health {
 	case err != nil && started != nil && !over(started):
 		return stopping(started.Stats())
 	case err != nil:
-		return Health{Live: true, Reason: err.Error()}
+		return Health{Live: true, Client: e.config.ClientOnly, Reason: err.Error()}
 	}
 	s := pod.Stats()
 	h := Health{
 		Live: true, Ready: s.Ready, Reason: s.Degraded, Degraded: s.Degraded, Wake: s.Mode, Lease: s.Lease, Pod: s.Pod,
-		Leading: s.Leading, Pods: s.Pods, Running: s.Running, Free: s.Free, Stuck: s.Stuck,
+		Client: e.config.ClientOnly, Leading: s.Leading, Pods: s.Pods, Running: s.Running, Free: s.Free, Stuck: s.Stuck,
 	}
 	if s.Stuck > 0 && s.Degraded == "" {
 		h.Degraded = fmt.Sprintf("%d step functions still run after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)

@@ -15,7 +15,7 @@ type Run[O any] struct {
 	id       RunID
 	tenant   string
 	existing bool
-	output   func([]byte) (O, error)
+	output   func(context.Context, *persistence.RunRow) (O, error)
 }
 
 // ID returns the id that the engine gave the run.
@@ -40,7 +40,7 @@ func (r *Run[O]) Await(ctx context.Context) (O, error) {
 	if err := endError(row); err != nil {
 		return zero, err
 	}
-	output, err := r.output(row.Output)
+	output, err := r.output(ctx, &row)
 	if err != nil {
 		return zero, fmt.Errorf("run %v: decode output: %w", r.id, err)
 	}

@@ -2,11 +2,11 @@ package troupe
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/persistence"
 )
@@ -44,7 +44,8 @@ func (h *Handle[I, O]) RunNoWait(ctx context.Context, in I, options ...TriggerOp
 
 // RunMany triggers one run per input, all or none, in one transaction; the
 // runs are in the order of the inputs, and without inputs there are none. It
-// takes at most RunManyMax inputs. Key is refused unless there is one input.
+// takes at most RunManyMax inputs. [Keys] gives each a key; Key is refused unless there
+// is one input.
 func (h *Handle[I, O]) RunMany(ctx context.Context, inputs []I, options ...TriggerOption) ([]*Run[O], error) {
 	switch {
 	case len(inputs) == 0:
@@ -85,6 +86,12 @@ func (h *Handle[I, O]) triggerTx(ctx context.Context, tx pgx.Tx, in I, options [
 	if err != nil {
 		return nil, err
 	}
+	if err := chosen.checkKeys(1); err != nil {
+		return nil, err
+	}
+	if chosen.keys != nil {
+		chosen.key = chosen.keys[0]
+	}
 	trigger, err := h.prepare(in, chosen)
 	if err != nil {
 		return nil, err
@@ -115,6 +122,17 @@ func (h *Handle[I, O]) Get(tenant string, id RunID) *Run[O] {
 	return &Run[O]{engine: h.engine, id: id, tenant: h.engine.tenant(tenant), output: h.decodeOutput}
 }
 
+// GetByKey returns a handle of the run of a tenant ("": the default one) that has a
+// key, or [ErrRunNotFound]. It also finds runs that have ended, as long as they are
+// kept. A run of TriggerTx is found once its transaction has committed.
+func (h *Handle[I, O]) GetByKey(ctx context.Context, tenant, key string) (*Run[O], error) {
+	id, err := h.engine.RunByKey(ctx, tenant, h.program.Graph.Name, key)
+	if err != nil {
+		return nil, err
+	}
+	return h.Get(tenant, id), nil
+}
+
 func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []TriggerOption) ([]*Run[O], error) {
 	pod, err := h.engine.livePod()
 	if err != nil {
@@ -124,11 +142,14 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	if err != nil {
 		return nil, err
 	}
-	if chosen.key != "" && len(inputs) > 1 {
-		return nil, &TriggerError{Code: BadInput, Field: "key", Remedy: "one key names one run: call RunNoWait for each input"}
+	if err := chosen.checkKeys(len(inputs)); err != nil {
+		return nil, err
 	}
 	batch := make([]persistence.Trigger, len(inputs))
 	for i, in := range inputs {
+		if chosen.keys != nil {
+			chosen.key = chosen.keys[i]
+		}
 		if batch[i], err = h.prepare(in, chosen); err != nil {
 			return nil, err
 		}
@@ -157,9 +178,14 @@ func (h *Handle[I, O]) handleOf(answer persistence.TriggerAnswer, tenant string)
 // prepare encodes an input, evaluates the conditions on it and fills in a
 // trigger.
 func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger, error) {
-	payload, err := program.Encode(h.engine.config.Codec, in)
+	tenant := h.engine.tenant(chosen.tenant)
+	payload, err := h.program.EncodeInput(tenant, in)
 	if err != nil {
 		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", Remedy: "pass a value that the codec can encode", cause: err}
+	}
+	hash, err := h.program.InputHash(tenant, in, payload, chosen.key != "")
+	if err != nil {
+		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "key", cause: err}
 	}
 	edges, err := h.program.Admit(in)
 	if err != nil {
@@ -167,15 +193,31 @@ func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger
 	}
 	return persistence.Trigger{
 		Definition: h.program.Graph.Hash, Workflow: h.program.Graph.Name,
-		Tenant: h.engine.tenant(chosen.tenant), Key: chosen.key,
-		Input: payload, InputHash: sha256.Sum256(payload),
+		Tenant: tenant, Key: chosen.key, Input: payload, InputHash: hash,
 		At: chosen.at, Queue: chosen.queue, Labels: chosen.labels,
 		TraceContext: chosen.trace, Origin: "api", Edges: edges,
 	}, nil
 }
 
-func (h *Handle[I, O]) decodeOutput(payload []byte) (O, error) {
-	return program.Decode[O](h.engine.config.Codec, payload)
+// decodeOutput decodes the output of a run, which may be of another version.
+func (h *Handle[I, O]) decodeOutput(ctx context.Context, row *persistence.RunRow) (O, error) {
+	codec, graph := h.engine.config.Codec, h.program.Graph
+	if _, told := codec.(PayloadCodec); !told {
+		return program.Decode[O](codec, row.Output)
+	}
+	if row.Definition != graph.Hash {
+		stored, err := h.engine.store.Definition(ctx, row.Definition)
+		if err != nil {
+			var none O
+			return none, err
+		}
+		if stored != nil { // else it was removed, and one of the same name is the best guess
+			graph = stored
+		}
+	}
+	return program.Decode[O](actors.CodecFor(codec, PayloadPlace{
+		Tenant: row.Tenant, Workflow: row.Workflow, Step: graph.Nodes[graph.Output].Name, Kind: PayloadOutput,
+	}), row.Output)
 }
 
 func collect(options []TriggerOption) (triggerOptions, error) {

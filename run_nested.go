@@ -25,21 +25,15 @@ type nestedWait struct {
 
 func newNested() *nested { return &nested{waits: map[actors.Attempt]*nestedWait{}} }
 
-type nestedKey struct{}
-
-// withNested returns the context of a step function of the engine.
-func (n *nested) withNested(ctx context.Context) context.Context {
-	return context.WithValue(ctx, nestedKey{}, n)
-}
-
 // waitNested notes that a step function waits for the end of a run, until over is called.
 // Other callers hold no slot.
 func waitNested(ctx context.Context) (over func()) {
 	attempt := actors.AttemptFrom(ctx)
-	n, ok := ctx.Value(nestedKey{}).(*nested)
-	if attempt == nil || !ok || n == nil {
+	within := scopeOf(ctx)
+	if attempt == nil || within.engine == nil {
 		return func() {}
 	}
+	n := within.engine.nested
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w := n.waits[attempt]

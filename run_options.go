@@ -1,7 +1,9 @@
 package troupe
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -11,6 +13,7 @@ type TriggerOption func(*triggerOptions)
 type triggerOptions struct {
 	tenant string
 	key    string
+	keys   []string // of each input; nil: none has one of its own
 	at     time.Time
 	queue  string
 	labels map[string]string
@@ -28,6 +31,15 @@ func Tenant(name string) TriggerOption {
 // run, and with another input fails with [ErrKeyConflict].
 func Key(key string) TriggerOption {
 	return func(o *triggerOptions) { o.key = key }
+}
+
+// Keys gives each input of [Handle.RunMany] a key of its own, as [Key] does for one
+// run: as many as there are inputs, "" for none. Keys that exist already, and a key
+// that is given twice in one call, name one run: equal inputs get that run, other
+// inputs fail all of the call with [ErrKeyConflict].
+func Keys(keys []string) TriggerOption {
+	own := slices.Clone(keys)
+	return func(o *triggerOptions) { o.keys = own }
 }
 
 // At starts the run no earlier than the given instant, by the database's clock.
@@ -52,4 +64,18 @@ func Labels(labels map[string]string) TriggerOption {
 // [TaskInfo].
 func TraceContext(traceparent string) TriggerOption {
 	return func(o *triggerOptions) { o.trace = traceparent }
+}
+
+// checkKeys refuses keys that do not fit so many inputs.
+func (o *triggerOptions) checkKeys(inputs int) error {
+	refuse := func(remedy string) error { return &TriggerError{Code: BadInput, Field: "key", Remedy: remedy} }
+	switch {
+	case o.key != "" && o.keys != nil:
+		return refuse("give Key or Keys, not both")
+	case o.keys != nil && len(o.keys) != inputs:
+		return refuse(fmt.Sprintf("%d keys for %d inputs: give one for each, \"\" for none", len(o.keys), inputs))
+	case o.key != "" && inputs > 1:
+		return refuse("one key names one run: give each input its own with Keys")
+	}
+	return nil
 }

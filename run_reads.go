@@ -30,6 +30,19 @@ func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options .
 	})
 }
 
+// RunByKey returns the id of the run of a tenant ("": the default one) and workflow
+// that has a key, or [ErrRunNotFound]. [Engine.Status] and the other calls take it.
+func (e *Engine) RunByKey(ctx context.Context, tenant, workflow, key string) (RunID, error) {
+	return called(ctx, func(ctx context.Context) (RunID, error) {
+		store, err := e.running()
+		if err != nil {
+			return RunID{}, err
+		}
+		id, err := store.RunByKey(ctx, persistence.RunKey{Tenant: e.tenant(tenant), Workflow: workflow, Key: key})
+		return id, e.whileRunning(err)
+	})
+}
+
 // Events reads the history of a run so far, oldest first, in pages. The
 // sequence ends after the first error. [Reader.Events] follows a run while it lasts.
 func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2[Event, error] {

@@ -53,7 +53,7 @@ func Heartbeat(ctx context.Context, progress any) error {
 	if progress == nil {
 		return attempt.Heartbeat(nil)
 	}
-	encoded, err := program.Encode(codecFrom(ctx), progress)
+	encoded, err := program.Encode(progressCodec(ctx, attempt), progress)
 	if err != nil {
 		return terminal(classEncoding, fmt.Errorf("encode progress of type %T: %w", progress, err))
 	}
@@ -72,7 +72,7 @@ func Progress[T any](ctx context.Context) (T, bool) {
 	if encoded == nil {
 		return none, false
 	}
-	progress, err := program.Decode[T](codecFrom(ctx), encoded)
+	progress, err := program.Decode[T](progressCodec(ctx, attempt), encoded)
 	if err != nil {
 		return none, false
 	}
@@ -101,15 +101,28 @@ func Tx(ctx context.Context) pgx.Tx {
 	}
 }
 
-type codecKey struct{}
-
-func withCodec(ctx context.Context, codec Codec) context.Context {
-	return context.WithValue(ctx, codecKey{}, codec)
+// scope is what an engine adds to the contexts of its step functions.
+type scope struct {
+	codec  Codec
+	engine *Engine // nil: there is none
 }
 
-func codecFrom(ctx context.Context) Codec {
-	if codec, ok := ctx.Value(codecKey{}).(Codec); ok {
+type scopeKey struct{}
+
+// scopeOf returns the scope of a step function; outside of one there is no engine.
+func scopeOf(ctx context.Context) *scope {
+	if within, ok := ctx.Value(scopeKey{}).(*scope); ok {
+		return within
+	}
+	return &scope{codec: JSON{}}
+}
+
+// progressCodec returns what encodes and decodes the progress of an attempt.
+func progressCodec(ctx context.Context, attempt actors.Attempt) actors.Codec {
+	codec := scopeOf(ctx).codec
+	if _, told := codec.(PayloadCodec); !told {
 		return codec
 	}
-	return JSON{}
+	task := attempt.Info()
+	return actors.CodecFor(codec, PayloadPlace{Tenant: task.Tenant, Workflow: task.Workflow, Step: task.Step, Kind: PayloadProgress})
 }

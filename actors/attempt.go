@@ -72,11 +72,11 @@ var ErrInputsMissing = errors.New("the database knows fewer parents of this step
 
 // keptAttempt completes a step with its output of an earlier run. Conditions and sleep
 // instants are decided anew.
-func keptAttempt(f *StepFunction, payload []byte) *attemptEnded {
+func keptAttempt(ctx context.Context, f *StepFunction, payload []byte) *attemptEnded {
 	if f.Replay == nil {
 		return &attemptEnded{output: Output{Payload: payload}}
 	}
-	output, err := f.Replay(payload)
+	output, err := f.Replay(ctx, payload)
 	if err != nil {
 		return &attemptEnded{failed: failureOf(err, f.RetryIf)}
 	}

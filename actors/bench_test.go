@@ -38,7 +38,7 @@ func benchPod(b *testing.B, slots int, executed func()) (*Pod, persistence.Trigg
 	pod, err := Start(b.Context(), Options{
 		Ports:     Ports{Store: store, Listener: bus, Notifier: bus, Elector: bus.Elector(number.Load)},
 		Functions: functions, Config: Config{Slots: slots}, Joined: number.Store,
-		Evaluate: func(string, []byte) (workflow.Hash, []persistence.EdgeResult, error) { return graph.Hash, nil, nil },
+		Evaluate: func(trigger *persistence.Trigger) error { trigger.Definition = graph.Hash; return nil },
 	})
 	require.NoError(b, err)
 	b.Cleanup(pod.Kill)

@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // weighed notes how much progress each renewal carries, and of whom.
@@ -118,8 +117,8 @@ func TestInputsThatAreHardToLookAt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.register(storetest.Single(), newGauge().work(time.Second))
 		look := w.evaluate
-		w.look = func(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
-			switch string(input) {
+		w.look = func(trigger *persistence.Trigger) error {
+			switch string(trigger.Input) {
 			case "leaves":
 				gort.Goexit()
 			case "panics":
@@ -127,7 +126,7 @@ func TestInputsThatAreHardToLookAt(t *testing.T) {
 			case "hangs":
 				<-w.done
 			}
-			return look(name, input)
+			return look(trigger)
 		}
 		p := w.start(Config{IntakePending: 30, StuckMax: 2})
 		probe := newProbe(w, p.System())

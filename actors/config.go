@@ -18,6 +18,7 @@ type Config struct {
 	Queues      []string       // queues that share Slots; unused with QueueSlots
 	ClaimBatch  int            // tasks of one claim
 	TenantLimit int            // running tasks of one tenant; 0: none
+	ClientOnly  bool           // it triggers and reads: it serves no queue, has no slots, and never leads
 	StuckMax    int            // functions that ignore their context and give up their slot
 
 	Pulse       time.Duration // between two renewals of the lease
@@ -100,6 +101,9 @@ const sharedPool = ""
 
 // pools returns the pools of the pod, by name.
 func (c Config) pools() []pool {
+	if c.ClientOnly {
+		return nil
+	}
 	if len(c.QueueSlots) == 0 {
 		return []pool{{name: sharedPool, slots: c.Slots, queues: c.Queues}}
 	}

@@ -121,6 +121,9 @@ func (a *leader) Receive(ctx actorContext) {
 
 func (a *leader) leading() bool { return a.carryover.term != nil && !a.resigning }
 
+// others reports whether other pods that could lead live, as far as is known.
+func (a *leader) others() bool { return a.rt.status.get().executing > 1 }
+
 // onStarted gives back the term of the last incarnation: its children are
 // gone. Others go first then, as what it failed on may be its own.
 func (a *leader) onStarted() {
@@ -136,10 +139,10 @@ func (a *leader) onStarted() {
 
 // campaign waits until it is time to try.
 func (a *leader) campaign() {
-	if a.carryover.leaving || a.carryover.term != nil || a.call.open() {
+	c := a.rt.config
+	if c.ClientOnly || a.carryover.leaving || a.carryover.term != nil || a.call.open() {
 		return
 	}
-	c := a.rt.config
 	wait := cluster.CampaignDelay(
 		cluster.CampaignTimes{Silence: c.LeaderSilence, Retry: c.LeaderTry},
 		cluster.Contender{

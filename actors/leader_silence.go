@@ -46,9 +46,6 @@ func (a *leader) onProbed(_ none, err error) {
 	a.campaign()
 }
 
-// others reports whether other pods live, as far as is known.
-func (a *leader) others() bool { return a.rt.recorder.value(MetricPods) > 1 }
-
 // cutOff reports whether the pod cannot lead: its pool gets no answers. It probes, and
 // campaigns once any call is answered. A pod that lets others go first tries as often as
 // one that has lost an election. A pod without others leads all the same.

@@ -135,7 +135,7 @@ func TestALeaderWhosePoolIsAwayGivesTheLeadAway(t *testing.T) {
 			pass(time.Minute)
 			require.True(t, pods[0].Stats().Leading, "there is no reason to give it away")
 			proxies[0].state.Store(state)
-			dead, _, err := w.store.JoinPod(t.Context(), persistence.PodInfo{Name: "dead", TTL: 5 * time.Second})
+			dead, _, err := w.store.JoinPod(t.Context(), persistence.PodInfo{Name: "dead", Slots: 1, TTL: 5 * time.Second})
 			require.NoError(t, err)
 			w.leads(25*time.Second, pods[1]) // it asks at least every 15 s
 			require.False(t, pods[0].Stats().Leading)

@@ -44,13 +44,14 @@ func (a *run) errored(failed *failure, cause error, timedOut string) *messages.R
 	switch {
 	case timedOut != "":
 		outcome.Class, outcome.Error = classTimedOut, cause.Error()
-		outcome.Retry = lifecycle.MayRetry(policy, attempt)
+		outcome.Retry = lifecycle.MayRetry(policy, attempt, classTimedOut)
 	case errors.Is(cause, ErrCanceled):
 		outcome.Class, outcome.Error = classCanceled, failed.text
 	default:
 		outcome.Class, outcome.Error = failed.class, failed.text
-		outcome.Retry = lifecycle.MayRetry(policy, attempt) && failed.retry
-		outcome.Exhausted = failed.retry && !outcome.GetRetry()
+		worth := failed.retry && lifecycle.WorthRetry(policy, failed.class)
+		outcome.Retry = worth && lifecycle.MayRetry(policy, attempt, failed.class)
+		outcome.Exhausted = worth && !outcome.GetRetry()
 	}
 	outcome.Error = lifecycle.CleanText(outcome.GetError())
 	if outcome.GetRetry() {

@@ -278,13 +278,8 @@ func (p *Pod) Stats() Stats {
 	if !b.noWritesAt.IsZero() && now.Sub(b.noWritesAt) < fullFor {
 		s.NoWrites, s.Ready = b.noWrites, false
 	}
-	patience := leaderlessFor * p.rt.config.LeaderSilence
-	if unheard := now.Sub(b.unheard); !b.unheard.IsZero() && unheard > patience {
-		s.Degraded = fmt.Sprintf("there has been no connection to listen on for %v: notifications are found by sweeps, "+
-			"and it is unknown whether a leader fires timers; the log says why (listen)", unheard.Truncate(time.Second))
-	} else if quiet := b.leaderless(now); quiet > patience && b.unheard.IsZero() {
-		s.Degraded = fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over, unless a leader works unheard; "+
-			"the log says why elections fail (campaign), and troupe doctor names the holder of the leader's lock and the remedy", quiet.Truncate(time.Second))
+	if wakes := p.wakesTrouble(&b, now); wakes != "" {
+		s.Degraded = wakes
 	}
 	if b.parted() {
 		s.Ready = false
@@ -305,6 +300,25 @@ func (p *Pod) Stats() Stats {
 	s.First = count(MetricFirstGrants)
 	s.Stale, s.TimersRun = count(MetricStale), count(MetricTimersFired)
 	return s
+}
+
+// wakesTrouble says why wakes come late, or timers do not fire; "": nothing of the kind.
+func (p *Pod) wakesTrouble(b *podFacts, now time.Time) string {
+	patience := leaderlessFor * p.rt.config.LeaderSilence
+	if unheard := now.Sub(b.unheard); !b.unheard.IsZero() && unheard > patience {
+		return fmt.Sprintf("there has been no connection to listen on for %v: notifications are found by sweeps, "+
+			"and it is unknown whether a leader fires timers; the log says why (listen)", unheard.Truncate(time.Second))
+	}
+	quiet := b.leaderless(now)
+	switch {
+	case quiet <= patience || !b.unheard.IsZero():
+		return ""
+	case p.rt.config.ClientOnly:
+		return fmt.Sprintf("no leader was heard of for %v: no pod seems to live that executes tasks; start one without ClientOnly",
+			quiet.Truncate(time.Second))
+	}
+	return fmt.Sprintf("no leader was heard of for %v: timers do not fire and dead pods are not taken over, unless a leader works unheard; "+
+		"the log says why elections fail (campaign), and troupe doctor names the holder of the leader's lock and the remedy", quiet.Truncate(time.Second))
 }
 
 // judge adds what the database's answers say.

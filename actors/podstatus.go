@@ -37,6 +37,7 @@ type podFacts struct {
 	lease       lifecycle.LeaseState
 	unrenewed   string // why the last renewal failed; "": it did not
 	mode        cluster.Mode
+	executing   int       // living pods that execute tasks, as last heard
 	epoch       int64     // of this pod's term; 0: it does not lead
 	led         time.Time // last sign of a leader, or the time the pod joined
 	running     bool      // up is closed

@@ -204,6 +204,7 @@ func (a *pulse) onRenewed(value persistence.Renewed, err error) {
 	a.carryover.renewed = a.sent
 	a.judge()
 	a.rt.recorder.set(MetricPods, float64(value.Pods))
+	a.rt.status.with(func(f *podFacts) { f.executing = value.Executing })
 	count := &messages.PodsCounted{
 		Pods: int32(value.Pods), Waiting: int32(value.Waiting), Idle: int32(value.Idle), Place: int32(value.Place),
 	}
@@ -340,7 +341,7 @@ func (a *pulse) cutOff() bool {
 	if max(silence, oldest) >= leadDoubt && !a.probe.open() {
 		askProbe(&a.base, &a.probe, a.store, pulseProbe, a.rt.config.silenceMax(), a.onProbed)
 	}
-	if silence < a.rt.config.silenceMax() || a.rt.recorder.value(MetricPods) <= 1 {
+	if silence < a.rt.config.silenceMax() || a.rt.config.ClientOnly || a.rt.status.get().executing <= 1 {
 		a.letGo = false
 		return false
 	}

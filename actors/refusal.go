@@ -139,19 +139,18 @@ func (rt *runtime) triggerOf(m *messages.TriggerRun) (persistence.Trigger, *Refu
 	if refused := CheckTrigger(&t, rt.config.PayloadLimit); refused != nil {
 		return t, refused
 	}
-	hash, edges, err := rt.evaluate(t.Workflow, t.Input)
-	switch {
+	t.InputHash = inputHash(t.Input)
+	switch err := rt.evaluate(&t); {
 	case errors.Is(err, ErrUnknownWorkflow):
 		return t, refuse(UnknownWorkflow, "workflow", fmt.Sprintf("%q is not registered with this engine: register it before Start", t.Workflow))
 	case err != nil:
 		return t, refuse(BadInput, "input", errorText(err))
 	}
-	t.Definition, t.Edges, t.InputHash = hash, edges, inputHash(t.Input)
 	if d := m.GetDefinition(); len(d) > 0 {
 		if len(d) != len(t.Definition) {
 			return t, refuse(BadInput, "definition", "pass the 32 bytes of a definition's hash, or none")
 		}
-		if [32]byte(d) != [32]byte(hash) {
+		if [32]byte(d) != [32]byte(t.Definition) {
 			return t, refuse(UnknownWorkflow, "definition", "this engine registers another version of the workflow")
 		}
 	}

@@ -148,7 +148,7 @@ func (a *run) execute() {
 	switch {
 	case a.task.GetKept():
 		output := a.task.GetLastProgress()
-		call = func() *attemptEnded { return keptAttempt(f, output) }
+		call = func() *attemptEnded { return keptAttempt(attempt.ctx, f, output) }
 	case f.Options.InTx:
 		call = a.inTx(inputs)
 	}

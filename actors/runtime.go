@@ -84,9 +84,10 @@ type PoolUsage struct {
 	Acquired int64 // connections handed out since the pool was made
 }
 
-// Evaluate returns the definition to run for a trigger that came as a message,
-// and the results of its conditions on the input.
-type Evaluate func(workflow string, input []byte) (workflow.Hash, []persistence.EdgeResult, error)
+// Evaluate looks at a trigger that came as a message. It fills in the definition to
+// run and the results of its conditions on the input, and the hash of the input where
+// that is not of the bytes as they are.
+type Evaluate func(trigger *persistence.Trigger) error
 
 // ErrUnknownWorkflow is returned by an Evaluate that does not know the name.
 var ErrUnknownWorkflow = errors.New("workflow is not registered")

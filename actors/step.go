@@ -28,13 +28,13 @@ type StepFunction struct {
 	// Replay returns the output of Call for an encoded result, without calling the
 	// embedder's function: its conditions are evaluated again. It may panic as Call
 	// may. Nil: no condition depends on the result.
-	Replay func(payload []byte) (Output, error)
+	Replay func(ctx context.Context, payload []byte) (Output, error)
 
 	// Result is the result type of the embedder's function, and Finish returns the
 	// output of Call for such a value: for simulations, which replace the function. A
 	// failure handler has none.
 	Result reflect.Type
-	Finish func(value any) (Output, error)
+	Finish func(ctx context.Context, value any) (Output, error)
 	Codec  Codec
 }
 
@@ -42,6 +42,54 @@ type StepFunction struct {
 type Codec interface {
 	Marshal(value any) ([]byte, error)
 	Unmarshal(data []byte, target any) error
+}
+
+// PayloadPlace says which bytes a [PayloadCodec] makes or reads. It is the same when they
+// are made and whenever they are read, also in a run that takes over an output.
+type PayloadPlace struct {
+	Tenant   string
+	Workflow string
+	Step     string // whose output or progress it is; "": the run's input
+	Kind     PayloadKind
+}
+
+// PayloadKind says what a payload is.
+type PayloadKind string
+
+// The kinds of payloads.
+const (
+	PayloadInput    PayloadKind = "input"
+	PayloadOutput   PayloadKind = "output"
+	PayloadProgress PayloadKind = "progress"
+)
+
+// PayloadCodec is a [Codec] that is told what it encodes and decodes.
+type PayloadCodec interface {
+	Codec
+	MarshalFor(payload PayloadPlace, value any) ([]byte, error)
+	UnmarshalFor(payload PayloadPlace, data []byte, target any) error
+}
+
+// CodecFor returns the codec of one payload: codec itself, unless it is a
+// [PayloadCodec].
+func CodecFor(codec Codec, payload PayloadPlace) Codec {
+	if of, ok := codec.(PayloadCodec); ok {
+		return payloadCodec{of, payload}
+	}
+	return codec
+}
+
+type payloadCodec struct {
+	of      PayloadCodec
+	payload PayloadPlace
+}
+
+// Marshal implements Codec.
+func (c payloadCodec) Marshal(value any) ([]byte, error) { return c.of.MarshalFor(c.payload, value) }
+
+// Unmarshal implements Codec.
+func (c payloadCodec) Unmarshal(data []byte, target any) error {
+	return c.of.UnmarshalFor(c.payload, data, target)
 }
 
 // Inputs are the inputs of one attempt. The byte slices belong to the attempt.

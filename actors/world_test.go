@@ -104,15 +104,16 @@ func (w *world) register(g *workflow.Graph, do body, change ...func(*StepFunctio
 	}
 }
 
-func (w *world) evaluate(name string, input []byte) (workflow.Hash, []persistence.EdgeResult, error) {
-	g := w.graphs[name]
+func (w *world) evaluate(trigger *persistence.Trigger) error {
+	g := w.graphs[trigger.Workflow]
 	switch {
 	case g == nil:
-		return workflow.Hash{}, nil, ErrUnknownWorkflow
-	case string(input) == "bad":
-		return workflow.Hash{}, nil, errors.New("the input is bad")
+		return ErrUnknownWorkflow
+	case string(trigger.Input) == "bad":
+		return errors.New("the input is bad")
 	}
-	return g.Hash, nil, nil
+	trigger.Definition = g.Hash
+	return nil
 }
 
 func (w *world) start(config Config) *Pod {

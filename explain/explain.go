@@ -245,11 +245,11 @@ func (e *explainer) leader() (name string, lives bool) {
 
 func (e *explainer) lives(p *Pod) bool { return !p.Dead && p.Expires.After(e.s.Now) }
 
-// living returns the pods whose lease holds.
+// living returns the pods whose lease holds, but for those that execute nothing.
 func (e *explainer) living() []*Pod {
 	var pods []*Pod
 	for i := range e.s.Pods {
-		if p := &e.s.Pods[i]; e.lives(p) {
+		if p := &e.s.Pods[i]; e.lives(p) && p.Slots > 0 {
 			pods = append(pods, p)
 		}
 	}

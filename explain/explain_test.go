@@ -76,6 +76,7 @@ func queuedRows() []row {
 		{"no pod, and their rows held", func(s *explain.Situation) {
 			s.Pods, s.Touched = nil, []explain.Lock{{PID: 6, Query: "select 1", Tables: []string{"claims", "pods"}}}
 		}, explain.CauseLocked, "charge: no pod is alive: renewals wait for rows of pods, which may be held by pid 6: select 1 (let it finish, or end it with select pg_terminate_backend(6))"},
+		{"only a client", func(s *explain.Situation) { s.Pods[0].Slots = 0 }, explain.CauseNoPod, "charge: no pod is alive (start one"},
 		{"only dead pods", func(s *explain.Situation) { s.Pods[0].Expires = now() }, explain.CauseNoPod, "charge: no pod is alive"},
 		{"unregistered", func(s *explain.Situation) {
 			s.Pods[0].Handlers, s.Handlers[0].LastSeen = nil, in(-6*time.Minute)
@@ -115,11 +116,11 @@ func runningRows() []row {
 	return []row{
 		{"running", with(func(*explain.Situation) {}), explain.CauseRunning, "charge: running on pod (1) for 1 m 12 s"},
 		{"lost, and its pod's row held", with(func(s *explain.Situation) {
-			s.Pods = append(s.Pods, explain.Pod{ID: 2, Expires: in(time.Minute)})
+			s.Pods = append(s.Pods, explain.Pod{ID: 2, Slots: 1, Expires: in(time.Minute)})
 			s.Pods[0].Expires, s.Touched = in(-16*time.Second), []explain.Lock{{Prepared: "x", Tables: []string{"pods"}}}
 		}), explain.CauseLocked, `charge: its pod pod (1) is dead, its lease ended 16 s ago: rows of pods are passed over, which may be held by the prepared transaction "x" (commit`},
 		{"lost, and the pods held", with(func(s *explain.Situation) {
-			s.Pods = append(s.Pods, explain.Pod{ID: 2, Expires: in(time.Minute)})
+			s.Pods = append(s.Pods, explain.Pod{ID: 2, Slots: 1, Expires: in(time.Minute)})
 			s.Pods[0].Expires, s.Locks = in(-4*time.Second), []explain.Lock{{PID: 5}}
 		}), explain.CauseLocked, "charge: its pod pod (1) is dead, its lease ended 4 s ago; nothing is taken over meanwhile: held by a lock of pid 5 (let it"},
 		{"all lost, and the pods held", with(func(s *explain.Situation) {

@@ -108,7 +108,7 @@ type Handler struct {
 type Pod struct {
 	ID       int64
 	Name     string
-	Slots    int
+	Slots    int  // 0: it only triggers and reads
 	Held     int  // tasks that it holds
 	Suspects int  // of them, that are executed apart
 	Stuck    int  // slots taken by functions that ignore their context, as far as is known

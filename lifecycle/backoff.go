@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/workflow"
@@ -47,8 +48,14 @@ func RetryDelay(policy workflow.RetryPolicy, attempt int32, random float64) time
 	return 0 // not a number is no reason to wait either
 }
 
+// WorthRetry reports whether the policy allows other attempts after an error of a
+// class.
+func WorthRetry(policy workflow.RetryPolicy, class string) bool {
+	return !slices.Contains(policy.Never, class)
+}
+
 // MayRetry reports whether the policy allows another attempt after the given
-// failed one (counted from 1).
-func MayRetry(policy workflow.RetryPolicy, attempt int32) bool {
-	return int(attempt) < policy.Attempts
+// failed one (counted from 1), whose error is of a class.
+func MayRetry(policy workflow.RetryPolicy, attempt int32, class string) bool {
+	return int(attempt) < policy.Attempts && WorthRetry(policy, class)
 }

@@ -84,8 +84,13 @@ func FuzzRetryDelay(f *testing.F) {
 
 func TestMayRetry(t *testing.T) {
 	t.Parallel()
-	require.False(t, MayRetry(workflow.RetryPolicy{}, 1), "typed steps have one attempt")
-	require.False(t, MayRetry(workflow.RetryPolicy{Attempts: 1}, 1))
-	require.True(t, MayRetry(workflow.RetryPolicy{Attempts: 3}, 2))
-	require.False(t, MayRetry(workflow.RetryPolicy{Attempts: 3}, 3))
+	require.False(t, MayRetry(workflow.RetryPolicy{}, 1, ""), "typed steps have one attempt")
+	require.False(t, MayRetry(workflow.RetryPolicy{Attempts: 1}, 1, ""))
+	require.True(t, MayRetry(workflow.RetryPolicy{Attempts: 3}, 2, ""))
+	require.False(t, MayRetry(workflow.RetryPolicy{Attempts: 3}, 3, ""))
+	never := workflow.RetryPolicy{Attempts: 3, Never: []string{"declined", "timed_out"}}
+	require.True(t, MayRetry(never, 1, ""))
+	require.True(t, MayRetry(never, 1, "busy"))
+	require.False(t, MayRetry(never, 1, "declined"))
+	require.False(t, MayRetry(never, 1, "timed_out"))
 }

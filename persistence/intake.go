@@ -25,6 +25,9 @@ type Trigger struct {
 	Edges        []EdgeResult // conditions on the input
 }
 
+// RunKey is an idempotency key in its scope.
+type RunKey struct{ Tenant, Workflow, Key string }
+
 // TriggerResult says what became of one trigger.
 type TriggerResult uint8
 
@@ -87,6 +90,10 @@ type Intake interface {
 	// first, skipping those another pod is draining. More reports whether
 	// there may be further ones.
 	DrainIntake(ctx context.Context, limit int) (Drained, error)
+
+	// RunByKey returns the run that the idempotency key of a committed trigger
+	// names, or ErrRunNotFound.
+	RunByKey(ctx context.Context, key RunKey) (workflow.RunID, error)
 }
 
 // Drained is what DrainIntake did.

@@ -18,7 +18,7 @@ type PodInfo struct {
 	Name     string // for people; not unique
 	Handlers []int32
 	Queues   []string
-	Slots    int
+	Slots    int           // tasks that it executes at once; 0: it only triggers and reads
 	TTL      time.Duration // of the lease
 	Version  string        // of the binary
 	Protocol int16         // that it speaks: see the constant
@@ -57,6 +57,7 @@ type Renewed struct {
 	Lost      []Held           // held tasks that are no longer this pod's
 	Unheld    []Held           // tasks that are this pod's by the table, but not in Held
 	Pods      int              // living pods, this one included
+	Executing int              // those of them that have slots
 	Waiting   int              // those of them that were not busy at their last renewal
 	Idle      int              // those that were idle then
 	Place     int              // idle ones with a lower number

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/troupe-dev/troupe"
 	"github.com/troupe-dev/troupe/actors"
 )
 
@@ -35,11 +36,14 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 		delete(s.unused, w.name+"/"+step)
 		return func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			call := Call[I, T]{parents: map[string]func(any) error{}}
-			if err := own.Codec.Unmarshal(in.Input, &call.Input); err != nil {
+			codecs := codecsOf(ctx, own.Codec)
+			if err := codecs(actors.PayloadInput, "").Unmarshal(in.Input, &call.Input); err != nil {
 				return actors.Output{}, fmt.Errorf("decode the input: %w", err)
 			}
 			for _, parent := range in.Parents {
-				call.parents[parent.Step] = func(target any) error { return own.Codec.Unmarshal(parent.Output, target) }
+				call.parents[parent.Step] = func(target any) error {
+					return codecs(actors.PayloadOutput, parent.Step).Unmarshal(parent.Output, target)
+				}
 			}
 			call.Real = func(ctx context.Context) (T, error) {
 				var value T
@@ -47,7 +51,7 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 				again.Once = false // the stub may read the inputs, too
 				out, err := own.Call(ctx, again)
 				if err == nil {
-					err = own.Codec.Unmarshal(out.Payload, &value)
+					err = codecs(actors.PayloadOutput, step).Unmarshal(out.Payload, &value)
 				}
 				return value, err
 			}
@@ -55,8 +59,16 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			if err != nil {
 				return actors.Output{}, err
 			}
-			return own.Finish(value)
+			return own.Finish(ctx, value)
 		}
+	}
+}
+
+// codecsOf returns what encodes and decodes the payloads of an attempt.
+func codecsOf(ctx context.Context, codec actors.Codec) func(kind actors.PayloadKind, step string) actors.Codec {
+	task := troupe.Task(ctx)
+	return func(kind actors.PayloadKind, step string) actors.Codec {
+		return actors.CodecFor(codec, actors.PayloadPlace{Tenant: task.Tenant, Workflow: task.Workflow, Step: step, Kind: kind})
 	}
 }
 

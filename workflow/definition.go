@@ -111,4 +111,5 @@ type RetryPolicy struct {
 	Factor   float64       // growth of the wait; 0: 2
 	Cap      time.Duration // longest wait; 0: 60 s, or First if that is longer
 	Jitter   float64       // fraction, applied after the cap; 0: 0.1, negative: none
+	Never    []string      // classes of errors after which there is no other attempt
 }

@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -43,6 +44,17 @@ func (r *report) retry(step string, p RetryPolicy) {
 	if !(p.Jitter <= 1) {
 		r.check(step, "retry.jitter", fmt.Sprintf("%v is over 1", p.Jitter),
 			"use a fraction such as 0.1, or a negative number for none")
+	}
+	for i, class := range p.Never {
+		field := fmt.Sprintf("retry.never[%d]", i)
+		switch {
+		case class == "":
+			r.check(step, field, "the class is empty", "name a class, as troupe.Class gives it to an error")
+		case class == "lost":
+			r.check(step, field, "lost attempts are none of the policy's", "set Config.MaxLost to 1")
+		case len(class) > NameMax || !utf8.ValidString(class):
+			r.check(step, field, fmt.Sprintf("%.40q names no class", class), fmt.Sprintf("use at most %d bytes of UTF-8", NameMax))
+		}
 	}
 }
 

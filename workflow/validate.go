@@ -115,7 +115,9 @@ func (r *report) sleeps(s *Step) {
 	if len(s.Parents) > 0 {
 		r.check(s.Name, "parents", "a sleep takes no parameters", "use After")
 	}
-	if s.Options != (Options{}) {
+	o, retry := s.Options, s.Options.Retry
+	retried := retry.Attempts != 0 || retry.First != 0 || retry.Factor != 0 || retry.Cap != 0 || retry.Jitter != 0 || retry.Never != nil
+	if retried || o.Queue != "" || o.AttemptTimeout != 0 || o.HeartbeatLimit != 0 || o.ScheduleToStart != 0 || o.InTx {
 		r.check(s.Name, "options", "a sleep has no attempts, queue or timeouts", "remove the options")
 	}
 }

@@ -57,6 +57,7 @@ func TestCheckRetry(t *testing.T) {
 		{Attempts: 1},
 		{Attempts: AttemptsMax, First: time.Second, Factor: 1, Cap: time.Second, Jitter: 1},
 		{Attempts: 3, Factor: FactorMax, Cap: DurationMax, Jitter: -1},
+		{Attempts: 3, Never: []string{"declined", "panic", "timed_out"}},
 	} {
 		require.NoError(t, CheckRetry(good), "%+v", good)
 	}
@@ -74,6 +75,9 @@ func TestCheckRetry(t *testing.T) {
 		"retry.factor: +Inf is not":           {Factor: math.Inf(1)},
 		"retry.jitter: 1.5 is over 1":         {Jitter: 1.5},
 		"retry.jitter: NaN is over 1":         {Jitter: math.NaN()},
+		"retry.never[1]: the class is empty":  {Never: []string{"a", ""}},
+		"retry.never[0]: lost attempts are":   {Never: []string{"lost"}},
+		`retry.never[0]: "\xff" names no`:     {Never: []string{"\xff"}},
 	} {
 		require.ErrorContains(t, CheckRetry(bad), field)
 	}

@@ -2,6 +2,7 @@ package features_test
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -11,11 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
-	"github.com/troupe-dev/troupe/internal/pgdev/pgtest"
-	"github.com/troupe-dev/troupe/migrations"
+	"github.com/troupe-dev/troupe/troupetest"
 )
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // inMemory registers a workflow with an engine in memory, starts it and hands
 // both over. Everything runs in a bubble: time moves on when nothing else can.
@@ -32,21 +30,29 @@ func inMemory[I, O any](
 	})
 }
 
-// onPostgres does the same on a database of the test's own, in real time.
+// onPostgres does the same on the database of TROUPE_DATABASE_URL, in a schema of the
+// test's own and in real time.
 func onPostgres[I, O any](
 	t *testing.T, w *troupe.Workflow[I, O],
 	use func(t *testing.T, pool *pgxpool.Pool, handle *troupe.Handle[I, O]),
 ) {
 	t.Helper()
+	pool, schema := database(t)
+	engine := troupetest.Engine(t, pool, troupe.Config{Schema: schema})
+	handle := troupetest.Register(t, engine, w)
+	troupetest.Start(t, engine)
+	use(t, pool, handle)
+}
+
+// database returns a pool, and a schema that is there until the test ends.
+func database(t *testing.T) (pool *pgxpool.Pool, schema string) {
+	t.Helper()
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	_, err = migrations.Migrate(t.Context(), pool, "troupe")
-	require.NoError(t, err)
-	engine, err := troupe.New(pool, troupe.Config{})
-	require.NoError(t, err)
-	use(t, pool, start(t, engine, w))
+	if os.Getenv(troupetest.DatabaseURL) == "" {
+		t.Skip("set " + troupetest.DatabaseURL + " to run the examples on PostgreSQL")
+	}
+	pool = troupetest.Pool(t)
+	return pool, troupetest.Schema(t, pool)
 }
 
 func start[I, O any](t *testing.T, engine *troupe.Engine, w *troupe.Workflow[I, O]) *troupe.Handle[I, O] {

@@ -37,7 +37,7 @@ func TestRetry(t *testing.T) {
 }
 
 // Terminal says that no attempt will help. Retry.If says it for errors that a
-// step does not make itself.
+// step does not make itself, Retry.Never for classes of errors.
 func TestErrorsThatAreNotRetried(t *testing.T) {
 	errBadCard, errGone := errors.New("card is stolen"), errors.New("account is gone")
 	tries := 0
@@ -66,5 +66,26 @@ func TestErrorsThatAreNotRetried(t *testing.T) {
 		_, err = handle.Run(t.Context(), "other")
 		require.ErrorIs(t, err, troupe.ErrRunFailed)
 		require.Equal(t, 2, tries)
+	})
+}
+
+func TestClassesThatAreNeverRetried(t *testing.T) {
+	tries := 0
+	pay := func(context.Context, string) (string, error) {
+		if tries++; tries == 1 {
+			return "", troupe.Class("busy", errors.New("come back later"))
+		}
+		return "", troupe.Class("declined", errors.New("no funds"))
+	}
+	w := troupe.Define("pay-by-class", func(b *troupe.Builder[string]) troupe.StepRef[string] {
+		return troupe.Step0(b, "pay", pay, troupe.Retry{Attempts: 9, Never: []string{"declined", "panic"}})
+	})
+	inMemory(t, troupe.Config{}, w, func(t *testing.T, engine *troupe.Engine, handle *troupe.Handle[string, string]) {
+		_, err := handle.Run(t.Context(), "")
+		require.ErrorIs(t, err, troupe.ErrRunFailed)
+		require.Equal(t, 2, tries)
+		letters, err := engine.DeadLetters().List(t.Context(), troupe.DeadLetterFilter{})
+		require.NoError(t, err)
+		require.Equal(t, troupe.DeadNonRetryable, letters.Letters[0].Reason)
 	})
 }

@@ -34,10 +34,11 @@ func TestIdempotencyKey(t *testing.T) {
 	})
 }
 
-// RunMany stores all of its runs in one transaction, or none.
+// RunMany stores all of its runs in one transaction, or none. Keys gives each its own
+// key, and GetByKey finds a run by it.
 func TestRunMany(t *testing.T) {
 	inMemory(t, troupe.Config{}, double("many"), func(t *testing.T, _ *troupe.Engine, handle *troupe.Handle[int, int]) {
-		runs, err := handle.RunMany(t.Context(), []int{1, 2, 3, 4, 5})
+		runs, err := handle.RunMany(t.Context(), []int{1, 2, 3, 4, 5}, troupe.Keys([]string{"a", "b", "c", "", ""}))
 		require.NoError(t, err)
 		sum := 0
 		for _, run := range runs {
@@ -46,6 +47,9 @@ func TestRunMany(t *testing.T) {
 			sum += doubled
 		}
 		require.Equal(t, 30, sum)
+		second, err := handle.GetByKey(t.Context(), "", "b")
+		require.NoError(t, err)
+		require.Equal(t, runs[1].ID(), second.ID())
 	})
 }
 

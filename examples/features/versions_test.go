@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
+	"github.com/troupe-dev/troupe/troupetest"
 )
 
 // letter is a workflow in two versions: the second writes other words, tries
@@ -31,22 +31,21 @@ func letter(version int) *troupe.Workflow[string, string] {
 // that has one of the same name, parents and types: here by the next version,
 // which was deployed while the run slept.
 func TestTheNextVersionEndsRunsOfTheLast(t *testing.T) {
-	onPostgres(t, letter(2), func(t *testing.T, pool *pgxpool.Pool, next *troupe.Handle[string, string]) {
-		last, err := troupe.New(pool, troupe.Config{})
-		require.NoError(t, err)
-		handle, err := troupe.Register(last, letter(1))
-		require.NoError(t, err)
-		require.NoError(t, last.Start(t.Context()))
-		run, err := handle.RunNoWait(t.Context(), "Ada")
-		require.NoError(t, err)
-		require.NoError(t, last.Stop(t.Context()))
+	pool, schema := database(t)
+	engine := troupetest.Engine(t, pool, troupe.Config{Schema: schema})
+	next := troupetest.Register(t, engine, letter(2))
+	troupetest.Start(t, engine)
 
-		got := next.Get("", run.ID())
-		text, err := got.Await(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "Dear Ada", text)
-		status, err := got.Status(t.Context())
-		require.NoError(t, err)
-		require.Len(t, status.Steps, 2, "without the step that is new")
-	})
+	last := troupetest.Engine(t, pool, troupe.Config{Schema: schema})
+	handle := troupetest.Register(t, last, letter(1))
+	troupetest.Start(t, last)
+	run, err := handle.RunNoWait(t.Context(), "Ada")
+	require.NoError(t, err)
+	require.NoError(t, last.Stop(t.Context()))
+
+	got := next.Get("", run.ID())
+	require.Equal(t, "Dear Ada", troupetest.Await(t, got))
+	status, err := got.Status(t.Context())
+	require.NoError(t, err)
+	require.Len(t, status.Steps, 2, "without the step that is new")
 }

@@ -64,6 +64,10 @@ func (f *frozen) Run(ctx context.Context, tenant string, run troupe.RunID, witho
 	return asked(ctx, f, func() (persistence.RunRow, error) { return f.Store.Run(ctx, tenant, run, without...) })
 }
 
+func (f *frozen) RunByKey(ctx context.Context, key persistence.RunKey) (troupe.RunID, error) {
+	return asked(ctx, f, func() (troupe.RunID, error) { return f.Store.RunByKey(ctx, key) })
+}
+
 func (f *frozen) StepNames(ctx context.Context, tenant string, run troupe.RunID) ([]string, error) {
 	return asked(ctx, f, func() ([]string, error) { return f.Store.StepNames(ctx, tenant, run) })
 }
@@ -140,6 +144,8 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		"Engine.Runs":       func(ctx context.Context) error { _, err := engine.Runs(ctx, troupe.Filter{}); return err },
 		"Engine.Cancel":     func(ctx context.Context) error { return engine.Cancel(ctx, "", run.ID(), "") },
 		"Engine.Explain":    func(ctx context.Context) error { _, err := engine.Explain(ctx, "", run.ID()); return err },
+		"Engine.RunByKey":   func(ctx context.Context) error { _, err := engine.RunByKey(ctx, "", "w", "k"); return err },
+		"Handle.GetByKey":   func(ctx context.Context) error { _, err := handle.GetByKey(ctx, "", "k"); return err },
 		"Handle.Run":        func(ctx context.Context) error { _, err := handle.Run(ctx, "x"); return err },
 		"Handle.RunNoWait":  func(ctx context.Context) error { _, err := handle.RunNoWait(ctx, "x"); return err },
 		"Handle.RunMany":    func(ctx context.Context) error { _, err := handle.RunMany(ctx, []string{"x", "y"}); return err },

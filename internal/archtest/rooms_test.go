@@ -114,7 +114,7 @@ var rooms = map[string]room{
 		ours: []string{
 			"workflow", "lifecycle", "explain", "messages", "persistence", "persistence/memory", "persistence/postgres",
 			"cluster", "cluster/local", "cluster/postgres", "migrations", "actors", "internal/clock", "internal/host",
-			"internal/logqueue", "internal/panics", "internal/program",
+			"internal/fidelity", "internal/logqueue", "internal/panics", "internal/program",
 		},
 		outside: []string{protoactor, protobuf, pgx},
 	},
@@ -137,6 +137,8 @@ var rooms = map[string]room{
 		outside: []string{protoactor, protobuf},
 	},
 
+	"troupetest": {ours: []string{".", "migrations"}, outside: []string{pgx}},
+
 	"cmd/troupe/...": {
 		ours: []string{"..."},
 		outside: []string{
@@ -144,7 +146,7 @@ var rooms = map[string]room{
 		},
 	},
 	"examples/...": {
-		ours:    []string{".", "messages", "simtest", "migrations", "internal/pgdev/..."},
+		ours:    []string{".", "actors", "messages", "migrations", "simtest", "troupetest"},
 		outside: []string{protoactor, protobuf, pgx},
 	},
 	"bench/...": {ours: []string{"..."}, outside: []string{protoactor, protobuf, pgx}},
@@ -153,11 +155,12 @@ var rooms = map[string]room{
 	"internal/archtest":     {},
 	"internal/chaos":        {},
 	"internal/clock":        {},
+	"internal/fidelity":     {},
 	"internal/host":         {ours: []string{"persistence", "actors"}},
 	"internal/logqueue":     {ours: []string{"internal/clock"}},
 	"internal/pgdev":        {outside: []string{pgx, "github.com/fergusstrange/embedded-postgres"}},
 	"internal/panics":       {},
-	"internal/program":      {ours: []string{"workflow", "lifecycle", "persistence", "actors", "internal/panics"}},
+	"internal/program":      {ours: []string{"workflow", "lifecycle", "persistence", "actors", "internal/fidelity", "internal/panics"}},
 	"internal/wire":         {ours: []string{"internal/clock", "internal/panics"}, outside: []string{pgx}},
 	"internal/pgdev/pgtest": {ours: []string{"internal/pgdev"}, outside: []string{"github.com/testcontainers/testcontainers-go/..."}},
 }

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
-	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
 // Binding is what an engine adds to a program.
 type Binding struct {
 	Codec          actors.Codec
+	Plain          actors.Codec         // below Codec, which may give equal values different bytes; nil: there is none
+	JSON           bool                 // the bytes are JSON's, maybe changed by Codec without loss
 	Retry          workflow.RetryPolicy // of steps without one
 	RetryIf        func(error) bool     // the same
 	AttemptTimeout time.Duration        // of steps without one; 0: none
@@ -26,7 +27,7 @@ type Bound struct {
 	Functions []actors.StepFunction // one for each step that is no sleep; the failure handler last
 
 	program Program
-	codec   actors.Codec
+	with    Binding
 }
 
 // Bind makes a program without problems ready for an engine.
@@ -35,7 +36,7 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bound{Graph: graph, program: p, codec: with.Codec}
+	b := &Bound{Graph: graph, program: p, with: with}
 	for i := range p.Definition.Steps {
 		if s := &p.Definition.Steps[i]; s.Kind == workflow.Func {
 			b.Functions = append(b.Functions, p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
@@ -46,23 +47,6 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 		b.Functions = append(b.Functions, p.bindStep(s, p.OnFailure, graph.OnFailure.Fingerprint, with))
 	}
 	return b, nil
-}
-
-// Admit judges an input and makes the decisions that look at it.
-func (b *Bound) Admit(input any) ([]persistence.EdgeResult, error) {
-	if b.program.Admit == nil {
-		return nil, nil
-	}
-	return b.program.Admit(input)
-}
-
-// AdmitPayload decodes an input and admits it.
-func (b *Bound) AdmitPayload(payload []byte) ([]persistence.EdgeResult, error) {
-	input, err := decodeAs(b.codec, payload, b.program.Input)
-	if err != nil {
-		return nil, fmt.Errorf("decode the input into %v: %w", b.program.Input, err)
-	}
-	return b.Admit(input)
 }
 
 func (p *Program) bindStep(s *workflow.Step, fn Function, fingerprint workflow.Hash, with Binding) actors.StepFunction {
@@ -76,7 +60,11 @@ func (p *Program) bindStep(s *workflow.Step, fn Function, fingerprint workflow.H
 			options.AttemptTimeout = with.InTxTimeout
 		}
 	}
+	dynamic := with.JSON && isAny(fn.Result)
 	output := func(payload []byte, value any, err error) (actors.Output, error) {
+		if err == nil && dynamic {
+			err = encoding(value, checkAny(value, payload))
+		}
 		switch {
 		case err != nil:
 			return actors.Output{}, err
@@ -90,17 +78,17 @@ func (p *Program) bindStep(s *workflow.Step, fn Function, fingerprint workflow.H
 		Queue: options.Queue, Options: options, RetryIf: retryIf(fn.RetryIf),
 		Codec: with.Codec, Result: fn.Result,
 		Call: func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
-			return output(fn.Call(with.Context(ctx), with.Codec, in))
+			return output(fn.Call(with.Context(ctx), attemptCodec(ctx, with.Codec), in))
 		},
-		Finish: func(value any) (actors.Output, error) {
-			payload, err := EncodeOutput(with.Codec, value)
+		Finish: func(ctx context.Context, value any) (actors.Output, error) {
+			payload, err := EncodeOutput(attemptCodec(ctx, with.Codec), value)
 			return output(payload, value, err)
 		},
-		Replay: func(payload []byte) (actors.Output, error) {
+		Replay: func(ctx context.Context, payload []byte) (actors.Output, error) {
 			if fn.Decide == nil {
 				return output(payload, nil, nil)
 			}
-			value, err := decodeAs(with.Codec, payload, fn.Result)
+			value, err := decodeAs(ParentCodec(attemptCodec(ctx, with.Codec), s.Name), payload, fn.Result)
 			if err != nil {
 				err = decoding(fmt.Errorf("decode the output that is taken over into %v: %w", fn.Result, err))
 			}

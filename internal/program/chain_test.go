@@ -54,11 +54,11 @@ func newChain(name string, links []func(string) (string, error), options ...trou
 // call executes a link on the output of the one before it, or on the input.
 func call(link func(string) (string, error)) func(context.Context, actors.Codec, actors.Inputs) ([]byte, any, error) {
 	return func(_ context.Context, codec actors.Codec, in actors.Inputs) ([]byte, any, error) {
-		from := in.Input
+		from, decoder := in.Input, codec
 		if len(in.Parents) > 0 {
-			from = in.Parents[0].Output
+			from, decoder = in.Parents[0].Output, program.ParentCodec(codec, in.Parents[0].Step)
 		}
-		text, err := program.Decode[string](codec, from)
+		text, err := program.Decode[string](decoder, from)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -27,10 +28,15 @@ func Encode(codec actors.Codec, value any) (payload []byte, err error) {
 // its error.
 func EncodeOutput(codec actors.Codec, out any) ([]byte, error) {
 	payload, err := Encode(codec, out)
-	if err != nil {
-		return nil, actors.Terminal(actors.WithClass(lifecycle.ClassEncoding, fmt.Errorf("encode the output of type %T: %w", out, err)))
+	return payload, encoding(out, err)
+}
+
+// encoding is the error of an output that cannot be encoded.
+func encoding(out any, err error) error {
+	if err == nil {
+		return nil
 	}
-	return payload, nil
+	return actors.Terminal(actors.WithClass(lifecycle.ClassEncoding, fmt.Errorf("encode the output of type %T: %w", out, err)))
 }
 
 // Decode decodes a copy of a payload: siblings and later steps of the run read
@@ -84,4 +90,43 @@ func Contain(call func() error) (err error) {
 	}()
 	err = errPanicNil
 	return call()
+}
+
+// attemptCodec returns the codec of an attempt: it encodes the output of the step and
+// decodes the input of the run.
+func attemptCodec(ctx context.Context, codec actors.Codec) actors.Codec {
+	of, ok := codec.(actors.PayloadCodec)
+	if attempt := actors.AttemptFrom(ctx); ok && attempt != nil {
+		task := attempt.Info()
+		return taskCodec{of, actors.PayloadPlace{Tenant: task.Tenant, Workflow: task.Workflow, Step: task.Step, Kind: actors.PayloadOutput}}
+	}
+	return codec
+}
+
+type taskCodec struct {
+	of     actors.PayloadCodec
+	output actors.PayloadPlace
+}
+
+// Marshal implements actors.Codec.
+func (c taskCodec) Marshal(value any) ([]byte, error) { return c.of.MarshalFor(c.output, value) }
+
+// Unmarshal implements actors.Codec.
+func (c taskCodec) Unmarshal(data []byte, target any) error {
+	return c.of.UnmarshalFor(inputOf(c.output.Tenant, c.output.Workflow), data, target)
+}
+
+// ParentCodec returns, for the codec that a Function was called with, what decodes the
+// output of a parent.
+func ParentCodec(codec actors.Codec, step string) actors.Codec {
+	c, ok := codec.(taskCodec)
+	if !ok {
+		return codec
+	}
+	c.output.Step = step
+	return actors.CodecFor(c.of, c.output)
+}
+
+func inputOf(tenant, workflow string) actors.PayloadPlace {
+	return actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Kind: actors.PayloadInput}
 }

@@ -77,7 +77,7 @@ func (m *many) start(name string) {
 			return actors.Output{}, p.Sleep(ctx, m.takes)
 		},
 	}}
-	options.Evaluate = func(string, []byte) (workflow.Hash, []persistence.EdgeResult, error) { return m.graph.Hash, nil, nil }
+	options.Evaluate = func(trigger *persistence.Trigger) error { trigger.Definition = m.graph.Hash; return nil }
 	_, err = p.Start(m.t.Context(), options)
 	require.NoError(m.t, err)
 	m.pods = append(m.pods, p)

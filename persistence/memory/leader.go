@@ -89,7 +89,7 @@ func (s *Store) ExpirePods(_ context.Context, epoch int64, maxLost, limit int, b
 			}
 			continue
 		}
-		if !p.dead {
+		if !p.dead && p.info.Slots > 0 {
 			s.deaths = append(s.deaths, b.now)
 		}
 		p.dead = true

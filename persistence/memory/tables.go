@@ -195,6 +195,9 @@ func (s *Store) countPods(out *persistence.Renewed, own int64) {
 			continue
 		}
 		out.Pods++
+		if p.info.Slots > 0 {
+			out.Executing++
+		}
 		if p.load < persistence.LoadBusy {
 			out.Waiting++
 		}

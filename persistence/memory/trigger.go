@@ -165,6 +165,16 @@ func (s *Store) examine(t persistence.Trigger, drafted draft, owner *Tx) persist
 	return persistence.TriggerAnswer{Result: persistence.Triggered, Run: t.Run}
 }
 
+// RunByKey implements persistence.Intake.
+func (s *Store) RunByKey(_ context.Context, of persistence.RunKey) (workflow.RunID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, ok := s.keys[key{of.Tenant, of.Workflow, of.Key}]; ok {
+		return id, nil
+	}
+	return workflow.RunID{}, persistence.ErrRunNotFound
+}
+
 // examineKey answers a trigger whose key is in use, and nothing otherwise.
 func (s *Store) examineKey(t persistence.Trigger, drafted draft, owner *Tx) persistence.TriggerAnswer {
 	k := keyOf(t)

@@ -60,7 +60,7 @@ func (s *Store) renewAll(ctx context.Context, on *pgx.Conn, renewal persistence.
 	var lost, unheldSteps []int32
 	var unheldEpochs []int64
 	if err := on.QueryRow(ctx, text, args...).Scan(
-		&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs,
+		&out.Now, &out.Expires, &out.Pods, &out.Executing, &out.Waiting, &out.Idle, &out.Place, &canceling, &lost, &unheld, &unheldSteps, &unheldEpochs,
 		&holding,
 	); err != nil {
 		return out, err
@@ -100,6 +100,6 @@ func (s *Store) renewOnly(ctx context.Context, on *pgx.Conn, renewal persistence
 		"pod": renewal.Pod, "ttl": renewal.TTL.Microseconds(), "load": int16(renewal.Load),
 	})
 	var out persistence.Renewed
-	err := on.QueryRow(ctx, text, args...).Scan(&out.Now, &out.Expires, &out.Pods, &out.Waiting, &out.Idle, &out.Place)
+	err := on.QueryRow(ctx, text, args...).Scan(&out.Now, &out.Expires, &out.Pods, &out.Executing, &out.Waiting, &out.Idle, &out.Place)
 	return out, err
 }

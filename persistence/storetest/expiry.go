@@ -91,6 +91,16 @@ var expiryRules = []rule{
 		w.requireTasks(run, states{"a": "failed"})
 		require.Equal(w.t, int32(2*maxLost), w.tasks(run)["a"].Lost)
 	}},
+	{"expiry/clients_die", "deaths of pods without slots excuse no task", func(w *world) {
+		run := w.start(w.with(Single()))
+		for i := range maxLost {
+			require.Equal(w.t, int32(i), w.pod().claimStep("a").Lost)
+			w.client()
+			w.advance(leaseTTL)
+			require.Len(w.t, w.expire().Pods, 2)
+		}
+		w.requireTasks(run, states{"a": "failed"})
+	}},
 	{"expiry/others_died_long_ago", "deaths of long ago excuse no task", func(w *world) {
 		run := w.start(w.with(Single()))
 		for range maxLost {

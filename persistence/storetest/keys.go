@@ -28,6 +28,22 @@ var keyRules = []rule{
 		require.Equal(w.t, persistence.TriggerAnswer{Result: persistence.KeyConflict, Run: first.Run}, answer)
 		require.Len(w.t, w.snapshot().Runs, 1)
 	}},
+	{"keys/read", "a key is read in its tenant and workflow; one that no committed trigger has is not found", func(w *world) {
+		g := w.with(Single())
+		first := w.draft(g)
+		first.Key = "key"
+		of := persistence.RunKey{Tenant: first.Tenant, Workflow: first.Workflow, Key: "key"}
+		call(w.store.RunByKey(w.ctx, of)).fails(w, persistence.ErrRunNotFound)
+		w.trigger(first, w.draft(g))
+		require.Equal(w.t, first.Run, call(w.store.RunByKey(w.ctx, of)).must(w))
+		for _, other := range []persistence.RunKey{
+			{Tenant: "other", Workflow: of.Workflow, Key: of.Key}, {Tenant: of.Tenant, Workflow: "other", Key: of.Key},
+			{Tenant: of.Tenant, Workflow: of.Workflow, Key: "other"}, {Tenant: of.Tenant, Workflow: of.Workflow},
+			{Tenant: of.Tenant, Workflow: of.Workflow, Key: "nul\x00"},
+		} {
+			call(w.store.RunByKey(w.ctx, other)).fails(w, persistence.ErrRunNotFound)
+		}
+	}},
 	{"keys/scope", "keys of other tenants and workflows are other keys", func(w *world) {
 		single := w.with(Single(), Diamond())
 		list := w.drafts(single, tenantA, 2)

@@ -47,6 +47,18 @@ var leaseRules = []rule{
 		require.Equal(w.t, []int{2, 0, 0, 0}, renewed(p, busy), "who has left does not wait")
 		require.Equal(w.t, []int{2, 1, 1, 0}, renewed(q, idle))
 	}},
+	{"lease/client", "a pod without slots lives like others, but is not counted with those that execute", func(w *world) {
+		g, p := w.withPod(Single())
+		client := w.client()
+		out := p.renew()
+		require.Equal(w.t, []int{2, 1}, []int{out.Pods, out.Executing})
+		out = call(w.store.RenewPod(w.ctx, persistence.Renewal{Pod: client, TTL: leaseTTL})).must(w)
+		require.Equal(w.t, []int{2, 1}, []int{out.Pods, out.Executing})
+		call(w.store.LeavePod(w.ctx, p.id)).must(w)
+		run := w.start(g)
+		require.Equal(w.t, 1, w.park().Parked, "the client registers no handler")
+		require.True(w.t, w.tasks(run)["a"].Parked)
+	}},
 	{"lease/late", "a pod that is late but was not declared dead keeps its tasks", func(w *world) {
 		run, p := w.startWithPod(Single())
 		g := p.claimStep("a")

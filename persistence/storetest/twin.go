@@ -289,6 +289,11 @@ func (t *Twin) Definition(ctx context.Context, hash workflow.Hash) (*workflow.Gr
 	return twice1(ctx, t, "Definition", persistence.Store.Definition, hash)
 }
 
+// RunByKey implements persistence.Intake.
+func (t *Twin) RunByKey(ctx context.Context, key persistence.RunKey) (workflow.RunID, error) {
+	return twice1(ctx, t, "RunByKey", persistence.Store.RunByKey, key)
+}
+
 // StepNames implements persistence.Registry.
 func (t *Twin) StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error) {
 	return twice2(ctx, t, "StepNames", persistence.Store.StepNames, tenant, run)

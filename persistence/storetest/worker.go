@@ -39,6 +39,14 @@ func (w *world) podFor(ttl time.Duration, graphs ...*workflow.Graph) *worker {
 	return p
 }
 
+// client joins a pod that executes nothing.
+func (w *world) client() int64 {
+	w.t.Helper()
+	id, _, err := w.store.JoinPod(w.ctx, persistence.PodInfo{Name: "client", TTL: leaseTTL, Version: "test", Protocol: persistence.Protocol})
+	require.NoError(w.t, err)
+	return id
+}
+
 func (w *world) handlersOf(graphs ...*workflow.Graph) []int32 {
 	var handlers []int32
 	for g, numbers := range w.numbers {

@@ -3,17 +3,17 @@ package swarm
 import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // evaluator knows the workflows of a deployment, and judges inputs.
 func evaluator(deployed []*shape) actors.Evaluate {
-	return func(name string, _ []byte) (workflow.Hash, []persistence.EdgeResult, error) {
+	return func(trigger *persistence.Trigger) error {
 		for _, s := range deployed {
-			if s.graph.Name == name {
-				return s.graph.Hash, nil, nil
+			if s.graph.Name == trigger.Workflow {
+				trigger.Definition = s.graph.Hash
+				return nil
 			}
 		}
-		return workflow.Hash{}, nil, actors.ErrUnknownWorkflow
+		return actors.ErrUnknownWorkflow
 	}
 }

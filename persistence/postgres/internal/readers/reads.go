@@ -3,6 +3,7 @@ package readers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -142,6 +143,24 @@ func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
 	e.Kind, e.Pod, e.Delay, e.Attempt = lifecycle.EventKind(kind), pgsql.OrZero(pod), time.Duration(pgsql.OrZero(delay)), pgsql.OrZero(attempt)
 	e.WakeAt, e.By, e.Class, e.Text = pgsql.OrZero(wakes), pgsql.OrZero(by), pgsql.OrZero(class), pgsql.OrZero(text)
 	return e, err
+}
+
+// RunByKey implements persistence.Intake.
+func (s *Reader) RunByKey(ctx context.Context, of persistence.RunKey) (id workflow.RunID, err error) {
+	if !pgsql.Storable(of.Tenant) || !pgsql.Storable(of.Workflow) || !pgsql.Storable(of.Key) {
+		return id, persistence.ErrRunNotFound
+	}
+	ctx, leave, err := s.Caller(ctx)
+	if err != nil {
+		return id, err
+	}
+	defer leave()
+	text, args := s.Bind("read_key", pgsql.Named{"tenant": of.Tenant, "workflow": of.Workflow, "key": of.Key})
+	err = s.Conns.QueryRow(ctx, text, args...).Scan((*[16]byte)(&id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return id, persistence.ErrRunNotFound
+	}
+	return id, pgerr.Translate(err)
 }
 
 // EndedRuns implements persistence.Runs. Runs that cannot be read count as ended: the

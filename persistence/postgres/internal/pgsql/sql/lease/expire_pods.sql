@@ -5,14 +5,14 @@
 -- One that ends after by has not run out, though the clock says so: it has leapt.
 -- A lease that ends further away than it is long was renewed while the clock was
 -- ahead: it is taken as renewed now, so that it runs out unless its pod lives.
--- With each comes how many have died lately. A death in what is to come is of a
--- clock that was ahead.
+-- With each comes how many have died lately, but for clients, which execute nothing. A
+-- death in what is to come is of a clock that was ahead.
 -- Caller: ExpirePods. Locks pods (update), waits for nothing. Index:
 -- claims_pkey, probed per pod; reads all deaths, which are few.
 with {holders},
 clock as materialized (select clock_timestamp() as now),
 late as materialized (
-	select p.id, p.dead as known from {schema}.pods p, clock
+	select p.id, p.dead as known, p.slots = 0 as client from {schema}.pods p, clock
 	where p.dead or p.expires_at <= least(clock.now, @by::timestamptz)
 	order by p.id
 	for update of p skip locked
@@ -29,8 +29,8 @@ shortened as (
 dead as (
 	update {schema}.pods p set dead = true from late l where p.id = l.id and not l.known
 ),
-gone (id, known) as materialized (
-	select id, known from late union all select pod, false from missing
+gone (id, known, client) as materialized (
+	select id, known, client from late union all select pod, false, false from missing
 ),
 told as materialized ( -- those that still say something
 	select e.pod, e.at > clock.now - @lately::bigint * interval '1 microsecond' as lately from {schema}.deaths e, clock
@@ -45,11 +45,11 @@ forgotten as (
 	where e.ctid = d.tid and e.pod is not distinct from d.pod
 ),
 fresh as (
-	insert into {schema}.deaths (pod, at) select g.id, clock.now from gone g, clock where not g.known
+	insert into {schema}.deaths (pod, at) select g.id, clock.now from gone g, clock where not g.known and not g.client
 	on conflict (pod) do nothing
 )
 select g.id, least(d.lately, @max::int)::int, least(d.kept, @max::int)::int
 from gone g, (
 	select count(*) filter (where lately) as lately, count(*) as kept
-	from (select lately from told t where t.pod not in (select id from gone where not known) union all select true from gone where not known) d
+	from (select lately from told t where t.pod not in (select id from gone where not known) union all select true from gone where not known and not client) d
 ) d

@@ -23,7 +23,8 @@ pod as (
 	returning p.id, p.expires_at
 ),
 crowd as materialized (
-	select count(*)::int as pods, count(*) filter (where l.load < 2)::int as waiting,
+	select count(*)::int as pods, count(*) filter (where p.slots > 0)::int as executing,
+		count(*) filter (where l.load < 2)::int as waiting,
 		count(*) filter (where l.load = 0)::int as idle, count(*) filter (where l.load = 0 and p.id < @pod)::int as place
 	from {schema}.pods p, lateral (select case when p.id = @pod then @load::smallint else p.load end as load) l
 	where not p.dead
@@ -80,7 +81,7 @@ unheld as materialized (
 	order by 1, 2
 )
 select clock.now, pod.expires_at,
-	crowd.pods, crowd.waiting, crowd.idle, crowd.place,
+	crowd.pods, crowd.executing, crowd.waiting, crowd.idle, crowd.place,
 	array(select distinct h.run_id from held h where h.mine and h.canceling order by 1),
 	array(select h.ord::int from held h where h.mine is not true order by 1),
 	array(select run_id from unheld), array(select step from unheld), array(select epoch from unheld),

@@ -13,10 +13,11 @@ pod as (
 	returning p.id, p.expires_at
 ),
 crowd as materialized (
-	select count(*)::int as pods, count(*) filter (where l.load < 2)::int as waiting,
+	select count(*)::int as pods, count(*) filter (where p.slots > 0)::int as executing,
+		count(*) filter (where l.load < 2)::int as waiting,
 		count(*) filter (where l.load = 0)::int as idle, count(*) filter (where l.load = 0 and p.id < @pod)::int as place
 	from {schema}.pods p, lateral (select case when p.id = @pod then @load::smallint else p.load end as load) l
 	where not p.dead
 )
-select clock.now, pod.expires_at, crowd.pods, crowd.waiting, crowd.idle, crowd.place
+select clock.now, pod.expires_at, crowd.pods, crowd.executing, crowd.waiting, crowd.idle, crowd.place
 from clock, pod, crowd
