@@ -24,6 +24,8 @@ type Engine struct {
 	connect func(context.Context, Config) (*backend, error)
 	logs    *logqueue.Queue // before Config.Logger; nil: there is none
 	nested  *nested
+	// explaining has room for the one status that asks why steps wait.
+	explaining chan struct{}
 
 	mu       sync.Mutex
 	phase    phase
@@ -100,7 +102,7 @@ func newEngine(config Config, connect func(context.Context, Config) (*backend, e
 		return nil, fmt.Errorf("new engine: %w", err)
 	}
 	return &Engine{
-		config: config, connect: connect, nested: newNested(),
+		config: config, connect: connect, nested: newNested(), explaining: make(chan struct{}, 1),
 		programs: map[string]*program.Bound{},
 	}, nil
 }

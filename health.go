@@ -80,7 +80,7 @@ func (e *Engine) health(asked func(*probe) error) Health {
 		h.Degraded = fmt.Sprintf("%d step functions still run after the end of their contexts: the log names them; let them return when ctx ends", s.Stuck)
 		h.Reason = h.Degraded
 	}
-	for _, trouble := range []string{e.logsTrouble(), e.nested.trouble(s)} {
+	for _, trouble := range []string{s.Parked, e.logsTrouble(), e.nested.trouble(s)} {
 		if trouble != "" {
 			h.Degraded = strings.TrimPrefix(h.Degraded+"; "+trouble, "; ")
 			h.Reason = h.Degraded

@@ -35,6 +35,8 @@ type reading struct {
 	tenant func(string) string
 	failed func(error) error        // what a caller is told of an error
 	known  func(*explain.Situation) // adds to a situation what the tables do not hold
+
+	explaining chan struct{} // has room for the one status that asks why steps wait
 }
 
 // readStore is what a reader needs of a store.
@@ -54,7 +56,7 @@ func (e *Engine) Reader() *Reader {
 		if err != nil {
 			return reading{}, err
 		}
-		return reading{store: store, tenant: e.tenant, failed: e.whileRunning, known: e.knows}, nil
+		return reading{store: store, tenant: e.tenant, failed: e.whileRunning, known: e.knows, explaining: e.explaining}, nil
 	}}
 }
 
@@ -75,7 +77,7 @@ func OpenReader(ctx context.Context, pool *pgxpool.Pool, schema string) (*Reader
 	}
 	desk := reading{
 		store: store, tenant: func(name string) string { return name }, failed: func(err error) error { return err },
-		known: func(s *explain.Situation) { s.TenantLimitUnknown = true },
+		known: func(s *explain.Situation) { s.TenantLimitUnknown = true }, explaining: make(chan struct{}, 1),
 	}
 	return &Reader{
 		open: func() (reading, error) { return desk, nil },
@@ -122,7 +124,9 @@ func (from *reading) status(ctx context.Context, tenant string, run RunID, witho
 	if err != nil {
 		return RunStatus{}, err
 	}
-	return runStatus(row, tasks), nil
+	status := runStatus(row, tasks)
+	from.explainWaiting(ctx, &status)
+	return status, nil
 }
 
 // Runs lists runs, newest first, one page a call. A filter that no run can match, such as
@@ -135,11 +139,18 @@ func (r *Reader) Runs(ctx context.Context, filter Filter) (RunPage, error) {
 // [ErrRunNotFound]. A reader without an engine knows no limit of tenants.
 func (r *Reader) Explain(ctx context.Context, tenant string, run RunID) ([]Reason, error) {
 	return readFrom(ctx, r, func(ctx context.Context, from reading) ([]Reason, error) {
-		situation, err := from.store.Situation(ctx, from.tenant(tenant), run)
+		situation, err := from.situation(ctx, tenant, run)
 		if err != nil {
 			return nil, err
 		}
-		from.known(&situation)
 		return explain.Explain(situation), nil
 	})
+}
+
+func (from *reading) situation(ctx context.Context, tenant string, run RunID) (explain.Situation, error) {
+	situation, err := from.store.Situation(ctx, from.tenant(tenant), run)
+	if err == nil {
+		from.known(&situation)
+	}
+	return situation, err
 }

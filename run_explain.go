@@ -2,6 +2,8 @@ package troupe
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/explain"
 )
@@ -31,4 +33,59 @@ func (e *Engine) knows(situation *explain.Situation) {
 			p.Stuck = own.Stuck
 		}
 	}
+}
+
+const (
+	// waitingTurn bounds how long a status waits for its turn to ask why steps wait. One
+	// status of a reader asks at a time: Explain shares its connection.
+	waitingTurn = 200 * time.Millisecond
+	// waitingMax bounds how long it waits for the answer.
+	waitingMax = 2 * time.Second
+)
+
+// explainWaiting fills in why queued steps cannot be claimed right now. If that cannot be
+// read, the status has what the rows of the tasks say.
+func (from *reading) explainWaiting(ctx context.Context, status *RunStatus) {
+	queued := func(s StepStatus) bool { return s.State == StateQueued }
+	if !slices.ContainsFunc(status.Steps, queued) {
+		return
+	}
+	turn, end := context.WithTimeout(ctx, waitingTurn)
+	defer end()
+	select {
+	case from.explaining <- struct{}{}:
+		defer func() { <-from.explaining }()
+	case <-turn.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitingMax)
+	defer cancel()
+	situation, err := from.situation(ctx, status.Tenant, status.ID)
+	if err != nil {
+		return
+	}
+	for _, reason := range explain.Explain(situation) {
+		for i := range status.Steps {
+			step := &status.Steps[i]
+			if !queued(*step) || reason.Step != "" && reason.Step != step.Name {
+				continue
+			}
+			step.Waiting = waitingFor(reason)
+		}
+	}
+}
+
+// waitingFor is what a status says of a queued step for a reason that was read after it.
+func waitingFor(reason Reason) string {
+	switch reason.Cause { //nolint:exhaustive // the others keep a step from being claimed
+	case explain.CauseEnded, explain.CauseParents, explain.CauseSleeping, explain.CauseBackoff, explain.CauseRunning, explain.CauseStopping,
+		explain.CausePodLate, explain.CausePodLost:
+		return "" // it was claimed meanwhile
+	case explain.CauseReady:
+		if reason.Remedy == "" {
+			return ""
+		}
+	}
+	reason.Step = ""
+	return reason.String()
 }

@@ -25,15 +25,13 @@ type nestedWait struct {
 
 func newNested() *nested { return &nested{waits: map[actors.Attempt]*nestedWait{}} }
 
-// waitNested notes that a step function waits for the end of a run, until over is called.
-// Other callers hold no slot.
-func waitNested(ctx context.Context) (over func()) {
+// wait notes that a step function of the engine waits for the end of a run of the engine,
+// until over is called. Other callers hold none of its slots.
+func (n *nested) wait(ctx context.Context) (over func()) {
 	attempt := actors.AttemptFrom(ctx)
-	within := scopeOf(ctx)
-	if attempt == nil || within.engine == nil {
+	if of := scopeOf(ctx).engine; attempt == nil || of == nil || of.nested != n {
 		return func() {}
 	}
-	n := within.engine.nested
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w := n.waits[attempt]
@@ -78,5 +76,6 @@ func (n *nested) trouble(s Stats) string {
 		return ""
 	}
 	return "every slot is held by a step function that waits for the end of another run, which may need one: " +
-		"give the pod more slots, or a queue of its own to what is waited for (QueueSlots, OnQueue), or do not wait inside steps"
+		"give the pod more slots (Slots), or what is waited for a queue with slots of its own (QueueSlots, OnQueue), " +
+		"or start such runs with RunNoWait and let the step return"
 }

@@ -77,7 +77,7 @@ type StepStatus struct {
 	Pod        string    // name of the pod that executes it, or did last; "": none yet
 	StartedAt  time.Time // of the last attempt; zero: none
 	FinishedAt time.Time // zero: not yet
-	Waiting    string    // why a queued step cannot be claimed right now; "": it can
+	Waiting    string    // why a queued step cannot be claimed right now, as Explain says it; "": it can
 }
 
 func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -204,9 +203,7 @@ func panicked(value any) *attemptEnded {
 	if value == any(persistence.ErrTxEnded) {
 		return endedByStep(persistence.ErrTxEnded)
 	}
-	return &attemptEnded{failed: &failure{
-		class: classPanic, text: lifecycle.CleanText(fmt.Sprintf("panic: %s\n%s", panics.Text(value), debug.Stack())), retry: true,
-	}}
+	return &attemptEnded{failed: panicOf(value, panics.Frames())}
 }
 
 // attemptState is an attempt as its step function sees it, shared between the

@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -201,8 +203,9 @@ func answerName(a lifecycle.Answer) string {
 }
 
 // announce tells of the work that a committed transaction of this pod made ready: the
-// claimer at once, all others through the feed.
+// claimer at once, all others through the feed. It logs what failed for good.
 func (rt *runtime) announce(wake persistence.Wake) {
+	rt.logFailed(wake.Failed)
 	changed := &messages.TablesChanged{NextTimer: nanos(wake.NextTimer), Submitted: wake.Submitted}
 	for _, r := range wake.Ready {
 		changed.Ready = append(changed.Ready, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
@@ -216,6 +219,33 @@ func (rt *runtime) announce(wake persistence.Wake) {
 	}
 	if len(changed.GetReady())+len(changed.GetEnded())+len(changed.GetCanceling()) > 0 || !wake.NextTimer.IsZero() || wake.Submitted {
 		rt.send(rt.addresses.feed, changed)
+	}
+}
+
+// logTextMax bounds an error in a log record, in bytes: the dead letter has all of it.
+const logTextMax = 1 << 10
+
+// short is the beginning of a text.
+func short(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// logFailed logs tasks that failed for good. The pod whose call decided so does that: it
+// executed them, or fired their timers, or took them from a dead pod.
+func (rt *runtime) logFailed(failed []persistence.FailedTask) {
+	for i := range failed {
+		t := &failed[i]
+		attrs := append(make([]slog.Attr, 0, 8),
+			slog.String("run_id", t.Task.Run.String()), slog.String("workflow", t.Workflow), slog.String("step", t.Step),
+			slog.String("tenant", t.Tenant), slog.Int("attempt", int(t.Attempt)),
+			slog.String("class", t.Class), slog.String("error", short(t.Error, logTextMax)))
+		if t.Lost > 0 {
+			attrs = append(attrs, slog.Int("lost", int(t.Lost)))
+		}
+		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step failed for good", attrs...)
 	}
 }
 

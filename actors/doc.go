@@ -51,7 +51,7 @@
 //   - slots that both reserve from the claimer: slotreservation, linger
 //   - the lease: pulse*
 //   - wakes, and waiters for the end of a run: feed*, waiters, endpoller
-//   - the leader: leader*, timekeeper, housekeeper*
+//   - the leader: leader*, timekeeper, housekeeper*, parked
 //   - messages and store types: convert
 //   - measures: recorder, metrics
 package actors

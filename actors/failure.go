@@ -14,7 +14,25 @@ import (
 type failure struct {
 	class string
 	text  string
-	retry bool // another attempt may help
+	retry bool   // another attempt may help
+	crash *crash // nil: it is no panic
+}
+
+// crash is a panic of a step function.
+type crash struct {
+	value  string // its text
+	frames string // of the embedder, one a line; see panics.Frames
+}
+
+// panicOf is the failure of a step function that panicked. However long the text of the
+// value is, there is room for the frames.
+func panicOf(value any, frames string) *failure {
+	c := &crash{value: short(panics.Text(value), lifecycle.TextMax/2), frames: frames}
+	text := "panic: " + c.value
+	if frames != "" {
+		text += "\n" + frames
+	}
+	return &failure{class: classPanic, text: lifecycle.CleanText(text), retry: true, crash: c}
 }
 
 // failureOf examines the error of a step function. worth is the embedder's retry rule;

@@ -31,18 +31,27 @@ func (a *feed) replan() {
 		a.rt.recorder.set(MetricMode, float64(plan.Mode))
 		a.rt.status.with(func(f *podFacts) { f.mode = plan.Mode })
 		a.tellLeader()
-		from := "starting"
-		if before.Mode != 0 {
-			from = before.Mode.String()
-		}
-		a.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "feed mode changed",
-			slog.String("from", from), slog.String("to", plan.Mode.String()))
+		a.logMode(before.Mode, plan.Mode)
 		a.sweep()
 		return
 	}
 	if plan.Sweep < before.Sweep || !a.sweeps.isSet() {
 		a.armSweep()
 	}
+}
+
+// logMode logs a change of the mode. Most follow from how much there is to do and which
+// pods there are. Wakes that do not arrive any more are worth a look.
+func (a *feed) logMode(before, now cluster.Mode) {
+	level, from := slog.LevelDebug, "starting"
+	if before != 0 {
+		from = before.String()
+		if now == cluster.ModeNone {
+			level = slog.LevelInfo
+		}
+	}
+	a.rt.log.LogAttrs(context.Background(), level, "feed mode changed",
+		slog.String("from", from), slog.String("to", now.String()))
 }
 
 // tellLeader says what its next ping carries.

@@ -55,6 +55,7 @@ func (a *housekeeper) Receive(ctx actorContext) {
 	case *started:
 		now := a.rt.now()
 		a.expireAt, a.parkAt = now, now
+		a.rt.status.with(func(f *podFacts) { f.parked = "" }) // what another term has found
 		a.history = newHistory(now)
 		a.next()
 	case *happened:
@@ -148,11 +149,33 @@ func (a *housekeeper) onParked(parked persistence.Parked, err error) {
 		return
 	}
 	a.rt.announce(parked.Wake)
+	if parked.Parked > 0 {
+		a.rt.recorder.add(MetricParked, float64(parked.Parked))
+	}
+	a.tellParked(parked.Work)
 	a.parkAt = a.rt.now().Add(parkEvery)
 	if moved >= a.limit {
 		a.parkAt = a.rt.now()
 	}
 	a.next()
+}
+
+// tellParked says which work no living pod can execute: in the log once an hour, and in the
+// health of the pod as long as it is so and the pod leads.
+func (a *housekeeper) tellParked(work []persistence.ParkedWork) {
+	a.rt.status.with(func(f *podFacts) { f.parked = parkedTrouble(work) })
+	var news []persistence.ParkedWork
+	a.rt.parkedSaid.with(func(s *parkedSaid) {
+		if *s == nil {
+			*s = parkedSaid{}
+		}
+		news = s.news(work, a.rt.now())
+	})
+	for _, w := range news {
+		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "no living pod can execute a step: "+parkedRemedy,
+			slog.String("workflow", w.Workflow), slog.String("step", w.Step), slog.String("definition", w.Definition.String()),
+			slog.String("tasks", parkedCount(w)))
+	}
 }
 
 // failed ends a call, and reports whether it failed. It is made again soon, or when it is

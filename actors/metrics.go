@@ -48,6 +48,7 @@ const (
 	MetricAttemptSeconds
 	MetricRetries
 	MetricLosses
+	MetricParked
 	MetricRecordBatch
 	MetricJournalDepth
 	MetricPayloadBytes
@@ -111,6 +112,7 @@ func MetricTable() []MetricDescription {
 		{MetricAttemptSeconds, "troupe_attempt_seconds", Distribution, "s", []string{"workflow", "step"}, "duration of step functions"},
 		{MetricRetries, "troupe_retries_total", Counter, "1", nil, "attempts that will be tried again"},
 		{MetricLosses, "troupe_losses_total", Counter, "1", nil, "attempts lost on this pod"},
+		{MetricParked, "troupe_tasks_parked_total", Counter, "1", nil, "tasks parked by this pod as the leader, because no living pod registers their step"},
 		{MetricRecordBatch, "troupe_record_batch_size", Distribution, "1", nil, "transitions recorded in one transaction"},
 		{MetricJournalDepth, "troupe_journal_depth", Gauge, "1", nil, "outcomes that wait to be recorded"},
 		{MetricPayloadBytes, "troupe_payload_bytes", Gauge, "1", nil, "bytes of inputs and outputs that tasks hold"},

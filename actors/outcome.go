@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/messages"
@@ -57,6 +59,7 @@ func (a *run) errored(failed *failure, cause error, timedOut string) *messages.R
 	if outcome.GetRetry() {
 		outcome.RetryIn = int64(lifecycle.RetryDelay(policy, attempt, a.rt.chance()))
 		a.rt.recorder.add(MetricRetries, 1)
+		a.logRetry(outcome)
 	}
 	a.rt.recorder.add(MetricAttempts, 1, "errored", outcome.GetClass())
 	return outcome
@@ -70,4 +73,40 @@ func timeoutName(cause error) string {
 		return "heartbeat"
 	}
 	return ""
+}
+
+// attrs are the attributes of a log record about the attempt.
+func (a *run) attrs(more ...slog.Attr) []slog.Attr {
+	return append([]slog.Attr{
+		slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()), slog.String("step", a.task.GetStepName()),
+		slog.String("tenant", a.task.GetTenant()), slog.Int("attempt", int(a.task.GetAttempt())),
+	}, more...)
+}
+
+// logPanic logs that the step function panicked: that is a mistake in it, also if another
+// attempt succeeds.
+func (a *run) logPanic(c *crash) {
+	a.rt.log.LogAttrs(context.Background(), slog.LevelError, "step function panicked",
+		a.attrs(slog.String("panic", short(c.value, logTextMax)), slog.String("frames", c.frames))...)
+}
+
+// logRetry logs an error after which the step is tried again.
+func (a *run) logRetry(outcome *messages.ReportOutcome) {
+	a.rt.log.LogAttrs(context.Background(), slog.LevelDebug, "attempt failed, the step is tried again",
+		a.attrs(slog.String("class", outcome.GetClass()), slog.String("error", short(outcome.GetError(), logTextMax)),
+			slog.Duration("retry_in", time.Duration(outcome.GetRetryIn())))...)
+}
+
+// logUnheard logs a failure for good that was recorded by a call whose answer was lost: the
+// answer would have told it.
+func (a *run) logUnheard(m *messages.OutcomeAnswered) {
+	o := a.outcome
+	if m.GetResult() != answerName(lifecycle.AlreadyYours) || o.GetKind() != messages.OutcomeKind_OUTCOME_KIND_ERRORED ||
+		o.GetRetry() || o.GetClass() == classCanceled {
+		return
+	}
+	a.rt.logFailed([]persistence.FailedTask{{
+		Task: a.key.task, Workflow: a.task.GetWorkflow(), Step: a.task.GetStepName(), Tenant: a.task.GetTenant(),
+		Attempt: a.task.GetAttempt(), Class: o.GetClass(), Error: o.GetError(),
+	}})
 }

@@ -243,6 +243,7 @@ type Stats struct {
 	Ready     bool          // the pod claims tasks and takes triggers
 	NoWrites  string        // why a write was rejected within the last seconds; "": none was
 	Degraded  string        // which part works worse than it could; "": none
+	Parked    string        // leader: which work no living pod can execute, with the remedy; "": none
 	Pod       int64         // number of this start
 	Lease     string        // live, late, lost or dead
 	Unrenewed string        // why the last renewal of the lease failed; "": it did not
@@ -274,6 +275,9 @@ func (p *Pod) Stats() Stats {
 		Ready: !b.stopping && !b.ended && (b.lease == lifecycle.LeaseLive || b.lease == lifecycle.LeaseLate),
 		Pod:   b.number, Lease: b.lease.String(), Leading: b.epoch != 0, Mode: modeName(b.mode), Degraded: b.degraded,
 		Unrenewed: b.unrenewed,
+	}
+	if s.Leading {
+		s.Parked = b.parked
 	}
 	if !b.noWritesAt.IsZero() && now.Sub(b.noWritesAt) < fullFor {
 		s.NoWrites, s.Ready = b.noWrites, false

@@ -46,6 +46,7 @@ type podFacts struct {
 	ended       bool
 	err         error
 	degraded    string
+	parked      string    // which work no living pod can execute, as the leader; "": none
 	unheard     time.Time // start of the time without a listening connection; zero: there is one
 	submittedAt time.Time // last time that a run was stored in a transaction of the embedder
 }

@@ -93,7 +93,7 @@ func (a *run) Receive(ctx actorContext) {
 	case *messages.EndAttempts:
 		a.end(causeOf(msg.GetCause()))
 	case *messages.OutcomeAnswered:
-		a.onAnswered(ctx)
+		a.onAnswered(ctx, msg)
 	case *messages.RepeatOutcomes:
 		a.report()
 	case *repeatUnanswered:
@@ -247,6 +247,9 @@ func (a *run) onBeat() {
 func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	a.returned = true
 	a.stopTimers()
+	if m.failed != nil && m.failed.crash != nil {
+		a.logPanic(m.failed.crash)
+	}
 	if a.unresponsive {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function has returned at last", a.named()...)
 	}
@@ -303,9 +306,12 @@ func (a *run) report() {
 
 // onAnswered ends the actor once its function has returned. Until then it represents the
 // slot that the function uses.
-func (a *run) onAnswered(ctx actorContext) {
+func (a *run) onAnswered(ctx actorContext, m *messages.OutcomeAnswered) {
 	again := a.answered
 	a.answered = true
+	if !again {
+		a.logUnheard(m)
+	}
 	switch {
 	case a.returned || a.attempt == nil:
 		ctx.Stop(a.self)

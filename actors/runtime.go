@@ -23,25 +23,26 @@ import (
 // clock, no randomness, no goroutine. Apart from the guarded values it does not change
 // after Start.
 type runtime struct {
-	system    *System
-	clock     clock.Clock
-	executor  Executor
-	mailbox   MailboxProducer
-	random    Random
-	numbers   *sequence
-	log       *slog.Logger
-	recorder  *recorder
-	config    Config
-	functions map[int32]*StepFunction // by handler number
-	evaluate  Evaluate
-	status    *podStatus
-	vitals    guarded[vitals.Vitals]
-	watchdog  vitals.Watchdog
-	handlers  []int32 // of functions, ascending
-	withoutTx []int32 // those whose steps need no transaction
-	inflight  *inflight
-	payloads  *payloads
-	addresses addresses
+	system     *System
+	clock      clock.Clock
+	executor   Executor
+	mailbox    MailboxProducer
+	random     Random
+	numbers    *sequence
+	log        *slog.Logger
+	recorder   *recorder
+	config     Config
+	functions  map[int32]*StepFunction // by handler number
+	evaluate   Evaluate
+	status     *podStatus
+	vitals     guarded[vitals.Vitals]
+	parkedSaid guarded[parkedSaid]
+	watchdog   vitals.Watchdog
+	handlers   []int32 // of functions, ascending
+	withoutTx  []int32 // those whose steps need no transaction
+	inflight   *inflight
+	payloads   *payloads
+	addresses  addresses
 
 	arrive      func(to *PID, message any) // send, from goroutines that are not the actors'
 	arriveLater func(to *PID, message any) // likewise, where a run actor must not handle the message at once

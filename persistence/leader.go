@@ -3,6 +3,8 @@ package persistence
 import (
 	"context"
 	"time"
+
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // Fired is what FireTimers did.
@@ -53,10 +55,26 @@ type Expired struct {
 
 // Parked is what ParkTasks did.
 type Parked struct {
-	Parked   int // moved out of the queues: no living pod registers their handler
-	Unparked int // moved back: one does
+	Parked   int          // moved out of the queues: no living pod registers their handler
+	Unparked int          // moved back: one does
+	Work     []ParkedWork // what stays parked, by workflow and step, at most ParkedWorkMax
 	Wake     Wake
 }
+
+// ParkedWork is the parked tasks of one step that no living pod registers.
+type ParkedWork struct {
+	Workflow   string
+	Step       string
+	Definition workflow.Hash // of the run that has the first of them
+	Tasks      int           // at most ParkedCountMax
+}
+
+const (
+	// ParkedWorkMax bounds the steps of one answer: they are for people.
+	ParkedWorkMax = 20
+	// ParkedCountMax bounds the tasks that are counted of a step.
+	ParkedCountMax = 1000
+)
 
 // Housekeeping looks after what no pod looks after. Only the leader calls it;
 // every call carries the leader's epoch and fails with ErrDeposed under a

@@ -119,4 +119,17 @@ type Wake struct {
 	Ended     []workflow.RunID // runs that reached a terminal state, ascending
 	Canceling []workflow.RunID // runs asked to stop that have running tasks
 	Submitted bool             // rows were added to the intake table
+	Failed    []FailedTask     // tasks that failed for good, for the log; in no order
+}
+
+// FailedTask is a task that failed for good, as its log record tells it.
+type FailedTask struct {
+	Task     workflow.TaskID
+	Workflow string
+	Step     string
+	Tenant   string
+	Attempt  int32 // attempts used up by errors
+	Lost     int32 // attempts lost with their pods
+	Class    string
+	Error    string
 }

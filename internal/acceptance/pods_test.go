@@ -283,7 +283,7 @@ func TestB36ARunWhoseVersionNoPodKnowsWaitsAndSaysSo(t *testing.T) {
 		run := handle.Get("", id)
 		step := stepOf(t, run, "after")
 		require.Equal(t, troupe.StateQueued, step.State)
-		require.Equal(t, "no living pod registers this version of the step", step.Waiting)
+		require.Contains(t, step.Waiting, "no live pod registers it")
 		got, err := handle.Run(t.Context(), true)
 		require.NoError(t, err)
 		require.Equal(t, 2, got, "new runs are of the new version")

@@ -42,6 +42,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 	}
 	b.note(r, d.Events)
 	b.bury(r, d.Dead)
+	b.noteFailed(r, d.Dead)
 	for _, step := range d.DropTimers {
 		b.s.timers.dropAll(r.id(), step)
 	}

@@ -44,6 +44,17 @@ func (b *batch) bury(r *run, deaths []lifecycle.Death) {
 	}
 }
 
+// noteFailed adds what failed for good just now to the wake.
+func (b *batch) noteFailed(r *run, deaths []lifecycle.Death) {
+	for _, death := range deaths {
+		t := r.task(death.Step)
+		b.wake.Failed = append(b.wake.Failed, persistence.FailedTask{
+			Task: workflow.TaskID{Run: r.id(), Step: death.Step}, Workflow: r.trigger.Workflow, Step: r.definition.node(death.Step).Name,
+			Tenant: r.trigger.Tenant, Attempt: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error,
+		})
+	}
+}
+
 // outlive gives the letters of a run that goes away what they need of it.
 func (s *Store) outlive(r *run) {
 	for id, l := range s.letters {

@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -145,8 +147,36 @@ func (s *Store) ParkTasks(_ context.Context, epoch int64, limit int) (persistenc
 		}
 	}
 	b.ready(ready)
-	out.Wake = b.wake
+	out.Wake, out.Work = b.wake, s.parkedWork(registered)
 	return out, nil
+}
+
+// parkedWork returns the steps of parked tasks that no pod registers.
+func (s *Store) parkedWork(registered map[int32]bool) []persistence.ParkedWork {
+	rows := map[persistence.Handler][]queueRow{}
+	for _, q := range s.queues {
+		for _, row := range q.parked {
+			if r := s.runs[row.task.Run]; r != nil && !registered[row.handler] {
+				node := r.definition.node(row.task.Step)
+				h := persistence.Handler{Workflow: r.trigger.Workflow, Step: node.Name, Fingerprint: node.Fingerprint}
+				rows[h] = append(rows[h], row)
+			}
+		}
+	}
+	handlers := slices.SortedFunc(maps.Keys(rows), func(x, y persistence.Handler) int {
+		return cmp.Or(cmp.Compare(x.Workflow, y.Workflow), cmp.Compare(x.Step, y.Step), bytes.Compare(x.Fingerprint[:], y.Fingerprint[:]))
+	})
+	var work []persistence.ParkedWork
+	for _, h := range handlers[:min(len(handlers), persistence.ParkedWorkMax)] {
+		first := slices.MinFunc(rows[h], func(x, y queueRow) int {
+			return cmp.Or(cmp.Compare(x.fairID, y.fairID), compareTasks(x.task, y.task))
+		})
+		work = append(work, persistence.ParkedWork{
+			Workflow: h.Workflow, Step: h.Step, Definition: s.runs[first.task.Run].trigger.Definition,
+			Tasks: min(len(rows[h]), persistence.ParkedCountMax),
+		})
+	}
+	return work
 }
 
 // park moves rows that no pod can execute out of the way, and removes those

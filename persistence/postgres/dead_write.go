@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // queueDead adds the dead letters of what failed for good.
@@ -30,6 +32,17 @@ func (p *decisionTx) queueDead(b *pgsql.Batch) {
 		b.Add("insert_dead_letters", pgsql.Named{
 			"runs": ids, "steps": steps, "reasons": reasons, "attempts": attempts, "lost": lost, "classes": classes,
 			"errors": errors, "now": pgsql.Instant(p.now),
+		})
+	}
+}
+
+// noteFailed adds what failed for good to the wake.
+func (p *decisionTx) noteFailed(r *run) {
+	for _, death := range r.decision.Dead {
+		t := r.decided(death.Step)
+		p.wake.Failed = append(p.wake.Failed, persistence.FailedTask{
+			Task: workflow.TaskID{Run: r.id, Step: t.Step}, Workflow: r.definition.Graph.Name, Step: r.definition.Node(t.Step).Name,
+			Tenant: r.tenant, Attempt: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error,
 		})
 	}
 }

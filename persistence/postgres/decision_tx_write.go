@@ -25,6 +25,7 @@ func (p *decisionTx) gather() {
 		if r.decision.Ended {
 			p.wake.Ended = append(p.wake.Ended, r.id)
 		}
+		p.noteFailed(r)
 	}
 	sortRuns(p.wake.Ended)
 }

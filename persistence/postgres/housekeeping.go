@@ -98,6 +98,11 @@ func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Par
 		p.enqueued, err = pgx.CollectRows(rows, scanParked)
 		return err
 	})
+	b.Add("parked_work", pgsql.Named{"most": persistence.ParkedCountMax, "limit": persistence.ParkedWorkMax}).Query(func(rows pgx.Rows) error {
+		var err error
+		out.Work, err = pgx.CollectRows(rows, scanParkedWork)
+		return err
+	})
 	if err := pgsql.Send(ctx, tx, b); err != nil {
 		return out, err
 	}
@@ -117,6 +122,14 @@ func (s *Store) park(ctx context.Context, tx pgx.Tx, limit int) (persistence.Par
 	b.Add("delete_parked", pgsql.Named{"runs": ids, "steps": steps})
 	p.queueReady(b)
 	return out, pgsql.Send(ctx, tx, b)
+}
+
+// scanParkedWork reads a row of parked_work.
+func scanParkedWork(row pgx.CollectableRow) (work persistence.ParkedWork, err error) {
+	var hash []byte
+	err = row.Scan(&work.Workflow, &work.Step, &hash, &work.Tasks)
+	copy(work.Definition[:], hash)
+	return work, err
 }
 
 // scanParked reads a row of parked_tasks as something to enqueue, at its old

@@ -32,7 +32,7 @@ func TestPrepareEveryStatement(t *testing.T) {
 var hot = []string{
 	"record_fast", "record_small", "claim_tasks", "claim_first", "trigger_fast", "trigger_single", "trigger_single_granted", "load_grants", "lock_runs", "lock_runs_free", "locked_runs", "locked_tenants", "lock_counters", "load_runs", "load_tasks",
 	"load_open_tasks", "update_runs", "update_tasks", "delete_timers", "delete_parked", "expand_runs", "start_runs",
-	"find_keys", "read_key", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
+	"find_keys", "read_key", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "parked_work", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
 }
 
 // large are the tables that grow.

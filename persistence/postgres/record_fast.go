@@ -286,6 +286,7 @@ func mergeWake(into *persistence.Wake, wake persistence.Wake) {
 	into.Ended = append(into.Ended, wake.Ended...)
 	sortRuns(into.Ended)
 	into.Canceling = append(into.Canceling, wake.Canceling...)
+	into.Failed = append(into.Failed, wake.Failed...)
 	if next := wake.NextTimer; !next.IsZero() && (into.NextTimer.IsZero() || next.Before(into.NextTimer)) {
 		into.NextTimer = next
 	}

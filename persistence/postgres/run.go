@@ -23,8 +23,8 @@ type run struct {
 	tasks      map[int32]*task
 	complete   bool // every task that has not ended is among tasks
 	listed     bool
-	plain      bool           // begun without a decision
-	tenant     string         // loaded runs only
+	plain      bool // begun without a decision
+	tenant     string
 	touched    map[int32]bool // tasks that differ from their stored rows whatever is decided
 
 	facts    []lifecycle.Fact

@@ -123,7 +123,7 @@ func (t *triggering) insert(ctx context.Context, fresh []int) error {
 		tr := &t.triggers[i]
 		def := t.known.Definitions[tr.Definition]
 		queue, group := t.known.Queues[tr.Queue], t.found.tenants[tr.Tenant]
-		r := &run{id: tr.Run, number: def.Number, group: group, queue: queue, definition: def}
+		r := &run{id: tr.Run, number: def.Number, group: group, queue: queue, tenant: tr.Tenant, definition: def}
 		if err := columns.add(tr, def, queue, group, t.begin(r, tr, nil)); err != nil {
 			return err
 		}
@@ -157,6 +157,7 @@ func (t *triggering) answer(out *triggered, parts [][]int) {
 	}
 	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
 	sortRuns(out.Wake.Ended)
+	out.Wake.Failed = append(out.Wake.Failed, t.wake.Failed...)
 }
 
 // triggered is the answer to a batch.

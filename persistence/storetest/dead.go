@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,51 @@ var deadRules = []rule{
 		}, got)
 		require.Equal(w.t, "l1 broke", w.letters()["l1"].Error)
 		require.Equal(w.t, "test", w.letters()["l1"].Class)
+	}},
+	{"dead/told", "the call that fails a task for good tells it, once", func(w *world) {
+		g := w.with(Fan(3))
+		run := w.start(g)
+		p := w.pod()
+		require.Empty(w.t, p.complete(p.claimStep("root")).Wake.Failed)
+		grants := p.claimAll()
+		bad := completion(grants["l1"])
+		bad.Output = []byte(BadPayload)
+		require.Empty(w.t, p.report(retry(grants["l2"], time.Hour)).Wake.Failed)
+		record := p.batch(failure(grants["l0"]), bad)
+		failed := p.send(record).Wake.Failed
+		slices.SortFunc(failed, func(a, b persistence.FailedTask) int { return strings.Compare(a.Step, b.Step) })
+		require.Len(w.t, failed, 2)
+		require.Equal(w.t, persistence.FailedTask{
+			Task: workflow.TaskID{Run: run, Step: grants["l0"].Task.Step}, Workflow: g.Name, Step: "l0", Tenant: tenantA,
+			Attempt: 1, Class: "test", Error: "l0 broke",
+		}, failed[0])
+		require.Equal(w.t, persistence.ClassBadRow, failed[1].Class)
+		require.NotEmpty(w.t, failed[1].Error)
+		require.Empty(w.t, p.send(record).Wake.Failed, "it was recorded before")
+	}},
+	{"dead/told_by_others", "a task that fails while no pod executes it is told by the call that decides so", func(w *world) {
+		pill := w.start(w.with(Single()))
+		var failed []persistence.FailedTask
+		for range maxLost {
+			w.pod().claimStep("a")
+			w.advance(leaseTTL)
+			failed = w.expire().Wake.Failed
+		}
+		require.Len(w.t, failed, 1)
+		require.Equal(w.t, []any{pill, "a", "lost", int32(maxLost)}, []any{failed[0].Task.Run, failed[0].Step, failed[0].Class, failed[0].Lost})
+
+		late := w.start(w.with(Impatient(time.Minute)))
+		w.advance(2 * time.Minute)
+		failed = w.fire().Wake.Failed
+		require.Len(w.t, failed, 1)
+		require.Equal(w.t, []any{late, "impatient", "a", tenantA, "timed_out"}, []any{failed[0].Task.Run, failed[0].Workflow, failed[0].Step, failed[0].Tenant, failed[0].Class})
+		require.Contains(w.t, failed[0].Error, "waited in the queue")
+
+		d := w.draft(w.with(InputBranch()))
+		d.Edges = []persistence.EdgeResult{{Child: "no", Flags: lifecycle.FlagFail, Error: "the condition broke"}}
+		failed = call(w.store.TriggerRuns(w.ctx, []persistence.Trigger{d}, persistence.GrantRequest{})).must(w).Wake.Failed
+		require.Len(w.t, failed, 1)
+		require.Equal(w.t, []any{d.Run, tenantA, "condition", "the condition broke"}, []any{failed[0].Task.Run, failed[0].Tenant, failed[0].Class, failed[0].Error})
 	}},
 	{"dead/none", "what completes, is tried again, skipped or canceled has none", func(w *world) {
 		_, p := w.startWithPod(Mixed(workflow.FailFast))

@@ -243,7 +243,19 @@ func outcomes(list []persistence.Outcome) []persistence.Outcome {
 func sameWake(wake persistence.Wake) persistence.Wake {
 	wake.NextTimer = flat(wake.NextTimer)
 	wake.Canceling = sortedRuns(wake.Canceling)
+	wake.Failed = slices.Clone(wake.Failed)
+	slices.SortFunc(wake.Failed, byTask)
+	for i := range wake.Failed {
+		wake.Failed[i].Error = errorText(wake.Failed[i].Class, wake.Failed[i].Error)
+	}
 	return wake
+}
+
+func byTask(a, b persistence.FailedTask) int {
+	if c := slices.Compare(a.Task.Run[:], b.Task.Run[:]); c != 0 {
+		return c
+	}
+	return int(a.Task.Step) - int(b.Task.Step)
 }
 
 func sortedRuns(list []workflow.RunID) []workflow.RunID {

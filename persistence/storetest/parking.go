@@ -49,6 +49,24 @@ var parkingRules = []rule{
 		w.pod()
 		require.Equal(w.t, 3, w.park().Unparked)
 	}},
+	{"parking/work", "parked work is told by workflow and step, until a living pod registers it", func(w *world) {
+		single, diamond := w.with(Single()), w.with(Diamond())
+		w.trigger(w.drafts(diamond, tenantA, 3)...)
+		w.trigger(w.drafts(single, tenantB, 2)...)
+		want := []persistence.ParkedWork{
+			{Workflow: diamond.Name, Step: "a", Definition: diamond.Hash, Tasks: 3},
+			{Workflow: single.Name, Step: "a", Definition: single.Hash, Tasks: 2},
+		}
+		require.Equal(w.t, want, w.park().Work)
+		require.Equal(w.t, want, w.park().Work, "as long as it is so")
+		p := w.pod(single)
+		out := w.park()
+		require.Equal(w.t, 2, out.Unparked)
+		require.Equal(w.t, want[:1], out.Work)
+		call(w.store.LeavePod(w.ctx, p.id)).must(w)
+		w.pod(single, diamond)
+		require.Empty(w.t, w.park().Work)
+	}},
 	{"parking/limit", "at most limit rows move each way", func(w *world) {
 		w.trigger(w.drafts(w.with(Single()), tenantA, 5)...)
 		for _, want := range []int{2, 2, 1, 0} {
