@@ -203,8 +203,9 @@ type deadOffice struct {
 	judge func(letter *persistence.DeadDetail, order *persistence.RequeueOrder) (bool, error)
 	// encode encodes a new input; nil: no codec is known here.
 	encode   func(letter *persistence.DeadDetail, value any) ([]byte, error)
-	inputMax int                       // bytes of a new input
-	stored   func(ctx context.Context) // tells the pods
+	inputMax int                              // bytes of a new input
+	stored   func(ctx context.Context)        // tells the pods
+	trace    func(ctx context.Context) string // of the caller of a requeue; "": none
 }
 
 // List returns one page, those of the oldest runs first, or of the newest.

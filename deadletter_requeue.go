@@ -223,7 +223,7 @@ func (o *deadOffice) order(
 ) (persistence.RequeueOrder, error) {
 	order := persistence.RequeueOrder{
 		Letter: task, Tenant: tenant, Run: o.newRun(), Again: options.Again, At: options.At, Queue: options.Queue,
-		Labels: maps.Clone(options.Labels), Fresh: options.FromStart || options.Input != nil || options.Payload != nil,
+		Labels: maps.Clone(options.Labels), TraceContext: o.trace(ctx), Fresh: options.FromStart || options.Input != nil || options.Payload != nil,
 	}
 	var letter persistence.DeadDetail
 	if o.judge != nil {
@@ -236,7 +236,9 @@ func (o *deadOffice) order(
 	if err := o.input(&order, &letter, options); err != nil {
 		return order, err
 	}
-	check := persistence.Trigger{Workflow: "w", Tenant: "t", Input: order.Input, Queue: order.Queue, Labels: order.Labels, At: order.At}
+	check := persistence.Trigger{
+		Workflow: "w", Tenant: "t", Input: order.Input, Queue: order.Queue, Labels: order.Labels, At: order.At, TraceContext: order.TraceContext,
+	}
 	if refused := actors.CheckTrigger(&check, o.inputMax); refused != nil {
 		return order, triggerError(refused)
 	}
@@ -283,6 +285,7 @@ func (e *Engine) DeadLetters() *DeadLetters {
 		return deadOffice{
 			store: e.store, tenant: e.tenant, newRun: pod.NewRunID, judge: e.judge, inputMax: e.config.PayloadLimit,
 			encode: e.encodeInput,
+			trace:  func(ctx context.Context) string { return e.traceContext(ctx, "") },
 			stored: func(ctx context.Context) {
 				if !pod.Streamed() && e.backend.wake != nil {
 					e.backend.wake(ctx, cluster.Wake{Kind: cluster.WakeSubmitted})
@@ -348,6 +351,7 @@ func toolLetters(b *backend) *DeadLetters {
 	office := deadOffice{
 		store: b.store, tenant: func(name string) string { return name }, inputMax: payloadLimitMax, newRun: toolRunID,
 		stored: func(ctx context.Context) { b.wake(ctx, cluster.Wake{Kind: cluster.WakeSubmitted}) },
+		trace:  func(context.Context) string { return "" },
 	}
 	return &DeadLetters{open: func() (deadOffice, error) { return office, nil }}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -36,6 +37,8 @@ type Engine struct {
 	pod      *actors.Pod
 	starting chan struct{}           // closed when the last Start has returned; nil: there was none
 	abort    context.CancelCauseFunc // ends that Start
+
+	unqueued *slog.Logger // Config.Logger without the queue before it; nil: there is none
 }
 
 // phase is how far the life of an engine has come.

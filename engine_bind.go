@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/troupe-dev/troupe/internal/program"
@@ -18,19 +19,28 @@ func bind[I, O any](d Definition[I, O], with program.Binding) (*program.Bound, e
 	return p.Bind(with)
 }
 
-// binding is what an engine adds to the programs that it runs.
+// binding is what an engine adds to the programs that it runs. engine is nil where there is none.
 func (c Config) binding(engine *Engine) program.Binding {
 	within := &scope{codec: c.Codec, engine: engine}
+	if engine != nil {
+		within.logger = cmp.Or(engine.unqueued, c.Logger)
+	}
 	plain, below := plainOf(c.Codec)
 	_, isJSON := plain.(JSON)
 	if !below {
 		plain = nil
 	}
-	return program.Binding{
+	binding := program.Binding{
 		Codec: c.Codec, Plain: plain, JSON: isJSON, Retry: c.Retry.policy(), RetryIf: c.Retry.If,
-		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout,
-		Context: func(ctx context.Context) context.Context {
-			return context.WithValue(ctx, scopeKey{}, within)
-		},
+		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, Context: within.in,
 	}
+	if c.Wrap != nil {
+		inStep := binding.Context
+		binding.Context = func(ctx context.Context) context.Context { return ctx } // which comes from Wrap
+		binding.Wrap = func(ctx context.Context, next func(context.Context) error) error {
+			ctx = inStep(ctx)
+			return c.Wrap(ctx, Task(ctx), next)
+		}
+	}
+	return binding
 }

@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/persistence"
@@ -65,6 +67,28 @@ type Config struct {
 
 	// Encoding, observation.
 	Codec Codec // of inputs, outputs and progress; nil: JSON
+
+	// Wrap executes every attempt of a step function, if it is not nil: it calls next, and
+	// what it returns is the error of the attempt. Package observe/otel has one that makes spans.
+	//
+	// It gets the context of the step function, with the attempt's deadline and, with InTx, its
+	// transaction, and gives it to next, or one made of it: the step finds there what Wrap adds. It
+	// calls next once. An attempt whose Wrap returns nil without calling it, or
+	// after a panic of the step, fails with the class "wrap", and an error of the step stays
+	// one. A panic in Wrap fails the attempt as one in the step does. Steps whose outputs a requeue
+	// takes over are not executed, and not wrapped; a step with InTx is wrapped again if its
+	// transaction is repeated.
+	Wrap func(ctx context.Context, task TaskInfo, next func(context.Context) error) error
+
+	// TraceContext returns the W3C trace context (traceparent) of a caller's context; "": it
+	// has none. What is triggered or requeued in that context carries it, unless the option
+	// [TraceContext] names another one: every step finds it in its [TaskInfo]. Nil: none.
+	TraceContext func(ctx context.Context) string
+
+	// Tracer sees the statements of the engine's own connections; nil: the tracer of the pool that
+	// New gets, if it has one. Each begins with its name, as in "/* troupe renew_pod */".
+	// docs/tracing.md names those of an engine without work.
+	Tracer pgx.QueryTracer
 
 	// Logger is where the engine logs; nil: nowhere. An engine of New hands
 	// records to its handler one after the other, on a goroutine that nothing

@@ -31,7 +31,7 @@ func (e *Engine) queueLogs() {
 		Handler: e.config.Logger.Handler(), Clock: clock.System{},
 		Dropped: func() { e.config.Metrics.Add(actors.MetricLogDropped, 1) },
 	})
-	e.config.Logger = slog.New(e.logs.Handler())
+	e.unqueued, e.config.Logger = e.config.Logger, slog.New(e.logs.Handler())
 }
 
 // flushLogs waits until what was logged is written, as long as the context

@@ -95,7 +95,7 @@ func checkPod(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 func openAdapters(ctx context.Context, pool *pgxpool.Pool, config Config) (*backend, error) {
 	options := postgres.Options{
 		Pool: pool, Schema: config.Schema, PoolSize: int32(config.PoolSize), ApplicationName: "troupe " + config.PodName,
-		DeadReasons: config.DeadReasons, Logger: config.Logger,
+		DeadReasons: config.DeadReasons, Logger: config.Logger, Tracer: config.Tracer,
 	}
 	if config.DirectURL != "" {
 		direct, err := pgx.ParseConfig(config.DirectURL)

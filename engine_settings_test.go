@@ -43,7 +43,7 @@ func TestSettingsDefaults(t *testing.T) {
 		got := fmt.Sprint(config.FieldByName(s.Field).Interface())
 		want, _, _ := strings.Cut(s.Default, " ")
 		switch s.Field {
-		case "DirectURL", "PodName", "QueueSlots", "Retry", "Codec", "Logger", "Metrics", "System", "DeadReasons":
+		case "DirectURL", "PodName", "QueueSlots", "Retry", "Codec", "Wrap", "TraceContext", "Tracer", "Logger", "Metrics", "System", "DeadReasons":
 			continue // told in words
 		case "AttemptTimeout":
 			want = "0s"

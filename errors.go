@@ -60,8 +60,8 @@ func Terminal(err error) error { return actors.Terminal(err) }
 // Class names the kind of error that err is, so that failures can be sorted: it is
 // stored beside the text and shown by statuses, events and [StepError].
 // Names are yours; the engine uses the classes encoding, decoding, too_large,
-// condition, panic, timed_out, canceled, lost, conflict, transaction and
-// bad_row. It returns nil for nil.
+// condition, panic, timed_out, canceled, lost, conflict, transaction, wrap
+// and bad_row. It returns nil for nil.
 func Class(class string, err error) error { return actors.WithClass(class, err) }
 
 // Classes of errors that come from between two step functions.

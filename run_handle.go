@@ -92,6 +92,7 @@ func (h *Handle[I, O]) triggerTx(ctx context.Context, tx pgx.Tx, in I, options [
 	if chosen.keys != nil {
 		chosen.key = chosen.keys[0]
 	}
+	chosen.trace = h.engine.traceContext(ctx, chosen.trace)
 	trigger, err := h.prepare(in, chosen)
 	if err != nil {
 		return nil, err
@@ -145,6 +146,7 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	if err := chosen.checkKeys(len(inputs)); err != nil {
 		return nil, err
 	}
+	chosen.trace = h.engine.traceContext(ctx, chosen.trace)
 	batch := make([]persistence.Trigger, len(inputs))
 	for i, in := range inputs {
 		if chosen.keys != nil {

@@ -61,7 +61,7 @@ func Labels(labels map[string]string) TriggerOption {
 }
 
 // TraceContext attaches a W3C trace context, which every step finds in its
-// [TaskInfo].
+// [TaskInfo], in place of what Config.TraceContext finds.
 func TraceContext(traceparent string) TriggerOption {
 	return func(o *triggerOptions) { o.trace = traceparent }
 }

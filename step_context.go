@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,7 +23,9 @@ type TaskInfo struct {
 	AttemptID      string            // unique to this attempt
 	IdempotencyKey string            // the same for every attempt of this task: give it to whatever the step calls
 	Labels         map[string]string // as given to the trigger, the caller's copy
-	TraceContext   string            // as given to the trigger; "": none
+	TraceContext   string            // as given to the trigger, or found by Config.TraceContext; "": none
+	QueuedAt       time.Time         // when the step became ready for this attempt; by the database's clock, as is the next
+	StartedAt      time.Time         // when this pod got the attempt
 }
 
 // Task describes the task that a step function executes. Outside of one, as in
@@ -37,6 +40,7 @@ func Task(ctx context.Context) TaskInfo {
 		Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Step: t.Step,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, AttemptID: t.AttemptID,
 		IdempotencyKey: t.IdempotencyKey, Labels: maps.Clone(t.Labels), TraceContext: t.TraceContext,
+		QueuedAt: t.QueuedAt, StartedAt: t.StartedAt,
 	}
 }
 
@@ -99,22 +103,6 @@ func Tx(ctx context.Context) pgx.Tx {
 	default:
 		panic(fmt.Sprintf("troupe: the transaction is a %T: the engine does not run on PostgreSQL", tx))
 	}
-}
-
-// scope is what an engine adds to the contexts of its step functions.
-type scope struct {
-	codec  Codec
-	engine *Engine // nil: there is none
-}
-
-type scopeKey struct{}
-
-// scopeOf returns the scope of a step function; outside of one there is no engine.
-func scopeOf(ctx context.Context) *scope {
-	if within, ok := ctx.Value(scopeKey{}).(*scope); ok {
-		return within
-	}
-	return &scope{codec: JSON{}}
 }
 
 // progressCodec returns what encodes and decodes the progress of an attempt.

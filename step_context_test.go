@@ -72,7 +72,7 @@ func TestStepContext(t *testing.T) {
 	require.ErrorIs(t, Heartbeat(ctx, 8), a.over)
 
 	a.over = nil
-	ctx = context.WithValue(ctx, scopeKey{}, &scope{codec: upper{}})
+	ctx = (&scope{codec: upper{}}).in(ctx)
 	require.NoError(t, Heartbeat(ctx, "x"))
 	require.Equal(t, "UP x", string(a.progress))
 	text, ok := Progress[string](ctx)

@@ -55,7 +55,7 @@ func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptE
 	if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) {
 		return &attemptEnded{failed: failureOf(cause, nil)}
 	}
-	output, err := f.Call(ctx, inputs)
+	output, err := callWrapped(ctx, f, inputs)
 	switch {
 	case errors.Is(err, ErrInputsMissing):
 		return &attemptEnded{handBack: err}
@@ -64,10 +64,6 @@ func plainAttempt(ctx context.Context, f *StepFunction, inputs Inputs) *attemptE
 	}
 	return &attemptEnded{output: output}
 }
-
-// ErrInputsMissing is returned by a StepFunction that was given fewer inputs than its step
-// has: the database has lost the definition for now. The task is handed back.
-var ErrInputsMissing = errors.New("the database knows fewer parents of this step than it has: it lost the definition, which is registered again with the next trigger or start")
 
 // keptAttempt completes a step with its output of an earlier run. Conditions and sleep
 // instants are decided anew.
@@ -108,7 +104,7 @@ func txAttempt(journal persistence.Journal, record persistence.Record, attempt *
 		attempt.begun()
 		attempt.setTx(tx)
 		defer attempt.setTx(nil)
-		output, err := f.Call(WithAttempt(ctx, attempt), inputs)
+		output, err := callWrapped(WithAttempt(ctx, attempt), f, inputs)
 		if err == nil && len(output.Payload) > rt.config.PayloadLimit {
 			err = tooLarge("output", len(output.Payload), rt.config.PayloadLimit)
 		}
@@ -229,16 +225,20 @@ var _ Attempt = (*attemptState)(nil)
 // Info implements Attempt.
 func (a *attemptState) Info() TaskInfo {
 	t := a.task
-	key := a.key.task.Run.String() + "/" + t.GetStepName()
-	idempotent := key
+	id := append(make([]byte, 0, 64+len(t.GetStepName())), a.key.task.Run.String()...)
+	id = append(append(id, '/'), t.GetStepName()...)
+	length := len(id)
+	attempt := string(strconv.AppendInt(append(id, '/'), a.key.epoch, 10))
+	idempotent := attempt[:length]
 	if first := runOf(t.GetKeyRun()); !first.IsZero() {
 		idempotent = first.String() + "/" + t.GetStepName()
 	}
 	return TaskInfo{
 		Run: a.key.task.Run, Workflow: t.GetWorkflow(), Tenant: t.GetTenant(), Step: t.GetStepName(),
 		Attempt: int(t.GetAttempt()), MaxAttempts: max(a.function.Options.Retry.Attempts, 1),
-		AttemptID: key + "/" + strconv.FormatInt(a.key.epoch, 10), IdempotencyKey: idempotent,
+		AttemptID: attempt, IdempotencyKey: idempotent,
 		Labels: t.GetLabels(), TraceContext: t.GetTraceContext(), LastProgress: t.GetLastProgress(),
+		QueuedAt: instant(t.GetQueuedAt()), StartedAt: instant(t.GetStartedAt()),
 	}
 }
 

@@ -65,6 +65,7 @@ const (
 	classCanceled = "canceled"
 	classConflict = "conflict"    // the transaction of the step was rolled back too often
 	classTxBroken = "transaction" // its connection broke too often, or the step has ended it
+	classWrap     = "wrap"        // Config.Wrap did not execute the step, or not as it must
 )
 
 func tooLarge(what string, size, limit int) error {

@@ -2,7 +2,9 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"reflect"
+	"time"
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
@@ -25,6 +27,10 @@ type StepFunction struct {
 	// failed attempt. A returned error is the attempt's.
 	Call func(ctx context.Context, in Inputs) (Output, error)
 
+	// Wrap is called in place of Call, with its context, and calls it: next does. Its error
+	// is the attempt's. Nil: nothing is around Call. Replay is not wrapped.
+	Wrap func(ctx context.Context, next func(context.Context) error) error
+
 	// Replay returns the output of Call for an encoded result, without calling the
 	// embedder's function: its conditions are evaluated again. It may panic as Call
 	// may. Nil: no condition depends on the result.
@@ -37,6 +43,10 @@ type StepFunction struct {
 	Finish func(ctx context.Context, value any) (Output, error)
 	Codec  Codec
 }
+
+// ErrInputsMissing is returned by a StepFunction that was given fewer inputs than its step
+// has: the database has lost the definition for now. The task is handed back.
+var ErrInputsMissing = errors.New("the database knows fewer parents of this step than it has: it lost the definition, which is registered again with the next trigger or start")
 
 // Codec turns the values of step functions into bytes and back.
 type Codec interface {
@@ -118,8 +128,10 @@ type TaskInfo struct {
 	AttemptID      string // unique to this attempt
 	IdempotencyKey string // the same for every attempt of this task, also after a requeue
 	Labels         map[string]string
-	TraceContext   string // W3C, of the trigger; "": none
-	LastProgress   []byte // encoded; last progress of the previous attempt, or nil
+	TraceContext   string    // W3C, of the trigger; "": none
+	LastProgress   []byte    // encoded; last progress of the previous attempt, or nil
+	QueuedAt       time.Time // when the task became ready; by the database's clock, as is the next
+	StartedAt      time.Time // when the attempt was granted
 }
 
 // Attempt is the handle of a running attempt that travels in the context of

@@ -112,6 +112,8 @@ type RequeueOrder struct {
 	Queue  string            // "": that of the run
 	Labels map[string]string // nil: those of the run
 
+	TraceContext string // "": that of the run
+
 	// Fresh takes nothing over: every step is executed. Only then may the
 	// definition, which is one of the same workflow, and the input differ.
 	Fresh      bool

@@ -25,7 +25,7 @@ var linked = []string{
 }
 
 // besides are packages that are not part of the engine.
-var besides = []string{"cmd/", "examples/", "bench/", "internal/pgdev/", "internal/archtest/", "internal/sim/", "simtest/", "persistence/storetest/"}
+var besides = []string{"cmd/", "examples/", "bench/", "observe/", "internal/pgdev/", "internal/archtest/", "internal/sim/", "simtest/", "persistence/storetest/"}
 
 // outsideImports returns what the engine imports from other modules.
 func outsideImports(sources []source) map[string]string {

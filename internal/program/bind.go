@@ -19,6 +19,7 @@ type Binding struct {
 	AttemptTimeout time.Duration        // of steps without one; 0: none
 	InTxTimeout    time.Duration        // the same for steps with InTx
 	Context        func(context.Context) context.Context
+	Wrap           func(ctx context.Context, next func(context.Context) error) error // around every attempt; nil: nothing is
 }
 
 // Bound is a program that is ready for one engine.
@@ -76,7 +77,7 @@ func (p *Program) bindStep(s *workflow.Step, fn Function, fingerprint workflow.H
 	return actors.StepFunction{
 		Workflow: p.Definition.Name, Step: s.Name, Fingerprint: fingerprint,
 		Queue: options.Queue, Options: options, RetryIf: retryIf(fn.RetryIf),
-		Codec: with.Codec, Result: fn.Result,
+		Codec: with.Codec, Result: fn.Result, Wrap: with.Wrap,
 		Call: func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
 			return output(fn.Call(with.Context(ctx), attemptCodec(ctx, with.Codec), in))
 		},

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -243,7 +244,7 @@ func (s *Store) repeated(order *persistence.RequeueOrder, old *run) persistence.
 func (l *letter) trigger(order *persistence.RequeueOrder, old *run) persistence.Trigger {
 	t := persistence.Trigger{
 		Run: order.Run, Definition: l.Definition, Workflow: l.Workflow, Tenant: l.Tenant, Input: l.input, At: order.At,
-		Queue: l.queue, Labels: maps.Clone(l.labels), TraceContext: l.trace, Origin: persistence.OriginRequeue, Edges: order.Edges,
+		Queue: l.queue, Labels: maps.Clone(l.labels), TraceContext: cmp.Or(order.TraceContext, l.trace), Origin: persistence.OriginRequeue, Edges: order.Edges,
 	}
 	if old != nil {
 		t.Input = old.trigger.Input

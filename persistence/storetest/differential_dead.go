@@ -102,7 +102,7 @@ func (w *differ) requeue() {
 		order.Queue = anyOf(w, append(queueNames(), "nowhere", "nowhere"))
 	}
 	if w.chance(5) {
-		order.Labels = map[string]string{"color": "red"}
+		order.Labels, order.TraceContext = map[string]string{"color": "red"}, "requeued"
 	}
 	if order.Judged && w.chance(2) {
 		order.Edges = []persistence.EdgeResult{{Child: "a", Flags: lifecycle.FlagSkip}}

@@ -189,9 +189,9 @@ var requeueRules = []rule{
 		require.Equal(w.t, 1, w.archive(0).Count, "the new run")
 		w.requireRun(answer.Run, lifecycle.Completed)
 	}},
-	{"requeue/options", "queue, labels and start may differ; a queue that does not exist is refused", func(w *world) {
+	{"requeue/options", "queue, labels, trace and start may differ; a queue that does not exist is refused", func(w *world) {
 		d := w.draft(w.with(Single()))
-		d.Labels = map[string]string{"color": "red"}
+		d.Labels, d.TraceContext = map[string]string{"color": "red"}, "of the trigger"
 		w.trigger(d)
 		p := w.pod()
 		p.fail(p.claimStep("a"))
@@ -202,10 +202,16 @@ var requeueRules = []rule{
 		require.Zero(w.t, w.letters()["a"].Requeues)
 		same := w.goOn("a", persistence.RequeueOrder{})
 		require.Equal(w.t, d.Labels, w.run(same.Run).Labels)
-		require.Equal(w.t, d.Labels, p.claimStep("a").Labels)
-		other := w.goOn("a", persistence.RequeueOrder{Again: true, Queue: "other", Labels: map[string]string{"color": "blue"}})
+		grant := p.claimStep("a")
+		require.Equal(w.t, d.Labels, grant.Labels)
+		require.Equal(w.t, d.TraceContext, grant.TraceContext)
+		other := w.goOn("a", persistence.RequeueOrder{
+			Again: true, Queue: "other", Labels: map[string]string{"color": "blue"}, TraceContext: "of the requeue",
+		})
 		require.Equal(w.t, "blue", w.run(other.Run).Labels["color"])
-		require.Len(w.t, p.ask(p.requestFrom("other", 10)).Grants, 1)
+		grants := p.ask(p.requestFrom("other", 10)).Grants
+		require.Len(w.t, grants, 1)
+		require.Equal(w.t, "of the requeue", grants[0].TraceContext)
 		later := w.goOn("a", persistence.RequeueOrder{Again: true, At: time.Now().Add(24 * 365 * 100 * time.Hour)})
 		w.requireRun(later.Run, lifecycle.Pending)
 		require.Empty(w.t, p.claim(10))

@@ -1,4 +1,5 @@
--- bump_epoch: Campaign, on the session that holds the lock. Waits for leader
+/* troupe bump_epoch */
+-- Campaign, on the session that holds the lock. Waits for leader
 -- statements in flight, which hold the row for share. A row that was
 -- removed by hand is made again, from the clock: above all epochs that were counted,
 -- so that older leaders stay fenced.

@@ -1,2 +1,3 @@
--- queue_names: the stream, for a queue number that it does not know yet.
+/* troupe queue_names */
+-- The stream, for a queue number that it does not know yet.
 select queue::text, name from {schema}.queues

@@ -1,4 +1,5 @@
--- resign: the leader's session. The lock is free before other pods hear of it:
+/* troupe resign */
+-- The leader's session. The lock is free before other pods hear of it:
 -- notifications go out at commit. As notify, where their queue is nearly full
 -- nothing is said.
 select pg_advisory_unlock($1),

@@ -1,4 +1,5 @@
--- visible: the stream, before it hands on a batch. Whether other sessions see
+/* troupe visible */
+-- The stream, before it hands on a batch. Whether other sessions see
 -- what these transactions committed; the stream has 32 bits of their ids, which
 -- are completed to the nearest id. Reads a snapshot and no table.
 with recent as materialized (

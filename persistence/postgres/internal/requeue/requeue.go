@@ -1,6 +1,7 @@
 package requeue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -210,7 +211,7 @@ func (r *requeueing) choose(ctx context.Context) error {
 	}
 	r.trigger = persistence.Trigger{
 		Run: r.order.Run, Definition: graph.Hash, Workflow: r.letter.workflow, Tenant: r.letter.tenant, Input: r.letter.input,
-		At: r.order.At, Queue: r.order.Queue, Labels: r.order.Labels, TraceContext: pgsql.OrZero(r.letter.trace),
+		At: r.order.At, Queue: r.order.Queue, Labels: r.order.Labels, TraceContext: cmp.Or(r.order.TraceContext, pgsql.OrZero(r.letter.trace)),
 		Origin: persistence.OriginRequeue, Edges: r.order.Edges,
 	}
 	if r.trigger.Queue == "" {

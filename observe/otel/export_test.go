@@ -1,0 +1,4 @@
+package otel
+
+// Parse is parse, for its test.
+var Parse = parse
