@@ -79,9 +79,8 @@ func TestConfigurationPage(t *testing.T) {
 
 func TestMetricsPage(t *testing.T) {
 	var page strings.Builder
-	page.WriteString("# Metrics\n\nPrinted from `actors.MetricTable()`; `go test . -run Page -update` rewrites it.\n" +
-		"Pass a `troupe.Metrics` in `Config.Metrics` to receive them.\n\n" +
-		"| name | kind | unit | labels | meaning |\n|---|---|---|---|---|\n")
+	page.WriteString(metricsIntroduction(t))
+	page.WriteString("| name | kind | unit | labels | meaning |\n|---|---|---|---|---|\n")
 	for _, m := range actors.MetricTable() {
 		labels := strings.Join(m.Labels, ", ")
 		if labels == "" {
@@ -90,6 +89,29 @@ func TestMetricsPage(t *testing.T) {
 		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, m.Unit, labels, m.Help)
 	}
 	checkPage(t, "docs/metrics.md", page.String())
+}
+
+// metricsIntroduction is how to get at the metrics, with code that is tested.
+func metricsIntroduction(t *testing.T) string {
+	t.Helper()
+	const path = "observe/prometheus/example_test.go"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, code, found := strings.Cut(string(text), "\nfunc engineWithMetrics")
+	require.True(t, found, path)
+	code, _, _ = strings.Cut(code, "\n}\n")
+	return "# Metrics\n\nServe them to Prometheus with `observe/prometheus`:\n\n```go\n" +
+		"import (\n\t\"github.com/prometheus/client_golang/prometheus\"\n\t\"github.com/prometheus/client_golang/prometheus/promhttp\"\n" +
+		"\tobserve \"github.com/troupe-dev/troupe/observe/prometheus\"\n)\n\nfunc engineWithMetrics" + code + "\n}\n```\n\n" +
+		"A [dashboard for Grafana](../deploy/grafana/troupe.json) shows every metric. [Rules for alerts](../deploy/prometheus/alerts.yaml) " +
+		"name the section of [operations](operations.md#when-an-alert-fires) that says what to do.\n\n" +
+		"Another system gets them from a `troupe.Metrics` of yours in `Config.Metrics`, which makes its instruments from `actors.MetricTable()`. " +
+		"Actors call it, so it must not block.\n\n" +
+		"- A *database gauge* is about the whole database. No pod counts it; `Engine.ReadGauges` reads it when it is asked, on the pod that leads and at most every ten seconds. " +
+		"An engine that is not asked sends no statement for it.\n" +
+		"- Values of labels that callers choose are bounded: a pod names the first 500 tenants, 500 workflows of ended runs and 100 classes of errors that it meets. The rest is `other`.\n" +
+		"- A run whose end was stored while the answer was lost is not counted in `troupe_runs_ended_total`.\n\n" +
+		"This page is printed: `go test . -run Page -update` rewrites it.\n\n"
 }
 
 // checkPage compares a generated page with the committed one.

@@ -41,15 +41,17 @@ func (e *Engine) startPod(ctx context.Context, b *backend) (*actors.Pod, error) 
 // number enters the functions of a program under the numbers of their
 // handlers, which are in the order of the graph's nodes.
 func number(p *program.Bound, numbers []int32, functions map[int32]actors.StepFunction) {
-	byName := map[string]int32{}
+	byName, first := map[string]int32{}, map[string]bool{}
 	for i, number := range numbers {
 		if i < len(p.Graph.Nodes) {
 			byName[p.Graph.Nodes[i].Name] = number
+			first[p.Graph.Nodes[i].Name] = p.Graph.Nodes[i].Pending == 0
 		} else {
 			byName[p.Graph.OnFailure.Name] = number
 		}
 	}
 	for _, f := range p.Functions {
+		f.First = first[f.Step]
 		functions[byName[f.Step]] = f
 	}
 }

@@ -93,8 +93,8 @@ func BenchmarkStartTasks(b *testing.B) {
 		grants[i] = persistence.Grant{
 			Task: workflow.TaskID{Run: workflow.RunID{byte(i)}, Step: 3}, Epoch: 2, Handler: 7, Attempt: 1,
 			Workflow: "diamond", Step: "d", Tenant: "default", Input: []byte("{}"),
-			Parents:     []persistence.Outcome{{Step: "b", State: 10, Output: []byte("1")}, {Step: "c", State: 10, Output: []byte("2")}},
-			TriggeredAt: at, QueuedAt: at, StartedAt: at,
+			Parents: []persistence.Outcome{{Step: "b", State: 10, Output: []byte("1")}, {Step: "c", State: 10, Output: []byte("2")}},
+			BegunAt: at, QueuedAt: at, StartedAt: at,
 		}
 	}
 	queue := func(int32) string { return DefaultQueue }

@@ -127,7 +127,7 @@ func startTask(g *persistence.Grant, queue string) *messages.StartTask {
 	if !g.KeyRun.IsZero() {
 		t.KeyRun = m.keyRun[:]
 	}
-	t.TriggeredAt, t.QueuedAt, t.StartedAt = nanos(g.TriggeredAt), nanos(g.QueuedAt), nanos(g.StartedAt)
+	t.BegunAt, t.QueuedAt, t.StartedAt = nanos(g.BegunAt), nanos(g.QueuedAt), nanos(g.StartedAt)
 	return t
 }
 
@@ -203,9 +203,11 @@ func answerName(a lifecycle.Answer) string {
 }
 
 // announce tells of the work that a committed transaction of this pod made ready: the
-// claimer at once, all others through the feed. It logs what failed for good.
+// claimer at once, all others through the feed. It counts the runs that have ended, and
+// logs what failed for good.
 func (rt *runtime) announce(wake persistence.Wake) {
 	rt.logFailed(wake.Failed)
+	rt.countEnds(wake)
 	changed := &messages.TablesChanged{NextTimer: nanos(wake.NextTimer), Submitted: wake.Submitted}
 	for _, r := range wake.Ready {
 		changed.Ready = append(changed.Ready, &messages.WorkReady{Queue: r.Queue, Count: int32(r.Count)})
@@ -246,6 +248,13 @@ func (rt *runtime) logFailed(failed []persistence.FailedTask) {
 			attrs = append(attrs, slog.Int("lost", int(t.Lost)))
 		}
 		rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step failed for good", attrs...)
+	}
+}
+
+// countEnds counts the runs that a committed transaction of this pod ended.
+func (rt *runtime) countEnds(wake persistence.Wake) {
+	for _, e := range wake.Ends {
+		rt.recorder.add(MetricRunsEnded, float64(e.Count), e.Workflow, e.State.String())
 	}
 }
 

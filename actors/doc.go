@@ -53,5 +53,5 @@
 //   - wakes, and waiters for the end of a run: feed*, waiters, endpoller
 //   - the leader: leader*, timekeeper, housekeeper*, parked
 //   - messages and store types: convert
-//   - measures: recorder, metrics
+//   - measures: recorder, metrics, gauges
 package actors

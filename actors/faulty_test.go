@@ -142,6 +142,10 @@ func (f *faulty) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFi
 	return through(ctx, f, "purge", func() (int, error) { return f.Store.PurgeDeadLetters(ctx, filter) })
 }
 
+func (f *faulty) Backlog(ctx context.Context) (persistence.Backlog, error) {
+	return through(ctx, f, "backlog", func() (persistence.Backlog, error) { return f.Store.Backlog(ctx) })
+}
+
 func (f *faulty) Payloads(ctx context.Context, run workflow.RunID, steps []int32) ([][]byte, error) {
 	return through(ctx, f, "payload", func() ([][]byte, error) { return f.Store.Payloads(ctx, run, steps) })
 }

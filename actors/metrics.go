@@ -2,7 +2,7 @@ package actors
 
 // Metrics receives what a pod measures. Implementations are safe for
 // concurrent use and do not block. labels are the values of the metric's
-// labels, in the order of the table.
+// labels, in the order of the table; they are not to be changed.
 type Metrics interface {
 	// Add raises a counter.
 	Add(metric Metric, delta float64, labels ...string)
@@ -32,6 +32,7 @@ type Metric uint8
 // The metrics. MetricTable describes them.
 const (
 	_ Metric = iota
+	MetricBuildInfo
 	MetricTriggers
 	MetricTriggerBatch
 	MetricTriggerPending
@@ -49,6 +50,7 @@ const (
 	MetricRetries
 	MetricLosses
 	MetricParked
+	MetricRunsEnded
 	MetricRecordBatch
 	MetricJournalDepth
 	MetricPayloadBytes
@@ -70,6 +72,12 @@ const (
 	MetricStoreErrors
 	MetricUnknownMessages
 	MetricLogDropped
+	MetricReady
+	MetricReadyOldest
+	MetricParkedTasks
+	MetricIntakeOldest
+	MetricDeadLetters
+	MetricOldestTx
 	metricEnd
 )
 
@@ -81,6 +89,9 @@ const (
 	Counter      MetricKind = "counter"
 	Gauge        MetricKind = "gauge"
 	Distribution MetricKind = "distribution"
+	// DatabaseGauge is a gauge of the whole database. No pod counts it: Pod.ReadGauges
+	// reads it from the tables, and only the pod that leads does.
+	DatabaseGauge MetricKind = "database gauge"
 )
 
 // MetricDescription is one row of the table of metrics.
@@ -96,6 +107,7 @@ type MetricDescription struct {
 // MetricTable returns all metrics, in order.
 func MetricTable() []MetricDescription {
 	return []MetricDescription{
+		{MetricBuildInfo, "troupe_build_info", Gauge, "1", []string{"version", "go"}, "1, with the versions of troupe and of Go"},
 		{MetricTriggers, "troupe_triggers_total", Counter, "1", []string{"result"}, "triggers answered: triggered, or the code of the refusal"},
 		{MetricTriggerBatch, "troupe_trigger_batch_size", Distribution, "1", nil, "triggers stored in one transaction"},
 		{MetricTriggerPending, "troupe_triggers_pending", Gauge, "1", nil, "triggers that wait to be stored"},
@@ -103,16 +115,17 @@ func MetricTable() []MetricDescription {
 		{MetricClaimSize, "troupe_claim_size", Distribution, "1", []string{"queue"}, "tasks granted by one claim"},
 		{MetricClaimDiscarded, "troupe_claim_discarded_total", Counter, "1", []string{"queue"}, "queue rows of tasks that were no longer queued"},
 		{MetricWakes, "troupe_wakes_total", Counter, "1", []string{"source"}, "wakes heard: by stream, notice or sweep"},
-		{MetricTriggerToStart, "troupe_trigger_to_start_seconds", Distribution, "s", nil, "from trigger to the start of a first task"},
+		{MetricTriggerToStart, "troupe_trigger_to_start_seconds", Distribution, "s", nil, "from the begin of a run to the start of a first task, first attempts only; a run begins with its trigger, at its At, or when a pod takes it from the transaction that stored it"},
 		{MetricQueueWait, "troupe_queue_wait_seconds", Distribution, "s", []string{"tenant"}, "from ready to claimed"},
 		{MetricRunning, "troupe_tasks_running", Gauge, "1", nil, "slots in use"},
 		{MetricFree, "troupe_slots_free", Gauge, "1", nil, "slots not in use"},
 		{MetricStuck, "troupe_tasks_stuck", Gauge, "1", nil, "functions still running after their attempt was reported"},
-		{MetricAttempts, "troupe_attempts_total", Counter, "1", []string{"outcome", "class"}, "attempts ended: succeeded, errored (then with a class) or released"},
+		{MetricAttempts, "troupe_attempts_total", Counter, "1", []string{"workflow", "step", "outcome", "class"}, "attempts ended: succeeded, retried or failed (then with the class of the error), canceled, or released to be executed again"},
 		{MetricAttemptSeconds, "troupe_attempt_seconds", Distribution, "s", []string{"workflow", "step"}, "duration of step functions"},
 		{MetricRetries, "troupe_retries_total", Counter, "1", nil, "attempts that will be tried again"},
 		{MetricLosses, "troupe_losses_total", Counter, "1", nil, "attempts lost on this pod"},
 		{MetricParked, "troupe_tasks_parked_total", Counter, "1", nil, "tasks parked by this pod as the leader, because no living pod registers their step"},
+		{MetricRunsEnded, "troupe_runs_ended_total", Counter, "1", []string{"workflow", "state"}, "runs ended, counted by the pod whose transaction ended them"},
 		{MetricRecordBatch, "troupe_record_batch_size", Distribution, "1", nil, "transitions recorded in one transaction"},
 		{MetricJournalDepth, "troupe_journal_depth", Gauge, "1", nil, "outcomes that wait to be recorded"},
 		{MetricPayloadBytes, "troupe_payload_bytes", Gauge, "1", nil, "bytes of inputs and outputs that tasks hold"},
@@ -134,5 +147,11 @@ func MetricTable() []MetricDescription {
 		{MetricStoreErrors, "troupe_store_errors_total", Counter, "1", []string{"call"}, "store calls that failed and are made again"},
 		{MetricUnknownMessages, "troupe_unknown_messages_total", Counter, "1", []string{"actor"}, "messages that an actor does not accept"},
 		{MetricLogDropped, "troupe_log_records_dropped_total", Counter, "1", nil, "log records that Config.Logger was too slow for, or panicked over"},
+		{MetricReady, "troupe_tasks_ready", DatabaseGauge, "1", []string{"queue"}, "tasks that wait for a slot, at most 100,000 of a queue"},
+		{MetricReadyOldest, "troupe_tasks_ready_oldest_seconds", DatabaseGauge, "s", []string{"queue"}, "for how long the oldest of the first 1,000 tasks of a queue has been ready"},
+		{MetricParkedTasks, "troupe_tasks_parked", DatabaseGauge, "1", []string{"workflow", "step"}, "tasks of a step that no living pod registers, at most 100,000 in all"},
+		{MetricIntakeOldest, "troupe_intake_oldest_seconds", DatabaseGauge, "s", nil, "for how long the oldest trigger of a transaction has waited for a pod to begin its run"},
+		{MetricDeadLetters, "troupe_dead_letters", DatabaseGauge, "1", []string{"reason"}, "dead letters that were not requeued, at most 10,000 in all"},
+		{MetricOldestTx, "troupe_oldest_transaction_seconds", DatabaseGauge, "s", nil, "for how long the oldest transaction of the database has been open, of those that the role may see"},
 	}
 }

@@ -26,15 +26,15 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 	case m.txEnded: // another attempt would repeat what it has committed
 		return a.errored(m.failed, nil, "")
 	case m.failed == nil && m.handBack == nil && timedOut == "":
-		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
+		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{
 			Kind: messages.OutcomeKind_OUTCOME_KIND_SUCCEEDED, Output: m.output.Payload, Edges: edgeOutcomes(m.output.Edges),
 		}
 	case timedOut == "attempt" && (errors.Is(m.handBack, persistence.ErrTxBroken) || a.databaseWasAway()):
-		a.rt.recorder.add(MetricAttempts, 1, "released", "")
+		a.countAttempt(outcomeReleased, "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	case m.handBack != nil && timedOut == "", errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseLost), errors.Is(cause, errNotBegun):
-		a.rt.recorder.add(MetricAttempts, 1, "released", "")
+		a.countAttempt(outcomeReleased, "")
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	}
 	return a.errored(m.failed, cause, timedOut)
@@ -61,8 +61,38 @@ func (a *run) errored(failed *failure, cause error, timedOut string) *messages.R
 		a.rt.recorder.add(MetricRetries, 1)
 		a.logRetry(outcome)
 	}
-	a.rt.recorder.add(MetricAttempts, 1, "errored", outcome.GetClass())
+	a.countAttempt(outcomeOf(outcome), outcome.GetClass())
 	return outcome
+}
+
+// The outcomes of attempts, as they are counted.
+const (
+	outcomeSucceeded = "succeeded"
+	outcomeRetried   = "retried"
+	outcomeFailed    = "failed"
+	outcomeCanceled  = "canceled"
+	outcomeReleased  = "released"
+)
+
+// outcomeOf tells errors apart by what follows from them, as far as the pod knows: the
+// store makes no other attempt of a run that fails or is canceled meanwhile.
+func outcomeOf(errored *messages.ReportOutcome) string {
+	switch {
+	case errored.GetRetry():
+		return outcomeRetried
+	case errored.GetClass() == classCanceled:
+		return outcomeCanceled
+	}
+	return outcomeFailed
+}
+
+// countAttempt counts the end of an attempt.
+func (a *run) countAttempt(outcome, class string) {
+	if outcome == outcomeSucceeded {
+		a.rt.recorder.add(MetricAttempts, 1, a.function.succeeded...)
+		return
+	}
+	a.rt.recorder.add(MetricAttempts, 1, a.function.Workflow, a.function.Step, outcome, class)
 }
 
 func timeoutName(cause error) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -180,6 +181,22 @@ func (p *Pod) Watch(run workflow.RunID) (hints <-chan struct{}, stop func()) {
 // Remind hints at a run again after a while, for watchers that could not read it.
 func (p *Pod) Remind(run workflow.RunID) {
 	p.rt.clock.After(resendAfter, func() { p.rt.status.hint(run) })
+}
+
+// ReadGauges returns the gauges of the whole database (DatabaseGauge) if this pod leads,
+// and nothing if it does not: so of all pods that are asked one answers. It sends a
+// statement to the database if there was none for GaugesFor; a pod that is not asked
+// sends none. The list is not to be changed.
+func (p *Pod) ReadGauges(ctx context.Context) ([]Measure, error) {
+	if p.rt.status.get().epoch == 0 {
+		return nil, nil
+	}
+	list, fresh, err := p.rt.gauges.read(ctx, p.rt.now)
+	if fresh && err != nil {
+		p.rt.recorder.add(MetricStoreErrors, 1, "backlog") //nolint:contextcheck // the recorder logs what is no call's
+		p.rt.log.LogAttrs(context.WithoutCancel(ctx), slog.LevelWarn, "the gauges of the database could not be read", slog.Any("error", err))
+	}
+	return list, err
 }
 
 // Stop ends the pod in good order; see stopStage for the order. When ctx ends

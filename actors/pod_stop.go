@@ -216,6 +216,7 @@ func (a *pod) onLeft(wake persistence.Wake, err error) {
 	if err != nil {
 		a.rt.storeFailed("leave_pod", err)
 	}
+	a.rt.countEnds(wake)
 	end := func(none, error) { a.advance(stageEnded) }
 	notice := noticeOf(a.number, wake)
 	if notice == nil {

@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +20,52 @@ type recorder struct {
 	log     *slog.Logger
 	now     func() time.Time
 
-	mu   sync.Mutex
-	sums [metricEnd]float64
-	told time.Time // when a panic was last logged
+	mu    sync.Mutex
+	sums  [metricEnd]float64
+	names [metricEnd]map[string]struct{} // that a label which others choose has had
+	told  time.Time                      // when a panic was last logged
+}
+
+// otherLabel stands for the values of a label beyond its limit.
+const otherLabel = "other"
+
+// labelLimit bounds the values of a label that people choose, or other programs: each is a
+// series, or many, wherever the measures are stored.
+type labelLimit struct {
+	label int // index
+	most  int // different values; those that come later are otherLabel
+}
+
+// labelLimits are the limits by metric. Workflows and steps of attempts are those of
+// this pod, which are in its code.
+var labelLimits = [metricEnd]labelLimit{
+	MetricQueueWait: {0, 500}, // tenants
+	MetricAttempts:  {3, 100}, // classes of errors
+	MetricRunsEnded: {0, 500}, // workflows, also of other programs
+}
+
+// bounded returns the labels of a measure with a value beyond its limit replaced.
+func (m *recorder) bounded(metric Metric, labels []string) []string {
+	limit := labelLimits[metric]
+	if limit.most == 0 || labels[limit.label] == "" {
+		return labels
+	}
+	value := labels[limit.label]
+	m.mu.Lock()
+	_, known := m.names[metric][value]
+	if !known && len(m.names[metric]) < limit.most {
+		if m.names[metric] == nil {
+			m.names[metric] = map[string]struct{}{}
+		}
+		m.names[metric][value], known = struct{}{}, true
+	}
+	m.mu.Unlock()
+	if known {
+		return labels
+	}
+	labels = slices.Clone(labels) // those of a step are kept
+	labels[limit.label] = otherLabel
+	return labels
 }
 
 func newRecorder(metrics Metrics, log *slog.Logger, now func() time.Time) *recorder {
@@ -61,10 +106,10 @@ func (m *recorder) add(metric Metric, delta float64, labels ...string) {
 		return
 	}
 	defer m.contain(metric)
-	m.metrics.Add(metric, delta, labels...)
+	m.metrics.Add(metric, delta, m.bounded(metric, labels)...)
 }
 
-func (m *recorder) set(metric Metric, value float64) {
+func (m *recorder) set(metric Metric, value float64, labels ...string) {
 	m.mu.Lock()
 	m.sums[metric] = value
 	m.mu.Unlock()
@@ -72,7 +117,7 @@ func (m *recorder) set(metric Metric, value float64) {
 		return
 	}
 	defer m.contain(metric)
-	m.metrics.Set(metric, value)
+	m.metrics.Set(metric, value, labels...)
 }
 
 func (m *recorder) observe(metric Metric, value float64, labels ...string) {
@@ -80,7 +125,7 @@ func (m *recorder) observe(metric Metric, value float64, labels ...string) {
 		return
 	}
 	defer m.contain(metric)
-	m.metrics.Observe(metric, value, labels...)
+	m.metrics.Observe(metric, value, m.bounded(metric, labels)...)
 }
 
 // value is the sum of a counter, or the last value of a gauge.
@@ -88,4 +133,25 @@ func (m *recorder) value(metric Metric) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.sums[metric]
+}
+
+// modulePath is that of this module.
+const modulePath = "github.com/troupe-dev/troupe"
+
+// buildVersion returns which version of this module the program has.
+func buildVersion() string {
+	build, _ := debug.ReadBuildInfo()
+	return versionIn(build)
+}
+
+func versionIn(build *debug.BuildInfo) string {
+	if build == nil {
+		return "(unknown)"
+	}
+	for _, module := range append(build.Deps, &build.Main) {
+		if module.Path == modulePath && module.Version != "" {
+			return module.Version
+		}
+	}
+	return "(devel)"
 }

@@ -60,6 +60,9 @@ type attemptTimeout struct {
 	due   time.Time
 }
 
+// firstGrant is the epoch of a task that is granted for the first time.
+const firstGrant = 2
+
 // restFor is how long a run actor keeps a task that the database would not let it execute
 // before it hands it back: the next pod would meet the same error, and the task would go
 // round as fast as the database allows.
@@ -125,8 +128,8 @@ func (a *run) onStarted() {
 	if a.task.GetCanceling() {
 		a.cancel(ErrCanceled)
 	}
-	if triggered := instant(a.task.GetTriggeredAt()); !triggered.IsZero() && len(a.task.GetParents()) == 0 {
-		a.rt.recorder.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(triggered).Seconds())
+	if a.function.First && a.key.epoch == firstGrant {
+		a.rt.recorder.observe(MetricTriggerToStart, instant(a.task.GetStartedAt()).Sub(instant(a.task.GetBegunAt())).Seconds())
 	}
 	a.load()
 }
@@ -254,7 +257,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 		a.rt.log.LogAttrs(context.Background(), slog.LevelWarn, "step function has returned at last", a.named()...)
 	}
 	if a.timed && !a.rt.recorder.none { // the function was called
-		a.rt.recorder.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.task.GetWorkflow(), a.task.GetStepName())
+		a.rt.recorder.observe(MetricAttemptSeconds, a.rt.now().Sub(a.began).Seconds(), a.function.duration...)
 	}
 	if a.answered {
 		ctx.Stop(a.self)
@@ -266,7 +269,7 @@ func (a *run) onEnded(ctx actorContext, m *attemptEnded) {
 	}
 	if m.recorded != nil {
 		a.rt.announce(m.recorded.Wake)
-		a.rt.recorder.add(MetricAttempts, 1, "succeeded", "")
+		a.countAttempt(outcomeSucceeded, "")
 		a.outcome = &messages.ReportOutcome{Task: a.task.GetTask()}
 		a.rt.send(a.rt.addresses.runs, &messages.OutcomesAnswered{Answers: []*messages.OutcomeAnswered{
 			{Task: a.task.GetTask(), Result: answerName(m.recorded.Answers[0].Result)},

@@ -42,6 +42,7 @@ type runtime struct {
 	withoutTx  []int32 // those whose steps need no transaction
 	inflight   *inflight
 	payloads   *payloads
+	gauges     *gauges
 	addresses  addresses
 
 	arrive      func(to *PID, message any) // send, from goroutines that are not the actors'

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	goruntime "runtime"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/internal/clock"
@@ -59,6 +60,7 @@ func Start(ctx context.Context, options Options) (*Pod, error) {
 // Launch is Start that does not wait until the actors run.
 func Launch(ctx context.Context, options Options) (*Pod, error) {
 	rt := newRuntime(options)
+	rt.gauges = newGauges(options.Ports.Store)
 	asked := rt.now()
 	number, now, err := options.Ports.Store.JoinPod(ctx, rt.podInfo())
 	if err != nil {
@@ -77,6 +79,7 @@ func Launch(ctx context.Context, options Options) (*Pod, error) {
 	if _, err := rt.system.Root.SpawnNamed(rt.props(podName, newPod(rt, &options.Ports, number)), root); err != nil {
 		return nil, fmt.Errorf("start the pod's actor: %w", err)
 	}
+	rt.recorder.set(MetricBuildInfo, 1, buildVersion(), goruntime.Version()) //nolint:contextcheck // the recorder logs what is no call's
 	return &Pod{rt: rt}, nil
 }
 
@@ -105,6 +108,7 @@ func newRuntime(o Options) *runtime {
 	rt.vitals.value = vitals.New(rt.now(), config.LeaseTTL/clockDriftShare)
 	rt.watchdog = vitals.NewWatchdog(rt.now(), watchedActors()...)
 	for number, f := range o.Functions {
+		f.succeeded, f.duration = []string{f.Workflow, f.Step, outcomeSucceeded, ""}, []string{f.Workflow, f.Step}
 		rt.functions[number] = &f
 	}
 	rt.numberHandlers()

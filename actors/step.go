@@ -18,6 +18,7 @@ type StepFunction struct {
 	Step        string
 	Fingerprint workflow.Hash
 	Queue       string // "": the queue of the run
+	First       bool   // runs begin with it: it waits for no other step
 	Options     workflow.Options
 	RetryIf     func(error) bool // nil: every error but a terminal one
 
@@ -42,6 +43,10 @@ type StepFunction struct {
 	Result reflect.Type
 	Finish func(ctx context.Context, value any) (Output, error)
 	Codec  Codec
+
+	// Labels of its measures, made once by the pod.
+	succeeded []string
+	duration  []string
 }
 
 // ErrInputsMissing is returned by a StepFunction that was given fewer inputs than its step

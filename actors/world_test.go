@@ -96,7 +96,7 @@ func (w *world) register(g *workflow.Graph, do body, change ...func(*StepFunctio
 		if i >= len(g.Nodes) {
 			break
 		}
-		f := StepFunction{Workflow: g.Name, Step: g.Nodes[i].Name, Fingerprint: g.Nodes[i].Fingerprint, Call: do}
+		f := StepFunction{Workflow: g.Name, Step: g.Nodes[i].Name, Fingerprint: g.Nodes[i].Fingerprint, First: g.Nodes[i].Pending == 0, Call: do}
 		for _, c := range change {
 			c(&f)
 		}

@@ -676,7 +676,7 @@ type StartTask struct {
 	Failed        []*StepOutcome         `protobuf:"bytes,14,rep,name=failed,proto3" json:"failed,omitempty"`                            // failure handler only
 	LastProgress  []byte                 `protobuf:"bytes,15,opt,name=last_progress,json=lastProgress,proto3" json:"last_progress,omitempty"`
 	Canceling     bool                   `protobuf:"varint,16,opt,name=canceling,proto3" json:"canceling,omitempty"`
-	TriggeredAt   int64                  `protobuf:"varint,17,opt,name=triggered_at,json=triggeredAt,proto3" json:"triggered_at,omitempty"`
+	BegunAt       int64                  `protobuf:"varint,17,opt,name=begun_at,json=begunAt,proto3" json:"begun_at,omitempty"` // of the run
 	QueuedAt      int64                  `protobuf:"varint,18,opt,name=queued_at,json=queuedAt,proto3" json:"queued_at,omitempty"`
 	StartedAt     int64                  `protobuf:"varint,19,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	Queue         string                 `protobuf:"bytes,20,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -816,9 +816,9 @@ func (x *StartTask) GetCanceling() bool {
 	return false
 }
 
-func (x *StartTask) GetTriggeredAt() int64 {
+func (x *StartTask) GetBegunAt() int64 {
 	if x != nil {
-		return x.TriggeredAt
+		return x.BegunAt
 	}
 	return 0
 }
@@ -1424,7 +1424,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xc3\x06\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xbb\x06\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -1441,8 +1441,8 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\aparents\x18\r \x03(\v2\x1f.troupe.messages.v1.StepOutcomeR\aparents\x127\n" +
 	"\x06failed\x18\x0e \x03(\v2\x1f.troupe.messages.v1.StepOutcomeR\x06failed\x12#\n" +
 	"\rlast_progress\x18\x0f \x01(\fR\flastProgress\x12\x1c\n" +
-	"\tcanceling\x18\x10 \x01(\bR\tcanceling\x12!\n" +
-	"\ftriggered_at\x18\x11 \x01(\x03R\vtriggeredAt\x12\x1b\n" +
+	"\tcanceling\x18\x10 \x01(\bR\tcanceling\x12\x19\n" +
+	"\bbegun_at\x18\x11 \x01(\x03R\abegunAt\x12\x1b\n" +
 	"\tqueued_at\x18\x12 \x01(\x03R\bqueuedAt\x12\x1d\n" +
 	"\n" +
 	"started_at\x18\x13 \x01(\x03R\tstartedAt\x12\x14\n" +

@@ -1,6 +1,9 @@
 package persistence
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -71,7 +74,7 @@ type Grant struct {
 	LastProgress []byte
 	Kept         bool           // an earlier run has completed the step: LastProgress is its output, and the function is not called
 	KeyRun       workflow.RunID // whose idempotency keys its tasks have: of a run that continues another, the first; zero: its own
-	TriggeredAt  time.Time      // when the run was created
+	BegunAt      time.Time      // when the run began: with its trigger, at its At, or when a pod took it from the transaction that stored it
 	QueuedAt     time.Time      // when the task became ready
 	StartedAt    time.Time      // database time of the claim
 	Canceling    bool           // the run was asked to stop
@@ -111,12 +114,20 @@ type Ready struct {
 	Count int
 }
 
+// Ends counts runs of one workflow that reached one terminal state.
+type Ends struct {
+	Workflow string
+	State    lifecycle.State
+	Count    int
+}
+
 // Wake is what a committed transaction changed that others may wait for. It
 // is a hint: every part of it can also be found in the tables.
 type Wake struct {
 	Ready     []Ready          // ascending by queue
 	NextTimer time.Time        // earliest timer written; zero: none
 	Ended     []workflow.RunID // runs that reached a terminal state, ascending
+	Ends      []Ends           // the same, counted, ascending by workflow and state
 	Canceling []workflow.RunID // runs asked to stop that have running tasks
 	Submitted bool             // rows were added to the intake table
 	Failed    []FailedTask     // tasks that failed for good, for the log; in no order
@@ -132,4 +143,15 @@ type FailedTask struct {
 	Lost     int32 // attempts lost with their pods
 	Class    string
 	Error    string
+}
+
+// CountEnds counts runs that reached a terminal state.
+func (w *Wake) CountEnds(workflow string, state lifecycle.State, count int) {
+	at, found := slices.BinarySearchFunc(w.Ends, Ends{Workflow: workflow, State: state}, func(a, b Ends) int {
+		return cmp.Or(strings.Compare(a.Workflow, b.Workflow), cmp.Compare(a.State, b.State))
+	})
+	if !found {
+		w.Ends = slices.Insert(w.Ends, at, Ends{Workflow: workflow, State: state})
+	}
+	w.Ends[at].Count += count
 }

@@ -123,6 +123,7 @@ type Store interface {
 	Runs
 	Reader
 	Situations
+	Backlogs
 	DeadLetters
 	Registry
 }

@@ -55,7 +55,7 @@ func TestMetrics(t *testing.T) {
 		_, err := handle.Run(t.Context(), 1)
 		require.NoError(t, err)
 		require.InDelta(t, 1, kept.sum("troupe_triggers_total{triggered}"), 0)
-		require.InDelta(t, 1, kept.sum("troupe_attempts_total{succeeded,}"), 0)
+		require.InDelta(t, 1, kept.sum("troupe_attempts_total{counted,double,succeeded,}"), 0)
 		require.InDelta(t, 1, kept.sum("troupe_attempt_seconds{counted,double}"), 0)
 		require.True(t, engine.Health(t.Context()).Ready, "for a readiness probe")
 	})

@@ -24,7 +24,8 @@ var linked = []string{
 	"google.golang.org/protobuf",
 }
 
-// besides are packages that are not part of the engine.
+// besides are packages that are not part of the engine: what observe/ exports leaves the
+// process by the embedder's own handlers.
 var besides = []string{"cmd/", "examples/", "bench/", "observe/", "internal/pgdev/", "internal/archtest/", "internal/sim/", "simtest/", "persistence/storetest/"}
 
 // outsideImports returns what the engine imports from other modules.

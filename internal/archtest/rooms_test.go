@@ -25,6 +25,7 @@ const (
 	goCmp      = "github.com/google/go-cmp/..."
 	goYAML     = "go.yaml.in/yaml/v3"
 	otel       = "go.opentelemetry.io/otel"
+	promClient = "github.com/prometheus/client_golang/prometheus/..."
 )
 
 // rooms is the module's map: a package that is not in it fails the test, so
@@ -145,6 +146,7 @@ var rooms = map[string]room{
 			otel + "/attribute", otel + "/codes", otel + "/metric", otel + "/propagation", otel + "/trace", // no SDK
 		},
 	},
+	"observe/prometheus": {ours: []string{"actors"}, outside: []string{promClient}},
 
 	"cmd/troupe/...": {
 		ours: []string{"..."},

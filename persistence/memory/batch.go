@@ -56,6 +56,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 		r.finishedAt = b.now
 		at, _ := slices.BinarySearchFunc(b.wake.Ended, r.id(), compareRuns)
 		b.wake.Ended = slices.Insert(b.wake.Ended, at, r.id())
+		b.wake.CountEnds(r.trigger.Workflow, r.core.State, 1)
 	}
 	return d
 }

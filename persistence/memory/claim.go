@@ -109,7 +109,7 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 		Workflow: r.trigger.Workflow, Step: node.Name, Tenant: r.trigger.Tenant,
 		Labels: maps.Clone(r.trigger.Labels), TraceContext: r.trigger.TraceContext,
 		LastProgress: bytes.Clone(d.progress), Kept: t.Flags.Has(lifecycle.FlagKept), KeyRun: r.keyRun,
-		TriggeredAt: r.createdAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
+		BegunAt: r.startedAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
 	}
 	g.Input, g.InputSize = bytes.Clone(r.trigger.Input), len(r.trigger.Input)
 	for _, parent := range node.Parents {

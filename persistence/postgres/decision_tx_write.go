@@ -24,6 +24,7 @@ func (p *decisionTx) gather() {
 		}
 		if r.decision.Ended {
 			p.wake.Ended = append(p.wake.Ended, r.id)
+			p.wake.CountEnds(r.definition.Graph.Name, r.decision.Run.State, 1)
 		}
 		p.noteFailed(r)
 	}

@@ -53,7 +53,7 @@ func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 	)
 	o := &r.outcomes
 	targets := append(lead, (*[16]byte)(&t.Task.Run), &t.Task.Step, &t.Epoch, &t.Attempt, &t.Lost, &t.Handler, (*sessions.OptionalInstant)(&t.QueuedAt),
-		(*sessions.OptionalInstant)(&t.StartedAt), &r.definition, &t.Tenant, &r.labels, &trace, &keyRun, (*sessions.OptionalInstant)(&t.TriggeredAt),
+		(*sessions.OptionalInstant)(&t.StartedAt), &r.definition, &t.Tenant, &r.labels, &trace, &keyRun, (*sessions.OptionalInstant)(&t.BegunAt),
 		&t.Canceling, &t.Kept, &t.Suspect, &size, &t.Input, &t.LastProgress, &o.Steps, &o.States, &o.Sizes, &o.Outputs, &o.Classes, &o.Errors)
 	for rows.Next() {
 		met := rows.RawValues()[len(lead)] != nil

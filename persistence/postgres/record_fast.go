@@ -42,13 +42,14 @@ type fastRecord struct {
 	epochs  []int64
 	rooms   map[int32]int
 
-	alive  bool
-	now    time.Time
-	ords   []int32 // of what was recorded, counted from 1
-	ended  [][16]byte
-	queues []int32         // one per child that waits now
-	known  bool            // the claim had grants before
-	looked adaptive.Looked // at the heads of queues
+	alive   bool
+	now     time.Time
+	ords    []int32 // of what was recorded, counted from 1
+	ended   [][16]byte
+	endedOf []int32         // the numbers of their definitions
+	queues  []int32         // one per child that waits now
+	known   bool            // the claim had grants before
+	looked  adaptive.Looked // at the heads of queues
 
 	answered bool // by record_small
 
@@ -183,7 +184,7 @@ func (f *fastRecord) queueRecord(b *pgsql.Batch) {
 		"outputs": outputs, "progress": progress, "inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queues": queues, "inline_after": after, "inline_until": until,
 		"inline_handlers": pgsql.OrEmpty(f.record.Handlers), "rooms": rooms, "room_groups": roomGroups,
 	}).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs,
+		return row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.endedOf, &f.queues, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs,
 			&f.looked.Queues, &f.looked.After, &f.looked.Until)
 	})
 }
@@ -220,6 +221,13 @@ func (r *recording) merge(ctx context.Context, on pgsql.Querier, f *fastRecord) 
 	wake := persistence.Wake{Ready: ready, Ended: make([]workflow.RunID, len(f.ended))}
 	for i, id := range f.ended {
 		wake.Ended[i] = id
+		d, err := r.s.knownOf(ctx, on, f.endedOf[i])
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			wake.CountEnds(d.Graph.Name, lifecycle.Completed, 1)
+		}
 	}
 	r.mergeWake(f.now, wake)
 	if f.known || !r.grant(f) {
@@ -285,6 +293,9 @@ func mergeWake(into *persistence.Wake, wake persistence.Wake) {
 	into.Ready = sumReady(append(into.Ready, wake.Ready...))
 	into.Ended = append(into.Ended, wake.Ended...)
 	sortRuns(into.Ended)
+	for _, e := range wake.Ends {
+		into.CountEnds(e.Workflow, e.State, e.Count)
+	}
 	into.Canceling = append(into.Canceling, wake.Canceling...)
 	into.Failed = append(into.Failed, wake.Failed...)
 	if next := wake.NextTimer; !next.IsZero() && (into.NextTimer.IsZero() || next.Before(into.NextTimer)) {

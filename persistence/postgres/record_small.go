@@ -47,7 +47,7 @@ func (f *fastRecord) queueSmall(b *pgsql.Batch, queue int16) {
 		"inline_limit": f.record.Limit, "inline_spare": f.record.Spare, "inline_queue": queue,
 		"inline_after": after[0], "inline_until": until[0], "inline_handlers": pgsql.OrEmpty(f.record.Handlers),
 	}).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs, &after[0], &until[0])
+		err := row.Scan(&f.now, &f.known, &f.ords, &f.ended, &f.endedOf, &f.grantedRuns, &f.grantedSteps, &f.grantedEpochs, &after[0], &until[0])
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return nil // record_fast is to be asked

@@ -158,6 +158,9 @@ func (t *triggering) answer(out *triggered, parts [][]int) {
 	out.Wake.Ended = append(out.Wake.Ended, t.wake.Ended...)
 	sortRuns(out.Wake.Ended)
 	out.Wake.Failed = append(out.Wake.Failed, t.wake.Failed...)
+	for _, e := range t.wake.Ends {
+		out.Wake.CountEnds(e.Workflow, e.State, e.Count)
+	}
 }
 
 // triggered is the answer to a batch.

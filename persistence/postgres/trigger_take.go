@@ -62,7 +62,7 @@ func (f *fastTrigger) grants(roots []fastRoot, claim persistence.ClaimID, now ti
 		*g = persistence.Grant{
 			Task: workflow.TaskID{Run: t.Run, Step: e.step}, Epoch: grantedFirst, Claim: claim, Handler: e.handler, Attempt: 1,
 			Workflow: d.Graph.Name, Step: d.Node(e.step).Name, Tenant: t.Tenant, Labels: t.Labels, TraceContext: t.TraceContext,
-			Input: t.Input, InputSize: len(t.Input), TriggeredAt: now, QueuedAt: now, StartedAt: now,
+			Input: t.Input, InputSize: len(t.Input), BegunAt: now, QueuedAt: now, StartedAt: now,
 		}
 		g.Carry()
 		f.s.recent.Granted(g, d)

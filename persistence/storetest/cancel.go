@@ -155,3 +155,50 @@ var graceRules = []rule{
 		w.requireRun(run, lifecycle.Canceled)
 	}},
 }
+
+// endRules: what a transaction says of the runs that it ended.
+var endRules = []rule{
+	{"ends/counted", "a record counts the runs that it ended, by workflow and state", func(w *world) {
+		single, chain := Single(), Chain(2)
+		w.with(single, chain)
+		w.trigger(w.drafts(single, tenantA, 4)...)
+		w.trigger(w.drafts(chain, tenantA, 2)...)
+		p := w.pod()
+		grants := p.claim(6)
+		out := p.report(completion(grants[0]), completion(grants[1]), failure(grants[2]), completion(grants[4]), failure(grants[5]))
+		require.Equal(w.t, []persistence.Ends{
+			{Workflow: chain.Name, State: lifecycle.Failed, Count: 1},
+			{Workflow: "single", State: lifecycle.Completed, Count: 2},
+			{Workflow: "single", State: lifecycle.Failed, Count: 1},
+		}, out.Wake.Ends)
+		require.Empty(w.t, p.send(p.batch(completion(grants[0]))).Wake.Ends, "it was counted before")
+	}},
+	{"ends/alone", "a single completion counts the run that it ends", func(w *world) {
+		_, p := w.startWithPod(Diamond())
+		for _, step := range []string{"a", "b", "c"} {
+			require.Empty(w.t, p.complete(p.claimStep(step)).Wake.Ends)
+		}
+		require.Equal(w.t, []persistence.Ends{{Workflow: "diamond", State: lifecycle.Completed, Count: 1}}, p.complete(p.claimStep("d")).Wake.Ends)
+	}},
+	{"ends/canceled", "a cancel counts the run, also one that never began", func(w *world) {
+		g := w.with(Single())
+		waiting := w.draft(g)
+		w.submit(waiting)
+		for _, run := range []workflow.RunID{w.start(g), waiting.Run} {
+			require.Equal(w.t, []persistence.Ends{{Workflow: "single", State: lifecycle.Canceled, Count: 1}}, w.cancel(run).Wake.Ends)
+			require.Empty(w.t, w.cancel(run).Wake.Ends)
+		}
+	}},
+	{"ends/lost", "a takeover counts the runs that fail of it", func(w *world) {
+		run := w.start(w.with(Single()))
+		var out persistence.Expired
+		for range maxLost {
+			require.Empty(w.t, out.Wake.Ends)
+			w.pod().claimStep("a")
+			w.advance(leaseTTL)
+			out = w.expire()
+		}
+		w.requireRun(run, lifecycle.Failed)
+		require.Equal(w.t, []persistence.Ends{{Workflow: "single", State: lifecycle.Failed, Count: 1}}, out.Wake.Ends)
+	}},
+}

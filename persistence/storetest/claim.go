@@ -128,13 +128,30 @@ var grantRules = []rule{
 		got := out.Grants[0]
 		require.WithinDuration(w.t, out.Now, got.StartedAt, time.Minute)
 		require.False(w.t, got.QueuedAt.IsZero())
-		require.False(w.t, got.TriggeredAt.IsZero())
-		got.StartedAt, got.QueuedAt, got.TriggeredAt = time.Time{}, time.Time{}, time.Time{}
+		require.False(w.t, got.BegunAt.IsZero())
+		got.StartedAt, got.QueuedAt, got.BegunAt = time.Time{}, time.Time{}, time.Time{}
 		require.Equal(w.t, persistence.Grant{
 			Task: workflow.TaskID{Run: d.Run}, Epoch: 2, Claim: request.Claim, Handler: w.numbers[g][0],
 			Attempt: 1, Workflow: "single", Step: "a", Tenant: tenantA, Labels: d.Labels,
 			TraceContext: "00-trace", Input: []byte(`"input"`), InputSize: 7,
 		}, got)
+	}},
+	{"grants/begun", "a grant tells when the run began: with its trigger, at its At, or when it was taken from its transaction", func(w *world) {
+		g := w.with(Single())
+		now, later, submitted := w.draft(g), w.draft(g), w.draft(g)
+		w.trigger(now)
+		later.At = w.run(now.Run).CreatedAt.Add(time.Hour)
+		w.trigger(later)
+		w.submit(submitted)
+		w.advance(time.Hour)
+		require.Equal(w.t, 1, w.fire().Count)
+		require.Equal(w.t, 1, w.drain(10).Count)
+		grants := w.pod().claim(10)
+		require.Len(w.t, grants, 3)
+		for _, grant := range grants {
+			require.Equal(w.t, w.run(grant.Task.Run).StartedAt.UTC(), grant.BegunAt.UTC())
+			require.Equal(w.t, grant.QueuedAt, grant.BegunAt)
+		}
 	}},
 	{"grants/parents", "a grant lists the parents' outcomes in the order of the parameters", func(w *world) {
 		run, p := w.startWithPod(Diamond())

@@ -30,6 +30,7 @@ func (w *differ) read() {
 	w.list(r.Tenant)
 	w.tallyRuns(r.Tenant)
 	w.ends()
+	w.waits()
 	steps := []int32{lifecycle.RunStep}
 	for step := range r.Tasks {
 		steps = append(steps, int32(step))
@@ -121,6 +122,19 @@ func (w *differ) ends() {
 	if len(out.Value) < len(runs) {
 		w.saw("run not ended")
 	}
+}
+
+// waits compares how much waits.
+func (w *differ) waits() {
+	both(w, "backlog", func(s *side) (persistence.Backlog, error) {
+		out, err := s.Store.Backlog(w.ctx)
+		s.setNow(&out.Now, err)
+		out.Intake, out.OldTx = flat(out.Intake), 0
+		for i := range out.Queues {
+			out.Queues[i].Oldest = flat(out.Queues[i].Oldest)
+		}
+		return out, err
+	})
 }
 
 // runSeen is a run as readers see it.

@@ -226,7 +226,7 @@ func (s *side) grants(list []persistence.Grant) []persistence.Grant {
 			g.Step += fmt.Sprintf(" under the handler of %s", s.steps[g.Handler])
 		}
 		g.Handler = 0
-		g.TriggeredAt, g.QueuedAt, g.StartedAt = flat(g.TriggeredAt), flat(g.QueuedAt), flat(g.StartedAt)
+		g.BegunAt, g.QueuedAt, g.StartedAt = flat(g.BegunAt), flat(g.QueuedAt), flat(g.StartedAt)
 		g.Parents, g.Failed = outcomes(g.Parents), outcomes(g.Failed)
 	}
 	return list

@@ -210,6 +210,78 @@ var situationRules = []rule{
 	}},
 }
 
+var backlogRules = []rule{
+	{"backlog/empty", "where nothing waits the queues are there, and nothing else", func(w *world) {
+		w.with(Single())
+		b := w.waiting()
+		require.Equal(w.t, []persistence.QueueBacklog{{Queue: defaultQueue}, {Queue: "other"}}, b.Queues)
+		require.Empty(w.t, b.Parked)
+		require.Empty(w.t, b.Dead)
+		require.Zero(w.t, b.Intake)
+	}},
+	{"backlog/ready", "the ready tasks of a queue are counted, with the instant of the oldest", func(w *world) {
+		g := w.with(Single())
+		first, list := w.draft(g), append(w.drafts(g, tenantB, 3), w.drafts(g, tenantA, 4)...)
+		w.trigger(first)
+		w.trigger(list...)
+		other := w.draft(g)
+		other.Queue = "other"
+		w.trigger(other)
+		b := w.waiting()
+		require.Equal(w.t, 8, b.Queues[0].Ready)
+		require.Equal(w.t, w.run(first.Run).StartedAt.UTC(), b.Queues[0].Oldest.UTC())
+		require.Equal(w.t, 1, b.Queues[1].Ready)
+		p := w.pod()
+		require.Len(w.t, p.claim(7), 7)
+		b = w.waiting()
+		require.Equal(w.t, 1, b.Queues[0].Ready)
+		require.Equal(w.t, w.run(list[len(list)-1].Run).StartedAt.UTC(), b.Queues[0].Oldest.UTC(), "the last of the tenant with most of them")
+		p.finish()
+		require.Equal(w.t, persistence.QueueBacklog{Queue: defaultQueue}, w.waiting().Queues[0])
+	}},
+	{"backlog/parked", "parked tasks are counted by step, and are not ready", func(w *world) {
+		single, chain := Single(), Chain(2)
+		w.with(single, chain)
+		w.trigger(w.drafts(single, tenantA, 2)...)
+		w.trigger(w.drafts(chain, tenantA, 3)...)
+		require.Equal(w.t, 5, w.park().Parked)
+		b := w.waiting()
+		require.Equal(w.t, []persistence.ParkedBacklog{{Workflow: chain.Name, Step: chain.Nodes[0].Name, Count: 3}, {Workflow: "single", Step: "a", Count: 2}}, b.Parked)
+		require.Equal(w.t, persistence.QueueBacklog{Queue: defaultQueue}, b.Queues[0])
+		w.pod(single)
+		require.Equal(w.t, 2, w.park().Unparked)
+		require.Len(w.t, w.waiting().Parked, 1)
+	}},
+	{"backlog/dead", "dead letters are counted by reason until they are requeued", func(w *world) {
+		_, p := w.backlog(3, Single())
+		grants := p.claim(3)
+		exhausted := failure(grants[0])
+		exhausted.Exhausted = true
+		p.report(exhausted, failure(grants[1]), failure(grants[2]))
+		require.Equal(w.t, []persistence.DeadBacklog{
+			{Reason: lifecycle.AttemptsExhausted, Count: 1}, {Reason: lifecycle.NonRetryable, Count: 2},
+		}, w.waiting().Dead)
+		w.requeue(persistence.RequeueOrder{Letter: grants[1].Task})
+		require.Equal(w.t, []persistence.DeadBacklog{
+			{Reason: lifecycle.AttemptsExhausted, Count: 1}, {Reason: lifecycle.NonRetryable, Count: 1},
+		}, w.waiting().Dead)
+	}},
+	{"backlog/intake", "the oldest trigger is told that a transaction left and no pod took", func(w *world) {
+		g := w.with(Single())
+		first, second := w.draft(g), w.draft(g)
+		w.submit(first)
+		w.submit(second)
+		require.Equal(w.t, w.run(first.Run).CreatedAt.UTC(), w.waiting().Intake.UTC())
+		require.Equal(w.t, 2, w.drain(10).Count)
+		require.Zero(w.t, w.waiting().Intake)
+	}},
+}
+
+func (w *world) waiting() persistence.Backlog {
+	w.t.Helper()
+	return call(w.store.Backlog(w.ctx)).must(w)
+}
+
 // situation reads the situation of a run.
 func (w *world) situation(run workflow.RunID) explain.Situation {
 	w.t.Helper()

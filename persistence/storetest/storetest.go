@@ -81,7 +81,7 @@ func contract() [][]rule {
 		claimRules, grantRules, recordRules, repeatRules, refusalRules, recordInTxRules,
 		branchRules, failureRules, handlerRules, inlineRules, takeRules, fairnessRules, manyTenantsRules,
 		tenantLimitRules, cancelRules, graceRules, timerRules, waitRules, leaseRules, expiryRules,
-		suspectRules, parkingRules, readRules, viewRules, queueRules, situationRules, listRules, filterRules, countRules, isolationRules, historyRules, crowdRules,
+		suspectRules, parkingRules, readRules, viewRules, queueRules, backlogRules, endRules, situationRules, listRules, filterRules, countRules, isolationRules, historyRules, crowdRules,
 		deadRules, requeueRules, blockedRules,
 	}
 }

@@ -279,6 +279,15 @@ func (t *Twin) Situation(ctx context.Context, tenant string, run workflow.RunID)
 	return twice2(ctx, t, "Situation", persistence.Store.Situation, tenant, run)
 }
 
+// Backlog implements persistence.Backlogs.
+func (t *Twin) Backlog(ctx context.Context) (persistence.Backlog, error) {
+	return twice(ctx, t, "Backlog", nil, func(ctx context.Context, s persistence.Store) (persistence.Backlog, error) {
+		out, err := s.Backlog(ctx)
+		out.OldTx = 0 // which the model has none of
+		return out, err
+	})
+}
+
 // RegisterDefinitions implements persistence.Registry.
 func (t *Twin) RegisterDefinitions(ctx context.Context, graphs []*workflow.Graph, queues []string) ([][]int32, error) {
 	return twice(ctx, t, "RegisterDefinitions", queues, func(ctx context.Context, s persistence.Store) ([][]int32, error) {

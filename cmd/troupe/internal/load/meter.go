@@ -56,7 +56,7 @@ func (m *meter) Add(metric actors.Metric, delta float64, labels ...string) {
 		m.lost.Add(int64(delta))
 	case metric == actors.MetricWakes:
 		m.wakes.Add(int64(delta))
-	case metric == actors.MetricAttempts && labels[0] == "errored" && labels[1] != askedClass:
+	case metric == actors.MetricAttempts && (labels[2] == "retried" || labels[2] == "failed") && labels[3] != askedClass:
 		m.errored.Add(int64(delta))
 	}
 }

@@ -56,7 +56,7 @@ func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
 		run = &recentRun{id: g.Task.Run, definition: d, outcomes: map[int32]persistence.Outcome{}}
 		run.common = persistence.Grant{
 			Workflow: g.Workflow, Tenant: g.Tenant, Labels: g.Labels, TraceContext: g.TraceContext,
-			Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, TriggeredAt: g.TriggeredAt, KeyRun: g.KeyRun,
+			Input: g.Input, LargeInput: g.LargeInput, InputSize: g.InputSize, BegunAt: g.BegunAt, KeyRun: g.KeyRun,
 		}
 		c.Runs[run.id] = c.Order.PushFront(run)
 		c.grow(run, recentRunBytes+len(g.Input)+len(g.Tenant)+len(g.TraceContext))

@@ -34,4 +34,5 @@ var (
 	_ persistence.Runs       = (*Reader)(nil)
 	_ persistence.Reader     = (*Reader)(nil)
 	_ persistence.Situations = (*Reader)(nil)
+	_ persistence.Backlogs   = (*Reader)(nil)
 )

@@ -77,12 +77,12 @@ select clock.now, exists (select from alive), exists (select from known), (selec
 from clock
 	left join (
 		select g.fair_id, g.run_id, g.step, 2::bigint, g.attempt, g.lost, g.handler, g.queued_at, g.started_at, r.definition, r.tenant,
-			r.labels, r.trace_context, r.origin_run, r.created_at, r.canceling, false, g.flags & 128 > 0,
+			r.labels, r.trace_context, r.origin_run, r.started_at, r.canceling, false, g.flags & 128 > 0,
 			coalesce(octet_length(r.input), -1), case when octet_length(r.input) <= @inline_max::int then r.input end, null::bytea,
 			null::int[], null::smallint[], null::int[], null::bytea[], null::text[], null::text[]
 		from granted g,
 			lateral (
-				select k.definition, k.tenant, k.labels, k.trace_context, k.origin_run, k.created_at, k.canceling, k.input
+				select k.definition, k.tenant, k.labels, k.trace_context, k.origin_run, k.started_at, k.canceling, k.input
 				from {schema}.workflow_runs k where k.id = g.run_id offset 0
 			) r
 	) a on true

@@ -9,4 +9,4 @@ update {schema}.workflow_runs r
 		offset 0
 	) s
 	where r.ctid = s.tid and r.id is not distinct from s.run_id
-	returning r.id, r.state, r.events, r.remaining = s.rest as written
+	returning r.id, r.definition, r.state, r.events, r.remaining = s.rest as written

@@ -183,7 +183,7 @@ noted as (
 	) e
 )
 select clock.now, exists (select from {schema}.claims c where c.pod = @pod and c.claim = @claim),
-	array(select ord::int from done), array(select id from ended where state = 10),
+	array(select ord::int from done), array(select id from ended where state = 10), array(select definition from ended where state = 10),
 	array(select queue::int from moved where state = 2), g.runs, g.steps, g.epochs,
 	array(select queue from heads order by queue), array(select after from heads order by queue),
 	array(

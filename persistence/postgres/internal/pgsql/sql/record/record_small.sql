@@ -98,7 +98,7 @@ noted as (
 	) e
 )
 select s.now, exists (select from held),
-	array(select ord::int from done), array(select id from ended where state = 10), g.runs, g.steps, g.epochs, s.block * 2097152,
+	array(select ord::int from done), array(select id from ended where state = 10), array(select definition from ended where state = 10), g.runs, g.steps, g.epochs, s.block * 2097152,
 	case when s.since > 0 then @inline_until::timestamptz
 		else clock_timestamp() + least(interval '10 seconds', greatest(interval '250 milliseconds', 20 * (clock_timestamp() - s.now))) end
 from sure s, granted g
