@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// DeadReason says why a step failed for good.
+// DeadReason says why a step failed for good. In JSON, logs and SQL it is its name.
 type DeadReason = lifecycle.DeadReason
 
 // The reasons. Config.DeadReasons says which become dead letters.
@@ -47,42 +47,42 @@ var (
 
 // DeadLetter is a step of a run that failed for good. It outlives its run.
 type DeadLetter struct {
-	ID         string // run and step; see DeadLetters.Show
-	Run        RunID
-	Workflow   string
-	Step       string
-	Handler    string // how the fingerprint of the step begins, which is that of its version; "": not known any more
-	Queue      string // that the step waited in
-	Tenant     string
-	Reason     DeadReason
-	Class      string // of its last error; see [Class]
-	Error      string // its text, at most 8 KiB
-	Attempts   int    // that ended with an error
-	Losses     int    // attempts lost with their pod
-	CreatedAt  time.Time
-	StartedAt  time.Time // of the last attempt; zero: there was none
-	DiedAt     time.Time
-	Requeues   int
-	RequeuedAt time.Time // the last time; zero: never
-	RequeuedAs RunID     // the run of the last requeue
+	ID         string     `json:"id"` // run and step; see DeadLetters.Show
+	Run        RunID      `json:"run"`
+	Workflow   string     `json:"workflow"`
+	Step       string     `json:"step"`
+	Handler    string     `json:"handler"` // how the fingerprint of the step begins, which is that of its version; "": not known any more
+	Queue      string     `json:"queue"`   // that the step waited in
+	Tenant     string     `json:"tenant"`
+	Reason     DeadReason `json:"reason"`
+	Class      string     `json:"class"`    // of its last error; see [Class]
+	Error      string     `json:"error"`    // its text, at most 8 KiB
+	Attempts   int        `json:"attempts"` // that ended with an error
+	Losses     int        `json:"losses"`   // attempts lost with their pod
+	CreatedAt  time.Time  `json:"created_at"`
+	StartedAt  time.Time  `json:"started_at,omitzero"` // of the last attempt; zero: there was none
+	DiedAt     time.Time  `json:"died_at"`
+	Requeues   int        `json:"requeues"`
+	RequeuedAt time.Time  `json:"requeued_at,omitzero"` // the last time; zero: never
+	RequeuedAs RunID      `json:"requeued_as,omitzero"` // the run of the last requeue
 }
 
 // DeadLetterDetail is a dead letter with all that is known of it.
 type DeadLetterDetail struct {
 	DeadLetter
 
-	RunKept bool         // its run can be read, and gone on from
-	Input   []byte       // of the run, as the codec encoded it
-	Parents []DeadParent // of the step, in the order of its parameters; none once the run is gone
-	Events  []Event      // of the step, oldest first; the last 100
+	RunKept bool         `json:"run_kept"` // its run can be read, and gone on from
+	Input   []byte       `json:"-"`        // of the run, as the codec encoded it. In JSON it is "input"
+	Parents []DeadParent `json:"parents"`  // of the step, in the order of its parameters; none once the run is gone
+	Events  []Event      `json:"events"`   // of the step, oldest first; the last 100
 }
 
 // DeadParent is how a parent of a dead step ended.
 type DeadParent struct {
-	Step   string
-	State  State
-	Output []byte // as the codec encoded it; nil: none, or more than 64 KiB
-	Size   int    // of the output, in bytes
+	Step   string `json:"step"`
+	State  State  `json:"state"`
+	Output []byte `json:"-"`    // as the codec encoded it; nil: none, or more than 64 KiB. In JSON it is "output"
+	Size   int    `json:"size"` // of the output, in bytes
 }
 
 // DeadLetterFilter selects dead letters. Zero fields select all.
@@ -104,8 +104,8 @@ type DeadLetterFilter struct {
 
 // DeadLetterPage is one page of a listing.
 type DeadLetterPage struct {
-	Letters []DeadLetter
-	Next    string // pass it as After for the next page; "": this was the last one
+	Letters []DeadLetter `json:"letters"`
+	Next    string       `json:"next,omitzero"` // pass it as After for the next page; "": this was the last one
 }
 
 // filter turns a filter into that of the store.
@@ -172,8 +172,8 @@ func deadLetter(l *persistence.DeadLetter) DeadLetter {
 		ID: deadID(l.Task), Run: l.Task.Run, Workflow: l.Workflow, Step: l.Step,
 		Handler: handlerText(l.Handler), Queue: l.Queue, Tenant: l.Tenant, Reason: l.Reason,
 		Class: l.Class, Error: l.Error, Attempts: int(l.Attempts), Losses: int(l.Lost),
-		CreatedAt: l.CreatedAt, StartedAt: l.StartedAt, DiedAt: l.DiedAt,
-		Requeues: int(l.Requeues), RequeuedAt: l.RequeuedAt, RequeuedAs: l.RequeuedAs,
+		CreatedAt: utc(l.CreatedAt), StartedAt: utc(l.StartedAt), DiedAt: utc(l.DiedAt),
+		Requeues: int(l.Requeues), RequeuedAt: utc(l.RequeuedAt), RequeuedAs: l.RequeuedAs,
 	}
 }
 
@@ -266,7 +266,10 @@ func (d *DeadLetters) Show(ctx context.Context, tenant, id string) (DeadLetterDe
 	if err != nil {
 		return DeadLetterDetail{}, err
 	}
-	detail := DeadLetterDetail{DeadLetter: deadLetter(&found.DeadLetter), RunKept: found.RunKept, Input: found.Input}
+	detail := DeadLetterDetail{
+		DeadLetter: deadLetter(&found.DeadLetter), RunKept: found.RunKept, Input: found.Input,
+		Parents: make([]DeadParent, 0, len(found.Parents)), Events: make([]Event, 0, len(found.Events)),
+	}
 	for _, p := range found.Parents {
 		detail.Parents = append(detail.Parents, DeadParent{Step: p.Step, State: p.State, Output: p.Output, Size: p.Size})
 	}

@@ -125,6 +125,9 @@ func (from *reading) status(ctx context.Context, tenant string, run RunID, witho
 		return RunStatus{}, err
 	}
 	status := runStatus(row, tasks)
+	if status.Steps == nil {
+		status.Steps = []StepStatus{} // it has none yet
+	}
 	from.explainWaiting(ctx, &status)
 	return status, nil
 }

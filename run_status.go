@@ -8,14 +8,18 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// RunID identifies a run. The engine makes it.
+// RunID identifies a run. The engine makes it. It is text in JSON and logs, and a uuid
+// for a database, with pgx as with database/sql; the zero value is null there.
 type RunID = workflow.RunID
 
 // ParseRunID reads the text form of a run id.
 func ParseRunID(text string) (RunID, error) { return workflow.ParseRunID(text) }
 
-// State is where a run or a step stands.
+// State is where a run or a step stands. In JSON, logs and SQL it is its name.
 type State = lifecycle.State
+
+// ParseState reads the name of a state, such as "completed".
+func ParseState(name string) (State, error) { return lifecycle.ParseState(name) }
 
 // The states. Runs use StatePending, StateRunning, StateCompleted, StateFailed
 // and StateCanceled.
@@ -31,24 +35,25 @@ const (
 	StateCanceled  = lifecycle.Canceled
 )
 
-// RunStatus is a run as it stood when it was read.
+// RunStatus is a run as it stood when it was read. Its times are in UTC. docs/json.md
+// has its form in JSON, and those of the other types with tags.
 type RunStatus struct {
-	ID           RunID
-	Workflow     string
-	Tenant       string
-	Key          string
-	State        State
-	Canceling    bool // asked to stop, and still running
-	CancelReason string
-	Origin       string // what triggered it: api, tx, message or requeue
-	Labels       map[string]string
-	CreatedAt    time.Time
-	StartedAt    time.Time    // zero: not yet
-	FinishedAt   time.Time    // zero: not yet
-	FailedStep   string       // the step that failed first, unhandled; "": none
-	Class        string       // class of its error; see [Class]
-	Error        string       // its text
-	Steps        []StepStatus // parents before their children
+	ID           RunID             `json:"id"`
+	Workflow     string            `json:"workflow"`
+	Tenant       string            `json:"tenant"`
+	Key          string            `json:"key"`
+	State        State             `json:"state"`
+	Canceling    bool              `json:"canceling"` // asked to stop, and still running
+	CancelReason string            `json:"cancel_reason"`
+	Origin       string            `json:"origin"` // what triggered it: api, tx, message or requeue
+	Labels       map[string]string `json:"labels,omitzero"`
+	CreatedAt    time.Time         `json:"created_at"`
+	StartedAt    time.Time         `json:"started_at,omitzero"`  // zero: not yet
+	FinishedAt   time.Time         `json:"finished_at,omitzero"` // zero: not yet
+	FailedStep   string            `json:"failed_step"`          // the step that failed first, unhandled; "": none
+	Class        string            `json:"class"`                // class of its error; see [Class]
+	Error        string            `json:"error"`                // its text
+	Steps        []StepStatus      `json:"steps,omitzero"`       // parents before their children; nil: in a page
 }
 
 // StatusOption changes what a status brings.
@@ -65,19 +70,19 @@ func WithoutOutputs() StatusOption {
 
 // StepStatus is one step of a run.
 type StepStatus struct {
-	Name       string
-	State      State
-	Attempt    int       // attempts begun
-	Losses     int       // attempts lost with their pod
-	Output     []byte    // as the codec encoded it; nil: none, or not read
-	OutputSize int       // bytes of the output, also where it was not read; -1: there is none
-	Class      string    // class of the last error, also of a step that completed later; see [Class]
-	Error      string    // its text; "": no attempt failed
-	WakeAt     time.Time // when its timer fires; zero: none
-	Pod        string    // name of the pod that executes it, or did last; "": none yet
-	StartedAt  time.Time // of the last attempt; zero: none
-	FinishedAt time.Time // zero: not yet
-	Waiting    string    // why a queued step cannot be claimed right now, as Explain says it; "": it can
+	Name       string    `json:"name"`
+	State      State     `json:"state"`
+	Attempt    int       `json:"attempt"`              // attempts begun
+	Losses     int       `json:"losses"`               // attempts lost with their pod
+	Output     []byte    `json:"-"`                    // as the codec encoded it; nil: none, or not read. In JSON it is "output"
+	OutputSize int       `json:"output_size"`          // bytes of the output, also where it was not read; -1: there is none
+	Class      string    `json:"class"`                // class of the last error, also of a step that completed later; see [Class]
+	Error      string    `json:"error"`                // its text; "": no attempt failed
+	WakeAt     time.Time `json:"wake_at,omitzero"`     // when its timer fires; zero: none
+	Pod        string    `json:"pod"`                  // name of the pod that executes it, or did last; "": none yet, or forgotten
+	StartedAt  time.Time `json:"started_at,omitzero"`  // of the last attempt; zero: none
+	FinishedAt time.Time `json:"finished_at,omitzero"` // zero: not yet
+	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, as Explain says it; "": it can
 }
 
 func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
@@ -85,14 +90,14 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 		ID: row.ID, Workflow: row.Workflow, Tenant: row.Tenant, Key: row.Key,
 		State: row.State, Canceling: row.Canceling, CancelReason: row.CancelReason,
 		Origin: row.Origin, Labels: row.Labels,
-		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+		CreatedAt: utc(row.CreatedAt), StartedAt: utc(row.StartedAt), FinishedAt: utc(row.FinishedAt),
 		FailedStep: row.FailedStep, Class: row.Class, Error: row.Error,
 	}
 	for _, t := range tasks {
 		step := StepStatus{
 			Name: t.Name, State: t.State, Attempt: int(t.Attempt), Losses: int(t.Lost),
-			Output: t.Output, OutputSize: t.OutputSize, Class: t.Class, Error: t.Error, WakeAt: t.WakeAt,
-			Pod: t.PodName, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+			Output: t.Output, OutputSize: t.OutputSize, Class: t.Class, Error: t.Error, WakeAt: utc(t.WakeAt),
+			Pod: t.PodName, StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt),
 		}
 		if t.Parked {
 			step.Waiting = "no living pod registers this version of the step"
@@ -103,7 +108,7 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 }
 
 // Event is one row of a run's history. Which fields beside the first four are
-// set depends on the kind.
+// set depends on the kind; in JSON the others are left out.
 //
 // The kinds of steps are queued, started, completed, failed, retrying,
 // timed_out (waited in the queue for too long), lost (with its pod), released
@@ -111,23 +116,24 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 // those of runs run_created, run_started, cancel_requested, run_completed,
 // run_failed and run_canceled.
 type Event struct {
-	Step    string // "": the run itself
-	N       int64  // counts the events of this step, or of the run itself, from 1
-	Kind    string // in the past tense; later versions may add kinds
-	At      time.Time
-	Pod     int64         // started: the pod that executes it; lost, released, canceled: the pod that held it; counts starts of pods
-	Attempt int           // started; retrying, failed, canceled: the attempt that failed
-	Delay   time.Duration // retrying: before the next attempt
-	WakeAt  time.Time     // retrying, sleeping
-	By      string        // the cause; timed_out, retrying: which timeout, as in "attempt"; "": none
-	Class   string        // of the error; see [Class]
-	Text    string        // the error, or the reason of a cancel
+	Step    string        `json:"step"` // "": the run itself
+	N       int64         `json:"n"`    // counts the events of this step, or of the run itself, from 1
+	Kind    string        `json:"kind"` // in the past tense; later versions may add kinds
+	At      time.Time     `json:"at"`
+	Pod     int64         `json:"pod,omitzero"`      // started: the pod that executes it; lost, released, canceled: the pod that held it; a number for each start of a pod
+	PodName string        `json:"pod_name,omitzero"` // its name; "": forgotten. The names of the last 100,000 starts of pods are kept
+	Attempt int           `json:"attempt,omitzero"`  // started; retrying, failed, canceled: the attempt that failed
+	Delay   time.Duration `json:"delay_ns,omitzero"` // retrying: before the next attempt
+	WakeAt  time.Time     `json:"wake_at,omitzero"`  // retrying, sleeping
+	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; "": none
+	Class   string        `json:"class,omitzero"`    // of the error; see [Class]
+	Text    string        `json:"text,omitzero"`     // the error, or the reason of a cancel
 }
 
 func publicEvent(e lifecycle.Event, name string) Event {
 	return Event{
-		Step: name, N: e.N, Kind: e.Kind.String(), At: e.At, Pod: e.Pod, Attempt: int(e.Attempt),
-		Delay: e.Delay, WakeAt: e.WakeAt, By: e.By, Class: e.Class, Text: e.Text,
+		Step: name, N: e.N, Kind: e.Kind.String(), At: utc(e.At), Pod: e.Pod, PodName: e.PodName, Attempt: int(e.Attempt),
+		Delay: e.Delay, WakeAt: utc(e.WakeAt), By: e.By, Class: e.Class, Text: e.Text,
 	}
 }
 
@@ -154,6 +160,6 @@ type Filter struct {
 // short, even empty, and not the last: where no index serves a filter, the search ends with
 // Filter.Budget. Go on until Next is zero.
 type RunPage struct {
-	Runs []RunStatus
-	Next RunID // up to where runs were searched: the Filter.Before of the next page; zero: nothing older matches
+	Runs []RunStatus `json:"runs"`
+	Next RunID       `json:"next,omitzero"` // up to where runs were searched: the Filter.Before of the next page; zero: nothing older matches
 }

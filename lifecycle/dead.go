@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -45,18 +44,6 @@ func (r DeadReason) String() string {
 // DeadReasons lists every reason, in the order of their codes.
 func DeadReasons() []DeadReason {
 	return []DeadReason{AttemptsExhausted, NonRetryable, PoisonPill, Unregistered, Undecodable, TimedOut}
-}
-
-// ParseDeadReason reads the name of a reason.
-func ParseDeadReason(name string) (DeadReason, error) {
-	var names []string
-	for _, r := range DeadReasons() {
-		if r.String() == name {
-			return r, nil
-		}
-		names = append(names, r.String())
-	}
-	return 0, fmt.Errorf("there is no reason %q: use one of %s", name, strings.Join(names, ", "))
 }
 
 // Counts reports whether a failure for reason r becomes a dead letter where

@@ -18,6 +18,7 @@ type Event struct {
 	Kind    EventKind
 	At      time.Time
 	Pod     int64         // started; lost, released, canceled: the pod that held it
+	PodName string        // its name, as reads bring it; "": no pod, or its name is forgotten
 	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that ended
 	Delay   time.Duration // retrying
 	WakeAt  time.Time     // sleeping, retrying
@@ -64,6 +65,9 @@ type eventMeaning struct {
 	next State
 }
 
+// unknownKind is the name of kinds of later versions.
+const unknownKind = "unknown"
+
 func meaning(k EventKind) eventMeaning {
 	switch k {
 	case EventQueued:
@@ -103,7 +107,7 @@ func meaning(k EventKind) eventMeaning {
 	case EventRunCanceled:
 		return eventMeaning{"run_canceled", Canceled}
 	}
-	return eventMeaning{"unknown", 0}
+	return eventMeaning{unknownKind, 0}
 }
 
 // String returns the name used in logs, columns and answers.

@@ -284,6 +284,7 @@ func (s *session) report(ctx context.Context) (Report, error) {
 // SQLSTATE codes that have a remedy of their own.
 const (
 	codeNoRight     = "42501"
+	codeNoRole      = "42704"
 	codeLockTimeout = "55P03"
 	codeCanceled    = "57014"
 )

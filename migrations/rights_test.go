@@ -1,6 +1,8 @@
 package migrations_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -93,4 +95,69 @@ func TestB39ATableThatIsNotGrantedIsNamed(t *testing.T) {
 	require.ErrorIs(t, err, migrations.ErrRights)
 	require.ErrorContains(t, err, "deaths")
 	require.ErrorContains(t, err, "grant all on all tables in schema")
+}
+
+// A reader reads the views and nothing else of the schema, and changes nothing.
+func TestAReaderReadsTheViewsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	admin := fresh(t)
+	address, role := ordinary(t, admin)
+	name := strings.Trim(role, `"`)
+	err := migrations.Grant(t.Context(), admin, schema, migrations.RoleReader, name)
+	require.ErrorIs(t, err, migrations.ErrBehind)
+	migrate(t, admin, schema)
+	require.NoError(t, migrations.Grant(t.Context(), admin, schema, migrations.RoleReader, name))
+	require.NoError(t, migrations.Grant(t.Context(), admin, schema, migrations.RoleReader, name), "twice is safe")
+
+	reader := connect(t, address)
+	readable := value[[]string](t, reader, `select array_agg(c.relname::text order by c.relname) from pg_class c
+		where c.relnamespace = 'troupe'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
+			and (case when c.relkind = 'S' then has_sequence_privilege(c.oid, 'usage, select, update')
+				else has_table_privilege(c.oid, 'select, insert, update, delete, truncate, references, trigger') end
+				or has_any_column_privilege(c.oid, 'select, insert, update, references'))`)
+	views := []string{"dead_letter_list", "event_list", "run_list", "step_list"}
+	require.Equal(t, views, readable)
+	for _, view := range views {
+		exec(t, reader, "select * from troupe."+view)
+		_, err := reader.Exec(t.Context(), "delete from troupe."+view)
+		require.Error(t, err)
+	}
+	for _, sql := range []string{
+		"select from troupe.workflow_runs", "select from troupe.every_run", "select from troupe.pod_names",
+		"select from troupe.history_of(array[gen_random_uuid()])", "create table troupe.mine ()",
+	} {
+		_, err := reader.Exec(t.Context(), sql)
+		require.ErrorContains(t, err, "permission denied", sql)
+	}
+}
+
+func TestAGrantThatCannotBeMadeSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ schema, kind, to, want string }{
+		{"A b", "reader", "x", "schema"},
+		{schema, "owner", "x", `role "owner": there is no such kind: use reader`},
+		{schema, "reader", "", `to "": it is no name of a role: use 1 to 63 bytes`},
+		{schema, "reader", strings.Repeat("x", 64), "use 1 to 63 bytes"},
+	} {
+		_, err := migrations.Grants(c.schema, c.kind, c.to)
+		require.ErrorContains(t, err, c.want)
+	}
+	statements, err := migrations.Grants(schema, "reader", `an"alyst; drop`)
+	require.NoError(t, err)
+	require.Equal(t, `grant usage on schema "troupe" to "an""alyst; drop"`, statements[0])
+
+	admin := fresh(t)
+	migrate(t, admin, schema)
+	address, role := ordinary(t, admin)
+	err = migrations.Grant(t.Context(), admin, schema, "reader", "nobody_of_that_name")
+	require.ErrorContains(t, err, "create it first")
+	exec(t, admin, "grant usage on schema troupe to "+role+"; grant select on all tables in schema troupe to "+role)
+	other := "reader_" + strings.Trim(role, `"`)[5:]
+	exec(t, admin, "create role "+other)
+	t.Cleanup(func() {
+		_, _ = admin.Exec(context.WithoutCancel(t.Context()), "drop owned by "+other+"; drop role "+other)
+	})
+	err = migrations.Grant(t.Context(), connect(t, address), schema, "reader", other)
+	require.ErrorIs(t, err, migrations.ErrRights)
+	require.ErrorContains(t, err, "use the role that owns")
 }

@@ -13,6 +13,10 @@ import (
 // of a pod that is older than the number has 0.
 const Protocol int16 = 1
 
+// PodNamesMax bounds the starts of pods whose names are kept for readers of history, the
+// latest.
+const PodNamesMax = 100_000
+
 // PodInfo describes a starting pod.
 type PodInfo struct {
 	Name     string // for people; not unique

@@ -39,7 +39,7 @@ type TaskRow struct {
 	Attempt    int32 // attempts begun; 0: none
 	Lost       int32
 	Pod        int64  // last pod; 0: none
-	PodName    string // "": none, or gone
+	PodName    string // "": none, or forgotten, see PodNamesMax
 	Output     []byte
 	OutputSize int // bytes of the output, read or not; -1: there is none
 	Class      string

@@ -83,7 +83,7 @@ func rootCommand(w world) *cobra.Command {
 	root.Flags().Bool("version", false, "the same as the command version")
 	root.AddCommand(
 		benchCommand(w), benchPodCommand(w), deadLettersCommand(w), demoCommand(w), demoPodCommand(w), doctorCommand(w), explainCommand(w),
-		migrateCommand(w), ordersCommand(w), podsCommand(w), queuesCommand(w), runsCommand(w), simCommand(w), versionCommand(), workflowsCommand(w),
+		grantCommand(w), migrateCommand(w), ordersCommand(w), podsCommand(w), queuesCommand(w), runsCommand(w), simCommand(w), versionCommand(), workflowsCommand(w),
 	)
 	strictHelp(root)
 	strictCompletion(root)

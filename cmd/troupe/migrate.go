@@ -63,6 +63,7 @@ func migration(w world, flags *target, name, short string, do migrate) *cobra.Co
 type target struct {
 	url, schema string
 	connections int32         // of the pool, at most; 0: as the address or pgx says
+	local       bool          // it connects to nothing, and needs no address
 	config      troupe.Config // what the environment says, once it is complete
 }
 
@@ -95,13 +96,13 @@ func (t target) complete(environ []string) (target, error) {
 			*source.given = source.found
 		}
 	}
-	if t.url == "" {
+	if t.url == "" && !t.local {
 		return t, fmt.Errorf("no database is named: set %s or --database-url", environment.DatabaseURL)
 	}
 	if t.schema == "" {
 		t.schema = migrations.DefaultSchema
 	}
-	if err := environment.CheckAddress(t.url); err != nil {
+	if err := environment.CheckAddress(t.url); err != nil && t.url != "" {
 		return t, fmt.Errorf("--database-url: %w", err) // the variable was checked as it was read
 	}
 	if wrong := (&troupe.ConfigError{}); values.Config.Schema == "" && errors.As(troupe.Config{Schema: t.schema}.Validate(), &wrong) {

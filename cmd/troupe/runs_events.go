@@ -118,7 +118,8 @@ func eventText(e *troupe.Event) string {
 		}
 	}
 	add(e.Attempt > 0, "attempt %d", e.Attempt)
-	add(e.Pod != 0, "on pod %d", e.Pod)
+	add(e.PodName != "", "on %s", e.PodName)
+	add(e.Pod != 0 && e.PodName == "", "on pod %d", e.Pod)
 	add(e.Delay > 0, "again in %s", explain.Span(e.Delay))
 	add(e.Delay == 0 && !e.WakeAt.IsZero(), "until %s", output.Stamp(e.WakeAt))
 	add(e.By != "", "by %s", e.By)

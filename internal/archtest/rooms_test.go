@@ -16,6 +16,9 @@ var pure = []string{
 	"strings", "time", "unicode", "unicode/utf8",
 }
 
+// coded is pure with the type that a value must have to be an argument of SQL.
+var coded = append([]string{"database/sql/driver"}, pure...)
+
 const (
 	pgx        = "github.com/jackc/pgx/v5/..."
 	pglogrepl  = "github.com/jackc/pglogrepl"
@@ -32,8 +35,8 @@ const (
 // that a new room is a decision which is written down. Keys that end in
 // /... are for all packages below. Arrows point inward.
 var rooms = map[string]room{
-	"workflow":  {std: pure},
-	"lifecycle": {std: pure, ours: []string{"workflow"}},
+	"workflow":  {std: coded},
+	"lifecycle": {std: coded, ours: []string{"workflow"}},
 	"explain":   {std: pure, ours: []string{"workflow", "lifecycle"}},
 
 	"messages": {outside: []string{protobuf}},

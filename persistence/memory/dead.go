@@ -163,6 +163,7 @@ func (s *Store) DeadLetter(_ context.Context, tenant string, task workflow.TaskI
 			out.Parents = append(out.Parents, o)
 		}
 	}
+	s.named(out.Events)
 	return out, nil
 }
 

@@ -56,7 +56,8 @@ type Store struct {
 	timers      timers
 	claims      map[claimKey]*claim
 	pods        map[int64]*pod
-	podCount    int64       // numbers given out
+	podCount    int64 // numbers given out
+	podNames    map[int64]string
 	deaths      []time.Time // of pods, those that still say something
 	epoch       int64       // of the leader
 	hoursFrom   time.Time   // since when ended runs are counted by the hour
@@ -85,6 +86,7 @@ func New(options Options) *Store {
 		keyLocks:    map[key]*Tx{},
 		claims:      map[claimKey]*claim{},
 		pods:        map[int64]*pod{},
+		podNames:    map[int64]string{},
 		letters:     map[workflow.TaskID]*letter{},
 		blocked:     map[Blocked]bool{},
 	}

@@ -21,6 +21,8 @@ func (s *Store) JoinPod(_ context.Context, info persistence.PodInfo) (int64, tim
 		s.queue(name)
 	}
 	s.podCount++
+	s.podNames[s.podCount] = info.Name
+	delete(s.podNames, s.podCount-persistence.PodNamesMax)
 	s.pods[s.podCount] = &pod{id: s.podCount, info: info, started: b.now, expires: b.now.Add(info.TTL)}
 	return s.podCount, b.clock, nil
 }

@@ -65,15 +65,12 @@ func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
 	row := persistence.TaskRow{
 		Step: step, Name: node.Name, State: t.State, Epoch: t.Epoch, Attempt: t.Attempt, Lost: t.Lost,
-		Pod: t.Pod, Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
+		Pod: t.Pod, PodName: s.podNames[t.Pod], Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
 		WakeAt: s.timers.of(r.id(), step), StartedAt: d.startedAt, FinishedAt: d.finishedAt,
 	}
 	sleeps := t.Traits.Has(workflow.TraitSleep) || t.Traits.Has(workflow.TraitSleepUntil)
 	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !sleeps {
 		row.Attempt++
-	}
-	if p := s.pods[t.Pod]; p != nil {
-		row.PodName = p.info.Name
 	}
 	if t.State == lifecycle.Queued {
 		row.Parked = s.parked(r, step)
@@ -89,6 +86,14 @@ func (s *Store) parked(r *run, step int32) bool {
 	return slices.ContainsFunc(s.queue(r.queueOf(step)).parked, func(q queueRow) bool {
 		return q.task == workflow.TaskID{Run: r.id(), Step: step}
 	})
+}
+
+// named fills in the names of pods.
+func (s *Store) named(events []lifecycle.Event) []lifecycle.Event {
+	for i := range events {
+		events[i].PodName = s.podNames[events[i].Pod]
+	}
+	return events
 }
 
 // EndedRuns implements persistence.Runs.

@@ -239,7 +239,7 @@ func (d *database) begin(ctx context.Context) (storetest.Tx, error) {
 func (d *database) analyze(ctx context.Context) error {
 	for _, table := range []string{
 		"workflow_runs", "tasks", "task_events", "ready_queue", "tenant_groups", "frontiers", "claims", "pods", "durable_timers",
-		"definition_steps", "run_keys", "tenants", "parked_tasks", "task_progress", "intake", "leader_epoch", "deaths",
+		"definition_steps", "run_keys", "tenants", "parked_tasks", "task_progress", "intake", "leader_epoch", "deaths", "pod_names",
 	} {
 		if _, err := d.user.Exec(ctx, "vacuum analyze "+d.schema+"."+table); err != nil {
 			return err
@@ -254,7 +254,7 @@ func (d *database) empty() {
 	d.t.Helper()
 	d.exec(`truncate {schema}.workflow_definitions, {schema}.definition_steps, {schema}.handlers, {schema}.queues, {schema}.frontiers,
 		{schema}.tenants, {schema}.tenant_groups, {schema}.ready_queue, {schema}.parked_tasks, {schema}.workflow_runs, {schema}.tasks,
-		{schema}.task_events, {schema}.task_progress, {schema}.run_keys, {schema}.intake, {schema}.durable_timers, {schema}.pods, {schema}.deaths,
+		{schema}.task_events, {schema}.task_progress, {schema}.run_keys, {schema}.intake, {schema}.durable_timers, {schema}.pods, {schema}.deaths, {schema}.pod_names,
 		{schema}.claims, {schema}.run_history, {schema}.task_events_kept, {schema}.dead_letters, {schema}.dead_inputs,
 		{schema}.run_count_deltas, {schema}.run_counts, {schema}.run_counts_hourly restart identity`)
 	d.dropSpans()

@@ -24,7 +24,7 @@ func (s *Store) JoinPod(ctx context.Context, pod persistence.PodInfo) (id int64,
 	joining := pgsql.Named{
 		"name": lifecycle.CleanText(pod.Name), "version": lifecycle.CleanText(pod.Version), "slots": pod.Slots,
 		"ttl": pod.TTL.Microseconds(), "queues": pgsql.OrEmpty(pod.Queues), "handlers": pgsql.OrEmpty(pod.Handlers),
-		"protocol": pod.Protocol,
+		"protocol": pod.Protocol, "names": persistence.PodNamesMax,
 	}
 	err = pgerr.Retry(ctx, func(ctx context.Context) error {
 		joining["id"] = s.podID()

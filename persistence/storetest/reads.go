@@ -81,6 +81,34 @@ var readRules = []rule{
 		}
 		require.Equal(w.t, g.OnFailure.Name, names[len(g.Nodes)])
 	}},
+	{"reads/pod_names", "events and tasks name their pod, also when it has ended, in history and in dead letters", func(w *world) {
+		run, p := w.startWithPod(Single())
+		p.claim(1)
+		call(w.store.LeavePod(w.ctx, p.id)).must(w)
+		q := w.pod()
+		q.fail(q.claimStep("a"))
+		task := w.letters()["a"].Task
+		named := func() {
+			events, err := w.store.Events(w.ctx, tenantA, run, persistence.EventPosition{}, 100)
+			require.NoError(w.t, err)
+			for _, e := range append(events, call(w.store.DeadLetter(w.ctx, tenantA, task)).must(w).Events...) {
+				require.Equal(w.t, e.Pod != 0, e.PodName == "pod", "%+v", e)
+			}
+			for _, t := range call(w.store.Tasks(w.ctx, tenantA, run)).must(w) {
+				require.Equal(w.t, t.Pod != 0, t.PodName == "pod", "%+v", t)
+			}
+		}
+		named()
+		call(w.store.LeavePod(w.ctx, q.id)).must(w)
+		named()
+		require.Equal(w.t, 1, w.archive(0).Count)
+		named()
+		w.advance(aCentury / 50)
+		w.drop()
+		w.requireGone(run)
+		last := call(w.store.DeadLetter(w.ctx, tenantA, task)).must(w).Events
+		require.Equal(w.t, "pod", last[len(last)-2].PodName)
+	}},
 	{"reads/ended", "those of some runs that do not go on", func(w *world) {
 		g := w.with(Single())
 		completed, canceled, goesOn, none := w.start(g), w.start(g), w.start(g), w.runID()

@@ -42,6 +42,8 @@ func indexes() []index {
 		{"parked_tasks", "handler, fair_id", plain},
 		{"parked_tasks", "run_id, step", primary},
 		{"parked_timers", "run_id, step, kind, key", primary},
+		{"pod_names", "pod", primary},
+		{"pod_names", "since", plain},
 		{"pods", "id", primary},
 		{"queues", "name", unique},
 		{"queues", "queue", primary},

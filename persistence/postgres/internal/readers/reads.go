@@ -138,9 +138,11 @@ func scanEvent(row pgx.CollectableRow) (lifecycle.Event, error) {
 		attempt         *int32
 		wakes           *time.Time
 		by, class, text *string
+		name            *string
 	)
-	err := row.Scan(&e.Step, &e.N, &kind, &e.At, &pod, &attempt, &delay, &wakes, &by, &class, &text)
+	err := row.Scan(&e.Step, &e.N, &kind, &e.At, &pod, &attempt, &delay, &wakes, &by, &class, &text, &name)
 	e.Kind, e.Pod, e.Delay, e.Attempt = lifecycle.EventKind(kind), pgsql.OrZero(pod), time.Duration(pgsql.OrZero(delay)), pgsql.OrZero(attempt)
+	e.PodName = pgsql.OrZero(name)
 	e.WakeAt, e.By, e.Class, e.Text = pgsql.OrZero(wakes), pgsql.OrZero(by), pgsql.OrZero(class), pgsql.OrZero(text)
 	return e, err
 }

@@ -116,7 +116,7 @@ func (r *reader) events(byID map[workflow.RunID]*snapshot.Run) {
 		event lifecycle.Event
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select e.run_id, e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at,
-		e."by", e.class, e.text from {schema}.every_event e`, "{schema}", r.schema))
+		e."by", e.class, e.text, null from {schema}.every_event e`, "{schema}", r.schema))
 	if err != nil {
 		r.err = err
 		return

@@ -3,7 +3,8 @@
 -- Caller: DeadLetter. Index: task_events_*_by_run, that of a span of run_history.
 {live_or_old},
 {events_of_run}
-select e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at, e."by", e.class, e.text
+select e.step, e.n, e.kind, e.at, e.pod, e.attempt, e.delay, e.wake_at, e."by", e.class, e.text,
+	(select p.name from {schema}.pod_names p where p.pod = e.pod)
 from (
 	select u.*
 	from (

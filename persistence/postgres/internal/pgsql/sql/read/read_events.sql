@@ -5,7 +5,8 @@
 -- may hold the run, or that of a span of run_history.
 {live_or_old},
 {events_of_run}
-select u.step, u.n, u.kind, u.at, u.pod, u.attempt, u.delay, u.wake_at, u."by", u.class, u.text
+select u.step, u.n, u.kind, u.at, u.pod, u.attempt, u.delay, u.wake_at, u."by", u.class, u.text,
+	(select p.name from {schema}.pod_names p where p.pod = u.pod)
 from (
 	select e.*, max(e.at) over (partition by e.step order by e.n) as reached
 	from e

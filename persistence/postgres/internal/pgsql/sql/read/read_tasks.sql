@@ -15,7 +15,7 @@ from r, t,
 	lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = t.step offset 0
 	) s
-	left join lateral (select k.name from {schema}.pods k where k.id = t.pod offset 0) p on true
+	left join lateral (select k.name from {schema}.pod_names k where k.pod = t.pod offset 0) p on true
 	left join lateral (
 		select k.wake_at from {schema}.durable_timers k
 		where k.run_id = r.id and k.step = t.step and k.kind in (1, 2) order by k.kind limit 1
