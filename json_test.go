@@ -35,10 +35,10 @@ func newSample() sample {
 	}
 	s := sample{
 		status: runStatus(row, []persistence.TaskRow{
-			{Name: "reserve", State: StateCompleted, Attempt: 1, PodName: "pod-a", Output: []byte(`{"items":2}`), StartedAt: at, FinishedAt: at},
-			{Step: 1, Name: "charge", State: StateFailed, Attempt: 2, Lost: 1, PodName: "pod-a", Class: "declined", Error: "card declined", StartedAt: at, FinishedAt: at.Add(2 * time.Second)},
-			{Step: 2, Name: "label", State: StateCompleted, Attempt: 1, PodName: "pod-b", Output: []byte("\x89PNG"), StartedAt: at, FinishedAt: at},
-			{Step: 3, Name: "ship", State: StateCanceled},
+			{Name: "reserve", State: StateCompleted, Attempt: 1, PodName: "pod-a", Output: []byte(`{"items":2}`), OutputSize: 11, StartedAt: at, FinishedAt: at},
+			{Step: 1, Name: "charge", State: StateFailed, Attempt: 2, Lost: 1, OutputSize: -1, PodName: "pod-a", Class: "declined", Error: "card declined", StartedAt: at, FinishedAt: at.Add(2 * time.Second)},
+			{Step: 2, Name: "label", State: StateCompleted, Attempt: 1, PodName: "pod-b", Output: []byte("\x89PNG"), OutputSize: 4, StartedAt: at, FinishedAt: at},
+			{Step: 3, Name: "ship", State: StateCanceled, OutputSize: -1},
 		}),
 		page: RunPage{Runs: []RunStatus{runStatus(row, nil)}, Next: run},
 	}
@@ -48,7 +48,7 @@ func newSample() sample {
 	}
 	s.detail = DeadLetterDetail{
 		DeadLetter: deadLetter(&persistence.DeadLetter{
-			Task: workflow.TaskID{Run: run, Step: 1}, Workflow: "order", Step: "charge", Tenant: "acme", Reason: DeadNonRetryable,
+			Task: workflow.TaskID{Run: run, Step: 1}, Workflow: "order", Step: "charge", Queue: "default", Tenant: "acme", Reason: DeadNonRetryable,
 			Class: "declined", Error: "card declined", Attempts: 2, Lost: 1, CreatedAt: at, StartedAt: at, DiedAt: at.Add(2 * time.Second),
 		}),
 		RunKept: true, Input: []byte(`{"customer":"c-17"}`), Events: s.events[1:2],
@@ -109,9 +109,9 @@ func TestJSONKeepsItsKeys(t *testing.T) {
 		want []string
 	}{
 		{RunStatus{}, []string{"id", "workflow", "tenant", "key", "state", "canceling", "cancel_reason", "origin", "created_at", "failed_step", "class", "error"}},
-		{StepStatus{}, []string{"name", "state", "attempt", "losses", "class", "error", "pod", "waiting"}},
+		{StepStatus{}, []string{"name", "state", "attempt", "losses", "output_size", "class", "error", "pod", "waiting"}},
 		{Event{}, []string{"step", "n", "kind", "at"}},
-		{DeadLetter{}, []string{"id", "run", "workflow", "step", "tenant", "reason", "class", "error", "attempts", "losses", "created_at", "died_at", "requeues"}},
+		{DeadLetter{}, []string{"id", "run", "workflow", "step", "handler", "queue", "tenant", "reason", "class", "error", "attempts", "losses", "created_at", "died_at", "requeues"}},
 		{DeadParent{}, []string{"step", "state", "size"}},
 	} {
 		form, err := json.Marshal(c.of)

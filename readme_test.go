@@ -25,6 +25,23 @@ func TestReadmePage(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(text, "\n"), 200+60, "the README stays short: 200 lines and what is copied")
 }
 
+// The guide to a service shows the code of the example.
+func TestServicePage(t *testing.T) {
+	text := read(t, "docs/service.md")
+	_, service, _ := strings.Cut(read(t, "examples/service/http.go"), "\n// newService makes")
+	service, _, _ = strings.Cut(service, "\n// place answers")
+	text = replaceBlock(t, text, "service", "go", "// newService makes"+service)
+	_, stop, _ := strings.Cut(read(t, "examples/service/main.go"), "\n\tserver := ")
+	stop, _, _ = strings.Cut(stop, "\n}\n")
+	text = replaceBlock(t, text, "stop", "go", strings.ReplaceAll("\tserver := "+stop, "\n\t", "\n")[1:])
+	checkPage(t, "docs/service.md", text)
+	shown := 0
+	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(text, -1) {
+		shown += strings.Count(block[1], "\n")
+	}
+	require.LessOrEqual(t, shown, 60)
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -40,6 +40,7 @@ func TestExamplesWorkInAnotherModule(t *testing.T) {
 	require.NotContains(t, string(said), "--- SKIP: ", "the database is there")
 	require.Contains(t, string(said), "ok  \texample.com/outside/examples/features")
 	require.Contains(t, string(said), "ok  \texample.com/outside/examples/orders")
+	require.Contains(t, string(said), "ok  \texample.com/outside/examples/service")
 }
 
 func copyFile(t *testing.T, from, to, name string) {

@@ -157,6 +157,10 @@ var rooms = map[string]room{
 			pgx, protoactor, protobuf, "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term",
 		},
 	},
+	"examples/service": {
+		ours:    []string{".", "migrations", "observe/otel", "observe/prometheus", "troupetest"},
+		outside: []string{pgx, promClient, otel + "/..."},
+	},
 	"examples/...": {
 		ours:    []string{".", "actors", "messages", "migrations", "simtest", "troupetest"},
 		outside: []string{protoactor, protobuf, pgx},
