@@ -81,7 +81,7 @@ func TestWrap(t *testing.T) {
 			wrap: func(ctx context.Context, next next) error { err := next(ctx); _ = next(ctx); return err }, calls: 1,
 		},
 		"passes no context": {
-			wrap: func(_ context.Context, next next) error { return next(nil) }, //nolint:staticcheck,contextcheck // that is the mistake
+			wrap: func(_ context.Context, next next) error { return next(nil) }, //nolint:contextcheck // that is the mistake
 			text: "a context that was not made of the one that it got", class: "wrap",
 		},
 		"passes a context of its own": {

@@ -23,7 +23,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Getenv("TROUPE_DATABASE_URL"), ":8080"); err != nil {
-		slog.Error("the service has ended", "error", err)
+		slog.Error("the service has ended", slog.Any("error", err))
 		os.Exit(1)
 	}
 }
@@ -57,5 +57,5 @@ func run(ctx context.Context, database, address string) error {
 	// First no more requests, then no more tasks: what still runs is handed to other pods.
 	grace, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return errors.Join(err, server.Shutdown(grace), s.engine.Stop(grace), s.traces.Shutdown(grace))
+	return errors.Join(err, server.Shutdown(grace), s.engine.Stop(grace), s.traces.Shutdown(grace)) //nolint:contextcheck // ctx has ended
 }

@@ -187,8 +187,11 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 }
 
 // otherCalls take a context as well, and are tested elsewhere: the parts of a start, a
-// stop with its stages, and a probe that answers within a second.
-func otherCalls() []string { return []string{"Engine.Start", "Engine.Stop", "Engine.Health"} }
+// stop with its stages, a probe that answers within a second, and gauges that are kept for
+// ten seconds.
+func otherCalls() []string {
+	return []string{"Engine.Start", "Engine.Stop", "Engine.Health", "Engine.ReadGauges"}
+}
 
 // inFrozen runs a test with all public calls, on a store that can be frozen.
 func inFrozen(t *testing.T, test func(t *testing.T, store *frozen, calls map[string]func(ctx context.Context) error)) {

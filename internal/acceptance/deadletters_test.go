@@ -237,7 +237,7 @@ func TestDeadLettersAreKeptForAsLongAsSaid(t *testing.T) {
 
 func TestUndecodableValuesAreDeadLetters(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		engine, handle := start(t, single(func(context.Context, string) (chan int, error) { return make(chan int), nil }, steady(3)))
+		engine, handle := start(t, single(func(context.Context, string) (any, error) { return make(chan int), nil }, steady(3)))
 		begin(t, handle, "")
 		page, err := engine.DeadLetters().List(t.Context(), troupe.DeadLetterFilter{})
 		require.NoError(t, err)

@@ -50,7 +50,7 @@ func TestExplainARunningOrder(t *testing.T) {
 		close(held)
 		require.Equal(t, []string{"sleeps, fires in 4 h", "waits for fraud-window, which sleeps, fires in 4 h"}, lines(first))
 		time.Sleep(5 * time.Hour)
-		require.Equal(t, []string{"the run has ended: it is completed"}, lines(first))
+		require.Equal(t, []string{"the run has ended 1 h ago: it is completed"}, lines(first))
 		_, err = engine.Explain(t.Context(), "another", first.ID())
 		require.ErrorIs(t, err, troupe.ErrRunNotFound)
 	})

@@ -97,6 +97,7 @@ func (counting) Enabled(context.Context, slog.Level) bool { return true }
 func (c counting) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return counting{c.Handler.WithAttrs(attrs), c.records}
 }
+
 func (c counting) Handle(_ context.Context, r slog.Record) error {
 	if r.Message == "of the step" {
 		c.records.Add(1)

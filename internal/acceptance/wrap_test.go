@@ -64,6 +64,7 @@ func TestWrapIsAroundEveryAttempt(t *testing.T) {
 
 // TestTheErrorOfAWrapIsTheAttempts: it is retried as an error of the step is, and its panic is one.
 func TestTheErrorOfAWrapIsTheAttempts(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		wrap        func(context.Context, troupe.TaskInfo, func(context.Context) error) error
 		class, text string
@@ -218,7 +219,7 @@ func TestLoggerKnowsItsAttempt(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var text strings.Builder
 		_, handle := start(t, single(func(ctx context.Context, _ string) (int, error) {
-			troupe.Logger(ctx).Info("charging", "amount", 3)
+			troupe.Logger(ctx).Info("charging", slog.Int("amount", 3))
 			return 1, nil
 		}), func(c *troupe.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -50,6 +50,8 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		row := &instrument{labels: d.Labels, sets: map[values]metric.MeasurementOption{}}
 		var err error
 		switch d.Kind {
+		case actors.DatabaseGauge:
+			continue // no pod counts these: Engine.ReadGauges reads them
 		case actors.Counter:
 			row.counter, err = meter.Float64Counter(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Help))
 		case actors.Gauge:

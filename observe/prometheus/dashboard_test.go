@@ -24,7 +24,7 @@ func sections() []section {
 	return []section{
 		{"Runs", []actors.Metric{
 			actors.MetricTriggers, actors.MetricRunsEnded, actors.MetricTriggerToStart, actors.MetricQueueWait,
-			actors.MetricReady, actors.MetricReadyOldest, actors.MetricDeadLetters, actors.MetricParkedTasks,
+			actors.MetricReady, actors.MetricReadyOldest, actors.MetricDeadLetters, actors.MetricParkedTasks, actors.MetricParked,
 		}},
 		{"Steps", []actors.Metric{
 			actors.MetricAttempts, actors.MetricAttemptSeconds, actors.MetricRetries, actors.MetricLosses,

@@ -33,7 +33,7 @@ func (s *Store) Events(
 			page = append(page, r.events[i])
 		}
 	}
-	return page, nil
+	return s.named(page), nil
 }
 
 // Payload implements persistence.RunViews.

@@ -255,7 +255,7 @@ func TestAReadWithoutOutputsReadsNone(t *testing.T) {
 	k, pod := withPod(t, storetest.Single())
 	run := k.start(storetest.Single(), "a", 1)[0]
 	record := k.completion(pod, k.claim(pod, 1)...)
-	record.Transitions[0].Output = []byte(noise())
+	record.Transitions[0].Output = []byte(noise() + noise() + noise() + noise() + noise() + noise() + noise() + noise() + noise() + noise()) // smaller ones are read for their sizes
 	require.Equal(k.t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
 	epoch := k.bump(pod)
 	out := k.archived(epoch, persistence.Archive{})

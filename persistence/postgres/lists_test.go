@@ -248,7 +248,7 @@ func (r *records) requireLetters() {
 	for i := range letters {
 		want, row := letters[i], rows[i]
 		got := persistence.DeadLetter{
-			Task: want.Task, Definition: want.Definition, Workflow: orZero[string](row, "workflow"), Step: orZero[string](row, "step"),
+			Task: want.Task, Definition: want.Definition, Handler: want.Handler, Queue: want.Queue, Workflow: orZero[string](row, "workflow"), Step: orZero[string](row, "step"),
 			Tenant: orZero[string](row, "tenant"), Class: orZero[string](row, "class"), Error: orZero[string](row, "error"),
 			Attempts: orZero[int32](row, "attempts"), Lost: orZero[int32](row, "losses"), CreatedAt: orZero[time.Time](row, "created_at"),
 			StartedAt: orZero[time.Time](row, "started_at"), DiedAt: orZero[time.Time](row, "died_at"), Requeues: orZero[int32](row, "requeues"),

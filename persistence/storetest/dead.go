@@ -242,8 +242,15 @@ var deadRules = []rule{
 				require.Zero(w.t, call(w.store.PurgeDeadLetters(w.ctx, filter)).must(w))
 			}
 			for _, filter := range []persistence.RunFilter{
-				{Tenant: text}, {Workflow: text}, {Labels: map[string]string{"color": text}}, {Labels: map[string]string{text: "red"}},
-				{Key: text}, {Key: text, Tenant: tenantA}, {Origin: text}, {Class: text}, {FailedStep: text},
+				{Tenant: text},
+				{Workflow: text},
+				{Labels: map[string]string{"color": text}},
+				{Labels: map[string]string{text: "red"}},
+				{Key: text},
+				{Key: text, Tenant: tenantA},
+				{Origin: text},
+				{Class: text},
+				{FailedStep: text},
 			} {
 				runs, err := w.store.ListRuns(w.ctx, filter)
 				if err == nil { // a text that no database takes may be refused as well

@@ -314,6 +314,11 @@ func (w *differ) situation() {
 // and handlers, and instants.
 func (s *side) flatSituation(found explain.Situation) explain.Situation {
 	found.Now, found.StartsAt, found.Fenced, found.Leader = flat(found.Now), flat(found.StartsAt), flat(found.Fenced), 0
+	found.End.At = flat(found.End.At)
+	for i := range found.End.Failed {
+		f := &found.End.Failed[i]
+		f.Error = errorText(f.Class, f.Error)
+	}
 	found.LeaderLock = nil
 	for i := range found.Tasks {
 		t := &found.Tasks[i]

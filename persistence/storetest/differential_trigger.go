@@ -197,6 +197,9 @@ func (w *differ) trigger() {
 		}
 	}
 	take := w.taking()
+	if take.Limit > 0 && !grouped && w.chance(2) { // of many runs one is mostly not simple
+		batch = batch[:1]
+	}
 	for i, answer := range w.store(batch, take).Answers {
 		w.sawTrigger(batch[i], answer, "run triggered")
 	}

@@ -37,8 +37,10 @@ var keyRules = []rule{
 		w.trigger(first, w.draft(g))
 		require.Equal(w.t, first.Run, call(w.store.RunByKey(w.ctx, of)).must(w))
 		for _, other := range []persistence.RunKey{
-			{Tenant: "other", Workflow: of.Workflow, Key: of.Key}, {Tenant: of.Tenant, Workflow: "other", Key: of.Key},
-			{Tenant: of.Tenant, Workflow: of.Workflow, Key: "other"}, {Tenant: of.Tenant, Workflow: of.Workflow},
+			{Tenant: "other", Workflow: of.Workflow, Key: of.Key},
+			{Tenant: of.Tenant, Workflow: "other", Key: of.Key},
+			{Tenant: of.Tenant, Workflow: of.Workflow, Key: "other"},
+			{Tenant: of.Tenant, Workflow: of.Workflow},
 			{Tenant: of.Tenant, Workflow: of.Workflow, Key: "nul\x00"},
 		} {
 			call(w.store.RunByKey(w.ctx, other)).fails(w, persistence.ErrRunNotFound)
