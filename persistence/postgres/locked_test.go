@@ -147,6 +147,7 @@ func TestABacklogComesBackBehindTheFrontier(t *testing.T) {
 	for i := range tenantRuns {
 		k.store.quarantine.addLocked(map[workflow.RunID]int32{{byte(i)}: group})
 	}
+	k.restUntil(time.Now().Add(time.Hour))
 	for range 20 {
 		grants := k.claim(pod, 10)
 		require.Len(t, grants, 10)

@@ -18,19 +18,21 @@ import (
 )
 
 // endRests ends the rest of all that is in quarantine, as time does.
-func (k *fixture) endRests() {
+func (k *fixture) endRests() { k.restUntil(time.Now()) }
+
+// restUntil has all that rests do so until then.
+func (k *fixture) restUntil(until time.Time) {
 	q := k.store.quarantine
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := time.Now()
 	for _, r := range q.runs {
-		r.until = now
+		r.until = until
 	}
 	for _, r := range q.tenants {
-		r.until = now
+		r.until = until
 	}
 	for _, r := range q.definitions {
-		r.until = now
+		r.until = until
 	}
 }
 

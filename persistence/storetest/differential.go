@@ -270,7 +270,7 @@ func happenings() []string {
 		"timer fired", "pod expired", "task taken from a dead pod", "row parked", "row unparked", "leader deposed",
 		"run archived", "span removed", "key removed", "events rotated",
 		"workflow registered", "workflow registered again", "definition read", "definition unknown",
-		"run read", "run not ended", "situation read", "run hidden from another tenant", "runs listed", "runs counted", "payload read",
+		"run read", "run not ended", "situation read", "run hidden from another tenant", "runs listed", "runs counted", "run read by its key", "payload read",
 		"beginning of a payload read", "queue read", "parked work read", "unregistered step read",
 		"dead letter listed", "dead letter requeued", "steps taken over", "dead letter requeued before", "requeue too early",
 		"requeue too late", "requeue refused", "dead letter purged",

@@ -27,6 +27,7 @@ func (w *differ) read() {
 		return
 	}
 	w.saw("run read")
+	w.byKey(tenant, &r)
 	w.list(r.Tenant)
 	w.tallyRuns(r.Tenant)
 	w.ends()
@@ -42,6 +43,15 @@ func (w *differ) read() {
 		w.saw("payload read")
 	}
 	w.payload(tenant, &r)
+}
+
+// byKey compares which run a key names.
+func (w *differ) byKey(tenant string, r *snapshot.Run) {
+	key := persistence.RunKey{Tenant: tenant, Workflow: r.Graph.Name, Key: anyOf(w, []string{"k1", "k2", "absent", "nul\x00"})}
+	out := both(w, fmt.Sprintf("run by key %v", key), func(s *side) (workflow.RunID, error) { return s.Store.RunByKey(w.ctx, key) })
+	if out.Error == "" {
+		w.saw("run read by its key")
+	}
 }
 
 // payload compares the beginning of a payload.
