@@ -221,7 +221,7 @@ func TestReliabilityPageKnowsTheSettings(t *testing.T) {
 	for _, s := range troupe.Settings() {
 		defaults[s.Field], _, _ = strings.Cut(s.Default, " ")
 	}
-	rows := reflect.ValueOf(podSpec{Tune: brisk()}.config(nil))
+	rows := reflect.ValueOf(podSpec{Tune: briskAlone()}.config(nil))
 	told := regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\| ([^|]+) \\| ([^|]+) \\|$").FindAllStringSubmatch(string(text), -1)
 	require.Len(t, told, 9)
 	for _, words := range told {

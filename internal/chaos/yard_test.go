@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	patience = time.Minute // for anything that must happen at all
+	patience = 2 * time.Minute // for anything that must happen at all
 	lookGap  = 10 * time.Millisecond
 )
 

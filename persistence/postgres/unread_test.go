@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,7 +77,9 @@ func (k *fixture) unread(t *testing.T, pod int64) (runs int, giveUp func()) {
 	for i := range list {
 		list[i].Input = bytes.Repeat([]byte("7"), persistence.InlinePayloadMax)
 	}
-	k.ask(list...)
+	for some := range slices.Chunk(list, 20) {
+		k.ask(some...)
+	}
 	frozen, froze := k.freezing(t)
 	frozen.claimFirst.Missed(1)
 	none := k.request(pod, 1)
