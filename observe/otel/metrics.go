@@ -14,17 +14,19 @@ import (
 
 // instruments is a Metrics on a Meter, with one instrument for each row of the table.
 type instruments struct {
-	rows map[actors.Metric]*instrument
+	rows    map[actors.Metric]*instrument
+	watched watched
 }
 
 var _ troupe.Metrics = (*instruments)(nil)
 
-// instrument is one row; two of the three are nil.
+// instrument is one row; three of the four are nil.
 type instrument struct {
 	labels  []string
 	counter metric.Float64Counter
 	gauge   metric.Float64Gauge
 	spread  metric.Float64Histogram
+	read    metric.Float64ObservableGauge
 
 	mu   sync.RWMutex
 	sets map[values]metric.MeasurementOption
@@ -43,6 +45,7 @@ const (
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
 	all := &instruments{rows: map[actors.Metric]*instrument{}}
+	var read []metric.Observable
 	for _, d := range actors.MetricTable() {
 		if len(d.Labels) > labelsMax {
 			return nil, fmt.Errorf("metric %s has %d labels; at most %d", d.Name, len(d.Labels), labelsMax)
@@ -51,7 +54,8 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		var err error
 		switch d.Kind {
 		case actors.DatabaseGauge:
-			continue // no pod counts these: Engine.ReadGauges reads them
+			row.read, err = meter.Float64ObservableGauge(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Help))
+			read = append(read, row.read)
 		case actors.Counter:
 			row.counter, err = meter.Float64Counter(d.Name, metric.WithUnit(d.Unit), metric.WithDescription(d.Help))
 		case actors.Gauge:
@@ -63,6 +67,9 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 			return nil, fmt.Errorf("metric %s: %w", d.Name, err)
 		}
 		all.rows[d.Metric] = row
+	}
+	if _, err := meter.RegisterCallback(all.watched.observe(all.rows), read...); err != nil {
+		return nil, fmt.Errorf("gauges of the database: %w", err)
 	}
 	return all, nil
 }

@@ -3,6 +3,7 @@ package otel_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,6 +23,7 @@ func TestMetricsHaveTheNamesOfTheTable(t *testing.T) {
 	telemetry, err := otel.New(nil, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	require.NoError(t, err)
 	values := []string{"v0", "v1", "v2", "v3"}
+	var gauges asked
 	kept := telemetry.Metrics()
 	want := map[string]actors.MetricDescription{}
 	for _, d := range actors.MetricTable() {
@@ -36,10 +38,11 @@ func TestMetricsHaveTheNamesOfTheTable(t *testing.T) {
 		case actors.Distribution:
 			kept.Observe(d.Metric, 3, labels...)
 		case actors.DatabaseGauge:
-			continue
+			gauges = append(gauges, actors.Measure{Metric: d.Metric, Value: 3, Labels: labels})
 		}
 		want[d.Name] = d
 	}
+	telemetry.Watch(gauges)
 	for _, m := range collect(t, reader) {
 		d, known := want[m.Name]
 		require.True(t, known, m.Name)
@@ -59,7 +62,7 @@ func TestMetricsHaveTheNamesOfTheTable(t *testing.T) {
 			require.InDelta(t, 3, data.DataPoints[0].Value, 0)
 			note(data.DataPoints[0].Attributes)
 		case metricdata.Gauge[float64]:
-			require.Equal(t, actors.Gauge, d.Kind)
+			require.Contains(t, []actors.MetricKind{actors.Gauge, actors.DatabaseGauge}, d.Kind)
 			require.InDelta(t, 3, data.DataPoints[0].Value, 0)
 			note(data.DataPoints[0].Attributes)
 		case metricdata.Histogram[float64]:
@@ -76,6 +79,38 @@ func TestMetricsHaveTheNamesOfTheTable(t *testing.T) {
 		}
 	}
 	require.Empty(t, want)
+}
+
+// asked is an engine that leads.
+type asked []actors.Measure
+
+func (a asked) ReadGauges(context.Context) ([]actors.Measure, error) { return a, nil }
+
+// TestWatchReadsTheLeadersDatabase: an engine that leads shows what waits in its database; one
+// that has not been started shows nothing.
+func TestWatchReadsTheLeadersDatabase(t *testing.T) {
+	t.Parallel()
+	reader := sdkmetric.NewManualReader()
+	telemetry, err := otel.New(nil, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	require.NoError(t, err)
+	engine, err := troupe.NewInMemory(troupe.Config{Metrics: telemetry.Metrics()})
+	require.NoError(t, err)
+	telemetry.Watch(engine)
+	shown := func() bool {
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &all))
+		for _, scope := range all.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				if m.Name == "troupe_tasks_ready" {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	require.False(t, shown())
+	start(t, engine, func(context.Context, string) (int, error) { return 1, nil })
+	require.Eventually(t, shown, time.Minute, time.Millisecond, "the engine leads")
 }
 
 // TestAnEngineCountsIntoAMeter: one span's worth of work is counted.

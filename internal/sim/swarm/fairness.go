@@ -3,6 +3,7 @@ package swarm
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -17,8 +18,13 @@ type fairness struct {
 	queues map[string]*line
 	parked map[workflow.TaskID]bool // out of the queues: they wait for a pod that knows them
 
-	blocked map[workflow.TaskID]bool // claims leave them out; true: because of their tenant
+	blocked  map[workflow.TaskID]bool      // claims leave them out; true: because of their tenant
+	returned map[workflow.TaskID]time.Time // blocked before: until when claims may not have come back to their places
 }
+
+// comesBack is for how long claims may begin behind the place of a task that was blocked: the
+// longest pause between two full scans of a queue.
+const comesBack = 10 * time.Second
 
 // line is one queue.
 type line struct {
@@ -33,7 +39,9 @@ type waits struct {
 	back   int            // tasks that were left out for a while and kept their places, before those of others
 }
 
-func newFairness() *fairness { return &fairness{queues: map[string]*line{}} }
+func newFairness() *fairness {
+	return &fairness{queues: map[string]*line{}, returned: map[workflow.TaskID]time.Time{}}
+}
 
 // enter books one event of a task.
 func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
@@ -62,10 +70,12 @@ func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
 		w.ready[task] = true
 	case e.Kind == lifecycle.EventStarted:
 		delete(w.ready, task)
+		delete(f.returned, task)
 		clear(w.passed)
 		f.pass(o, q, run.Tenant)
 	case w.ready[task]:
 		delete(w.ready, task)
+		delete(f.returned, task)
 		w.ghosts++
 	}
 }
@@ -85,13 +95,19 @@ func (f *fairness) park(rows []snapshot.QueueRow) {
 	}
 }
 
-// aside counts the tasks of a tenant that are parked. Their places count as
-// turns: what the tenant makes ready meanwhile stands behind them.
-func (f *fairness) aside(w *waits) int {
+// aside counts the tasks of a tenant that are parked or blocked, or were so a moment ago.
+// Their places count as turns: what the tenant makes ready meanwhile stands behind them.
+func (f *fairness) aside(w *waits, now time.Time) int {
 	n := 0
 	for task := range w.ready {
 		_, blocked := f.blocked[task]
-		if blocked || f.parked[task] {
+		until, returned := f.returned[task]
+		if returned && !now.Before(until) {
+			delete(f.returned, task)
+			clear(w.passed) // counted anew, with fewer aside
+			returned = false
+		}
+		if blocked || returned || f.parked[task] {
 			n++
 		}
 	}
@@ -120,6 +136,7 @@ func (f *fairness) look(o *oracle) {
 				changed = changed || now != had
 				if had && !before && !now {
 					tenant.back++
+					f.returned[task] = w.Now().Add(comesBack)
 				}
 			}
 		}
@@ -145,7 +162,7 @@ func (f *fairness) pass(o *oracle, q *line, tenant string) {
 	f.look(o)
 	for _, name := range slices.Sorted(maps.Keys(q.tenants)) {
 		w := q.tenants[name]
-		aside := f.aside(w)
+		aside := f.aside(w, s.world.Now())
 		if name == tenant || aside == len(w.ready) {
 			continue
 		}
