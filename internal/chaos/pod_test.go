@@ -58,7 +58,7 @@ type tuning struct {
 // rows, packages and compilers, a session may take a second to begin: leases are longer.
 func brisk() tuning {
 	tune := briskAlone()
-	tune.Pulse, tune.Lease = tune.Pulse*spell(time.Duration(3), 1), tune.Lease*spell(time.Duration(3), 1)
+	tune.Pulse, tune.Lease = spell(750*time.Millisecond, tune.Pulse), spell(3750*time.Millisecond, tune.Lease)
 	return tune
 }
 
