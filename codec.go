@@ -66,7 +66,8 @@ type PayloadCodec interface {
 //
 // What package json would lose or alter without an error is refused. [Register]
 // reports types that it cannot hold, such as channels, functions, and structs without
-// an exported field. Marshal refuses text that is not UTF-8, keys of a map that have
+// an exported field or with the MarshalJSON of an embedded one, and types that it cannot
+// decode, such as interfaces with methods. Marshal refuses text that is not UTF-8, keys of a map that have
 // the same text, and integers in an any that lose digits as a float64.
 type JSON struct{}
 

@@ -54,10 +54,10 @@ func TestStepN(t *testing.T) {
 	var other Values
 	w := Define("w", func(b *Builder[int]) StepRef[string] {
 		n := Step0(b, "n", constant[int](1))
-		s := Step0(b, "s", constant[int, fmt.Stringer](nil))
+		s := Step0(b, "s", constant[int, any](nil))
 		return StepN(b, "join", func(needs *Needs) func(context.Context, int, Values) (string, error) {
 			number, text, twice := Need(needs, n), Need(needs, Maybe(n)), Need(needs, n)
-			stringer := Need(needs, s)
+			whatever := Need(needs, s)
 			return func(_ context.Context, in int, values Values) (string, error) {
 				if in == 0 {
 					values = other
@@ -65,11 +65,11 @@ func TestStepN(t *testing.T) {
 				if in == 1 {
 					Need(needs, n)(values)
 				}
-				return fmt.Sprint(in, number(values), text(values).Or(-1), twice(values), stringer(values) == nil), nil
+				return fmt.Sprint(in, number(values), text(values).Or(-1), twice(values), whatever(values) == nil), nil
 			}
 		})
 	})
-	require.Equal(t, "func(context.Context, int, [int troupe.Opt[int] int fmt.Stringer]) (string, error)", w.plan.program.Definition.Steps[2].Type)
+	require.Equal(t, "func(context.Context, int, [int troupe.Opt[int] int interface {}]) (string, error)", w.plan.program.Definition.Steps[2].Type)
 	join := functions(t, w)["join"]
 	parents := []persistence.Outcome{completed("2"), ended(12), completed("3"), completed("null")}
 	out, err := join.Call(t.Context(), actors.Inputs{Input: []byte("9"), Parents: parents})

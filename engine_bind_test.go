@@ -189,6 +189,7 @@ func TestParents(t *testing.T) {
 type panicky struct{}
 
 func (panicky) MarshalJSON() ([]byte, error) { panic("no way") }
+func (*panicky) UnmarshalJSON([]byte) error  { return nil }
 
 type cyclic struct{ Next *cyclic }
 

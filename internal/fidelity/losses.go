@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -30,10 +31,12 @@ func (e *LossError) Error() string {
 // lossesMax bounds the losses that are reported of one type.
 const lossesMax = 5
 
-// Losses returns the parts of a type that JSON cannot hold, or of which it keeps
-// nothing. Types that encode themselves are taken at their word.
+// Losses returns the parts of a type that JSON cannot hold, of which it keeps nothing,
+// or that it cannot decode. Types that encode themselves are taken at their word.
 func Losses(t reflect.Type) []*LossError {
-	return kindOf(t).losses
+	k := kindOf(t)
+	all := append(slices.Clone(k.losses), k.oneWay...)
+	return all[:min(len(all), lossesMax)]
 }
 
 // kind is what there is to check in the values of a type.
@@ -42,9 +45,10 @@ type kind struct {
 	whole  bool // numbers that may lose digits as elements of an any
 	walk   bool // an any, or a map whose keys make their own text
 	losses []*LossError
-	self   opaque  // how a value encodes itself
-	placed opaque  // the same where package json can take its address
-	fields []field // of a struct
+	oneWay []*LossError // what can be encoded and not be decoded: nothing is lost in an any
+	self   opaque       // how a value encodes itself
+	placed opaque       // the same where package json can take its address
+	fields []field      // of a struct
 }
 
 // kinds has the kind of each type that was looked at: a *kind by reflect.Type. A
@@ -116,6 +120,12 @@ func (l *look) lose(path, text, remedy string) {
 	}
 }
 
+func (l *look) sink(path, text, remedy string) {
+	if len(l.oneWay) < lossesMax {
+		l.oneWay = append(l.oneWay, &LossError{Path: path, Text: text, Remedy: remedy})
+	}
+}
+
 const leaveOut = "leave it out with the tag `json:\"-\"`, or give the type MarshalJSON and UnmarshalJSON"
 
 func (l *look) at(t reflect.Type, addressable bool, path string) {
@@ -123,12 +133,9 @@ func (l *look) at(t reflect.Type, addressable bool, path string) {
 		return
 	}
 	l.seen[place{t, addressable}] = true
-	switch encodesItself(t, addressable) {
-	case asJSON:
-		l.whole = true
-		return
-	case asText:
-		l.text = true
+	if self := encodesItself(t, addressable); self != 0 {
+		l.whole, l.text = l.whole || self == asJSON, l.text || self == asText
+		l.itself(t, addressable, self, path)
 		return
 	}
 	switch t.Kind() { //nolint:exhaustive // the other kinds lose nothing
@@ -139,6 +146,10 @@ func (l *look) at(t reflect.Type, addressable bool, path string) {
 		l.whole = l.whole || t == jsonNumber
 	case reflect.Interface:
 		l.text, l.whole, l.walk = true, true, true
+		if t.NumMethod() > 0 {
+			l.sink(path, fmt.Sprintf("is of type %v, an interface with methods, into which JSON cannot be decoded", t),
+				"use a type that is no interface, such as string for the text of an error, leave it out with the tag `json:\"-\"`, or use any")
+		}
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		l.lose(path, fmt.Sprintf("is a %v, which JSON cannot hold", t), leaveOut)
 	case reflect.Pointer:
@@ -180,6 +191,9 @@ func (l *look) keys(t reflect.Type, path string) {
 	default:
 		if keyText(key) {
 			l.text, l.walk = true, true
+			if !reflect.PointerTo(key).Implements(textUnmarshaler) {
+				l.sink(path, fmt.Sprintf("has keys of type %v, which has MarshalText and not UnmarshalText: it cannot be decoded", key), "give the type UnmarshalText")
+			}
 			return
 		}
 		l.lose(path, fmt.Sprintf("has keys of type %v, which JSON cannot hold", key),
@@ -201,6 +215,10 @@ func (l *look) structure(t reflect.Type, addressable bool, path string) {
 	for _, twins := range fields.dropped {
 		l.lose(join(path, twins[0].path), fmt.Sprintf("and %s have the same JSON name %q: JSON drops both", twins[1].path, twins[0].name),
 			"give one of them another name in its json tag")
+	}
+	for _, f := range fields.unset {
+		l.sink(join(path, f.path), fmt.Sprintf("is an embedded pointer to %v, which is not exported: package json cannot set it", f.of.Elem()),
+			"embed the struct itself, or export its type")
 	}
 	for i := range fields.list {
 		f := &fields.list[i]
@@ -229,6 +247,7 @@ type field struct {
 type fields struct {
 	list     []field
 	dropped  [][2]field // of the same name: none of them is encoded
+	unset    []field    // embedded pointers that package json cannot set
 	hidden   int        // that are not exported
 	excluded bool       // there are some that a tag leaves out
 }
@@ -242,7 +261,7 @@ func fieldsOf(t reflect.Type) fields {
 	for _, f := range all.list {
 		byName[f.name] = append(byName[f.name], f)
 	}
-	out := fields{hidden: all.hidden, excluded: all.excluded}
+	out := fields{hidden: all.hidden, excluded: all.excluded, unset: all.unset}
 	for _, f := range all.list {
 		rivals := byName[f.name]
 		best := dominant(rivals)
@@ -299,7 +318,11 @@ func collect(t reflect.Type, in field, above map[reflect.Type]bool, out *fields)
 		}
 		if sf.Anonymous && name == "" && of.Kind() == reflect.Struct {
 			f.pointed = f.pointed || sf.Type.Kind() == reflect.Pointer
+			before := len(out.list)
 			collect(of, f, above, out)
+			if sf.Type.Kind() == reflect.Pointer && !sf.IsExported() && len(out.list) > before {
+				out.unset = append(out.unset, f)
+			}
 			continue
 		}
 		if name == "" {
