@@ -51,6 +51,10 @@ func (e *explainer) failed(f *Failed) Reason {
 	if r.Error != "" {
 		r.Text += ": " + Short(r.Error)
 	}
+	if !f.RequeuedAs.IsZero() {
+		r.Text += fmt.Sprintf("; requeued %s ago as run %v", Span(e.s.Now.Sub(f.RequeuedAt)), f.RequeuedAs)
+		r.Remedy = fmt.Sprintf("troupe explain %v says how that run stands", f.RequeuedAs)
+	}
 	return r
 }
 

@@ -217,6 +217,11 @@ func runRows() []row {
 			"failed", failed(explain.Failed{Name: "charge", Attempts: 3, Class: "declined", Error: "card\ndeclined"}), explain.CauseFailed,
 			"charge: failed for good 2 m ago, after 3 attempts, with class declined: card declined (once its cause is mended: troupe runs requeue ",
 		},
+		{
+			"failed and requeued", failed(explain.Failed{Name: "charge", Attempts: 1, Error: "no", RequeuedAt: in(-time.Minute), RequeuedAs: workflow.RunID{15: 9}}),
+			explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no; requeued 1 m ago as run " + workflow.RunID{15: 9}.String() +
+				" (troupe explain " + workflow.RunID{15: 9}.String() + " says how that run stands)",
+		},
 		{"failed at once", failed(explain.Failed{Name: "charge", Attempts: 1, Error: "no"}), explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no ("},
 		{"failed by losses", failed(explain.Failed{Name: "charge", Lost: 4, Class: "lost"}), explain.CauseFailed, "charge: failed for good 2 m ago, lost 4 times with its pod, with class lost ("},
 		{"never begun", failed(explain.Failed{Name: "charge", Class: "timed_out"}), explain.CauseFailed, "charge: failed for good 2 m ago, before its first attempt, with class timed_out ("},

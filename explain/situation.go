@@ -63,6 +63,9 @@ type Failed struct {
 	Lost     int32 // attempts that were lost with their pod
 	Class    string
 	Error    string
+
+	RequeuedAt time.Time      // last; zero: it was not, or nothing is known of it any more
+	RequeuedAs workflow.RunID // the run that continued from it then
 }
 
 // Task is a step of the run that has not ended.
