@@ -77,14 +77,15 @@ func (f *deadFlags) selecting(c *cobra.Command) *cobra.Command {
 	flags.StringVar(&f.filter.Step, "step", "", "of this step only")
 	flags.StringSliceVar(&f.reasons, "reason", nil,
 		"for these reasons only: attempts_exhausted, non_retryable, poison, unregistered, undecodable, timed_out")
-	flags.DurationVar(&f.filter.OlderThan, "older-than", 0, "died at least so long ago, e.g. 72h")
-	flags.DurationVar(&f.filter.YoungerThan, "younger-than", 0, "died less than so long ago")
+	flags.Var((*age)(&f.filter.OlderThan), "older-than", "died at least so long ago, e.g. 72h or 3d")
+	flags.Var((*age)(&f.filter.YoungerThan), "younger-than", "died less than so long ago")
 	flags.StringVar(&f.requeued, "requeued", "", "yes: requeued ones only; no: others only")
 	return c
 }
 
-// connect checks the flags and connects.
-func (f *deadFlags) connect(c *cobra.Command, w world) (*troupe.DeadLetters, func(), error) {
+// connect checks the flags and connects. The rights are those on tables that the command
+// needs.
+func (f *deadFlags) connect(c *cobra.Command, w world, rights string) (*troupe.DeadLetters, func(), error) {
 	if err := f.complete(c, w); err != nil {
 		return nil, nil, &usageError{err}
 	}
@@ -95,8 +96,8 @@ func (f *deadFlags) connect(c *cobra.Command, w world) (*troupe.DeadLetters, fun
 	f.pool = pool
 	letters, err := troupe.OpenDeadLetters(c.Context(), pool, f.schema)
 	if err != nil {
-		pool.Close()
-		return nil, nil, err
+		defer pool.Close()
+		return nil, nil, mended(c.Context(), pool, err, f.schema, rights)
 	}
 	return letters, func() {
 		_ = letters.Close()
@@ -111,12 +112,12 @@ type deadRun func(ctx context.Context, letters *troupe.DeadLetters, args []strin
 // tables that the command needs.
 func (f *deadFlags) run(w world, rights string, do deadRun) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		letters, shut, err := f.connect(c, w)
+		letters, shut, err := f.connect(c, w, rights)
 		if err != nil {
-			return granted(err, f.schema, rights)
+			return err
 		}
 		defer shut()
-		return inFlags(granted(do(c.Context(), letters, args), f.schema, rights), args, f.filter.Tenant)
+		return inFlags(mended(c.Context(), f.pool, do(c.Context(), letters, args), f.schema, rights), args, f.filter.Tenant)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"errors"
 	"net/url"
 	"strings"
@@ -156,9 +157,9 @@ func TestDeadLettersSayWhichGrantIsNeeded(t *testing.T) {
 		require.Equal(t, exitFailed, code)
 		require.Equal(t, 1, strings.Count(problem, "\n"), problem)
 		require.Contains(t, problem, "permission denied")
-		grant := "grant usage on schema troupe and " + test.rights + " on all tables in schema troupe"
-		require.Contains(t, problem, grant)
-		_, err := pool.Exec(t.Context(), "grant "+test.rights+" on all tables in schema troupe to "+role)
+		require.Contains(t, problem, fmt.Sprintf(`grant usage on schema "troupe" to %q; grant %s on all tables in schema "troupe" to %q`, role, test.rights, role))
+		_, grants, _ := strings.Cut(strings.TrimSpace(problem), "run: ")
+		_, err := pool.Exec(t.Context(), grants)
 		require.NoError(t, err)
 		code, _, problem = call(environ, append([]string{"dead-letters"}, test.args...)...)
 		require.Zero(t, code, problem)
@@ -222,6 +223,9 @@ func TestB38WrongCallsAboutDeadLetters(t *testing.T) {
 		"--reason is empty":                                       {"requeue", "--all", "--reason", ""},
 		"--younger-than is 0s":                                    {"count", "--younger-than", "0s"},
 		"--older-than is -1h0m0s":                                 {"list", "--older-than", "-1h"},
+		"--older-than is -24h0m0s":                                {"list", "--older-than", "-1d"},
+		"flag: use a duration such as 2h or 3d":                   {"list", "--older-than", "1w"},
+		"flag: use at most 36500d":                                {"count", "--younger-than", "36501d"},
 		"an id and filters":                                       {"requeue", "x/1", "--step", "y"},
 		"an id and --all or --first":                              {"requeue", "x/1", "--first", "0"},
 		"takes the id of one dead letter":                         {"show"},

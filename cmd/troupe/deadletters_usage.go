@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -20,9 +19,6 @@ const (
 	deadPage    = 100
 	deadPageMax = persistence.PageMax
 )
-
-// ageMax bounds what --older-than and --younger-than say, as a filter does.
-const ageMax = 100 * 365 * 24 * time.Hour
 
 // check refuses filters that are given and say nothing: an unset variable of a
 // script must not select everything.

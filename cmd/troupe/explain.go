@@ -64,14 +64,14 @@ const schemaPatience = 3 * time.Second
 func look(ctx context.Context, pool *pgxpool.Pool, schema, tenant string, run troupe.RunID) (explain.Situation, error) {
 	var none explain.Situation
 	if err := readable(ctx, pool, schema); err != nil {
-		return none, err
+		return none, mended(ctx, pool, err, schema, "select")
 	}
 	inspector, err := postgres.NewInspector(pool, schema)
 	if err != nil {
 		return none, err
 	}
 	situation, err := inspector.Situation(ctx, tenant, run)
-	return situation, granted(err, schema, "select")
+	return situation, mended(ctx, pool, err, schema, "select")
 }
 
 // readable says why the tables cannot be read, with the remedy, as doctor and migrate do.

@@ -122,7 +122,7 @@ func TestExplainLooksAtTheSchemaFirst(t *testing.T) {
 		}
 	}
 	environ := []string{"TROUPE_DATABASE_URL=" + url}
-	explains(exitFailed, environ, "the schema is not up to date: schema troupe is at version 0", "run troupe migrate up")
+	explains(exitFailed, environ, "schema troupe does not exist in that database: name another with --schema or TROUPE_SCHEMA, or run troupe migrate up")
 
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
@@ -140,9 +140,9 @@ func TestExplainLooksAtTheSchemaFirst(t *testing.T) {
 	}
 	exec("revoke select on all tables in schema troupe from " + role)
 	exec("grant select on troupe.schema_version to " + role)
-	explains(exitFailed, reads, "the role lacks a right: ", "grant usage on schema troupe and select on all tables in schema troupe")
+	explains(exitFailed, reads, "the role lacks a right: ", `let the owner of the schema run: grant usage on schema "troupe" to "`+role, `; grant select on all tables in schema "troupe" to "`+role)
 	exec("revoke usage on schema troupe from " + role)
-	explains(exitFailed, reads, "the role lacks a right: ", "permission denied for schema troupe", "use the role that owns the schema")
+	explains(exitFailed, reads, "the role lacks a right: ", "permission denied for schema troupe", `grant usage on schema "troupe" to "`+role)
 
 	exec("insert into troupe.schema_version (version, name) values (9999, 'later')")
 	explains(exitFailed, environ, "the schema is newer than this program", "upgrade the program")

@@ -39,7 +39,7 @@ have inputs and outputs.`,
 				}
 				defer pool.Close()
 				if err := migrations.Grant(c.Context(), pool, chosen.schema, kind, to); err != nil {
-					return err
+					return mended(c.Context(), pool, err, chosen.schema, "")
 				}
 			}
 			for _, statement := range statements {

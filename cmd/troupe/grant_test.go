@@ -30,7 +30,7 @@ grant select on "troupe".run_list, "troupe".step_list, "troupe".event_list, "tro
 	code, out, problem = call(environ, append(args, "--apply")...)
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, out)
-	require.Contains(t, problem, "run `troupe migrate up`")
+	require.Contains(t, problem, "or run troupe migrate up")
 	pool, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -32,10 +32,10 @@ func (f *readFlags) operate(w world, rights, by string, do operating) func(*cobr
 		defer pool.Close()
 		operator, err := troupe.OpenOperator(c.Context(), pool, f.schema, by)
 		if err != nil {
-			return granted(err, f.schema, rights)
+			return mended(c.Context(), pool, err, f.schema, rights)
 		}
 		defer func() { _ = operator.Close() }() // what it did is durable
-		return f.worded(granted(do(c.Context(), operator, pool, args), f.schema, rights), args)
+		return f.worded(mended(c.Context(), pool, do(c.Context(), operator, pool, args), f.schema, rights), args)
 	}
 }
 

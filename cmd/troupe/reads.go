@@ -113,10 +113,10 @@ func (f *readFlags) read(w world, do reading) func(*cobra.Command, []string) err
 		defer pool.Close()
 		reader, err := troupe.OpenReader(c.Context(), pool, f.schema)
 		if err != nil {
-			return granted(err, f.schema, "select")
+			return mended(c.Context(), pool, err, f.schema, "select")
 		}
 		defer func() { _ = reader.Close() }() // it was only read
-		return f.worded(granted(do(c.Context(), reader, args), f.schema, "select"), args)
+		return f.worded(mended(c.Context(), pool, do(c.Context(), reader, args), f.schema, "select"), args)
 	}
 }
 

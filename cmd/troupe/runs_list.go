@@ -53,6 +53,9 @@ func runsList(w world, f *readFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.every == 0 {
+				l.unknownOrigin(w.err, &page)
+			}
 			switch {
 			case f.json:
 				return output.Line(out, page)
@@ -70,16 +73,29 @@ func runsList(w world, f *readFlags) *cobra.Command {
 	flags.StringSliceVar(&l.states, "state", nil, "in these states only: "+stateNames())
 	flags.StringToStringVar(&l.filter.Labels, "label", nil, "with this label, as in color=red; several: all of them")
 	flags.StringVar(&l.filter.Key, "key", "", "with this idempotency key")
-	flags.StringVar(&l.filter.Origin, "origin", "", "triggered by this: api, tx, message, requeue, cli")
+	flags.StringVar(&l.filter.Origin, "origin", "", "triggered by this: "+strings.Join(origins(), ", ")+", or what a program calls itself")
 	flags.StringVar(&l.filter.Class, "class", "", "failed with an error of this class")
 	flags.StringVar(&l.filter.FailedStep, "failed-step", "", "failed at this step")
-	flags.StringVar(&l.since, "since", "", "triggered since then: so long ago, as in 2h, or an instant such as 2030-01-31T08:00:00Z")
+	flags.StringVar(&l.since, "since", "", "triggered since then: so long ago, as in 2h or 3d, or an instant such as 2030-01-31T08:00:00Z")
 	flags.StringVar(&l.until, "until", "", "triggered before then, in the same forms")
 	flags.IntVar(&l.filter.Limit, "limit", runsPage, fmt.Sprintf("runs of a page, 1 to %d", runsPageMax))
 	flags.StringVar(&l.before, "before", "", "continue with the runs older than the one with this id")
 	completes(c, "workflow", f.completer(w, workflowNames))
 	completes(c, "state", stateCompletion)
 	return f.watched(f.inLines(f.inJSON(f.ofTenant(c, w))))
+}
+
+// origins are those of the engine and of this command. Messages and operators of other
+// programs have names of their own.
+func origins() []string { return []string{"api", "tx", "message", "requeue", originCLI} }
+
+// unknownOrigin says of an origin that selects nothing which ones there are.
+func (l *listFlags) unknownOrigin(out io.Writer, page *troupe.RunPage) {
+	if l.filter.Origin == "" || len(page.Runs) > 0 || !page.Next.IsZero() || slices.Contains(origins(), l.filter.Origin) {
+		return
+	}
+	_, _ = fmt.Fprintln(out, output.Plain(fmt.Sprintf("troupe: no run was found, and %q is no origin that the engine sets: use one of %s, or what a program calls itself in messages or as an operator",
+		l.filter.Origin, strings.Join(origins(), ", "))))
 }
 
 func stateNames() string {
@@ -128,24 +144,6 @@ func (l *listFlags) complete(c *cobra.Command, f *readFlags) error {
 		}
 	}
 	return nil
-}
-
-// instantOf reads an instant, or how long ago it was.
-func instantOf(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil {
-		if ago < 0 || ago > ageMax {
-			return time.Time{}, fmt.Errorf("--%s is %s: use a positive duration of at most %.0fh, a hundred years", flag, text, ageMax.Hours())
-		}
-		return time.Now().Add(-ago), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("--%s is %q: use a duration such as 2h, or an instant such as 2030-01-31T08:00:00Z", flag, text)
-	}
-	return at, nil
 }
 
 func (l *listFlags) print(out io.Writer, page *troupe.RunPage) error {

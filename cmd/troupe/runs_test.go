@@ -116,6 +116,7 @@ func TestRunsListFilters(t *testing.T) {
 		{[]string{"--origin", "cli"}, nil},
 		{[]string{"--tenant", "acme"}, []troupe.RunID{s.failed, s.completed}},
 		{[]string{"--tenant", "none"}, nil},
+		{[]string{"--since", "1d"}, []troupe.RunID{s.sleeping, s.failed, s.completed}},
 		{[]string{"--since", "1h"}, []troupe.RunID{s.sleeping, s.failed, s.completed}},
 		{[]string{"--until", "1h"}, nil},
 		{[]string{"--since", "2030-01-31T08:00:00Z"}, nil},
@@ -128,6 +129,10 @@ func TestRunsListFilters(t *testing.T) {
 		}
 		require.Equal(t, test.want, ids, "%v", test.args)
 	}
+	code, out, problem := call(s.environ, "runs", "list", "--json", "--origin", "web")
+	require.Zero(t, code, "another program may call itself so")
+	require.NotContains(t, out, `"id"`)
+	require.Equal(t, "troupe: no run was found, and \"web\" is no origin that the engine sets: use one of api, tx, message, requeue, cli, or what a program calls itself in messages or as an operator\n", problem)
 }
 
 // What a cancel says, and what explain says of it afterwards.
@@ -159,6 +164,8 @@ func TestRunsRequeue(t *testing.T) {
 	s.open(nil)
 	out := s.does("runs", "requeue", s.failed.String(), "--label", "by=hand")
 	require.Regexp(t, `^requeued as run [0-9a-f-]{36}: 1 step taken over, 1 letter\n$`, out)
+	_, next, _ := strings.Cut(strings.Split(out, ":")[0], "as run ")
+	require.Regexp(t, `: the bank declined o-2; requeued .* ago as run `+next+` \(troupe explain `+next+` says how that run stands\)\n$`, s.does("explain", s.failed.String()))
 	require.Contains(t, s.refuses(exitFailed, "runs", "requeue", s.failed.String()), "pass --again to requeue it once more")
 	var done requeuedJSON
 	require.NoError(t, json.Unmarshal([]byte(s.does("runs", "requeue", s.failed.String(), "--again", "--from-start", "--json")), &done))
@@ -264,7 +271,8 @@ func TestRunsSayWhatIsMissing(t *testing.T) {
 	}
 	code, _, problem := call(reads, "runs", "cancel", s.sleeping.String())
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, problem, "grant usage on schema troupe and select, insert, update, delete on all tables")
+	require.Contains(t, problem, `let the owner of the schema run: grant usage on schema "troupe" to `)
+	require.Contains(t, problem, `grant select, insert, update, delete on all tables in schema "troupe"`)
 	_, err := s.pool.Exec(t.Context(), "grant select, insert, update, delete on all tables in schema troupe to "+role)
 	require.NoError(t, err)
 	code, _, problem = call(reads, "runs", "cancel", s.sleeping.String())
@@ -282,8 +290,9 @@ func TestWrongCallsAboutRuns(t *testing.T) {
 		"--tenant is empty": {"runs", "events", id, "--tenant", ""},
 		"--state is \"lost\": use one of pending, running, completed, failed, canceled": {"runs", "list", "--state", "lost"},
 		"--limit is 0: use 1 to 1000":                                         {"runs", "list", "--limit", "0"},
-		"--since is \"yesterday\": use a duration such as 2h":                 {"runs", "list", "--since", "yesterday"},
+		"--since is \"yesterday\": use a duration such as 2h or 3d, or an instant": {"runs", "list", "--since", "yesterday"},
 		"--until is -1h: use a positive duration":                             {"runs", "list", "--until", "-1h"},
+		"--since is -2d: use a positive duration":                             {"runs", "list", "--since", "-2d"},
 		"--before is \"x\", which is not the id of a run":                     {"runs", "list", "--before", "x"},
 		"--workflow is empty":                                                 {"runs", "list", "--workflow", ""},
 		`--key is "\xff", which is not valid UTF-8`:                           {"runs", "list", "--key", "\xff"},
