@@ -113,11 +113,12 @@ func (r *Reader) Workflows(ctx context.Context) ([]WorkflowVersion, error) {
 // WorkflowStep is a step of a stored definition.
 type WorkflowStep struct {
 	Name      string
-	Parents   []string // parameters of its function, in their order
-	Queue     string   // "": that of the run
-	Handler   string   // how its fingerprint begins, which is that of its version
-	Sleeps    bool     // a durable timer, which needs no pod
-	OnFailure bool     // declared with OnFailure
+	Parents   []string      // parameters of its function, in their order
+	Queue     string        // "": that of the run
+	Handler   string        // how its fingerprint begins, which is that of its version
+	Sleeps    bool          // a durable timer, which needs no pod
+	SleepFor  time.Duration // how long it sleeps; 0: until an instant that a step gives, or it is no sleep
+	OnFailure bool          // declared with OnFailure
 }
 
 // Steps reads the steps of a stored definition, parents before their children, the one of
@@ -151,8 +152,8 @@ func workflowSteps(graph *workflow.Graph) []WorkflowStep {
 		n := &nodes[i]
 		list[i] = WorkflowStep{
 			Name: n.Name, Queue: n.Queue, Handler: handlerText(n.Fingerprint),
-			Sleeps:    n.Traits.Has(workflow.TraitSleep) || n.Traits.Has(workflow.TraitSleepUntil),
-			OnFailure: n.Traits.Has(workflow.TraitOnFailure),
+			Sleeps:   n.Traits.Has(workflow.TraitSleep) || n.Traits.Has(workflow.TraitSleepUntil),
+			SleepFor: n.Sleep, OnFailure: n.Traits.Has(workflow.TraitOnFailure),
 		}
 		for _, parent := range n.Parents {
 			list[i].Parents = append(list[i].Parents, nodes[parent].Name)

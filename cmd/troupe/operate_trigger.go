@@ -87,7 +87,7 @@ func (t *triggerFlags) trigger(ctx context.Context, w world, f *readFlags, opera
 	tenant := cmp.Or(f.tenant, f.config.DefaultTenant)
 	done, err := operator.Trigger(ctx, name, t.version, t.payload, append(t.options, troupe.Tenant(tenant))...)
 	if err != nil {
-		return triggerWords(err)
+		return triggerWords(err, name)
 	}
 	said := triggeredJSON{Run: done.Run.String(), Existing: done.Existing}
 	if !f.json {
@@ -143,7 +143,7 @@ func (said *triggeredJSON) print(ctx context.Context, w world, f *readFlags, pay
 
 // triggerWords rewords what the library says about its arguments, of which the command has
 // flags.
-func triggerWords(err error) error {
+func triggerWords(err error, name string) error {
 	var refused *troupe.TriggerError
 	switch {
 	case !errors.As(err, &refused):
@@ -151,7 +151,7 @@ func triggerWords(err error) error {
 	case refused.Code == troupe.UnknownWorkflow:
 		return &notFoundError{err}
 	case refused.Field == "version":
-		return &usageError{fmt.Errorf("%w, with --version", err)}
+		return &usageError{fmt.Errorf("%w, with --version: troupe workflows show %s shows how they differ", err, output.Plain(name))}
 	}
 	return err
 }

@@ -20,7 +20,12 @@ func TestAnotherSchemaIsNamed(t *testing.T) {
 	t.Cleanup(pool.Close)
 	const run = "0190c2f3-7a1b-7c3d-8e4f-0123456789ab"
 	calls := [][]string{
-		{"runs", "list"}, {"runs", "cancel", run}, {"runs", "trigger", "orders", "--input", "1"}, {"explain", run}, {"dead-letters", "list"}, {"queues"},
+		{"runs", "list"},
+		{"runs", "cancel", run},
+		{"runs", "trigger", "orders", "--input", "1"},
+		{"explain", run},
+		{"dead-letters", "list"},
+		{"queues"},
 		{"grant", "--to", "a_role", "--apply"},
 	}
 	says := func(want string, environ ...string) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,9 @@ func TestRunsRequeue(t *testing.T) {
 	require.Contains(t, s.refuses(exitNotFound, "runs", "requeue", s.completed.String()), "has no dead letter, so nothing can be requeued: troupe runs show")
 }
 
+// digits are those of the hash of a definition.
+var digits = regexp.MustCompile(`[0-9a-f]{64}`)
+
 // A trigger from the command: what it prints, and with which code it ends.
 func TestRunsTrigger(t *testing.T) {
 	t.Parallel()
@@ -201,7 +205,19 @@ func TestRunsTrigger(t *testing.T) {
 	require.Contains(t, s.refuses(exitNotFound, "runs", "trigger", "nothing", "--input", "null"), `"nothing" is not stored: start a pod that registers it`)
 	require.Contains(t, s.refuses(exitNotFound, "runs", "trigger", "orders", "--input", "null", "--version", "00"), `no stored definition of "orders" begins with "00"`)
 	require.Contains(t, s.refuses(exitFailed, "runs", "trigger", "orders", "--input", "null", "--queue", "nowhere"), `no pod ever served "nowhere"`)
-	out = s.does("runs", "trigger", "parcels", "--input", `"p"`, "--at", "2030-01-31T08:00:00Z")
+
+	longer, err := troupe.New(s.pool, troupe.Config{PodName: "later"})
+	require.NoError(t, err)
+	_, err = troupe.Register(longer, parcelsWorkflow(48*time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, longer.Start(t.Context()))
+	t.Cleanup(func() { _ = longer.Stop(context.Background()) })
+	require.Regexp(t, `"parcels" has 2 versions to choose from: name one of [0-9a-f]+, [0-9a-f]+, with --version: troupe workflows show parcels shows how they differ`,
+		s.refuses(exitUsage, "runs", "trigger", "parcels", "--input", `"p"`))
+	shown := s.does("workflows", "show", "parcels")
+	require.Contains(t, shown, "sleep 24h0m0s")
+	versions := digits.FindAllString(shown[:strings.Index(shown, "sleep 48h0m0s")], -1)
+	out = s.does("runs", "trigger", "parcels", "--version", versions[len(versions)-1], "--input", `"p"`, "--at", "2030-01-31T08:00:00Z")
 	require.Regexp(t, `^triggered run [0-9a-f-]{36}\n$`, out)
 }
 
@@ -289,32 +305,32 @@ func TestWrongCallsAboutRuns(t *testing.T) {
 		"troupe runs cancel takes the id of one run, got 2 arguments":            {"runs", "cancel", id, id},
 		"--tenant is empty": {"runs", "events", id, "--tenant", ""},
 		"--state is \"lost\": use one of pending, running, completed, failed, canceled": {"runs", "list", "--state", "lost"},
-		"--limit is 0: use 1 to 1000":                                         {"runs", "list", "--limit", "0"},
+		"--limit is 0: use 1 to 1000": {"runs", "list", "--limit", "0"},
 		"--since is \"yesterday\": use a duration such as 2h or 3d, or an instant": {"runs", "list", "--since", "yesterday"},
-		"--until is -1h: use a positive duration":                             {"runs", "list", "--until", "-1h"},
-		"--since is -2d: use a positive duration":                             {"runs", "list", "--since", "-2d"},
-		"--before is \"x\", which is not the id of a run":                     {"runs", "list", "--before", "x"},
-		"--workflow is empty":                                                 {"runs", "list", "--workflow", ""},
-		`--key is "\xff", which is not valid UTF-8`:                           {"runs", "list", "--key", "\xff"},
-		"--json and --jsonl are both given":                                   {"runs", "list", "--json", "--jsonl"},
-		"--watch is 1ms: use 1s to 1h0m0s":                                    {"runs", "list", "--watch=1ms"},
-		"--watch is 0s":                                                       {"queues", "--watch=0s"},
-		"unknown flag: --json":                                                {"runs", "tail", id, "--json"},
-		"--grace is -1s: use a positive duration":                             {"runs", "cancel", id, "--grace", "-1s"},
-		"--queue is empty":                                                    {"runs", "requeue", id, "--queue", ""},
-		"--raw is given without --input":                                      {"runs", "requeue", id, "--raw"},
-		"troupe runs trigger takes the name of one workflow, got 0 arguments": {"runs", "trigger", "--input", "1"},
-		"trigger needs --input":                                               {"runs", "trigger", "orders"},
-		"--input is not JSON":                                                 {"runs", "trigger", "orders", "--input", "{"},
-		"--input: open /nowhere/at/all":                                       {"runs", "trigger", "orders", "--input", "@/nowhere/at/all"},
-		"--key: 1100 bytes; at most 1024":                                     {"runs", "trigger", "orders", "--input", "1", "--key", strings.Repeat("k", 1100)},
-		"the name of the workflow: 300 bytes":                                 {"runs", "trigger", strings.Repeat("w", 300), "--input", "1"},
-		"--version is \"xyz\": use the hexadecimal digits":                    {"runs", "trigger", "orders", "--input", "1", "--version", "xyz"},
-		"--at is \"soon\"":                                                    {"runs", "trigger", "orders", "--input", "1", "--at", "soon"},
-		"troupe workflows show takes the name of one workflow":                {"workflows", "show"},
-		`troupe pods takes no argument, got "x"`:                              {"pods", "x"},
-		`troupe completion has no command "csh"`:                              {"completion", "csh"},
-		`troupe completion bash takes no argument, got "x"`:                   {"completion", "bash", "x"},
+		"--until is -1h: use a positive duration":                                  {"runs", "list", "--until", "-1h"},
+		"--since is -2d: use a positive duration":                                  {"runs", "list", "--since", "-2d"},
+		"--before is \"x\", which is not the id of a run":                          {"runs", "list", "--before", "x"},
+		"--workflow is empty":                                                      {"runs", "list", "--workflow", ""},
+		`--key is "\xff", which is not valid UTF-8`:                                {"runs", "list", "--key", "\xff"},
+		"--json and --jsonl are both given":                                        {"runs", "list", "--json", "--jsonl"},
+		"--watch is 1ms: use 1s to 1h0m0s":                                         {"runs", "list", "--watch=1ms"},
+		"--watch is 0s":                                                            {"queues", "--watch=0s"},
+		"unknown flag: --json":                                                     {"runs", "tail", id, "--json"},
+		"--grace is -1s: use a positive duration":                                  {"runs", "cancel", id, "--grace", "-1s"},
+		"--queue is empty":                                                         {"runs", "requeue", id, "--queue", ""},
+		"--raw is given without --input":                                           {"runs", "requeue", id, "--raw"},
+		"troupe runs trigger takes the name of one workflow, got 0 arguments":      {"runs", "trigger", "--input", "1"},
+		"trigger needs --input":                                                    {"runs", "trigger", "orders"},
+		"--input is not JSON":                                                      {"runs", "trigger", "orders", "--input", "{"},
+		"--input: open /nowhere/at/all":                                            {"runs", "trigger", "orders", "--input", "@/nowhere/at/all"},
+		"--key: 1100 bytes; at most 1024":                                          {"runs", "trigger", "orders", "--input", "1", "--key", strings.Repeat("k", 1100)},
+		"the name of the workflow: 300 bytes":                                      {"runs", "trigger", strings.Repeat("w", 300), "--input", "1"},
+		"--version is \"xyz\": use the hexadecimal digits":                         {"runs", "trigger", "orders", "--input", "1", "--version", "xyz"},
+		"--at is \"soon\"":                                                         {"runs", "trigger", "orders", "--input", "1", "--at", "soon"},
+		"troupe workflows show takes the name of one workflow":                     {"workflows", "show"},
+		`troupe pods takes no argument, got "x"`:                                   {"pods", "x"},
+		`troupe completion has no command "csh"`:                                   {"completion", "csh"},
+		`troupe completion bash takes no argument, got "x"`:                        {"completion", "bash", "x"},
 	} {
 		code, out, problem := call([]string{"TROUPE_DATABASE_URL=postgres://127.0.0.1:1/none"}, args...)
 		require.Equal(t, exitUsage, code, "%v: %s", args, problem)

@@ -39,10 +39,10 @@ func ordersWorkflow() *troupe.Workflow[order, string] {
 	})
 }
 
-// parcelsWorkflow sleeps for a day before it ships.
-func parcelsWorkflow() *troupe.Workflow[string, string] {
+// parcelsWorkflow sleeps before it ships.
+func parcelsWorkflow(pause time.Duration) *troupe.Workflow[string, string] {
 	return troupe.Define("parcels", func(b *troupe.Builder[string]) troupe.StepRef[string] {
-		window := troupe.Sleep(b, "window", 24*time.Hour)
+		window := troupe.Sleep(b, "window", pause)
 		return troupe.Step0(b, "ship", func(_ context.Context, in string) (string, error) { return in, nil }, troupe.After(window))
 	})
 }
@@ -97,7 +97,7 @@ func (s *shop) open(use func(*troupe.Handle[order, string], *troupe.Handle[strin
 	require.NoError(s.t, err)
 	o, err := troupe.Register(engine, ordersWorkflow())
 	require.NoError(s.t, err)
-	p, err := troupe.Register(engine, parcelsWorkflow())
+	p, err := troupe.Register(engine, parcelsWorkflow(24*time.Hour))
 	require.NoError(s.t, err)
 	require.NoError(s.t, engine.Start(s.t.Context()))
 	stop = func() { _ = engine.Stop(context.Background()) }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,6 +54,7 @@ type stepJSON struct {
 	Queue     *string  `json:"queue"`
 	Handler   *string  `json:"handler"`
 	Sleeps    bool     `json:"sleeps"`
+	SleepMS   *int64   `json:"sleep_ms"` // null: until an instant that a step gives, or it is no sleep
 	OnFailure bool     `json:"on_failure"`
 }
 
@@ -159,6 +161,10 @@ func stepsOf(steps []troupe.WorkflowStep) []stepJSON {
 			Name: s.Name, Parents: append([]string{}, s.Parents...), Queue: output.Optional(s.Queue), Handler: output.Optional(s.Handler),
 			Sleeps: s.Sleeps, OnFailure: s.OnFailure,
 		}
+		if s.SleepFor > 0 {
+			ms := s.SleepFor.Milliseconds()
+			list[i].SleepMS = &ms
+		}
 	}
 	return list
 }
@@ -199,8 +205,10 @@ func kindText(s stepJSON) string {
 	switch {
 	case s.OnFailure:
 		return "on failure"
+	case s.SleepMS != nil:
+		return "sleep " + (time.Duration(*s.SleepMS) * time.Millisecond).String()
 	case s.Sleeps:
-		return "sleep"
+		return "sleep until"
 	}
 	return "function"
 }
