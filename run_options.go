@@ -28,7 +28,7 @@ func Tenant(name string) TriggerOption {
 
 // Key makes the trigger idempotent: while a run of this tenant and workflow
 // with the same key exists, triggering again with an equal input returns that
-// run, and with another input fails with [ErrKeyConflict].
+// run, and with another input fails with [ErrKeyConflict]. Key("") means no key.
 func Key(key string) TriggerOption {
 	return func(o *triggerOptions) { o.key = key }
 }
