@@ -113,3 +113,15 @@ func TestLaneOfABatch(t *testing.T) {
 	require.Equal(t, []Enqueue{{Step: 1, Lane: LaneNew}, {Step: 2, Lane: LaneContinuing}}, d.Enqueued)
 	require.Empty(t, d.Timers, "the timer that was set has fired")
 }
+
+// A later version may have flags and traits beyond the first byte: a decision of this one
+// leaves them on the row.
+func TestFlagsAndTraitsOfTwoBytesAreKept(t *testing.T) {
+	t.Parallel()
+	w := running(t, plan{steps: []planStep{{name: "a"}}})
+	w.tasks[0].Flags |= 1 << 12
+	w.tasks[0].Traits |= 1 << 13
+	d := w.decide(true, w.report(0, TaskReported{Kind: Errored, Class: "boom", Retry: true, RetryIn: time.Second}), 0)
+	require.Equal(t, Flags(1<<12), d.Tasks[0].Flags)
+	require.Equal(t, workflow.Traits(1<<13), d.Tasks[0].Traits)
+}

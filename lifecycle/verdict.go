@@ -4,7 +4,7 @@ import "github.com/troupe-dev/troupe/workflow"
 
 // Flags gather what a task's parents meant for it. Each parent adds its bits
 // when it ends, so the verdict needs the task's own row only.
-type Flags uint8
+type Flags uint16
 
 // The flags.
 const (

@@ -44,7 +44,7 @@ type Child struct {
 }
 
 // Traits are properties of a step that decisions need, as bits.
-type Traits uint8
+type Traits uint16
 
 // The traits.
 const (

@@ -118,3 +118,20 @@ func TestAPodWithoutAProtocol(t *testing.T) {
 	require.Zero(t, s.Pods[0].Protocol)
 	require.Len(t, k.claim(1, 1), 1)
 }
+
+// Flags of a later version are beyond the first byte: what happens to a task leaves them on its
+// row, and so does history.
+func TestFlagsOfALaterVersionStay(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Single())
+	run := k.start(storetest.Single(), "a", 1)[0]
+	grant := k.claim(pod, 1)[0]
+	k.exec("update {schema}.tasks set flags = flags | 4096")
+	record := k.completion(pod, grant)
+	record.Transitions[0].Report, record.Transitions[0].Class, record.Transitions[0].Error = lifecycle.Errored, "test", "no"
+	require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	require.EqualValues(t, 4096, value[int16](k.database, "select flags from {schema}.tasks"))
+	require.Equal(t, lifecycle.Failed, k.state(run))
+	k.archived(k.bump(pod), persistence.Archive{})
+	require.EqualValues(t, 4096, value[int16](k.database, "select flags from {schema}.every_task"))
+}

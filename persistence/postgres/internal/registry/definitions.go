@@ -87,7 +87,7 @@ func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []in
 		node.Kind, node.Traits = workflow.StepKind(kind), workflow.Traits(traits)
 		node.Children, node.Parents = pgsql.UnpackChildren(children), unpackParents(parents)
 		node.Sleep, node.StartTimeout = time.Duration(sleep), time.Duration(startTimeout)
-		d.later = d.later || int16(node.Kind) != kind || int16(node.Traits) != traits
+		d.later = d.later || int16(node.Kind) != kind
 		copy(node.Fingerprint[:], fingerprint)
 		q := int16(0)
 		if queue != nil {
