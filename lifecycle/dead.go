@@ -81,15 +81,19 @@ const (
 // Resume says what a run that continues an ended one takes over from it:
 // tasks are those of the ended run, of graph, in the order of their steps.
 //
+// The new run has no dynamic task of the ended one: the owner of one that did not
+// complete gets another chance, too, and makes them again.
+//
 // Everything that did not complete gets another chance, and so does all that
 // comes after it, and after dead, which saw how it had ended. What completed
 // otherwise is kept: its output stands, its function is not called again. A
 // task that was skipped is decided upon anew, and skips nothing that is kept.
 func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept []int32) {
 	again := make([]bool, len(graph.Nodes))
+	owners := unfinished(tasks, dead)
 	for i := range graph.Nodes { // parents come first
 		t := &tasks[i]
-		again[i] = again[i] || t.Step == dead || t.State != Completed && t.State != Skipped
+		again[i] = again[i] || t.Step == dead || t.State != Completed && t.State != Skipped || owners[t.Step]
 		if !again[i] {
 			if t.State == Completed {
 				kept = append(kept, int32(i))
@@ -101,6 +105,19 @@ func Resume(graph *workflow.Graph, tasks []Task, dead int32) (kept []int32) {
 		}
 	}
 	return kept
+}
+
+// unfinished returns the owners of dynamic tasks that did not complete, and their owners.
+// An owner has a lower number than what it made.
+func unfinished(tasks []Task, dead int32) map[int32]bool {
+	owners := map[int32]bool{}
+	for i := range slices.Backward(tasks) {
+		t := &tasks[i]
+		if t.Dynamic != nil && (t.Step == dead || t.State != Completed && t.State != Skipped || owners[t.Step]) {
+			owners[t.Dynamic.Owner] = true
+		}
+	}
+	return owners
 }
 
 // InputFlags returns the flags of a task of a new run that conditions on the input

@@ -81,6 +81,33 @@ func TestWhatARunThatGoesOnTakesOver(t *testing.T) {
 	}
 }
 
+// Dynamic tasks are not taken over: the owner of one that did not complete makes them again.
+func TestOwnersOfWhatDidNotCompleteRunAgain(t *testing.T) {
+	t.Parallel()
+	g := plan{steps: []planStep{{name: "owner"}, {name: "child", edges: []planEdge{{parent: 0}}}, {name: "beside"}}}.graph()
+	dynamic := func(step, owner int32, state State) Task {
+		return Task{Step: step, State: state, Dynamic: &Dynamic{Declared: 2, Owner: owner}}
+	}
+	for name, c := range map[string]struct {
+		made []Task
+		dead int32
+		kept []int32
+	}{
+		"all completed":                     {[]Task{dynamic(4, 0, Completed), dynamic(5, 0, Skipped)}, 3, []int32{0, 1, 2}},
+		"one failed":                        {[]Task{dynamic(4, 0, Completed), dynamic(5, 0, Failed)}, 5, []int32{2}},
+		"one was canceled":                  {[]Task{dynamic(4, 2, Canceled)}, 3, []int32{0, 1}},
+		"one is named that has completed":   {[]Task{dynamic(4, 0, Completed)}, 4, []int32{2}},
+		"one of an owner that is dynamic":   {[]Task{dynamic(4, 0, Completed), dynamic(5, 4, Failed)}, 5, []int32{2}},
+		"one that the failure handler made": {[]Task{{Step: 3, State: Completed}, dynamic(4, 3, Failed)}, 4, []int32{0, 1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tasks := []Task{{State: Completed}, {Step: 1, State: Completed}, {Step: 2, State: Completed}}
+			require.Equal(t, c.kept, Resume(g, append(tasks, c.made...), c.dead))
+		})
+	}
+}
+
 func TestWhatTheInputSaidIsRemembered(t *testing.T) {
 	t.Parallel()
 	for _, said := range []Flags{0, FlagSkip, FlagFail, FlagSkip | FlagFail} {

@@ -63,6 +63,7 @@ func (d *decider) succeeded(t *Task, r TaskReported) {
 		}
 	}
 	d.move(t, Completed, Event{Kind: EventCompleted})
+	d.make(r.Step, r.Make)
 }
 
 // judge notes on a child what a condition on its parent said, or the instant

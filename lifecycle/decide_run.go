@@ -143,14 +143,8 @@ func (d *decider) endRun() {
 
 func (d *decider) makeHandler() {
 	d.run.HandlerMade = true
-	d.run.Remaining = 1
-	d.marks = append(d.marks, mark{})
-	d.tasks = append(d.tasks, Task{Step: d.run.Steps, State: Pending, Traits: workflow.TraitOnFailure})
 	d.lane = LaneContinuing
-	if d.index != nil {
-		d.index[d.run.Steps] = len(d.tasks) - 1
-	}
-	d.enqueue(&d.tasks[len(d.tasks)-1], Event{Kind: EventQueued})
+	d.enqueue(d.create(Task{Step: d.run.Steps, State: Pending, Traits: workflow.TraitOnFailure}), Event{Kind: EventQueued})
 }
 
 // moveRun is the only place where a run changes its state.

@@ -10,7 +10,8 @@ import (
 type Run struct {
 	State       State
 	Policy      workflow.FailurePolicy
-	Steps       int32 // of the graph; the failure handler's task gets this number
+	Steps       int32 // of the graph; the failure handler's task gets this number, and dynamic tasks those after it
+	Dynamic     int32 // dynamic tasks made so far, without the failure handler
 	Remaining   int32 // open obligations: unfinished tasks without children
 	Events      int64 // number of events of the run itself so far
 	HasHandler  bool  // an OnFailure step is declared
@@ -40,6 +41,7 @@ type Task struct {
 	StartTimeout time.Duration
 	Error        string // why its condition panicked (FlagFail), or its last failure
 	Class        string
+	Dynamic      *Dynamic // nil: it is of the graph, or the failure handler's; never changed
 }
 
 // Decision is what a fact changes. The caller writes all of it in the
@@ -55,7 +57,7 @@ type Decision struct {
 	Run        Run      // afterwards
 	RunChanged bool
 	Tasks      []Task    // rows that changed, afterwards, by step
-	Created    []Task    // rows to insert: the task of the failure handler
+	Created    []Task    // rows to insert: dynamic tasks, the failure handler's among them, in the order in which they were made
 	Enqueued   []Enqueue // in the order in which they became ready
 	Timers     []Timer   // at most one per step
 	DropTimers []int32   // steps whose timers are deleted before Timers are set, ascending, RunStep among them

@@ -25,6 +25,7 @@ type TaskReported struct {
 	TimedOut string        // Errored: which timeout, or ""
 	Retry    bool          // Errored: another attempt is allowed
 	RetryIn  time.Duration // Errored, Retry: the delay before it
+	Make     []Task        // Succeeded: dynamic tasks to make, as NewDynamic returns them: the task is their owner
 	MaxLost  int32         // Lost: losses after which the task fails
 	Deaths   Deaths        // Lost: those of pods, its own among them; none: it did not die
 

@@ -19,6 +19,7 @@ type history struct {
 	*world
 	source
 	cancels bool
+	dynamic bool           // tasks make others
 	past    []TaskReported // reports made so far
 	seen    map[Answer]int
 }
@@ -106,7 +107,7 @@ func (h *history) timerKeys() []timerKey {
 func (h *history) fireOne(key timerKey) {
 	h.tb.Helper()
 	timer := h.timers[key]
-	current := key.step == RunStep || h.tasks[key.step].Epoch == timer.Epoch
+	current := key.step == RunStep || h.task(key.step).Epoch == timer.Epoch
 	d := h.fire(key)
 	if current {
 		h.answer(d, Moved)
@@ -130,6 +131,9 @@ func (h *history) cancel() {
 func (h *history) end(step int32) {
 	h.tb.Helper()
 	r := h.report(step, h.randomReport(step))
+	if r.Kind == Succeeded && h.dynamic && h.run.Dynamic < dynamicMost && chance(h, 4) {
+		r.Make = h.randomTasks()
+	}
 	for _, wrong := range []TaskReported{{Epoch: r.Epoch - 1, Pod: r.Pod}, {Epoch: r.Epoch, Pod: r.Pod + 1}} {
 		wrong.Step, wrong.Kind = r.Step, r.Kind
 		require.NotContains(h.tb, h.apply(wrong).Answers, Moved, "a report of another attempt counts")
@@ -159,7 +163,7 @@ func (h *history) randomReport(step int32) TaskReported {
 		return TaskReported{Kind: Released}
 	}
 	r := TaskReported{Kind: Succeeded}
-	for _, c := range h.tasks[step].Children {
+	for _, c := range h.task(step).Children {
 		edge := EdgeFlag{Child: c.Step}
 		switch {
 		case c.Conditioned && chance(h, 3):
@@ -167,12 +171,28 @@ func (h *history) randomReport(step int32) TaskReported {
 		case c.Conditioned && chance(h, 10):
 			edge.Flags, edge.Error = FlagFail, "condition panicked"
 		}
-		if h.tasks[c.Step].Traits.Has(workflow.TraitSleepUntil) {
+		if h.task(c.Step).Traits.Has(workflow.TraitSleepUntil) {
 			edge.WakeAt = h.now.Add(time.Minute)
 		}
 		r.Edges = append(r.Edges, edge)
 	}
 	return r
+}
+
+// dynamicMost bounds the dynamic tasks of a history, so that it ends.
+const dynamicMost = 12
+
+// randomTasks are dynamic tasks of steps without parents.
+func (h *history) randomTasks() []Task {
+	g := h.plan.graph()
+	var tasks []Task
+	for range 1 + h.IntN(3) {
+		step := int32(h.IntN(len(g.Nodes)))
+		if node := &g.Nodes[step]; node.Pending == 0 {
+			tasks = append(tasks, NewDynamic(step, node, "dynamic"))
+		}
+	}
+	return tasks
 }
 
 // repeat sends an old report again: it may be recognised, it never counts.
@@ -208,9 +228,9 @@ func (h *history) afterEnd() {
 	h.apply(RunStarted{})
 	h.answer(h.apply(CancelRequested{}), Stale)
 	h.answer(h.apply(TimerFired{Step: RunStep, Timer: CancelGraceTimer}), Stale)
-	for step := range h.tasks {
-		for epoch := range h.tasks[step].Epoch + 1 {
-			h.answer(h.apply(TimerFired{Step: int32(step), Timer: BackoffTimer, Epoch: epoch - 1}), Stale)
+	for i := range h.tasks {
+		for epoch := range h.tasks[i].Epoch + 1 {
+			h.answer(h.apply(TimerFired{Step: h.tasks[i].Step, Timer: BackoffTimer, Epoch: epoch - 1}), Stale)
 		}
 	}
 	require.Equal(h.tb, run, h.run)
@@ -223,20 +243,21 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 	t.Parallel()
 	seeds := seeds(t, 1500)
 	answers, ends := map[Answer]int{}, map[State]int{}
-	handled := 0
+	handled, made := 0, map[bool]map[bool]int{false: {}, true: {}}
 	current := namesSeed(t)
 	for _, seed := range seeds {
 		*current = seed
 		random := rand.New(rand.NewPCG(seed, 0))
 		h := &history{
 			world: newWorld(t, randomPlan(random, 12)), source: random,
-			cancels: chance(random, 3), seen: answers,
+			cancels: chance(random, 3), dynamic: chance(random, 2), seen: answers,
 		}
 		h.drive()
 		ends[h.run.State]++
 		if h.run.HandlerMade {
 			handled++
 		}
+		made[h.run.Dynamic > 0][h.run.HandlerMade]++
 	}
 	if len(seeds) > 1 {
 		for _, a := range []Answer{Moved, AlreadyYours, Stale} {
@@ -246,6 +267,8 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 			require.Greater(t, ends[s], 20, "runs that end %v", s)
 		}
 		require.Greater(t, handled, 20, "runs with a failure handler")
+		require.Greater(t, made[true][true], 20, "runs with dynamic tasks and a failure handler")
+		require.Greater(t, made[true][false], 20, "runs with a hole in their numbers")
 	}
 }
 
@@ -291,7 +314,7 @@ func FuzzHistory(f *testing.F) {
 		chosen := &bytesSource{left: choices}
 		h := &history{
 			world: newWorld(t, randomPlan(chosen, 12)), source: chosen,
-			cancels: chance(chosen, 2), seen: map[Answer]int{},
+			cancels: chance(chosen, 2), dynamic: true, seen: map[Answer]int{},
 		}
 		h.limitedDrive()
 	})

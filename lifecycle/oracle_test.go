@@ -159,7 +159,7 @@ func (f fate) report(w *world, step int32) TaskReported {
 		return TaskReported{Kind: Errored, Class: "boom"}
 	}
 	r := TaskReported{Kind: Succeeded}
-	for _, c := range w.tasks[step].Children {
+	for _, c := range w.task(step).Children {
 		if flags := f.conditions[[2]int32{step, c.Step}]; flags != 0 {
 			r.Edges = append(r.Edges, EdgeFlag{Child: c.Step, Flags: flags})
 		}

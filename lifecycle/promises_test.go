@@ -12,6 +12,29 @@ func (w *world) check(d Decision) {
 	w.checkHistory()
 	w.checkWaits()
 	w.checkFastPath()
+	w.checkDynamic()
+}
+
+// checkDynamic: dynamic tasks are numbered behind the failure handler without a gap, an
+// owner before what it made, and no other task has an owner.
+func (w *world) checkDynamic() {
+	w.tb.Helper()
+	next := w.run.Steps + 1
+	for i := range w.tasks {
+		t := &w.tasks[i]
+		require.Equal(w.tb, t.Step > w.run.Steps, t.Dynamic != nil, "step %d", t.Step)
+		if t.Dynamic == nil {
+			continue
+		}
+		require.Equal(w.tb, next, t.Step)
+		next++
+		require.Less(w.tb, t.Dynamic.Owner, t.Step)
+		require.NotNil(w.tb, w.task(t.Dynamic.Owner))
+	}
+	require.Equal(w.tb, w.run.Steps+w.run.Dynamic, next-1)
+	if w.run.Dynamic > 0 && !w.run.Slow {
+		w.tb.Fatalf("a run with dynamic tasks is not slow: %+v", w.run)
+	}
 }
 
 // checkEnd: a run has ended exactly when all of its tasks have, and what is
@@ -86,9 +109,9 @@ func (w *world) checkHistory() {
 	require.Equal(w.tb, w.run.State, w.folded[RunStep])
 	require.Equal(w.tb, w.run.Events, w.counts[RunStep])
 	for i := range w.tasks {
-		step := int32(i)
+		step := w.tasks[i].Step
 		if w.tasks[i].State != max(w.folded[step], Pending) || w.tasks[i].Epoch != w.counts[step] {
-			w.tb.Fatalf("step %d: %+v after %d events that lead to %v", i, w.tasks[i], w.counts[step], w.folded[step])
+			w.tb.Fatalf("step %d: %+v after %d events that lead to %v", step, w.tasks[i], w.counts[step], w.folded[step])
 		}
 	}
 }
@@ -98,7 +121,7 @@ func (w *world) checkHistory() {
 func (w *world) checkWaits() {
 	w.tb.Helper()
 	for i := range w.tasks {
-		t, step := &w.tasks[i], int32(i)
+		t, step := &w.tasks[i], w.tasks[i].Step
 		_, placed := w.queue[step]
 		sleep, sleeping := w.timers[timerKey{step, SleepTimer}]
 		backoff, retrying := w.timers[timerKey{step, BackoffTimer}]

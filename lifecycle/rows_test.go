@@ -21,7 +21,7 @@ func running(t *testing.T, p plan) *world {
 func (w *world) decide(complete bool, fact Fact, steps ...int32) Decision {
 	rows := Rows{Complete: complete}
 	for _, step := range steps {
-		rows.Tasks = append(rows.Tasks, w.tasks[step])
+		rows.Tasks = append(rows.Tasks, *w.task(step))
 	}
 	return Decide(w.run, rows, []Fact{fact}, w.now)
 }

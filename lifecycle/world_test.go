@@ -79,11 +79,12 @@ func (w *world) same(want, got any, what string) {
 func (w *world) rows(facts []Fact) Rows {
 	steps := map[int32]bool{}
 	add := func(step int32) {
-		if step < 0 || int(step) >= len(w.tasks) {
+		t := w.task(step)
+		if t == nil {
 			return
 		}
 		steps[step] = true
-		for _, c := range w.tasks[step].Children {
+		for _, c := range t.Children {
 			steps[c.Step] = true
 		}
 	}
@@ -98,7 +99,7 @@ func (w *world) rows(facts []Fact) Rows {
 	}
 	var rows Rows
 	for i := range w.tasks {
-		if steps[int32(i)] {
+		if steps[w.tasks[i].Step] {
 			rows.Tasks = append(rows.Tasks, w.tasks[i])
 		}
 	}
@@ -120,14 +121,15 @@ func (w *world) write(d Decision) {
 	require.Equal(w.tb, w.run != d.Run, d.RunChanged)
 	w.run = d.Run
 	for _, t := range d.Tasks {
-		w.tasks[t.Step] = t
+		*w.task(t.Step) = t
 	}
 	for _, t := range d.Created {
-		require.Equal(w.tb, len(w.tasks), int(t.Step), "a created task takes the next step")
-		w.tasks = append(w.tasks, t)
+		at, there := slices.BinarySearchFunc(w.tasks, t.Step, taskAt)
+		require.False(w.tb, there, "a created task has a number of its own")
+		w.tasks = slices.Insert(w.tasks, at, t)
 	}
 	for _, e := range d.Enqueued {
-		require.Equal(w.tb, Queued, w.tasks[e.Step].State, "only queued tasks get a place")
+		require.Equal(w.tb, Queued, w.task(e.Step).State, "only queued tasks get a place")
 		w.queue[e.Step] = e
 	}
 	for key := range w.timers {
@@ -141,21 +143,33 @@ func (w *world) write(d Decision) {
 	w.events = append(w.events, d.Events...)
 }
 
+// task returns the row of a step, or nil. Without a failure handler there is none of its
+// number, also where dynamic tasks come after it.
+func (w *world) task(step int32) *Task {
+	at, there := slices.BinarySearchFunc(w.tasks, step, taskAt)
+	if !there {
+		return nil
+	}
+	return &w.tasks[at]
+}
+
+func taskAt(t Task, step int32) int { return int(t.Step) - int(step) }
+
 // claim grants a queued task to a pod.
 func (w *world) claim(step int32, pod int64) Event {
 	w.tb.Helper()
-	t, event := Claim(w.tasks[step], pod, w.now)
+	t, event := Claim(*w.task(step), pod, w.now)
 	_, ok := w.queue[step]
 	require.True(w.tb, ok, "a queued task has a place")
 	delete(w.queue, step)
-	w.tasks[step] = t
+	*w.task(step) = t
 	w.events = append(w.events, event)
 	return event
 }
 
 // report says how the attempt that runs now ended.
 func (w *world) report(step int32, r TaskReported) TaskReported {
-	t := w.tasks[step]
+	t := w.task(step)
 	r.Step, r.Epoch, r.Pod = step, t.Epoch, t.Pod
 	return r
 }
@@ -177,7 +191,7 @@ func (w *world) in(states ...State) []int32 {
 	var steps []int32
 	for i := range w.tasks {
 		if slices.Contains(states, w.tasks[i].State) {
-			steps = append(steps, int32(i))
+			steps = append(steps, w.tasks[i].Step)
 		}
 	}
 	return steps
