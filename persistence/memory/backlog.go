@@ -25,7 +25,7 @@ func (s *Store) Backlog(context.Context) (persistence.Backlog, error) {
 		})
 		for _, row := range q.parked {
 			r := s.runs[row.task.Run]
-			parked[step{r.trigger.Workflow, r.definition.node(row.task.Step).Name}]++
+			parked[step{r.trigger.Workflow, r.definition.node(r.declared(row.task.Step)).Name}]++
 		}
 	}
 	for of, count := range parked {
@@ -59,7 +59,7 @@ func (s *Store) oldest(q *queue) (oldest time.Time) {
 		if !s.queued(task) {
 			continue
 		}
-		if at := s.runs[task.Run].details[task.Step].queuedAt; oldest.IsZero() || at.Before(oldest) {
+		if at := s.runs[task.Run].detail(task.Step).queuedAt; oldest.IsZero() || at.Before(oldest) {
 			oldest = at
 		}
 	}

@@ -37,8 +37,10 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 		b.write(r, t)
 	}
 	for _, t := range d.Created {
-		r.tasks = append(r.tasks, t)
-		r.details = append(r.details, detail{})
+		made := r.insert(t)
+		if t.State.Terminal() {
+			made.finishedAt = b.now
+		}
 	}
 	b.note(r, d.Events)
 	b.bury(r, d.Dead)
@@ -62,8 +64,9 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 }
 
 func (b *batch) write(r *run, t lifecycle.Task) {
-	before := r.tasks[t.Step].State
-	r.tasks[t.Step] = t
+	at, _ := r.at(t.Step)
+	before := r.tasks[at].State
+	r.tasks[at] = t
 	if before == lifecycle.Queued && t.State != lifecycle.Queued {
 		b.s.queue(r.queueOf(t.Step)).forget(workflow.TaskID{Run: r.id(), Step: t.Step})
 	}
@@ -71,7 +74,7 @@ func (b *batch) write(r *run, t lifecycle.Task) {
 		b.s.tenants[r.trigger.Tenant].running--
 	}
 	if !before.Terminal() && t.State.Terminal() {
-		r.details[t.Step].finishedAt = b.now
+		r.details[at].finishedAt = b.now
 	}
 }
 
@@ -80,8 +83,8 @@ func (b *batch) note(r *run, events []lifecycle.Event) {
 	r.events = append(r.events, events...)
 	for _, e := range events {
 		failed := e.Kind == lifecycle.EventFailed || e.Kind == lifecycle.EventTimedOut
-		if failed && r.failure == nil && !lifecycle.Handled(r.tasks[e.Step].Children) {
-			r.failure = &failure{r.definition.node(e.Step).Name, e.Class, e.Text}
+		if failed && r.failure == nil && !lifecycle.Handled(r.task(e.Step).Children) {
+			r.failure = &failure{r.node(e.Step).Name, e.Class, e.Text}
 		}
 		if e.Kind == lifecycle.EventRunStarted {
 			r.startedAt = b.now
@@ -111,13 +114,13 @@ func (b *batch) enqueue(keep func(e enqueued) bool) {
 	for _, e := range b.enqueued {
 		name := e.run.queueOf(e.step)
 		q := b.s.queue(name)
-		e.run.details[e.step].queuedAt = b.now
+		e.run.detail(e.step).queuedAt = b.now
 		if keep != nil && !keep(e) {
 			continue
 		}
 		q.insert(queueRow{
 			fairID: q.take(b.s.tenants[e.run.trigger.Tenant].group, e.lane),
-			task:   workflow.TaskID{Run: e.run.id(), Step: e.step}, handler: e.run.definition.handlers[e.step], suspect: e.suspect,
+			task:   workflow.TaskID{Run: e.run.id(), Step: e.step}, handler: e.run.handler(e.step), suspect: e.suspect,
 		})
 		ready[name]++
 	}
@@ -142,8 +145,8 @@ func (b *batch) grant(p *pod, id persistence.ClaimID, task workflow.TaskID) {
 	r := b.s.runs[task.Run]
 	b.s.touch(r)
 	t, event := lifecycle.Claim(*r.task(task.Step), p.id, b.now)
-	r.tasks[task.Step] = t
-	r.details[task.Step].startedAt = b.now
+	*r.task(task.Step) = t
+	r.detail(task.Step).startedAt = b.now
 	r.events = append(r.events, event)
 	b.s.tenants[r.trigger.Tenant].running++
 	row := b.s.claims[claimKey{p.id, id}]

@@ -102,9 +102,9 @@ func (s *Store) grants(k claimKey) []persistence.Grant {
 func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 	r := s.runs[c.task.Run]
 	step := c.task.Step
-	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
+	t, d, node := r.task(step), r.detail(step), r.node(step)
 	g := persistence.Grant{
-		Task: c.task, Epoch: c.epoch, Claim: id, Handler: r.definition.handlers[step],
+		Task: c.task, Epoch: c.epoch, Claim: id, Handler: r.handler(step),
 		Attempt: t.Attempt + 1, Lost: t.Lost, Suspect: t.Flags.Has(lifecycle.FlagSuspect),
 		Workflow: r.trigger.Workflow, Step: node.Name, Tenant: r.trigger.Tenant,
 		Labels: maps.Clone(r.trigger.Labels), TraceContext: r.trigger.TraceContext,
@@ -118,7 +118,7 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 	if t.Traits.Has(workflow.TraitOnFailure) {
 		for i := range r.tasks {
 			if r.tasks[i].State == lifecycle.Failed {
-				g.Failed = append(g.Failed, r.outcome(int32(i)))
+				g.Failed = append(g.Failed, r.outcome(r.tasks[i].Step))
 			}
 		}
 	}
@@ -128,8 +128,8 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 
 // outcome describes how a step ended.
 func (r *run) outcome(step int32) persistence.Outcome {
-	t, output := r.task(step), r.details[step].output
-	o := persistence.Outcome{Step: r.definition.node(step).Name, Index: step, State: t.State, Size: len(output)}
+	t, output := r.task(step), r.detail(step).output
+	o := persistence.Outcome{Step: r.node(step).Name, Index: step, State: t.State, Size: len(output)}
 	if t.State == lifecycle.Failed {
 		o.Class, o.Error = t.Class, t.Error
 	}

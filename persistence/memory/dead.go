@@ -35,10 +35,10 @@ func (b *batch) bury(r *run, deaths []lifecycle.Death) {
 		b.s.letters[id] = &letter{
 			DeadLetter: persistence.DeadLetter{
 				Task: id, Definition: r.trigger.Definition, Workflow: r.trigger.Workflow,
-				Step: r.definition.node(death.Step).Name, Handler: r.definition.node(death.Step).Fingerprint,
+				Step: r.node(death.Step).Name, Handler: r.node(death.Step).Fingerprint,
 				Queue: r.queueOf(death.Step), Tenant: r.trigger.Tenant, Reason: death.Reason,
 				Class: t.Class, Error: t.Error, Attempts: t.Attempt, Lost: t.Lost,
-				CreatedAt: r.createdAt, StartedAt: r.details[death.Step].startedAt, DiedAt: b.now,
+				CreatedAt: r.createdAt, StartedAt: r.detail(death.Step).startedAt, DiedAt: b.now,
 			},
 			queue: r.trigger.Queue, labels: r.trigger.Labels, trace: r.trigger.TraceContext,
 		}
@@ -50,7 +50,7 @@ func (b *batch) noteFailed(r *run, deaths []lifecycle.Death) {
 	for _, death := range deaths {
 		t := r.task(death.Step)
 		b.wake.Failed = append(b.wake.Failed, persistence.FailedTask{
-			Task: workflow.TaskID{Run: r.id(), Step: death.Step}, Workflow: r.trigger.Workflow, Step: r.definition.node(death.Step).Name,
+			Task: workflow.TaskID{Run: r.id(), Step: death.Step}, Workflow: r.trigger.Workflow, Step: r.node(death.Step).Name,
 			Tenant: r.trigger.Tenant, Attempt: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error,
 		})
 	}
@@ -155,7 +155,7 @@ func (s *Store) DeadLetter(_ context.Context, tenant string, task workflow.TaskI
 	out := persistence.DeadDetail{DeadLetter: l.DeadLetter, Input: bytes.Clone(l.input), Events: slices.Clone(l.events)}
 	if r := s.runs[task.Run]; r != nil {
 		out.RunKept, out.Input, out.Events = true, bytes.Clone(r.trigger.Input), r.lastEvents(task.Step)
-		for _, parent := range r.definition.node(task.Step).Parents {
+		for _, parent := range r.node(task.Step).Parents {
 			o := r.outcome(parent)
 			if o.Size > persistence.InlinePayloadMax {
 				o.Output, o.Large = nil, true
@@ -274,7 +274,7 @@ func (r *run) goOn(order *persistence.RequeueOrder) (edges []persistence.EdgeRes
 		kept = lifecycle.Resume(r.definition.graph, r.tasks, order.Letter.Step)
 	}
 	for _, step := range kept {
-		outputs[step] = bytes.Clone(r.details[step].output)
+		outputs[step] = bytes.Clone(r.detail(step).output)
 	}
 	if order.Judged {
 		return order.Edges, outputs

@@ -157,7 +157,7 @@ func (s *Store) parkedWork(registered map[int32]bool) []persistence.ParkedWork {
 	for _, q := range s.queues {
 		for _, row := range q.parked {
 			if r := s.runs[row.task.Run]; r != nil && !registered[row.handler] {
-				node := r.definition.node(row.task.Step)
+				node := r.definition.node(r.declared(row.task.Step))
 				h := persistence.Handler{Workflow: r.trigger.Workflow, Step: node.Name, Fingerprint: node.Fingerprint}
 				rows[h] = append(rows[h], row)
 			}

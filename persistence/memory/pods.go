@@ -51,7 +51,7 @@ func (s *Store) RenewPod(_ context.Context, renewal persistence.Renewal) (persis
 		holding[c] = true
 		r := s.runs[h.Task.Run]
 		if h.Progress != nil {
-			r.details[h.Task.Step].progress = bytes.Clone(h.Progress)
+			r.detail(h.Task.Step).progress = bytes.Clone(h.Progress)
 		}
 		if r.core.Canceling {
 			out.Canceling = append(out.Canceling, h.Task.Run)

@@ -121,10 +121,9 @@ func (s *Store) divide(transitions []persistence.Transition, part []int) (fast, 
 	}) {
 		return nil, part
 	}
-	child := func(step int32) lifecycle.Task { return r.tasks[step] }
+	child := func(step int32) lifecycle.Task { return *r.task(step) }
 	for _, i := range part {
-		step := int(transitions[i].Task.Step)
-		if step < len(r.tasks) && lifecycle.TakesFastPath(r.core, r.tasks[step], child) {
+		if t := r.task(transitions[i].Task.Step); t != nil && lifecycle.TakesFastPath(r.core, *t, child) {
 			fast = append(fast, i)
 		} else {
 			rest = append(rest, i)
@@ -189,7 +188,7 @@ func (b *batch) answer(r *run, t persistence.Transition, moved lifecycle.Answer,
 		answer.Result = lifecycle.BadRow
 		return 0
 	}
-	d := &r.details[t.Task.Step]
+	d := r.detail(t.Task.Step)
 	if t.Progress != nil {
 		d.progress = bytes.Clone(t.Progress)
 	}
@@ -242,7 +241,7 @@ func (b *batch) inline(p *pod, record persistence.Record, completed int) func(e 
 	return func(e enqueued) bool {
 		at := place{e.run.queueOf(e.step), e.run.trigger.Tenant}
 		if granted >= record.Limit || !queues[at.queue] ||
-			!handlers[e.run.definition.handlers[e.step]] || b.s.full(at.tenant, record.TenantLimit) ||
+			!handlers[e.run.handler(e.step)] || b.s.full(at.tenant, record.TenantLimit) ||
 			!lifecycle.MayInline(granted, completed+record.Spare, crowded[at]) {
 			return true
 		}

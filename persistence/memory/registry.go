@@ -78,5 +78,11 @@ func (s *Store) StepNames(_ context.Context, tenant string, id workflow.RunID) (
 	for i := range names {
 		names[i] = r.definition.node(int32(i)).Name
 	}
+	for i := range r.tasks {
+		if t := &r.tasks[i]; t.Dynamic != nil {
+			names = append(names, make([]string, int(t.Step)+1-len(names))...)
+			names[t.Step] = t.Dynamic.Name
+		}
+	}
 	return names, nil
 }

@@ -35,7 +35,7 @@ func (r *run) row() persistence.RunRow {
 	}
 	output := r.definition.graph.Output
 	if sink := r.task(output); sink != nil && sink.State == lifecycle.Completed {
-		row.HasOutput, row.Output = true, bytes.Clone(r.details[output].output)
+		row.HasOutput, row.Output = true, bytes.Clone(r.detail(output).output)
 	}
 	if r.failure != nil {
 		row.FailedStep, row.Class, row.Error = r.failure.step, r.failure.class, r.failure.text
@@ -53,7 +53,7 @@ func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID, witho
 	}
 	rows := make([]persistence.TaskRow, len(r.tasks))
 	for i := range r.tasks {
-		rows[i] = s.taskRow(r, int32(i))
+		rows[i] = s.taskRow(r, r.tasks[i].Step)
 		if slices.Contains(without, persistence.WithoutOutputs) {
 			rows[i].Output = nil
 		}
@@ -62,7 +62,7 @@ func (s *Store) Tasks(_ context.Context, tenant string, id workflow.RunID, witho
 }
 
 func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
-	t, d, node := r.task(step), &r.details[step], r.definition.node(step)
+	t, d, node := r.task(step), r.detail(step), r.node(step)
 	row := persistence.TaskRow{
 		Step: step, Name: node.Name, State: t.State, Epoch: t.Epoch, Attempt: t.Attempt, Lost: t.Lost,
 		Pod: t.Pod, PodName: s.podNames[t.Pod], Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
@@ -126,7 +126,7 @@ func (s *Store) Payloads(_ context.Context, run workflow.RunID, steps []int32) (
 		case r.task(step) == nil:
 			return nil, persistence.ErrRunNotFound
 		default:
-			payloads[i] = bytes.Clone(r.details[step].output)
+			payloads[i] = bytes.Clone(r.detail(step).output)
 		}
 	}
 	return payloads, nil

@@ -33,7 +33,7 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 	}
 	for i := range r.tasks {
 		if !r.tasks[i].State.Terminal() {
-			out.Tasks = append(out.Tasks, s.explained(r, int32(i)))
+			out.Tasks = append(out.Tasks, s.explained(r, r.tasks[i].Step))
 		}
 	}
 	s.lines(&out)
@@ -55,7 +55,7 @@ func (r *run) end() explain.End {
 		if t.State != lifecycle.Failed {
 			continue
 		}
-		f := explain.Failed{Name: r.definition.node(int32(i)).Name, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
+		f := explain.Failed{Name: r.node(t.Step).Name, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
 		if r.failure != nil && r.failure.step == f.Name {
 			end.Failed = slices.Insert(end.Failed, 0, f)
 			continue
@@ -68,11 +68,11 @@ func (r *run) end() explain.End {
 
 // explained is a task that has not ended.
 func (s *Store) explained(r *run, step int32) explain.Task {
-	t, d := r.task(step), &r.details[step]
+	t, d := r.task(step), r.detail(step)
 	e := explain.Task{
-		Step: step, Name: r.definition.node(step).Name, State: t.State, Pending: t.Pending, Children: slices.Clone(t.Children),
+		Step: step, Name: r.node(step).Name, State: t.State, Pending: t.Pending, Children: slices.Clone(t.Children),
 		Attempt: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error, Pod: t.Pod,
-		Queue: r.queueOf(step), Handler: r.definition.handlers[step],
+		Queue: r.queueOf(step), Handler: r.handler(step),
 		QueuedAt: d.queuedAt, StartedAt: d.startedAt, Timer: s.timers.of(r.id(), step),
 	}
 	if t.State == lifecycle.Queued {
@@ -149,9 +149,9 @@ func (s *Store) lastSeen(handler int32, now time.Time) time.Time {
 			continue
 		}
 		looked += len(r.tasks)
-		for step := range r.tasks {
-			if r.definition.handlers[step] == handler {
-				later(r.details[step].startedAt)
+		for i := range r.tasks {
+			if r.handler(r.tasks[i].Step) == handler {
+				later(r.details[i].startedAt)
 			}
 		}
 	}

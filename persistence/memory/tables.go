@@ -39,8 +39,8 @@ type run struct {
 	definition   *definition
 	core         lifecycle.Run
 	expanded     bool
-	tasks        []lifecycle.Task // by step
-	details      []detail         // by step
+	tasks        []lifecycle.Task // by step: dynamic ones may leave out a number
+	details      []detail         // beside tasks
 	events       []lifecycle.Event
 	cancelReason string
 	createdAt    time.Time
@@ -69,16 +69,63 @@ type failure struct {
 
 func (r *run) id() workflow.RunID { return r.trigger.Run }
 
-// task returns the task of a step, or nil.
-func (r *run) task(step int32) *lifecycle.Task {
-	if step < 0 || int(step) >= len(r.tasks) {
-		return nil
+// at returns where the rows of a step are, or belong.
+func (r *run) at(step int32) (at int, there bool) {
+	if i := int(step); i >= 0 && i < len(r.tasks) && r.tasks[i].Step == step {
+		return i, true
 	}
-	return &r.tasks[step]
+	return slices.BinarySearchFunc(r.tasks, step, func(t lifecycle.Task, step int32) int { return int(t.Step) - int(step) })
 }
 
-// queueOf returns the name of the queue that a step waits in.
-func (r *run) queueOf(step int32) string { return r.definition.queueOf(step, r.trigger.Queue) }
+// task returns the task of a step, or nil.
+func (r *run) task(step int32) *lifecycle.Task {
+	at, there := r.at(step)
+	if !there {
+		return nil
+	}
+	return &r.tasks[at]
+}
+
+// detail returns what decisions do not need of a task that is there.
+func (r *run) detail(step int32) *detail {
+	at, _ := r.at(step)
+	return &r.details[at]
+}
+
+// insert adds a task to a run that is under way.
+func (r *run) insert(t lifecycle.Task) *detail {
+	at, _ := r.at(t.Step)
+	r.tasks, r.details = slices.Insert(r.tasks, at, t), slices.Insert(r.details, at, detail{})
+	return &r.details[at]
+}
+
+// declared returns the step whose function a task executes.
+func (r *run) declared(step int32) int32 {
+	if t := r.task(step); t != nil && t.Dynamic != nil {
+		return t.Dynamic.Declared
+	}
+	return step
+}
+
+// node returns the declaration of a task: of a dynamic one, that of its step under its
+// own name.
+func (r *run) node(step int32) *workflow.Node {
+	node := r.definition.node(r.declared(step))
+	if t := r.task(step); t != nil && t.Dynamic != nil {
+		own := *node
+		own.Name, own.Children = t.Dynamic.Name, nil
+		return &own
+	}
+	return node
+}
+
+// handler returns the number of the handler that executes a task.
+func (r *run) handler(step int32) int32 { return r.definition.handlers[r.declared(step)] }
+
+// queueOf returns the name of the queue that a task waits in.
+func (r *run) queueOf(step int32) string {
+	return r.definition.queueOf(r.declared(step), r.trigger.Queue)
+}
 
 // queueOf returns the queue that a step of a run waits in.
 func (d *definition) queueOf(step int32, run string) string {

@@ -47,7 +47,7 @@ func (s *Store) Payload(_ context.Context, tenant string, id workflow.RunID, ste
 	if step == "" {
 		return headOf(r.trigger.Input, limit), nil
 	}
-	number, known := r.definition.steps[step]
+	number, known := r.numberOf(step)
 	if !known {
 		return persistence.PayloadHead{}, persistence.ErrStepNotFound
 	}
@@ -55,9 +55,22 @@ func (s *Store) Payload(_ context.Context, tenant string, id workflow.RunID, ste
 	if t == nil {
 		return headOf(nil, limit), nil
 	}
-	head := headOf(r.details[number].output, limit)
+	head := headOf(r.detail(number).output, limit)
 	head.State, head.Class, head.Error = t.State, t.Class, t.Error
 	return head, nil
+}
+
+// numberOf returns the number of a step or dynamic task by its name.
+func (r *run) numberOf(name string) (step int32, known bool) {
+	if step, known = r.definition.steps[name]; known {
+		return step, true
+	}
+	for i := range r.tasks {
+		if d := r.tasks[i].Dynamic; d != nil && d.Name == name {
+			return r.tasks[i].Step, true
+		}
+	}
+	return 0, false
 }
 
 func headOf(payload []byte, limit int) persistence.PayloadHead {
@@ -88,7 +101,7 @@ func (s *Store) Queues(_ context.Context, tenant string) ([]persistence.QueueRow
 				continue
 			}
 			if row.Ready++; row.Ready <= persistence.OldestLook && s.queued(place.task) {
-				since = earlier(since, s.runs[place.task.Run].details[place.task.Step].queuedAt)
+				since = earlier(since, s.runs[place.task.Run].detail(place.task.Step).queuedAt)
 			}
 		}
 		row.Waited, row.Places = b.now.Sub(since), s.places(q, tenant)
@@ -153,7 +166,7 @@ func (s *Store) ParkedWork(_ context.Context, tenant string) ([]persistence.Park
 			for _, place := range q.parked {
 				if place.handler == number && s.placeOf(tenant, place) {
 					row.Tasks++
-					row.Since = earlier(row.Since, s.runs[place.task.Run].details[place.task.Step].queuedAt)
+					row.Since = earlier(row.Since, s.runs[place.task.Run].detail(place.task.Step).queuedAt)
 				}
 			}
 			if row.Tasks > 0 {

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/workflow"
@@ -10,6 +11,7 @@ import (
 // Check lists what is wrong with a state of a store; nothing if the promises
 // hold that one state can show:
 //
+//	I2   no run has a task that its graph does not have and no task of it asked for
 //	I3   a task completes at most once, and only a completed one has an output
 //	I5   a task has begun only if its parents have ended and their edges allow
 //	     it, and became ready once
@@ -53,11 +55,17 @@ func (c *checker) failf(format string, args ...any) {
 	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
-func (r *Run) task(step int32) *Task {
-	if step < 0 || int(step) >= len(r.Tasks) {
+// Task returns the task of a step, or nil.
+func (r *Run) Task(step int32) *Task {
+	at, there := r.at(step)
+	if !there {
 		return nil
 	}
-	return &r.Tasks[step]
+	return &r.Tasks[at]
+}
+
+func (r *Run) at(step int32) (at int, there bool) {
+	return slices.BinarySearchFunc(r.Tasks, step, func(t Task, step int32) int { return int(t.Step) - int(step) })
 }
 
 func (c *checker) run(r *Run) {
@@ -83,15 +91,45 @@ func (c *checker) run(r *Run) {
 		}
 		return
 	}
+	if !c.numbers(r) {
+		return
+	}
 	for i := range r.Tasks {
-		if r.Tasks[i].Step != int32(i) {
-			c.failf("run %v: the task at place %d is step %d", r.ID, i, r.Tasks[i].Step)
-			return
-		}
-		c.task(r, &r.Tasks[i], kinds[int32(i)])
+		c.task(r, &r.Tasks[i], kinds[r.Tasks[i].Step])
 	}
 	c.parents(r)
 	c.end(r)
+}
+
+// numbers checks that a run has a task for each step of its graph, one for its failure
+// handler if that was made, and behind its number the dynamic ones, each with an owner that
+// asked for it when it completed.
+func (c *checker) numbers(r *Run) bool {
+	want := r.Core.Steps
+	if r.Core.HandlerMade {
+		want++
+	}
+	if int32(len(r.Tasks)) != want+r.Core.Dynamic {
+		c.failf("I2: run %v has %d tasks of %d steps, and %d dynamic ones, handler made: %v", r.ID, len(r.Tasks), r.Core.Steps, r.Core.Dynamic, r.Core.HandlerMade)
+		return false
+	}
+	for i := range r.Tasks {
+		t, step := &r.Tasks[i], int32(i)
+		if step >= want {
+			step += r.Core.Steps + 1 - want
+		}
+		if t.Step != step || (t.Dynamic != nil) != (step > r.Core.Steps) {
+			c.failf("I2: run %v: the task at place %d is step %d, dynamic: %v", r.ID, i, t.Step, t.Dynamic)
+			return false
+		}
+		if t.Dynamic == nil {
+			continue
+		}
+		if owner := r.Task(t.Dynamic.Owner); owner == nil || owner.Step >= t.Step || owner.State != lifecycle.Completed {
+			c.failf("I2: run %v: step %d belongs to step %d, which has not completed", r.ID, t.Step, t.Dynamic.Owner)
+		}
+	}
+	return true
 }
 
 func (c *checker) task(r *Run, t *Task, kinds []lifecycle.EventKind) {
@@ -134,12 +172,14 @@ func (c *checker) parents(r *Run) {
 		t := &r.Tasks[i]
 		for _, edge := range t.Children {
 			switch {
-			case r.task(edge.Step) == nil:
-				c.failf("run %v step %d has no child %d", r.ID, i, edge.Step)
+			case r.Task(edge.Step) == nil:
+				c.failf("run %v step %d has no child %d", r.ID, t.Step, edge.Step)
 			case t.State.Terminal():
-				flags[edge.Step] |= lifecycle.EdgeFlags(edge, t.State)
+				at, _ := r.at(edge.Step)
+				flags[at] |= lifecycle.EdgeFlags(edge, t.State)
 			default:
-				open[edge.Step]++
+				at, _ := r.at(edge.Step)
+				open[at]++
 			}
 		}
 	}
@@ -148,20 +188,20 @@ func (c *checker) parents(r *Run) {
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
 		if t.Pending != open[i] && began {
-			c.failf("I5: run %v step %d waits for %d parents; %d have not ended", r.ID, i, t.Pending, open[i])
+			c.failf("I5: run %v step %d waits for %d parents; %d have not ended", r.ID, t.Step, t.Pending, open[i])
 		}
 		if t.State == lifecycle.Pending {
 			if open[i] == 0 && r.Core.State != lifecycle.Pending {
-				c.failf("I1: run %v step %d is pending and nothing is left to wait for", r.ID, i)
+				c.failf("I1: run %v step %d is pending and nothing is left to wait for", r.ID, t.Step)
 			}
 			continue
 		}
 		if open[i] > 0 && began {
-			c.failf("I5: run %v step %d is %v before its parents ended", r.ID, i, t.State)
+			c.failf("I5: run %v step %d is %v before its parents ended", r.ID, t.Step, t.State)
 		}
 		verdict := lifecycle.DecideVerdict(flags[i], t.Traits, t.Parents)
 		if active(t.State) && verdict != lifecycle.VerdictRun {
-			c.failf("I5: run %v step %d is %v; its parents do not let it run", r.ID, i, t.State)
+			c.failf("I5: run %v step %d is %v; its parents do not let it run", r.ID, t.Step, t.State)
 		}
 	}
 }
@@ -201,9 +241,6 @@ func (c *checker) end(r *Run) {
 	}
 	if r.Core.Remaining != sinks {
 		c.failf("I6: run %v counts %d open obligations and has %d", r.ID, r.Core.Remaining, sinks)
-	}
-	if made := len(r.Tasks) > int(r.Core.Steps); made != r.Core.HandlerMade {
-		c.failf("run %v has %d tasks of %d steps, handler made: %v", r.ID, len(r.Tasks), r.Core.Steps, r.Core.HandlerMade)
 	}
 	failed := false
 	for i := range r.Tasks {

@@ -26,11 +26,11 @@ func (c *checker) queue() {
 		if r == nil && !row.Parked {
 			continue // its run is gone for good; the claim discards it
 		}
-		if r == nil || r.task(row.Task.Step) == nil {
+		if r == nil || r.Task(row.Task.Step) == nil {
 			c.failf("queue %s: row of a task that does not exist: %v", row.Queue, row.Task)
 			continue
 		}
-		if t := r.task(row.Task.Step); t.State != lifecycle.Queued && !t.State.Terminal() {
+		if t := r.Task(row.Task.Step); t.State != lifecycle.Queued && !t.State.Terminal() {
 			c.failf("queue %s: %v is %v", row.Queue, row.Task, t.State)
 		} else if t.State == lifecycle.Queued && row.Suspect != t.Flags.Has(lifecycle.FlagSuspect) {
 			c.failf("queue %s: %v has %d losses and flags %b, suspect: %v", row.Queue, row.Task, t.Lost, t.Flags, row.Suspect)
@@ -92,7 +92,7 @@ func (c *checker) timers() {
 
 // wanted reports whether something waits for a timer.
 func wanted(r *Run, t Timer) bool {
-	task := r.task(t.Step)
+	task := r.Task(t.Step)
 	switch t.Kind {
 	case lifecycle.StartTimer:
 		return r.Core.State == lifecycle.Pending
@@ -201,7 +201,7 @@ func (c *checker) dead() {
 		if r == nil {
 			continue // gone, as runs are after a while
 		}
-		switch t := r.task(l.Task.Step); {
+		switch t := r.Task(l.Task.Step); {
 		case t == nil || t.State != lifecycle.Failed:
 			c.failf("letters: %v is dead and did not fail", l.Task)
 		case t.Class != l.Class || t.Error != l.Error || t.Attempt != l.Attempts || t.Lost != l.Lost:

@@ -113,18 +113,33 @@ func (o *oracle) policy(run *snapshot.Run, step int32) workflow.RetryPolicy {
 	for _, deployed := range [][]*shape{o.seed.old, o.seed.new} {
 		for _, shape := range deployed {
 			if shape.graph.Hash == run.Graph.Hash {
-				return shape.retry[nodeOf(run, step).Name]
+				return shape.retry[declared(run, step).Name]
 			}
 		}
 	}
 	return workflow.RetryPolicy{}
 }
 
-func nodeOf(run *snapshot.Run, step int32) *workflow.Node {
-	if int(step) >= len(run.Graph.Nodes) {
+// declared is the declaration of the step whose function a task executes.
+func declared(run *snapshot.Run, step int32) *workflow.Node {
+	if t := run.Task(step); t != nil && t.Dynamic != nil {
+		step = t.Dynamic.Declared
+	}
+	if int(step) == len(run.Graph.Nodes) {
 		return run.Graph.OnFailure
 	}
 	return &run.Graph.Nodes[step]
+}
+
+// nodeOf is the declaration of a task: a dynamic one has a name of its own.
+func nodeOf(run *snapshot.Run, step int32) *workflow.Node {
+	node := declared(run, step)
+	if t := run.Task(step); t != nil && t.Dynamic != nil {
+		own := *node
+		own.Name = t.Dynamic.Name
+		return &own
+	}
+	return node
 }
 
 func (o *oracle) becameReady(run *snapshot.Run, b *runBook, a *account, e *lifecycle.Event) {
@@ -148,7 +163,7 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	if o.book.dead[e.Pod] {
 		s.world.Fail("I4", "%s step %d was granted to pod %d, which was declared dead", s.nameOf(run.ID), e.Step, e.Pod)
 	}
-	if run.Tasks[e.Step].Flags.Has(lifecycle.FlagSuspect) {
+	if run.Task(e.Step).Flags.Has(lifecycle.FlagSuspect) {
 		s.saw(SawSuspect)
 	}
 	switch {
@@ -166,7 +181,7 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 // signed checks which attempt completed a task: the output names the attempt that
 // returned it, which must be the one that held the task.
 func (o *oracle) signed(run *snapshot.Run, e *lifecycle.Event) {
-	if output := run.Tasks[e.Step].Output; !bytes.HasSuffix(output, signature(e.N-1)) {
+	if output := run.Task(e.Step).Output; !bytes.HasSuffix(output, signature(e.N-1)) {
 		o.seed.world.Fail("I4", "%s step %d was completed under epoch %d by another attempt: %s", o.seed.nameOf(run.ID), e.Step, e.N-1, output)
 	}
 }
@@ -276,16 +291,20 @@ func (o *oracle) account(run *snapshot.Run) {
 		return
 	}
 	running := 0
-	for i := range min(len(b.tasks), len(run.Tasks)) {
-		t, a := &run.Tasks[i], &b.tasks[i]
+	for i := range run.Tasks {
+		t := &run.Tasks[i]
+		if int(t.Step) >= len(b.tasks) {
+			break
+		}
+		a := &b.tasks[t.Step]
 		if t.State == lifecycle.Running {
 			running++
 		}
 		if t.Attempt != a.attempts {
-			s.world.Fail("I10", "%s step %d counts %d failed attempts; its events show %d", s.nameOf(run.ID), i, t.Attempt, a.attempts)
+			s.world.Fail("I10", "%s step %d counts %d failed attempts; its events show %d", s.nameOf(run.ID), t.Step, t.Attempt, a.attempts)
 		}
 		if !t.State.Terminal() && t.Lost != a.losses {
-			s.world.Fail("I10", "%s step %d counts %d losses; its events show %d", s.nameOf(run.ID), i, t.Lost, a.losses)
+			s.world.Fail("I10", "%s step %d counts %d losses; its events show %d", s.nameOf(run.ID), t.Step, t.Lost, a.losses)
 		}
 	}
 	o.book.running[run.Tenant] += running - b.running

@@ -62,7 +62,7 @@ func (f *fairness) enter(o *oracle, run *snapshot.Run, e *lifecycle.Event) {
 	}
 	task := workflow.TaskID{Run: run.ID, Step: e.Step}
 	switch {
-	case e.Kind.Next() == lifecycle.Queued && run.Tasks[e.Step].Flags.Has(lifecycle.FlagSuspect): // a pod takes one such task at a time
+	case e.Kind.Next() == lifecycle.Queued && run.Task(e.Step).Flags.Has(lifecycle.FlagSuspect): // a pod takes one such task at a time
 	case e.Kind.Next() == lifecycle.Queued:
 		if len(w.ready) == 0 {
 			clear(w.passed)

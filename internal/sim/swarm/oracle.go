@@ -80,12 +80,12 @@ func (o *oracle) judge(run *snapshot.Run) {
 	o.account(run)
 	for i := range run.Tasks {
 		t := &run.Tasks[i]
-		before, had := was.outputs[int32(i)]
+		before, had := was.outputs[t.Step]
 		if had && !bytes.Equal(before, t.Output) {
-			w.Fail("I3", "%s: the output of step %d changed", o.seed.nameOf(run.ID), i)
+			w.Fail("I3", "%s: the output of step %d changed", o.seed.nameOf(run.ID), t.Step)
 		}
 		if t.State == lifecycle.Completed && !had {
-			was.outputs[int32(i)] = bytes.Clone(t.Output)
+			was.outputs[t.Step] = bytes.Clone(t.Output)
 		}
 	}
 	if ended := run.Core.State.Terminal(); ended != was.ended {
@@ -130,7 +130,7 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 		delete(was.slept, e.Step)
 		was.ready[e.Step] = e.At
 	case lifecycle.EventLost:
-		o.fenced(run.ID, stepName(run, e.Step), e.Pod)
+		o.fenced(run.ID, nodeOf(run, e.Step).Name, e.Pod)
 		was.ready[e.Step] = e.At
 		s.saw(SawLeaseLost)
 	case lifecycle.EventReleased:
@@ -155,22 +155,15 @@ func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	}
 }
 
-func stepName(run *snapshot.Run, step int32) string {
-	if int(step) >= len(run.Graph.Nodes) {
-		return run.Graph.OnFailure.Name
-	}
-	return run.Graph.Nodes[step].Name
-}
-
 // handler reports whether a step is the failure handler.
 func (o *oracle) handler(run *snapshot.Run, step int32) bool {
-	return int(step) >= len(run.Graph.Nodes)
+	return int(step) == len(run.Graph.Nodes)
 }
 
 // dead judges that a task which failed for good has a dead letter.
 func (o *oracle) dead(run *snapshot.Run, step int32) {
 	letter, err := o.seed.world.Model().DeadLetter(o.seed.ctx, run.Tenant, workflow.TaskID{Run: run.ID, Step: step})
-	t := &run.Tasks[step]
+	t := run.Task(step)
 	if err != nil || letter.Class != t.Class || letter.Attempts != t.Attempt || letter.Lost != t.Lost {
 		o.seed.world.Fail("dead", "%s step %d failed for good and has no such letter: %+v %v", o.seed.nameOf(run.ID), step, letter.DeadLetter, err)
 		return
@@ -191,10 +184,10 @@ func (o *oracle) inputs(node *workflow.Node, about *actors.TaskInfo, in actors.I
 	}
 	for i := range in.Parents {
 		p := &in.Parents[i]
-		if int(p.Index) >= len(run.Tasks) {
+		stored := run.Task(p.Index)
+		if stored == nil {
 			continue
 		}
-		stored := &run.Tasks[p.Index]
 		if !p.State.Terminal() || p.State != stored.State || !bytes.Equal(p.Output, stored.Output) {
 			w.Fail("I5", "%s/%s got of %s %v %q; stored is %v %q", o.seed.nameOf(about.Run), node.Name, p.Step, p.State, p.Output, stored.State, stored.Output)
 		}

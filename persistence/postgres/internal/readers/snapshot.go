@@ -101,7 +101,7 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 	r.each(`select t.run_id, t.step, t.output, p.progress
 		from {schema}.every_task t left join {schema}.task_progress p using (run_id, step)`,
 		[]any{&id, &step, &output, &progress}, func() error {
-			task := &byID[id].Tasks[step]
+			task := byID[id].Task(step)
 			task.Output, task.Progress = append([]byte(nil), output...), append([]byte(nil), progress...)
 			return nil
 		})
