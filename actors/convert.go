@@ -120,6 +120,7 @@ func startTask(g *persistence.Grant, queue string) *messages.StartTask {
 	m.task.Run, m.task.Step, m.task.Epoch = m.run[:], g.Task.Step, g.Epoch
 	t := &m.start
 	t.Task, t.Handler, t.Attempt, t.Suspect, t.Queue = &m.task, g.Handler, g.Attempt, g.Suspect, queue
+	t.Declared = g.Declared
 	t.Workflow, t.StepName, t.Tenant, t.Labels, t.TraceContext = g.Workflow, g.Step, g.Tenant, g.Labels, g.TraceContext
 	t.Input, t.LargeInput, t.InputSize = g.Input, g.LargeInput, int64(g.InputSize)
 	t.Parents, t.Failed, t.LastProgress, t.Kept = stepOutcomes(g.Parents), stepOutcomes(g.Failed), g.LastProgress, g.Kept

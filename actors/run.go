@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -118,7 +119,7 @@ func (a *run) onStarted() {
 		a.settle(&messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED})
 		return
 	}
-	if a.function.Workflow != a.task.GetWorkflow() || a.function.Step != a.task.GetStepName() { // the handler numbers were changed
+	if a.function.Workflow != a.task.GetWorkflow() || a.function.Step != cmp.Or(a.task.GetDeclared(), a.task.GetStepName()) { // the handler numbers were changed
 		a.rt.log.LogAttrs(context.Background(), slog.LevelError,
 			"the database numbers this step as another one of this process, which is not executed for it: restart the process",
 			slog.String("run_id", a.key.task.Run.String()), slog.String("workflow", a.task.GetWorkflow()), slog.String("step", a.task.GetStepName()))

@@ -684,6 +684,7 @@ type StartTask struct {
 	KeyRun        []byte                 `protobuf:"bytes,22,opt,name=key_run,json=keyRun,proto3" json:"key_run,omitempty"` // after which its idempotency key is named; none: its own
 	Suspect       bool                   `protobuf:"varint,23,opt,name=suspect,proto3" json:"suspect,omitempty"`            // one at a time is executed
 	InputSize     int64                  `protobuf:"varint,24,opt,name=input_size,json=inputSize,proto3" json:"input_size,omitempty"`
+	Declared      string                 `protobuf:"bytes,25,opt,name=declared,proto3" json:"declared,omitempty"` // the step whose function a dynamic task executes; none: step_name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -870,6 +871,13 @@ func (x *StartTask) GetInputSize() int64 {
 		return x.InputSize
 	}
 	return 0
+}
+
+func (x *StartTask) GetDeclared() string {
+	if x != nil {
+		return x.Declared
+	}
+	return ""
 }
 
 // StepOutcome is how another step of the run ended.
@@ -1424,7 +1432,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\ajournal\x18\x04 \x01(\bR\ajournal\"A\n" +
 	"\n" +
 	"StartTasks\x123\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xbb\x06\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x1d.troupe.messages.v1.StartTaskR\x05tasks\"\xd7\x06\n" +
 	"\tStartTask\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x12\x18\n" +
 	"\ahandler\x18\x03 \x01(\x05R\ahandler\x12\x18\n" +
@@ -1451,7 +1459,8 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\akey_run\x18\x16 \x01(\fR\x06keyRun\x12\x18\n" +
 	"\asuspect\x18\x17 \x01(\bR\asuspect\x12\x1d\n" +
 	"\n" +
-	"input_size\x18\x18 \x01(\x03R\tinputSize\x1a9\n" +
+	"input_size\x18\x18 \x01(\x03R\tinputSize\x12\x1a\n" +
+	"\bdeclared\x18\x19 \x01(\tR\bdeclared\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03J\x04\b\x05\x10\x06R\x05claimR\x04lost\"\xc2\x01\n" +

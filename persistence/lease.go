@@ -10,8 +10,8 @@ import (
 // Protocol is the number of the engine's protocol: what pods of one database have to know
 // of each other's rows. It grows by one when a version stores something that pods of the
 // version before it cannot carry out; the older pods leave that to the newer ones. The row
-// of a pod that is older than the number has 0.
-const Protocol int16 = 1
+// of a pod that is older than the number has 0. Pods of version 2 know dynamic tasks.
+const Protocol int16 = 2
 
 // PodNamesMax bounds the starts of pods whose names are kept for readers of history, the
 // latest.

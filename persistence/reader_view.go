@@ -101,8 +101,8 @@ type RunViews interface {
 	Events(ctx context.Context, tenant string, run workflow.RunID, seen EventPosition, limit int) ([]lifecycle.Event, error)
 	// Payload returns the first limit bytes of the output of a step, or of the input for
 	// step "". No more is read of a run that has not been archived. A run that the
-	// tenant does not have gives ErrRunNotFound, a step that its definition does not
-	// have ErrStepNotFound.
+	// tenant does not have gives ErrRunNotFound, a name that neither its definition nor a
+	// dynamic task of it has ErrStepNotFound.
 	Payload(ctx context.Context, tenant string, run workflow.RunID, step string, limit int) (PayloadHead, error)
 	// Queues returns the queues by name, at most QueuesMax, with what waits in them of a
 	// tenant. What is counted of a tenant is among the first WaitingMax rows of a queue.

@@ -62,7 +62,8 @@ type Grant struct {
 	Lost         int32 // attempts whose lease was lost
 	Suspect      bool  // a pod executes one of these at a time
 	Workflow     string
-	Step         string
+	Step         string // name of the task
+	Declared     string // of a dynamic task: the step whose function it executes; "": Step
 	Tenant       string
 	Labels       map[string]string
 	TraceContext string

@@ -103,8 +103,9 @@ type Registry interface {
 	// Definition returns a stored graph by hash, or nil.
 	Definition(ctx context.Context, hash workflow.Hash) (*workflow.Graph, error)
 	// StepNames returns the names in the definition of a run by step, the failure handler
-	// last, also before the run was expanded. A run that the tenant ("": any) does not
-	// have gives ErrRunNotFound.
+	// last, also before the run was expanded, then those of its dynamic tasks. Their
+	// numbers begin behind that of the failure handler: "" stands for one that is not
+	// declared. A run that the tenant ("": any) does not have gives ErrRunNotFound.
 	StepNames(ctx context.Context, tenant string, run workflow.RunID) ([]string, error)
 }
 

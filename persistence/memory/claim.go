@@ -111,6 +111,9 @@ func (s *Store) describe(id persistence.ClaimID, c claimed) persistence.Grant {
 		LastProgress: bytes.Clone(d.progress), Kept: t.Flags.Has(lifecycle.FlagKept), KeyRun: r.keyRun,
 		BegunAt: r.startedAt, QueuedAt: d.queuedAt, StartedAt: d.startedAt, Canceling: r.core.Canceling,
 	}
+	if t.Dynamic != nil {
+		g.Declared = r.definition.node(t.Dynamic.Declared).Name
+	}
 	g.Input, g.InputSize = bytes.Clone(r.trigger.Input), len(r.trigger.Input)
 	for _, parent := range node.Parents {
 		g.Parents = append(g.Parents, r.outcome(parent))

@@ -1,9 +1,6 @@
 package postgres
 
 import (
-	"slices"
-
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -41,18 +38,8 @@ func (p *decisionTx) noteFailed(r *run) {
 	for _, death := range r.decision.Dead {
 		t := r.decided(death.Step)
 		p.wake.Failed = append(p.wake.Failed, persistence.FailedTask{
-			Task: workflow.TaskID{Run: r.id, Step: t.Step}, Workflow: r.definition.Graph.Name, Step: r.definition.Node(t.Step).Name,
+			Task: workflow.TaskID{Run: r.id, Step: t.Step}, Workflow: r.definition.Graph.Name, Step: r.nameOf(t.Step),
 			Tenant: r.tenant, Attempt: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error,
 		})
 	}
-}
-
-// decided returns a task as the decision leaves it.
-func (r *run) decided(step int32) lifecycle.Task {
-	for _, list := range [][]lifecycle.Task{r.decision.Tasks, r.decision.Created} {
-		if i := slices.IndexFunc(list, func(t lifecycle.Task) bool { return t.Step == step }); i >= 0 {
-			return list[i]
-		}
-	}
-	return lifecycle.Task{Step: step}
 }

@@ -236,6 +236,7 @@ func (r *run) target(step int32) (handler int32, queue int16) {
 	if t := r.tasks[step]; t != nil {
 		return t.handler, t.queue
 	}
+	step = r.declared(step)
 	return r.definition.Handlers[step], r.definition.QueueOf(step, r.queue)
 }
 

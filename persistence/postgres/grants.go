@@ -8,9 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // grantRows are the rows of load_grants, before names are put to numbers.
@@ -82,25 +85,42 @@ func (g *grantRows) collect(rows pgx.Rows, lead ...any) error {
 // another program whose definitions are gone stays with the claim, and is handed back when
 // they are there again.
 func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence.Grant, error) {
-	grants := g.list[:0]
+	definitions := make([]*registry.Definition, len(g.rest))
 	for i := range g.rest {
-		row := &g.rest[i]
-		d, err := g.s.knownOf(ctx, on, row.definition)
-		if err != nil {
+		var err error
+		if definitions[i], err = g.s.knownOf(ctx, on, g.rest[i].definition); err != nil {
 			return nil, err
 		}
+	}
+	dynamic, err := g.dynamic(ctx, on, definitions)
+	if err != nil {
+		return nil, err
+	}
+	grants := g.list[:0]
+	for i, d := range definitions {
+		row := &g.rest[i]
 		if d == nil {
 			continue
 		}
 		grants = append(grants, g.list[i])
 		grant := &grants[len(grants)-1]
-		grant.Claim, grant.Workflow, grant.Step = g.claim, d.Graph.Name, d.Node(grant.Task.Step).Name
+		grant.Claim, grant.Workflow = g.claim, d.Graph.Name
+		own := dynamic[grant.Task.Run]
+		switch at, there := own[grant.Task.Step]; {
+		case there:
+			grant.Declared, grant.Step = d.Node(at.Declared).Name, at.Name
+		case d.IsDynamic(grant.Task.Step): // it is in history by now
+			grants = grants[:len(grants)-1]
+			continue
+		default:
+			grant.Step = d.Node(grant.Task.Step).Name
+		}
 		if row.labels != nil {
 			if err := json.Unmarshal(row.labels, &grant.Labels); err != nil {
 				return nil, err
 			}
 		}
-		if outcomes := row.outcomes.List(d.Graph); int(grant.Task.Step) == len(d.Graph.Nodes) {
+		if outcomes := row.outcomes.List(d.Graph, own); int(grant.Task.Step) == len(d.Graph.Nodes) {
 			grant.Failed = outcomes
 		} else {
 			grant.Parents = outcomes
@@ -108,4 +128,47 @@ func (g *grantRows) grants(ctx context.Context, on pgsql.Querier) ([]persistence
 		g.s.recent.Granted(grant, d)
 	}
 	return grants, nil
+}
+
+// dynamic reads what claims do not say of the dynamic tasks that were granted, or that failed
+// and are told to a failure handler, by run and step. Most claims have none.
+func (g *grantRows) dynamic(
+	ctx context.Context, on pgsql.Querier, definitions []*registry.Definition,
+) (map[workflow.RunID]pgsql.DynamicTasks, error) {
+	var runs pgsql.UUIDs
+	var steps []int32
+	for i, d := range definitions {
+		if d == nil {
+			continue
+		}
+		task := g.list[i].Task
+		if d.IsDynamic(task.Step) {
+			runs, steps = append(runs, task.Run), append(steps, task.Step)
+		}
+		for _, step := range g.rest[i].outcomes.Steps {
+			if d.IsDynamic(step) {
+				runs, steps = append(runs, task.Run), append(steps, step)
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	text, args := g.s.Bind("load_dynamic", pgsql.Named{"runs": runs, "steps": steps})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	found := map[workflow.RunID]pgsql.DynamicTasks{}
+	var run workflow.RunID
+	var step int32
+	var task lifecycle.Dynamic
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &step, &task.Declared, &task.Name}, func() error {
+		if found[run] == nil {
+			found[run] = pgsql.DynamicTasks{}
+		}
+		found[run][step] = task
+		return nil
+	})
+	return found, err
 }

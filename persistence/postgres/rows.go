@@ -27,6 +27,7 @@ func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 		slow, canceling, failing      []bool
 		unhandled, cut, made, started []bool
 		reasons                       []*string
+		dynamic                       []int32
 	)
 	for _, r := range p.runs {
 		d := &r.decision
@@ -38,6 +39,7 @@ func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 		canceling, failing = append(canceling, d.Run.Canceling), append(failing, d.Run.Failing)
 		unhandled, cut, made = append(unhandled, d.Run.Unhandled), append(cut, d.Run.Cut), append(made, d.Run.HandlerMade)
 		failed, reasons = append(failed, r.firstFailure()), append(reasons, r.reason)
+		dynamic = append(dynamic, d.Run.Dynamic)
 		started = append(started, slices.ContainsFunc(d.Events, func(e lifecycle.Event) bool {
 			return e.Kind == lifecycle.EventRunStarted
 		}))
@@ -48,7 +50,7 @@ func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 	b.Add("update_runs", pgsql.Named{
 		"runs": ids, "states": states, "remaining": remaining, "events": events, "slow": slow, "canceling": canceling,
 		"failing": failing, "unhandled": unhandled, "cut": cut, "handler_made": made, "failed_steps": failed,
-		"started": started, "reasons": reasons, "now": pgsql.Instant(p.now),
+		"started": started, "reasons": reasons, "dynamic_counts": dynamic, "now": pgsql.Instant(p.now),
 	})
 }
 
@@ -62,7 +64,7 @@ func (r *run) firstFailure() int32 {
 		if e.Kind != lifecycle.EventFailed && e.Kind != lifecycle.EventTimedOut {
 			continue
 		}
-		if int(e.Step) == len(r.definition.Graph.Nodes) || !lifecycle.Handled(r.definition.Graph.Nodes[e.Step].Children) {
+		if int(e.Step) >= len(r.definition.Graph.Nodes) || !lifecycle.Handled(r.definition.Graph.Nodes[e.Step].Children) {
 			return e.Step
 		}
 	}
@@ -104,7 +106,7 @@ func (p *decisionTx) queueTaskRows(b *pgsql.Batch) {
 	if len(parkedRuns) > 0 {
 		b.Add("delete_parked", pgsql.Named{"runs": parkedRuns, "steps": parkedSteps})
 	}
-	p.queueCreated(b)
+	p.queueCreated(b, ready)
 }
 
 // changed returns the rows to write, by step: those decided on, and those that
@@ -120,25 +122,46 @@ func (r *run) changed() []lifecycle.Task {
 	return list
 }
 
-func (p *decisionTx) queueCreated(b *pgsql.Batch) {
+// queueCreated adds the tasks that decisions made. ready are those that got a place.
+func (p *decisionTx) queueCreated(b *pgsql.Batch, ready map[workflow.TaskID]bool) {
 	var (
-		ids             pgsql.UUIDs
-		steps, handlers []int32
-		queues, states  []int16
-		traits          []int16
-		epochs, pods    []int64
+		ids                              pgsql.UUIDs
+		steps, handlers, declared, owner []int32
+		queues, states, traits, flags    []int16
+		marks                            []int16
+		epochs, sleeps, startTimeouts    []int64
+		classes, errors, names           []string
 	)
 	for _, r := range p.runs {
-		for _, t := range r.decision.Created {
-			ids, steps, handlers = append(ids, r.id), append(steps, t.Step), append(handlers, r.definition.Handlers[t.Step])
-			queues, states = append(queues, r.definition.QueueOf(t.Step, r.queue)), append(states, int16(t.State))
-			traits, epochs, pods = append(traits, int16(t.Traits)), append(epochs, t.Epoch), append(pods, t.Pod)
+		for i := range r.decision.Created {
+			t := &r.decision.Created[i]
+			step, by, name := t.Step, int32(-1), ""
+			if t.Dynamic != nil {
+				step, by, name = t.Dynamic.Declared, t.Dynamic.Owner, t.Dynamic.Name
+			}
+			mark := int16(0)
+			if ready[workflow.TaskID{Run: r.id, Step: t.Step}] {
+				mark |= markQueued
+			}
+			if t.State.Terminal() {
+				mark |= markEnded
+			}
+			ids, steps, handlers = append(ids, r.id), append(steps, t.Step), append(handlers, r.definition.Handlers[step])
+			queues, states = append(queues, r.definition.QueueOf(step, r.queue)), append(states, int16(t.State))
+			traits, flags, marks = append(traits, int16(t.Traits)), append(flags, int16(t.Flags)), append(marks, mark)
+			epochs, sleeps, startTimeouts = append(epochs, t.Epoch), append(sleeps, int64(t.Sleep)), append(startTimeouts, int64(t.StartTimeout))
+			classes, errors, names = append(classes, t.Class), append(errors, t.Error), append(names, name)
+			if t.Dynamic == nil {
+				step = -1
+			}
+			declared, owner = append(declared, step), append(owner, by)
 		}
 	}
 	if len(ids) > 0 {
 		b.Add("insert_tasks", pgsql.Named{
-			"runs": ids, "steps": steps, "handlers": handlers, "queues": queues, "states": states, "traits": traits,
-			"epochs": epochs, "pods": pods, "now": pgsql.Instant(p.now),
+			"runs": ids, "steps": steps, "handlers": handlers, "queues": queues, "states": states, "traits": traits, "flags": flags,
+			"epochs": epochs, "sleeps": sleeps, "start_timeouts": startTimeouts, "marks": marks, "classes": classes, "errors": errors,
+			"declared": declared, "owners": owner, "names": names, "now": pgsql.Instant(p.now),
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +49,33 @@ func (r *run) rows() lifecycle.Rows {
 	}
 	slices.SortFunc(rows.Tasks, func(a, b lifecycle.Task) int { return int(a.Step) - int(b.Step) })
 	return rows
+}
+
+// decided returns a task as the decision leaves it.
+func (r *run) decided(step int32) lifecycle.Task {
+	for _, list := range [][]lifecycle.Task{r.decision.Tasks, r.decision.Created} {
+		if i := slices.IndexFunc(list, func(t lifecycle.Task) bool { return t.Step == step }); i >= 0 {
+			return list[i]
+		}
+	}
+	return lifecycle.Task{Step: step}
+}
+
+// declared returns the step whose function a task executes.
+func (r *run) declared(step int32) int32 {
+	if t := r.decided(step); t.Dynamic != nil {
+		return t.Dynamic.Declared
+	}
+	return step
+}
+
+// nameOf returns the name of a task.
+func (r *run) nameOf(step int32) string {
+	name := ""
+	if t := r.decided(step); t.Dynamic != nil {
+		name = t.Dynamic.Name
+	}
+	return cmp.Or(name, r.definition.Node(r.declared(step)).Name)
 }
 
 // scanRun reads a row of load_runs.

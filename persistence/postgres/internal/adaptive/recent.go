@@ -72,7 +72,7 @@ func (c *Recent) Granted(g *persistence.Grant, d *registry.Definition) {
 func (c *Recent) Recorded(t *persistence.Transition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if run := c.use(t.Task.Run); run != nil && len(run.definition.Node(t.Task.Step).Children) > 0 {
+	if run := c.use(t.Task.Run); run != nil && run.hasChildren(t.Task.Step) {
 		c.keep(run, run.outcome(t))
 	}
 }
@@ -81,9 +81,14 @@ func (c *Recent) Recorded(t *persistence.Transition) {
 func (c *Recent) Skipped(task workflow.TaskID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if run := c.use(task.Run); run != nil && len(run.definition.Node(task.Step).Children) > 0 {
+	if run := c.use(task.Run); run != nil && run.hasChildren(task.Step) {
 		c.keep(run, persistence.Outcome{Index: task.Step, Step: run.definition.Node(task.Step).Name, State: lifecycle.Skipped})
 	}
+}
+
+// hasChildren reports whether other tasks wait for a task; none does for a dynamic one.
+func (r *recentRun) hasChildren(step int32) bool {
+	return !r.definition.IsDynamic(step) && len(r.definition.Node(step).Children) > 0
 }
 
 // outcome is what a successful transition says to the children of its task.

@@ -28,7 +28,7 @@ func ScanRun(row pgx.CollectableRow) (RunRow, error) {
 	var state int16
 	c := &r.Core
 	err := row.Scan((*[16]byte)(&r.ID), &r.Number, &r.Group, &r.Queue, &state, &c.Remaining, &c.Events, &c.Slow, &c.Canceling,
-		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.FailedStep, &r.Tenant)
+		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.FailedStep, &r.Tenant, &c.Dynamic)
 	c.State = lifecycle.State(state)
 	return r, err
 }
@@ -50,13 +50,19 @@ func ScanTask(row pgx.CollectableRow) (TaskRow, error) {
 		sleep, startTimeout  *int64
 		wakeAt               *time.Time
 		class, text          *string
+		declared, owner      *int32
+		name                 *string
 	)
 	err := row.Scan((*[16]byte)(&t.Run), &t.Step, &state, &traits, &flags, &t.Pending, &t.Parents, &children, &t.Epoch, &t.Attempt,
-		&t.Lost, &t.Pod, &sleep, &startTimeout, &wakeAt, &class, &text, &t.Handler, &t.Queue)
+		&t.Lost, &t.Pod, &sleep, &startTimeout, &wakeAt, &class, &text, &t.Handler, &t.Queue,
+		&declared, &owner, &name)
 	t.State, t.Traits, t.Flags = lifecycle.State(state), workflow.Traits(traits), lifecycle.Flags(flags)
 	t.Children = UnpackChildren(children)
 	t.Sleep, t.StartTimeout = time.Duration(OrZero(sleep)), time.Duration(OrZero(startTimeout))
 	t.WakeAt, t.Class, t.Error = OrZero(wakeAt), OrZero(class), OrZero(text)
+	if declared != nil {
+		t.Dynamic = &lifecycle.Dynamic{Declared: *declared, Owner: OrZero(owner), Name: OrZero(name)}
+	}
 	return t, err
 }
 
@@ -85,15 +91,23 @@ func (c *Outcomes) Collect(rows pgx.Rows) error {
 	return err
 }
 
-// List puts the columns together.
-func (c *Outcomes) List(g *workflow.Graph) []persistence.Outcome {
+// DynamicTasks are dynamic tasks of a run, by step.
+type DynamicTasks map[int32]lifecycle.Dynamic
+
+// List puts the columns together. Dynamic tasks have the names that are known.
+func (c *Outcomes) List(g *workflow.Graph, dynamic DynamicTasks) []persistence.Outcome {
 	if len(c.Steps) == 0 {
 		return nil
 	}
 	list := make([]persistence.Outcome, len(c.Steps))
 	for i, step := range c.Steps {
 		o := &list[i]
-		o.Index, o.Step, o.State = step, Node(g, step).Name, lifecycle.State(c.States[i])
+		o.Index, o.State = step, lifecycle.State(c.States[i])
+		if IsDynamic(g, step) {
+			o.Step = dynamic[step].Name
+		} else {
+			o.Step = Node(g, step).Name
+		}
 		o.Size, o.Output = int(max(c.Sizes[i], 0)), c.Outputs[i]
 		o.Large = o.Output == nil && c.Sizes[i] >= 0
 		if o.State == lifecycle.Failed {
@@ -102,6 +116,10 @@ func (c *Outcomes) List(g *workflow.Graph) []persistence.Outcome {
 	}
 	return list
 }
+
+// IsDynamic reports whether a task of a run is none of the graph's steps, nor the failure
+// handler's.
+func IsDynamic(g *workflow.Graph, step int32) bool { return int(step) > len(g.Nodes) }
 
 // Node returns the declaration of a step. The failure handler is the last.
 func Node(g *workflow.Graph, step int32) *workflow.Node {

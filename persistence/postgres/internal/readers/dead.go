@@ -165,7 +165,7 @@ func (s *Reader) DeadLetter(ctx context.Context, tenant string, task workflow.Ta
 	}
 	graph, err := s.Graphs.Definition(ctx, out.Definition)
 	if graph != nil {
-		out.Parents = parents.List(graph)
+		out.Parents = parents.List(graph, nil)
 	}
 	return out, err
 }

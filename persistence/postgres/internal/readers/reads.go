@@ -108,7 +108,20 @@ func outputs(without []persistence.Without) bool {
 
 // StepNames implements persistence.Registry.
 func (s *Reader) StepNames(ctx context.Context, tenant string, id workflow.RunID) ([]string, error) {
-	return readOf(ctx, s, tenant, id, "read_step_names", pgsql.Named{"run": [16]byte(id), "tenant": tenant}, pgx.RowTo[string])
+	type named struct {
+		step int32
+		name string
+	}
+	rows, err := readOf(ctx, s, tenant, id, "read_step_names", pgsql.Named{"run": [16]byte(id), "tenant": tenant},
+		func(row pgx.CollectableRow) (n named, err error) { return n, row.Scan(&n.step, &n.name) })
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	names := make([]string, rows[len(rows)-1].step+1)
+	for _, row := range rows {
+		names[row.step] = row.name
+	}
+	return names, nil
 }
 
 func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {

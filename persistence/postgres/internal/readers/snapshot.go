@@ -54,7 +54,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 	byID := map[workflow.RunID]*snapshot.Run{}
 	var runs []pgsql.RunRow
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
-		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant
+		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant, coalesce(r.dynamic_count, 0)
 		from {schema}.every_run r`, "{schema}", r.schema))
 	if err == nil {
 		runs, err = pgx.CollectRows(rows, pgsql.ScanRun)
@@ -85,7 +85,8 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 		return
 	}
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents,
-		t.children, t.epoch, t.attempt, t.lost, t.pod, t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue
+		t.children, t.epoch, t.attempt, t.lost, t.pod, t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue,
+		t.declared, t.owner, t.name
 		from {schema}.every_task t order by 1, 2`, "{schema}", r.schema))
 	if err == nil {
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {

@@ -35,6 +35,10 @@ type Definition struct {
 // Node returns the declaration of a step.
 func (d *Definition) Node(step int32) *workflow.Node { return pgsql.Node(d.Graph, step) }
 
+// IsDynamic reports whether a task of a run is none of the graph's steps, nor the failure
+// handler's.
+func (d *Definition) IsDynamic(step int32) bool { return pgsql.IsDynamic(d.Graph, step) }
+
 // QueueOf returns the queue that a step of a run waits in.
 func (d *Definition) QueueOf(step int32, run int16) int16 {
 	if q := d.queues[step]; q != 0 {

@@ -258,8 +258,12 @@ func (r *requeueing) tasks(ctx context.Context) ([]lifecycle.Task, error) {
 		var state, flags int16
 		var wakeAt *time.Time
 		var text *string
-		err := row.Scan(&t.Step, &state, &flags, &wakeAt, &text)
+		var owner *int32
+		err := row.Scan(&t.Step, &state, &flags, &wakeAt, &text, &owner)
 		t.State, t.Flags, t.WakeAt, t.Error = lifecycle.State(state), lifecycle.Flags(flags), pgsql.OrZero(wakeAt), pgsql.OrZero(text)
+		if owner != nil {
+			t.Dynamic = &lifecycle.Dynamic{Owner: *owner}
+		}
 		return t, err
 	})
 }

@@ -2,4 +2,4 @@
 -- Caller: RequeueDeadLetter. Index: tasks_pkey, or that of a span of run_history.
 {live_or_old},
 {tasks_of_run}
-select t.step, t.state, t.flags, t.wake_at, t.error from t order by t.step
+select t.step, t.state, t.flags, t.wake_at, t.error, t.owner from t order by t.step

@@ -14,8 +14,8 @@ from (
 	) r
 	left join lateral (select e."by" from e where e.step = -1 and e.kind = 34 order by e.n limit 1) c on true
 	left join lateral (
-		select s.name, t.step, t.attempt, t.lost, t.class, t.error
-		from t join {schema}.definition_steps s on s.definition = r.definition and s.step = t.step
+		select coalesce(t.name, s.name) as name, t.step, t.attempt, t.lost, t.class, t.error
+		from t join {schema}.definition_steps s on s.definition = r.definition and s.step = coalesce(t.declared, t.step)
 		where t.state = 11
 		order by t.step is distinct from r.failed_step, t.step
 		limit @limit::int

@@ -1,6 +1,7 @@
 -- archive_runs: moves ended runs with everything of theirs into run_history,
 -- one row for each; a run with many tasks or much output gets several, so that
--- no row has more than 10,000 tasks or outputs of 16 MiB and one more; beside outputs
+-- no row has more than 10,000 tasks or outputs of 16 MiB and one more. Dynamic tasks have
+-- rows of their own: the numbers of the tasks of a row leave none out. Beside outputs
 -- of more than 64 KiB their sizes are kept, so that these cost no look at those. The
 -- events of a plain run follow from its tasks and are left to the end of their
 -- span. Runs that are moved into one of the spans are counted, unless it is sealed, where
@@ -55,13 +56,15 @@ moved as (
 		slow, canceling, failing, unhandled, cut, handler_made, failed_step, created_at, started_at, tenant, key, origin, origin_run,
 		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
 		finished, classes, errors, outputs, sizes, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
-		event_wakes, event_bys, event_classes, event_texts)
+		event_wakes, event_bys, event_classes, event_texts, dynamic_count, dynamic_names,
+		failed_class, failed_error, declared, owners, names)
 	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
 		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
 		r.started_at, r.tenant, r.key, r.origin, r.origin_run, r.trace_context, r.cancel_reason,
 		case when coalesce(s.slice, 0) = 0 then r.labels end, case when coalesce(s.slice, 0) = 0 then r.input end,
 		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
-		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts
+		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts,
+		r.dynamic_count, f.names, f.class, f.error, y.declared, y.owners, y.names
 	from r
 		join judged j on j.id = r.id
 		left join lateral (
@@ -79,7 +82,7 @@ moved as (
 				case when sum(octet_length(k.output)) > 65536 then array_agg(octet_length(k.output)) end as sizes
 			from (
 				select k.*, (sum(coalesce(octet_length(k.output), 0)) over w - coalesce(octet_length(k.output), 0)) / 16777216
-					+ (row_number() over w - 1) / 10000 as slice
+					+ (row_number() over w - 1) / 10000 + (k.declared is not null)::int as slice
 				from {schema}.tasks k
 				where k.run_id = r.id
 				window w as (order by k.step rows unbounded preceding)
@@ -87,6 +90,20 @@ moved as (
 			) k
 			group by 1
 		) s on true
+		left join lateral (
+			select array_agg(k.declared order by k.step) as declared, array_agg(k.owner order by k.step) as owners,
+				array_agg(k.name order by k.step) as names
+			from {schema}.tasks k
+			where r.dynamic_count > 0 and k.run_id = r.id and k.step >= s.first and k.step < s.first + cardinality(s.states)
+			having count(k.declared) > 0
+		) y on true
+		left join lateral (
+			select array_agg(k.name order by k.step) as names, max(k.class) filter (where k.step = r.failed_step) as class,
+				max(k.error) filter (where k.step = r.failed_step) as error
+			from {schema}.tasks k
+			where r.dynamic_count > 0 and coalesce(s.slice, 0) = 0 and k.run_id = r.id and k.declared is not null
+			having count(*) > 0
+		) f on true
 		left join events e on e.run_id = r.id and coalesce(s.slice, 0) = 0
 	returning slice, cardinality(states) as tasks
 ),

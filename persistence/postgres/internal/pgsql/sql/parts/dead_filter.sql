@@ -5,12 +5,12 @@
 		select k.name
 		from {schema}.queues k
 		where k.queue = coalesce((
-			select s.queue from {schema}.definition_steps s where s.definition = l.definition and s.step = l.step
+			select s.queue from {schema}.definition_steps s where s.definition = l.definition and s.step = coalesce(l.declared, l.step)
 		), l.queue)
 	))
 	and (@handler::text is null or exists (
 		select from {schema}.definition_steps s
-		where s.definition = l.definition and s.step = l.step and starts_with(encode(s.fingerprint, 'hex'), @handler::text)
+		where s.definition = l.definition and s.step = coalesce(l.declared, l.step) and starts_with(encode(s.fingerprint, 'hex'), @handler::text)
 	))
 	and (cardinality(@reasons::smallint[]) = 0 or l.reason = any(@reasons::smallint[]))
 	and (@older::bigint = 0 or l.died_at <= least(clock_timestamp(), @by::timestamptz) - @older::bigint * interval '1 microsecond')

@@ -8,6 +8,9 @@
 		))
 		and (@step::text is null or exists (
 			select from (
-				select k.name from {schema}.definition_steps k where k.definition = z.definition and k.step = z.failed_step offset 0
+				select k.name from {schema}.definition_steps k where k.definition = z.definition and k.step = z.failed_step
+				union all
+				select k.name from {schema}.tasks k where k.run_id = z.id and k.step = z.failed_step
+				offset 0
 			) k where k.name = @step::text
 		))

@@ -2,7 +2,7 @@
 -- and how it begins. No row: the tenant has no such run.
 -- Caller: Payload. Index: workflow_runs_pkey and tasks_pkey, or that of a span of
 -- run_history, where the outputs of a slice of the run are read as one array;
--- definition_steps_pkey, one range.
+-- definition_steps_pkey, one range; of a name that is none of a step's, the dynamic tasks of the run.
 {live_or_old},
 r as materialized (
 	select k.id, k.definition, k.tenant from live k
@@ -15,7 +15,15 @@ from r
 		select k.definition from {schema}.workflow_definitions k where k.definition = r.definition offset 0
 	) d on true
 	left join lateral (
-		select k.step from {schema}.definition_steps k where k.definition = r.definition and k.name = @step::text order by k.step limit 1
+		select k.step
+		from (
+			select k.step from {schema}.definition_steps k where k.definition = r.definition and k.name = @step::text
+			union all
+			select k.step from live, {schema}.tasks k where live.dynamic_count > 0 and k.run_id = live.id and k.name = @step::text
+			union all
+			select h.first + u.nth::int - 1 from old h, unnest(h.names) with ordinality as u (name, nth) where u.name = @step::text
+		) k
+		order by k.step limit 1
 	) s on true
 	left join lateral (
 		select null::smallint as state, null::text as class, null::text as error, k.input as payload from live k where @step::text = ''

@@ -13,7 +13,7 @@ old as materialized (
 ),
 r as materialized (
 	select l.id, l.definition, l.failed_step, l.tenant, l.key, l.state, l.canceling, l.cancel_reason, l.origin, l.labels, l.created_at,
-		l.started_at, l.finished_at, d.name, d.hash, o.state as output_state, o.output, t.class, t.error
+		l.started_at, l.finished_at, d.name, d.hash, o.state as output_state, o.output, t.class, t.error, t.name as failed_name
 	from live l
 		left join lateral (select * from {schema}.workflow_definitions k where k.definition = l.definition offset 0) d on true
 		left join lateral (
@@ -21,11 +21,11 @@ r as materialized (
 			from {schema}.tasks k where k.run_id = l.id and k.step = d.output and k.state = 10 offset 0
 		) o on true
 		left join lateral (
-			select k.class, k.error from {schema}.tasks k where k.run_id = l.id and k.step = l.failed_step offset 0
+			select k.class, k.error, k.name from {schema}.tasks k where k.run_id = l.id and k.step = l.failed_step offset 0
 		) t on true
 	union all
 	select h.id, h.definition, h.failed_step, h.tenant, h.key, h.state, h.canceling, h.cancel_reason, h.origin, h.labels, h.created_at,
-		h.started_at, h.finished_at, d.name, d.hash, o.state, o.output, t.class, t.error
+		h.started_at, h.finished_at, d.name, d.hash, o.state, o.output, t.class, t.error, t.name
 	from old h
 		left join lateral (select * from {schema}.workflow_definitions k where k.definition = h.definition offset 0) d on true
 		left join lateral (
@@ -39,11 +39,12 @@ r as materialized (
 			where k.states[d.output - k.first + 1] = 10
 		) o on true
 		left join lateral (
-			select k.classes[h.failed_step - k.first + 1] as class, k.errors[h.failed_step - k.first + 1] as error
+			select k.classes[h.failed_step - k.first + 1] as class, k.errors[h.failed_step - k.first + 1] as error,
+				k.names[h.failed_step - k.first + 1] as name
 			from (
-				select h.first, h.states, h.classes, h.errors
+				select h.first, h.states, h.classes, h.errors, h.names
 				union all
-				select k.first, k.states, k.classes, k.errors
+				select k.first, k.states, k.classes, k.errors, k.names
 				from old k where h.failed_step >= h.first + cardinality(h.states) and k.id = h.id and k.slice > 0
 			) k
 			where k.states[h.failed_step - k.first + 1] is not null
@@ -51,7 +52,7 @@ r as materialized (
 	where h.slice = 0
 )
 select r.id, r.name, r.hash, r.tenant, r.key, r.state, r.canceling, r.cancel_reason, r.origin, r.labels, r.created_at, r.started_at,
-	r.finished_at, r.output_state is not distinct from 10, r.output, f.name, r.class, r.error
+	r.finished_at, r.output_state is not distinct from 10, r.output, coalesce(f.name, r.failed_name), r.class, r.error
 from r
 	left join lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = r.failed_step offset 0

@@ -9,11 +9,11 @@ r as materialized (
 	union all
 	select h.id, h.definition, h.tenant from old h where h.slice = 0
 )
-select t.step, s.name, t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, coalesce(t.size, -1), t.class, t.error, w.wake_at,
+select t.step, coalesce(t.name, s.name), t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, coalesce(t.size, -1), t.class, t.error, w.wake_at,
 	t.started_at, t.finished_at, k.run_id is not null
 from r, t,
 	lateral (
-		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = t.step offset 0
+		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
 	) s
 	left join lateral (select k.name from {schema}.pod_names k where k.pod = t.pod offset 0) p on true
 	left join lateral (

@@ -1,11 +1,19 @@
--- insert_tasks: tasks made at run time: the failure handler's.
--- Writes all of them, or fails. Caller: the slow path, under the locks of their runs.
+-- insert_tasks: dynamic tasks, the failure handlers of runs among them: what decisions made
+-- while runs go on. Writes all of them, or fails.
+-- marks: 1 queued now, 4 ended now, as those of update_tasks. Those of a failure handler,
+-- which has a step of its own, are -1 in declared and owner.
+-- Caller: the slow path, under the locks of their runs.
 with u as (
-	insert into {schema}.tasks (run_id, step, handler, queue, state, traits, pending, parents, epoch, pod, children, queued_at, started_at)
-	select d.run_id, d.step, d.handler, d.queue, d.state, d.traits, 0, 0, d.epoch, d.pod, '{}', @now::timestamptz,
-		case when d.pod > 0 then @now::timestamptz end
+	insert into {schema}.tasks (run_id, step, handler, queue, state, traits, flags, pending, parents, epoch, children, sleep, start_timeout,
+		queued_at, finished_at, class, error, declared, owner, name)
+	select d.run_id, d.step, d.handler, d.queue, d.state, d.traits, d.flags, 0, 0, d.epoch, '{}', nullif(d.sleep, 0),
+		nullif(d.start_timeout, 0), case when d.marks & 1 > 0 then @now::timestamptz end,
+		case when d.marks & 4 > 0 then @now::timestamptz end, nullif(d.class, ''), nullif(d.error, ''), nullif(d.declared, -1),
+		nullif(d.owner, -1), nullif(d.name, '')
 	from unnest(@runs::uuid[], @steps::int[], @handlers::int[], @queues::smallint[], @states::smallint[], @traits::smallint[],
-		@epochs::bigint[], @pods::bigint[]) as d (run_id, step, handler, queue, state, traits, epoch, pod)
+		@flags::smallint[], @epochs::bigint[], @sleeps::bigint[], @start_timeouts::bigint[], @marks::smallint[], @classes::text[],
+		@errors::text[], @declared::int[], @owners::int[], @names::text[])
+		as d (run_id, step, handler, queue, state, traits, flags, epoch, sleep, start_timeout, marks, class, error, declared, owner, name)
 	returning 1
 )
 select ln((count(*) = cardinality(@runs::uuid[]))::int) from u

@@ -16,6 +16,6 @@ wanted as (
 	order by 1, 2
 )
 select t.run_id, t.step, t.state, t.traits, t.flags, t.pending, t.parents, t.children, t.epoch, t.attempt, t.lost, t.pod,
-	t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue
+	t.sleep, t.start_timeout, t.wake_at, t.class, t.error, t.handler, t.queue, t.declared, t.owner, t.name
 from wanted w,
 	lateral (select * from {schema}.tasks k where k.run_id = w.run_id and k.step = w.step offset 0 for no key update) t

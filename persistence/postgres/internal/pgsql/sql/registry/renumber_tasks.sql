@@ -7,10 +7,10 @@ with stale as materialized (
 	select t.run_id, t.step, t.tid, s.handler
 	from {schema}.workflow_runs r,
 		lateral (
-			select k.run_id, k.step, k.handler, k.ctid as tid from {schema}.tasks k where k.run_id = r.id and k.state < 10 offset 0
+			select k.run_id, k.step, k.declared, k.handler, k.ctid as tid from {schema}.tasks k where k.run_id = r.id and k.state < 10 offset 0
 		) t,
 		lateral (
-			select k.handler from {schema}.definition_steps k where k.definition = r.definition and k.step = t.step offset 0
+			select k.handler from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
 		) s
 	where r.definition = any(@definitions::int[]) and s.handler <> t.handler
 ),
