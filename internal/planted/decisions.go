@@ -95,6 +95,13 @@ func counters() []Plant {
 			New:  `(!d.run.HandlerMade || planted.On("handler-twice")) && !d.run.Canceling {`,
 		},
 		{
+			Name: "dynamic-task-not-counted", Seeds: 1000,
+			What: "a run ends without the tasks that were made while it went on",
+			File: "lifecycle/dynamic.go",
+			Old:  "\td.run.Remaining++\n",
+			New:  "\tif t.Dynamic == nil || !planted.On(\"dynamic-task-not-counted\") {\n\t\td.run.Remaining++\n\t}\n",
+		},
+		{
 			Name: "timer-left-behind", Seeds: 1000,
 			What: "the timer of a task that moves on stays",
 			File: "lifecycle/decide.go",

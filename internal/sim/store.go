@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -122,6 +123,10 @@ func (s *store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest
 
 // RecordTransitions implements persistence.Journal.
 func (s *store) RecordTransitions(ctx context.Context, record persistence.Record) (persistence.Recorded, error) {
+	record.Transitions = slices.Clone(record.Transitions)
+	for i := range record.Transitions {
+		s.reporting(&record.Transitions[i])
+	}
 	return meet(s, "record_transitions", func() (persistence.Recorded, error) {
 		recorded, err := s.Store.RecordTransitions(ctx, record)
 		if told := s.database.world.options.Recorded; told != nil && err == nil {
@@ -130,6 +135,13 @@ func (s *store) RecordTransitions(ctx context.Context, record persistence.Record
 		return recorded, err
 	},
 		func(r *persistence.Recorded) *persistence.Wake { return &r.Wake })
+}
+
+// reporting lets the workload add to a report.
+func (s *store) reporting(t *persistence.Transition) {
+	if add := s.database.world.options.Reporting; add != nil {
+		add(t)
+	}
 }
 
 // RecordInTx implements persistence.Journal: as PostgreSQL's adapter does, it
@@ -163,6 +175,7 @@ func (s *store) recordInTx(
 	if err != nil {
 		return persistence.Recorded{}, err
 	}
+	s.reporting(&transition)
 	return await(ctx, s.pod, "record_in_tx", func() (persistence.Recorded, error) {
 		return meet(s, "record_in_tx", func() (persistence.Recorded, error) {
 			if s.database.world.model.IsBlocked(record.Task.Run) { // since the function was called

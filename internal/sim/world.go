@@ -35,6 +35,9 @@ type Options struct {
 	// Answered is called with the database's answer to a call of a pod, before
 	// Committed, whether or not the pod hears it, unless it is nil.
 	Answered func(p *Pod, call string, answer any, err error)
+	// Reporting may add to what a pod reports before the database gets it, whenever it is sent,
+	// unless it is nil.
+	Reporting func(t *persistence.Transition)
 	// Recorded is called with what the database says to a record, before Answered. It may be
 	// nil.
 	Recorded func(record persistence.Record, recorded persistence.Recorded)

@@ -18,7 +18,7 @@ func openFresh(*testing.T) storetest.Harness { return newClock().harness() }
 // the random operations reach everything.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 24, Operations: 200, Least: 4}.Run(t)
+	storetest.Differential{Model: openFresh, Product: openFresh, Worlds: 28, Operations: 200, Least: 4}.Run(t)
 }
 
 // planted is a store with a bug.
@@ -113,6 +113,7 @@ func bugs() map[string]planted {
 		"progress is dropped":              {record: eachTransition(func(t *persistence.Transition) { t.Progress = nil })},
 		"a timeout is an error":            {record: eachTransition(func(t *persistence.Transition) { t.TimedOut = "" })},
 		"nothing is granted inline":        {record: func(r *persistence.Record) { r.Limit = 0 }},
+		"dynamic tasks are not made":       {record: eachTransition(func(t *persistence.Transition) { t.Make = nil })},
 		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},
 		"any tenant may cancel":            {cancel: func(c *persistence.Cancel) { c.Tenant = "" }},
 		"heartbeats are dropped":           {renewal: func(r *persistence.Renewal) { r.Held = nil }},

@@ -117,7 +117,7 @@ func (b *batch) refuseTransitions(
 func (s *Store) divide(transitions []persistence.Transition, part []int) (fast, rest []int) {
 	r := s.runs[transitions[part[0]].Task.Run]
 	if r == nil || slices.ContainsFunc(part, func(i int) bool {
-		return transitions[i].Report != lifecycle.Succeeded || len(transitions[i].Edges) > 0
+		return transitions[i].Report != lifecycle.Succeeded || len(transitions[i].Edges) > 0 || len(transitions[i].Make) > 0
 	}) {
 		return nil, part
 	}
@@ -204,13 +204,17 @@ func (b *batch) refuseTransition(t persistence.Transition) error {
 	if err := b.s.refuse(t.Output); err != nil {
 		return err
 	}
+	if _, err := t.DynamicTasks(b.s.runs[t.Task.Run].definition.graph); err != nil {
+		return err
+	}
 	return b.s.refuse(t.Progress)
 }
 
 // fact is what a transition says to the run.
 func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.TaskReported {
+	dynamic, _ := t.DynamicTasks(r.definition.graph) // what is refused was turned into a failure, or is stale
 	return lifecycle.TaskReported{
-		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges),
+		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges), Make: dynamic,
 		Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
 		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost),
 	}

@@ -106,7 +106,7 @@ func (r *recording) onlyCheck(ctx context.Context, tx pgx.Tx) error {
 func (r *recording) split() (fast, slow []int) {
 	others := map[workflow.RunID]bool{}
 	for i := range r.record.Transitions {
-		if t := &r.record.Transitions[i]; t.Report != lifecycle.Succeeded || len(t.Edges) > 0 {
+		if t := &r.record.Transitions[i]; t.Report != lifecycle.Succeeded || len(t.Edges) > 0 || len(t.Make) > 0 {
 			others[t.Task.Run] = true
 		}
 	}

@@ -135,14 +135,24 @@ func (r *recording) facts(d decided, indexes []int) map[*run][]int {
 			}
 			continue
 		}
+		dynamic, refused := t.DynamicTasks(run.definition.Graph)
+		if refused != nil && run.holds(t, r.record.Pod) {
+			r.fail(i, refused)
+		}
 		run.facts = append(run.facts, lifecycle.TaskReported{
-			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.Edges(t.Edges),
+			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.Edges(t.Edges), Make: dynamic,
 			Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
 			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost),
 		})
 		reported[run] = append(reported[run], i)
 	}
 	return reported
+}
+
+// holds reports whether a transition is of the attempt that a pod has.
+func (r *run) holds(t *persistence.Transition, pod int64) bool {
+	at := r.tasks[t.Task.Step]
+	return at != nil && at.State == lifecycle.Running && at.Pod == pod && at.Epoch == t.Epoch
 }
 
 // keep hands on what decisions do not need of a transition that moved.

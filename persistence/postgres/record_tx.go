@@ -181,6 +181,9 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 		if err != nil {
 			return err
 		}
+		if cause := r.causes[0]; cause != nil {
+			return cause
+		}
 		r.apply(d)
 	}
 	if r.reload {
@@ -200,7 +203,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 // step function wrote was rolled back.
 func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
 	again := newRecording(s, r.record)
-	if again.refuseInstants(0) == nil {
+	if again.refuseInstants(0) == nil && r.causes[0] == nil { // it was not refused before it was sent
 		if other := again.blame(ctx, 0, again.slow, cause); other != nil {
 			return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrUnavailable, other.Error())
 		}

@@ -260,7 +260,7 @@ func happenings() []string {
 		"condition on the input",
 		"run submitted", "submission rolled back", "run drained",
 		"task claimed", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
-		"task completed", "condition on a completion", "attempt failed", "retry", "timeout", "loss", "release",
+		"task completed", "condition on a completion", "dynamic tasks made", "dynamic task claimed", "dynamic task read", "attempt failed", "retry", "timeout", "loss", "release",
 		"task repeated in one batch", "transition already recorded", "transition stale", "bad row", "inline grant",
 		"record repeated", "first task granted", "batch repeated", "completed in a transaction", "bad row in a transaction",
 		"transaction given up",

@@ -19,7 +19,7 @@ func (w *differ) deadFilter() persistence.DeadFilter {
 		f.Workflow = anyOf(w, w.graphs).Name
 	}
 	if w.chance(4) {
-		f.Step = anyOf(w, []string{"a", "bad", "try", "\xff"})
+		f.Step = anyOf(w, []string{"a", "bad", "try", "d0.0", "\xff"})
 	}
 	if w.chance(4) {
 		f.Queue = anyOf(w, append(queueNames(), "nowhere", "nul\x00"))

@@ -53,6 +53,9 @@ func (w *differ) claim() {
 	w.sawAll(out.Value.Discarded, "row discarded")
 	for _, g := range out.Value.Grants {
 		w.saw("task claimed")
+		if g.Declared != "" {
+			w.saw("dynamic task claimed")
+		}
 		if slices.ContainsFunc(w.state.Queue, func(row snapshot.QueueRow) bool { return row.Task == g.Task && row.Suspect }) {
 			w.saw("suspect claimed")
 		}

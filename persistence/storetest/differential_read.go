@@ -33,8 +33,11 @@ func (w *differ) read() {
 	w.ends()
 	w.waits()
 	steps := []int32{lifecycle.RunStep}
-	for step := range r.Tasks {
-		steps = append(steps, int32(step))
+	for i := range r.Tasks {
+		steps = append(steps, r.Tasks[i].Step)
+		if r.Tasks[i].Dynamic != nil {
+			w.saw("dynamic task read")
+		}
 	}
 	for _, some := range [][]int32{steps, steps[:1]} {
 		both(w, fmt.Sprintf("payloads of steps %v", some), func(s *side) ([][]byte, error) {
@@ -59,6 +62,11 @@ func (w *differ) payload(tenant string, r *snapshot.Run) {
 	names := []string{"", "absent", "nul\x00"}
 	for i := range r.Graph.Nodes {
 		names = append(names, r.Graph.Nodes[i].Name)
+	}
+	for i := range r.Tasks {
+		if d := r.Tasks[i].Dynamic; d != nil {
+			names = append(names, d.Name)
+		}
 	}
 	step, limit := anyOf(w, names), w.IntN(6)-1
 	both(w, fmt.Sprintf("the first %d bytes of %q of %v of %q", limit, step, r.ID, tenant), func(s *side) (persistence.PayloadHead, error) {
@@ -239,7 +247,7 @@ func (w *differ) narrow(filter *persistence.RunFilter) {
 	case 2:
 		filter.Class = "test"
 	case 3:
-		filter.FailedStep = anyOf(w, []string{"a", "b"})
+		filter.FailedStep = anyOf(w, []string{"a", "b", "d0.0", "d0.1"})
 	case 4:
 		filter.Since = madeAt(r.ID)
 	case 5:

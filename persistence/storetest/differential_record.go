@@ -64,7 +64,7 @@ func (w *differ) report(h held) sent {
 		spread = 400
 	}
 	switch n := w.IntN(spread); {
-	case n < 3, handled && n < 28:
+	case n < 3, handled && n < 28, h.task.Dynamic != nil && n < 12:
 		r.Report, r.Class, r.Error = lifecycle.Errored, "test", anyOf(w, []string{"it broke", "no\x00 text \xff"})
 		r.Exhausted = w.chance(2)
 	case n < 7:
@@ -91,7 +91,27 @@ func (w *differ) report(h held) sent {
 			r.Edges = append(r.Edges, edge)
 		}
 	}
+	if !w.chance(3) {
+		r.Make = w.dynamic(h)
+	}
 	return r
+}
+
+// dynamic makes up what a task of a graph that grows asks for, at times what cannot be made.
+func (w *differ) dynamic(h held) []persistence.DynamicTask {
+	if h.run.Graph.Name != "growing" && h.run.Graph.Name != "rescued" || h.run.Core.Dynamic > 6 {
+		return nil
+	}
+	var list []persistence.DynamicTask
+	for n := range 1 + w.IntN(3) {
+		list = append(list, persistence.DynamicTask{
+			Declared: anyOf(w, []string{"plan", "plan", "rest", "heavy"}), Name: fmt.Sprintf("d%d.%d", h.task.Step, n),
+		})
+	}
+	if w.chance(15) {
+		list[0].Declared = anyOf(w, []string{"tail", "absent", "rescue"})
+	}
+	return list
 }
 
 // record sends what a pod has to report, and now and then what is over.
@@ -181,8 +201,8 @@ func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorde
 func transitions(batch []sent) string {
 	text := ""
 	for _, r := range batch {
-		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v retry %v in %v timeout %q",
-			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Retry, r.RetryIn, r.TimedOut)
+		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v retry %v in %v timeout %q",
+			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Retry, r.RetryIn, r.TimedOut)
 	}
 	return text
 }
@@ -209,6 +229,8 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 			w.saw("retry")
 		case r.Report == lifecycle.Errored:
 			w.saw("attempt failed")
+		case len(r.Make) > 0:
+			w.saw("dynamic tasks made")
 		case len(r.Edges) > 0:
 			w.saw("condition on a completion")
 		default:

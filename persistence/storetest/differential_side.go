@@ -222,7 +222,11 @@ func (s *side) grants(list []persistence.Grant) []persistence.Grant {
 	list = slices.Clone(list)
 	for i := range list {
 		g := &list[i]
-		if want := g.Workflow + "/" + g.Step; s.steps[g.Handler] != want {
+		declared := g.Declared
+		if declared == "" {
+			declared = g.Step
+		}
+		if want := g.Workflow + "/" + declared; s.steps[g.Handler] != want {
 			g.Step += fmt.Sprintf(" under the handler of %s", s.steps[g.Handler])
 		}
 		g.Handler = 0

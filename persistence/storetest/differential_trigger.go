@@ -26,7 +26,7 @@ func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, l
 func differGraphs() []*workflow.Graph {
 	return []*workflow.Graph{
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
-		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(),
+		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
 	}
 }
 

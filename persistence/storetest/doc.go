@@ -14,7 +14,7 @@
 //   - what runs the cases, and what all cases use: storetest, world, worker, graphs
 //   - triggers, and runs that wait to begin: trigger, keys, intx, take
 //   - claims, and which tenant is served next: claim, inline, fairness, crowd
-//   - completions, failures and what follows from them: record, repeat, branch, failure, cancel, timers
+//   - completions, failures and what follows from them: record, repeat, branch, failure, cancel, timers, dynamic
 //   - pods, and what happens to their tasks: lease, expiry, parking, blocked
 //   - what readers see: reads, lists, counts, views, queues, situation, registry
 //   - dead letters and history: dead, requeue, history

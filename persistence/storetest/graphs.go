@@ -178,6 +178,6 @@ func Elsewhere() *workflow.Graph {
 func Graphs() []*workflow.Graph {
 	return []*workflow.Graph{
 		Single(), Chain(4), Diamond(), Fan(5), Branch(), Nap(time.Minute), Until(), Mixed(workflow.FailFast),
-		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(time.Minute), Elsewhere(),
+		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(time.Minute), Elsewhere(), Growing(), GrowingRescued(),
 	}
 }

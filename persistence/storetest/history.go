@@ -127,7 +127,7 @@ var historyRules = []rule{
 // endings returns runs that ended in many ways.
 func (w *world) endings() []workflow.RunID {
 	w.t.Helper()
-	w.with(Diamond(), Branch(), Mixed(workflow.FailFast), Handled(), Nap(time.Hour), Impatient(time.Hour))
+	w.with(Diamond(), Branch(), Mixed(workflow.FailFast), Handled(), Nap(time.Hour), Impatient(time.Hour), Growing(), GrowingRescued())
 	p := w.pod()
 	labeled := w.draft(w.graph("diamond"))
 	labeled.Labels, labeled.Key, labeled.TraceContext = map[string]string{"a": "b"}, "key", "trace"
@@ -148,7 +148,7 @@ func (w *world) endings() []workflow.RunID {
 	p.finish()
 	runs = append(runs, retried)
 
-	for _, name := range []string{"branch", "mixed", "handled", "nap"} {
+	for _, name := range []string{"branch", "mixed", "handled", "nap", "growing", "rescued"} {
 		runs = append(runs, w.start(w.graph(name)))
 	}
 	for grants := p.claim(100); len(grants) > 0; grants = p.claim(100) {
@@ -158,6 +158,12 @@ func (w *world) endings() []workflow.RunID {
 				p.fail(g)
 			case "choose":
 				p.report(choose(g, "no", "more"))
+			case "plan":
+				t := grow(g, "plan", "plan#1", "plan#2")
+				t.Make = append(t.Make, persistence.DynamicTask{Declared: "rest", Name: "nap"})
+				p.report(t)
+			case "plan#2":
+				p.fail(g)
 			default:
 				p.complete(g)
 			}
@@ -166,6 +172,8 @@ func (w *world) endings() []workflow.RunID {
 		w.fire()
 		p = w.pod()
 	}
+	p.complete(p.claimHeavy()...)
+	p.finish()
 	canceled := w.start(w.graph("diamond"))
 	w.cancel(canceled)
 	waited := w.start(w.graph("impatient"))
@@ -228,8 +236,10 @@ func (w *world) everything(runs []workflow.RunID) []string {
 		tell(w.store.StepNames(w.ctx, tenantA, id))
 		events, err := w.store.Events(w.ctx, tenantA, id, nil, persistence.PageMax)
 		tell(events, err)
-		for step := int32(-1); step < int32(len(tasks)); step++ {
-			tell(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: step}))
+		tell(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: lifecycle.RunStep}))
+		for i := range tasks {
+			tell(persistence.Payload(w.ctx, w.store, workflow.TaskID{Run: id, Step: tasks[i].Step}))
+			tell(w.store.Payload(w.ctx, tenantA, id, tasks[i].Name, 100))
 		}
 		tell(w.store.Run(w.ctx, tenantB, id))
 	}

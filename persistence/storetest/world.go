@@ -248,13 +248,13 @@ func (w *world) requireTasks(id workflow.RunID, want states) {
 // run itself is "".
 func (w *world) events(id workflow.RunID) map[string][]string {
 	w.t.Helper()
-	rows := call(w.store.Tasks(w.ctx, "", id)).must(w)
+	names := call(w.store.StepNames(w.ctx, "", id)).must(w)
 	list := call(w.store.Events(w.ctx, "", id, nil, persistence.PageMax)).must(w)
 	byName := map[string][]string{}
 	for _, e := range list {
 		name := ""
 		if e.Step >= 0 {
-			name = rows[e.Step].Name
+			name = names[e.Step]
 		}
 		byName[name] = append(byName[name], e.Kind.String())
 	}

@@ -173,8 +173,11 @@ func (o *oracle) granted(run *snapshot.Run, a *account, e *lifecycle.Event) {
 	case o.book.call == "trigger_runs":
 		s.saw(SawFirst)
 	}
-	if o.handler(run, e.Step) {
+	switch {
+	case o.handler(run, e.Step):
 		s.saw(SawHandler)
+	case run.Task(e.Step).Dynamic != nil && !run.Core.HandlerMade:
+		s.saw(SawDynamic)
 	}
 }
 

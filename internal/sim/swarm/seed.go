@@ -87,7 +87,7 @@ func (l *Lab) Run(options Options) *Report {
 	s.world = l.lab.New(sim.Options{
 		Seed: options.Seed, Classes: options.Classes, Only: options.Only, Order: s.setting.order, Trace: options.Trace,
 		Refuse: refuse, Store: options.Store, Committed: s.oracle.committed, Answered: s.oracle.answered,
-		Recorded: s.oracle.acknowledged,
+		Recorded: s.oracle.acknowledged, Reporting: s.grow,
 	})
 	defer s.world.Close()
 	s.start = s.world.Now()

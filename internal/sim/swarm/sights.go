@@ -47,6 +47,7 @@ const (
 	SawCancelFenced    Sight = "a cancel's grace ended for a running task"
 	SawCancelTooLate   Sight = "a cancel came after the end"
 	SawHandler         Sight = "a failure handler ran"
+	SawDynamic         Sight = "a dynamic task ran behind a hole in the numbers of its run"
 	SawFailFast        Sight = "a failure stopped what waited beside it"
 	SawQueueTimeout    Sight = "a task waited in the queue for too long"
 	SawDoubled         Sight = "a trigger was answered twice, with the same run"
@@ -77,7 +78,7 @@ func Sights() []Sight {
 		SawLeaseLost, SawHandedBack, SawCanceled, SawFailed, SawTimedOut, SawSkipped, SawRetried, SawExecutedAgain,
 		SawEffectRepeated, SawRestart, SawStop, SawStopOverrun, SawDeploy, SawDeaf, SawLateOutput, SawDeclaredDead,
 		SawDeadActs, SawTwoLeaders, SawPoison, SawNoPill, SawSuspect, SawInline, SawFirst, SawCrossedCrash, SawParked, SawUnparked,
-		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawFailFast, SawQueueTimeout,
+		SawCancelBackoff, SawCancelSleep, SawCancelFenced, SawCancelTooLate, SawHandler, SawDynamic, SawFailFast, SawQueueTimeout,
 		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawNotBegun, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
 		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawLeftOut, SawBusy,
 		SawTriggerBusy, SawIntakeLeftOut, SawUnreadable, SawBesides, SawSpared,
