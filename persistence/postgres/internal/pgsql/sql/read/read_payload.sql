@@ -19,7 +19,9 @@ from r
 		from (
 			select k.step from {schema}.definition_steps k where k.definition = r.definition and k.name = @step::text
 			union all
-			select k.step from live, {schema}.tasks k where live.dynamic_count > 0 and k.run_id = live.id and k.name = @step::text
+			select k.step
+			from live, lateral (select t.step, t.name from {schema}.tasks t where t.run_id = live.id offset 0) k
+			where live.dynamic_count > 0 and k.name = @step::text
 			union all
 			select h.first + u.nth::int - 1 from old h, unnest(h.names) with ordinality as u (name, nth) where u.name = @step::text
 		) k
