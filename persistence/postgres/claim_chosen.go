@@ -38,6 +38,7 @@ type choice struct {
 	locks   bool // may be in the way: they are looked for
 	need    int
 	most    int // places to be looked at
+	share   int // how many of them are looked at in one look for locks, as a multiple of what is missing
 
 	picked []int64
 	rooms  map[int32]int // of tenants met so far, under a limit
@@ -54,7 +55,7 @@ func (s *Store) claimChosen(
 	err = pgx.BeginFunc(ctx, s.Conns, func(tx pgx.Tx) error {
 		c := &choice{
 			s: s, tx: tx, request: request, queue: queue, without: without, locks: locks, need: request.Limit, most: math.MaxInt,
-			picked: []int64{}, rooms: map[int32]int{},
+			picked: []int64{}, rooms: map[int32]int{}, share: 1,
 		}
 		if locks {
 			c.most = scanLimit
@@ -118,12 +119,11 @@ func (c *choice) scan(ctx context.Context) ([]peeked, error) {
 }
 
 // take chooses places, in parts, since to look for locks is to lock: as many as are
-// missing, and more where all of a part were locked.
+// missing, and more each time that some of a part were locked.
 func (c *choice) take(ctx context.Context, rows []peeked) error {
-	share := 1
 	for len(rows) > 0 && len(c.picked) < c.need {
 		var part []peeked
-		at, most := 0, share*(c.need-len(c.picked))
+		at, most := 0, c.share*(c.need-len(c.picked))
 		for ; at < len(rows) && len(part) < most; at++ {
 			if c.may(rows[at]) {
 				part = append(part, rows[at])
@@ -144,7 +144,7 @@ func (c *choice) take(ctx context.Context, rows []peeked) error {
 			}
 		}
 		if len(locked) > 0 {
-			share = min(scanFactor*share, scanMax)
+			c.share = min(scanFactor*c.share, scanMax)
 		}
 	}
 	return nil
