@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/troupe-dev/troupe"
@@ -61,17 +62,25 @@ func BenchmarkWrap(b *testing.B) {
 	}
 }
 
-// BenchmarkPod drains single jobs by turns on pods without and with tracing, each on a
-// database of its own. It reports the CPU time of this process for a task, and its ratio to
+// BenchmarkPod executes single jobs by turns on pods without and with tracing, each on a
+// database of its own: a backlog of jobs, or jobs of 16 callers that wait for their ends, each
+// in a span of its own. It reports the CPU time of this process for a task, and its ratio to
 // that of the first pod in the same round: medians over all rounds.
 //
 //	go test ./observe/otel -run - -bench Pod -benchtime 20x
 func BenchmarkPod(b *testing.B) {
+	b.Run("backlog", func(b *testing.B) { benchPods(b, (*drained).backlog) })
+	b.Run("callers", func(b *testing.B) { benchPods(b, (*drained).callers) })
+}
+
+func benchPods(b *testing.B, jobs func(p *drained, b *testing.B) int) {
+	b.Helper()
 	pods := []*drained{{name: "plain"}, {name: "sampled-1%"}, {name: "sampled-10%"}, {name: "sampled-all"}}
 	for i, part := range []float64{0, .01, .1, 1} {
 		config := troupe.Config{Slots: 1000}
+		pods[i].jobs = jobs
+		pods[i].provider = sampled(part)
 		if part > 0 {
-			pods[i].provider = sampled(part)
 			telemetry, err := otel.New(pods[i].provider, nil)
 			require.NoError(b, err)
 			config.Wrap, config.TraceContext = telemetry.Wrap, telemetry.TraceContext
@@ -101,7 +110,8 @@ func median(values []float64) float64 { return slices.Sorted(slices.Values(value
 // drained is a pod that executes jobs which do nothing.
 type drained struct {
 	name     string
-	provider *sdktrace.TracerProvider
+	jobs     func(p *drained, b *testing.B) int // executes those of one round, and returns how many they were
+	provider trace.TracerProvider
 	engine   *troupe.Engine
 	handle   *troupe.Handle[int, int]
 	left     atomic.Int64 // jobs of the round that were not executed
@@ -132,26 +142,52 @@ func (p *drained) start(b *testing.B, config troupe.Config) {
 	b.Cleanup(func() { _ = p.engine.Stop(context.Background()) })
 }
 
-// round drains jobs and returns the CPU time of one in µs.
+// round executes jobs and returns the CPU time of one in µs.
 func (p *drained) round(b *testing.B) float64 {
+	b.Helper()
+	before := cpu(b)
+	count := p.jobs(p, b)
+	require.Eventually(b, func() bool { return p.engine.Stats().Running == 0 }, time.Minute, time.Millisecond, "all are recorded")
+	return float64((cpu(b) - before).Microseconds()) / float64(count)
+}
+
+// backlog drains jobs of a few triggers.
+func (p *drained) backlog(b *testing.B) int {
 	b.Helper()
 	const batches = 20
 	inputs := make([]int, troupe.RunManyMax)
 	p.left.Store(int64(batches * len(inputs)))
-	before := cpu(b)
 	for range batches {
-		ctx := b.Context()
-		if p.provider != nil {
-			spanned, span := p.provider.Tracer("embedder").Start(ctx, "POST /jobs")
-			ctx = spanned
-			defer span.End()
-		}
+		ctx, span := p.provider.Tracer("embedder").Start(b.Context(), "POST /jobs")
 		_, err := p.handle.RunMany(ctx, inputs)
+		span.End()
 		require.NoError(b, err)
 	}
 	<-p.done
-	require.Eventually(b, func() bool { return p.engine.Stats().Running == 0 }, time.Minute, time.Millisecond, "all are recorded")
-	return float64((cpu(b) - before).Microseconds()) / float64(batches*len(inputs))
+	return batches * len(inputs)
+}
+
+// callers executes jobs of callers that wait for each.
+func (p *drained) callers(b *testing.B) int {
+	b.Helper()
+	const callers, each = 16, 150
+	p.left.Store(-1) // the last one says nothing
+	failed := make(chan error, callers)
+	for range callers {
+		go func() {
+			var err error
+			for i := 0; i < each && err == nil; i++ {
+				ctx, span := p.provider.Tracer("embedder").Start(b.Context(), "POST /job")
+				_, err = p.handle.Run(ctx, 1)
+				span.End()
+			}
+			failed <- err
+		}()
+	}
+	for range callers {
+		require.NoError(b, <-failed)
+	}
+	return callers * each
 }
 
 // cpu returns the CPU time that this process has used.

@@ -2,6 +2,7 @@ package otel
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/troupe-dev/troupe"
@@ -66,11 +66,18 @@ func New(tracers trace.TracerProvider, meters metric.MeterProvider) (*Telemetry,
 func (t *Telemetry) Metrics() troupe.Metrics { return t.metrics }
 
 // TraceContext is for Config.TraceContext: it returns the traceparent of the span in a
-// context; "": there is none.
+// context; "": there is none. What a tracing system adds to it, tracestate, is left out: the
+// column of a run holds a traceparent. propagation.TraceContext, which adds it, allocates more.
 func (*Telemetry) TraceContext(ctx context.Context) string {
-	var c carrier
-	propagation.TraceContext{}.Inject(ctx, &c)
-	return string(c)
+	of := trace.SpanContextFromContext(ctx)
+	if !of.IsValid() {
+		return ""
+	}
+	id, span, flags := of.TraceID(), of.SpanID(), of.TraceFlags()&trace.FlagsSampled
+	text := append(make([]byte, 0, len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")), "00-"...)
+	text = append(hex.AppendEncode(text, id[:]), '-')
+	text = append(hex.AppendEncode(text, span[:]), '-')
+	return string(hex.AppendEncode(text, []byte{byte(flags)}))
 }
 
 // childWithin is how long after its trigger an attempt is still part of the trigger's trace.
@@ -220,29 +227,3 @@ func text(err error) (s string) {
 	}
 	return strings.ToValidUTF8(s, "")
 }
-
-// carrier carries one traceparent. What a tracing system adds to it, tracestate, is left out:
-// the column of a run holds a traceparent.
-type carrier string
-
-var _ propagation.TextMapCarrier = (*carrier)(nil)
-
-const traceparent = "traceparent"
-
-// Get implements propagation.TextMapCarrier.
-func (c *carrier) Get(key string) string {
-	if key == traceparent {
-		return string(*c)
-	}
-	return ""
-}
-
-// Set implements propagation.TextMapCarrier.
-func (c *carrier) Set(key, value string) {
-	if key == traceparent {
-		*c = carrier(value)
-	}
-}
-
-// Keys implements propagation.TextMapCarrier.
-func (*carrier) Keys() []string { return []string{traceparent} }
