@@ -37,6 +37,7 @@ type Pod struct {
 
 	boxes      []*box
 	held       []func() // until the world is thawed
+	late       []func() // until the pod is paused no more
 	coroutines map[*coroutine]struct{}
 	current    *coroutine
 	waiting    []waiting
@@ -217,6 +218,11 @@ func (p *Pod) Slow(each, lasts time.Duration) {
 
 func (p *Pod) wakeAll() {
 	if p.runs() {
+		late := p.late
+		p.late = nil
+		for _, f := range late {
+			p.world.After(0, f)
+		}
 		for _, b := range p.boxes {
 			b.wake()
 		}
@@ -327,7 +333,7 @@ func (c podClock) After(d time.Duration, f func()) (stop func()) {
 		switch {
 		case p.dead || stopped.Load() || p.hold(fire):
 		case p.blockedFor() > 0:
-			p.world.After(p.blockedFor(), fire)
+			p.late = append(p.late, fire)
 		default:
 			f()
 		}
