@@ -25,7 +25,7 @@ func NewTask(step int32, node *workflow.Node) Task {
 	return Task{
 		Step: step, State: Pending, Traits: node.Traits,
 		Pending: node.Pending, Parents: node.Pending, Children: node.Children,
-		Sleep: node.Sleep, StartTimeout: node.StartTimeout,
+		Sleep: node.Sleep, Signal: node.Signal, StartTimeout: node.StartTimeout,
 	}
 }
 
@@ -40,7 +40,7 @@ func NewRun(graph *workflow.Graph) Run {
 }
 
 // NeedsSlowPath reports whether runs of a graph may need Decide from the start:
-// the fast path of storage knows neither sleeps nor timers of the queue.
+// the fast path of storage knows neither sleeps, waits nor timers of the queue.
 func NeedsSlowPath(graph *workflow.Graph) bool {
 	for i := range graph.Nodes {
 		if n := &graph.Nodes[i]; n.Kind != workflow.Func || n.StartTimeout > 0 {
@@ -63,6 +63,6 @@ func TakesFastPath(run Run, task Task, child func(step int32) Task) bool {
 	}
 	return !slices.ContainsFunc(task.Children, func(edge workflow.Child) bool {
 		c := child(edge.Step)
-		return c.Flags&^FlagLive != 0 || c.StartTimeout > 0 || c.Traits&(workflow.TraitSleep|workflow.TraitSleepUntil) != 0
+		return c.Flags&^FlagLive != 0 || c.StartTimeout > 0 || c.Traits&(workflow.TraitSleep|workflow.TraitSleepUntil|workflow.TraitWaits) != 0
 	})
 }

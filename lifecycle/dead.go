@@ -19,7 +19,7 @@ const (
 	PoisonPill                   // its pods died with it, time after time
 	Unregistered                 // no pod registered its step in time
 	Undecodable                  // what it takes or gives could not be decoded, encoded or stored
-	TimedOut                     // its last attempt, or its wait in the queue, took too long
+	TimedOut                     // its last attempt, or its wait in the queue or for a signal, took too long
 )
 
 // String returns the name used in columns, flags and answers.
@@ -77,6 +77,9 @@ const (
 	ClassDecoding = "decoding"  // stored bytes that the codec does not take
 	ClassTooLarge = "too_large" // a value beyond the limit of payloads
 )
+
+// ClassWaitTimeout is the class of a step that waited for a signal for too long.
+const ClassWaitTimeout = "wait_timeout"
 
 // Resume says what a run that continues an ended one takes over from it:
 // tasks are those of the ended run, of graph, in the order of their steps.

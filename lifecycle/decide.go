@@ -12,6 +12,9 @@ import (
 type Rows struct {
 	Tasks    []Task
 	Complete bool // every task of the run that is not terminal is among them
+
+	Inbox      []Entry // signals that no step has taken, in the order of their delivery
+	InboxKnown bool    // they were loaded
 }
 
 // Decide applies facts to a run, in order, and returns all that changes, to
@@ -28,7 +31,7 @@ func Decide(run Run, rows Rows, facts []Fact, now time.Time) Decision {
 		d.drain()
 		d.endRun()
 		d.out.Answers = append(d.out.Answers, answer)
-		if d.out.MissingAll {
+		if d.out.MissingAll || d.out.MissingInbox {
 			break
 		}
 	}
@@ -48,6 +51,7 @@ type decider struct {
 	ended    []int32       // tasks whose children have not been told yet
 	lane     Lane          // of tasks that become ready
 	runTimer int           // as mark.timer, of the run itself
+	inbox    inbox
 	out      Decision
 }
 
@@ -68,6 +72,7 @@ func newDecider(run Run, rows Rows, now time.Time) *decider {
 		tasks:  slices.Clone(rows.Tasks),
 		marks:  make([]mark, len(rows.Tasks)),
 		loaded: len(rows.Tasks),
+		inbox:  inbox{entries: slices.Clone(rows.Inbox), known: rows.InboxKnown},
 	}
 }
 
@@ -103,6 +108,8 @@ func (d *decider) apply(fact Fact) Answer {
 		return d.start()
 	case TaskReported:
 		return d.report(f)
+	case SignalArrived:
+		return d.arrive(f)
 	case TimerFired:
 		return d.fire(f)
 	case CancelRequested:
@@ -205,7 +212,7 @@ func (d *decider) move(t *Task, next State, event Event) {
 // timer of a queued task alone, so a running one may still have it.
 func (d *decider) dropEffects(t *Task) {
 	switch {
-	case t.State == Sleeping, t.State == Backoff,
+	case t.State == Sleeping, t.State == Backoff, t.State == Waiting && t.Sleep > 0,
 		t.StartTimeout > 0 && (t.State == Queued || t.State == Running):
 		d.out.DropTimers = append(d.out.DropTimers, t.Step)
 	}

@@ -145,7 +145,7 @@ func (d *decider) fire(f TimerFired) Answer {
 		return d.start()
 	case CancelGraceTimer:
 		return d.fence()
-	case SleepTimer, BackoffTimer, QueueTimer:
+	case SleepTimer, BackoffTimer, QueueTimer, DeadlineTimer:
 	default:
 		return Illegal
 	}
@@ -160,6 +160,8 @@ func (d *decider) fire(f TimerFired) Answer {
 		d.enqueue(t, Event{Kind: EventQueued})
 	case f.Timer == QueueTimer && t.State == Queued:
 		d.overdue(t, f.Parked)
+	case f.Timer == DeadlineTimer && t.State == Waiting:
+		d.late(t)
 	default:
 		return Illegal
 	}

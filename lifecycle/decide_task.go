@@ -36,7 +36,7 @@ func (d *decider) settle(t *Task, last ending) {
 }
 
 // ready lets a task begin: a function goes into the queue, a sleep sets its
-// timer.
+// timer, a wait takes its signal or waits.
 func (d *decider) ready(t *Task) {
 	switch {
 	case t.Flags&FlagKept != 0 && t.Traits&(workflow.TraitSleep|workflow.TraitSleepUntil) != 0:
@@ -49,6 +49,8 @@ func (d *decider) ready(t *Task) {
 			return
 		}
 		d.sleep(t, t.WakeAt)
+	case t.Traits.Has(workflow.TraitWaits) && t.Flags&FlagKept == 0:
+		d.await(t)
 	default:
 		d.enqueue(t, Event{Kind: EventQueued})
 	}
@@ -103,7 +105,7 @@ func (d *decider) fail(t *Task, event Event, reason DeadReason) {
 	})
 }
 
-// sweep visits the tasks that wait to run: queued, sleeping and backoff.
+// sweep visits the tasks that wait: queued, sleeping, backoff and waiting.
 // Pending ones are reached by the cascade once their parents have ended, which
 // keeps a task from ending before its parents.
 func (d *decider) sweep(visit func(*Task)) {
@@ -111,7 +113,7 @@ func (d *decider) sweep(visit func(*Task)) {
 		return
 	}
 	for i := range d.tasks {
-		if t := &d.tasks[i]; t.State == Queued || t.State == Sleeping || t.State == Backoff {
+		if t := &d.tasks[i]; t.State == Queued || t.State == Sleeping || t.State == Backoff || t.State == Waiting {
 			visit(t)
 		}
 	}

@@ -14,6 +14,7 @@ type Run struct {
 	Dynamic     int32 // dynamic tasks made so far, without the failure handler
 	Remaining   int32 // open obligations: unfinished tasks without children
 	Events      int64 // number of events of the run itself so far
+	Signals     int64 // number of signals delivered so far
 	HasHandler  bool  // an OnFailure step is declared
 	HandlerMade bool  // its task exists
 	Slow        bool  // something happened that the fast path does not know: see TakesFastPath
@@ -32,12 +33,13 @@ type Task struct {
 	Pending      int32 // parents that have not ended
 	Parents      int32 // parents in all
 	Children     []workflow.Child
-	Epoch        int64 // grows by one at every transition
-	Attempt      int32 // attempts used up by errors
-	Lost         int32 // attempts lost with their lease
-	Pod          int64 // that holds it, or held it last
-	Sleep        time.Duration
-	WakeAt       time.Time // SleepUntil: given by a parent
+	Epoch        int64         // grows by one at every transition
+	Attempt      int32         // attempts used up by errors
+	Lost         int32         // attempts lost with their lease
+	Pod          int64         // that holds it, or held it last
+	Sleep        time.Duration // of a sleep; of a wait for a signal: the longest, 0: for ever
+	Signal       string        // that it waits for
+	WakeAt       time.Time     // SleepUntil: given by a parent
 	StartTimeout time.Duration
 	Error        string // why its condition panicked (FlagFail), or its last failure
 	Class        string
@@ -52,6 +54,8 @@ type Decision struct {
 	// to be ignored: load them and decide again.
 	Missing    []int32
 	MissingAll bool
+	// MissingInbox asks in the same way for the inbox of the run.
+	MissingInbox bool
 
 	Answers    []Answer // one per fact, in order
 	Run        Run      // afterwards
@@ -63,6 +67,8 @@ type Decision struct {
 	DropTimers []int32   // steps whose timers are deleted before Timers are set, ascending, RunStep among them
 	Events     []Event   // per step in the order of N
 	Dead       []Death   // tasks that failed for good, in the order in which they did
+	Arrived    []Entry   // of signals that were delivered, in the order of the facts
+	Taken      []Taken   // which of these, or of the inbox, steps have taken
 	Ended      bool      // the run reached a terminal state
 }
 

@@ -21,8 +21,8 @@ type Event struct {
 	PodName string        // its name, as reads bring it; "": no pod, or its name is forgotten
 	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that ended
 	Delay   time.Duration // retrying
-	WakeAt  time.Time     // sleeping, retrying
-	By      string        // canceled, skipped, cancel_requested: who or what; timed_out, retrying: which timeout
+	WakeAt  time.Time     // sleeping, retrying; waiting: the deadline, if there is one
+	By      string        // canceled, skipped, cancel_requested: who or what; timed_out, retrying: which timeout; waiting, signaled: which signal
 	Class   string        // failed, retrying, timed_out, canceled
 	Text    string        // error or reason, as CleanText leaves it
 }
@@ -49,6 +49,7 @@ const (
 	EventCanceled  EventKind = 10
 	EventSleeping  EventKind = 11
 	EventWoken     EventKind = 12
+	EventWaiting   EventKind = 16
 
 	EventRunCreated      EventKind = 32
 	EventRunStarted      EventKind = 33
@@ -56,6 +57,7 @@ const (
 	EventRunCompleted    EventKind = 35
 	EventRunFailed       EventKind = 36
 	EventRunCanceled     EventKind = 37
+	EventSignaled        EventKind = 38
 )
 
 // eventMeaning is the name of each kind and the state that it leads to; 0: it
@@ -94,6 +96,8 @@ func meaning(k EventKind) eventMeaning {
 		return eventMeaning{"sleeping", Sleeping}
 	case EventWoken:
 		return eventMeaning{"woken", Completed}
+	case EventWaiting:
+		return eventMeaning{"waiting", Waiting}
 	case EventRunCreated:
 		return eventMeaning{"run_created", Pending}
 	case EventRunStarted:
@@ -106,6 +110,8 @@ func meaning(k EventKind) eventMeaning {
 		return eventMeaning{"run_failed", Failed}
 	case EventRunCanceled:
 		return eventMeaning{"run_canceled", Canceled}
+	case EventSignaled:
+		return eventMeaning{"signaled", 0}
 	}
 	return eventMeaning{unknownKind, 0}
 }

@@ -31,12 +31,14 @@ func TestEventKinds(t *testing.T) {
 		10: {"canceled", Canceled},
 		11: {"sleeping", Sleeping},
 		12: {"woken", Completed},
+		16: {"waiting", Waiting},
 		32: {"run_created", Pending},
 		33: {"run_started", Running},
 		34: {"cancel_requested", 0},
 		35: {"run_completed", Completed},
 		36: {"run_failed", Failed},
 		37: {"run_canceled", Canceled},
+		38: {"signaled", 0},
 	}
 	for code := range EventKind(255) {
 		want, ok := kinds[code]

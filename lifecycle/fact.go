@@ -66,6 +66,13 @@ const (
 // refused what it reported.
 const ClassBadRow = "bad_row"
 
+// SignalArrived says that a signal was sent to the run. It is delivered: the first step that
+// waits for it takes it, or it stays in the inbox of the run.
+type SignalArrived struct {
+	Name  string
+	Steps []int32 // of the graph, that wait for signals of this name, ascending
+}
+
 // TimerFired says that a durable timer is due.
 type TimerFired struct {
 	Step  int32 // RunStep for timers of the run
@@ -89,6 +96,7 @@ const (
 	StartTimer       TimerKind = 3 // a run triggered with At begins
 	QueueTimer       TimerKind = 4 // the longest wait in the queue is over
 	CancelGraceTimer TimerKind = 5 // running tasks of a canceled run are fenced
+	DeadlineTimer    TimerKind = 7 // the longest wait for a signal is over; 6 is reserved
 )
 
 // TimerKindMax is the highest kind of timer that a store keeps. Kinds between those above and
@@ -97,7 +105,7 @@ const TimerKindMax = 15
 
 // Known reports whether this version knows what a timer is for. A leader passes over timers
 // that it does not know: they fire under a leader of a later version.
-func (k TimerKind) Known() bool { return k >= SleepTimer && k <= CancelGraceTimer }
+func (k TimerKind) Known() bool { return k >= SleepTimer && k <= DeadlineTimer && k != 6 }
 
 // CancelRequested asks the run to stop.
 type CancelRequested struct {
@@ -108,6 +116,7 @@ type CancelRequested struct {
 
 func (RunStarted) isFact()      {}
 func (TaskReported) isFact()    {}
+func (SignalArrived) isFact()   {}
 func (TimerFired) isFact()      {}
 func (CancelRequested) isFact() {}
 

@@ -34,6 +34,9 @@ func (h *history) drive() {
 	if h.cancels && chance(h, 20) {
 		h.cancel()
 	}
+	if h.run.State == Pending && len(h.plan.graph().Signals()) > 0 && chance(h, 5) {
+		h.answer(h.signal("x"), Moved) // before it begins
+	}
 	if h.run.State == Pending {
 		h.answer(h.apply(RunStarted{}), Moved)
 	}
@@ -78,10 +81,16 @@ func (h *history) step() {
 		h.repeat()
 	case h.cancels && chance(h, 60) && !h.run.Canceling:
 		h.cancel()
+	case h.run.Signals < signalsMost && chance(h, 15):
+		h.answer(h.signal(pick(h, "x", "y", "z")), Moved)
 	default:
 		queued, running, timers := h.in(Queued), h.in(Running), h.timerKeys()
 		n := len(queued) + len(running) + len(timers)
-		require.Positive(h.tb, n, "nothing can happen any more")
+		if waiting := h.in(Waiting); n == 0 || len(waiting) > 0 && chance(h, 4) {
+			require.NotEmpty(h.tb, waiting, "nothing can happen any more")
+			h.answer(h.signal(h.task(pick(h, waiting...)).Signal), Moved)
+			return
+		}
 		switch i := h.IntN(n); {
 		case i < len(queued):
 			h.claim(queued[i], 1+int64(h.IntN(3)))
@@ -179,6 +188,9 @@ func (h *history) randomReport(step int32) TaskReported {
 	return r
 }
 
+// signalsMost bounds the signals of a history that no step may ever wait for.
+const signalsMost = 6
+
 // dynamicMost bounds the dynamic tasks of a history, so that it ends.
 const dynamicMost = 12
 
@@ -188,7 +200,7 @@ func (h *history) randomTasks() []Task {
 	var tasks []Task
 	for range 1 + h.IntN(3) {
 		step := int32(h.IntN(len(g.Nodes)))
-		if node := &g.Nodes[step]; node.Pending == 0 {
+		if node := &g.Nodes[step]; node.Pending == 0 && node.Kind != workflow.Wait {
 			tasks = append(tasks, NewDynamic(step, node, "dynamic"))
 		}
 	}
@@ -227,6 +239,7 @@ func (h *history) afterEnd() {
 	}
 	h.apply(RunStarted{})
 	h.answer(h.apply(CancelRequested{}), Stale)
+	h.answer(h.signal("x"), Stale)
 	h.answer(h.apply(TimerFired{Step: RunStep, Timer: CancelGraceTimer}), Stale)
 	for i := range h.tasks {
 		for epoch := range h.tasks[i].Epoch + 1 {
@@ -244,6 +257,7 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 	seeds := seeds(t, 1500)
 	answers, ends := map[Answer]int{}, map[State]int{}
 	handled, made := 0, map[bool]map[bool]int{false: {}, true: {}}
+	taken, late := 0, map[EventKind]int{}
 	current := namesSeed(t)
 	for _, seed := range seeds {
 		*current = seed
@@ -258,6 +272,12 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 			handled++
 		}
 		made[h.run.Dynamic > 0][h.run.HandlerMade]++
+		taken += len(h.taken)
+		for _, e := range h.events {
+			if e.By == byDeadline {
+				late[e.Kind]++
+			}
+		}
 	}
 	if len(seeds) > 1 {
 		for _, a := range []Answer{Moved, AlreadyYours, Stale} {
@@ -267,6 +287,9 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 			require.Greater(t, ends[s], 20, "runs that end %v", s)
 		}
 		require.Greater(t, handled, 20, "runs with a failure handler")
+		require.Greater(t, taken, 100, "signals that steps have taken")
+		require.Greater(t, late[EventSkipped], 20, "steps that were skipped at their deadlines")
+		require.Greater(t, late[EventTimedOut], 20, "steps that failed at their deadlines")
 		require.Greater(t, made[true][true], 20, "runs with dynamic tasks and a failure handler")
 		require.Greater(t, made[true][false], 20, "runs with a hole in their numbers")
 	}

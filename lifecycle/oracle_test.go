@@ -142,7 +142,10 @@ func (h *history) follow(f fate) {
 			}
 		}
 		queued, running := h.in(Queued), h.in(Running)
-		switch i := h.IntN(len(queued) + len(running) + len(sleeps)); {
+		waiting := h.in(Waiting)
+		switch i := h.IntN(len(queued) + len(running) + len(sleeps) + len(waiting)); {
+		case i >= len(queued)+len(running)+len(sleeps):
+			h.signal(h.task(waiting[0]).Signal) // the deadline is never reached
 		case i < len(queued):
 			h.claim(queued[i], 1)
 		case i < len(queued)+len(running):

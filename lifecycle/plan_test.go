@@ -20,6 +20,7 @@ type planStep struct {
 	traits       workflow.Traits
 	sleep        time.Duration
 	startTimeout time.Duration
+	signal       string
 }
 
 type planEdge struct {
@@ -34,12 +35,14 @@ func (p plan) graph() *workflow.Graph {
 	for i, step := range p.steps {
 		node := &g.Nodes[i]
 		node.Name, node.Kind, node.Traits = step.name, workflow.Func, step.traits
-		node.Sleep, node.StartTimeout = step.sleep, step.startTimeout
+		node.Sleep, node.StartTimeout, node.Signal = step.sleep, step.startTimeout, step.signal
 		switch {
 		case step.traits.Has(workflow.TraitSleep):
 			node.Kind = workflow.Sleep
 		case step.traits.Has(workflow.TraitSleepUntil):
 			node.Kind = workflow.SleepUntil
+		case step.traits.Has(workflow.TraitWaits):
+			node.Kind = workflow.Wait
 		}
 		node.Pending = int32(len(step.edges))
 		for _, e := range step.edges {
@@ -107,7 +110,7 @@ func randomPlan(s source, most int) plan {
 				})
 			}
 		}
-		switch s.IntN(10) {
+		switch s.IntN(11) {
 		case 0:
 			step.traits, step.sleep = workflow.TraitSleep, time.Minute
 		case 1:
@@ -116,6 +119,12 @@ func randomPlan(s source, most int) plan {
 			step.startTimeout = time.Minute
 		case 3:
 			step.traits = workflow.TraitRunIfAllSkipped
+		case 4:
+			step.traits, step.signal = workflow.TraitWaits, pick(s, "x", "y")
+			if chance(s, 2) {
+				step.sleep = time.Hour
+				step.traits |= pick(s, 0, workflow.TraitSkipsLate)
+			}
 		}
 		p.steps = append(p.steps, step)
 	}

@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // check holds the promises that any run keeps between two transactions.
@@ -13,6 +15,34 @@ func (w *world) check(d Decision) {
 	w.checkWaits()
 	w.checkFastPath()
 	w.checkDynamic()
+	w.checkInbox()
+}
+
+// checkInbox: signals are numbered without a gap, each is in the inbox or was taken by one
+// step that waits for its name, steps take the oldest, and no step waits for one that is there
+// (I19).
+func (w *world) checkInbox() {
+	w.tb.Helper()
+	require.Equal(w.tb, w.run.Signals, int64(len(w.inbox)+len(w.taken)))
+	takers := map[int32]int64{}
+	for n, step := range w.taken {
+		require.Zero(w.tb, takers[step], "step %d has taken %d and %d", step, takers[step], n)
+		takers[step] = n
+	}
+	for i := range w.tasks {
+		t := &w.tasks[i]
+		if !t.Traits.Has(workflow.TraitWaits) {
+			continue
+		}
+		began := t.State == Queued || t.State == Running || t.State == Backoff || t.State == Completed
+		require.False(w.tb, began && takers[t.Step] == 0, "step %d is %v without a signal", t.Step, t.State)
+		for _, e := range w.inbox {
+			require.False(w.tb, t.State == Waiting && e.Name == t.Signal, "step %d waits for entry %d, which is there", t.Step, e.N)
+			if n := takers[t.Step]; n > 0 && e.Name == t.Signal {
+				require.Less(w.tb, n, e.N, "an older entry is left")
+			}
+		}
+	}
 }
 
 // checkDynamic: dynamic tasks are numbered behind the failure handler without a gap, an
@@ -126,6 +156,7 @@ func (w *world) checkWaits() {
 		sleep, sleeping := w.timers[timerKey{step, SleepTimer}]
 		backoff, retrying := w.timers[timerKey{step, BackoffTimer}]
 		wait, limited := w.timers[timerKey{step, QueueTimer}]
+		late, bounded := w.timers[timerKey{step, DeadlineTimer}]
 		queued := t.State == Queued
 		switch {
 		case queued && !placed:
@@ -136,6 +167,8 @@ func (w *world) checkWaits() {
 			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, backoff)
 		case queued && limited != (t.StartTimeout > 0) || queued && limited && wait.Epoch != t.Epoch:
 			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, wait)
+		case bounded != (t.State == Waiting && t.Sleep > 0) || bounded && late.Epoch != t.Epoch:
+			w.tb.Fatalf("step %d is %v with timer %+v", i, t.State, late)
 		case t.State.Terminal() && limited:
 			w.tb.Fatalf("step %d has ended with timer %+v", i, wait)
 		}
@@ -157,7 +190,7 @@ func (w *world) checkFastPath() {
 	}
 	for i := range w.tasks {
 		switch t := &w.tasks[i]; {
-		case t.State == Failed, t.State == Skipped, t.State == Canceled, t.State == Sleeping,
+		case t.State == Failed, t.State == Skipped, t.State == Canceled, t.State == Sleeping, t.State == Waiting,
 			t.Flags&^(FlagLive|FlagSuspect) != 0, t.StartTimeout > 0, !t.WakeAt.IsZero() && w.run.State != Pending:
 			w.tb.Fatalf("a run that is not slow has task %+v", t)
 		}

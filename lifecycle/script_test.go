@@ -18,7 +18,8 @@ import (
 //	graph [finish_siblings] [handler]   starts a new run; indented lines are
 //	  c: a maybe(b) settled(d)? opts    its steps: parents with their edges, ?
 //	                                    for a condition, then options: sleep=,
-//	                                    until, start_timeout=, run_if_all_skipped
+//	                                    until, start_timeout=, run_if_all_skipped,
+//	                                    wait=, deadline=, skips_late
 //	given STEP skip|fail|until=         what conditions on the input say
 //	start                               the run begins
 //	claim STEP... [pod=]                a pod takes the tasks
@@ -30,6 +31,7 @@ import (
 //	fire TIMER [STEP] [epoch=]          a timer fires, the clock moves to it
 //	at DURATION                         the clock moves
 //	cancel [grace=]
+//	signal NAME                         a signal arrives
 //	show                                prints the states
 //
 // On a wanted change run go test ./lifecycle -update and read the difference.
@@ -167,6 +169,8 @@ func (s *script) fact(c command) Fact {
 		return RunStarted{}
 	case "cancel":
 		return CancelRequested{Reason: "enough", By: "api", Grace: c.duration(s.tb, "grace", 30*time.Second)}
+	case "signal":
+		return SignalArrived{Name: c.args[0], Steps: s.w.plan.graph().WaitsFor(c.args[0])}
 	case "fire":
 		key := s.timer(c)
 		return TimerFired{Step: key.step, Timer: key.kind, Epoch: c.number(s.tb, "epoch", 0)}
@@ -231,6 +235,6 @@ func (s *script) timer(c command) timerKey {
 
 func timerNames() map[TimerKind]string {
 	return map[TimerKind]string{
-		SleepTimer: "sleep", BackoffTimer: "backoff", StartTimer: "start", QueueTimer: "queue", CancelGraceTimer: "grace",
+		SleepTimer: "sleep", BackoffTimer: "backoff", StartTimer: "start", QueueTimer: "queue", CancelGraceTimer: "grace", DeadlineTimer: "deadline",
 	}
 }

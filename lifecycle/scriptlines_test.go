@@ -87,10 +87,16 @@ func parsePlan(tb testing.TB, graph command, lines []string) plan {
 		if _, ok := c.options["sleep"]; ok {
 			step.traits |= workflow.TraitSleep
 		}
+		if step.signal = c.options["wait"]; step.signal != "" {
+			step.traits |= workflow.TraitWaits
+			step.sleep = c.duration(tb, "deadline", 0)
+		}
 		for _, arg := range c.args {
 			switch arg {
 			case "until":
 				step.traits |= workflow.TraitSleepUntil
+			case "skips_late":
+				step.traits |= workflow.TraitSkipsLate
 			case "run_if_all_skipped":
 				step.traits |= workflow.TraitRunIfAllSkipped
 			default:
@@ -137,6 +143,9 @@ func (s *script) decision(facts int, d Decision) {
 			suspect = "suspect"
 		}
 		s.print("+ ready %s %s %s", s.w.plan.name(e.Step), lanes[e.Lane], suspect)
+	}
+	for _, t := range d.Taken {
+		s.print("+ %s takes signal %d", s.w.plan.name(t.Step), t.N)
 	}
 	for _, step := range d.DropTimers {
 		s.print("- timers of %s", s.w.plan.name(step))

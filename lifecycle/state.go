@@ -14,7 +14,7 @@ const (
 	Running  State = 3 // held by a pod
 	Backoff  State = 4 // failed, waits for its next attempt
 	Sleeping State = 5 // a durable timer runs
-	Waiting  State = 6 // reserved: parked without a slot
+	Waiting  State = 6 // waits for a signal, without a slot
 
 	Completed State = 10
 	Failed    State = 11
@@ -24,7 +24,7 @@ const (
 
 // States lists every state in use, in the order of their codes.
 func States() []State {
-	return []State{Pending, Queued, Running, Backoff, Sleeping, Completed, Failed, Skipped, Canceled}
+	return []State{Pending, Queued, Running, Backoff, Sleeping, Waiting, Completed, Failed, Skipped, Canceled}
 }
 
 // String returns the name used in columns, events, logs and diagrams.

@@ -15,7 +15,7 @@ type code interface {
 
 // ParseState reads the name of a state.
 func ParseState(name string) (State, error) {
-	return parse("state", append(States(), Waiting), name)
+	return parse("state", States(), name)
 }
 
 // MarshalText implements encoding.TextMarshaler: a state is its name in JSON and logs.
@@ -33,7 +33,7 @@ func (s *State) Scan(from any) error { return scan(s, ParseState, from) }
 // EventKinds lists every kind, in the order of their codes.
 func EventKinds() []EventKind {
 	var kinds []EventKind
-	for k := EventQueued; k <= EventRunCanceled; k++ {
+	for k := EventQueued; k <= EventSignaled; k++ {
 		if k.String() != unknownKind {
 			kinds = append(kinds, k)
 		}

@@ -11,31 +11,33 @@ import (
 func TestTaskTransitions(t *testing.T) {
 	t.Parallel()
 	checkPairs(t, CheckTask, `
-		from\to    pending queued running backoff sleeping completed failed skipped canceled
-		pending    .       x      .       .       x        .         x      x       x
-		queued     .       .      x       .       .        .         x      .       x
-		running    .       x      .       x       .        x         x      .       x
-		backoff    .       x      .       .       .        .         .      .       x
-		sleeping   .       .      .       .       .        x         .      .       x
-		completed  .       .      .       .       .        .         .      .       .
-		failed     .       .      .       .       .        .         .      .       .
-		skipped    .       .      .       .       .        .         .      .       .
-		canceled   .       .      .       .       .        .         .      .       .`)
+		from\to    pending queued running backoff sleeping waiting completed failed skipped canceled
+		pending    .       x      .       .       x        x       .         x      x       x
+		queued     .       .      x       .       .        .       .         x      .       x
+		running    .       x      .       x       .        .       x         x      .       x
+		backoff    .       x      .       .       .        .       .         .      .       x
+		sleeping   .       .      .       .       .        .       x         .      .       x
+		waiting    .       x      .       .       .        .       .         x      x       x
+		completed  .       .      .       .       .        .       .         .      .       .
+		failed     .       .      .       .       .        .       .         .      .       .
+		skipped    .       .      .       .       .        .       .         .      .       .
+		canceled   .       .      .       .       .        .       .         .      .       .`)
 }
 
 func TestRunTransitions(t *testing.T) {
 	t.Parallel()
 	checkPairs(t, CheckRun, `
-		from\to    pending queued running backoff sleeping completed failed skipped canceled
-		pending    .       .      x       .       .        .         .      .       x
-		queued     .       .      .       .       .        .         .      .       .
-		running    .       .      .       .       .        x         x      .       x
-		backoff    .       .      .       .       .        .         .      .       .
-		sleeping   .       .      .       .       .        .         .      .       .
-		completed  .       .      .       .       .        .         .      .       .
-		failed     .       .      .       .       .        .         .      .       .
-		skipped    .       .      .       .       .        .         .      .       .
-		canceled   .       .      .       .       .        .         .      .       .`)
+		from\to    pending queued running backoff sleeping waiting completed failed skipped canceled
+		pending    .       .      x       .       .        .       .         .      .       x
+		queued     .       .      .       .       .        .       .         .      .       .
+		running    .       .      .       .       .        .       x         x      .       x
+		backoff    .       .      .       .       .        .       .         .      .       .
+		sleeping   .       .      .       .       .        .       .         .      .       .
+		waiting    .       .      .       .       .        .       .         .      .       .
+		completed  .       .      .       .       .        .       .         .      .       .
+		failed     .       .      .       .       .        .       .         .      .       .
+		skipped    .       .      .       .       .        .       .         .      .       .
+		canceled   .       .      .       .       .        .       .         .      .       .`)
 }
 
 func TestLeaseTransitions(t *testing.T) {
@@ -58,7 +60,6 @@ func checkPairs(t *testing.T, check func(from, to State) error, table string) {
 	})
 	for _, s := range States() {
 		require.ErrorIs(t, check(0, s), ErrIllegalTransition, "the zero state is invalid")
-		require.ErrorIs(t, check(s, Waiting), ErrIllegalTransition, "waiting is reserved")
 	}
 }
 

@@ -12,7 +12,7 @@ const (
 	FlagFail                        // a condition panicked
 	FlagSkip                        // a parent was skipped, or a condition says no
 	FlagLive                        // at least one parent was not skipped
-	FlagKept                        // another run has completed it: its output is taken over
+	FlagKept                        // its output is there before it begins: another run has completed it, or its signal came
 	FlagInputSkip                   // a condition on the input says no
 	FlagInputFail                   // a condition on the input panicked
 	FlagSuspect                     // lost with its pods, and executed apart: nothing that a parent meant

@@ -22,6 +22,8 @@ type world struct {
 	events []Event
 	queue  map[int32]Enqueue // as in a store, rows may outlive their task's wait
 	timers map[timerKey]Timer
+	inbox  []Entry         // that no step has taken
+	taken  map[int64]int32 // by which step an entry was
 
 	checked int             // events that were checked
 	counts  map[int32]int64 // of events per step
@@ -38,7 +40,7 @@ func newWorld(tb testing.TB, p plan) *world {
 	g := p.graph()
 	w := &world{
 		tb: tb, plan: p, run: NewRun(g), now: time.Unix(0, 0).UTC(),
-		queue: map[int32]Enqueue{}, timers: map[timerKey]Timer{},
+		queue: map[int32]Enqueue{}, timers: map[timerKey]Timer{}, taken: map[int64]int32{},
 		counts: map[int32]int64{}, folded: map[int32]State{},
 	}
 	for i := range g.Nodes {
@@ -57,9 +59,9 @@ func (w *world) apply(facts ...Fact) Decision {
 	w.same(before, few, "Decide changed its arguments")
 
 	all := Decide(w.run, w.allRows(), facts, w.now)
-	require.False(w.tb, all.MissingAll)
+	require.False(w.tb, all.MissingAll || all.MissingInbox)
 	require.Empty(w.tb, all.Missing)
-	if d.MissingAll || len(d.Missing) > 0 {
+	if d.MissingAll || d.MissingInbox || len(d.Missing) > 0 {
 		d = all
 	}
 	w.same(all, d, "few rows and all rows decide differently")
@@ -94,6 +96,10 @@ func (w *world) rows(facts []Fact) Rows {
 			add(f.Step)
 		case TimerFired:
 			add(f.Step)
+		case SignalArrived:
+			for _, step := range f.Steps[:min(len(f.Steps), 1)] { // a store may load them, or wait until it is asked for them
+				add(step)
+			}
 		case RunStarted, CancelRequested:
 		}
 	}
@@ -106,7 +112,9 @@ func (w *world) rows(facts []Fact) Rows {
 	return rows
 }
 
-func (w *world) allRows() Rows { return Rows{Tasks: slices.Clone(w.tasks), Complete: true} }
+func (w *world) allRows() Rows {
+	return Rows{Tasks: slices.Clone(w.tasks), Complete: true, Inbox: slices.Clone(w.inbox), InboxKnown: true}
+}
 
 func clone(r Rows) Rows {
 	r.Tasks = slices.Clone(r.Tasks)
@@ -141,6 +149,20 @@ func (w *world) write(d Decision) {
 		w.timers[timerKey{t.Step, t.Kind}] = t
 	}
 	w.events = append(w.events, d.Events...)
+	w.inbox = append(w.inbox, d.Arrived...)
+	for _, t := range d.Taken {
+		at := slices.IndexFunc(w.inbox, func(e Entry) bool { return e.N == t.N })
+		require.GreaterOrEqual(w.tb, at, 0, "entry %d is in the inbox", t.N)
+		require.Equal(w.tb, w.task(t.Step).Signal, w.inbox[at].Name)
+		w.inbox = slices.Delete(w.inbox, at, at+1)
+		w.taken[t.N] = t.Step
+	}
+}
+
+// signal sends a signal to the run.
+func (w *world) signal(name string) Decision {
+	w.tb.Helper()
+	return w.apply(SignalArrived{Name: name, Steps: w.plan.graph().WaitsFor(name)})
 }
 
 // task returns the row of a step, or nil. Without a failure handler there is none of its

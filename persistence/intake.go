@@ -23,6 +23,7 @@ type Trigger struct {
 	TraceContext string
 	Origin       string       // e.g. "api", "tx", "message"
 	Edges        []EdgeResult // conditions on the input
+	Signal       *Signal      // that the run gets with its trigger, or with an existing run; it has a Key. Nil: none
 }
 
 // RunKey is an idempotency key in its scope.
@@ -50,6 +51,8 @@ type TriggerAnswer struct {
 	Result TriggerResult
 	Run    workflow.RunID // Triggered, Existing, KeyConflict
 	Err    error          // TriggerBadRow, TenantsFull
+	Signal SignalResult   // of Trigger.Signal: what became of it, if the run is stored
+	Names  []string       // SignalUnknown: those that steps of the run wait for
 }
 
 // Triggers answers a batch.
@@ -87,8 +90,9 @@ type Intake interface {
 	TriggerInTx(ctx context.Context, tx any, trigger Trigger) (TriggerAnswer, error)
 
 	// DrainIntake starts at most limit runs that TriggerInTx stored, oldest
-	// first, skipping those another pod is draining. More reports whether
-	// there may be further ones.
+	// first, skipping those another pod is draining, and delivers the signals of as many
+	// runs (see Inbox). More reports whether there may be further ones. Runs whose
+	// workflows a living pod of an older protocol does not know wait until it has left.
 	DrainIntake(ctx context.Context, limit int) (Drained, error)
 
 	// RunByKey returns the run that the idempotency key of a committed trigger
@@ -99,11 +103,14 @@ type Intake interface {
 // Drained is what DrainIntake did.
 type Drained struct {
 	Now   time.Time
-	Count int
+	Count int // runs that were started
 	More  bool
 	Wake  Wake
 
+	Delivered int // signals
+	Dropped   int // signals of runs that ended before they were delivered, or are gone
+
 	// Again is after how long to call again for submissions that were left out because
-	// their tenants are locked or in quarantine; 0: none was left out.
+	// their runs or tenants are locked or in quarantine; 0: none was left out.
 	Again time.Duration
 }

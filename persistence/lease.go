@@ -10,8 +10,17 @@ import (
 // Protocol is the number of the engine's protocol: what pods of one database have to know
 // of each other's rows. It grows by one when a version stores something that pods of the
 // version before it cannot carry out; the older pods leave that to the newer ones. The row
-// of a pod that is older than the number has 0. Pods of version 2 know dynamic tasks.
-const Protocol int16 = 2
+// of a pod that is older than the number has 0. Pods of version 2 know dynamic tasks, pods of
+// version 3 know signals.
+const Protocol int16 = 3
+
+// ProtocolOf returns the lowest protocol of pods that know the workflow of a graph.
+func ProtocolOf(graph *workflow.Graph) int16 {
+	if len(graph.Signals()) > 0 {
+		return 3
+	}
+	return 0
+}
 
 // PodNamesMax bounds the starts of pods whose names are kept for readers of history, the
 // latest.

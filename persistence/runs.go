@@ -114,6 +114,7 @@ type Registry interface {
 //nolint:interfacebloat // The sum of the ports, each of which keeps the limit.
 type Store interface {
 	Intake
+	Inbox
 	Queue
 	Journal
 	Lease

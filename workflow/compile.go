@@ -62,7 +62,7 @@ func (d *Definition) inputFree() bool {
 func newNode(s *Step) Node {
 	node := Node{
 		Name: s.Name, Kind: s.Kind,
-		Queue: s.Options.Queue, Sleep: s.Sleep, StartTimeout: s.Options.ScheduleToStart,
+		Queue: s.Options.Queue, Sleep: s.Sleep, Signal: s.Signal, StartTimeout: s.Options.ScheduleToStart,
 	}
 	for _, edge := range s.Parents {
 		node.Parents = append(node.Parents, int32(edge.Parent))
@@ -75,6 +75,11 @@ func newNode(s *Step) Node {
 		node.Traits |= TraitSleep
 	case SleepUntil:
 		node.Traits |= TraitSleepUntil
+	case Wait:
+		node.Traits |= TraitWaits
+		if s.SkipLate {
+			node.Traits |= TraitSkipsLate
+		}
 	case Func:
 	}
 	return node

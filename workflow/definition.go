@@ -38,19 +38,22 @@ const (
 	Func                // a step function, executed by a pod
 	Sleep               // a durable timer of a fixed duration
 	SleepUntil          // a durable timer whose instant a parent's output gives
+	Wait                // for a signal of the run, whose payload is its output
 )
 
 // Step is one node of a definition.
 type Step struct {
 	Name            string
 	Kind            StepKind
-	Parents         []Edge      // the parameters of the step function, in order
-	After           []Edge      // order only
-	Conditions      []Condition // all must allow the step
-	RunIfAllSkipped bool        // run even when every parent was skipped
-	Type            string      // declared Go types of parameters and result
-	Sleep           time.Duration
-	WakeFrom        int // SleepUntil: the step whose output gives the instant
+	Parents         []Edge        // the parameters of the step function, in order
+	After           []Edge        // order only
+	Conditions      []Condition   // all must allow the step
+	RunIfAllSkipped bool          // run even when every parent was skipped
+	Type            string        // declared Go types of parameters and result
+	Sleep           time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever
+	Signal          string        // Wait: the name of the signal
+	SkipLate        bool          // Wait: after the longest wait the step is skipped; otherwise it fails
+	WakeFrom        int           // SleepUntil: the step whose output gives the instant
 	Options         Options
 }
 

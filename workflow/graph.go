@@ -1,6 +1,9 @@
 package workflow
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Graph is a valid definition in the form that storage and decisions use: per
 // step what it needs before it can run and which steps wait for its end.
@@ -26,11 +29,12 @@ type Node struct {
 	Name         string
 	Kind         StepKind
 	Traits       Traits
-	Pending      int32   // number of distinct steps that must end first
-	Children     []Child // one per dependent step, ascending
-	Parents      []int32 // the parameters of the step function, in order
-	Queue        string  // "" is the queue of the run
-	Sleep        time.Duration
+	Pending      int32         // number of distinct steps that must end first
+	Children     []Child       // one per dependent step, ascending
+	Parents      []int32       // the parameters of the step function, in order
+	Queue        string        // "" is the queue of the run
+	Sleep        time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever
+	Signal       string        // Wait: the name of the signal
 	StartTimeout time.Duration // longest wait in the queue; 0: none
 	Fingerprint  Hash
 }
@@ -53,13 +57,15 @@ const (
 	TraitHoldsSettled                       // has a Settled edge: exempt from FailFast
 	TraitRunIfAllSkipped                    // runs even when every parent was skipped
 	TraitOnFailure                          // the failure handler of the run
+	TraitWaits                              // waits for a signal of the run
+	TraitSkipsLate                          // is skipped if no signal comes in time; otherwise it fails
 )
 
 // Has reports whether all of the given traits are set.
 func (t Traits) Has(want Traits) bool { return t&want == want }
 
 // traitsKnown are all traits of this version.
-const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure
+const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure | TraitWaits | TraitSkipsLate
 
 // Known reports whether this version knows all that a stored graph consists of: its policy and
 // the kinds and traits of its steps and edges. Runs of another graph are left to a later
@@ -73,11 +79,32 @@ func (g *Graph) Known() bool {
 }
 
 func (n *Node) known() bool {
-	known := n.Kind >= Func && n.Kind <= SleepUntil && n.Traits&^traitsKnown == 0
+	known := n.Kind >= Func && n.Kind <= Wait && n.Traits&^traitsKnown == 0
 	for _, c := range n.Children {
 		known = known && c.Kind >= Plain && c.Kind <= Settled
 	}
 	return known
+}
+
+// WaitsFor returns the steps that wait for a signal, ascending.
+func (g *Graph) WaitsFor(signal string) (steps []int32) {
+	for i := range g.Nodes {
+		if g.Nodes[i].Kind == Wait && g.Nodes[i].Signal == signal {
+			steps = append(steps, int32(i))
+		}
+	}
+	return steps
+}
+
+// Signals returns the names of the signals that steps wait for, sorted.
+func (g *Graph) Signals() (names []string) {
+	for i := range g.Nodes {
+		if g.Nodes[i].Kind == Wait {
+			names = append(names, g.Nodes[i].Signal)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Sinks returns the number of steps without children: the obligations of a

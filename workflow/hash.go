@@ -92,6 +92,10 @@ func (n *Node) hash(c *canon) {
 	c.text(n.Queue)
 	c.number(int64(n.Sleep))
 	c.number(int64(n.StartTimeout))
+	if n.Signal != "" { // the hash of a graph is older than signals
+		c.text("signal")
+		c.text(n.Signal)
+	}
 	c.add(append(c.form, n.Fingerprint[:]...))
 }
 
@@ -122,16 +126,26 @@ func (d *Definition) fingerprint(g *Graph) {
 			hanging[s.WakeFrom] = append(hanging[s.WakeFrom], hang{child: s.Name})
 		}
 	}
+	form := "troupe step 1"
+	if d.waits() {
+		form = "troupe step 2"
+	}
 	for i := range d.Steps {
-		g.Nodes[i].Fingerprint = d.fingerprintOf(&d.Steps[i], hanging[i])
+		g.Nodes[i].Fingerprint = d.fingerprintOf(form, &d.Steps[i], hanging[i])
 	}
 	if d.OnFailure != nil {
-		g.OnFailure.Fingerprint = d.fingerprintOf(d.OnFailure, nil)
+		g.OnFailure.Fingerprint = d.fingerprintOf(form, d.OnFailure, nil)
 	}
 }
 
-func (d *Definition) fingerprintOf(s *Step, hanging []hang) Hash {
-	c := newCanon("troupe step 1")
+// waits reports whether a step waits for a signal. Pods that do not know such steps must not
+// execute others of the workflow either: they could not record that these have ended.
+func (d *Definition) waits() bool {
+	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind == Wait })
+}
+
+func (d *Definition) fingerprintOf(form string, s *Step, hanging []hang) Hash {
+	c := newCanon(form)
 	c.number(int64(s.Kind))
 	c.text(d.InputType)
 	c.text(s.Type)

@@ -48,7 +48,7 @@ func (r *report) definition(d *Definition) {
 		r.check("", "steps", "the workflow has no steps", "declare at least one")
 	case d.Output < 0 || d.Output >= len(d.Steps):
 		r.check("", "output", fmt.Sprintf("refers to step %d of %d", d.Output, len(d.Steps)), "return the ref of a step")
-	case d.Steps[d.Output].Kind != Func:
+	case !d.Steps[d.Output].gives():
 		r.check("", "output", fmt.Sprintf("%s is a sleep and has no output", quoted(d.Steps[d.Output].Name)),
 			"return the ref of a step with a function")
 	}
@@ -95,8 +95,10 @@ func (r *report) step(d *Definition, i int) {
 		if s.WakeFrom != Input {
 			r.ref(d, i, "wake_from", s.WakeFrom, true)
 		}
+	case Wait:
+		r.wait(s)
 	default:
-		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep or SleepUntil")
+		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil or Wait")
 	}
 	if s.Kind == Sleep || s.Kind == SleepUntil {
 		r.sleeps(s)
@@ -110,14 +112,37 @@ func (r *report) step(d *Definition, i int) {
 	r.options(s)
 }
 
+// gives reports whether a step has an output.
+func (s *Step) gives() bool { return s.Kind != Sleep && s.Kind != SleepUntil }
+
+// wait judges a step that waits for a signal.
+func (r *report) wait(s *Step) {
+	if text, remedy := judgeName(s.Signal); text != "" {
+		r.check(s.Name, "signal", text, remedy)
+	}
+	if s.Sleep < 0 {
+		r.check(s.Name, "deadline", fmt.Sprintf("%v is not a positive duration", s.Sleep), "give a positive duration, or wait for ever")
+	}
+	r.duration(s.Name, "deadline", max(s.Sleep, 0))
+	if len(s.Parents) > 0 {
+		r.check(s.Name, "parents", "a wait for a signal takes no parameters", "use After")
+	}
+	if o := s.Options; o.AttemptTimeout != 0 || o.HeartbeatLimit != 0 || o.ScheduleToStart != 0 || o.InTx || o.Retry.tried() {
+		r.check(s.Name, "options", "a wait for a signal has no attempts or timeouts", "remove the options")
+	}
+}
+
+// tried reports whether a policy says anything.
+func (p RetryPolicy) tried() bool {
+	return p.Attempts != 0 || p.First != 0 || p.Factor != 0 || p.Cap != 0 || p.Jitter != 0 || p.Never != nil
+}
+
 // sleeps judges what only a function can have.
 func (r *report) sleeps(s *Step) {
 	if len(s.Parents) > 0 {
 		r.check(s.Name, "parents", "a sleep takes no parameters", "use After")
 	}
-	o, retry := s.Options, s.Options.Retry
-	retried := retry.Attempts != 0 || retry.First != 0 || retry.Factor != 0 || retry.Cap != 0 || retry.Jitter != 0 || retry.Never != nil
-	if retried || o.Queue != "" || o.AttemptTimeout != 0 || o.HeartbeatLimit != 0 || o.ScheduleToStart != 0 || o.InTx {
+	if o := s.Options; o.Retry.tried() || o.Queue != "" || o.AttemptTimeout != 0 || o.HeartbeatLimit != 0 || o.ScheduleToStart != 0 || o.InTx {
 		r.check(s.Name, "options", "a sleep has no attempts, queue or timeouts", "remove the options")
 	}
 }
@@ -138,7 +163,7 @@ func (r *report) ref(d *Definition, i int, field string, to int, carriesOutput b
 			"use a ref of this workflow")
 	case to == i:
 		r.check(name, field, "the step depends on itself", "remove the edge")
-	case carriesOutput && d.Steps[to].Kind != Func:
+	case carriesOutput && !d.Steps[to].gives():
 		r.check(name, field, fmt.Sprintf("%s is a sleep and has no output", quoted(d.Steps[to].Name)), "use After")
 	}
 }

@@ -45,8 +45,8 @@ func (s *Store) Backlog(context.Context) (persistence.Backlog, error) {
 			out.Dead = append(out.Dead, persistence.DeadBacklog{Reason: reason, Count: count})
 		}
 	}
-	if len(s.intake) > 0 {
-		out.Intake = s.intake[0].run.createdAt
+	if i := slices.IndexFunc(s.intake, func(sub submission) bool { return !sub.signal }); i >= 0 {
+		out.Intake = s.runs[s.intake[i].id].createdAt
 	}
 	return out, nil
 }

@@ -30,7 +30,8 @@ type enqueued struct {
 
 // decide applies facts to a run and writes all that they change.
 func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
-	d := lifecycle.Decide(r.core, lifecycle.Rows{Tasks: r.tasks, Complete: true}, facts, b.now)
+	rows := lifecycle.Rows{Tasks: r.tasks, Complete: true, Inbox: b.s.untaken(r.id()), InboxKnown: true}
+	d := lifecycle.Decide(r.core, rows, facts, b.now)
 	r.core = d.Run
 	b.s.touch(r)
 	for _, t := range d.Tasks {
@@ -42,6 +43,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 			made.finishedAt = b.now
 		}
 	}
+	b.stamp(r, d.Arrived, d.Taken)
 	b.note(r, d.Events)
 	b.bury(r, d.Dead)
 	b.noteFailed(r, d.Dead)

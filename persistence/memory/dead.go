@@ -217,6 +217,7 @@ func (s *Store) RequeueDeadLetter(
 	s.runs[t.Run].takenOver = kept
 	if old != nil && !order.Fresh {
 		s.runs[t.Run].keyRun = old.firstRun()
+		s.continueInbox(old, s.runs[t.Run], kept)
 	}
 	return persistence.RequeueAnswer{
 		Result: persistence.RequeueStored, Run: t.Run, Kept: len(kept), Letters: b.requeued(order.Letter.Run, t.Run),

@@ -47,7 +47,7 @@ func (s *Store) ArchiveRuns(_ context.Context, epoch int64, archive persistence.
 // to be done about it.
 func (s *Store) archivable(r *run, before time.Time) bool {
 	return r.core.State.Terminal() && !s.blocks(r.id()) && !r.finishedAt.After(before) &&
-		!slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.run == r })
+		!slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.id == r.id() })
 }
 
 // dropRun removes all timers of a run.
@@ -84,6 +84,7 @@ func (s *Store) DropHistory(
 		}
 		s.outlive(r)
 		delete(s.runs, id)
+		delete(s.inbox, id)
 		s.order = slices.DeleteFunc(s.order, func(other workflow.RunID) bool { return other == id })
 		spans[r.keptFrom] = true
 	}

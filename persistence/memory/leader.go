@@ -49,11 +49,14 @@ func (b *batch) fire(due []timer, out *persistence.Fired) {
 	s := b.s
 	facts := map[workflow.RunID][]lifecycle.Fact{}
 	rows := map[workflow.RunID][]timer{}
+	signals := map[workflow.RunID]int{} // facts of them: what was sent before a deadline comes before it
 	var order []workflow.RunID
 	for _, t := range due {
 		s.timers.drop(t.timerKey)
-		if facts[t.run] == nil {
+		if rows[t.run] == nil {
 			order = append(order, t.run)
+			facts[t.run] = s.undeliveredBefore(s.runs[t.run], due)
+			signals[t.run] = len(facts[t.run])
 		}
 		facts[t.run] = append(facts[t.run], lifecycle.TimerFired{
 			Step: t.step, Timer: t.kind, Epoch: t.epoch, Parked: t.kind == lifecycle.QueueTimer && s.parked(s.runs[t.run], t.step),
@@ -62,7 +65,7 @@ func (b *batch) fire(due []timer, out *persistence.Fired) {
 	}
 	for _, id := range order {
 		d := b.decide(s.runs[id], facts[id]...)
-		for i, answer := range d.Answers {
+		for i, answer := range d.Answers[signals[id]:] {
 			if answer == lifecycle.Moved {
 				out.Count++
 				out.Late = append(out.Late, b.now.Sub(rows[id][i].at))

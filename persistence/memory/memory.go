@@ -53,6 +53,7 @@ type Store struct {
 	keyLocks    map[key]*Tx
 	intake      []submission // by number
 	submissions int64        // numbers given out
+	inbox       map[workflow.RunID][]entry
 	timers      timers
 	claims      map[claimKey]*claim
 	pods        map[int64]*pod
@@ -82,6 +83,7 @@ func New(options Options) *Store {
 		queues:      map[string]*queue{},
 		tenants:     map[string]*tenant{},
 		runs:        map[workflow.RunID]*run{},
+		inbox:       map[workflow.RunID][]entry{},
 		keys:        map[key]workflow.RunID{},
 		keyLocks:    map[key]*Tx{},
 		claims:      map[claimKey]*claim{},

@@ -79,7 +79,20 @@ func (s *Store) Snapshot() snapshot.Tables {
 		t.Keys = append(t.Keys, snapshot.Key{Tenant: k.tenant, Workflow: k.workflow, Key: k.text, Run: id})
 	}
 	for _, sub := range s.intake {
-		t.Intake = append(t.Intake, sub.run.id())
+		if sub.signal {
+			t.Signaled = append(t.Signaled, sub.id)
+		} else {
+			t.Intake = append(t.Intake, sub.id)
+		}
+	}
+	for id, box := range s.inbox {
+		for _, e := range box {
+			row := snapshot.Entry{Run: id, ID: e.id, N: e.n, Name: e.name, Step: -1, Payload: e.payload}
+			if e.taken {
+				row.Step = e.step
+			}
+			t.Inbox = append(t.Inbox, row)
+		}
 	}
 	for _, p := range s.pods {
 		t.Pods = append(t.Pods, snapshot.Pod{ID: p.id, Dead: p.dead})

@@ -54,8 +54,10 @@ func (t *timers) drop(k timerKey) {
 
 // dropAll removes every timer of a step.
 func (t *timers) dropAll(run workflow.RunID, step int32) {
-	for kind := lifecycle.SleepTimer; kind <= lifecycle.CancelGraceTimer; kind++ {
-		t.drop(timerKey{run, step, kind})
+	for kind := lifecycle.SleepTimer; kind <= lifecycle.TimerKindMax; kind++ {
+		if kind.Known() {
+			t.drop(timerKey{run, step, kind})
+		}
 	}
 }
 
@@ -68,13 +70,15 @@ func (t *timers) dueCount(now time.Time) int {
 	return sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at.After(now) })
 }
 
-// of returns when the sleep or the backoff of a task ends, zero if it does
-// neither.
+// of returns when the sleep, the backoff or the longest wait of a task ends, zero if it does
+// none of these.
 func (t *timers) of(run workflow.RunID, step int32) time.Time {
-	if at, ok := t.at[timerKey{run, step, lifecycle.SleepTimer}]; ok {
-		return at
+	for _, kind := range []lifecycle.TimerKind{lifecycle.SleepTimer, lifecycle.BackoffTimer} {
+		if at, ok := t.at[timerKey{run, step, kind}]; ok {
+			return at
+		}
 	}
-	return t.at[timerKey{run, step, lifecycle.BackoffTimer}]
+	return t.at[timerKey{run, step, lifecycle.DeadlineTimer}]
 }
 
 func (t *timers) find(k timerKey, at time.Time) (int, bool) {

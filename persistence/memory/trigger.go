@@ -86,10 +86,32 @@ func (b *batch) triggerUnit(triggers []persistence.Trigger, unit []int, answers 
 		case refused && stored(answers[i].Result):
 			answers[i] = persistence.TriggerAnswer{Result: persistence.GroupRefused}
 		case answers[i].Result == persistence.Triggered && b.s.runs[triggers[i].Run] == nil:
-			r := b.create(triggers[i])
-			b.expand(r)
+			b.begin(triggers[i])
 		}
+		b.signalWith(&triggers[i], &answers[i])
 	}
+}
+
+// begin stores a run and expands it, unless a living pod does not know its workflow.
+func (b *batch) begin(t persistence.Trigger) {
+	if def := b.s.definitions[t.Definition]; b.s.older(def.graph) {
+		b.s.submissions++
+		b.s.submitted(b.s.submissions, t, b.now)
+		b.wake.Submitted = true
+		return
+	}
+	b.expand(b.create(t))
+}
+
+// signalWith sends the signal of a trigger to the run that it stored, or found.
+func (b *batch) signalWith(t *persistence.Trigger, answer *persistence.TriggerAnswer) {
+	if t.Signal == nil || !stored(answer.Result) {
+		return
+	}
+	signal := *t.Signal
+	signal.Run = answer.Run
+	said := b.send(&signal)
+	answer.Signal, answer.Names = said.Result, said.Names
 }
 
 // refusePayloads answers the triggers of a unit whose payload the database
@@ -284,10 +306,11 @@ func (s *Store) tenant(name string) *tenant {
 
 func compareRuns(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) }
 
-// submission is a run that waits to be expanded.
+// submission is a run that waits to be expanded, or whose signals wait to be delivered.
 type submission struct {
 	number int64
-	run    *run
+	id     workflow.RunID
+	signal bool // the run is there, and signals for it wait
 }
 
 // DrainIntake implements persistence.Intake.
@@ -298,9 +321,17 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 	var kept []submission
 	taken := 0
 	for _, sub := range s.intake {
-		known := s.tenants[sub.run.trigger.Tenant] != nil
+		if sub.signal {
+			kept = append(kept, sub)
+			continue
+		}
+		r := s.runs[sub.id]
+		known := s.tenants[r.trigger.Tenant] != nil
 		switch {
-		case s.blocks(sub.run.id()):
+		case s.older(r.definition.graph):
+			kept = append(kept, sub)
+			continue
+		case s.blocks(sub.id):
 			kept = append(kept, sub)
 			out.Again = lookAgain
 			continue
@@ -308,16 +339,17 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 			kept = append(kept, sub)
 			out.More = true
 			continue
-		case sub.run.core.State.Terminal(): // canceled before it began
+		case r.core.State.Terminal(): // canceled before it began
 		case !known && len(s.tenants) >= int(s.options.TenantsMax):
 			kept = append(kept, sub)
 		default:
-			b.expand(sub.run)
+			b.expand(r)
 			out.Count++
 		}
 		taken++
 	}
 	s.intake = kept
+	b.deliver(limit, &out)
 	b.enqueue(nil)
 	out.Wake = b.wake
 	return out, nil
@@ -326,7 +358,12 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 // submitted keeps a trigger of a committed transaction for DrainIntake.
 func (s *Store) submitted(number int64, t persistence.Trigger, at time.Time) {
 	b := &batch{s: s, now: at}
-	r := b.create(t)
-	i, _ := slices.BinarySearchFunc(s.intake, number, func(x submission, n int64) int { return int(x.number - n) })
-	s.intake = slices.Insert(s.intake, i, submission{number, r})
+	b.create(t)
+	s.submit(submission{number: number, id: t.Run})
+}
+
+// submit adds a submission in the order of their numbers.
+func (s *Store) submit(sub submission) {
+	i, _ := slices.BinarySearchFunc(s.intake, sub.number, func(x submission, n int64) int { return int(x.number - n) })
+	s.intake = slices.Insert(s.intake, i, sub)
 }

@@ -22,6 +22,7 @@ type Tx struct {
 	store    *Store
 	drafted  draft
 	triggers []drafted
+	signals  []draftedSignal
 	done     bool
 }
 
@@ -59,6 +60,9 @@ func (tx *Tx) commit() error {
 	for _, d := range tx.triggers {
 		tx.store.submitted(d.number, d.trigger, d.at)
 	}
+	for _, d := range tx.signals {
+		tx.store.signaled(d)
+	}
 	return nil
 }
 
@@ -74,11 +78,20 @@ func (tx *Tx) end() error {
 	return nil
 }
 
-// TriggerInTx implements persistence.Intake. tx is a *Tx of this store.
-func (s *Store) TriggerInTx(_ context.Context, tx any, trigger persistence.Trigger) (persistence.TriggerAnswer, error) {
+// own returns a transaction of this store.
+func (s *Store) own(tx any) (*Tx, error) {
 	own, ok := tx.(*Tx)
 	if !ok || own.store != s {
-		return persistence.TriggerAnswer{}, errForeignTx
+		return nil, errForeignTx
+	}
+	return own, nil
+}
+
+// TriggerInTx implements persistence.Intake. tx is a *Tx of this store.
+func (s *Store) TriggerInTx(_ context.Context, tx any, trigger persistence.Trigger) (persistence.TriggerAnswer, error) {
+	own, err := s.own(tx)
+	if err != nil {
+		return persistence.TriggerAnswer{}, err
 	}
 	b := s.begin()
 	defer s.mu.Unlock()

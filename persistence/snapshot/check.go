@@ -18,6 +18,7 @@ import (
 //	I6   a run is terminal exactly when all of its tasks are
 //	I7   a timer fired once
 //	I10  the events of each task and run are gapless and lead to its state
+//	I19  a signal that was stored is delivered or will be, and taken at most once
 //
 // and if the side tables agree with the tasks: a queued task has one place in
 // the queues, a sleeping or waiting one its timer, a running one its claim.
@@ -35,6 +36,7 @@ func Check(t Tables) []string {
 	c.claims()
 	c.names()
 	c.dead()
+	c.inbox()
 	return c.wrong
 }
 
@@ -209,9 +211,9 @@ func (c *checker) parents(r *Run) {
 // active reports whether a task in this state was allowed to begin.
 func active(s lifecycle.State) bool {
 	switch s {
-	case lifecycle.Queued, lifecycle.Running, lifecycle.Backoff, lifecycle.Sleeping, lifecycle.Completed:
+	case lifecycle.Queued, lifecycle.Running, lifecycle.Backoff, lifecycle.Sleeping, lifecycle.Waiting, lifecycle.Completed:
 		return true
-	case lifecycle.Pending, lifecycle.Waiting, lifecycle.Failed, lifecycle.Skipped, lifecycle.Canceled:
+	case lifecycle.Pending, lifecycle.Failed, lifecycle.Skipped, lifecycle.Canceled:
 	}
 	return false
 }

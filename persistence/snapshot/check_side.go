@@ -75,6 +75,8 @@ func (c *checker) timers() {
 			kind = lifecycle.BackoffTimer
 		case t.State == lifecycle.Queued && t.StartTimeout > 0:
 			kind = lifecycle.QueueTimer
+		case t.State == lifecycle.Waiting && t.Sleep > 0:
+			kind = lifecycle.DeadlineTimer
 		default:
 			return
 		}
@@ -104,6 +106,8 @@ func wanted(r *Run, t Timer) bool {
 		return task != nil && task.State == lifecycle.Backoff && task.Epoch == t.Epoch
 	case lifecycle.QueueTimer:
 		return task != nil && task.Epoch >= t.Epoch
+	case lifecycle.DeadlineTimer:
+		return task != nil && task.State == lifecycle.Waiting && task.Epoch == t.Epoch
 	}
 	return !t.Kind.Known() // a later version waits for it
 }

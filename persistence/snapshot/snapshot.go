@@ -28,6 +28,8 @@ type Tables struct {
 	Frontiers []Frontier
 	Keys      []Key
 	Intake    []workflow.RunID // submitted, not expanded yet
+	Inbox     []Entry          // by run and id
+	Signaled  []workflow.RunID // with signals to be delivered, each once
 	Pods      []Pod
 	Dead      []DeadLetter
 	Epoch     int64 // of the leader
@@ -101,6 +103,16 @@ type Key struct {
 	Run      workflow.RunID
 }
 
+// Entry is a signal for a run.
+type Entry struct {
+	Run     workflow.RunID
+	ID      string
+	N       int64 // 0: it is not delivered
+	Name    string
+	Step    int32 // that has taken it; -1: none
+	Payload []byte
+}
+
 // Pod is a pod that has not left. A dead one is listed as long as it has tasks
 // left to be taken.
 type Pod struct {
@@ -151,6 +163,11 @@ func (t *Tables) Sort() {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Key, b.Key))
 	})
 	slices.SortFunc(t.Intake, compareRuns)
+	slices.SortFunc(t.Signaled, compareRuns)
+	t.Signaled = slices.Compact(t.Signaled)
+	slices.SortFunc(t.Inbox, func(a, b Entry) int {
+		return cmp.Or(compareRuns(a.Run, b.Run), cmp.Compare(a.ID, b.ID))
+	})
 	slices.SortFunc(t.Dead, func(a, b DeadLetter) int { return compareTasks(a.Task, b.Task) })
 	slices.SortFunc(t.Pods, func(a, b Pod) int { return cmp.Compare(a.ID, b.ID) })
 }

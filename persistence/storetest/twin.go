@@ -130,6 +130,22 @@ func (t *Twin) TriggerInTx(ctx context.Context, tx any, trigger persistence.Trig
 	})
 }
 
+// SendSignals implements persistence.Inbox.
+func (t *Twin) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	return twice1(ctx, t, "SendSignals", persistence.Store.SendSignals, batch)
+}
+
+// SendSignalInTx implements persistence.Inbox. tx is a TwinTx.
+func (t *Twin) SendSignalInTx(ctx context.Context, tx any, signal persistence.Signal) (persistence.SignalAnswer, error) {
+	both := tx.(TwinTx) //nolint:errcheck // the contract of this method
+	return twice(ctx, t, "SendSignalInTx", signal, func(ctx context.Context, s persistence.Store) (persistence.SignalAnswer, error) {
+		if s == t.Model {
+			return s.SendSignalInTx(ctx, both.Model, signal)
+		}
+		return s.SendSignalInTx(ctx, both.Product, signal)
+	})
+}
+
 // DrainIntake implements persistence.Intake.
 func (t *Twin) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
 	return twice1(ctx, t, "DrainIntake", persistence.Store.DrainIntake, limit)

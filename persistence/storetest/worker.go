@@ -170,10 +170,16 @@ func (p *worker) finish() {
 	}
 }
 
+// completion completes a task with its step's name as output, or with the output that is there
+// before it begins.
 func completion(g persistence.Grant) persistence.Transition {
-	return persistence.Transition{
+	t := persistence.Transition{
 		Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Succeeded, Output: []byte(`"` + g.Step + `"`),
 	}
+	if g.Kept {
+		t.Output = g.LastProgress
+	}
+	return t
 }
 
 func failure(g persistence.Grant) persistence.Transition {
