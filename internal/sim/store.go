@@ -116,6 +116,12 @@ func (s *store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 		func(d *persistence.Drained) *persistence.Wake { return &d.Wake })
 }
 
+// SendSignals implements persistence.Inbox.
+func (s *store) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	return meet(s, "send_signals", func() (persistence.Signals, error) { return s.Store.SendSignals(ctx, batch) },
+		func(t *persistence.Signals) *persistence.Wake { return &t.Wake })
+}
+
 // ClaimTasks implements persistence.Queue.
 func (s *store) ClaimTasks(ctx context.Context, request persistence.ClaimRequest) (persistence.Claimed, error) {
 	return meet(s, "claim_tasks", func() (persistence.Claimed, error) { return s.Store.ClaimTasks(ctx, request) }, nil)

@@ -40,6 +40,7 @@ type client struct {
 	pid    *actors.PID
 	orders map[string]*order
 	sorted []*order // in the order of the load
+	sent   []*sending
 }
 
 // orderLabel holds the name of an order that has no key.
@@ -54,6 +55,10 @@ func (c *client) begin(o *order) {
 	c.seed.world.After(o.after, func() { c.trigger(o) })
 	if o.cancel > 0 {
 		c.seed.world.After(o.cancel, func() { c.cancel(o) })
+	}
+	for _, x := range c.seed.sendings(o) {
+		c.sent = append(c.sent, x)
+		c.seed.world.After(max(x.after, 0), func() { c.send(x) })
 	}
 }
 

@@ -33,6 +33,7 @@ type seen struct {
 	ended   bool
 	slept   map[int32]time.Time // until when a task sleeps or backs off
 	ready   map[int32]time.Time // since when a task is ready
+	waits   map[int32]time.Time // until when a task waits for a signal; zero: for ever
 	cancel  time.Time           // when its cancel was recorded
 }
 
@@ -58,7 +59,7 @@ func (o *oracle) judge(run *snapshot.Run) {
 	w := o.seed.world
 	was := o.runs[run.ID]
 	if was == nil {
-		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]time.Time{}}
+		was = &seen{outputs: map[int32][]byte{}, slept: map[int32]time.Time{}, ready: map[int32]time.Time{}, waits: map[int32]time.Time{}}
 		o.runs[run.ID] = was
 		o.open++
 		o.name(run)
@@ -117,6 +118,9 @@ func (o *oracle) name(run *snapshot.Run) {
 func (o *oracle) event(run *snapshot.Run, was *seen, e *lifecycle.Event) {
 	s := o.seed
 	o.enter(run, e)
+	if e.Step != lifecycle.RunStep && run.Task(e.Step).Traits.Has(workflow.TraitWaits) {
+		o.waited(run, was, e)
+	}
 	switch e.Kind { //nolint:exhaustive // the others are judged by their effects
 	case lifecycle.EventSleeping, lifecycle.EventRetrying:
 		was.slept[e.Step] = e.WakeAt
@@ -207,6 +211,7 @@ func (o *oracle) end() {
 		s.world.Fail("I1", "at the end %d queue rows, %d timers, %d claims, %d intake rows are left",
 			len(tables.Queue), len(tables.Timers), len(tables.Claims), len(tables.Intake))
 	}
+	o.signals(&tables)
 	if n, err := s.world.Model().CountDeadLetters(s.ctx, persistence.DeadFilter{}); err != nil || n != o.deaths {
 		s.world.Fail("dead", "%d tasks failed for good, and %d dead letters are there: %v", o.deaths, n, err)
 	}

@@ -3,6 +3,7 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
@@ -181,7 +182,7 @@ func (s *seed) drained() bool {
 			return false
 		}
 	}
-	return true
+	return !slices.ContainsFunc(s.client.sent, func(x *sending) bool { return !x.acked && !x.over })
 }
 
 func (s *seed) unfinished() string {
@@ -210,6 +211,11 @@ func (s *seed) unfinished() string {
 			return "the cancel of " + o.name
 		case !o.told:
 			return "the wait for the end of " + o.name
+		}
+	}
+	for _, x := range s.client.sent {
+		if !x.acked && !x.over {
+			return "the signal " + x.id + " of " + x.order.name
 		}
 	}
 	return "a run that no client triggered"

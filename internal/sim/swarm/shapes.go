@@ -53,7 +53,7 @@ func plain(parents ...int) []workflow.Edge { return edges(workflow.Plain, parent
 func shapes(version int) []*shape {
 	return []*shape{
 		compile(workflow.Definition{Name: "single", Steps: []workflow.Step{{Name: "a"}}}),
-		chain(5), diamond(), fan(6), orders(version), nap(), until(), mixed(), skipping(), inTx(), elsewhere(), impatient(),
+		chain(5), diamond(), fan(6), orders(version), nap(), until(), mixed(), skipping(), inTx(), elsewhere(), impatient(), approval(),
 	}
 }
 
@@ -162,5 +162,27 @@ func impatient() *shape {
 	return compile(workflow.Definition{Name: "impatient", Output: 1, Steps: []workflow.Step{
 		{Name: "a", Options: workflow.Options{ScheduleToStart: 3 * time.Second}},
 		{Name: "b", Parents: edges(workflow.Settled, 0)},
+	}})
+}
+
+// signalNeeded is the signal without which a run does not go on.
+const signalNeeded = "approved"
+
+// approval waits for a signal that has to come, for one that it goes on without, and for one
+// without which a step fails.
+func approval() *shape {
+	wait := func(name, signal string, most time.Duration, after ...int) workflow.Step {
+		return workflow.Step{Name: name, Kind: workflow.Wait, Signal: signal, Sleep: most, After: plain(after...)}
+	}
+	remind := wait("remind", "reminded", 10*time.Second)
+	remind.SkipLate = true
+	return compile(workflow.Definition{Name: "approval", Output: 2, Steps: []workflow.Step{
+		{Name: "ask"},
+		wait("approve", signalNeeded, 0, 0),
+		{Name: "ship", Parents: plain(1)},
+		remind,
+		{Name: "note", Parents: edges(workflow.Maybe, 3), RunIfAllSkipped: true},
+		wait("confirm", "confirmed", 15*time.Second),
+		{Name: "watch", Parents: edges(workflow.Settled, 5)},
 	}})
 }

@@ -69,6 +69,10 @@ const (
 	SawIntakeLeftOut   Sight = "a run stayed in the intake because its rows were blocked"
 	SawUnreadable      Sight = "a read met a damaged page"
 	SawBesides         Sight = "all runs but those that needed blocked rows ended"
+	SawSignalEarly     Sight = "a signal was there before its step"
+	SawSignalWaited    Sight = "a step waited for its signal"
+	SawSignalDropped   Sight = "a run ended before its signal was delivered"
+	SawDeadline        Sight = "a wait for a signal ended at its deadline"
 	SawSpared          Sight = "the stream was spared because all pods were busy, and came back"
 )
 
@@ -82,6 +86,7 @@ func Sights() []Sight {
 		SawDoubled, SawDelayedStart, SawSubmitted, SawInTx, SawNotBegun, SawTenantLimit, SawUnheld, SawAmbiguousRecord,
 		SawAmbiguousClaim, SawAmbiguousIntake, SawLateRecord, SawLateClaim, SawRecordConflict, SawLeftOut, SawBusy,
 		SawTriggerBusy, SawIntakeLeftOut, SawUnreadable, SawBesides, SawSpared,
+		SawSignalEarly, SawSignalWaited, SawSignalDropped, SawDeadline,
 	}
 }
 

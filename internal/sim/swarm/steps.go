@@ -43,8 +43,15 @@ func (s *seed) functions(p *sim.Pod, deployed []*shape, numbers [][]int32) map[i
 			if j < len(shape.graph.Nodes) {
 				node = &shape.graph.Nodes[j]
 			}
-			if node.Kind != workflow.Func {
+			switch node.Kind {
+			case workflow.Wait:
+				functions[number] = actors.StepFunction{
+					Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue, Replay: s.replay(p),
+				}
 				continue
+			case workflow.Sleep, workflow.SleepUntil:
+				continue
+			case workflow.Func:
 			}
 			functions[number] = actors.StepFunction{
 				Workflow: shape.graph.Name, Step: node.Name, Fingerprint: node.Fingerprint, Queue: node.Queue,
@@ -56,6 +63,15 @@ func (s *seed) functions(p *sim.Pod, deployed []*shape, numbers [][]int32) map[i
 		}
 	}
 	return functions
+}
+
+// replay completes a step that waited for a signal with its payload.
+func (s *seed) replay(p *sim.Pod) func(context.Context, []byte) (actors.Output, error) {
+	return func(ctx context.Context, payload []byte) (actors.Output, error) {
+		about := actors.AttemptFrom(ctx).Info()
+		s.oracle.attempt(p, &about)
+		return actors.Output{Payload: payload}, nil
+	}
 }
 
 // body is a step function: it takes a while, fails as the seed says, and
