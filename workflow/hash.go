@@ -126,15 +126,12 @@ func (d *Definition) fingerprint(g *Graph) {
 			hanging[s.WakeFrom] = append(hanging[s.WakeFrom], hang{child: s.Name})
 		}
 	}
-	form := "troupe step 1"
-	if d.waits() {
-		form = "troupe step 2"
-	}
+	waits := d.waits()
 	for i := range d.Steps {
-		g.Nodes[i].Fingerprint = d.fingerprintOf(form, &d.Steps[i], hanging[i])
+		g.Nodes[i].Fingerprint = d.fingerprintOf(waits, &d.Steps[i], hanging[i])
 	}
 	if d.OnFailure != nil {
-		g.OnFailure.Fingerprint = d.fingerprintOf(form, d.OnFailure, nil)
+		g.OnFailure.Fingerprint = d.fingerprintOf(waits, d.OnFailure, nil)
 	}
 }
 
@@ -144,15 +141,27 @@ func (d *Definition) waits() bool {
 	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind == Wait })
 }
 
-func (d *Definition) fingerprintOf(form string, s *Step, hanging []hang) Hash {
+// fingerprintOf names the signals, too, where there are any: codecs may be told which signal the
+// output of a parent was.
+func (d *Definition) fingerprintOf(waits bool, s *Step, hanging []hang) Hash {
+	form := "troupe step 1"
+	if waits {
+		form = "troupe step 2"
+	}
 	c := newCanon(form)
 	c.number(int64(s.Kind))
 	c.text(d.InputType)
 	c.text(s.Type)
+	if waits {
+		c.text(s.Signal)
+	}
 	c.number(int64(len(s.Parents)))
 	for _, edge := range s.Parents {
 		c.text(d.nameOf(edge.Parent))
 		c.number(int64(edge.Kind))
+		if waits {
+			c.text(d.signalOf(edge.Parent))
+		}
 	}
 	own := make([]hang, 0, len(s.Conditions)+1)
 	for _, condition := range s.Conditions {
@@ -186,6 +195,14 @@ func (d *Definition) nameOf(ref int) string {
 		return ""
 	}
 	return d.Steps[ref].Name
+}
+
+// signalOf returns the signal that a step waits for; "": none.
+func (d *Definition) signalOf(ref int) string {
+	if ref < 0 || ref >= len(d.Steps) {
+		return ""
+	}
+	return d.Steps[ref].Signal
 }
 
 // Pack returns the edge as one number, for storage: the step in the upper
