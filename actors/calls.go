@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
@@ -124,6 +125,26 @@ func containedLoop(loop func() error) error {
 	_, err := contained(func() (none, error) { return none{}, loop() })
 	return err
 }
+
+// asker is what questions of callers have in common: until when an answer is worth something.
+type asker struct {
+	deadline time.Time    // local; zero: none
+	last     atomic.Value // of type struct{ error }: what the last call failed with
+	gone     func() bool  // the caller has given up; nil: never
+	taken    func() bool  // marks it as taken in, and reports whether it was before; nil: sent once
+}
+
+// left reports whether the caller has given up.
+func (q *asker) left() bool { return q.gone != nil && q.gone() }
+
+// late reports whether the deadline is over.
+func (q *asker) late(now time.Time) bool { return !q.deadline.IsZero() && now.After(q.deadline) }
+
+// again reports whether the question was taken in before.
+func (q *asker) again() bool { return q.taken != nil && q.taken() }
+
+// failed notes what a call failed with.
+func (q *asker) failed(err error) { q.last.Store(struct{ error }{err}) }
 
 // none is the result of a call that has none.
 type none struct{}

@@ -44,7 +44,7 @@
 //
 //   - the pod as the embedder sees it: start, config, pod*, poolusage, refusal, errors
 //   - the tree and its restarts: tree, supervision, watchdog, runtime, calls, executor, protoactor, mailbox
-//   - triggers: intake*, triggerlimit
+//   - triggers and signals: intake*, triggerlimit
 //   - claims: claimer*, queuescan
 //   - slots and executions: runs, ledger, run*, payloads, step, wrap, attempt, inflight, outcome, failure
 //   - completions: journal*

@@ -57,6 +57,10 @@ func (f *faulty) TriggerRuns(ctx context.Context, batch []persistence.Trigger, t
 	return through(ctx, f, "trigger", func() (persistence.Triggers, error) { return f.Store.TriggerRuns(ctx, batch, take) })
 }
 
+func (f *faulty) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	return through(ctx, f, "send", func() (persistence.Signals, error) { return f.Store.SendSignals(ctx, batch) })
+}
+
 func (f *faulty) ClaimTasks(ctx context.Context, r persistence.ClaimRequest) (persistence.Claimed, error) {
 	return through(ctx, f, "claim", func() (persistence.Claimed, error) { return f.Store.ClaimTasks(ctx, r) })
 }

@@ -10,24 +10,25 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// intake stores triggers, all that came during the last commit in one
-// transaction, and starts the runs that the embedder stored in transactions of
-// its own. While the pod has slots to spare, it reserves some for the first tasks
-// of the runs: they are granted in the transaction that stores them.
+// intake stores triggers and signals, all that came during the last commit in one
+// transaction each, starts the runs that the embedder stored in transactions of its own,
+// and delivers signals. While the pod has slots to spare, it reserves some for the first
+// tasks of the runs: they are granted in the transaction that stores them.
 //
-// Owns: the messages whose inputs are examined; the triggers that wait to be
-// stored; the one trigger batch and the one drain of the intake table that are
-// under way.
+// Owns: the messages whose inputs are examined; the triggers and signals that wait to be
+// stored; the one trigger batch, the one batch of signals and the one drain of the intake
+// table that are under way.
 // Parent: pod.
-// Accepts: TriggerRun, SlotsReserved, RunsSubmitted, DrainIntake.
-// Sends: RunTriggered, TriggerRefused, ReserveSlots, SlotsReleased, IntakeDrained,
-// WorkReady, TablesChanged.
+// Accepts: TriggerRun, SendSignal, SlotsReserved, RunsSubmitted, DrainIntake.
+// Sends: RunTriggered, TriggerRefused, SignalStored, SignalRefused, ReserveSlots,
+// SlotsReleased, IntakeDrained, WorkReady, TablesChanged.
 // On failure: restart with backoff. Waiting triggers are carried over and stored
-// under the same run ids; a batch with reserved slots whose outcome is unknown is
-// stored again as it was.
+// under the same run ids, signals under the same ids of theirs; a batch with reserved slots
+// whose outcome is unknown is stored again as it was.
 type intake struct {
 	base
 	port        persistence.Intake
+	inbox       persistence.Inbox
 	carryover   *intakeState
 	call        call      // of triggers
 	began       time.Time // when it did
@@ -39,34 +40,34 @@ type intake struct {
 	slotRequest slotRequest
 	reservedIn  string // queue whose pool the requested slots are of
 	drain       drain
+	signals     signalSending
 }
 
 // intakeState is what survives a restart of intake.
 type intakeState struct {
-	waiting   []*question    // in the order of their arrival
-	open      *openTrigger   // under way, or its outcome is unknown
-	rows      int            // triggers in them
-	judging   []*judging     // messages whose inputs are looked at first
-	abandoned map[int64]bool // looks that were given up and have not ended
-	stopping  bool           // new triggers are refused
-	told      bool           // IntakeDrained was sent
+	waiting   []*question       // in the order of their arrival
+	open      *openTrigger      // under way, or its outcome is unknown
+	rows      int               // triggers in them
+	judging   []*judging        // messages whose inputs are looked at first
+	abandoned map[int64]bool    // looks that were given up and have not ended
+	signals   []*signalQuestion // in the order of their arrival
+	stopping  bool              // new triggers and signals are refused
+	told      bool              // IntakeDrained was sent
 }
 
 // question is one question to intake: triggers that are stored all or none, and how to
 // answer the caller.
 type question struct {
+	asker
+
 	triggers []persistence.Trigger
 	bytes    int
-	deadline time.Time            // local; then it is answered Unavailable
 	busyTo   time.Time            // its key, or its tenant, is locked by another transaction until then, at least
 	busy     int                  // how often it was
 	held     atomic.Bool          // it was: the caller is told so if it gives up
-	last     atomic.Value         // of type struct{ error }: what the last call failed with
 	lacks    int                  // how often the server lacked resources for it alone
 	done     bool                 // answered; taken off the list at the next flush
 	asked    bool                 // in the batch under way
-	gone     func() bool          // the caller has given up; nil: never
-	taken    func() bool          // marks it as taken in, and reports whether it was before; nil: sent once
 	answer   func(triggerAnswers) // called once
 }
 
@@ -106,7 +107,7 @@ const (
 
 func spawnIntake(rt *runtime, ports *Ports, h *intakeState) func() receiver {
 	return func() receiver {
-		return &intake{base: base{rt, rt.addresses.intake}, port: ports.Store, carryover: h}
+		return &intake{base: base{rt, rt.addresses.intake}, port: ports.Store, inbox: ports.Store, carryover: h}
 	}
 }
 
@@ -119,6 +120,10 @@ func (a *intake) Receive(ctx actorContext) {
 		a.accept(msg.ask)
 	case *messages.TriggerRun:
 		a.onTriggerRun(ctx.Sender(), msg)
+	case *signalCall:
+		a.acceptSignal(msg.ask)
+	case *messages.SendSignal:
+		a.onSendSignal(ctx.Sender(), msg)
 	case *judged:
 		a.onJudged(msg)
 	case *happened:
@@ -144,18 +149,19 @@ func (a *intake) onStarted() {
 	a.onRunsSubmitted()
 	a.judgeAgain()
 	a.flush()
+	a.flushSignals()
 }
 
 // accept takes a question in, unless there is no room. Calls of the API hold permits for
 // their triggers, so only messages can find it full.
 func (a *intake) accept(q *question) {
-	if q.taken != nil && q.taken() {
+	if q.again() {
 		return
 	}
 	switch {
 	case a.carryover.stopping:
 		q.answer(triggerAnswers{refused: refuseStopping()})
-	case q.taken == nil && a.carryover.rows >= a.rt.config.IntakePending:
+	case q.taken == nil && a.full():
 		q.answer(triggerAnswers{refused: refuseFull()})
 	default:
 		if a.carryover.rows >= 2*a.rt.config.IntakePending { // callers that gave up no longer hold permits
@@ -168,7 +174,12 @@ func (a *intake) accept(q *question) {
 	}
 }
 
-// onRunsSubmitted starts the runs of the intake table.
+// full reports whether as much waits to be stored as may.
+func (a *intake) full() bool {
+	return a.carryover.rows+len(a.carryover.signals) >= a.rt.config.IntakePending
+}
+
+// onRunsSubmitted starts the runs of the intake table, and delivers signals.
 func (a *intake) onRunsSubmitted() {
 	if a.drain.call.open() || a.drain.waits {
 		a.drain.again = true
@@ -182,14 +193,16 @@ func (a *intake) onRunsSubmitted() {
 }
 
 func (a *intake) onDrained(drained persistence.Drained, err error) {
-	a.drain.limit.Ended(drained.Count, a.rt.now(), err)
+	delivered := drained.Delivered + drained.Dropped
+	a.drain.limit.Ended(max(drained.Count, delivered), a.rt.now(), err)
 	if wait, failed := a.drain.call.failed(a.rt, "drain_intake", err); failed {
 		a.drainAfter(wait, true)
 		return
 	}
 	a.rt.announce(drained.Wake)
+	a.countDelivered(&drained)
 	switch {
-	case drained.More && drained.Count > 0 || a.drain.again:
+	case drained.More && drained.Count+delivered > 0 || a.drain.again:
 		a.onRunsSubmitted()
 	case drained.More: // none of what is left could be stored
 		a.drainAfter(a.rt.retryDelay(drainStuck), true)
@@ -210,10 +223,12 @@ func (a *intake) drainAfter(pause time.Duration, waits bool) {
 func (a *intake) onDrainIntake() {
 	a.carryover.stopping = true
 	a.flush()
+	a.flushSignals()
 }
 
 func (a *intake) tellDrained() {
-	if a.carryover.stopping && !a.carryover.told && len(a.carryover.waiting)+len(a.carryover.judging) == 0 && a.carryover.open == nil {
+	rest := len(a.carryover.waiting) + len(a.carryover.judging) + len(a.carryover.signals)
+	if a.carryover.stopping && !a.carryover.told && rest == 0 && a.carryover.open == nil {
 		a.carryover.told = true
 		a.rt.send(a.rt.addresses.pod, &messages.IntakeDrained{})
 	}

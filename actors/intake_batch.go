@@ -165,7 +165,7 @@ func (a *intake) triggerFailed(open *openTrigger, err error) {
 		refused = refuse(BadInput, "", err.Error())
 	}
 	for _, q := range open.questions {
-		q.last.Store(struct{ error }{err})
+		q.failed(err)
 		if refused != nil {
 			answer := triggerAnswers{refused: refused}
 			if refused.Code == Unavailable {
@@ -205,6 +205,11 @@ func (a *intake) finish(q *question, answer triggerAnswers) {
 		result = string(answer.refused.Code)
 	}
 	a.rt.recorder.add(MetricTriggers, float64(len(q.triggers)), result)
+	for i := range answer.answers {
+		if t, got := &q.triggers[i], answer.answers[i]; t.Signal != nil && got.Signal != 0 {
+			a.rt.countSignal(signalAnswer{persistence.SignalAnswer{Result: got.Signal}, TriggerSignalRefusal(t, got), nil})
+		}
+	}
 	q.done = true
 	a.carryover.rows -= len(q.triggers)
 	q.answer(answer)
@@ -216,9 +221,9 @@ func (a *intake) dropLate() {
 	for _, q := range a.carryover.waiting {
 		switch {
 		case q.done, q.asked:
-		case q.gone != nil && q.gone():
-			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "the caller has gone")})
-		case !q.deadline.IsZero() && now.After(q.deadline):
+		case q.left():
+			a.finish(q, triggerAnswers{refused: refuseGone()})
+		case q.late(now):
 			a.finish(q, triggerAnswers{refused: refuse(Unavailable, "", "not stored in time: trigger again with the same key")})
 		}
 	}

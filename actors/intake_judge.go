@@ -30,7 +30,7 @@ func (a *intake) onTriggerRun(sender *PID, m *messages.TriggerRun) {
 	switch config := &a.rt.config; {
 	case a.carryover.stopping:
 		answer(triggerAnswers{refused: refuseStopping()})
-	case a.carryover.rows+len(a.carryover.judging) >= config.IntakePending, len(a.carryover.abandoned) >= config.StuckMax:
+	case a.full(), a.carryover.rows+len(a.carryover.judging) >= config.IntakePending, len(a.carryover.abandoned) >= config.StuckMax:
 		answer(triggerAnswers{refused: refuseFull()})
 	default:
 		a.carryover.judging = append(a.carryover.judging, &judging{message: m, answer: answer})
@@ -82,8 +82,8 @@ func (a *intake) onJudged(m *judged) {
 		head.answer(triggerAnswers{refused: m.refused})
 	} else {
 		a.accept(&question{
-			triggers: []persistence.Trigger{m.trigger}, bytes: triggerBytes(&m.trigger),
-			deadline: a.rt.now().Add(a.rt.config.TriggerTimeout), answer: head.answer,
+			asker:    asker{deadline: a.rt.now().Add(a.rt.config.TriggerTimeout)},
+			triggers: []persistence.Trigger{m.trigger}, bytes: triggerBytes(&m.trigger), answer: head.answer,
 		})
 	}
 	a.judge()
@@ -115,9 +115,9 @@ func (a *intake) judgedHead(number int64) *judging {
 }
 
 func refuseStopping() *Refusal {
-	return refuse(Stopping, "", "the pod is stopping: trigger on another one")
+	return refuse(Stopping, "", "the pod is stopping: ask another one")
 }
 
 func refuseFull() *Refusal {
-	return refuse(Overloaded, "", "too many triggers wait to be stored: try again later")
+	return refuse(Overloaded, "", "too many triggers and signals wait to be stored: try again later")
 }

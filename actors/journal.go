@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
@@ -62,13 +61,11 @@ type openRecord struct {
 
 // cancelQuestion is one cancel until it is answered.
 type cancelQuestion struct {
-	cancel   persistence.Cancel
-	call     call
-	last     atomic.Value // of type struct{ error }: what the last call failed with
-	deadline time.Time
-	gone     func() bool // the caller has given up; nil: never
-	taken    func() bool // marks it as taken in, and reports whether it was before; nil: sent once
-	answer   func(persistence.Canceled, error)
+	asker
+
+	cancel persistence.Cancel
+	call   call
+	answer func(persistence.Canceled, error)
 }
 
 // cancelCall is a cancel from Pod.

@@ -21,7 +21,7 @@ func (a *journal) onCancelRun(sender *PID, m *messages.CancelRun) {
 		c.By = "message"
 	}
 	a.cancel(&cancelQuestion{
-		cancel: c, deadline: a.rt.now().Add(a.rt.config.TriggerTimeout),
+		asker: asker{deadline: a.rt.now().Add(a.rt.config.TriggerTimeout)}, cancel: c,
 		answer: func(done persistence.Canceled, err error) {
 			if sender != nil {
 				a.rt.send(sender, cancelAnswer(m, done, err))
@@ -61,10 +61,9 @@ func (a *journal) askCancel(q *cancelQuestion) {
 func (a *journal) onCanceled(q *cancelQuestion, done persistence.Canceled, err error) {
 	again := errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, persistence.ErrConflict) || done.Result == lifecycle.Busy
 	again = again && !errors.Is(err, persistence.ErrSchema) // which stays so until the schema is migrated
-	late := !q.deadline.IsZero() && a.rt.now().After(q.deadline) || q.gone != nil && q.gone()
-	if again && !late {
+	if again && !q.late(a.rt.now()) && !q.left() {
 		q.call.failures++
-		q.last.Store(struct{ error }{err})
+		q.failed(err)
 		a.later(a.rt.retryDelay(q.call.failures), func() { a.askCancel(q) })
 		return
 	}

@@ -72,6 +72,9 @@ const (
 	MetricStoreErrors
 	MetricUnknownMessages
 	MetricLogDropped
+	MetricSignals
+	MetricSignalsDelivered
+	MetricSignalsDropped
 	MetricReady
 	MetricReadyOldest
 	MetricParkedTasks
@@ -147,6 +150,9 @@ func MetricTable() []MetricDescription {
 		{MetricStoreErrors, "troupe_store_errors_total", Counter, "1", []string{"call"}, "store calls that failed and are made again"},
 		{MetricUnknownMessages, "troupe_unknown_messages_total", Counter, "1", []string{"actor"}, "messages that an actor does not accept"},
 		{MetricLogDropped, "troupe_log_records_dropped_total", Counter, "1", nil, "log records that Config.Logger was too slow for, or panicked over"},
+		{MetricSignals, "troupe_signals_total", Counter, "1", []string{"result"}, "signals answered: stored, repeated (the run had one of the same id), or the code of the refusal"},
+		{MetricSignalsDelivered, "troupe_signals_delivered_total", Counter, "1", nil, "signals delivered to their runs by this pod, but for those that it found when a deadline was due"},
+		{MetricSignalsDropped, "troupe_signals_dropped_total", Counter, "1", nil, "signals dropped by this pod, because their runs had ended before they were delivered"},
 		{MetricReady, "troupe_tasks_ready", DatabaseGauge, "1", []string{"queue"}, "tasks that wait for a slot, at most 100,000 of a queue"},
 		{MetricReadyOldest, "troupe_tasks_ready_oldest_seconds", DatabaseGauge, "s", []string{"queue"}, "for how long the oldest of the first 1,000 tasks of a queue has been ready"},
 		{MetricParkedTasks, "troupe_tasks_parked", DatabaseGauge, "1", []string{"workflow", "step"}, "tasks of a step that no living pod registers, at most 100,000 in all"},

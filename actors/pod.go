@@ -18,9 +18,9 @@ import (
 //
 // Owns: the pod's number; how far a stop has come.
 // Parent: none; the engine watches it.
-// Accepts: TriggerRun, CancelRun, AwaitRun, PodDied, IntakeDrained,
+// Accepts: TriggerRun, SendSignal, CancelRun, AwaitRun, PodDied, IntakeDrained,
 // ClaimingStopped, RunsDrained, JournalFlushed, Resigned, FeedClosed.
-// Sends: TriggerRun, CancelRun, CancelRefused, AwaitRun, AwaitRefused,
+// Sends: TriggerRun, SendSignal, CancelRun, CancelRefused, AwaitRun, AwaitRefused,
 // DrainIntake, StopClaiming, StopGranting, DrainRuns, EndAttempts, FlushJournal,
 // Resign, CloseFeed.
 // On failure: the pod ends, and Err says why. So it does if it may not join
@@ -85,6 +85,8 @@ func (a *pod) Receive(ctx actorContext) {
 	case *started:
 		a.spawnAll()
 	case *messages.TriggerRun:
+		ctx.Forward(a.rt.addresses.intake)
+	case *messages.SendSignal:
 		ctx.Forward(a.rt.addresses.intake)
 	case *messages.CancelRun:
 		a.onCancelRun(msg)
@@ -155,6 +157,11 @@ func (a *pod) refuseRest() {
 	}
 	for _, j := range a.carryovers.intake.judging {
 		j.answer(gone)
+	}
+	for _, q := range a.carryovers.intake.signals {
+		if !q.done {
+			q.answer(signalAnswer{refused: refuse(Unavailable, "", "the pod has ended: send again with the same id")})
+		}
 	}
 	for _, q := range a.carryovers.journal.cancels {
 		q.answer(persistence.Canceled{}, ErrEnded)

@@ -21,7 +21,7 @@ import (
 // concurrent use.
 type Pod struct{ rt *runtime }
 
-// PID is the address of the pod. It accepts TriggerRun, CancelRun and
+// PID is the address of the pod. It accepts TriggerRun, SendSignal, CancelRun and
 // AwaitRun, and answers the sender.
 func (p *Pod) PID() *PID { return p.rt.addresses.pod }
 

@@ -18,8 +18,8 @@ import (
 
 // Messages that come from the embedder's own actors, and that go to them.
 var (
-	fromCallers = []string{"TriggerRun", "CancelRun", "AwaitRun"}
-	toCallers   = []string{"RunTriggered", "TriggerRefused", "CancelRecorded", "CancelRefused", "RunEnded", "AwaitRefused"}
+	fromCallers = []string{"TriggerRun", "SendSignal", "CancelRun", "AwaitRun"}
+	toCallers   = []string{"RunTriggered", "TriggerRefused", "SignalStored", "SignalRefused", "CancelRecorded", "CancelRefused", "RunEnded", "AwaitRefused"}
 )
 
 // names is a set.

@@ -13,20 +13,20 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// Refusal says why a trigger was not stored, and the remedy.
+// Refusal says why a trigger or a signal was not stored, and the remedy.
 type Refusal struct { //nolint:errname // an answer in the first place, and an error for callers that want one
 	Code   RefusalCode
-	Field  string // of the trigger; "": none in particular
+	Field  string // of it; "": none in particular
 	Remedy string
-	Answer persistence.TriggerAnswer // of the store, if it was the one to refuse
+	Answer persistence.TriggerAnswer // of the store, if it was the one to refuse; of a signal its run and the error
 }
 
 // Error implements error.
 func (r *Refusal) Error() string {
 	if r.Field == "" {
-		return fmt.Sprintf("trigger refused: %s: %s", r.Code, r.Remedy)
+		return fmt.Sprintf("refused: %s: %s", r.Code, r.Remedy)
 	}
-	return fmt.Sprintf("trigger refused: %s: %s: %s", r.Code, r.Field, r.Remedy)
+	return fmt.Sprintf("refused: %s: %s: %s", r.Code, r.Field, r.Remedy)
 }
 
 // RefusalCode says why a trigger was refused.
@@ -42,6 +42,12 @@ const (
 	Overloaded      RefusalCode = "overloaded"
 	Stopping        RefusalCode = "stopping"
 	Unavailable     RefusalCode = "unavailable"
+
+	// Of signals alone.
+	UnknownSignal RefusalCode = "unknown_signal"
+	RunNotFound   RefusalCode = "run_not_found"
+	RunEnded      RefusalCode = "run_ended"
+	InboxFull     RefusalCode = "inbox_full"
 )
 
 func refuse(code RefusalCode, field, remedy string) *Refusal {
@@ -170,7 +176,11 @@ const (
 func inputHash(input []byte) [32]byte { return sha256.Sum256(input) }
 
 func triggerBytes(t *persistence.Trigger) int {
-	return len(t.Input) + 256 + len(t.Key) + len(t.Labels)*64
+	size := len(t.Input) + 256 + len(t.Key) + len(t.Labels)*64
+	if t.Signal != nil {
+		size += signalBytes(t.Signal)
+	}
+	return size
 }
 
 // CheckTrigger returns why a trigger cannot be stored, or nil. It looks at
@@ -200,6 +210,11 @@ func CheckTrigger(t *persistence.Trigger, payloadLimit int) *Refusal {
 	}
 	if year := t.At.UTC().Year(); !t.At.IsZero() && (year < yearMin || year > yearMax) {
 		return refuse(BadInput, "at", fmt.Sprintf("year %d: use one from %d to %d", year, yearMin, yearMax))
+	}
+	if t.Signal != nil {
+		if refused := checkSignal(t.Signal, payloadLimit); refused != nil {
+			return refused
+		}
 	}
 	return checkLabels(t.Labels)
 }

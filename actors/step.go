@@ -34,7 +34,8 @@ type StepFunction struct {
 
 	// Replay returns the output of Call for an encoded result, without calling the
 	// embedder's function: its conditions are evaluated again. It may panic as Call
-	// may. Nil: no condition depends on the result.
+	// may. Nil: no condition depends on the result. Of a step that waits for a signal the
+	// payload is the signal's, and the output is the same bytes; such a step has no Call.
 	Replay func(ctx context.Context, payload []byte) (Output, error)
 
 	// Result is the result type of the embedder's function, and Finish returns the
@@ -64,7 +65,7 @@ type Codec interface {
 type PayloadPlace struct {
 	Tenant   string
 	Workflow string
-	Step     string // whose output or progress it is; "": the run's input
+	Step     string // whose output or progress it is; of a signal its name; "": the run's input
 	Kind     PayloadKind
 }
 
@@ -76,6 +77,7 @@ const (
 	PayloadInput    PayloadKind = "input"
 	PayloadOutput   PayloadKind = "output"
 	PayloadProgress PayloadKind = "progress"
+	PayloadSignal   PayloadKind = "signal"
 )
 
 // PayloadCodec is a [Codec] that is told what it encodes and decodes.

@@ -25,6 +25,7 @@ func sections() []section {
 		{"Runs", []actors.Metric{
 			actors.MetricTriggers, actors.MetricRunsEnded, actors.MetricTriggerToStart, actors.MetricQueueWait,
 			actors.MetricReady, actors.MetricReadyOldest, actors.MetricDeadLetters, actors.MetricParkedTasks, actors.MetricParked,
+			actors.MetricSignals, actors.MetricSignalsDelivered, actors.MetricSignalsDropped,
 		}},
 		{"Steps", []actors.Metric{
 			actors.MetricAttempts, actors.MetricAttemptSeconds, actors.MetricRetries, actors.MetricLosses,

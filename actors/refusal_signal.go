@@ -1,0 +1,120 @@
+package actors
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/troupe-dev/troupe/messages"
+	"github.com/troupe-dev/troupe/persistence"
+)
+
+// signalNameMax bounds the name of a signal, in bytes, as it does those of steps.
+const signalNameMax = nameBytesMax
+
+func signalBytes(s *persistence.Signal) int { return len(s.Payload) + len(s.ID) + len(s.Key.Key) + 256 }
+
+// CheckSignal returns why a signal cannot be stored, or nil. It looks at sizes and
+// characters only.
+func CheckSignal(s *persistence.Signal, payloadLimit int) *Refusal {
+	if s.Run.IsZero() {
+		switch {
+		case s.Key.Key == "":
+			return refuse(BadInput, "key", "name a run, by its id or by its key")
+		case s.Key.Workflow == "":
+			return refuse(BadInput, "workflow", "name the workflow whose run has the key")
+		}
+	}
+	return checkSignal(s, payloadLimit)
+}
+
+// checkSignal is CheckSignal for a signal of a trigger, which names no run.
+func checkSignal(s *persistence.Signal, payloadLimit int) *Refusal {
+	if s.Name == "" {
+		return refuse(BadInput, "name", "name the signal")
+	}
+	for _, field := range []struct {
+		name, value string
+		max         int
+	}{
+		{"name", s.Name, signalNameMax},
+		{"id", s.ID, persistence.SignalIDMax},
+		{"workflow", s.Key.Workflow, nameBytesMax},
+		{"tenant", s.Tenant, nameBytesMax},
+		{"tenant", s.Key.Tenant, nameBytesMax},
+		{"key", s.Key.Key, keyBytesMax},
+	} {
+		if refused := checkText(field.name, field.value, field.max); refused != nil {
+			return refused
+		}
+	}
+	if len(s.Payload) > payloadLimit {
+		return refuse(LimitReached, "payload", fmt.Sprintf(
+			"%d bytes; at most %d: store the payload elsewhere and send a reference", len(s.Payload), payloadLimit))
+	}
+	return nil
+}
+
+// SignalRefusal says why the store refused a signal; nil: it did not.
+func SignalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
+	refused := signalRefusal(s, a)
+	if refused != nil {
+		refused.Answer.Run, refused.Answer.Err = a.Run, a.Err
+	}
+	return refused
+}
+
+func signalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
+	switch a.Result {
+	case persistence.SignalNoRun:
+		if s.Run.IsZero() {
+			return refuse(RunNotFound, "key", fmt.Sprintf("no run of workflow %q and tenant %q has the key %q, or it is not committed yet",
+				s.Key.Workflow, s.Key.Tenant, s.Key.Key))
+		}
+		return refuse(RunNotFound, "run", fmt.Sprintf("no run %v belongs to this tenant: check the id and the tenant", s.Run))
+	case persistence.SignalRunEnded:
+		return refuse(RunEnded, "run", "nothing can take the signal any more: if the run failed, requeue it and send the signal to the run that continues")
+	case persistence.SignalUnknown:
+		if len(a.Names) == 0 {
+			return refuse(UnknownSignal, "name", fmt.Sprintf("%q: no step of the run waits for a signal", s.Name))
+		}
+		return refuse(UnknownSignal, "name", fmt.Sprintf("%q: steps of the run wait for %s", s.Name, strings.Join(a.Names, ", ")))
+	case persistence.SignalInboxFull:
+		return refuse(InboxFull, "run", fmt.Sprintf("it has %d signals that no step has taken: send more when steps have taken some", persistence.InboxMax))
+	case persistence.SignalBadRow:
+		return refuse(BadInput, "", "use values that the database can store")
+	case persistence.SignalStored, persistence.SignalRepeated:
+	}
+	return nil
+}
+
+// TriggerSignalRefusal says why the store refused the signal of a trigger whose run is there;
+// nil: it did not, or there was none.
+func TriggerSignalRefusal(t *persistence.Trigger, a persistence.TriggerAnswer) *Refusal {
+	if t.Signal == nil {
+		return nil
+	}
+	signal := *t.Signal
+	signal.Run = a.Run
+	return SignalRefusal(&signal, persistence.SignalAnswer{Result: a.Signal, Run: a.Run, Names: a.Names})
+}
+
+// refuseGone answers a caller that does not wait any more.
+func refuseGone() *Refusal { return refuse(Unavailable, "", "the caller has gone") }
+
+func (r *Refusal) asSignalMessage(request string) *messages.SignalRefused {
+	m := &messages.SignalRefused{RequestId: request, Code: r.Code.signalMessage(), Field: r.Field, Remedy: r.Remedy}
+	if !r.Answer.Run.IsZero() {
+		m.Run = r.Answer.Run[:]
+	}
+	return m
+}
+
+func (c RefusalCode) signalMessage() messages.SignalRefused_Code {
+	return map[RefusalCode]messages.SignalRefused_Code{
+		UnknownSignal: messages.SignalRefused_CODE_UNKNOWN_SIGNAL, RunNotFound: messages.SignalRefused_CODE_RUN_NOT_FOUND,
+		RunEnded: messages.SignalRefused_CODE_RUN_ENDED, InboxFull: messages.SignalRefused_CODE_INBOX_FULL,
+		BadInput: messages.SignalRefused_CODE_BAD_INPUT, LimitReached: messages.SignalRefused_CODE_LIMIT,
+		Overloaded: messages.SignalRefused_CODE_OVERLOADED, Stopping: messages.SignalRefused_CODE_STOPPING,
+		Unavailable: messages.SignalRefused_CODE_UNAVAILABLE,
+	}[c]
+}
