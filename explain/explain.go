@@ -65,6 +65,8 @@ func (e *explainer) submitted() Reason {
 	switch {
 	case len(e.s.Locks) > 0:
 		return e.locked()
+	case len(e.older()) > 0:
+		return e.heldBack()
 	case len(e.living()) == 0:
 		return e.noPod()
 	}
@@ -98,6 +100,8 @@ func (e *explainer) task(t *Task) Reason {
 		return e.timed(t, CauseBackoff, fmt.Sprintf("tried %s, again", times(int(t.Attempt))))
 	case lifecycle.Sleeping:
 		return e.timed(t, CauseSleeping, "sleeps, fires")
+	case lifecycle.Waiting:
+		return e.waiting(t)
 	}
 	return nothing("it is " + t.State.String())
 }
@@ -152,7 +156,7 @@ func told(r Reason) string {
 		return "is " + r.Text
 	case CauseBackoff:
 		return "was " + r.Text
-	case CauseUnregistered, CauseNoPod, CauseUnserved, CausePodLate, CausePodLost, CauseDeaf, CauseTenantLimit, CauseStopping, CauseSuspect, CauseLate:
+	case CauseUnregistered, CauseNoPod, CauseUnserved, CausePodLate, CausePodLost, CauseDeaf, CauseTenantLimit, CauseStopping, CauseSuspect, CauseLate, CauseOlderPods:
 		return "does not go on: " + r.Text
 	}
 	return r.Text

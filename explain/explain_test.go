@@ -190,7 +190,18 @@ func timerRows() []row {
 		}), explain.CauseLocked, "charge: its timer was due 1 m ago: rows of durable_timers are passed over, which may be held by pid 4 (let it"},
 		{"late by a lock", late(time.Minute, func(s *explain.Situation) { s.Locks = []explain.Lock{{PID: 4}} }), explain.CauseLocked, "charge: held by a lock of pid 4"},
 		{"no timer", state(lifecycle.Sleeping, time.Time{}), explain.CauseNone, "charge: nothing was found"},
-		{"reserved", state(lifecycle.Waiting, time.Time{}), explain.CauseNone, "charge: nothing was found that it waits for: it is waiting"},
+		{"waits", waits(time.Time{}, time.Time{}, false), explain.CauseSignal, `charge: waits for the signal "paid" (troupe runs signal 00000000-0000-0000-0000-000000000000 paid JSON sends it)`},
+		{"waits, and is skipped", waits(in(-3*time.Hour), in(9*time.Hour), true), explain.CauseSignal, `charge: waits for the signal "paid" since 3 h, skipped in 9 h (`},
+		{"waits, and fails", waits(in(-time.Minute), in(time.Minute), false), explain.CauseSignal, `charge: waits for the signal "paid" since 1 m, fails in 1 m (`},
+		{"waits for too long", waits(in(-time.Hour), in(-time.Minute), true), explain.CauseLate, "charge: the deadline of its wait was due 1 m ago and"},
+	}
+}
+
+// waits makes the task wait for a signal.
+func waits(since, deadline time.Time, skips bool) func(*explain.Situation) {
+	return func(s *explain.Situation) {
+		t := &s.Tasks[0]
+		t.State, t.Signal, t.Since, t.Timer, t.SkipLate = lifecycle.Waiting, "paid", since, deadline, skips
 	}
 }
 
@@ -230,6 +241,11 @@ func runRows() []row {
 		}, explain.CauseLocked, "held by a lock of pid 9: VACUUM FULL troupe.tasks (let it"},
 		{"unreadable for a moment", func(s *explain.Situation) { *s = explain.Situation{Unreadable: true} }, explain.CauseLocked, "held by a lock that was gone when it was looked for (ask again)"},
 		{"intake", func(s *explain.Situation) { s.Submitted, s.State, s.Tasks = true, lifecycle.Pending, nil }, explain.CauseIntake, "it was stored with a transaction and waits in the intake (pods take"},
+		{"older pods", func(s *explain.Situation) {
+			s.Submitted, s.State, s.Tasks, s.Protocol = true, lifecycle.Pending, nil, 3
+			s.Pods[0].Protocol = 3
+			s.Pods = append(s.Pods, explain.Pod{ID: 2, Name: "old", Protocol: 2}, explain.Pod{ID: 3, Name: "gone", Dead: true})
+		}, explain.CauseOlderPods, "it begins when pods of an older version have left, which do not know its workflow: old (2) (replace"},
 		{"intake without pods", func(s *explain.Situation) { s.Submitted, s.Pods = true, nil }, explain.CauseNoPod, "no pod is alive"},
 		{"scheduled", func(s *explain.Situation) { s.State, s.StartsAt = lifecycle.Pending, in(26*time.Hour) }, explain.CauseScheduled, "starts in 1 d 2 h"},
 		{"scheduled and late", func(s *explain.Situation) { s.State, s.StartsAt = lifecycle.Pending, in(-time.Minute) }, explain.CauseLate, "its start was due 1 m ago and"},

@@ -13,6 +13,7 @@ const (
 	CauseParents   Cause = "parents"   // it waits for other steps
 	CauseSleeping  Cause = "sleeping"  // its timer fires later
 	CauseBackoff   Cause = "backoff"   // it is tried again later
+	CauseSignal    Cause = "signal"    // it waits for a signal
 	CauseRunning   Cause = "running"   // a pod executes it
 	CauseReady     Cause = "ready"     // the next claim takes it
 	CauseInLine    Cause = "in_line"   // others are before it, or no slot is free
@@ -27,6 +28,7 @@ const (
 	CauseLate         Cause = "late"         // its timer is due and was not fired
 	CauseDeaf         Cause = "deaf"         // functions that ignore their context take the slots
 	CauseIntake       Cause = "intake"       // no pod has taken up what a transaction stored
+	CauseOlderPods    Cause = "older_pods"   // pods that do not know its workflow have to leave first
 	CauseNoPod        Cause = "no_pod"       // no pod is alive
 	CauseUnregistered Cause = "unregistered" // no living pod has its code
 	CauseUnserved     Cause = "unserved"     // those that have it do not serve its queue

@@ -26,7 +26,8 @@ type Situation struct {
 	Canceling    bool
 	CancelReason string
 	Undefined    bool      // the definition of its workflow is not there
-	Submitted    bool      // stored by TriggerTx; its tasks do not exist yet
+	Submitted    bool      // stored by TriggerTx, or held back by older pods; its tasks do not exist yet
+	Protocol     int16     // the lowest of pods that know its workflow; 0: all do
 	StartsAt     time.Time // zero: it has no such timer
 	Fenced       time.Time // when running tasks of the canceled run are fenced; zero: it has no such timer
 	Tasks        []Task    // those that have not ended, by step
@@ -85,8 +86,12 @@ type Task struct {
 
 	QueuedAt  time.Time // zero: never
 	StartedAt time.Time // zero: never
-	Timer     time.Time // ends its sleep or its backoff; zero: none
+	Timer     time.Time // ends its sleep, its backoff or its wait for a signal; zero: none
 	Expires   time.Time // ends its wait in the queue; zero: none
+
+	Signal   string    // that it waits for; "": it is no wait
+	SkipLate bool      // it is skipped when Timer ends its wait; else it fails
+	Since    time.Time // waiting: since when; zero: not known
 
 	Ready   bool // it has a row in its queue among the first LineMax
 	Parked  bool // it has one aside: no living pod registered its handler

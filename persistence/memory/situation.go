@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -25,6 +26,7 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 		return out, nil
 	}
 	out.Canceling, out.CancelReason, out.Submitted = r.core.Canceling, r.cancelReason, !r.expanded
+	out.Protocol = persistence.ProtocolOf(r.definition.graph)
 	out.StartsAt = s.timers.at[timerKey{id, lifecycle.RunStep, lifecycle.StartTimer}]
 	out.Fenced = s.timers.at[timerKey{id, lifecycle.RunStep, lifecycle.CancelGraceTimer}]
 	out.Leader = s.leader
@@ -75,10 +77,23 @@ func (s *Store) explained(r *run, step int32) explain.Task {
 		Queue: r.queueOf(step), Handler: r.handler(step),
 		QueuedAt: d.queuedAt, StartedAt: d.startedAt, Timer: s.timers.of(r.id(), step),
 	}
+	if t.State == lifecycle.Waiting {
+		e.Signal, e.SkipLate, e.Since = t.Signal, t.Traits.Has(workflow.TraitSkipsLate), r.lastEvent(step, lifecycle.EventWaiting)
+	}
 	if t.State == lifecycle.Queued {
 		e.Expires = s.timers.at[timerKey{r.id(), step, lifecycle.QueueTimer}]
 	}
 	return e
+}
+
+// lastEvent returns when the last event of a kind happened to a task; zero: never.
+func (r *run) lastEvent(step int32, kind lifecycle.EventKind) (at time.Time) {
+	for i := range r.events {
+		if e := &r.events[i]; e.Step == step && e.Kind == kind {
+			at = e.At
+		}
+	}
+	return at
 }
 
 // lines finds the ready tasks of a situation in their queues.

@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+)
+
+// waiting explains a step that waits for a signal.
+func (e *explainer) waiting(t *Task) Reason {
+	if !t.Timer.IsZero() && !t.Timer.After(e.s.Now) {
+		return e.late("the deadline of its wait", t.Timer)
+	}
+	r := Reason{
+		Cause: CauseSignal, Text: fmt.Sprintf("waits for the signal %q", t.Signal), Since: t.Since, Until: t.Timer,
+		Remedy: fmt.Sprintf("troupe runs signal %v %s JSON sends it", e.s.Run, t.Signal),
+	}
+	if !t.Since.IsZero() {
+		r.Text += " since " + Span(max(e.s.Now.Sub(t.Since), 0))
+	}
+	switch {
+	case t.Timer.IsZero():
+	case t.SkipLate:
+		r.Text += ", skipped " + e.until(t.Timer)
+	default:
+		r.Text += ", fails " + e.until(t.Timer)
+	}
+	return r
+}
+
+// older returns the pods that were not declared dead and do not know the workflow of the run.
+func (e *explainer) older() []*Pod {
+	var pods []*Pod
+	for i := range e.s.Pods {
+		if p := &e.s.Pods[i]; !p.Dead && p.Protocol < e.s.Protocol {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// heldBack explains a run that such pods keep from beginning.
+func (e *explainer) heldBack() Reason {
+	var names []string
+	pods := e.older()
+	for _, p := range pods {
+		names = append(names, p.label())
+	}
+	slices.Sort(names)
+	return Reason{
+		Cause: CauseOlderPods, Pod: names[0],
+		Text:   "it begins when pods of an older version have left, which do not know its workflow: " + list(names, parentsShown),
+		Remedy: "replace these pods by pods of this version",
+	}
+}
