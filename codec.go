@@ -51,6 +51,7 @@ const (
 	PayloadInput    = actors.PayloadInput    // of a run; it has no step
 	PayloadOutput   = actors.PayloadOutput   // of a step
 	PayloadProgress = actors.PayloadProgress // of a step; see [Heartbeat]
+	PayloadSignal   = actors.PayloadSignal   // of a signal, whose name is PayloadPlace.Step; the output of a step that waited for it is the same bytes
 )
 
 // PayloadCodec is a [Codec] that is told which payload it encodes or decodes. The
@@ -123,14 +124,20 @@ func plainOf(codec Codec) (plain Codec, below bool) {
 // errNotLoaded is a bug of ours: large outputs are loaded before an attempt.
 var errNotLoaded = errors.New("the output was not loaded")
 
-func decodeOutput[T any](codec Codec, from parentOutcome) (value T, err error) {
+// decodeOutput decodes the output of a parent, which is the payload of a signal if the parent
+// waited for one.
+func decodeOutput[T any](codec Codec, from parentOutcome, signal string) (value T, err error) {
 	if from.Large && from.Output == nil {
 		return value, fmt.Errorf("read parent %q: %w", from.Step, errNotLoaded)
 	}
+	decoder := program.ParentCodec(codec, from.Step)
+	if signal != "" {
+		decoder = program.SignalCodec(codec, signal)
+	}
 	if from.own {
-		value, err = program.DecodeOwn[T](program.ParentCodec(codec, from.Step), from.Output)
+		value, err = program.DecodeOwn[T](decoder, from.Output)
 	} else {
-		value, err = program.Decode[T](program.ParentCodec(codec, from.Step), from.Output)
+		value, err = program.Decode[T](decoder, from.Output)
 	}
 	if err != nil {
 		return value, terminal(classDecoding, fmt.Errorf("decode the output of %q into %v: %w", from.Step, reflect.TypeFor[T](), err))

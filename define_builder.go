@@ -82,6 +82,14 @@ type place struct {
 	step int
 }
 
+// signal returns the signal that the step at a place waits for; "": none.
+func (at place) signal() string {
+	if at.plan == nil || at.step < 0 || at.step >= len(at.plan.program.Definition.Steps) {
+		return ""
+	}
+	return at.plan.program.Definition.Steps[at.step].Signal
+}
+
 func newPlan(name string, input reflect.Type) *plan {
 	return &plan{
 		program: program.Program{

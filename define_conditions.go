@@ -100,6 +100,8 @@ func (c condition) ApplyStep(s *program.Step) {
 	s.Conditions = append(s.Conditions, c.condition)
 }
 
+func (c condition) ApplyWait(s *program.Step) { c.ApplyStep(s) }
+
 func (condition) IsEdgeOption() {}
 
 func predicate[T any](at place, what string, holds func(T) bool) func(any) (ruling, error) {

@@ -14,11 +14,16 @@ import (
 type StepOption interface{ ApplyStep(step *program.Step) }
 
 // EdgeOption says when a step runs: [After], [RunIfAllSkipped], and what [If],
-// [Switch] and [SkipIf] return. Steps and sleeps take it.
+// [Switch] and [SkipIf] return. Steps, sleeps and waits take it.
 type EdgeOption interface {
 	StepOption
+	WaitOption
 	IsEdgeOption()
 }
+
+// WaitOption is an option of [WaitSignal]: an [EdgeOption], [SkipAfter] or [FailAfter].
+// Only packages of this module can implement it.
+type WaitOption interface{ ApplyWait(step *program.Step) }
 
 // FunctionOption says how a step function is executed: [Retry],
 // [AttemptTimeout], [HeartbeatTimeout], [ScheduleToStartTimeout], [Queue] and
@@ -32,7 +37,12 @@ type FunctionOption interface {
 type edgeOption func(s *program.Step)
 
 func (o edgeOption) ApplyStep(s *program.Step) { o(s) }
+func (o edgeOption) ApplyWait(s *program.Step) { o(s) }
 func (edgeOption) IsEdgeOption()               {}
+
+type waitOption func(s *program.Step)
+
+func (o waitOption) ApplyWait(s *program.Step) { o(s) }
 
 type functionOption func(s *program.Step)
 

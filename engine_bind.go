@@ -19,6 +19,13 @@ func bind[I, O any](d Definition[I, O], with program.Binding) (*program.Bound, e
 	return p.Bind(with)
 }
 
+// isJSON reports whether payloads are JSON's, maybe changed by the codec without loss.
+func (c Config) isJSON() bool {
+	plain, _ := plainOf(c.Codec)
+	_, is := plain.(JSON)
+	return is
+}
+
 // binding is what an engine adds to the programs that it runs. engine is nil where there is none.
 func (c Config) binding(engine *Engine) program.Binding {
 	within := &scope{codec: c.Codec, engine: engine}
@@ -26,12 +33,11 @@ func (c Config) binding(engine *Engine) program.Binding {
 		within.logger = cmp.Or(engine.unqueued, c.Logger)
 	}
 	plain, below := plainOf(c.Codec)
-	_, isJSON := plain.(JSON)
 	if !below {
 		plain = nil
 	}
 	binding := program.Binding{
-		Codec: c.Codec, Plain: plain, JSON: isJSON, Retry: c.Retry.policy(), RetryIf: c.Retry.If,
+		Codec: c.Codec, Plain: plain, JSON: c.isJSON(), Retry: c.Retry.policy(), RetryIf: c.Retry.If,
 		AttemptTimeout: c.AttemptTimeout, InTxTimeout: c.InTxTimeout, Context: within.in,
 	}
 	if c.Wrap != nil {

@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -35,6 +36,26 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("step %q failed (%s): %s", e.Step, e.Class, e.Text)
 }
 
+// Is makes the error of a step that waited for too long match [ErrWaitTimeout].
+func (e *StepError) Is(target error) bool { return isWaitTimeout(e.Class, target) }
+
+// ErrWaitTimeout: no signal came before the deadline of [FailAfter]. A [RunError], and the
+// [StepError] of a parent held by [Settled], match it. It is a context.DeadlineExceeded, which
+// these errors are not: that is the end of a context.
+var ErrWaitTimeout error = waitTimeoutError{}
+
+type waitTimeoutError struct{}
+
+// Error implements error.
+func (waitTimeoutError) Error() string { return "no signal came in time" }
+
+// Unwrap returns context.DeadlineExceeded.
+func (waitTimeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+func isWaitTimeout(class string, target error) bool {
+	return class == lifecycle.ClassWaitTimeout && target == ErrWaitTimeout
+}
+
 // Why the context of a step function has ended: context.Cause returns one of
 // these.
 var (
@@ -60,7 +81,7 @@ func Terminal(err error) error { return actors.Terminal(err) }
 // Class names the kind of error that err is, so that failures can be sorted: it is
 // stored beside the text and shown by statuses, events and [StepError].
 // Names are yours; the engine uses the classes encoding, decoding, too_large,
-// condition, panic, timed_out, canceled, lost, conflict, transaction, wrap
+// condition, panic, timed_out, wait_timeout, canceled, lost, conflict, transaction, wrap
 // and bad_row. It returns nil for nil.
 func Class(class string, err error) error { return actors.WithClass(class, err) }
 

@@ -14,6 +14,7 @@ type Run[O any] struct {
 	engine   *Engine
 	id       RunID
 	tenant   string
+	workflow string
 	existing bool
 	output   func(context.Context, *persistence.RunRow) (O, error)
 }

@@ -34,10 +34,10 @@ var (
 	ErrStatementTimeout = persistence.ErrStatementTimeout
 	// ErrKeyConflict: a run with this key exists and has another input.
 	ErrKeyConflict = errors.New("idempotency key was used with another input")
-	// ErrRefused: the trigger was refused and nothing was stored. See
-	// [TriggerError].
+	// ErrRefused: the trigger, or the signal, was refused and nothing was stored. See
+	// [TriggerError] and [SendError].
 	ErrRefused = errors.New("trigger refused")
-	// ErrTxRefused: TriggerTx stores nothing in this transaction: it has ended, only
+	// ErrTxRefused: TriggerTx, or Signal.SendTx, stores nothing in this transaction: it has ended, only
 	// reads, or leads to another database than the engine, such as a standby. Another
 	// transaction helps. During a failover, the engine's own connections may
 	// lead to the former primary for some seconds: begin a transaction again then.
@@ -73,6 +73,10 @@ func (e *RunError) Error() string {
 // Unwrap returns ErrRunFailed, ErrRunCanceled or ErrNoOutput.
 func (e *RunError) Unwrap() error { return e.reason }
 
+// Is makes the error of a run that failed because a step waited for too long match
+// [ErrWaitTimeout].
+func (e *RunError) Is(target error) bool { return isWaitTimeout(e.Class, target) }
+
 // TriggerError says why a trigger was refused: the field at fault and the
 // remedy. Nothing was stored, but for Unavailable, of which that is not known.
 type TriggerError struct {
@@ -83,8 +87,8 @@ type TriggerError struct {
 	cause  error
 }
 
-// RefusalCode says what kind of refusal a [TriggerError] is. The codes are
-// those of the message TriggerRefused.
+// RefusalCode says what kind of refusal a [TriggerError] or a [SendError] is. The codes are
+// those of the messages TriggerRefused and SignalRefused.
 type RefusalCode string
 
 // The refusal codes.
@@ -96,7 +100,13 @@ const (
 	TenantsFull     RefusalCode = "tenants_full"     // no room for another tenant; Config.TenantLimit refuses nothing
 	Overloaded      RefusalCode = "overloaded"       // too many triggers wait for this pod: try again later
 	Stopping        RefusalCode = "stopping"         // the pod stops: another one takes it
-	Unavailable     RefusalCode = "unavailable"      // the database does not answer: trigger again under the same key
+	Unavailable     RefusalCode = "unavailable"      // the database does not answer: trigger again under the same key, or send again with the same id
+
+	// Of signals alone.
+	UnknownSignal RefusalCode = "unknown_signal" // no step of the run waits for signals of this name
+	RunNotFound   RefusalCode = "run_not_found"  // the tenant has no such run
+	RunEnded      RefusalCode = "run_ended"      // nothing can take it any more
+	InboxFull     RefusalCode = "inbox_full"     // the run has as many signals that no step has taken as it may
 )
 
 // Error implements error.

@@ -43,11 +43,11 @@ const (
 	waitingMax = 2 * time.Second
 )
 
-// explainWaiting fills in why queued steps cannot be claimed right now. If that cannot be
-// read, the status has what the rows of the tasks say.
+// explainWaiting fills in why queued steps cannot be claimed right now, and which signals steps
+// wait for. If that cannot be read, the status has what the rows of the tasks say.
 func (from *reading) explainWaiting(ctx context.Context, status *RunStatus) {
-	queued := func(s StepStatus) bool { return s.State == StateQueued }
-	if !slices.ContainsFunc(status.Steps, queued) {
+	asked := func(s StepStatus) bool { return s.State == StateQueued || s.State == StateWaiting }
+	if !slices.ContainsFunc(status.Steps, asked) {
 		return
 	}
 	turn, end := context.WithTimeout(ctx, waitingTurn)
@@ -67,7 +67,7 @@ func (from *reading) explainWaiting(ctx context.Context, status *RunStatus) {
 	for _, reason := range explain.Explain(situation) {
 		for i := range status.Steps {
 			step := &status.Steps[i]
-			if !queued(*step) || reason.Step != "" && reason.Step != step.Name {
+			if !asked(*step) || reason.Step != "" && reason.Step != step.Name {
 				continue
 			}
 			step.Waiting = waitingFor(reason)
@@ -75,7 +75,7 @@ func (from *reading) explainWaiting(ctx context.Context, status *RunStatus) {
 	}
 }
 
-// waitingFor is what a status says of a queued step for a reason that was read after it.
+// waitingFor is what a status says of such a step for a reason that was read after it.
 func waitingFor(reason Reason) string {
 	switch reason.Cause { //nolint:exhaustive // the others keep a step from being claimed
 	case explain.CauseEnded, explain.CauseParents, explain.CauseSleeping, explain.CauseBackoff, explain.CauseRunning, explain.CauseStopping,

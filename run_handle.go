@@ -120,7 +120,7 @@ func (h *Handle[I, O]) triggerTx(ctx context.Context, tx pgx.Tx, in I, options [
 // Get returns a handle of an existing run of a tenant ("": the default one).
 // It reads nothing: an unknown id shows when the handle is used.
 func (h *Handle[I, O]) Get(tenant string, id RunID) *Run[O] {
-	return &Run[O]{engine: h.engine, id: id, tenant: h.engine.tenant(tenant), output: h.decodeOutput}
+	return &Run[O]{engine: h.engine, id: id, tenant: h.engine.tenant(tenant), workflow: h.program.Graph.Name, output: h.decodeOutput}
 }
 
 // GetByKey returns a handle of the run of a tenant ("": the default one) that has a
@@ -146,6 +146,9 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	if err := chosen.checkKeys(len(inputs)); err != nil {
 		return nil, err
 	}
+	if err := chosen.checkFirst(pod); err != nil {
+		return nil, err
+	}
 	chosen.trace = h.engine.traceContext(ctx, chosen.trace)
 	batch := make([]persistence.Trigger, len(inputs))
 	for i, in := range inputs {
@@ -166,13 +169,16 @@ func (h *Handle[I, O]) trigger(ctx context.Context, inputs []I, options []Trigge
 	runs := make([]*Run[O], len(answers))
 	for i, answer := range answers {
 		runs[i] = h.handleOf(answer, batch[i].Tenant)
+		if refused := actors.TriggerSignalRefusal(&batch[i], answer); refused != nil {
+			err = sendError(refused)
+		}
 	}
-	return runs, nil
+	return runs, err
 }
 
 func (h *Handle[I, O]) handleOf(answer persistence.TriggerAnswer, tenant string) *Run[O] {
 	return &Run[O]{
-		engine: h.engine, id: answer.Run, tenant: tenant,
+		engine: h.engine, id: answer.Run, tenant: tenant, workflow: h.program.Graph.Name,
 		existing: answer.Result == persistence.Existing, output: h.decodeOutput,
 	}
 }
@@ -193,12 +199,18 @@ func (h *Handle[I, O]) prepare(in I, chosen triggerOptions) (persistence.Trigger
 	if err != nil {
 		return persistence.Trigger{}, &TriggerError{Code: BadInput, Field: "input", cause: err}
 	}
-	return persistence.Trigger{
+	trigger := persistence.Trigger{
 		Definition: h.program.Graph.Hash, Workflow: h.program.Graph.Name,
 		Tenant: tenant, Key: chosen.key, Input: payload, InputHash: hash,
 		At: chosen.at, Queue: chosen.queue, Labels: chosen.labels,
 		TraceContext: chosen.trace, Origin: "api", Edges: edges,
-	}, nil
+	}
+	if chosen.first != nil {
+		if trigger.Signal, err = h.engine.signal(chosen.first, tenant, h.program.Graph.Name); err != nil {
+			return persistence.Trigger{}, err
+		}
+	}
+	return trigger, nil
 }
 
 // decodeOutput decodes the output of a run, which may be of another version.
@@ -217,9 +229,8 @@ func (h *Handle[I, O]) decodeOutput(ctx context.Context, row *persistence.RunRow
 			graph = stored
 		}
 	}
-	return program.Decode[O](actors.CodecFor(codec, PayloadPlace{
-		Tenant: row.Tenant, Workflow: row.Workflow, Step: graph.Nodes[graph.Output].Name, Kind: PayloadOutput,
-	}), row.Output)
+	node := &graph.Nodes[graph.Output]
+	return program.Decode[O](actors.CodecFor(codec, program.OutputPlace(row.Tenant, row.Workflow, node.Name, node.Signal)), row.Output)
 }
 
 func collect(options []TriggerOption) (triggerOptions, error) {

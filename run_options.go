@@ -18,6 +18,7 @@ type triggerOptions struct {
 	queue  string
 	labels map[string]string
 	trace  string
+	first  *Message // of TriggerWithSignal
 }
 
 // Tenant names the tenant of the run. Tenants are isolated from each other

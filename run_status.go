@@ -29,6 +29,7 @@ const (
 	StateRunning   = lifecycle.Running   // held by a pod
 	StateBackoff   = lifecycle.Backoff   // failed, waits for its next attempt
 	StateSleeping  = lifecycle.Sleeping  // a durable timer runs
+	StateWaiting   = lifecycle.Waiting   // waits for a signal
 	StateCompleted = lifecycle.Completed // terminal, as are all below
 	StateFailed    = lifecycle.Failed
 	StateSkipped   = lifecycle.Skipped
@@ -82,7 +83,7 @@ type StepStatus struct {
 	Pod        string    `json:"pod"`                  // name of the pod that executes it, or did last; "": none yet, or forgotten
 	StartedAt  time.Time `json:"started_at,omitzero"`  // of the last attempt; zero: none
 	FinishedAt time.Time `json:"finished_at,omitzero"` // zero: not yet
-	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, as Explain says it; "": it can
+	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, or for which signal a step waits, as Explain says it; "": nothing of these
 }
 
 func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
@@ -111,10 +112,10 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 // set depends on the kind; in JSON the others are left out.
 //
 // The kinds of steps are queued, started, completed, failed, retrying,
-// timed_out (waited in the queue for too long), lost (with its pod), released
-// (handed back by a pod that stops), skipped, canceled, sleeping and woken;
-// those of runs run_created, run_started, cancel_requested, run_completed,
-// run_failed and run_canceled.
+// timed_out (waited in the queue, or for a signal, for too long), lost (with its pod),
+// released (handed back by a pod that stops), skipped, canceled, sleeping, woken and
+// waiting (for a signal); those of runs run_created, run_started, signaled,
+// cancel_requested, run_completed, run_failed and run_canceled.
 type Event struct {
 	Step    string        `json:"step"` // "": the run itself
 	N       int64         `json:"n"`    // counts the events of this step, or of the run itself, from 1
@@ -124,8 +125,8 @@ type Event struct {
 	PodName string        `json:"pod_name,omitzero"` // its name; "": forgotten. The names of the last 100,000 starts of pods are kept
 	Attempt int           `json:"attempt,omitzero"`  // started; retrying, failed, canceled: the attempt that failed
 	Delay   time.Duration `json:"delay_ns,omitzero"` // retrying: before the next attempt
-	WakeAt  time.Time     `json:"wake_at,omitzero"`  // retrying, sleeping
-	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; "": none
+	WakeAt  time.Time     `json:"wake_at,omitzero"`  // retrying, sleeping; waiting: its deadline, if there is one
+	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled: which signal; "": none
 	Class   string        `json:"class,omitzero"`    // of the error; see [Class]
 	Text    string        `json:"text,omitzero"`     // the error, or the reason of a cancel
 }

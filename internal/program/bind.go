@@ -25,7 +25,7 @@ type Binding struct {
 // Bound is a program that is ready for one engine.
 type Bound struct {
 	Graph     *workflow.Graph
-	Functions []actors.StepFunction // one for each step that is no sleep; the failure handler last
+	Functions []actors.StepFunction // one for each step that is no sleep; of a wait without Call; the failure handler last
 
 	program Program
 	with    Binding
@@ -39,8 +39,12 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 	}
 	b := &Bound{Graph: graph, program: p, with: with}
 	for i := range p.Definition.Steps {
-		if s := &p.Definition.Steps[i]; s.Kind == workflow.Func {
+		switch s := &p.Definition.Steps[i]; s.Kind {
+		case workflow.Func:
 			b.Functions = append(b.Functions, p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
+		case workflow.Wait:
+			b.Functions = append(b.Functions, p.bindWait(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
+		case workflow.Sleep, workflow.SleepUntil:
 		}
 	}
 	if s := p.Definition.OnFailure; s != nil {
@@ -94,6 +98,25 @@ func (p *Program) bindStep(s *workflow.Step, fn Function, fingerprint workflow.H
 				err = decoding(fmt.Errorf("decode the output that is taken over into %v: %w", fn.Result, err))
 			}
 			return output(payload, value, err)
+		},
+	}
+}
+
+// bindWait makes the function of a step that waits for a signal. It decodes every payload, so
+// that what no step could read fails this one. No other attempt cures that.
+func (p *Program) bindWait(s *workflow.Step, fn Function, fingerprint workflow.Hash, with Binding) actors.StepFunction {
+	return actors.StepFunction{
+		Workflow: p.Definition.Name, Step: s.Name, Fingerprint: fingerprint,
+		Queue: s.Options.Queue, Options: s.Options, RetryIf: retryIf(nil), Codec: with.Codec, Result: fn.Result,
+		Replay: func(ctx context.Context, payload []byte) (actors.Output, error) {
+			value, err := decodeAs(SignalCodec(attemptCodec(ctx, with.Codec), s.Signal), payload, fn.Result)
+			switch {
+			case err != nil:
+				return actors.Output{}, decoding(fmt.Errorf("decode the signal %q into %v: %w", s.Signal, fn.Result, err))
+			case fn.Decide == nil:
+				return actors.Output{Payload: payload}, nil
+			}
+			return actors.Output{Payload: payload, Edges: fn.Decide(value)}, nil
 		},
 	}
 }

@@ -127,6 +127,40 @@ func ParentCodec(codec actors.Codec, step string) actors.Codec {
 	return actors.CodecFor(c.of, c.output)
 }
 
+// SignalCodec is ParentCodec for the output of a step that waited for a signal: it is the
+// payload of the signal, as the sender encoded it.
+func SignalCodec(codec actors.Codec, signal string) actors.Codec {
+	c, ok := codec.(taskCodec)
+	if !ok {
+		return codec
+	}
+	return actors.CodecFor(c.of, SignalPlace(c.output.Tenant, c.output.Workflow, signal))
+}
+
+// SignalPlace is that of the payload of a signal. The sender does not know which step of the
+// run takes it.
+func SignalPlace(tenant, workflow, signal string) actors.PayloadPlace {
+	return actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Step: signal, Kind: actors.PayloadSignal}
+}
+
+// OutputPlace is that of the output of a step, which may wait for a signal.
+func OutputPlace(tenant, workflow, step, signal string) actors.PayloadPlace {
+	if signal != "" {
+		return SignalPlace(tenant, workflow, signal)
+	}
+	return actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Step: step, Kind: actors.PayloadOutput}
+}
+
+// EncodeSignal encodes the payload of a signal, of a type that may be any. json: the bytes are
+// JSON's, maybe changed by codec without loss.
+func EncodeSignal(codec actors.Codec, json bool, place actors.PayloadPlace, value any, as reflect.Type) ([]byte, error) {
+	payload, err := Encode(actors.CodecFor(codec, place), value)
+	if err == nil && json && isAny(as) {
+		err = checkAny(value, payload)
+	}
+	return payload, err
+}
+
 func inputOf(tenant, workflow string) actors.PayloadPlace {
 	return actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Kind: actors.PayloadInput}
 }

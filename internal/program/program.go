@@ -17,7 +17,7 @@ import (
 // it is declared; any number of engines may run it.
 type Program struct {
 	Definition workflow.Definition // an Output of -1 is explained by Problems
-	Functions  []Function          // one for each step of the definition; a sleep has an empty one
+	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait it has no Call
 	OnFailure  Function            // of Definition.OnFailure
 	Problems   []workflow.Problem  // found while it was declared
 
@@ -32,7 +32,7 @@ type Program struct {
 type Function struct {
 	Retry   bool             // the step's retry policy counts, not the engine's
 	RetryIf func(error) bool // which errors are worth another attempt; nil: all but terminal ones
-	Result  reflect.Type     // of the value that Call returns; nil: it returns none
+	Result  reflect.Type     // of the value that Call returns, or of the signal that the step waits for; nil: there is none
 
 	// Call decodes the inputs, calls the embedder's function and encodes its
 	// result. It returns the result both encoded and as a value. A panic fails the
