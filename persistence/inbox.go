@@ -64,7 +64,7 @@ type Signals struct {
 
 // Inbox stores signals for runs. DrainIntake delivers them: it numbers them in the order in which
 // they were stored, and gives each to the first step that waits for its name. One that no step
-// waits for stays until a step does, however long the run goes on.
+// waits for stays until a step does, as long as the run lasts.
 type Inbox interface {
 	// SendSignals stores a batch of at most SignalBatchMax signals in one transaction. Each is
 	// answered on its own. It locks no run. An id is remembered as long as the run is kept.
