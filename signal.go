@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// Signal is a message with a name to a run that goes on: [WaitSignal] waits for it. Declare it
+// Signal is a message with a name to a run that has not ended: [WaitSignal] waits for it. Declare it
 // once, as a variable of a package, and use it on both sides. It is a value, safe for concurrent
 // use.
 //

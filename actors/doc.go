@@ -42,7 +42,7 @@
 //
 // By the names of files; a star stands for any ending:
 //
-//   - the pod as the embedder sees it: start, config, pod*, poolusage, refusal, errors
+//   - the pod as the embedder sees it: start, config, pod*, poolusage, refusal*, errors
 //   - the tree and its restarts: tree, supervision, watchdog, runtime, calls, executor, protoactor, mailbox
 //   - triggers and signals: intake*, triggerlimit
 //   - claims: claimer*, queuescan

@@ -234,6 +234,12 @@ func (a *intake) tellDrained() {
 	}
 }
 
+// dropReservation ends the reservation of a batch of which no task was granted.
+func (a *intake) dropReservation(open *openTrigger) {
+	a.rt.releaseSlots(open.reservation, nil)
+	open.reservation = nil
+}
+
 // answerTo returns a function that answers an actor, if it left an address.
 func (a *intake) answerTo(sender *PID, request string) func(triggerAnswers) {
 	return func(answer triggerAnswers) {

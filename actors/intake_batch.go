@@ -181,12 +181,6 @@ func (a *intake) triggerFailed(open *openTrigger, err error) {
 	a.wait(wait, !all)
 }
 
-// dropReservation ends the reservation of a batch of which no task was granted.
-func (a *intake) dropReservation(open *openTrigger) {
-	a.rt.releaseSlots(open.reservation, nil)
-	open.reservation = nil
-}
-
 // settle answers one question, or lets it rest while its key is locked.
 func (a *intake) settle(q *question, answers []persistence.TriggerAnswer) {
 	refused := refusalOf(q.triggers, answers)

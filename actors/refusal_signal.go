@@ -8,52 +8,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 )
 
-// signalNameMax bounds the name of a signal, in bytes, as it does those of steps.
-const signalNameMax = nameBytesMax
-
-func signalBytes(s *persistence.Signal) int { return len(s.Payload) + len(s.ID) + len(s.Key.Key) + 256 }
-
-// CheckSignal returns why a signal cannot be stored, or nil. It looks at sizes and
-// characters only.
-func CheckSignal(s *persistence.Signal, payloadLimit int) *Refusal {
-	if s.Run.IsZero() {
-		switch {
-		case s.Key.Key == "":
-			return refuse(BadInput, "key", "name a run, by its id or by its key")
-		case s.Key.Workflow == "":
-			return refuse(BadInput, "workflow", "name the workflow whose run has the key")
-		}
-	}
-	return checkSignal(s, payloadLimit)
-}
-
-// checkSignal is CheckSignal for a signal of a trigger, which names no run.
-func checkSignal(s *persistence.Signal, payloadLimit int) *Refusal {
-	if s.Name == "" {
-		return refuse(BadInput, "name", "name the signal")
-	}
-	for _, field := range []struct {
-		name, value string
-		max         int
-	}{
-		{"name", s.Name, signalNameMax},
-		{"id", s.ID, persistence.SignalIDMax},
-		{"workflow", s.Key.Workflow, nameBytesMax},
-		{"tenant", s.Tenant, nameBytesMax},
-		{"tenant", s.Key.Tenant, nameBytesMax},
-		{"key", s.Key.Key, keyBytesMax},
-	} {
-		if refused := checkText(field.name, field.value, field.max); refused != nil {
-			return refused
-		}
-	}
-	if len(s.Payload) > payloadLimit {
-		return refuse(LimitReached, "payload", fmt.Sprintf(
-			"%d bytes; at most %d: store the payload elsewhere and send a reference", len(s.Payload), payloadLimit))
-	}
-	return nil
-}
-
 // SignalRefusal says why the store refused a signal; nil: it did not.
 func SignalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
 	refused := signalRefusal(s, a)
