@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +109,10 @@ func (s *Sim) idle(still time.Duration) {
 		return
 	}
 	if s.wake.IsZero() {
+		if s.finishing && len(s.open) > 0 {
+			s.world.Fail("every run ends", "the test has ended, and nothing sends what is waited for: %s", s.unfinished())
+			return
+		}
 		s.world.Freeze()
 		return
 	}
@@ -141,27 +146,27 @@ func (s *Sim) judge() {
 	}
 	s.judged, s.quiet, s.wake = true, true, time.Time{}
 	tables := s.world.Model().Snapshot()
+	waits := 0 // runs of which steps wait for signals
 	for _, run := range tables.Runs {
-		s.quiet = s.quiet && (run.Core.State.Terminal() || run.Core.State == lifecycle.Pending || !busy(run))
+		s.quiet = s.quiet && (run.Core.State.Terminal() || run.Core.State == lifecycle.Pending || !anyIn(run, lifecycle.Running, lifecycle.Queued))
+		if !run.Core.State.Terminal() && anyIn(run, lifecycle.Waiting) {
+			waits++
+		}
 	}
-	s.quiet = s.quiet && len(tables.Intake) == 0
+	s.quiet = s.quiet && len(tables.Intake)+len(tables.Signaled) == 0
 	for _, timer := range tables.Timers {
 		if s.open[timer.Run] && (s.wake.IsZero() || timer.At.Before(s.wake)) {
 			s.wake = timer.At
 		}
 	}
-	if s.wake.IsZero() && len(s.open) > 0 {
+	if s.wake.IsZero() && len(s.open) > waits {
 		s.quiet = false // a run that nothing will wake: it is stuck, or about to go on
 	}
 }
 
-func busy(run snapshot.Run) bool {
-	for _, t := range run.Tasks {
-		if t.State == lifecycle.Running || t.State == lifecycle.Queued {
-			return true
-		}
-	}
-	return false
+// anyIn reports whether a task of a run is in one of the states.
+func anyIn(run snapshot.Run, states ...lifecycle.State) bool {
+	return slices.ContainsFunc(run.Tasks, func(t snapshot.Task) bool { return slices.Contains(states, t.State) })
 }
 
 // executing reports whether a pod that is up executes a step function.
@@ -256,8 +261,14 @@ func (s *Sim) unfinished() string {
 		}
 		text := s.nameOf(run.ID) + " is " + run.Core.State.String()
 		for _, t := range run.Tasks {
-			if !t.State.Terminal() && t.State != lifecycle.Pending && int(t.Step) < len(run.Graph.Nodes) {
-				text += fmt.Sprintf(", step %q is %v", run.Graph.Nodes[t.Step].Name, t.State)
+			if t.State.Terminal() || t.State == lifecycle.Pending || int(t.Step) >= len(run.Graph.Nodes) {
+				continue
+			}
+			switch node := &run.Graph.Nodes[t.Step]; t.State { //nolint:exhaustive // the others need no more words
+			case lifecycle.Waiting:
+				text += fmt.Sprintf(", step %q waits for the signal %q", node.Name, node.Signal)
+			default:
+				text += fmt.Sprintf(", step %q is %v", node.Name, t.State)
 			}
 		}
 		parts = append(parts, text)

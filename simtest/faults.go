@@ -37,6 +37,8 @@ const (
 
 	ServiceFails  Fault = "service-fails"  // a call of a Service fails, without effect
 	ServiceUnsure Fault = "service-unsure" // it fails for the caller, and has taken effect
+	SignalTwice   Fault = "signal-twice"   // a signal is sent again after it was stored, with the same id
+	SignalLate    Fault = "signal-late"    // it is sent up to ten minutes later
 	StepTwice     Fault = "step-twice"     // the pod crashes right after a step has succeeded: it is executed again
 )
 
@@ -65,14 +67,17 @@ func AllFaults() []Fault {
 	return []Fault{
 		PodCrash, PodPause, PodSlow, PodStop, ClockSkew, ClockDrift, StoreLost, StoreUnsure, StoreLate, StoreConflict,
 		StoreSlow, StoreFrozen, StoreDown, StorePool, StoreAway, StoreHeld, WakeLost, WakeDoubled, WakeLate, StreamLost, ListenerLost,
-		RelaySilent, LeaderLost, ServiceFails, ServiceUnsure, StepTwice,
+		RelaySilent, LeaderLost, ServiceFails, ServiceUnsure, SignalTwice, SignalLate, StepTwice,
 	}
 }
 
-// usual is how often the faults of steps and services happen each time that they
+// usual is how often the faults of steps, services and signals happen each time that they
 // could, in the middle of what is drawn: there are few occasions.
 func usual() map[sim.Class]float64 {
-	return map[sim.Class]float64{sim.Class(StepTwice): 0.2, sim.Class(ServiceFails): 0.1, sim.Class(ServiceUnsure): 0.1}
+	return map[sim.Class]float64{
+		sim.Class(StepTwice): 0.2, sim.Class(ServiceFails): 0.1, sim.Class(ServiceUnsure): 0.1,
+		sim.Class(SignalTwice): 0.2, sim.Class(SignalLate): 0.2,
+	}
 }
 
 // classes returns what the world may draw from.

@@ -15,8 +15,9 @@ type registration func(engine *troupe.Engine, handles map[string]any) error
 
 // Workflow is a workflow that every pod registers.
 type Workflow[I, O any] struct {
-	sim  *Sim
-	name string
+	sim     *Sim
+	name    string
+	signals map[string]string // that steps wait for, by the name of the step
 }
 
 // Register makes every pod register a workflow, also those that start again.
@@ -37,7 +38,13 @@ func Register[I, O any](s *Sim, w troupe.Definition[I, O]) *Workflow[I, O] {
 		handles[w.Name()] = handle
 		return err
 	})
-	return &Workflow[I, O]{sim: s, name: w.Name()}
+	registered := &Workflow[I, O]{sim: s, name: w.Name(), signals: map[string]string{}}
+	for _, step := range w.Program(nil, nil).Definition.Steps {
+		if step.Signal != "" {
+			registered.signals[step.Name] = step.Signal
+		}
+	}
+	return registered
 }
 
 // Start triggers a run on any pod that is up, and again on others until one
@@ -53,6 +60,15 @@ func (w *Workflow[I, O]) Start(in I, options ...troupe.TriggerOption) *Started[O
 
 // TryStart is Start that returns a refusal.
 func (w *Workflow[I, O]) TryStart(in I, options ...troupe.TriggerOption) (*Started[O], error) {
+	return w.start(options, func(ctx context.Context, handle *troupe.Handle[I, O], options []troupe.TriggerOption) (*troupe.Run[O], error) {
+		return handle.RunNoWait(ctx, in, options...)
+	})
+}
+
+// start triggers a run by a call that may be made again and again.
+func (w *Workflow[I, O]) start(
+	options []troupe.TriggerOption, trigger func(context.Context, *troupe.Handle[I, O], []troupe.TriggerOption) (*troupe.Run[O], error),
+) (*Started[O], error) {
 	s := w.sim
 	s.begin()
 	s.starts++
@@ -60,7 +76,7 @@ func (w *Workflow[I, O]) TryStart(in I, options ...troupe.TriggerOption) (*Start
 	options = append([]troupe.TriggerOption{troupe.Key(name)}, options...)
 	var run *troupe.Run[O]
 	err := w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) (err error) {
-		run, err = handle.RunNoWait(ctx, in, options...)
+		run, err = trigger(ctx, handle, options)
 		return err
 	})
 	if err != nil {
@@ -113,11 +129,18 @@ var errNoPod = errors.New("no pod that is up has registered this workflow with t
 
 // worthAnother reports whether another pod, or the same later, may say yes.
 func worthAnother(err error) bool {
-	var refused *troupe.TriggerError
-	if errors.As(err, &refused) {
-		return refused.Code == troupe.Overloaded || refused.Code == troupe.Stopping || refused.Code == troupe.Unavailable
+	var trigger *troupe.TriggerError
+	var signal *troupe.SendError
+	var code troupe.RefusalCode
+	switch {
+	case errors.As(err, &trigger):
+		code = trigger.Code
+	case errors.As(err, &signal):
+		code = signal.Code
+	default:
+		return !errors.Is(err, troupe.ErrRunNotFound)
 	}
-	return !errors.Is(err, troupe.ErrRunNotFound)
+	return code == troupe.Overloaded || code == troupe.Stopping || code == troupe.Unavailable
 }
 
 // handle returns that of a pod that is up; nil: there is none.

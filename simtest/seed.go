@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/internal/sim"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
 )
 
 // outcome is what came of one simulation.
@@ -114,6 +116,9 @@ func (s *Sim) stuck() string {
 		if !x.left.Load() {
 			parts = append(parts, x.name()+" does not return when its context ends")
 		}
+	}
+	if len(parts) == 0 && slices.ContainsFunc(s.world.Model().Snapshot().Runs, func(r snapshot.Run) bool { return anyIn(r, lifecycle.Waiting) }) {
+		parts = append(parts, "nothing sends what is waited for: "+s.unfinished())
 	}
 	if len(parts) == 0 {
 		return "the test's function, or a goroutine that it or a step has started, does not end"

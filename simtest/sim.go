@@ -39,6 +39,7 @@ type Sim struct {
 	stubs     map[string]stub // by workflow/step
 	unused    map[string]bool // stubs that no step was found for
 	starts    int
+	sent      int // signals
 
 	// For the world's goroutine.
 	open      map[workflow.RunID]bool     // runs that have not ended

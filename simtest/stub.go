@@ -30,6 +30,9 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 	}
 	s.unused[w.name+"/"+step] = true
 	s.stubs[w.name+"/"+step] = func(own actors.StepFunction) func(context.Context, actors.Inputs) (actors.Output, error) {
+		if own.Call == nil {
+			s.world.Fail("the cluster starts", "step %q waits for a signal and has no function: send it with simtest.Send", step)
+		}
 		if result := reflect.TypeFor[T](); own.Result != result {
 			s.world.Fail("the cluster starts", "the stub of step %q returns %v, the step %v", step, result, own.Result)
 		}
@@ -42,6 +45,9 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			}
 			for _, parent := range in.Parents {
 				call.parents[parent.Step] = func(target any) error {
+					if signal := w.signals[parent.Step]; signal != "" {
+						return codecs(actors.PayloadSignal, signal).Unmarshal(parent.Output, target)
+					}
 					return codecs(actors.PayloadOutput, parent.Step).Unmarshal(parent.Output, target)
 				}
 			}

@@ -119,7 +119,7 @@ func (s *store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 // SendSignals implements persistence.Inbox.
 func (s *store) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
 	return meet(s, "send_signals", func() (persistence.Signals, error) { return s.Store.SendSignals(ctx, batch) },
-		func(t *persistence.Signals) *persistence.Wake { return &t.Wake })
+		func(sent *persistence.Signals) *persistence.Wake { return &sent.Wake })
 }
 
 // ClaimTasks implements persistence.Queue.
