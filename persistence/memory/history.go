@@ -47,7 +47,7 @@ func (s *Store) ArchiveRuns(_ context.Context, epoch int64, archive persistence.
 // to be done about it.
 func (s *Store) archivable(r *run, before time.Time) bool {
 	return r.core.State.Terminal() && !s.blocks(r.id()) && !r.finishedAt.After(before) &&
-		!slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.id == r.id() })
+		!slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.id == r.id() && !sub.signal })
 }
 
 // dropRun removes all timers of a run.

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -206,6 +207,7 @@ func (s *Store) untaken(id workflow.RunID) (entries []lifecycle.Entry) {
 			entries = append(entries, lifecycle.Entry{N: e.n, Name: e.name})
 		}
 	}
+	slices.SortFunc(entries, func(a, b lifecycle.Entry) int { return cmp.Compare(a.N, b.N) })
 	return entries
 }
 

@@ -95,6 +95,7 @@ func (b *batch) triggerUnit(triggers []persistence.Trigger, unit []int, answers 
 // begin stores a run and expands it, unless a living pod does not know its workflow.
 func (b *batch) begin(t persistence.Trigger) {
 	if def := b.s.definitions[t.Definition]; b.s.older(def.graph) {
+		b.s.tenant(t.Tenant)
 		b.s.submissions++
 		b.s.submitted(b.s.submissions, t, b.now)
 		b.wake.Submitted = true
