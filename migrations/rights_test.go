@@ -115,7 +115,7 @@ func TestAReaderReadsTheViewsAndNothingElse(t *testing.T) {
 			and (case when c.relkind = 'S' then has_sequence_privilege(c.oid, 'usage, select, update')
 				else has_table_privilege(c.oid, 'select, insert, update, delete, truncate, references, trigger') end
 				or has_any_column_privilege(c.oid, 'select, insert, update, references'))`)
-	views := []string{"dead_letter_list", "event_list", "run_list", "step_list"}
+	views := []string{"dead_letter_list", "event_list", "run_list", "signal_list", "step_list"}
 	require.Equal(t, views, readable)
 	for _, view := range views {
 		exec(t, reader, "select * from troupe."+view)
