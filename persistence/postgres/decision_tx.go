@@ -193,8 +193,8 @@ func (p *decisionTx) queueTasks(b *pgsql.Batch, wants []want) {
 
 // decisionsMax bounds how often a decision is made again with more rows: with
 // the tasks named and their children, then with all that have not ended, then
-// with those that have and are named all the same.
-const decisionsMax = 4
+// with those that have and are named all the same, and with the inbox once.
+const decisionsMax = 5
 
 var errUndecided = errors.New("a decision asks for rows that do not exist")
 
@@ -204,14 +204,21 @@ func (p *decisionTx) decide(ctx context.Context) error {
 	for range decisionsMax {
 		var wants []want
 		var missing []*run
+		var boxes pgsql.UUIDs
 		for _, r := range undecided {
 			if len(r.facts) == 0 {
 				continue
 			}
 			r.decision = lifecycle.Decide(r.core, r.rows(), r.facts, p.now)
-			if r.decision.MissingAll || len(r.decision.Missing) > 0 {
-				missing = append(missing, r)
+			rows := r.decision.MissingAll || len(r.decision.Missing) > 0
+			if rows {
 				wants = append(wants, want{run: r.id, steps: r.decision.Missing, open: true})
+			}
+			if r.decision.MissingInbox {
+				boxes = append(boxes, r.id)
+			}
+			if rows || r.decision.MissingInbox {
+				missing = append(missing, r)
 			}
 		}
 		if len(missing) == 0 {
@@ -219,6 +226,7 @@ func (p *decisionTx) decide(ctx context.Context) error {
 		}
 		b := p.s.NewBatch()
 		p.queueTasks(b, wants)
+		p.queueUntaken(b, boxes)
 		if err := pgsql.Send(ctx, p.tx, b); err != nil {
 			return err
 		}

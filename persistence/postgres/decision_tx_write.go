@@ -65,6 +65,7 @@ func (p *decisionTx) write(ctx context.Context, b *pgsql.Batch) error {
 	}
 	p.queueRuns(b)
 	p.queueTaskRows(b)
+	p.queueSignals(b)
 	p.queueEvents(b)
 	p.queueDead(b)
 	p.queueTimers(b)

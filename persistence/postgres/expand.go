@@ -50,7 +50,9 @@ func (p *decisionTx) begin(r *run, tr *persistence.Trigger, kept []int32) bool {
 // input say about them.
 func (p *decisionTx) prepare(r *run, edges []persistence.EdgeResult) {
 	tasks := r.definition.Tasks()
+	events, signals := r.core.Events, r.core.Signals // of what was delivered to it already
 	r.core = r.definition.NewRun(edges)
+	r.core.Events, r.core.Signals = max(r.core.Events, events), signals
 	r.tasks, r.complete, r.touched = make(map[int32]*task, len(tasks)), true, map[int32]bool{}
 	for i := range tasks {
 		step := int32(i)
@@ -99,12 +101,26 @@ func (p *decisionTx) queueExpansion(b *pgsql.Batch) {
 
 // DrainIntake implements persistence.Intake.
 func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained, error) {
-	now, waiting, err := s.precheckIntake(ctx)
-	if err != nil || !waiting {
+	now, runs, signals, err := s.precheckIntake(ctx)
+	if err != nil || !runs && !signals {
 		return persistence.Drained{Now: now}, err
 	}
 	s.askForDefinitions(ctx)
-	var out persistence.Drained
+	out := persistence.Drained{Now: now}
+	if runs {
+		out, err = s.drainRuns(ctx, limit)
+	}
+	if err == nil && signals {
+		err = s.deliver(ctx, min(limit, persistence.TriggerBatchMax), &out)
+	}
+	if err != nil {
+		return persistence.Drained{}, err
+	}
+	return out, nil
+}
+
+// drainRuns begins runs that wait in the intake.
+func (s *Store) drainRuns(ctx context.Context, limit int) (out persistence.Drained, err error) {
 	for n := 0; ; n++ {
 		var groups []int32 // of the tenants that it is about
 		err = s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -119,10 +135,7 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 			break
 		}
 	}
-	if err != nil {
-		return persistence.Drained{}, err
-	}
-	return out, nil
+	return out, err
 }
 
 // skippedMax bounds the tenants that one call leaves out of what it looks at.
@@ -131,9 +144,11 @@ const skippedMax = 100
 // drain begins the runs of the oldest submissions, but of tenants that rest because their
 // counters are locked. It returns the groups of those whose counters it needs.
 func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistence.Drained, groups []int32, err error) {
-	skip := []string{}
+	skip, held := []string{}, []int32{}
 	for {
 		missing := s.quarantine.excluded().definitions
+		met := len(missing)
+		missing = append(missing, held...)
 		t := newTriggering(s, tx, nil, registry.Names{})
 		taken, err := t.take(ctx, limit+1, skip, missing)
 		if err != nil {
@@ -151,15 +166,20 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 		if err := t.loadFree(ctx, wants); err != nil {
 			return out, nil, err
 		}
-		if out.More && len(s.quarantine.excluded().definitions) > len(missing) { // what was just met fills the call
-			continue
-		}
-		locked := t.byID
-		t.runs, t.byID = nil, nil
-		if t.found.tenants, err = t.drainTenants(ctx, taken, locked); err != nil {
+		older, err := t.leaveOlder(ctx)
+		if err != nil {
 			return out, nil, err
 		}
-		t.byID = locked
+		held = append(held, older...)
+		if out.More && (len(s.quarantine.excluded().definitions) > met || len(older) > 0) { // what was just met fills the call
+			continue
+		}
+		free := t.byID
+		t.runs, t.byID = nil, nil
+		if t.found.tenants, err = t.drainTenants(ctx, taken, free); err != nil {
+			return out, nil, err
+		}
+		t.byID = free
 		groups = slices.Collect(maps.Values(t.found.tenants))
 		resting, over := s.quarantine.lockedCounters(groups)
 		again, err := s.lockedTenants(ctx, tx, over)
@@ -167,15 +187,15 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 			return out, groups, err
 		}
 		maps.Copy(resting, again)
-		held := namesOf(t.found.tenants, resting)
-		if len(held) > 0 {
+		locked := namesOf(t.found.tenants, resting)
+		if len(locked) > 0 {
 			out.Again = max(s.quarantine.again(), againMin)
 			if out.More && len(skip) < skippedMax { // those of others are behind them
-				skip = append(skip, held...)
+				skip = append(skip, locked...)
 				continue
 			}
 		}
-		out, err = s.drainTaken(ctx, t, taken, held, out)
+		out, err = s.drainTaken(ctx, t, taken, locked, out)
 		return out, groups, err
 	}
 }

@@ -106,7 +106,7 @@ func newNaps(t *testing.T) (k *fixture, g *workflow.Graph, pod, epoch int64) {
 func (k *fixture) join(ttl time.Duration) int64 {
 	k.t.Helper()
 	pod, _, err := k.store.JoinPod(k.ctx, persistence.PodInfo{
-		Name: "pod", Handlers: k.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: ttl,
+		Name: "pod", Handlers: k.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: ttl, Protocol: persistence.Protocol,
 	})
 	require.NoError(k.t, err)
 	return pod

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/inbox"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
@@ -163,6 +164,7 @@ func notMigrated(err error, schema string) error {
 func (s *Store) addRooms(db *pgsql.DB) {
 	s.DB, s.History, s.Registry = db, history.History{DB: db}, registry.New(db, s.recent.Clear)
 	s.Reader = readers.Reader{DB: db, Graphs: s.Registry, User: s.EmbedderPool}
+	s.sender = inbox.Sender{DB: db, Graphs: s.Registry}
 	s.Requeuer = requeue.Requeuer{DB: db, Registry: s.Registry, Trigger: s.triggerAgain}
 }
 

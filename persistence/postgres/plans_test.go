@@ -33,16 +33,17 @@ var hot = []string{
 	"record_fast", "record_small", "claim_tasks", "claim_first", "trigger_fast", "trigger_single", "trigger_single_granted", "load_grants", "lock_runs", "lock_runs_free", "locked_runs", "locked_tenants", "lock_counters", "load_runs", "load_tasks",
 	"load_open_tasks", "update_runs", "update_tasks", "delete_timers", "delete_parked", "expand_runs", "start_runs",
 	"find_keys", "read_key", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "parked_work", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
+	"find_continued", "find_addressees", "insert_signals", "find_signals", "load_undelivered", "load_untaken", "deliver_signals", "drop_undelivered",
 }
 
 // large are the tables that grow.
 var large = []string{
 	"workflow_runs", "tasks", "task_events", "durable_timers", "run_keys", "parked_tasks", "task_progress", "tenants", "ready_queue",
-	"intake", "tenant_groups",
+	"intake", "inbox", "tenant_groups",
 }
 
 // others are the indexes beside the primary keys by which those are read.
-var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at"}
+var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals"}
 
 // TestPlansDoNotDependOnStatistics plans the hot statements on empty tables
 // that were just analysed: nothing may scan a table, or an index without a

@@ -13,11 +13,13 @@ import (
 // anything to do. Its answer may be old at once: it only ever spares a
 // transaction that the next look would make anyway.
 
-// precheckIntake reports whether runs wait to be expanded.
-func (s *Store) precheckIntake(ctx context.Context) (now time.Time, waiting bool, err error) {
+// precheckIntake reports whether runs wait to be expanded, and signals to be delivered.
+func (s *Store) precheckIntake(ctx context.Context) (now time.Time, runs, signals bool, err error) {
 	text, args := s.Bind("has_work_intake", pgsql.Named{})
-	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&now, &waiting) })
-	return now, waiting, err
+	err = pgerr.Retry(ctx, func(ctx context.Context) error {
+		return s.Conns.QueryRow(ctx, text, args...).Scan(&now, &runs, &signals)
+	})
+	return now, runs, signals, err
 }
 
 // precheckTimers reports whether a timer is due, of runs that do not rest, and when the next

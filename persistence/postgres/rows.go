@@ -28,6 +28,7 @@ func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 		unhandled, cut, made, started []bool
 		reasons                       []*string
 		dynamic                       []int32
+		signals                       []int64
 	)
 	for _, r := range p.runs {
 		d := &r.decision
@@ -39,7 +40,7 @@ func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 		canceling, failing = append(canceling, d.Run.Canceling), append(failing, d.Run.Failing)
 		unhandled, cut, made = append(unhandled, d.Run.Unhandled), append(cut, d.Run.Cut), append(made, d.Run.HandlerMade)
 		failed, reasons = append(failed, r.firstFailure()), append(reasons, r.reason)
-		dynamic = append(dynamic, d.Run.Dynamic)
+		dynamic, signals = append(dynamic, d.Run.Dynamic), append(signals, d.Run.Signals)
 		started = append(started, slices.ContainsFunc(d.Events, func(e lifecycle.Event) bool {
 			return e.Kind == lifecycle.EventRunStarted
 		}))
@@ -50,7 +51,7 @@ func (p *decisionTx) queueRuns(b *pgsql.Batch) {
 	b.Add("update_runs", pgsql.Named{
 		"runs": ids, "states": states, "remaining": remaining, "events": events, "slow": slow, "canceling": canceling,
 		"failing": failing, "unhandled": unhandled, "cut": cut, "handler_made": made, "failed_steps": failed,
-		"started": started, "reasons": reasons, "dynamic_counts": dynamic, "now": pgsql.Instant(p.now),
+		"started": started, "reasons": reasons, "dynamic_counts": dynamic, "signals": signals, "now": pgsql.Instant(p.now),
 	})
 }
 

@@ -22,7 +22,10 @@ type run struct {
 	failedStep *int32
 	definition *registry.Definition
 	tasks      map[int32]*task
-	complete   bool // every task that has not ended is among tasks
+	complete   bool          // every task that has not ended is among tasks
+	inbox      []undelivered // signals that no step has taken, in the order of their delivery
+	inboxKnown bool
+	arriving   []undelivered // signals among the facts, in order
 	listed     bool
 	plain      bool // begun without a decision
 	tenant     string
@@ -43,9 +46,16 @@ type task struct {
 
 // rows are what lifecycle.Decide gets to see, by step.
 func (r *run) rows() lifecycle.Rows {
-	rows := lifecycle.Rows{Complete: r.complete, Tasks: make([]lifecycle.Task, 0, len(r.tasks))}
+	rows := lifecycle.Rows{Complete: r.complete, Tasks: make([]lifecycle.Task, 0, len(r.tasks)), InboxKnown: r.inboxKnown}
 	for _, t := range r.tasks {
-		rows.Tasks = append(rows.Tasks, t.Task)
+		one := t.Task
+		if one.Traits.Has(workflow.TraitWaits) {
+			one.Signal = r.definition.Node(one.Step).Signal
+		}
+		rows.Tasks = append(rows.Tasks, one)
+	}
+	for _, e := range r.inbox {
+		rows.Inbox = append(rows.Inbox, lifecycle.Entry{N: e.n, Name: e.name})
 	}
 	slices.SortFunc(rows.Tasks, func(a, b lifecycle.Task) int { return int(a.Step) - int(b.Step) })
 	return rows

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/adaptive"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/history"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/inbox"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/readers"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
@@ -25,6 +26,7 @@ type Store struct {
 	readers.Reader
 	requeue.Requeuer
 	steptx.Steps
+	sender inbox.Sender
 
 	recentRunAge          time.Duration   // of runs that a statement alone may store
 	callDeadline          time.Duration   // after which no caller waits any more for the answer of a call

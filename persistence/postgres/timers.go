@@ -215,6 +215,9 @@ func (f *firing) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out per
 	if err != nil {
 		return out, err
 	}
+	if err := p.before(ctx, fired); err != nil {
+		return out, err
+	}
 	at := p.firedFacts(fired)
 	if err := p.decide(ctx); err != nil {
 		return out, err
@@ -226,7 +229,7 @@ func (f *firing) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out per
 	}
 	for run, list := range at {
 		for i, t := range list {
-			if run.decision.Answers[i] == lifecycle.Moved {
+			if run.decision.Answers[len(run.arriving)+i] == lifecycle.Moved {
 				out.Count++
 				out.Late = append(out.Late, p.now.Sub(t.wakeAt))
 			}

@@ -200,6 +200,7 @@ func (s *Store) triggerUnits(
 		})
 		if err == nil {
 			s.Catalog.KeepTenants(t.found.tenants)
+			err = t.answerPost(ctx)
 			t.answer(out, parts)
 		}
 		return err
@@ -241,6 +242,11 @@ func (s *Store) blame(
 func bare(triggers []persistence.Trigger, i int) []persistence.Trigger {
 	out := slices.Clone(triggers)
 	out[i].Input, out[i].Labels, out[i].TraceContext = []byte{}, nil, ""
+	if signal := out[i].Signal; signal != nil {
+		plain := *signal
+		plain.Payload = nil
+		out[i].Signal = &plain
+	}
 	return out
 }
 

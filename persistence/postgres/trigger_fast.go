@@ -66,7 +66,7 @@ func newFastTrigger(s *Store, known registry.Names, n int) *fastTrigger {
 // takes reports whether nothing about a trigger needs a decision.
 func (f *fastTrigger) takes(t *persistence.Trigger) bool {
 	d := f.known.Definitions[t.Definition]
-	if d == nil || !d.Plain || t.Key != "" || !t.At.IsZero() || len(t.Edges) > 0 || f.known.Queues[t.Queue] == 0 ||
+	if d == nil || !d.Plain || t.Signal != nil || t.Key != "" || !t.At.IsZero() || len(t.Edges) > 0 || f.known.Queues[t.Queue] == 0 ||
 		f.seen[t.Run] || refuseTrigger(*t) != nil {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/inbox"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
@@ -19,12 +20,16 @@ type triggering struct {
 	known    registry.Names
 	found    found
 	answers  []persistence.TriggerAnswer
+
+	submitted map[workflow.RunID]*persistence.Trigger // what waits until older pods have left
+	posted    *inbox.Post                             // the signals of some; nil: none has one
+	postedFor []int                                   // the triggers that have them
 }
 
 func newTriggering(s *Store, tx pgx.Tx, triggers []persistence.Trigger, known registry.Names) *triggering {
 	return &triggering{
 		decisionTx: s.newDecisionTx(tx), triggers: triggers, known: known,
-		answers: make([]persistence.TriggerAnswer, len(triggers)),
+		answers: make([]persistence.TriggerAnswer, len(triggers)), submitted: map[workflow.RunID]*persistence.Trigger{},
 	}
 }
 
@@ -42,10 +47,7 @@ func (t *triggering) store(ctx context.Context, parts [][]int) error {
 		}
 		fresh = t.found.examineUnits(t.triggers, t.known, parts, t.answers)
 	}
-	if len(fresh) == 0 {
-		return nil
-	}
-	return t.insert(ctx, fresh)
+	return t.insert(ctx, fresh, parts)
 }
 
 // find asks the database about the triggers, in one round trip. Keys are read
@@ -114,17 +116,46 @@ func (t *triggering) queueKeys(b *pgsql.Batch, keys []keyName) {
 
 func (s *Store) keyLock(k keyName) int64 { return s.LockKey("key", k.tenant, k.workflow, k.key) }
 
-// insert stores triggers that were examined, in order.
-func (t *triggering) insert(ctx context.Context, fresh []int) error {
+// insert stores triggers that were examined, in order, and the signals of all.
+func (t *triggering) insert(ctx context.Context, fresh []int, parts [][]int) error {
 	b := t.s.NewBatch()
+	if len(fresh) > 0 {
+		if err := t.queueInsert(ctx, b, fresh); err != nil {
+			return err
+		}
+	}
+	if err := t.findPost(ctx, parts); err != nil {
+		return err
+	}
+	t.queuePost(b)
+	t.gather() // in the order of the triggers
+	return t.write(ctx, b)
+}
+
+// queueInsert adds the rows of new runs. Those of workflows that a living pod does not know
+// wait in the intake until it has left.
+func (t *triggering) queueInsert(ctx context.Context, b *pgsql.Batch, fresh []int) error {
+	definitions := make([]*registry.Definition, len(fresh))
+	for at, i := range fresh {
+		definitions[at] = t.known.Definitions[t.triggers[i].Definition]
+	}
+	held, err := t.s.outdated(ctx, t.tx, definitions)
+	if err != nil {
+		return err
+	}
 	columns := newRunColumns(len(fresh))
 	var keys keyColumns
 	for _, i := range fresh {
 		tr := &t.triggers[i]
 		def := t.known.Definitions[tr.Definition]
-		queue, group := t.known.Queues[tr.Queue], t.found.tenants[tr.Tenant]
-		r := &run{id: tr.Run, number: def.Number, group: group, queue: queue, tenant: tr.Tenant, definition: def}
-		if err := columns.add(tr, def, queue, group, t.begin(r, tr, nil)); err != nil {
+		queue, group, plain := t.known.Queues[tr.Queue], t.found.tenants[tr.Tenant], false
+		if held[def.Number] {
+			t.submitted[tr.Run], group = tr, 0
+		} else {
+			r := &run{id: tr.Run, number: def.Number, group: group, queue: queue, tenant: tr.Tenant, definition: def, inboxKnown: true}
+			plain = t.begin(r, tr, nil)
+		}
+		if err := columns.add(tr, def, queue, group, plain); err != nil {
 			return err
 		}
 		if tr.Key != "" {
@@ -135,12 +166,16 @@ func (t *triggering) insert(ctx context.Context, fresh []int) error {
 		b.Add("insert_keys", keys.named())
 	}
 	b.Add("insert_runs", columns.named(t.now))
-	t.queueExpansion(b)
-	if err := t.decide(ctx); err != nil {
-		return err
+	for _, i := range fresh {
+		if tr := t.submitted[t.triggers[i].Run]; tr != nil {
+			if err := queueSubmission(b, tr); err != nil {
+				return err
+			}
+			t.wake.Submitted = true
+		}
 	}
-	t.gather() // in the order of the triggers
-	return t.write(ctx, b)
+	t.queueExpansion(b)
+	return t.decide(ctx)
 }
 
 func (t *triggering) answer(out *triggered, parts [][]int) {
@@ -152,6 +187,7 @@ func (t *triggering) answer(out *triggered, parts [][]int) {
 		}
 	}
 	out.Wake.Ready = append(out.Wake.Ready, t.wake.Ready...)
+	out.Wake.Submitted = out.Wake.Submitted || t.wake.Submitted
 	if next := t.wake.NextTimer; !next.IsZero() && (out.Wake.NextTimer.IsZero() || next.Before(out.Wake.NextTimer)) {
 		out.Wake.NextTimer = next
 	}

@@ -53,36 +53,48 @@ func recoded(encoding string) error {
 // TriggerInTx implements persistence.Intake. tx is a pgx.Tx. A trigger that is
 // refused leaves the caller's transaction usable: what is stored is behind a
 // savepoint.
-func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (persistence.TriggerAnswer, error) {
+func (s *Store) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger) (answer persistence.TriggerAnswer, err error) {
+	err = s.inTxOf(ctx, tx, func(ctx context.Context, own pgx.Tx) (err error) {
+		answer, err = s.triggerInTx(ctx, own, t, s.checkPlace)
+		return err
+	})
+	if err != nil {
+		answer = persistence.TriggerAnswer{}
+	}
+	return answer, err
+}
+
+// inTxOf runs do in a transaction that a caller passes, and says what is wrong with that.
+func (s *Store) inTxOf(ctx context.Context, tx any, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := pgerr.Bounded(ctx)
 	defer cancel()
 	own, err := inspectTx(ctx, tx)
 	if err != nil {
-		return persistence.TriggerAnswer{}, refusedTx(err)
+		return refusedTx(err)
 	}
 	conn := own.Conn()
 	if err := s.PoolLineage.Admit(ctx, conn.PgConn()); err != nil {
-		return persistence.TriggerAnswer{}, pgerr.Translate(err)
+		return pgerr.Translate(err)
 	}
 	if err := s.Remind(ctx, conn); err != nil {
-		return persistence.TriggerAnswer{}, pgerr.Translate(err)
+		return pgerr.Translate(err)
 	}
 	defer steptx.OwnTypes(conn)()
-	answer, err := s.triggerInTx(ctx, own, t, s.checkPlace)
+	err = do(ctx, own)
 	switch {
 	case err == nil:
-		return answer, nil
+		return nil
 	case pgerr.HasCode(err, pgerr.CodeReadOnly):
-		return persistence.TriggerAnswer{}, refusedTx(fmt.Errorf("%w: %w", errTxReads, err))
+		return refusedTx(fmt.Errorf("%w: %w", errTxReads, err))
 	case steptx.Forgotten(err):
 		s.Forgetting.Note(ctx, err)
-		return persistence.TriggerAnswer{}, fmt.Errorf("%w: %s", err, steptx.ForgottenRemedy)
+		return fmt.Errorf("%w: %s", err, steptx.ForgottenRemedy)
 	}
 	cause := untyped(conn.Config().DefaultQueryExecMode)
 	if cause == nil || errors.Is(err, persistence.ErrConflict) {
-		return persistence.TriggerAnswer{}, err
+		return err
 	}
-	return persistence.TriggerAnswer{}, refusedTx(cause)
+	return refusedTx(cause)
 }
 
 // inspectTx returns the transaction that a caller passes, or what is wrong with it as far as
@@ -212,17 +224,24 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, k
 	if err := columns.add(t, known.Definitions[t.Definition], known.Queues[t.Queue], 0, false); err != nil {
 		return err
 	}
-	edges, err := encodeEdges(t.Edges)
-	if err != nil {
-		return err
-	}
 	if t.Key != "" {
 		b.Add("take_key", pgsql.Named{
 			"tenant": t.Tenant, "workflow": t.Workflow, "key": t.Key, "hash": t.InputHash[:], "run": [16]byte(t.Run),
 		})
 	}
 	b.Add("insert_runs", columns.named(now))
-	b.Add("insert_intake", pgsql.Named{"run": [16]byte(t.Run), "at": pgsql.Instant(t.At), "edges": edges})
+	if err := queueSubmission(b, t); err != nil {
+		return err
+	}
 	b.Queue("release savepoint " + triggerSavepoint)
 	return pgsql.Send(ctx, tx, b)
+}
+
+// queueSubmission asks the pods to begin the run of a trigger.
+func queueSubmission(b *pgsql.Batch, t *persistence.Trigger) error {
+	edges, err := encodeEdges(t.Edges)
+	if err == nil {
+		b.Add("insert_intake", pgsql.Named{"run": [16]byte(t.Run), "at": pgsql.Instant(t.At), "edges": edges})
+	}
+	return err
 }

@@ -28,7 +28,7 @@ func ScanRun(row pgx.CollectableRow) (RunRow, error) {
 	var state int16
 	c := &r.Core
 	err := row.Scan((*[16]byte)(&r.ID), &r.Number, &r.Group, &r.Queue, &state, &c.Remaining, &c.Events, &c.Slow, &c.Canceling,
-		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.FailedStep, &r.Tenant, &c.Dynamic)
+		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.FailedStep, &r.Tenant, &c.Dynamic, &c.Signals)
 	c.State = lifecycle.State(state)
 	return r, err
 }

@@ -54,7 +54,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 	byID := map[workflow.RunID]*snapshot.Run{}
 	var runs []pgsql.RunRow
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
-		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant, coalesce(r.dynamic_count, 0)
+		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant, coalesce(r.dynamic_count, 0), coalesce(r.signals, 0)
 		from {schema}.every_run r`, "{schema}", r.schema))
 	if err == nil {
 		runs, err = pgx.CollectRows(rows, pgsql.ScanRun)
@@ -91,6 +91,9 @@ func (r *reader) tasks(byID map[workflow.RunID]*snapshot.Run) {
 	if err == nil {
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			t, err := pgsql.ScanTask(row)
+			if graph := byID[t.Run].Graph; int(t.Step) < len(graph.Nodes) {
+				t.Signal = graph.Nodes[t.Step].Signal
+			}
 			byID[t.Run].Tasks = append(byID[t.Run].Tasks, snapshot.Task{Task: t.Task})
 			return struct{}{}, err
 		})
@@ -196,10 +199,23 @@ func (r *reader) side(t *snapshot.Tables) {
 			return nil
 		})
 	var id [16]byte
-	r.each(`select run_id from {schema}.intake`, []any{&id}, func() error {
-		t.Intake = append(t.Intake, id)
+	var signal bool
+	r.each(`select run_id, coalesce(signal, false) from {schema}.intake`, []any{&id, &signal}, func() error {
+		if signal {
+			t.Signaled = append(t.Signaled, id)
+		} else {
+			t.Intake = append(t.Intake, id)
+		}
 		return nil
 	})
+	var e snapshot.Entry
+	r.each(`select run_id, id, coalesce(n, 0), name, coalesce(taken_by, -1), payload from {schema}.inbox`,
+		[]any{(*[16]byte)(&e.Run), &e.ID, &e.N, &e.Name, &e.Step, &e.Payload}, func() error {
+			entry := e
+			entry.Payload = append([]byte(nil), e.Payload...)
+			t.Inbox = append(t.Inbox, entry)
+			return nil
+		})
 	var p snapshot.Pod
 	r.each(`select id, dead from {schema}.pods`, []any{&p.ID, &p.Dead}, func() error {
 		t.Pods = append(t.Pods, p)

@@ -29,6 +29,7 @@ type Definition struct {
 	steps    map[string]int32 // by name
 	Roots    []int32          // steps without parents
 	Plain    bool             // its roots go straight into the queue
+	Protocol int16            // of pods that know it, the lowest
 	later    bool             // Numbers of it are higher than those of this version
 }
 

@@ -78,15 +78,17 @@ func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []in
 		queue               *int16
 		sleep, startTimeout int64
 		fingerprint         []byte
+		signal              *string
 	)
 	_, err = pgx.ForEachRow(rows, []any{
-		&number, &n.Name, &kind, &traits, &n.Pending, &children, &parents, &queue, &handler, &sleep, &startTimeout, &fingerprint,
+		&number, &n.Name, &kind, &traits, &n.Pending, &children, &parents, &queue, &handler, &sleep, &startTimeout, &fingerprint, &signal,
 	}, func() error {
 		d := into[number]
 		node := n
 		node.Kind, node.Traits = workflow.StepKind(kind), workflow.Traits(traits)
 		node.Children, node.Parents = pgsql.UnpackChildren(children), unpackParents(parents)
 		node.Sleep, node.StartTimeout = time.Duration(sleep), time.Duration(startTimeout)
+		node.Signal = pgsql.OrZero(signal)
 		d.later = d.later || int16(node.Kind) != kind
 		copy(node.Fingerprint[:], fingerprint)
 		q := int16(0)
@@ -136,7 +138,8 @@ func (s *Registry) nameQueues(ctx context.Context, on pgsql.Querier, d *Definiti
 // index fills in what follows from the graph.
 func (d *Definition) index() {
 	d.steps = make(map[string]int32, len(d.Graph.Nodes))
-	d.Plain = true
+	d.Protocol = persistence.ProtocolOf(d.Graph)
+	d.Plain = d.Protocol == 0 // or living pods may not know it
 	for i := range d.Graph.Nodes {
 		n := &d.Graph.Nodes[i]
 		d.steps[n.Name] = int32(i)

@@ -215,6 +215,7 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 		kinds, traits, queues               []int16
 		owners, nths, numbers, pending      []int32
 		sleeps, timeouts                    []int64
+		signals                             []string
 	)
 	for i, g := range graphs {
 		hashes = append(hashes, g.Hash[:])
@@ -233,6 +234,7 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 			pending, queues = append(pending, n.Pending), append(queues, queue)
 			children, parents = append(children, arrayText(pgsql.PackChildren(n.Children))), append(parents, arrayText(n.Parents))
 			sleeps, timeouts = append(sleeps, int64(n.Sleep)), append(timeouts, int64(n.StartTimeout))
+			signals = append(signals, n.Signal)
 		}
 	}
 	handlers = pgsql.Named{
@@ -242,7 +244,7 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 	steps = pgsql.Named{
 		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
 		"kinds": kinds, "traits": traits, "pending": pending, "children": children, "parents": parents, "queues": queues,
-		"sleeps": sleeps, "start_timeouts": timeouts,
+		"sleeps": sleeps, "start_timeouts": timeouts, "signals": signals,
 	}
 	return handlers, steps
 }

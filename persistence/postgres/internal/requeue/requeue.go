@@ -281,6 +281,9 @@ func (r *requeueing) keep(ctx context.Context) (letters int, err error) {
 		b.Add("keep_steps", pgsql.Named{"run": [16]byte(r.order.Run), "steps": r.kept}).QueryRow(pgsql.Wrote(1))
 	}
 	if !r.keyRun.IsZero() {
+		b.Add("keep_signals", pgsql.Named{
+			"new": [16]byte(r.order.Run), "run": [16]byte(r.order.Letter.Run), "steps": pgsql.OrEmpty(r.kept),
+		}).QueryRow(pgsql.Wrote(1))
 		b.Add("link_run", pgsql.Named{"run": [16]byte(r.order.Run), "origin": [16]byte(r.keyRun)}).QueryRow(pgsql.Wrote(1))
 	}
 	b.Add("mark_requeued", pgsql.Named{

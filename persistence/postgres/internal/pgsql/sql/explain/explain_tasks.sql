@@ -11,7 +11,7 @@ from {schema}.workflow_runs r
 	join {schema}.queues q on q.queue = t.queue
 	left join lateral (
 		select k.wake_at from {schema}.durable_timers k
-		where k.run_id = r.id and k.step = t.step and k.kind in (1, 2) order by k.kind limit 1
+		where k.run_id = r.id and k.step = t.step and k.kind in (1, 2, 7) order by k.kind limit 1
 	) w on true
 	left join lateral (
 		select k.wake_at from {schema}.durable_timers k

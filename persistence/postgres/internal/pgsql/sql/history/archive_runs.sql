@@ -56,7 +56,7 @@ moved as (
 		slow, canceling, failing, unhandled, cut, handler_made, failed_step, created_at, started_at, tenant, key, origin, origin_run,
 		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
 		finished, classes, errors, outputs, sizes, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
-		event_wakes, event_bys, event_classes, event_texts, dynamic_count, dynamic_names,
+		event_wakes, event_bys, event_classes, event_texts, dynamic_count, signals, dynamic_names,
 		failed_class, failed_error, declared, owners, names)
 	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
 		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
@@ -64,7 +64,7 @@ moved as (
 		case when coalesce(s.slice, 0) = 0 then r.labels end, case when coalesce(s.slice, 0) = 0 then r.input end,
 		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
 		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts,
-		r.dynamic_count, f.names, f.class, f.error, y.declared, y.owners, y.names
+		r.dynamic_count, r.signals, f.names, f.class, f.error, y.declared, y.owners, y.names
 	from r
 		join judged j on j.id = r.id
 		left join lateral (
@@ -171,7 +171,7 @@ keyed as (
 	set keyed = true
 	from (select distinct s.span
 		from r, {schema}.spans s
-		where r.key is not null and s.class = r.class and r.finished_at >= s.since and r.finished_at < s.until and not s.keyed) k
+		where (r.key is not null or r.signals > 0) and s.class = r.class and r.finished_at >= s.since and r.finished_at < s.until and not s.keyed) k
 	where s.span = k.span
 ),
 counting as materialized (

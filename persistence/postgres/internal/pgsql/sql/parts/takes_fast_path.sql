@@ -1,4 +1,4 @@
-lateral ( -- lifecycle.TakesFastPath: flag 8 is FlagLive, traits 1 and 2 are sleeps
+lateral ( -- lifecycle.TakesFastPath: flag 8 is FlagLive, traits 1 and 2 are sleeps, 32 is a wait for a signal
 	select k.group_id, k.slow from {schema}.workflow_runs k
 	where k.id = d.run_id and not (k.slow and (k.canceling or k.failing or k.unhandled or k.cut or k.handler_made)) offset 0
 ) r,
@@ -7,7 +7,7 @@ lateral (
 	where k.run_id = d.run_id and k.step = d.step and (not r.slow or k.start_timeout is null and not exists (
 		select from unnest(k.children) c, lateral (
 			select from {schema}.tasks n
-			where n.run_id = k.run_id and n.step = c >> 3 and (n.flags & ~8 <> 0 or n.traits & 3 <> 0 or n.start_timeout is not null)
+			where n.run_id = k.run_id and n.step = c >> 3 and (n.flags & ~8 <> 0 or n.traits & 35 <> 0 or n.start_timeout is not null)
 			offset 0
 		) n
 	)) offset 0

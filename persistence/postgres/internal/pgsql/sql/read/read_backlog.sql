@@ -27,7 +27,7 @@ where l.requeues = 0
 group by l.reason
 union all
 select clock_timestamp(), 4, '', '', 0, 0, r.created_at, 0
-from (select k.run_id from {schema}.intake k order by k.id limit 1) i,
+from (select k.run_id from {schema}.intake k where k.signal is null order by k.id limit 1) i,
 	lateral (select k.created_at from {schema}.workflow_runs k where k.id = i.run_id offset 0) r
 union all
 select clock_timestamp(), 5, '', '', 0, 0, null, coalesce(max(extract(epoch from clock_timestamp() - x.at)), 0)::float8

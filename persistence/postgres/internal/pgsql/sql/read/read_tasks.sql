@@ -18,7 +18,7 @@ from r, t,
 	left join lateral (select k.name from {schema}.pod_names k where k.pod = t.pod offset 0) p on true
 	left join lateral (
 		select k.wake_at from {schema}.durable_timers k
-		where k.run_id = r.id and k.step = t.step and k.kind in (1, 2) order by k.kind limit 1
+		where k.run_id = r.id and k.step = t.step and k.kind in (1, 2, 7) order by k.kind limit 1
 	) w on true
 	left join lateral (
 		select k.run_id from {schema}.parked_tasks k where t.state = 2 and k.run_id = r.id and k.step = t.step offset 0

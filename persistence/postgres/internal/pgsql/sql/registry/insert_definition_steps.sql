@@ -10,15 +10,15 @@ with owners as materialized (
 ),
 written as (
 	insert into {schema}.definition_steps (definition, step, name, kind, traits, pending, children, parents, queue, handler, sleep,
-		start_timeout, fingerprint)
+		start_timeout, fingerprint, signal)
 	select (select o.definitions from owners o)[d.owner], d.nth, d.name, d.kind, d.traits, d.pending, d.children::int[], d.parents::int[],
 		nullif(d.queue, 0), (
 			select h.handler from {schema}.handlers h
 			where h.workflow = d.workflow and h.step = d.name and h.fingerprint = d.fingerprint offset 0
-		), d.sleep, d.start_timeout, d.fingerprint
+		), d.sleep, d.start_timeout, d.fingerprint, nullif(d.signal, '')
 	from unnest(@owners::int[], @nths::int[], @workflows::text[], @steps::text[], @kinds::smallint[], @traits::smallint[], @pending::int[],
-		@children::text[], @parents::text[], @queues::smallint[], @sleeps::bigint[], @start_timeouts::bigint[], @fingerprints::bytea[])
-		as d (owner, nth, workflow, name, kind, traits, pending, children, parents, queue, sleep, start_timeout, fingerprint)
+		@children::text[], @parents::text[], @queues::smallint[], @sleeps::bigint[], @start_timeouts::bigint[], @fingerprints::bytea[], @signals::text[])
+		as d (owner, nth, workflow, name, kind, traits, pending, children, parents, queue, sleep, start_timeout, fingerprint, signal)
 	on conflict (definition, step) do nothing
 	returning definition
 )

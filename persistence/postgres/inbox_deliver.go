@@ -1,0 +1,362 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// undelivered is a signal in the inbox of a run.
+type undelivered struct {
+	id, name string
+	n        int64 // 0: it is not delivered
+}
+
+const (
+	// deliverMax bounds the signals that one transaction delivers: as many as a run may have.
+	deliverMax = persistence.InboxMax
+	// deliverRounds bounds how often one call looks behind runs that are locked.
+	deliverRounds = 4
+)
+
+// request is a row of the intake that asks for the delivery of the signals of a run.
+type request struct {
+	id    int64
+	run   workflow.RunID
+	there bool // the run is, or is in history
+}
+
+// delivery is what one transaction did about requests.
+type delivery struct {
+	p          *decisionTx
+	requests   []request
+	more       bool
+	left       pgsql.UUIDs // runs that are locked, or whose definitions are missing
+	count      int
+	dropped    int
+	incomplete bool // a run has more signals than one transaction delivers
+}
+
+// deliver delivers the signals of the oldest requests, and adds what it did to out. Runs that
+// are locked are passed over, and their requests stay.
+func (s *Store) deliver(ctx context.Context, limit int, out *persistence.Drained) error {
+	var passed pgsql.UUIDs
+	for range deliverRounds {
+		done, err := s.deliverOldest(ctx, limit, passed)
+		if err != nil {
+			return err
+		}
+		more, left := false, len(passed)
+		for _, d := range done {
+			out.Now = later(out.Now, d.p.now)
+			out.Delivered, out.Dropped = out.Delivered+d.count, out.Dropped+d.dropped
+			mergeWake(&out.Wake, d.p.wake)
+			more = more || d.more || d.incomplete
+			passed = append(passed, d.left...)
+			limit -= len(d.requests) - len(d.left)
+		}
+		if len(passed) > 0 {
+			out.Again = max(s.quarantine.again(), againMin)
+		}
+		if !more || len(passed) == left || limit <= 0 {
+			out.More = out.More || more
+			return nil
+		}
+	}
+	out.More = true
+	return nil
+}
+
+// deliverOldest takes requests and carries them out in one transaction, or, where a run is in
+// the way, in several.
+func (s *Store) deliverOldest(ctx context.Context, limit int, passed pgsql.UUIDs) (done []delivery, err error) {
+	var first delivery
+	carry := func(ids []int64, limit int, into *delivery) error {
+		return s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			*into = delivery{p: s.newDecisionTx(tx)}
+			return into.carryOut(ctx, ids, limit, passed)
+		})
+	}
+	err = carry(nil, limit, &first)
+	if !blamesOne(err) {
+		return []delivery{first}, err
+	}
+	more := first.more
+	err = pgsql.Bisect(first.requests, func(part []request) error {
+		ids, tasks := make([]int64, len(part)), make(taskIDs, len(part))
+		for i, r := range part {
+			ids[i], tasks[i] = r.id, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}
+		}
+		var d delivery
+		err := carry(ids, len(part), &d)
+		if errors.Is(err, pgerr.ErrLockTimeout) {
+			if failed := s.findLocked(ctx, tasks); failed != nil {
+				return failed
+			}
+		}
+		if err == nil {
+			d.more = more
+			done = append(done, d)
+		}
+		return err
+	}, blamesOne, func(r request, err error) error {
+		if badRow(err) {
+			s.restTask(workflow.TaskID{Run: r.run})
+			return nil
+		}
+		return s.restAlone(ctx, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}, err)
+	})
+	return done, err
+}
+
+// carryOut carries out the oldest requests, or those of some numbers.
+func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed pgsql.UUIDs) error {
+	p := d.p
+	if err := d.take(ctx, ids, limit, passed); err != nil {
+		return err
+	}
+	if len(d.requests) == 0 {
+		return p.s.ReadClock(ctx, p.tx, &p.now)
+	}
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	b := p.s.NewBatch()
+	if err := d.sort(ctx, b); err != nil {
+		return err
+	}
+	if err := p.decide(ctx); err != nil {
+		return err
+	}
+	p.gather() // in the order of the requests
+	return p.write(ctx, b)
+}
+
+// take locks requests.
+func (d *delivery) take(ctx context.Context, ids []int64, limit int, passed pgsql.UUIDs) error {
+	without := d.p.s.quarantine.excluded()
+	text, args := d.p.s.Bind("take_signals", pgsql.Named{
+		"ids": ids, "skip": append(without.runs, passed...), "foreign": without.definitions, "limit": limit + 1,
+	})
+	rows, err := d.p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r request, err error) {
+		return r, row.Scan(&r.id, (*[16]byte)(&r.run), &r.there)
+	})
+	d.more = len(list) > limit
+	d.requests = list[:min(len(list), limit)]
+	return err
+}
+
+// load locks and loads the runs of the requests that are not locked.
+func (d *delivery) load(ctx context.Context) error {
+	tasks := make(taskIDs, len(d.requests))
+	for i, r := range d.requests {
+		tasks[i] = workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}
+	}
+	left, err := d.p.s.leaveOut(ctx, tasks)
+	if err != nil {
+		return err
+	}
+	var wants []want
+	for _, r := range d.requests {
+		known := func(w want) bool { return w.run == r.run }
+		if !left[r.run] && !slices.ContainsFunc(wants, known) {
+			wants = append(wants, want{run: r.run})
+		}
+	}
+	return d.p.loadFree(ctx, wants)
+}
+
+// sort finds out what is to be done about each request, and adds to b what ends it.
+func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
+	p := d.p
+	var done []int64
+	var over pgsql.UUIDs
+	to := map[workflow.RunID]time.Time{}
+	for _, r := range d.requests {
+		switch of := p.byID[r.run]; {
+		case of == nil && r.there:
+			d.left = append(d.left, r.run)
+			continue
+		case of == nil || of.core.State.Terminal():
+			over = append(over, r.run)
+		default:
+			to[r.run] = time.Time{}
+		}
+		done = append(done, r.id)
+	}
+	cut, err := p.arrive(ctx, to)
+	if err != nil {
+		return err
+	}
+	for _, r := range p.runs {
+		d.count += len(r.arriving)
+	}
+	if cut != nil { // the rest of it, and of those behind it, is for another transaction
+		d.incomplete = true
+		done = slices.DeleteFunc(done, func(id int64) bool {
+			at := slices.IndexFunc(d.requests, func(r request) bool { return r.id == id })
+			return cut[d.requests[at].run]
+		})
+	}
+	if len(over) > 0 {
+		text, args := p.s.Bind("drop_undelivered", pgsql.Named{"runs": over})
+		if err := p.tx.QueryRow(ctx, text, args...).Scan(&d.dropped); err != nil {
+			return err
+		}
+	}
+	b.Add("delete_intake", pgsql.Named{"ids": pgsql.OrEmpty(done)})
+	return nil
+}
+
+// arrive makes facts of the signals of runs that are not delivered, of each run those that were
+// sent until an instant (zero: all), and loads the steps that wait for them. cut are runs of
+// which it did not read all.
+func (p *decisionTx) arrive(ctx context.Context, until map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
+	if len(until) == 0 {
+		return nil, nil
+	}
+	var runs pgsql.UUIDs
+	var untils pgsql.Instants
+	for _, r := range p.runs {
+		if at, is := until[r.id]; is {
+			runs, untils = append(runs, r.id), append(untils, at)
+		}
+	}
+	text, args := p.s.Bind("load_undelivered", pgsql.Named{"runs": runs, "untils": untils, "most": deliverMax})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	count := 0
+	var last workflow.RunID
+	var one undelivered
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&last), &one.id, &one.name}, func() error {
+		r := p.byID[last]
+		r.arriving = append(r.arriving, one)
+		count++
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if count == deliverMax {
+		cut = map[workflow.RunID]bool{}
+		for _, id := range runs[slices.Index(runs, last):] {
+			cut[id] = true
+		}
+	}
+	return cut, p.loadTakers(ctx)
+}
+
+// loadTakers loads the steps that may take the signals that arrive, and makes facts of these.
+func (p *decisionTx) loadTakers(ctx context.Context) error {
+	var wants []want
+	for _, r := range p.runs {
+		steps := map[int32]bool{}
+		for _, e := range r.arriving {
+			fact := lifecycle.SignalArrived{Name: e.name}
+			if r.group != 0 { // or it has no tasks yet
+				fact.Steps = r.definition.Graph.WaitsFor(e.name)
+			}
+			for _, step := range fact.Steps {
+				steps[step] = true
+			}
+			r.facts = append(r.facts, fact)
+		}
+		if len(steps) > 0 {
+			wants = append(wants, want{run: r.id, steps: slices.Sorted(maps.Keys(steps))})
+		}
+	}
+	b := p.s.NewBatch()
+	p.queueTasks(b, wants)
+	return pgsql.Send(ctx, p.tx, b)
+}
+
+// queueUntaken adds the statement that loads the inboxes of runs.
+func (p *decisionTx) queueUntaken(b *pgsql.Batch, runs pgsql.UUIDs) {
+	if len(runs) == 0 {
+		return
+	}
+	b.Add("load_untaken", pgsql.Named{"runs": runs}).Query(func(rows pgx.Rows) error {
+		for _, id := range runs {
+			p.byID[id].inboxKnown = true
+		}
+		var run workflow.RunID
+		var one undelivered
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &one.id, &one.n, &one.name}, func() error {
+			r := p.byID[run]
+			r.inbox = append(r.inbox, one)
+			return nil
+		})
+		return err
+	})
+}
+
+// queueSignals adds what was decided about signals: their numbers, and which steps have taken
+// them.
+func (p *decisionTx) queueSignals(b *pgsql.Batch) {
+	var ids pgsql.UUIDs
+	var names []string
+	var ns []int64
+	var steps []int32
+	for _, r := range p.runs {
+		at := map[int64]int{}
+		add := func(e undelivered) {
+			at[e.n] = len(ids)
+			ids, names, ns, steps = append(ids, r.id), append(names, e.id), append(ns, e.n), append(steps, -1)
+		}
+		for i, e := range r.decision.Arrived {
+			add(undelivered{id: r.arriving[i].id, n: e.N})
+		}
+		for _, t := range r.decision.Taken {
+			if _, arrived := at[t.N]; !arrived {
+				add(r.inbox[slices.IndexFunc(r.inbox, func(e undelivered) bool { return e.n == t.N })])
+			}
+			steps[at[t.N]] = t.Step
+		}
+	}
+	if len(ids) > 0 {
+		b.Add("deliver_signals", pgsql.Named{"runs": ids, "ids": names, "ns": ns, "steps": steps})
+	}
+}
+
+// leaveOlder leaves out the runs of a drain that a living pod does not know, because it is of
+// an older version. It returns their definitions.
+func (t *triggering) leaveOlder(ctx context.Context) ([]int32, error) {
+	var definitions []*registry.Definition
+	for _, r := range t.byID {
+		definitions = append(definitions, r.definition)
+	}
+	held, err := t.s.outdated(ctx, t.tx, definitions)
+	maps.DeleteFunc(t.byID, func(_ workflow.RunID, r *run) bool { return held[r.number] })
+	return slices.Collect(maps.Keys(held)), err
+}
+
+// before makes facts of the signals that were sent before deadlines of their runs, so that
+// these are decided after them.
+func (p *decisionTx) before(ctx context.Context, fired []timer) error {
+	until := map[workflow.RunID]time.Time{}
+	for _, t := range fired {
+		if t.kind == lifecycle.DeadlineTimer && t.wakeAt.After(until[t.task.Run]) {
+			until[t.task.Run] = t.wakeAt
+		}
+	}
+	maps.DeleteFunc(until, func(id workflow.RunID, _ time.Time) bool { return p.byID[id].core.State.Terminal() })
+	_, err := p.arrive(ctx, until)
+	return err
+}

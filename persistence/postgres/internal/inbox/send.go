@@ -1,0 +1,119 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+)
+
+func lost(err error) bool { return errors.Is(err, pgerr.ErrRegistryLost) }
+
+// Send examines signals, and stores those that can be in one statement, or, where one of them
+// is in the way, in several. One for which a transaction of a caller stores a signal of the
+// same id fails the call once the others are stored, if that takes too long.
+func (s *Sender) Send(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	if len(batch) > persistence.SignalBatchMax {
+		return persistence.Signals{}, fmt.Errorf("send %d signals: at most %d in one batch", len(batch), persistence.SignalBatchMax)
+	}
+	var p *Post
+	err := pgerr.Retry(ctx, func(ctx context.Context) error {
+		p = s.NewPost(batch)
+		if err := p.Find(ctx, s.Conns); err != nil {
+			return err
+		}
+		return p.Judge(ctx, s.Conns)
+	})
+	if err != nil {
+		return persistence.Signals{}, err
+	}
+	if err := p.store(ctx); err != nil {
+		return persistence.Signals{}, err
+	}
+	if p.Repeats() {
+		if err := s.Exec(ctx, s.Conns, "confirm_visible", pgsql.Named{}); err != nil {
+			return persistence.Signals{}, pgerr.Translate(err)
+		}
+	}
+	return persistence.Signals{Now: p.Now, Answers: p.Answers, Wake: persistence.Wake{Submitted: len(p.Pending()) > 0}}, nil
+}
+
+// store stores what is to be stored.
+func (p *Post) store(ctx context.Context) error {
+	var late error
+	err := pgsql.Bisect(p.Pending(), func(part []int) error {
+		if len(part) == 0 {
+			return nil
+		}
+		err := pgerr.Retry(ctx, func(ctx context.Context) error {
+			b := p.s.NewBatch()
+			p.QueueInsert(b, part)
+			return pgsql.Send(ctx, p.s.Conns, b)
+		})
+		if err != nil {
+			return err
+		}
+		return p.Confirm(ctx, p.s.Conns, part)
+	}, func(err error) bool {
+		return errors.Is(err, pgerr.ErrLockTimeout) || errors.Is(err, persistence.ErrBadRow)
+	}, func(i int, err error) error {
+		if errors.Is(err, pgerr.ErrLockTimeout) {
+			late = err
+			return nil
+		}
+		p.Answers[i].Result, p.Answers[i].Err = persistence.SignalBadRow, err
+		return nil
+	})
+	return errors.Join(err, late)
+}
+
+// QueueInsert adds the statement that stores some of the signals. Those that are there are
+// answered so.
+func (p *Post) QueueInsert(b *pgsql.Batch, indexes []int) {
+	n := len(indexes)
+	runs, ids, names, payloads := make(pgsql.UUIDs, n), make([]string, n), make([]string, n), make([][]byte, n)
+	for at, i := range indexes {
+		runs[at], ids[at], names[at], payloads[at] = p.to[i].Run, p.Signals[i].ID, p.Signals[i].Name, p.Signals[i].Payload
+	}
+	b.Add("insert_signals", pgsql.Named{"runs": runs, "ids": ids, "names": names, "payloads": payloads}).Query(func(rows pgx.Rows) error {
+		for _, i := range indexes {
+			p.Answers[i].Result = persistence.SignalRepeated
+		}
+		var ord int
+		_, err := pgx.ForEachRow(rows, []any{&ord}, func() error {
+			p.Answers[indexes[ord-1]].Result = persistence.SignalStored
+			return nil
+		})
+		return err
+	})
+}
+
+// Confirm fails unless those signals are there that were not stored because they are: a rule or a
+// trigger on the table may leave them out.
+func (p *Post) Confirm(ctx context.Context, on pgsql.Querier, indexes []int) error {
+	var runs pgsql.UUIDs
+	var ids []string
+	for _, i := range indexes {
+		if p.Answers[i].Result == persistence.SignalRepeated {
+			runs, ids = append(runs, p.to[i].Run), append(ids, p.Signals[i].ID)
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	text, args := p.s.Bind("find_signals", pgsql.Named{"runs": runs, "ids": ids})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return pgerr.Translate(err)
+	}
+	count, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	if err == nil && count != len(runs) {
+		return pgerr.MeddledError{}
+	}
+	return pgerr.Translate(err)
+}
