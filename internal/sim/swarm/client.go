@@ -180,6 +180,10 @@ func (c *client) hear(message any) {
 		default:
 			c.seed.world.Fail("I2", "%s was refused: %v %s", m.GetRequestId(), m.GetCode(), m.GetRemedy())
 		}
+	case *messages.SignalStored:
+		c.hearSignal(m.GetRequestId(), nil)
+	case *messages.SignalRefused:
+		c.hearSignal(m.GetRequestId(), m)
 	case *messages.CancelRecorded:
 		c.orders[m.GetRequestId()].canceled = true
 	case *messages.CancelRefused:

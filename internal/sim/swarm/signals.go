@@ -3,9 +3,11 @@ package swarm
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/messages"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
@@ -18,6 +20,8 @@ type sending struct {
 	after      time.Duration // when it is sent first
 	rolledBack bool          // in a transaction that does not commit
 	byKey      bool          // to the key of the run, which may not be triggered yet
+	inTx       bool          // in a transaction of the embedder's; otherwise by a message to a pod
+	doubled    bool          // to two pods at once
 	acked      bool          // it is stored
 	ackedAt    time.Time
 	over       bool // the run ended before
@@ -43,12 +47,12 @@ func (s *seed) sendings(o *order) []*sending {
 		}
 		for i := range count {
 			list = append(list, &sending{
-				order: o, name: name, id: fmt.Sprintf("%s-%d", name, i), byKey: draw(2) == 0,
+				order: o, name: name, id: fmt.Sprintf("%s-%d", name, i), byKey: draw(2) == 0, inTx: draw(3) == 0, doubled: draw(3) == 0,
 				after: o.after + time.Duration(draw(25))*time.Second - 2*time.Second,
 			})
 		}
 		if draw(3) == 0 {
-			list = append(list, &sending{order: o, name: name, id: name + "-never", after: o.after + 5*time.Second, rolledBack: true})
+			list = append(list, &sending{order: o, name: name, id: name + "-never", after: o.after + 5*time.Second, inTx: true, rolledBack: true})
 		}
 	}
 	return list
@@ -56,19 +60,47 @@ func (s *seed) sendings(o *order) []*sending {
 
 func (x *sending) payload() []byte { return fmt.Appendf(nil, "%q", x.order.name+"/"+x.id) }
 
-// send sends a signal in a transaction of the embedder's, again and again until it is stored.
+// send sends a signal, again and again until it is stored or its run has ended.
 func (c *client) send(x *sending) {
 	if x.acked || x.over {
 		return
 	}
-	s := c.seed
-	s.world.After(retryAfter, func() { c.send(x) })
-	signal := persistence.Signal{Run: x.order.run, Tenant: x.order.tenant, Name: x.name, ID: x.id, Payload: x.payload()}
+	c.seed.world.After(retryAfter, func() { c.send(x) })
 	switch {
-	case x.byKey:
+	case !x.byKey && !x.order.acked:
+	case x.inTx:
+		c.sendInTx(x)
+	default:
+		c.sendMessage(x)
+	}
+}
+
+// sendMessage sends a signal by a message to a pod, or to two.
+func (c *client) sendMessage(x *sending) {
+	m := &messages.SendSignal{
+		RequestId: x.order.name + "/" + x.id, Tenant: x.order.tenant, Name: x.name, Id: x.id, Payload: x.payload(),
+		Workflow: x.order.shape.graph.Name, Key: x.order.name,
+	}
+	if !x.byKey {
+		m.Workflow, m.Key, m.Run = "", "", x.order.run[:]
+	}
+	times := 1
+	if x.doubled {
+		times = 2
+	}
+	for range times {
+		if p := c.seed.anyPod(); p != nil {
+			c.seed.world.Send(p.Pod.PID(), m, c.pid)
+		}
+	}
+}
+
+// sendInTx sends a signal in a transaction of the embedder's.
+func (c *client) sendInTx(x *sending) {
+	s := c.seed
+	signal := persistence.Signal{Run: x.order.run, Tenant: x.order.tenant, Name: x.name, ID: x.id, Payload: x.payload()}
+	if x.byKey {
 		signal.Run, signal.Key = workflow.RunID{}, persistence.RunKey{Tenant: x.order.tenant, Workflow: x.order.shape.graph.Name, Key: x.order.name}
-	case !x.order.acked:
-		return
 	}
 	var answer persistence.SignalAnswer
 	err := s.world.Store().InTx(s.ctx, func(tx any) (err error) {
@@ -83,7 +115,7 @@ func (c *client) send(x *sending) {
 	}
 	switch answer.Result {
 	case persistence.SignalStored, persistence.SignalRepeated:
-		x.acked, x.ackedAt = true, s.world.Now()
+		c.stored(x)
 		s.world.Committed("send_signal_in_tx", persistence.Wake{Submitted: true})
 	case persistence.SignalRunEnded:
 		x.over = true
@@ -93,6 +125,34 @@ func (c *client) send(x *sending) {
 		}
 	case persistence.SignalUnknown, persistence.SignalInboxFull, persistence.SignalBadRow:
 		s.world.Fail("I19", "signal %s of %s was refused: %v %v", x.id, x.order.name, answer.Result, answer.Err)
+	}
+}
+
+// stored notes that a signal is durable.
+func (c *client) stored(x *sending) {
+	if x.acked {
+		return
+	}
+	x.acked, x.ackedAt = true, c.seed.world.Now()
+	tables := c.seed.world.Model().Snapshot()
+	if run, ok := c.seed.world.Model().RunSnapshot(x.order.run); x.entryOf(&tables) == nil && ok && !run.Core.State.Terminal() {
+		c.seed.world.Fail("I19", "signal %s of %s was acknowledged and is not stored", x.id, x.order.name)
+	}
+}
+
+// hearSignal takes the answer to a signal.
+func (c *client) hearSignal(request string, refused *messages.SignalRefused) {
+	i := slices.IndexFunc(c.sent, func(x *sending) bool { return x.order.name+"/"+x.id == request })
+	x := c.sent[i]
+	switch code := refused.GetCode(); {
+	case refused == nil:
+		c.stored(x)
+	case code == messages.SignalRefused_CODE_RUN_ENDED:
+		x.over = true
+	case code == messages.SignalRefused_CODE_UNAVAILABLE, code == messages.SignalRefused_CODE_OVERLOADED, code == messages.SignalRefused_CODE_STOPPING:
+	case code == messages.SignalRefused_CODE_RUN_NOT_FOUND && x.byKey: // the run was not triggered yet
+	default:
+		c.seed.world.Fail("I19", "signal %s of %s was refused: %v %s", x.id, x.order.name, code, refused.GetRemedy())
 	}
 }
 
