@@ -64,6 +64,7 @@ func All() []Case {
 		{Name: "diamond", What: "diamonds from 16 clients that each wait until their trigger is durable", Kind: peer.Throughput, Shapes: diamonds, take: flow(peer.Diamond, fewClients, 0)},
 		{Name: "diamond-many", What: "diamonds from 1000 clients, as above", Kind: peer.Throughput, Shapes: diamonds, Brief: true, take: flow(peer.Diamond, manyClients, 0)},
 		{Name: "diamond-alone", What: "one diamond at a time: from the call to the start of its last step, one process", Kind: peer.Latency, Shapes: diamonds, take: alone(peer.Diamond)},
+		{Name: "signal", What: "a run that waits for a signal, one at a time: from the call that sends it to the start of the step behind", Kind: peer.Latency, Shapes: []peer.Shape{peer.Wait}, Full: true, take: signals},
 		{Name: "chain-1", What: "100 steps one after the other, one run at a time: executed steps/s", Kind: peer.Graph, Shapes: chain, Full: true, take: chains(1)},
 		{Name: "chain-16", What: "the same with 16 runs at once", Kind: peer.Graph, Shapes: chain, Brief: true, take: chains(16)},
 		{Name: "chain-200", What: "the same with 200 runs at once", Kind: peer.Graph, Shapes: chain, Full: true, take: chains(200)},

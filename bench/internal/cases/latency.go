@@ -2,6 +2,7 @@ package cases
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -115,6 +116,50 @@ func alone(shape peer.Shape) func(context.Context, *Bench) ([]Figure, error) {
 		return latencies(len(took), func(i int64) int64 { return took[i] }), nil
 	}
 }
+
+// signals measures signals to runs that wait for them, one after the other.
+func signals(ctx context.Context, b *Bench) ([]Figure, error) {
+	const throwAway = 3 // the first open connections and prepare statements
+	n := b.size.alone + throwAway
+	b.probe.Mark(n)
+	p, err := b.started(ctx, b.size.warm)
+	if err != nil {
+		return nil, err
+	}
+	signaler, can := p.(peer.Signaler)
+	if !can {
+		return nil, errNoSignals
+	}
+	took := make([]int64, 0, n)
+	for began := time.Now(); len(took) < n && (len(took) < aloneMin+throwAway || time.Since(began) < aloneMax); {
+		job := peer.Job{ID: int64(len(took)), Shape: peer.Wait}
+		if err := p.Enqueue(ctx, job); err != nil {
+			return nil, err
+		}
+		for b.probe.Begun(job.ID) == 0 {
+			if err := pause(ctx, glance); err != nil {
+				return nil, err
+			}
+		}
+		if err := pause(ctx, gap); err != nil { // it waits
+			return nil, err
+		}
+		asked := peer.Now()
+		if err := signaler.Signal(ctx, job); err != nil {
+			return nil, err
+		}
+		for b.probe.Last(job.ID) == 0 {
+			if err := pause(ctx, glance); err != nil {
+				return nil, err
+			}
+		}
+		took = append(took, b.probe.Last(job.ID)-asked)
+	}
+	took = took[throwAway:]
+	return latencies(len(took), func(i int64) int64 { return took[i] }), nil
+}
+
+var errNoSignals = errors.New("the peer has a shape that waits for signals, and sends none")
 
 // acquaintance is how long our pods have to learn of each other, which they do
 // with their pulse.

@@ -72,7 +72,11 @@ func TestEveryPeerFinishesItsJobs(t *testing.T) {
 					}
 					for range times {
 						n++
-						require.NoError(t, p.Enqueue(ctx, peer.Job{ID: n, Tenant: "tenant", Shape: shape}))
+						job := peer.Job{ID: n, Tenant: "tenant", Shape: shape}
+						require.NoError(t, p.Enqueue(ctx, job))
+						if signaler, is := p.(peer.Signaler); is && shape == peer.Wait {
+							require.NoError(t, signaler.Signal(ctx, job))
+						}
 					}
 				}
 				large = large || setting.Serves(peer.Graph)

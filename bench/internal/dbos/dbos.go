@@ -2,6 +2,7 @@ package dbos
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func Entry() peer.Entry {
 				For: []peer.Kind{peer.Fairness}, Rate: 2000, Runs: 800,
 			},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -42,7 +43,7 @@ const (
 )
 
 func workflowName(shape peer.Shape) string {
-	if shape == peer.Single {
+	if shape == peer.Single || shape == peer.Wait {
 		return string(shape)
 	}
 	return graphName
@@ -83,6 +84,7 @@ func (c *contestant) Open(ctx context.Context) error {
 	}
 	dbos.RegisterWorkflow(c.app, c.single, dbos.WithWorkflowName(string(peer.Single)))
 	dbos.RegisterWorkflow(c.app, c.graph, dbos.WithWorkflowName(graphName))
+	dbos.RegisterWorkflow(c.app, c.wait, dbos.WithWorkflowName(string(peer.Wait)))
 	for i := range c.options.Twins {
 		dbos.RegisterWorkflow(c.app, c.graph, dbos.WithInstance(twin(i)))
 	}
@@ -119,13 +121,30 @@ func (c *contestant) Enqueue(_ context.Context, job peer.Job) error {
 	var err error
 	switch {
 	case c.options.Setting != "direct":
-		_, err = dbos.Enqueue[string](c.app, queueName, workflowName(job.Shape), job, c.partition(job)...)
+		_, err = dbos.Enqueue[string](c.app, queueName, workflowName(job.Shape), job, append(c.partition(job), named(job)...)...)
+	case job.Shape == peer.Wait:
+		_, err = dbos.RunWorkflow(c.app, c.wait, job, dbos.WithWorkflowID(waiting(job)))
 	case job.Shape == peer.Single:
 		_, err = dbos.RunWorkflow(c.app, c.single, job)
 	default:
 		_, err = dbos.RunWorkflow(c.app, c.graph, job)
 	}
 	return err
+}
+
+// waiting is the id of a workflow that waits for a signal.
+func waiting(job peer.Job) string { return fmt.Sprint("wait-", job.ID) }
+
+func named(job peer.Job) []dbos.EnqueueOption {
+	if job.Shape != peer.Wait {
+		return nil
+	}
+	return []dbos.EnqueueOption{dbos.WithEnqueueWorkflowID(waiting(job))}
+}
+
+// Signal implements peer.Signaler.
+func (c *contestant) Signal(_ context.Context, job peer.Job) error {
+	return dbos.Send(c.app, waiting(job), "x", goOn)
 }
 
 func (c *contestant) partition(job peer.Job) []dbos.EnqueueOption {

@@ -3,6 +3,7 @@ package dbos
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
 
@@ -54,6 +55,27 @@ func inParallel(ctx dbos.Context, width int, node dbos.Step[string]) error {
 		}
 	}
 	return nil
+}
+
+// goOn is the topic of the message that a wait ends with.
+const goOn = "go-on"
+
+// wait has a step, waits for a message, and has another step.
+func (c *contestant) wait(ctx dbos.Context, job peer.Job) (string, error) {
+	_, err := dbos.RunAsStep(ctx, func(context.Context) (string, error) {
+		c.options.Probe.Begin(job)
+		return "x", nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if _, err := dbos.Recv[string](ctx, goOn, time.Hour); err != nil {
+		return "", err
+	}
+	return dbos.RunAsStep(ctx, func(context.Context) (string, error) {
+		c.options.Probe.End(job.ID)
+		return "x", nil
+	})
 }
 
 // twin is the name of an instance of the workflow.

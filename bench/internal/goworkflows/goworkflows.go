@@ -37,7 +37,7 @@ func Entry() peer.Entry {
 			},
 			{Name: "poll", Says: "2+2 pollers every 1ms, connections kept", For: []peer.Kind{peer.Across}, Rate: 900, Runs: 150},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Wait},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -67,7 +67,7 @@ func (c *contestant) Open(context.Context) error {
 		options.WorkflowPollingInterval, options.ActivityPollingInterval = time.Millisecond, time.Millisecond
 	}
 	c.worker, c.client = worker.New(c.backend, &options), client.New(c.backend)
-	for _, w := range []workflow.Workflow{c.single, c.graph} {
+	for _, w := range []workflow.Workflow{c.single, c.graph, c.wait} {
 		if err := c.worker.RegisterWorkflow(w); err != nil {
 			return err
 		}
@@ -76,6 +76,9 @@ func (c *contestant) Open(context.Context) error {
 		if err := c.worker.RegisterWorkflow(c.graph, registry.WithName(fmt.Sprintf("twin-%d", i))); err != nil {
 			return err
 		}
+	}
+	if err := c.worker.RegisterActivity(c.edge); err != nil {
+		return err
 	}
 	return c.worker.RegisterActivity(c.node)
 }
@@ -114,14 +117,24 @@ func (c *contestant) Start(ctx context.Context) error {
 
 // Enqueue implements peer.Peer.
 func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
-	options := client.WorkflowInstanceOptions{InstanceID: fmt.Sprint(job.Shape, job.ID, job.Tenant)}
+	options := client.WorkflowInstanceOptions{InstanceID: instance(job)}
 	function := c.graph
-	if job.Shape == peer.Single {
+	switch job.Shape { //nolint:exhaustive // the others are graphs
+	case peer.Single:
 		function = c.single
+	case peer.Wait:
+		function = c.wait
 	}
 	_, err := c.client.CreateWorkflowInstance(ctx, options, function, job)
 	return err
 }
+
+// Signal implements peer.Signaler.
+func (c *contestant) Signal(ctx context.Context, job peer.Job) error {
+	return c.client.SignalWorkflow(ctx, instance(job), goOn, "x")
+}
+
+func instance(job peer.Job) string { return fmt.Sprint(job.Shape, job.ID, job.Tenant) }
 
 // Bulk implements peer.Peer with 16 concurrent calls: there is none for many.
 func (c *contestant) Bulk(ctx context.Context, jobs []peer.Job) error {

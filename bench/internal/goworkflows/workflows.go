@@ -43,3 +43,25 @@ func (c *contestant) graph(ctx workflow.Context, job peer.Job) (string, error) {
 	}
 	return "x", nil
 }
+
+// goOn is the signal that a wait ends with.
+const goOn = "go-on"
+
+// wait has an activity, waits for a signal, and has another activity.
+func (c *contestant) wait(ctx workflow.Context, job peer.Job) (string, error) {
+	if _, err := workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, c.edge, job, false).Get(ctx); err != nil {
+		return "", err
+	}
+	workflow.NewSignalChannel[string](ctx, goOn).Receive(ctx)
+	return workflow.ExecuteActivity[string](ctx, workflow.DefaultActivityOptions, c.edge, job, true).Get(ctx)
+}
+
+// edge is the activity on either side of a wait.
+func (c *contestant) edge(_ context.Context, job peer.Job, last bool) (string, error) {
+	if last {
+		c.options.Probe.End(job.ID)
+	} else {
+		c.options.Probe.Begin(job)
+	}
+	return "x", nil
+}

@@ -26,6 +26,12 @@ type Peer interface {
 	Close()
 }
 
+// Signaler is a peer whose jobs of the shape Wait go on with a signal.
+type Signaler interface {
+	// Signal sends the signal that a job waits for; it returns when that is durable.
+	Signal(ctx context.Context, job Job) error
+}
+
 // Cloner is a peer whose bulk calls are too slow to make a large backlog.
 type Cloner interface {
 	// CloneSQL are queries for the statements that copy the one job that is
@@ -52,6 +58,7 @@ const (
 	FanOut  Shape = "fan-out" // a step, then 1,000 at once, then one that waits for all
 	Orders  Shape = "orders"  // branches, skipped steps, a merge
 	Nap     Shape = "nap"     // a durable sleep, then a step
+	Wait    Shape = "wait"    // a step, a wait for a signal, then a step
 )
 
 // Kind sorts measurements by what settings they want.

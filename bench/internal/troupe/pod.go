@@ -46,6 +46,9 @@ func (p *pod) trigger(ctx context.Context, shape peer.Shape, jobs []peer.Job) er
 	if tenant := jobs[0].Tenant; tenant != "" {
 		options = append(options, troupe.Tenant(tenant))
 	}
+	if shape == peer.Wait {
+		options = append(options, troupe.Key(key(jobs[0])))
+	}
 	var err error
 	if len(jobs) == 1 {
 		_, err = handle.RunNoWait(ctx, jobs[0], options...)
@@ -63,6 +66,8 @@ func workflowOf(shape peer.Shape, probe *peer.Probe) *troupe.Workflow[peer.Job, 
 		return orders(probe)
 	case peer.Nap:
 		return nap(probe)
+	case peer.Wait:
+		return wait(probe)
 	case peer.Diamond, peer.Chain, peer.FanOut: // graphs
 	}
 	return graph(string(shape), shape, probe)
@@ -156,5 +161,25 @@ func nap(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
 			probe.End(job.ID)
 			return "", nil
 		}, troupe.After(asleep))
+	})
+}
+
+// goOn is the signal that a wait ends with.
+var goOn = troupe.NewSignal[string]("go-on")
+
+// key is that of a run which gets a signal.
+func key(job peer.Job) string { return fmt.Sprint("wait-", job.ID) }
+
+func wait(probe *peer.Probe) *troupe.Workflow[peer.Job, string] {
+	return troupe.Define("wait", func(b *troupe.Builder[peer.Job]) troupe.StepRef[string] {
+		first := troupe.Step0(b, "first", func(_ context.Context, job peer.Job) (string, error) {
+			probe.Begin(job)
+			return "x", nil
+		})
+		told := troupe.WaitSignal(b, "told", goOn, troupe.After(first))
+		return troupe.Step1(b, "last", func(_ context.Context, job peer.Job, _ string) (string, error) {
+			probe.End(job.ID)
+			return "x", nil
+		}, told)
 	})
 }

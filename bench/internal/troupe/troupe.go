@@ -32,7 +32,7 @@ func Entry() peer.Entry {
 			},
 			{Name: "wide", Says: "Slots 4000, ClaimBatch 1000", For: fast, Extra: fast, Rate: 40_000, Runs: 8000},
 		},
-		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Orders, peer.Nap},
+		Shapes: []peer.Shape{peer.Single, peer.Diamond, peer.Chain, peer.FanOut, peer.Orders, peer.Nap, peer.Wait},
 		New:    func(o peer.Options) peer.Peer { return &contestant{options: o} },
 	}
 }
@@ -113,6 +113,11 @@ func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
 		return errors.New("a pod triggers, and none was started")
 	}
 	return c.pod.trigger(ctx, job.Shape, []peer.Job{job})
+}
+
+// Signal implements peer.Signaler.
+func (c *contestant) Signal(ctx context.Context, job peer.Job) error {
+	return goOn.Send(ctx, c.pod.handles[peer.Wait].ByKey("", key(job)), "x")
 }
 
 // Bulk implements peer.Peer: 500 runs a call, on 4 goroutines. Before Start
