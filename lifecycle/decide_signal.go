@@ -14,7 +14,8 @@ type Entry struct {
 	Name string
 }
 
-// Taken says that a step has taken an entry: its payload becomes the output of the step.
+// Taken says that a step has taken an entry: its payload is the output of the step, which has
+// completed, or is queued so that a pod completes it.
 type Taken struct {
 	N    int64
 	Step int32
@@ -79,10 +80,14 @@ func (d *decider) await(t *Task) {
 	}
 }
 
-// take gives a step the signal that it waits for. A pod completes it with the payload: it
-// decodes it, and evaluates the conditions on it.
+// take gives a step the signal that it waits for, and completes it with the payload. Where
+// conditions look at that, a pod does, since they are the embedder's code.
 func (d *decider) take(t *Task, n int64) {
 	d.out.Taken = append(d.out.Taken, Taken{N: n, Step: t.Step})
+	if !t.Traits.Has(workflow.TraitJudged) {
+		d.move(t, Completed, Event{Kind: EventCompleted})
+		return
+	}
 	t.Flags |= FlagKept
 	d.enqueue(t, Event{Kind: EventQueued})
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,12 +51,15 @@ func randomFate(s source, p plan, mayFail bool) fate {
 func oracle(p plan, f fate) []State {
 	ends := make([]State, len(p.steps))
 	for i, step := range p.steps {
-		ends[i] = oracleEnd(step, int32(i), f, ends)
+		judged := slices.ContainsFunc(p.steps, func(other planStep) bool {
+			return slices.ContainsFunc(other.edges, func(e planEdge) bool { return e.parent == i && e.conditioned })
+		})
+		ends[i] = oracleEnd(step, judged, int32(i), f, ends)
 	}
 	return ends
 }
 
-func oracleEnd(step planStep, i int32, f fate, ends []State) State {
+func oracleEnd(step planStep, judged bool, i int32, f fate, ends []State) State {
 	const ok, skip, cancel = "ok", "skip", "cancel"
 	meaning := map[workflow.EdgeKind]map[State]string{
 		workflow.Plain:   {Completed: ok, Skipped: skip, Failed: cancel, Canceled: cancel},
@@ -97,7 +101,7 @@ func oracleEnd(step planStep, i int32, f fate, ends []State) State {
 		return Failed
 	case step.traits.Has(workflow.TraitSleepUntil), step.traits.Has(workflow.TraitSleep):
 		return Completed
-	case f.fails[i]:
+	case f.fails[i] && (!step.traits.Has(workflow.TraitWaits) || judged):
 		return Failed
 	}
 	return Completed

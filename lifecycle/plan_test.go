@@ -50,6 +50,9 @@ func (p plan) graph() *workflow.Graph {
 				node.Traits |= workflow.TraitHoldsSettled
 			}
 			parent := &g.Nodes[e.parent]
+			if e.conditioned && parent.Kind == workflow.Wait {
+				parent.Traits |= workflow.TraitJudged
+			}
 			parent.Children = append(parent.Children, workflow.Child{Step: int32(i), Kind: e.kind, Conditioned: e.conditioned})
 		}
 	}

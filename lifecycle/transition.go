@@ -21,6 +21,7 @@ var taskTable = [...]transition{
 	{Pending, Queued, "parents ended, it may run"},
 	{Pending, Sleeping, "parents ended, it is a sleep"},
 	{Pending, Waiting, "parents ended, it waits for a signal"},
+	{Pending, Completed, "parents ended, its signal is there"},
 	{Pending, Failed, "its condition panicked, or it sleeps until no instant"},
 	{Pending, Skipped, "a parent or a condition skips it"},
 	{Pending, Canceled, "a parent, the policy or a cancel stops it"},
@@ -41,7 +42,8 @@ var taskTable = [...]transition{
 	{Sleeping, Completed, "its timer fired"},
 	{Sleeping, Canceled, "the policy or a cancel stops it"},
 
-	{Waiting, Queued, "its signal is there"},
+	{Waiting, Completed, "its signal came"},
+	{Waiting, Queued, "its signal came, and conditions look at it"},
 	{Waiting, Failed, "no signal came in time"},
 	{Waiting, Skipped, "no signal came in time, and it may be left out"},
 	{Waiting, Canceled, "the policy or a cancel stops it"},

@@ -12,12 +12,12 @@ func TestTaskTransitions(t *testing.T) {
 	t.Parallel()
 	checkPairs(t, CheckTask, `
 		from\to    pending queued running backoff sleeping waiting completed failed skipped canceled
-		pending    .       x      .       .       x        x       .         x      x       x
+		pending    .       x      .       .       x        x       x         x      x       x
 		queued     .       .      x       .       .        .       .         x      .       x
 		running    .       x      .       x       .        .       x         x      .       x
 		backoff    .       x      .       .       .        .       .         .      .       x
 		sleeping   .       .      .       .       .        .       x         .      .       x
-		waiting    .       x      .       .       .        .       .         x      x       x
+		waiting    .       x      .       .       .        .       x         x      x       x
 		completed  .       .      .       .       .        .       .         .      .       .
 		failed     .       .      .       .       .        .       .         .      .       .
 		skipped    .       .      .       .       .        .       .         .      .       .

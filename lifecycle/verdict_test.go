@@ -126,7 +126,7 @@ func twoParents(step planStep, endA, endB State, condition Flags) State {
 	if endA == Completed {
 		f.conditions = map[[2]int32]Flags{{0, 2}: condition}
 	}
-	return oracleEnd(step, 2, f, []State{endA, endB})
+	return oracleEnd(step, false, 2, f, []State{endA, endB})
 }
 
 func decideTwo(step planStep, endA, endB State, condition Flags) Verdict {

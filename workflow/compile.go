@@ -36,6 +36,7 @@ func NewGraph(d *Definition) (*Graph, error) {
 		node.Children = g.Nodes[i].Children
 		g.Nodes[i] = node
 	}
+	d.judgedWaits(g)
 	if d.OnFailure != nil {
 		node := newNode(d.OnFailure)
 		node.Traits |= TraitOnFailure
@@ -45,6 +46,24 @@ func NewGraph(d *Definition) (*Graph, error) {
 	d.fingerprint(g)
 	g.Hash = g.hash()
 	return g, nil
+}
+
+// judgedWaits marks the waits whose output something looks at when they complete: a pod has to
+// complete them.
+func (d *Definition) judgedWaits(g *Graph) {
+	mark := func(ref int) {
+		if ref != Input && g.Nodes[ref].Kind == Wait {
+			g.Nodes[ref].Traits |= TraitJudged
+		}
+	}
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].Conditions {
+			mark(c.Ref)
+		}
+		if d.Steps[i].Kind == SleepUntil {
+			mark(d.Steps[i].WakeFrom)
+		}
+	}
 }
 
 // inputFree reports whether nothing that is decided looks at the input.

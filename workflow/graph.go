@@ -59,13 +59,21 @@ const (
 	TraitOnFailure                          // the failure handler of the run
 	TraitWaits                              // waits for a signal of the run
 	TraitSkipsLate                          // is skipped if no signal comes in time; otherwise it fails
+	TraitJudged                             // of a wait: conditions, or the instant of a sleep, look at its output
 )
 
 // Has reports whether all of the given traits are set.
 func (t Traits) Has(want Traits) bool { return t&want == want }
 
+// Unattended reports whether a task completes without an attempt: a sleep, or a wait whose output
+// nothing looks at.
+func (t Traits) Unattended() bool {
+	return t&(TraitSleep|TraitSleepUntil) != 0 || t&(TraitWaits|TraitJudged) == TraitWaits
+}
+
 // traitsKnown are all traits of this version.
-const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure | TraitWaits | TraitSkipsLate
+const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure |
+	TraitWaits | TraitSkipsLate | TraitJudged
 
 // Known reports whether this version knows all that a stored graph consists of: its policy and
 // the kinds and traits of its steps and edges. Runs of another graph are left to a later

@@ -56,7 +56,7 @@ return case kind
 -- As before, with when the longest wait for a signal is over.
 create or replace view {schema}.step_list as
 select t.run_id as run, d.name as workflow, t.tenant, coalesce(t.name, s.name) as step, {schema}.state_name(t.state) as state,
-	t.attempt + (t.state = 3 or t.state = 10 and t.traits & 3 = 0)::integer as attempt, t.lost as losses, q.name as queue,
+	t.attempt + (t.state = 3 or t.state = 10 and t.traits & 3 = 0 and t.traits & 160 <> 32)::integer as attempt, t.lost as losses, q.name as queue,
 	p.name as pod, t.class, t.error, t.queued_at, t.started_at,
 	t.finished_at,
 	(select w.wake_at from {schema}.durable_timers w where w.run_id = t.run_id and w.step = t.step and w.kind in (1, 2, 7)

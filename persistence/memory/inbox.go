@@ -221,7 +221,11 @@ func (b *batch) stamp(r *run, arrived []lifecycle.Entry, taken []lifecycle.Taken
 	for _, t := range taken {
 		i := slices.IndexFunc(box, func(e entry) bool { return e.n == t.N })
 		box[i].taken, box[i].step = true, t.Step
-		r.detail(t.Step).progress = bytes.Clone(box[i].payload)
+		if of := r.detail(t.Step); r.task(t.Step).State == lifecycle.Completed {
+			of.output = bytes.Clone(box[i].payload)
+		} else {
+			of.progress = bytes.Clone(box[i].payload)
+		}
 	}
 }
 

@@ -68,8 +68,7 @@ func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 		Pod: t.Pod, PodName: s.podNames[t.Pod], Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
 		WakeAt: s.timers.of(r.id(), step), StartedAt: d.startedAt, FinishedAt: d.finishedAt,
 	}
-	sleeps := t.Traits.Has(workflow.TraitSleep) || t.Traits.Has(workflow.TraitSleepUntil)
-	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !sleeps {
+	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !t.Traits.Unattended() {
 		row.Attempt++
 	}
 	if t.State == lifecycle.Queued {

@@ -314,11 +314,13 @@ func (p *decisionTx) queueSignals(b *pgsql.Batch) {
 	var names []string
 	var ns []int64
 	var steps []int32
+	var done []bool // the step has completed
 	for _, r := range p.runs {
 		at := map[int64]int{}
 		add := func(e undelivered) {
 			at[e.n] = len(ids)
-			ids, names, ns, steps = append(ids, r.id), append(names, e.id), append(ns, e.n), append(steps, -1)
+			ids, names, ns = append(ids, r.id), append(names, e.id), append(ns, e.n)
+			steps, done = append(steps, -1), append(done, false)
 		}
 		for i, e := range r.decision.Arrived {
 			add(undelivered{id: r.arriving[i].id, n: e.N})
@@ -328,10 +330,13 @@ func (p *decisionTx) queueSignals(b *pgsql.Batch) {
 				add(r.inbox[slices.IndexFunc(r.inbox, func(e undelivered) bool { return e.n == t.N })])
 			}
 			steps[at[t.N]] = t.Step
+			done[at[t.N]] = slices.ContainsFunc(r.decision.Tasks, func(of lifecycle.Task) bool {
+				return of.Step == t.Step && of.State == lifecycle.Completed
+			})
 		}
 	}
 	if len(ids) > 0 {
-		b.Add("deliver_signals", pgsql.Named{"runs": ids, "ids": names, "ns": ns, "steps": steps})
+		b.Add("deliver_signals", pgsql.Named{"runs": ids, "ids": names, "ns": ns, "steps": steps, "done": done})
 	}
 }
 

@@ -134,8 +134,7 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 	err := row.Scan(&t.Step, &t.Name, &state, &traits, &t.Epoch, &t.Attempt, &t.Lost, &t.Pod, &pod, &t.Output, &t.OutputSize, &class, &text,
 		&wakes, &started, &finised, &t.Parked)
 	t.State = lifecycle.State(state)
-	sleeps := workflow.Traits(traits)&(workflow.TraitSleep|workflow.TraitSleepUntil) != 0
-	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !sleeps {
+	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !workflow.Traits(traits).Unattended() {
 		t.Attempt++
 	}
 	t.PodName, t.Class, t.Error = pgsql.OrZero(pod), pgsql.OrZero(class), pgsql.OrZero(text)
