@@ -118,6 +118,9 @@ type WorkflowStep struct {
 	Handler   string        // how its fingerprint begins, which is that of its version
 	Sleeps    bool          // a durable timer, which needs no pod
 	SleepFor  time.Duration // how long it sleeps; 0: until an instant that a step gives, or it is no sleep
+	Signal    string        // that it waits for; "": it is no wait
+	Deadline  time.Duration // of the wait; 0: it waits for ever
+	SkipsLate bool          // at the deadline it is skipped; else it fails
 	OnFailure bool          // declared with OnFailure
 }
 
@@ -152,8 +155,13 @@ func workflowSteps(graph *workflow.Graph) []WorkflowStep {
 		n := &nodes[i]
 		list[i] = WorkflowStep{
 			Name: n.Name, Queue: n.Queue, Handler: handlerText(n.Fingerprint),
-			Sleeps:   n.Traits.Has(workflow.TraitSleep) || n.Traits.Has(workflow.TraitSleepUntil),
-			SleepFor: n.Sleep, OnFailure: n.Traits.Has(workflow.TraitOnFailure),
+			Sleeps: n.Traits.Has(workflow.TraitSleep) || n.Traits.Has(workflow.TraitSleepUntil),
+			Signal: n.Signal, SkipsLate: n.Traits.Has(workflow.TraitSkipsLate), OnFailure: n.Traits.Has(workflow.TraitOnFailure),
+		}
+		if list[i].Sleeps {
+			list[i].SleepFor = n.Sleep
+		} else {
+			list[i].Deadline = n.Sleep
 		}
 		for _, parent := range n.Parents {
 			list[i].Parents = append(list[i].Parents, nodes[parent].Name)

@@ -111,6 +111,11 @@ func tenantNames(ctx context.Context, f *readFlags, pool *pgxpool.Pool, begun st
 	return namesFrom(ctx, pool, f.schema, "select tenant from {schema}.tenants where starts_with(tenant, $1) order by tenant limit $2", begun)
 }
 
+// signalNames finds the names of the signals that steps of stored workflows wait for.
+func signalNames(ctx context.Context, f *readFlags, pool *pgxpool.Pool, begun string) ([]cobra.Completion, error) {
+	return namesFrom(ctx, pool, f.schema, "select distinct signal from {schema}.definition_steps where starts_with(signal, $1) order by signal limit $2", begun)
+}
+
 // namesFrom reads names, without those that a shell could not show.
 func namesFrom(ctx context.Context, pool *pgxpool.Pool, schema, query, begun string) ([]cobra.Completion, error) {
 	rows, err := pool.Query(ctx, strings.ReplaceAll(query, "{schema}", pgx.Identifier{schema}.Sanitize()), begun, completionsShown)

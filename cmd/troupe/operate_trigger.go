@@ -35,7 +35,10 @@ func (t *triggerFlags) check(c *cobra.Command, w world, f *readFlags, args []str
 		err = checkRun(args[0], f.tenant, t.key, t.queue, t.labels, at)
 	}
 	if err == nil {
-		t.payload, err = t.read(c, w)
+		if !c.Flags().Changed("input") {
+			return &usageError{errors.New("trigger needs --input: JSON, @file, or - for standard input; null if the workflow takes nothing")}
+		}
+		t.payload, err = readPayload(w, "--input", t.input, t.raw)
 	}
 	if err != nil {
 		return &usageError{err}
@@ -44,32 +47,30 @@ func (t *triggerFlags) check(c *cobra.Command, w world, f *readFlags, args []str
 	return nil
 }
 
-// read returns the input. No program judges it here, so all that can be known without one
-// is checked: its size, and that it is JSON.
-func (t *triggerFlags) read(c *cobra.Command, w world) ([]byte, error) {
-	if !c.Flags().Changed("input") {
-		return nil, errors.New("trigger needs --input: JSON, @file, or - for standard input; null if the workflow takes nothing")
-	}
+// readPayload returns an input, or the value of a signal: JSON, @file, or - for standard
+// input. No program judges it here, so all that can be known without one is checked: its
+// size, and that it is JSON.
+func readPayload(w world, name, text string, raw bool) ([]byte, error) {
 	values, err := environment.Read(w.environ)
 	if err != nil {
 		return nil, err
 	}
 	limit := cmp.Or(values.Config.PayloadLimit, payloadLimit)
-	payload := []byte(t.input)
-	if file, is := strings.CutPrefix(t.input, "@"); is || t.input == "-" {
-		if payload, err = read(cmp.Or(file, t.input), w.in, limit); err != nil {
-			return nil, fmt.Errorf("--input: %w", err)
+	payload := []byte(text)
+	if file, is := strings.CutPrefix(text, "@"); is || text == "-" {
+		if payload, err = read(cmp.Or(file, text), w.in, limit); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	switch {
 	case len(payload) > limit:
-		return nil, fmt.Errorf("--input has more than %d bytes: pass a reference, or set TROUPE_PAYLOAD_LIMIT to what the pods have", limit)
-	case t.raw:
+		return nil, fmt.Errorf("%s has more than %d bytes: pass a reference, or set TROUPE_PAYLOAD_LIMIT to what the pods have", name, limit)
+	case raw:
 		return payload, nil
 	}
 	var compact bytes.Buffer // as the default codec writes it: with --key inputs are compared
 	if err := json.Compact(&compact, payload); err != nil {
-		return nil, fmt.Errorf("--input is not JSON, which the default codec writes (%w): mend it, or add --raw if the program has a codec of its own", err)
+		return nil, fmt.Errorf("%s is not JSON, which the default codec writes (%w): mend it, or add --raw if the program has a codec of its own", name, err)
 	}
 	return compact.Bytes(), nil
 }

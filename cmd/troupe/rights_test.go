@@ -23,6 +23,7 @@ func TestAnotherSchemaIsNamed(t *testing.T) {
 		{"runs", "list"},
 		{"runs", "cancel", run},
 		{"runs", "trigger", "orders", "--input", "1"},
+		{"runs", "signal", run, "approved"},
 		{"explain", run},
 		{"dead-letters", "list"},
 		{"queues"},

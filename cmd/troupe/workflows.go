@@ -49,13 +49,16 @@ type versionJSON struct {
 
 // stepJSON is a step of one.
 type stepJSON struct {
-	Name      string   `json:"name"`
-	Parents   []string `json:"parents"`
-	Queue     *string  `json:"queue"`
-	Handler   *string  `json:"handler"`
-	Sleeps    bool     `json:"sleeps"`
-	SleepMS   *int64   `json:"sleep_ms"` // null: until an instant that a step gives, or it is no sleep
-	OnFailure bool     `json:"on_failure"`
+	Name       string   `json:"name"`
+	Parents    []string `json:"parents"`
+	Queue      *string  `json:"queue"`
+	Handler    *string  `json:"handler"`
+	Sleeps     bool     `json:"sleeps"`
+	SleepMS    *int64   `json:"sleep_ms"`    // null: until an instant that a step gives, or it is no sleep
+	Signal     *string  `json:"signal"`      // that it waits for; null: it is no wait
+	DeadlineMS *int64   `json:"deadline_ms"` // of the wait; null: it waits for ever
+	SkipsLate  bool     `json:"skips_late"`  // at the deadline it is skipped; else it fails
+	OnFailure  bool     `json:"on_failure"`
 }
 
 func versionOf(v *troupe.WorkflowVersion) versionJSON {
@@ -165,6 +168,11 @@ func stepsOf(steps []troupe.WorkflowStep) []stepJSON {
 			ms := s.SleepFor.Milliseconds()
 			list[i].SleepMS = &ms
 		}
+		if list[i].Signal = output.Optional(s.Signal); s.Deadline > 0 && s.Signal != "" {
+			ms := s.Deadline.Milliseconds()
+			list[i].DeadlineMS = &ms
+		}
+		list[i].SkipsLate = s.SkipsLate
 	}
 	return list
 }
@@ -209,6 +217,11 @@ func kindText(s stepJSON) string {
 		return "sleep " + (time.Duration(*s.SleepMS) * time.Millisecond).String()
 	case s.Sleeps:
 		return "sleep until"
+	case s.Signal != nil && s.DeadlineMS == nil:
+		return "signal " + *s.Signal
+	case s.Signal != nil:
+		ends := map[bool]string{true: "skipped", false: "failed"}[s.SkipsLate]
+		return fmt.Sprintf("signal %s, %s after %v", *s.Signal, ends, time.Duration(*s.DeadlineMS)*time.Millisecond)
 	}
 	return "function"
 }
