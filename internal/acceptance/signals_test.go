@@ -144,7 +144,7 @@ func TestASettledWaitTellsOfItsDeadline(t *testing.T) {
 	})
 }
 
-func TestSignalsThatAreRefused(t *testing.T) {
+func TestB41SignalsThatAreRefused(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		engine, handle := start(t, contract(), func(c *troupe.Config) { c.PayloadLimit = 1 << 10 })
 		run := begin(t, handle, "deal", troupe.Key("k"))
