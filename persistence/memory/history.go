@@ -84,7 +84,7 @@ func (s *Store) DropHistory(
 		}
 		s.outlive(r)
 		delete(s.runs, id)
-		delete(s.inbox, id)
+		s.inbox[id] = slices.DeleteFunc(s.inbox[id], func(e entry) bool { return e.n > 0 }) // the others are dropped by their delivery
 		s.order = slices.DeleteFunc(s.order, func(other workflow.RunID) bool { return other == id })
 		spans[r.keptFrom] = true
 	}

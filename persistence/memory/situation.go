@@ -22,7 +22,7 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 	}
 	out := explain.Situation{Now: b.clock, Run: id, State: r.core.State}
 	if out.State.Terminal() {
-		out.End = r.end()
+		out.End = s.end(r)
 		return out, nil
 	}
 	out.Canceling, out.CancelReason, out.Submitted = r.core.Canceling, r.cancelReason, !r.expanded
@@ -47,7 +47,7 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 }
 
 // end is how a run ended.
-func (r *run) end() explain.End {
+func (s *Store) end(r *run) explain.End {
 	end := explain.End{At: r.finishedAt, CancelReason: r.cancelReason}
 	if at := slices.IndexFunc(r.events, func(e lifecycle.Event) bool { return e.Kind == lifecycle.EventCancelRequested }); at >= 0 {
 		end.CanceledBy = r.events[at].By
@@ -58,6 +58,9 @@ func (r *run) end() explain.End {
 			continue
 		}
 		f := explain.Failed{Name: r.node(t.Step).Name, Attempts: t.Attempt, Lost: t.Lost, Class: t.Class, Error: t.Error}
+		if l := s.letters[workflow.TaskID{Run: r.id(), Step: t.Step}]; l != nil {
+			f.RequeuedAt, f.RequeuedAs = l.RequeuedAt, l.RequeuedAs
+		}
 		if r.failure != nil && r.failure.step == f.Name {
 			end.Failed = slices.Insert(end.Failed, 0, f)
 			continue

@@ -150,18 +150,18 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 		met := len(missing)
 		missing = append(missing, held...)
 		t := newTriggering(s, tx, nil, registry.Names{})
-		taken, err := t.take(ctx, limit+1, skip, missing)
+		all, err := t.take(ctx, limit+1, skip, missing)
 		if err != nil {
 			return out, nil, err
 		}
-		out.More = len(taken) > limit
-		taken = taken[:min(len(taken), limit)]
+		taken := all[:min(len(all), limit)]
+		out.More = len(all) > limit
+		wants := make([]want, len(all)) // of one more, too: older pods may not know its workflow
 		if len(taken) == 0 {
 			return out, nil, s.ReadClock(ctx, tx, &out.Now)
 		}
-		wants := make([]want, len(taken))
-		for i := range taken {
-			wants[i] = want{run: taken[i].trigger.Run}
+		for i := range wants {
+			wants[i] = want{run: all[i].trigger.Run}
 		}
 		if err := t.loadFree(ctx, wants); err != nil {
 			return out, nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -127,6 +128,9 @@ type differ struct {
 	triggers       []trigger       // stored before
 	inTx           []trigger       // in the open transaction
 	found          []trigger       // of these, those whose key was in use
+	txOpen         bool
+	signals        []persistence.Signal // sent before
+	sentInTx       []persistence.Signal // in the open transaction
 }
 
 // divergence is a difference between the stores. It ends the world.
@@ -171,6 +175,8 @@ func operations() []operation {
 	return []operation{
 		{14, (*differ).trigger},
 		{4, (*differ).submit},
+		{9, (*differ).signal},
+		{3, (*differ).signalInTx},
 		{3, (*differ).end},
 		{4, (*differ).drain},
 		{22, (*differ).claim},
@@ -259,6 +265,8 @@ func happenings() []string {
 		"group refused", "workflow unknown", "queue unknown", "trigger refused as bad row", "run triggered for later",
 		"condition on the input",
 		"run submitted", "submission rolled back", "run drained",
+		"signal sent", "signal repeated", "signal refused", "signal delivered", "signal dropped", "signal delivered before a deadline",
+		"wait skipped at its deadline", "wait failed at its deadline", "run held back by an older pod",
 		"task claimed", "claim repeated", "row discarded", "suspect claimed", "dead pod refused",
 		"task completed", "condition on a completion", "dynamic tasks made", "dynamic task claimed", "dynamic task read", "attempt failed", "retry", "timeout", "loss", "release",
 		"task repeated in one batch", "transition already recorded", "transition stale", "bad row", "inline grant",

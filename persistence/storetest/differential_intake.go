@@ -9,13 +9,7 @@ import (
 // submit triggers in a transaction of the user's own, and leaves it open at
 // times: at most one is, since a second one with the same key would wait.
 func (w *differ) submit() {
-	if len(w.inTx) == 0 {
-		both(w, "begin", func(s *side) (string, error) {
-			tx, err := s.Begin(w.ctx)
-			s.tx = tx
-			return "", err
-		})
-	}
+	w.beginTx()
 	for range 1 + w.IntN(2) {
 		t := w.draft()
 		if string(t.Input) == BadPayload {
@@ -37,12 +31,26 @@ func (w *differ) submit() {
 	}
 }
 
-// end commits the open transaction or rolls it back.
-func (w *differ) end() {
-	if len(w.inTx) == 0 {
+// beginTx opens a transaction unless one is open.
+func (w *differ) beginTx() {
+	if w.txOpen {
 		return
 	}
-	w.inTx, w.found = nil, nil
+	w.txOpen = true
+	both(w, "begin", func(s *side) (string, error) {
+		tx, err := s.Begin(w.ctx)
+		s.tx = tx
+		return "", err
+	})
+}
+
+// end commits the open transaction or rolls it back.
+func (w *differ) end() {
+	if !w.txOpen {
+		return
+	}
+	w.signals = append(w.signals, w.sentInTx...)
+	w.txOpen, w.inTx, w.found, w.sentInTx = false, nil, nil, nil
 	if w.chance(4) {
 		both(w, "roll back", func(s *side) (string, error) { return "", s.tx.Rollback(w.ctx) })
 		w.saw("submission rolled back")
@@ -63,7 +71,7 @@ func (w *differ) close() {
 // abandon ends what a world leaves open that stops in the middle: a store
 // could not be closed otherwise.
 func (w *differ) abandon() {
-	if len(w.inTx) > 0 {
+	if w.txOpen {
 		_ = w.model.tx.Rollback(w.ctx)
 		_ = w.product.tx.Rollback(w.ctx)
 	}
@@ -79,4 +87,6 @@ func (w *differ) drain() {
 		return out, err
 	})
 	w.sawAll(out.Value.Count, "run drained")
+	w.sawAll(out.Value.Delivered, "signal delivered")
+	w.sawAll(out.Value.Dropped, "signal dropped")
 }

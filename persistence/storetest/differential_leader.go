@@ -73,7 +73,7 @@ func (w *differ) renewSome() {
 // fire fires what is due.
 func (w *differ) fire() {
 	w.pass(w.IntN(3))
-	reign, limit := w.reign(), w.some()
+	reign, limit, waiting := w.reign(), w.some(), w.waiting()
 	out := both(w, fmt.Sprintf("fire %d timers, reign %d", limit, reign), func(s *side) (persistence.Fired, error) {
 		out, err := s.Store.FireTimers(w.ctx, s.epoch(reign), limit)
 		s.setNow(&out.Now, err)
@@ -87,6 +87,7 @@ func (w *differ) fire() {
 	w.sawRefused(out.Error)
 	w.sawAll(out.Value.Count, "timer fired")
 	w.compareStates()
+	w.sawDeadlines(waiting)
 	w.renewSome()
 }
 

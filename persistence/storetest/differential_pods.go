@@ -75,11 +75,14 @@ func (w *differ) join() {
 }
 
 func (w *differ) joinWith(graphs []int) {
-	span := w.span()
+	span, protocol := w.span(), persistence.Protocol
+	if w.chance(8) {
+		protocol = 2 // it does not know signals
+	}
 	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
 		id, now, err := s.Store.JoinPod(w.ctx, persistence.PodInfo{
 			Name: fmt.Sprintf("pod \x00%d", len(s.pods)+1), Handlers: s.handlers(graphs), Queues: queueNames()[:1],
-			Slots: len(graphs), TTL: span, Version: "test", Protocol: persistence.Protocol,
+			Slots: len(graphs), TTL: span, Version: "test", Protocol: protocol,
 		})
 		if slices.Contains(s.pods, id) {
 			return "", fmt.Errorf("pod number %d was given out before", id)
@@ -114,7 +117,7 @@ func (w *differ) renewPod(pod int64) {
 			continue
 		}
 		one := persistence.Held{Task: h.id(), Epoch: h.task.Epoch}
-		if w.chance(4) {
+		if w.chance(4) && w.taken(h) == nil {
 			one.Progress = fmt.Appendf(nil, "progress %d", w.count)
 		}
 		if w.chance(10) {

@@ -335,13 +335,14 @@ func (s *side) flatSituation(found explain.Situation) explain.Situation {
 	found.End.At = flat(found.End.At)
 	for i := range found.End.Failed {
 		f := &found.End.Failed[i]
-		f.Error = errorText(f.Class, f.Error)
+		f.Error, f.RequeuedAt = errorText(f.Class, f.Error), flat(f.RequeuedAt)
 	}
 	found.LeaderLock = nil
 	for i := range found.Tasks {
 		t := &found.Tasks[i]
 		t.Pod, t.Handler = s.ordinal(t.Pod), 0
 		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = flat(t.QueuedAt), flat(t.StartedAt), flat(t.Timer), flat(t.Expires)
+		t.Since = flat(t.Since)
 		t.Error = errorText(t.Class, t.Error)
 	}
 	for i := range found.Pods {

@@ -80,7 +80,9 @@ func (w *differ) report(h held) sent {
 	default:
 		r.Output = fmt.Appendf(nil, "%d", w.count)
 	}
-	if w.chance(6) {
+	if payload := w.taken(h); payload != nil && r.Report == lifecycle.Succeeded {
+		r.Output = payload
+	} else if w.chance(6) && payload == nil {
 		r.Progress = fmt.Appendf(nil, "progress %d", w.count)
 	}
 	if r.Report != lifecycle.Succeeded {
@@ -246,8 +248,9 @@ func (w *differ) recordInTx() {
 	if len(list) == 0 {
 		return
 	}
-	r := w.report(anyOf(w, list))
-	if r.Report == lifecycle.Succeeded && w.chance(6) {
+	h := anyOf(w, list)
+	r := w.report(h)
+	if r.Report == lifecycle.Succeeded && w.taken(h) == nil && w.chance(6) {
 		r.Output = []byte(BadPayload)
 	}
 	if w.chance(8) {

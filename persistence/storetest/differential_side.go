@@ -196,6 +196,10 @@ func (s *side) canonical(t snapshot.Tables, graphs []*workflow.Graph) snapshot.T
 	for i := range t.Pods {
 		t.Pods[i].ID = s.ordinal(t.Pods[i].ID)
 	}
+	t.Inbox = slices.Clone(t.Inbox)
+	for i := range t.Inbox {
+		t.Inbox[i].Payload = orNil(t.Inbox[i].Payload)
+	}
 	t.Dead = slices.Clone(t.Dead)
 	for i := range t.Dead {
 		t.Dead[i].Error = errorText(t.Dead[i].Class, t.Dead[i].Error)

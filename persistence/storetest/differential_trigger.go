@@ -27,6 +27,7 @@ func differGraphs() []*workflow.Graph {
 	return []*workflow.Graph{
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
+		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(),
 	}
 }
 
@@ -191,6 +192,7 @@ func (w *differ) trigger() {
 		if w.touched(batch[i]) {
 			batch[i].Key = ""
 		}
+		w.signaled(&batch[i])
 		batch[i].Group = 0
 		if grouped && string(batch[i].Input) != BadPayload {
 			batch[i].Group = w.IntN(3)
@@ -247,6 +249,7 @@ func (w *differ) store(batch []trigger, take taking) persistence.Triggers {
 		return out, err
 	})
 	w.sawAll(len(out.Value.Grants), "first task granted")
+	w.sawTriggerSignals(batch, out.Value)
 	return out.Value
 }
 

@@ -14,17 +14,19 @@ import (
 // Approval is ask → approve (a wait for the signal "approved") → ship, and beside it remind
 // (a wait for "reminded" of an hour at most, or skipped), which note comes after whether it
 // was or not.
-func Approval() *workflow.Graph { return approval("approval", workflow.FinishSiblings, true) }
+func Approval() *workflow.Graph {
+	return approval("approval", workflow.FinishSiblings, true, time.Hour)
+}
 
 // ApprovalStrict is Approval whose remind fails after an hour.
-func ApprovalStrict() *workflow.Graph { return approval("strict", workflow.FailFast, false) }
+func ApprovalStrict() *workflow.Graph { return approval("strict", workflow.FailFast, false, time.Hour) }
 
-func approval(name string, policy workflow.FailurePolicy, skips bool) *workflow.Graph {
+func approval(name string, policy workflow.FailurePolicy, skips bool, longest time.Duration) *workflow.Graph {
 	return Graph(workflow.Definition{Name: name, Policy: policy, Output: 2, Steps: []workflow.Step{
 		{Name: "ask"},
 		{Name: "approve", Kind: workflow.Wait, Signal: "approved", After: plain(0)},
 		{Name: "ship", Parents: plain(1)},
-		{Name: "remind", Kind: workflow.Wait, Signal: "reminded", Sleep: time.Hour, SkipLate: skips},
+		{Name: "remind", Kind: workflow.Wait, Signal: "reminded", Sleep: longest, SkipLate: skips},
 		{Name: "note", Parents: maybe(3), RunIfAllSkipped: true},
 	}})
 }

@@ -32,7 +32,10 @@ func (s *Sender) Send(ctx context.Context, batch []persistence.Signal) (persiste
 	if err != nil {
 		return persistence.Signals{}, err
 	}
-	if err := p.store(ctx); err != nil {
+	if err = p.store(ctx); err == nil {
+		err = p.sendAgain(ctx)
+	}
+	if err != nil {
 		return persistence.Signals{}, err
 	}
 	if p.Repeats() {
@@ -41,6 +44,31 @@ func (s *Sender) Send(ctx context.Context, batch []persistence.Signal) (persiste
 		}
 	}
 	return persistence.Signals{Now: p.Now, Answers: p.Answers, Wake: persistence.Wake{Submitted: len(p.Pending()) > 0}}, nil
+}
+
+// sendAgain sends those signals anew of whose ids the batch has others before them, which the
+// database refuses.
+func (p *Post) sendAgain(ctx context.Context) error {
+	refused := map[entry]bool{}
+	var again []persistence.Signal
+	var at []int
+	for i, answer := range p.Answers {
+		of := entry{p.to[i].Run, p.Signals[i].ID}
+		switch {
+		case answer.Result == persistence.SignalBadRow && p.seen[of]:
+			refused[of] = true
+		case answer.Result == persistence.SignalRepeated && refused[of] && !p.to[i].Repeated:
+			again, at = append(again, p.Signals[i]), append(at, i)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	out, err := p.s.Send(ctx, again)
+	for i, answer := range out.Answers {
+		p.Answers[at[i]] = answer
+	}
+	return err
 }
 
 // store stores what is to be stored.

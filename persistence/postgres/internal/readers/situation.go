@@ -145,8 +145,9 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	var group int32
 	var starts, fenced *time.Time
 	var leader *int64
+	var waits bool
 	err := r.scan("explain_run", pgsql.Named{"run": [16]byte(out.Run), "tenant": tenant},
-		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader)
+		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader, &waits)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return persistence.ErrRunNotFound
 	}
@@ -156,6 +157,9 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	if out.State = lifecycle.State(state); out.State.Terminal() {
 		out.Canceling, out.CancelReason, out.Undefined = false, "", false
 		return r.end(out)
+	}
+	if waits {
+		out.Protocol = persistence.ProtocolOf(&workflow.Graph{Nodes: []workflow.Node{{Kind: workflow.Wait}}})
 	}
 	out.Submitted, out.StartsAt, out.Fenced = group == 0, pgsql.OrZero(starts), pgsql.OrZero(fenced)
 	if err := r.leader(out, pgsql.OrZero(leader)); err != nil {

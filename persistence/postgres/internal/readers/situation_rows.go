@@ -26,15 +26,17 @@ func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, h
 		children                       []int32
 		class, text                    *string
 		queued, started, timer, expiry *time.Time
+		since                          *time.Time
 	)
 	targets := []any{
 		&t.Step, &t.Name, &state, &t.Pending, &children, &t.Attempt, &t.Lost, &class, &text, &t.Pod, &queue.number, &queue.name,
-		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked,
+		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked, &t.Signal, &t.SkipLate, &since,
 	}
 	err = r.each("explain_tasks", pgsql.Named{"run": [16]byte(out.Run)}, targets, func() {
 		t.State, t.Children, t.Queue = lifecycle.State(state), pgsql.UnpackChildren(children), queue.name
 		t.Class, t.Error = pgsql.OrZero(class), pgsql.OrZero(text)
 		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = pgsql.OrZero(queued), pgsql.OrZero(started), pgsql.OrZero(timer), pgsql.OrZero(expiry)
+		t.Since = pgsql.OrZero(since)
 		out.Tasks = append(out.Tasks, t)
 		if t.State != lifecycle.Queued {
 			return

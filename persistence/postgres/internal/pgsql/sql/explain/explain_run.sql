@@ -1,11 +1,13 @@
--- explain_run: a run, whether its definition is there, its own timers, and the last leader.
+-- explain_run: a run, whether its definition is there, its own timers, the last leader, and
+-- whether steps of its workflow wait for signals.
 -- Caller: Situation. Index: the primary keys, or that of a span of run_history.
 {live_or_old}
 select clock_timestamp(), r.state, r.canceling, coalesce(r.cancel_reason, ''), r.group_id,
 	not exists (select from {schema}.workflow_definitions k where k.definition = r.definition),
 	(select k.wake_at from {schema}.durable_timers k where k.run_id = r.id and k.step = -1 and k.kind = 3),
 	(select k.wake_at from {schema}.durable_timers k where k.run_id = r.id and k.step = -1 and k.kind = 5),
-	(select k.holder from {schema}.leader_epoch k)
+	(select k.holder from {schema}.leader_epoch k),
+	exists (select from {schema}.definition_steps k where k.definition = r.definition and k.traits & 32 <> 0)
 from (
 	select r.id, r.definition, r.state, r.canceling, r.cancel_reason, r.group_id, r.tenant from live r
 	union all

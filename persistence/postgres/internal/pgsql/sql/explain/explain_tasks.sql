@@ -1,12 +1,24 @@
 -- explain_tasks: the tasks of a run that have not ended, by step.
--- Caller: Situation. Index: tasks_pkey, one range; the rest is probed per task.
+-- Caller: Situation. Index: tasks_pkey, one range; the rest is probed per task. Events of the
+-- run are read if a task waits for a signal.
+with waits as materialized (
+	select e.step, max(e.at) as since
+	from (
+		select k.step, k.at from {schema}.task_events k where k.run_id = @run and k.kind = 16
+		union all
+		select k.step, k.at from {schema}.task_events_kept k where k.run_id = @run and k.kind = 16
+	) e
+	where exists (select from {schema}.tasks k where k.run_id = @run and k.state = 6)
+	group by e.step
+)
 select t.step, coalesce(t.name, s.name), t.state, t.pending, t.children, t.attempt, t.lost, t.class, t.error, t.pod, t.queue, q.name, t.handler,
 	t.queued_at, t.started_at, w.wake_at, e.wake_at,
-	t.state = 2 and exists (select from {schema}.parked_tasks k where k.run_id = t.run_id and k.step = t.step)
+	t.state = 2 and exists (select from {schema}.parked_tasks k where k.run_id = t.run_id and k.step = t.step),
+	case when t.state = 6 then coalesce(s.signal, '') else '' end, t.state = 6 and t.traits & 64 <> 0, case when t.state = 6 then n.since end
 from {schema}.workflow_runs r
 	join lateral (select * from {schema}.tasks k where k.run_id = r.id and k.state < 10 order by k.step offset 0) t on true
 	join lateral (
-		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
+		select k.name, k.signal from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
 	) s on true
 	join {schema}.queues q on q.queue = t.queue
 	left join lateral (
@@ -17,5 +29,6 @@ from {schema}.workflow_runs r
 		select k.wake_at from {schema}.durable_timers k
 		where t.state = 2 and k.run_id = r.id and k.step = t.step and k.kind = 4 offset 0
 	) e on true
+	left join waits n on n.step = t.step
 where r.id = @run
 order by t.step

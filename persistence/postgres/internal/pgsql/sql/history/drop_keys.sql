@@ -1,5 +1,5 @@
 -- drop_keys: removes the idempotency keys and the signals of the next runs of a span, and
--- says how far that went.
+-- says how far that went. Signals that are not delivered are dropped by their delivery.
 -- Caller: DropHistory, behind the fence. Index: that of the span on (id, slice),
 -- one range; run_keys_pkey, probed per key; inbox_pkey, one range per run.
 with runs as materialized (
@@ -26,7 +26,7 @@ gone as (
 boxes as (
 	delete from {schema}.inbox i
 	using (
-		select x.* from runs r, lateral (select k.ctid as tid, k.run_id, k.id from {schema}.inbox k where k.run_id = r.id offset 0) x
+		select x.* from runs r, lateral (select k.ctid as tid, k.run_id, k.id from {schema}.inbox k where k.run_id = r.id and k.n is not null offset 0) x
 	) x
 	where i.ctid = x.tid and i.run_id is not distinct from x.run_id and i.id is not distinct from x.id
 )
