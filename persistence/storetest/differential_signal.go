@@ -196,7 +196,7 @@ func (w *differ) sawDeadlines(before []workflow.TaskID) {
 				w.saw("wait skipped at its deadline")
 			case t.State == lifecycle.Failed && t.Class == lifecycle.ClassWaitTimeout:
 				w.saw("wait failed at its deadline")
-			case t.State == lifecycle.Queued:
+			case t.State == lifecycle.Queued, t.State == lifecycle.Completed:
 				w.saw("signal delivered before a deadline")
 			}
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// Approval is ask → approve (a wait for the signal "approved") → ship, and beside it remind
-// (a wait for "reminded" of an hour at most, or skipped), which note comes after whether it
-// was or not.
+// Approval is ask → approve (a wait for the signal "approved") → ship, which a condition on the
+// signal may skip, and beside it remind (a wait for "reminded" of an hour at most, or skipped),
+// which note comes after whether it was or not.
 func Approval() *workflow.Graph {
 	return approval("approval", workflow.FinishSiblings, true, time.Hour)
 }
@@ -25,7 +25,7 @@ func approval(name string, policy workflow.FailurePolicy, skips bool, longest ti
 	return Graph(workflow.Definition{Name: name, Policy: policy, Output: 2, Steps: []workflow.Step{
 		{Name: "ask"},
 		{Name: "approve", Kind: workflow.Wait, Signal: "approved", After: plain(0)},
-		{Name: "ship", Parents: plain(1)},
+		{Name: "ship", Parents: plain(1), Conditions: []workflow.Condition{{Kind: workflow.SkipIf, Ref: 1}}},
 		{Name: "remind", Kind: workflow.Wait, Signal: "reminded", Sleep: longest, SkipLate: skips},
 		{Name: "note", Parents: maybe(3), RunIfAllSkipped: true},
 	}})
@@ -111,15 +111,29 @@ var signalRules = []rule{
 		}
 		out := w.drain(10)
 		require.Equal(w.t, 3, out.Delivered)
-		p := w.pod()
-		grants := p.claimAll()
-		require.Len(w.t, grants, 3)
-		for step, id := range map[string]string{"first": `"3"`, "second": `"2"`, "third": `"1"`} {
-			require.Equal(w.t, id, string(grants[step].LastProgress))
-		}
 		w.delivers(run, "go", "0")
-		p.complete(grants["first"], grants["second"], grants["third"])
-		require.Equal(w.t, `"0"`, string(p.claimStep("last").LastProgress))
+		for step, id := range map[string]string{"first": `"3"`, "second": `"2"`, "third": `"1"`, "last": `"0"`} {
+			require.Equal(w.t, id, string(w.tasks(run)[step].Output))
+		}
+		w.requireRun(run, lifecycle.Completed)
+	}},
+	{"signals/unattended", "a step that nothing looks at completes with its signal, without a pod", func(w *world) {
+		run := w.start(w.with(Gates()))
+		w.delivers(run, "go", "a")
+		require.Equal(w.t, []string{"waiting", "completed"}, w.events(run)["first"])
+		row := w.tasks(run)["first"]
+		require.Equal(w.t, `"a"`, string(row.Output))
+		require.Zero(w.t, row.Attempt)
+		require.False(w.t, row.FinishedAt.IsZero())
+		w.requireTasks(run, states{"second": "waiting", "last": "pending"})
+		for _, id := range []string{"b", "c", "d"} {
+			w.delivers(run, "go", id)
+		}
+		require.Equal(w.t, `"d"`, string(w.run(run).Output))
+		w.archive(0)
+		require.Equal(w.t, []string{"waiting", "completed"}, w.events(run)["last"])
+		require.Equal(w.t, `"d"`, string(w.run(run).Output))
+		require.Zero(w.t, w.tasks(run)["last"].Attempt)
 	}},
 	{"signals/id", "a run takes one signal of each id, also after it has ended", func(w *world) {
 		g, p := w.withPod(Approval())
@@ -228,12 +242,15 @@ var signalRules = []rule{
 		w.requireTasks(fresh.Run, states{"approve": "waiting", "remind": "waiting"})
 	}},
 	{"signals/undecodable", "a signal whose step failed is there again for the run that continues", func(w *world) {
-		run, p := w.startWithPod(Gates())
-		w.delivers(run, "go", "odd")
-		p.fail(p.claimStep("first"))
-		w.cancelRest(run)
-		answer := w.goOn("first", persistence.RequeueOrder{})
-		g := p.claimStep("first")
+		run, p := w.startWithPod(Approval())
+		w.delivers(run, "approved", "odd")
+		p.complete(p.claimStep("ask"))
+		p.fail(p.claimStep("approve"))
+		w.cancel(run)
+		w.requireRun(run, lifecycle.Failed)
+		answer := w.goOn("approve", persistence.RequeueOrder{})
+		p.complete(p.claimStep("ask"))
+		g := p.claimStep("approve")
 		require.Equal(w.t, answer.Run, g.Task.Run)
 		require.Equal(w.t, `"odd"`, string(g.LastProgress))
 	}},
@@ -291,7 +308,7 @@ var signalRules = []rule{
 		w.requireRun(d.Run, lifecycle.Pending)
 		w.advance(time.Hour)
 		require.Equal(w.t, 1, w.fire().Count)
-		w.requireTasks(d.Run, states{"remind": "queued", "ask": "queued"})
+		w.requireTasks(d.Run, states{"remind": "completed", "ask": "queued"})
 	}},
 	{"signals/with_trigger", "a trigger brings a signal for its run, or for the one that has its key", func(w *world) {
 		d := w.draft(w.with(Approval()))
@@ -363,7 +380,7 @@ var signalRules = []rule{
 		w.delivers(d.Run, "reminded", "a")
 		call(w.store.LeavePod(w.ctx, pod)).must(w)
 		require.Equal(w.t, 1, w.drain(10).Count)
-		w.requireTasks(d.Run, states{"ask": "queued", "remind": "queued"})
+		w.requireTasks(d.Run, states{"ask": "queued", "remind": "completed"})
 	}},
 }
 
@@ -396,10 +413,9 @@ var deadlineRules = []rule{
 		w.sends(persistence.SignalStored, signalFor(run, "reminded", "in time"))
 		w.advance(2 * time.Hour)
 		require.Zero(w.t, w.fire().Count, "the deadline has no effect")
-		w.requireTasks(run, states{"remind": "queued"})
+		w.requireTasks(run, states{"remind": "completed"})
 		require.Zero(w.t, w.drain(10).Delivered)
-		p := w.pod()
-		require.Equal(w.t, `"in time"`, string(p.claimAll()["remind"].LastProgress))
+		require.Equal(w.t, `"in time"`, string(w.tasks(run)["remind"].Output))
 	}},
 	{"deadline/signal_last", "one that was sent after it is not", func(w *world) {
 		run := w.start(w.with(Approval()))
@@ -414,14 +430,6 @@ var deadlineRules = []rule{
 		w.delivers(run, "reminded", "a")
 		w.advance(2 * time.Hour)
 		require.Zero(w.t, w.fire().Count)
-		w.requireTasks(run, states{"remind": "queued"})
+		w.requireTasks(run, states{"remind": "completed"})
 	}},
-}
-
-// cancelRest cancels a run of which a task has failed.
-func (w *world) cancelRest(run workflow.RunID) {
-	w.t.Helper()
-	if !w.run(run).State.Terminal() {
-		w.cancel(run)
-	}
 }
