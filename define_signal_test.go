@@ -63,9 +63,9 @@ func TestASendErrorNamesWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	run := RunID{15: 1}
 	for want, err := range map[string]*SendError{
-		"signal refused (bad_input): id: remove it":                 {Code: BadInput, Field: "id", Remedy: "remove it"},
+		"signal refused (bad_input): id: remove it":                  {Code: BadInput, Field: "id", Remedy: "remove it"},
 		"signal refused (run_ended): run " + run.String() + ": wait": {Code: RunEnded, Field: "run", Remedy: "wait", Run: run},
-		"signal refused (unavailable): " + ErrRunEnded.Error():      {Code: Unavailable, cause: ErrRunEnded},
+		"signal refused (unavailable): " + ErrRunEnded.Error():       {Code: Unavailable, cause: ErrRunEnded},
 	} {
 		require.EqualError(t, err, want)
 	}

@@ -51,9 +51,9 @@ type Config struct {
 	MaxLost int   // losses after which a task is taken for a poison pill; up to twice as many while other pods die
 
 	// How big.
-	PayloadLimit  int // bytes of one input or output
+	PayloadLimit  int // bytes of one input, output or signal
 	PayloadMemory int // bytes of inputs and outputs that the tasks of this pod hold; a task that needs more reads alone
-	IntakePending int // triggers waiting to be stored; beyond it messages are refused, calls wait
+	IntakePending int // triggers and signals waiting to be stored; beyond it messages are refused, calls wait
 
 	// For how long.
 	Retention           Retention     // of runs that have ended
@@ -66,7 +66,7 @@ type Config struct {
 	DefaultTenant string // of triggers that name none
 
 	// Encoding, observation.
-	Codec Codec // of inputs, outputs and progress; nil: JSON
+	Codec Codec // of inputs, outputs, progress and signals; nil: JSON
 
 	// Wrap executes every attempt of a step function, if it is not nil: it calls next, and
 	// what it returns is the error of the attempt. Package observe/otel has one that makes spans.
@@ -76,7 +76,7 @@ type Config struct {
 	// calls next once. An attempt whose Wrap returns nil without calling it, or
 	// after a panic of the step, fails with the class "wrap", and an error of the step stays
 	// one. A panic in Wrap fails the attempt as one in the step does. Steps whose outputs a requeue
-	// takes over are not executed, and not wrapped; a step with InTx is wrapped again if its
+	// takes over, and steps that wait for a signal, are not executed, and not wrapped; a step with InTx is wrapped again if its
 	// transaction is repeated.
 	Wrap func(ctx context.Context, task TaskInfo, next func(context.Context) error) error
 

@@ -37,9 +37,11 @@ func (e *StepError) Error() string {
 }
 
 // Is makes the error of a step that waited for too long match [ErrWaitTimeout].
-func (e *StepError) Is(target error) bool { return isWaitTimeout(e.Class, target) }
+func (e *StepError) Is(target error) bool {
+	return target == ErrWaitTimeout && e.Class == lifecycle.ClassWaitTimeout
+}
 
-// ErrWaitTimeout: no signal came before the deadline of [FailAfter]. A [RunError], and the
+// ErrWaitTimeout is the error of a wait of which no signal came before the deadline of [FailAfter]. A [RunError], and the
 // [StepError] of a parent held by [Settled], match it. It is a context.DeadlineExceeded, which
 // these errors are not: that is the end of a context.
 var ErrWaitTimeout error = waitTimeoutError{}
@@ -51,10 +53,6 @@ func (waitTimeoutError) Error() string { return "no signal came in time" }
 
 // Unwrap returns context.DeadlineExceeded.
 func (waitTimeoutError) Unwrap() error { return context.DeadlineExceeded }
-
-func isWaitTimeout(class string, target error) bool {
-	return class == lifecycle.ClassWaitTimeout && target == ErrWaitTimeout
-}
 
 // Why the context of a step function has ended: context.Cause returns one of
 // these.

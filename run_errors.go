@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -75,7 +76,9 @@ func (e *RunError) Unwrap() error { return e.reason }
 
 // Is makes the error of a run that failed because a step waited for too long match
 // [ErrWaitTimeout].
-func (e *RunError) Is(target error) bool { return isWaitTimeout(e.Class, target) }
+func (e *RunError) Is(target error) bool {
+	return target == ErrWaitTimeout && e.Class == lifecycle.ClassWaitTimeout
+}
 
 // TriggerError says why a trigger was refused: the field at fault and the
 // remedy. Nothing was stored, but for Unavailable, of which that is not known.
@@ -102,11 +105,10 @@ const (
 	Stopping        RefusalCode = "stopping"         // the pod stops: another one takes it
 	Unavailable     RefusalCode = "unavailable"      // the database does not answer: trigger again under the same key, or send again with the same id
 
-	// Of signals alone.
-	UnknownSignal RefusalCode = "unknown_signal" // no step of the run waits for signals of this name
-	RunNotFound   RefusalCode = "run_not_found"  // the tenant has no such run
-	RunEnded      RefusalCode = "run_ended"      // nothing can take it any more
-	InboxFull     RefusalCode = "inbox_full"     // the run has as many signals that no step has taken as it may
+	UnknownSignal RefusalCode = "unknown_signal" // of a signal: no step of the run waits for signals of this name
+	RunNotFound   RefusalCode = "run_not_found"  // of a signal: the tenant has no such run
+	RunEnded      RefusalCode = "run_ended"      // of a signal: nothing can take it any more
+	InboxFull     RefusalCode = "inbox_full"     // of a signal: the run has as many signals that no step has taken as it may
 )
 
 // Error implements error.

@@ -43,7 +43,6 @@ const (
 	Stopping        RefusalCode = "stopping"
 	Unavailable     RefusalCode = "unavailable"
 
-	// Of signals alone.
 	UnknownSignal RefusalCode = "unknown_signal"
 	RunNotFound   RefusalCode = "run_not_found"
 	RunEnded      RefusalCode = "run_ended"

@@ -227,7 +227,7 @@ func TestSignalsOfAPodThatStops(t *testing.T) {
 		}()
 		pass(time.Millisecond)
 		other.Kill()
-		<-answers
+		require.Nil(t, <-answers)
 	})
 }
 

@@ -37,7 +37,9 @@ func (k byKey) reach(send func(context.Context, troupe.Recipient) error) error {
 // ByKey is troupe.Handle.ByKey, on any pod that is up.
 func (w *Workflow[I, O]) ByKey(tenant, key string) Recipient {
 	return byKey{w.sim, func(send func(context.Context, troupe.Recipient) error) error {
-		return w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) error { return send(ctx, handle.ByKey(tenant, key)) })
+		return w.insist(func(ctx context.Context, handle *troupe.Handle[I, O]) error {
+			return send(ctx, handle.ByKey(tenant, key))
+		})
 	}}
 }
 
