@@ -43,7 +43,7 @@ type Config struct {
 	TriggerTimeout time.Duration // how long a TriggerRun message is tried
 	MaxLost        int           // losses after which a task is a poison pill
 
-	PayloadLimit  int // bytes of one input or output
+	PayloadLimit  int // bytes of one input, output or signal
 	PayloadMemory int // bytes of payloads that tasks hold; one that needs more reads alone
 	IntakePending int // triggers that wait to be stored
 	AwaitMax      int // AwaitRun messages that wait for an end

@@ -135,6 +135,8 @@ func (s *signalFlags) send(ctx context.Context, w world, f *readFlags, operator 
 	switch {
 	case errors.Is(err, troupe.ErrRunNotFound) && s.key == "":
 		return noRun(args[0], f.schema, f.tenant)
+	case errors.Is(err, troupe.ErrRunNotFound):
+		return &notFoundError{errors.New(err.Error())} // no argument names the run
 	case errors.Is(err, troupe.ErrUnknownSignal):
 		return &notFoundError{err}
 	case err != nil:
