@@ -60,7 +60,8 @@ func TestRunsSignal(t *testing.T) {
 	out, err = two.Await(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "bob", out)
-	require.Contains(t, s.does("runs", "events", id), "signaled")
+	require.Regexp(t, `approve +waiting +until [^,]+, signal approved\n`, s.does("runs", "events", id))
+	require.Regexp(t, `the run +signaled +signal approved\n`, s.does("runs", "events", id))
 }
 
 // The form of a step in JSON.

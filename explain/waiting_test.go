@@ -1,0 +1,46 @@
+package explain_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/explain"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// A step behind one that waits for a signal says what that waits for, and until when.
+func TestExplainAStepBehindAWait(t *testing.T) {
+	t.Parallel()
+	s := usual(
+		explain.Task{
+			Step: 0, Name: "approve", State: lifecycle.Waiting, Signal: "approved", Since: in(-time.Hour), Timer: in(time.Hour),
+			Children: []workflow.Child{{Step: 1, Kind: workflow.Plain}},
+		},
+		explain.Task{Step: 1, Name: "ship", State: lifecycle.Pending, Pending: 1},
+	)
+	reasons := explain.Explain(s)
+	require.Len(t, reasons, 2)
+	require.Equal(t, in(time.Hour), reasons[0].Until)
+	require.Equal(t, in(-time.Hour), reasons[0].Since)
+	require.Equal(t, explain.CauseParents, reasons[1].Cause)
+	require.Equal(t, `waits for approve, which waits for the signal "approved" since 1 h, fails in 1 h`, reasons[1].Text)
+	require.Equal(t, in(time.Hour), reasons[1].Until)
+	require.Equal(t, reasons[0].Remedy, reasons[1].Remedy)
+}
+
+// Pods that are older and those that have no slots hold a run back alike; dead ones do not.
+func TestExplainNamesAllOlderPods(t *testing.T) {
+	t.Parallel()
+	s := usual()
+	s.State, s.Submitted, s.Protocol = lifecycle.Pending, true, 3
+	s.Pods = []explain.Pod{{ID: 1, Name: "b", Protocol: 2}, {ID: 2, Name: "a", Protocol: 0, Expires: in(-time.Hour)}, {ID: 3, Name: "c", Protocol: 2, Dead: true}}
+	reasons := explain.Explain(s)
+	require.Len(t, reasons, 1)
+	require.Equal(t, "it begins when pods of an older version have left, which do not know its workflow: a (2) and b (1)", reasons[0].Text)
+	require.Equal(t, "a (2)", reasons[0].Pod)
+	s.Pods = s.Pods[2:]
+	require.Equal(t, explain.CauseNoPod, explain.Explain(s)[0].Cause)
+}
