@@ -19,8 +19,8 @@ func grantCommand(w world) *cobra.Command {
 		Long: `Prints the SQL that gives rights on the schema to a role, and changes nothing.
 With --apply it makes these statements; the role of the address owns the schema.
 
-A reader may read run_list, step_list, event_list and dead_letter_list. They
-have inputs and outputs.`,
+A reader may read run_list, step_list, event_list, dead_letter_list and
+signal_list. They have inputs, outputs and payloads of signals.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			flags.local = !apply

@@ -15,7 +15,7 @@ import (
 func TestGrantCommand(t *testing.T) {
 	t.Parallel()
 	const said = `grant usage on schema "troupe" to "grant_command_reader";
-grant select on "troupe".run_list, "troupe".step_list, "troupe".event_list, "troupe".dead_letter_list to "grant_command_reader";
+grant select on "troupe".run_list, "troupe".step_list, "troupe".event_list, "troupe".dead_letter_list, "troupe".signal_list to "grant_command_reader";
 `
 	args := []string{"grant", "--role", "reader", "--to", "grant_command_reader"}
 	code, out, problem := call(nil, args...)

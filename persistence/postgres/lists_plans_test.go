@@ -35,6 +35,7 @@ func newArchives(t *testing.T) (a *annals, live, old workflow.RunID) {
 				array[$1::timestamptz, $1], array[$1::timestamptz, $1], '{null,broken}', '{null,it broke}', array['{"b": 2}'::bytea, null]
 			from generate_series(1, 20000) i`, a.clock.Add(-time.Duration(day+1)*24*time.Hour))
 	}
+	a.exec(`insert into {schema}.inbox (run_id, id, name, at, payload) select r.id, 'x', 'go', $1, '' from {schema}.every_run r`, a.clock)
 	a.exec("analyze")
 	live = value[workflow.RunID](a.database, `select id from {schema}.workflow_runs limit 1`)
 	old = value[workflow.RunID](a.database, `select id from {schema}.run_history limit 1`)
@@ -59,6 +60,8 @@ func TestListsUseIndexes(t *testing.T) {
 		{`select * from {schema}.event_list where run = $1`, []any{live}, 10},
 		{`select * from {schema}.event_list where run = $1`, []any{old}, 10},
 		{`select * from {schema}.dead_letter_list where run = $1`, []any{live}, 10},
+		{`select * from {schema}.signal_list where run = $1`, []any{live}, 10},
+		{`select * from {schema}.signal_list where run = $1`, []any{old}, 10},
 		{`select * from {schema}.dead_letter_list where tenant = $1 order by died_at desc limit 50`, []any{"t7"}, 300},
 		{`select * from {schema}.run_list where tenant = $1 order by run desc limit 50`, []any{"t7"}, 1000},
 		{`select * from {schema}.run_list where tenant = $1 order by created_at desc limit 50`, []any{"t7"}, 1000},
@@ -82,7 +85,7 @@ func TestListsOfALongHistoryAreNotCompiled(t *testing.T) {
 	t.Parallel()
 	a, _ := newAnnals(t)
 	addSpans(t, a.store, a.clock, 400)
-	for _, view := range []string{"run_list", "step_list", "event_list", "dead_letter_list"} {
+	for _, view := range []string{"run_list", "step_list", "event_list", "dead_letter_list", "signal_list"} {
 		var plan string
 		sql := "explain (format json) select * from " + a.schema + "." + view + " where run = $1"
 		require.NoError(t, a.user.QueryRow(a.ctx, sql, workflow.RunID(uuidMax)).Scan(&plan))
@@ -110,7 +113,7 @@ func reads(t *testing.T, plan string) (rows float64, scanned []string) {
 	walk = func(node map[string]any) {
 		kind, _ := node["Node Type"].(string)
 		table, _ := node["Relation Name"].(string)
-		if slices.Contains([]string{"workflow_runs", "tasks", "dead_letters"}, table) || strings.HasPrefix(table, "run_history_") {
+		if slices.Contains([]string{"workflow_runs", "tasks", "dead_letters", "inbox"}, table) || strings.HasPrefix(table, "run_history_") {
 			read := number(node, "Actual Loops") * (number(node, "Actual Rows") + number(node, "Rows Removed by Filter"))
 			rows += read
 			if kind == "Seq Scan" && read > 0 {

@@ -88,8 +88,12 @@ func TestRunFindsEachKind(t *testing.T) {
 	_, conn := mixedRuns(t)
 	require.Empty(t, wrong(t, conn), "an engine at work keeps its promises")
 	for name, spoil := range map[string]string{
-		"a ready task stands in a queue once":                    `update {schema}.tasks set state = 2 where state = 3`,
-		"what sleeps or backs off has its timer":                 `delete from {schema}.durable_timers`,
+		"a ready task stands in a queue once":                           `update {schema}.tasks set state = 2 where state = 3`,
+		"what sleeps, backs off or waits with a deadline has its timer": `delete from {schema}.durable_timers`,
+		"a signal of an open run is delivered, or will be": `insert into {schema}.inbox (run_id, id, name, at, payload)
+			select id, 'x', 'x', now(), '' from {schema}.workflow_runs where state = 3`,
+		"a step that waited for a signal has taken one":          `update {schema}.tasks set traits = traits | 32 where state = 3`,
+		"a run counts its signals":                               `update {schema}.workflow_runs set signals = 1`,
 		"a run that is not expanded is in the intake":            `update {schema}.workflow_runs set group_id = 0 where state = 3`,
 		"a task whose parents have ended has begun":              `update {schema}.tasks set pending = 0 where state = 1`,
 		"only what completed has an output":                      `update {schema}.tasks set output = 'x' where state = 3`,

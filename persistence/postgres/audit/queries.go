@@ -32,15 +32,17 @@ func tables() []query {
 				select run_id, step from {schema}.ready_queue union all select run_id, step from {schema}.parked_tasks
 			) q on q.run_id = t.run_id and q.step = t.step
 			where t.state = 2 group by t.run_id, t.step having count(q.step) <> 1`, putBack},
-		{"I1", "what sleeps or backs off has its timer", `
+		{"I1", "what sleeps, backs off or waits with a deadline has its timer", `
 			select format('task %s/%s is in state %s and has no timer', t.run_id, t.step, t.state)
 			from {schema}.tasks t
-			where t.state in (4, 5) and not exists (
-				select from {schema}.durable_timers d where d.run_id = t.run_id and d.step = t.step and d.kind in (1, 2) and d.epoch = t.epoch)`, putBack},
+			where (t.state in (4, 5) or t.state = 6 and t.sleep > 0) and not exists (
+				select from {schema}.durable_timers d
+				where d.run_id = t.run_id and d.step = t.step and d.epoch = t.epoch and (d.kind in (1, 2) and t.state < 6 or d.kind = 7 and t.state = 6)
+			)`, putBack},
 		{"I1", "a run that is not expanded is in the intake", `
 			select format('run %s has no tasks and is not in the intake', r.id)
 			from {schema}.workflow_runs r
-			where r.group_id = 0 and r.state < 10 and not exists (select from {schema}.intake i where i.run_id = r.id)`, ""},
+			where r.group_id = 0 and r.state < 10 and not exists (select from {schema}.intake i where i.run_id = r.id and i.signal is null)`, ""},
 		{"I1", "a task whose parents have ended has begun", `
 			select format('task %s/%s is pending and nothing is left to wait for', t.run_id, t.step)
 			from {schema}.tasks t join {schema}.workflow_runs r on r.id = t.run_id
@@ -75,6 +77,21 @@ func tables() []query {
 			from {schema}.workflow_runs r
 				left join (select run_id, count(*) as open from {schema}.tasks where state < 10 and children = '{}' group by 1) o on o.run_id = r.id
 			where r.group_id <> 0 and r.remaining <> coalesce(o.open, 0)`, "canceling the run ends it"},
+		{"I19", "a signal of an open run is delivered, or will be", `
+			select format('signal %s of run %s is not delivered, and not in the intake', i.id, i.run_id)
+			from {schema}.inbox i join {schema}.workflow_runs r on r.id = i.run_id
+			where i.n is null and r.state < 10 and not exists (select from {schema}.intake k where k.signal and k.run_id = i.run_id)`,
+			"insert a row into intake with run_id of the run, and true as signal: pods deliver what the run has"},
+		{"I19", "a step that waited for a signal has taken one", `
+			select format('task %s/%s is in state %s and has taken no signal', t.run_id, t.step, t.state)
+			from {schema}.tasks t
+			where t.traits & 32 <> 0 and t.state in (2, 3, 10) and not exists (
+				select from {schema}.inbox i where i.run_id = t.run_id and i.taken_by = t.step)`, putBack},
+		{"I19", "a run counts its signals", `
+			select format('run %s counts %s signals and has %s', r.id, coalesce(r.signals, 0), coalesce(i.n, 0))
+			from {schema}.workflow_runs r
+				left join (select run_id, count(n) as n, count(distinct n) as own, max(n) as most from {schema}.inbox group by 1) i on i.run_id = r.id
+			where coalesce(r.signals, 0) <> coalesce(i.n, 0) or i.n <> i.own or coalesce(i.most, 0) <> i.n`, putBack},
 		{"I14", "a run belongs to the group of its tenant", `
 			select format('run %s of tenant %s is in group %s', r.id, r.tenant, r.group_id)
 			from {schema}.workflow_runs r left join {schema}.tenants t on t.tenant = r.tenant

@@ -359,6 +359,10 @@ func TestFindingsOfTheIntake(t *testing.T) {
 		values (gen_random_uuid(), 1, 0, 1, 1, 1, 1, false, now() - interval '1 hour', 'a')`)
 	c.exec(`insert into troupe.intake (run_id) select id from troupe.workflow_runs`)
 	finds(t, c.examine(Options{}), "intake", Problem, "1 run that was stored with a transaction waits in the intake", "/readyz")
+	c.exec(`delete from troupe.intake`)
+	c.exec(`insert into troupe.inbox (run_id, id, name, at, payload) select id, 'x', 'approved', now() - interval '1 hour', '' from troupe.workflow_runs`)
+	c.exec(`insert into troupe.intake (run_id, signal) select id, true from troupe.workflow_runs`)
+	finds(t, c.examine(Options{}), "intake", Problem, "1 signal waits to be delivered", "/readyz")
 }
 
 // A session that others wait for.

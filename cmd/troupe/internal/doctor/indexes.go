@@ -37,6 +37,7 @@ func indexes() []index {
 		{"frontiers", "queue, band", primary},
 		{"handlers", "handler", primary},
 		{"handlers", "workflow, step, fingerprint", unique},
+		{"inbox", "run_id, id", primary},
 		{"intake", "id", primary},
 		{"leader_epoch", "one", primary},
 		{"parked_tasks", "handler, fair_id", plain},

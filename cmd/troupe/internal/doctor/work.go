@@ -130,14 +130,24 @@ func atLeast(n int, one, many string) string {
 	return output.Several(n, one, many)
 }
 
-// intake looks for runs that no pod takes up.
+// intake looks for runs that no pod takes up, and for signals that none delivers.
 func intake(p *patient) error {
 	var waiting int
 	err := p.row(`select count(*) from {schema}.intake i join {schema}.workflow_runs r on r.id = i.run_id
-		where r.created_at < clock_timestamp() - $1::interval`, []any{p.options.limits.late}, &waiting)
+		where i.signal is null and r.created_at < clock_timestamp() - $1::interval`, []any{p.options.limits.late}, &waiting)
 	if err == nil && waiting > 0 {
 		p.problem("%s in the intake", "pods take them up: see the check pods, and /readyz of each",
 			output.Several(waiting, "run that was stored with a transaction waits", "runs that were stored with a transaction wait"))
+	}
+	if err != nil {
+		return err
+	}
+	err = p.row(`select count(*) from (select distinct k.run_id from {schema}.intake k where k.signal) k
+			join {schema}.inbox i on i.run_id = k.run_id and i.n is null
+		where i.at < clock_timestamp() - $1::interval`, []any{p.options.limits.late}, &waiting)
+	if err == nil && waiting > 0 {
+		p.problem("%s to be delivered", "pods deliver them: see the check pods, and /readyz of each; troupe explain of the run says what locks it",
+			output.Several(waiting, "signal waits", "signals wait"))
 	}
 	return err
 }

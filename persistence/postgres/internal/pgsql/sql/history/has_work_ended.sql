@@ -18,7 +18,7 @@ ended as materialized (
 	from clock, seen s,
 		lateral (select k.class from {schema}.workflow_definitions k where k.definition = s.definition offset 0) d
 	where s.state >= 10 and s.finished_at <= clock.now - @age::bigint * interval '1 microsecond'
-		and (s.group_id > 0 or not exists (select from {schema}.intake i where i.run_id = s.id))
+		and (s.group_id > 0 or not exists (select from {schema}.intake i where i.run_id = s.id and i.signal is null))
 	order by s.id
 	limit @limit::int
 )
