@@ -67,6 +67,10 @@ var rooms = map[string]room{
 		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
 		outside: []string{pgx},
 	},
+	"persistence/postgres/internal/inbox": {
+		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/pgerr": {ours: []string{"lifecycle", "persistence", "internal/wire"}, outside: []string{pgx}},
 	"persistence/postgres/internal/pgsql": {
 		ours:    []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/sessions"},

@@ -191,6 +191,26 @@ func (p *decisionTx) queueTasks(b *pgsql.Batch, wants []want) {
 	}
 }
 
+// queueUntaken adds the statement that loads the inboxes of runs.
+func (p *decisionTx) queueUntaken(b *pgsql.Batch, runs pgsql.UUIDs) {
+	if len(runs) == 0 {
+		return
+	}
+	b.Add("load_untaken", pgsql.Named{"runs": runs}).Query(func(rows pgx.Rows) error {
+		for _, id := range runs {
+			p.byID[id].inboxKnown = true
+		}
+		var run workflow.RunID
+		var one undelivered
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &one.id, &one.n, &one.name}, func() error {
+			r := p.byID[run]
+			r.inbox = append(r.inbox, one)
+			return nil
+		})
+		return err
+	})
+}
+
 // decisionsMax bounds how often a decision is made again with more rows: with
 // the tasks named and their children, then with all that have not ended, then
 // with those that have and are named all the same, and with the inbox once.

@@ -27,6 +27,7 @@
 //   - pgsql holds the statements and sends them, pgerr says what an error of the server
 //     means, sessions holds the connections
 //   - registry knows definitions, queues and tenants by their numbers
+//   - inbox stores signals for runs
 //   - history keeps ended runs, readers answers callers, requeue stores runs anew from
 //     dead letters
 //   - steptx begins the transactions of steps on the embedder's pool
@@ -42,6 +43,7 @@
 //   - decisions, and what they write: decision_tx*, run, rows*
 //   - cancels: cancel
 //   - dead letters: dead_write
+//   - signals: inbox*
 //   - timers: timers
 //   - the leader's other work: lead, precheck, housekeeping, takeover
 //   - pods and their leases: pods, renew

@@ -200,6 +200,18 @@ func (s *Store) drain(ctx context.Context, tx pgx.Tx, limit int) (out persistenc
 	}
 }
 
+// leaveOlder leaves out the runs of a drain that a living pod does not know, because it is of
+// an older version. It returns their definitions.
+func (t *triggering) leaveOlder(ctx context.Context) ([]int32, error) {
+	var definitions []*registry.Definition
+	for _, r := range t.byID {
+		definitions = append(definitions, r.definition)
+	}
+	held, err := t.s.outdated(ctx, t.tx, definitions)
+	maps.DeleteFunc(t.byID, func(_ workflow.RunID, r *run) bool { return held[r.number] })
+	return slices.Collect(maps.Keys(held)), err
+}
+
 // namesOf returns the tenants that are of some groups.
 func namesOf(tenants map[string]int32, groups map[int32]bool) (names []string) {
 	for name, group := range tenants {

@@ -13,15 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
-
-// undelivered is a signal in the inbox of a run.
-type undelivered struct {
-	id, name string
-	n        int64 // 0: it is not delivered
-}
 
 const (
 	// deliverMax bounds the signals that one transaction delivers: as many as a run may have.
@@ -285,83 +278,4 @@ func (p *decisionTx) loadTakers(ctx context.Context) error {
 	b := p.s.NewBatch()
 	p.queueTasks(b, wants)
 	return pgsql.Send(ctx, p.tx, b)
-}
-
-// queueUntaken adds the statement that loads the inboxes of runs.
-func (p *decisionTx) queueUntaken(b *pgsql.Batch, runs pgsql.UUIDs) {
-	if len(runs) == 0 {
-		return
-	}
-	b.Add("load_untaken", pgsql.Named{"runs": runs}).Query(func(rows pgx.Rows) error {
-		for _, id := range runs {
-			p.byID[id].inboxKnown = true
-		}
-		var run workflow.RunID
-		var one undelivered
-		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&run), &one.id, &one.n, &one.name}, func() error {
-			r := p.byID[run]
-			r.inbox = append(r.inbox, one)
-			return nil
-		})
-		return err
-	})
-}
-
-// queueSignals adds what was decided about signals: their numbers, and which steps have taken
-// them.
-func (p *decisionTx) queueSignals(b *pgsql.Batch) {
-	var ids pgsql.UUIDs
-	var names []string
-	var ns []int64
-	var steps []int32
-	var done []bool // the step has completed
-	for _, r := range p.runs {
-		at := map[int64]int{}
-		add := func(e undelivered) {
-			at[e.n] = len(ids)
-			ids, names, ns = append(ids, r.id), append(names, e.id), append(ns, e.n)
-			steps, done = append(steps, -1), append(done, false)
-		}
-		for i, e := range r.decision.Arrived {
-			add(undelivered{id: r.arriving[i].id, n: e.N})
-		}
-		for _, t := range r.decision.Taken {
-			if _, arrived := at[t.N]; !arrived {
-				add(r.inbox[slices.IndexFunc(r.inbox, func(e undelivered) bool { return e.n == t.N })])
-			}
-			steps[at[t.N]] = t.Step
-			done[at[t.N]] = slices.ContainsFunc(r.decision.Tasks, func(of lifecycle.Task) bool {
-				return of.Step == t.Step && of.State == lifecycle.Completed
-			})
-		}
-	}
-	if len(ids) > 0 {
-		b.Add("deliver_signals", pgsql.Named{"runs": ids, "ids": names, "ns": ns, "steps": steps, "done": done})
-	}
-}
-
-// leaveOlder leaves out the runs of a drain that a living pod does not know, because it is of
-// an older version. It returns their definitions.
-func (t *triggering) leaveOlder(ctx context.Context) ([]int32, error) {
-	var definitions []*registry.Definition
-	for _, r := range t.byID {
-		definitions = append(definitions, r.definition)
-	}
-	held, err := t.s.outdated(ctx, t.tx, definitions)
-	maps.DeleteFunc(t.byID, func(_ workflow.RunID, r *run) bool { return held[r.number] })
-	return slices.Collect(maps.Keys(held)), err
-}
-
-// before makes facts of the signals that were sent before deadlines of their runs, so that
-// these are decided after them.
-func (p *decisionTx) before(ctx context.Context, fired []timer) error {
-	until := map[workflow.RunID]time.Time{}
-	for _, t := range fired {
-		if t.kind == lifecycle.DeadlineTimer && t.wakeAt.After(until[t.task.Run]) {
-			until[t.task.Run] = t.wakeAt
-		}
-	}
-	maps.DeleteFunc(until, func(id workflow.RunID, _ time.Time) bool { return p.byID[id].core.State.Terminal() })
-	_, err := p.arrive(ctx, until)
-	return err
 }

@@ -119,6 +119,19 @@ func (s *Store) isLocked(ctx context.Context, task workflow.TaskID) bool {
 // locked.
 const askMax = time.Second
 
+// restAlone has the run of a task rest that is alone in a transaction which failed. It
+// returns err if the run is not to blame for it.
+func (s *Store) restAlone(ctx context.Context, task workflow.TaskID, err error) error {
+	switch {
+	case errors.Is(err, pgerr.ErrLockTimeout):
+		s.restTask(task)
+		return nil
+	case pgerr.Unreadable(err) && s.damaged(ctx, task.Run):
+		return s.quarantine.addUnreadable(ctx, task.Run, err)
+	}
+	return err
+}
+
 // restTask has the run of a task rest that is alone in a transaction and waits for a lock
 // which no look has found.
 func (s *Store) restTask(task workflow.TaskID) {

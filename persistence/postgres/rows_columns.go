@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
@@ -58,6 +59,37 @@ func (p *decisionTx) queueEvents(b *pgsql.Batch) {
 			"runs": ids, "steps": steps, "ns": ns, "kinds": kinds, "pods": pods, "attempts": attempts, "delays": delays,
 			"wakes": wakes, "bys": bys, "classes": classes, "texts": errors, "now": pgsql.Instant(p.now),
 		})
+	}
+}
+
+// queueSignals adds what was decided about signals: their numbers, and which steps have taken
+// them.
+func (p *decisionTx) queueSignals(b *pgsql.Batch) {
+	var ids pgsql.UUIDs
+	var names []string
+	var ns []int64
+	var steps []int32
+	var done []bool // the step has completed
+	for _, r := range p.runs {
+		at := map[int64]int{}
+		add := func(e undelivered) {
+			at[e.n] = len(ids)
+			ids, names, ns = append(ids, r.id), append(names, e.id), append(ns, e.n)
+			steps, done = append(steps, -1), append(done, false)
+		}
+		for i, e := range r.decision.Arrived {
+			add(undelivered{id: r.arriving[i].id, n: e.N})
+		}
+		for _, t := range r.decision.Taken {
+			if _, arrived := at[t.N]; !arrived {
+				add(r.inbox[slices.IndexFunc(r.inbox, func(e undelivered) bool { return e.n == t.N })])
+			}
+			after, _ := slices.BinarySearchFunc(r.decision.Tasks, t.Step, func(of lifecycle.Task, step int32) int { return int(of.Step - step) })
+			steps[at[t.N]], done[at[t.N]] = t.Step, r.decision.Tasks[after].State == lifecycle.Completed
+		}
+	}
+	if len(ids) > 0 {
+		b.Add("deliver_signals", pgsql.Named{"runs": ids, "ids": names, "ns": ns, "steps": steps, "done": done})
 	}
 }
 

@@ -36,6 +36,12 @@ type run struct {
 	reason   *string // cancel_reason to store
 }
 
+// undelivered is a signal in the inbox of a run.
+type undelivered struct {
+	id, name string
+	n        int64 // 0: it is not delivered
+}
+
 // task is a row with what decisions do not need of it.
 type task struct {
 	lifecycle.Task

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -184,19 +185,6 @@ func (f *firing) fire(ctx context.Context, due []dueTimer) error {
 	}, blamesOne, func(t dueTimer, err error) error { return f.s.restAlone(ctx, t.TaskID, err) })
 }
 
-// restAlone has the run of a task rest that is alone in a transaction which failed. It
-// returns err if the run is not to blame for it.
-func (s *Store) restAlone(ctx context.Context, task workflow.TaskID, err error) error {
-	switch {
-	case errors.Is(err, pgerr.ErrLockTimeout):
-		s.restTask(task)
-		return nil
-	case pgerr.Unreadable(err) && s.damaged(ctx, task.Run):
-		return s.quarantine.addUnreadable(ctx, task.Run, err)
-	}
-	return err
-}
-
 // mergeFired adds what more fired, after it.
 func mergeFired(into *persistence.Fired, more persistence.Fired) {
 	into.Count += more.Count
@@ -348,6 +336,20 @@ func (p *decisionTx) readTimers(ctx context.Context, due []dueTimer) ([]timer, e
 		t.kind = lifecycle.TimerKind(kind)
 		return t, err
 	})
+}
+
+// before makes facts of the signals that were sent before deadlines of their runs, so that
+// these are decided after them.
+func (p *decisionTx) before(ctx context.Context, fired []timer) error {
+	until := map[workflow.RunID]time.Time{}
+	for _, t := range fired {
+		if t.kind == lifecycle.DeadlineTimer && t.wakeAt.After(until[t.task.Run]) {
+			until[t.task.Run] = t.wakeAt
+		}
+	}
+	maps.DeleteFunc(until, func(id workflow.RunID, _ time.Time) bool { return p.byID[id].core.State.Terminal() })
+	_, err := p.arrive(ctx, until)
+	return err
 }
 
 // firedFacts turns timers into facts of their runs and returns which timer

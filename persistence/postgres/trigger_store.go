@@ -178,6 +178,60 @@ func (t *triggering) queueInsert(ctx context.Context, b *pgsql.Batch, fresh []in
 	return t.decide(ctx)
 }
 
+// findPost puts the signals of triggers together that were stored, or found, and asks about
+// their runs: those that this transaction is about to store are known already.
+func (t *triggering) findPost(ctx context.Context, parts [][]int) error {
+	var signals []persistence.Signal
+	for _, i := range slices.Concat(parts...) {
+		if tr := &t.triggers[i]; tr.Signal != nil && stored(t.answers[i].Result) {
+			signal := *tr.Signal
+			signal.Run = t.answers[i].Run
+			signals, t.postedFor = append(signals, signal), append(t.postedFor, i)
+		}
+	}
+	if len(signals) == 0 {
+		return nil
+	}
+	t.posted = t.s.sender.NewPost(signals)
+	if err := t.posted.Find(ctx, t.tx); err != nil {
+		return err
+	}
+	for i := range t.postedFor {
+		run := t.posted.Signals[i].Run
+		if r := t.byID[run]; r != nil {
+			t.posted.Address(i, inbox.Addressee{Run: run, Tenant: r.tenant, Definition: r.number, Ended: r.decision.Ended})
+		} else if tr := t.submitted[run]; tr != nil {
+			t.posted.Address(i, inbox.Addressee{Run: run, Tenant: tr.Tenant, Definition: t.known.Definitions[tr.Definition].Number})
+		}
+	}
+	return t.posted.Judge(ctx, t.tx)
+}
+
+// queuePost adds the signals of triggers to the last batch of the transaction.
+func (t *triggering) queuePost(b *pgsql.Batch) {
+	if t.posted == nil {
+		return
+	}
+	if pending := t.posted.Pending(); len(pending) > 0 {
+		t.wake.Submitted = true
+		t.posted.QueueInsert(b, pending)
+	}
+}
+
+// answerPost adds what became of the signals to the answers of their triggers, once that is
+// committed.
+func (t *triggering) answerPost(ctx context.Context) error {
+	all := make([]int, len(t.postedFor))
+	for i, at := range t.postedFor {
+		answer := t.posted.Answers[i]
+		t.answers[at].Signal, t.answers[at].Names, all[i] = answer.Result, answer.Names, i
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return t.posted.Confirm(ctx, t.s.Conns, all)
+}
+
 func (t *triggering) answer(out *triggered, parts [][]int) {
 	out.Now = t.now
 	out.again = out.again || len(t.found.runs) > 0

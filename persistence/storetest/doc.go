@@ -15,6 +15,7 @@
 //   - triggers, and runs that wait to begin: trigger, keys, intx, take
 //   - claims, and which tenant is served next: claim, inline, fairness, crowd
 //   - completions, failures and what follows from them: record, repeat, branch, failure, cancel, timers, dynamic
+//   - signals, and waits for them: signals, deadlines
 //   - pods, and what happens to their tasks: lease, expiry, parking, blocked
 //   - what readers see: reads, lists, counts, views, queues, situation, registry
 //   - dead letters and history: dead, requeue, history

@@ -20,7 +20,7 @@ const putBack = "if somebody removed rows, or the disk lost them, put them back"
 // queries are those of the runs that are not in history, and of counts. $1 and $2, where
 // they are, are meanings.
 func queries() []query {
-	return slices.Concat(tables(), counts(), events())
+	return slices.Concat(tables(), signals(), counts(), events())
 }
 
 // tables are about rows and those beside them.
@@ -77,21 +77,6 @@ func tables() []query {
 			from {schema}.workflow_runs r
 				left join (select run_id, count(*) as open from {schema}.tasks where state < 10 and children = '{}' group by 1) o on o.run_id = r.id
 			where r.group_id <> 0 and r.remaining <> coalesce(o.open, 0)`, "canceling the run ends it"},
-		{"I19", "a signal of an open run is delivered, or will be", `
-			select format('signal %s of run %s is not delivered, and not in the intake', i.id, i.run_id)
-			from {schema}.inbox i join {schema}.workflow_runs r on r.id = i.run_id
-			where i.n is null and r.state < 10 and not exists (select from {schema}.intake k where k.signal and k.run_id = i.run_id)`,
-			"insert a row into intake with run_id of the run, and true as signal: pods deliver what the run has"},
-		{"I19", "a step that waited for a signal has taken one", `
-			select format('task %s/%s is in state %s and has taken no signal', t.run_id, t.step, t.state)
-			from {schema}.tasks t
-			where t.traits & 32 <> 0 and t.state in (2, 3, 10) and not exists (
-				select from {schema}.inbox i where i.run_id = t.run_id and i.taken_by = t.step)`, putBack},
-		{"I19", "a run counts its signals", `
-			select format('run %s counts %s signals and has %s', r.id, coalesce(r.signals, 0), coalesce(i.n, 0))
-			from {schema}.workflow_runs r
-				left join (select run_id, count(n) as n, count(distinct n) as own, max(n) as most from {schema}.inbox group by 1) i on i.run_id = r.id
-			where coalesce(r.signals, 0) <> coalesce(i.n, 0) or i.n <> i.own or coalesce(i.most, 0) <> i.n`, putBack},
 		{"I14", "a run belongs to the group of its tenant", `
 			select format('run %s of tenant %s is in group %s', r.id, r.tenant, r.group_id)
 			from {schema}.workflow_runs r left join {schema}.tenants t on t.tenant = r.tenant
@@ -107,6 +92,27 @@ func tables() []query {
 			from {schema}.queues q where not exists (select from {schema}.frontiers f where f.queue = q.queue and f.band = 0)`,
 			"the next task that comes to wait in the queue makes it again",
 		},
+	}
+}
+
+// signals are about signals and the steps that wait for them.
+func signals() []query {
+	return []query{
+		{"I19", "a signal of an open run is delivered, or will be", `
+			select format('signal %s of run %s is not delivered, and not in the intake', i.id, i.run_id)
+			from {schema}.inbox i join {schema}.workflow_runs r on r.id = i.run_id
+			where i.n is null and r.state < 10 and not exists (select from {schema}.intake k where k.signal and k.run_id = i.run_id)`,
+			"insert a row into intake with run_id of the run, and true as signal: pods deliver what the run has"},
+		{"I19", "a step that waited for a signal has taken one", `
+			select format('task %s/%s is in state %s and has taken no signal', t.run_id, t.step, t.state)
+			from {schema}.tasks t
+			where t.traits & 32 <> 0 and t.state in (2, 3, 10) and not exists (
+				select from {schema}.inbox i where i.run_id = t.run_id and i.taken_by = t.step)`, putBack},
+		{"I19", "a run counts its signals", `
+			select format('run %s counts %s signals and has %s', r.id, coalesce(r.signals, 0), coalesce(i.n, 0))
+			from {schema}.workflow_runs r
+				left join (select run_id, count(n) as n, count(distinct n) as own, max(n) as most from {schema}.inbox group by 1) i on i.run_id = r.id
+			where coalesce(r.signals, 0) <> coalesce(i.n, 0) or i.n <> i.own or coalesce(i.most, 0) <> i.n`, putBack},
 	}
 }
 

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -115,6 +116,8 @@ func (p *Post) Queue(b *pgsql.Batch) {
 
 // Address says what the run of a signal is, that the database does not know yet.
 func (p *Post) Address(i int, to Addressee) { p.to[i] = to }
+
+func lost(err error) bool { return errors.Is(err, pgerr.ErrRegistryLost) }
 
 // Judge answers the signals from what was found. on reads definitions that are not known yet.
 func (p *Post) Judge(ctx context.Context, on pgsql.Querier) error {

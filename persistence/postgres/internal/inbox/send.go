@@ -12,8 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
-func lost(err error) bool { return errors.Is(err, pgerr.ErrRegistryLost) }
-
 // Send examines signals, and stores those that can be in one statement, or, where one of them
 // is in the way, in several. One for which a transaction of a caller stores a signal of the
 // same id fails the call once the others are stored, if that takes too long.
