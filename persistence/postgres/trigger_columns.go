@@ -81,6 +81,15 @@ func encodeEdges(edges []persistence.EdgeResult) ([]byte, error) {
 	return json.Marshal(edges)
 }
 
+// queueSubmission asks the pods to begin the run of a trigger.
+func queueSubmission(b *pgsql.Batch, t *persistence.Trigger) error {
+	edges, err := encodeEdges(t.Edges)
+	if err == nil {
+		b.Add("insert_intake", pgsql.Named{"run": [16]byte(t.Run), "at": pgsql.Instant(t.At), "edges": edges})
+	}
+	return err
+}
+
 // decodeEdges undoes encodeEdges.
 func decodeEdges(encoded []byte) ([]persistence.EdgeResult, error) {
 	if len(encoded) == 0 {

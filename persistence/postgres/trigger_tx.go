@@ -236,12 +236,3 @@ func (s *Store) submit(ctx context.Context, tx pgx.Tx, t *persistence.Trigger, k
 	b.Queue("release savepoint " + triggerSavepoint)
 	return pgsql.Send(ctx, tx, b)
 }
-
-// queueSubmission asks the pods to begin the run of a trigger.
-func queueSubmission(b *pgsql.Batch, t *persistence.Trigger) error {
-	edges, err := encodeEdges(t.Edges)
-	if err == nil {
-		b.Add("insert_intake", pgsql.Named{"run": [16]byte(t.Run), "at": pgsql.Instant(t.At), "edges": edges})
-	}
-	return err
-}
