@@ -79,7 +79,7 @@ type Inbox interface {
 
 // Check returns as ErrBadRow why a store refuses a signal.
 func (s *Signal) Check() error {
-	why := ""
+	var why string
 	switch {
 	case s.ID == "" || len(s.ID) > SignalIDMax:
 		why = fmt.Sprintf("the id of a signal has 1 to %d bytes", SignalIDMax)

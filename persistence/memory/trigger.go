@@ -95,7 +95,7 @@ func (b *batch) triggerUnit(triggers []persistence.Trigger, unit []int, answers 
 // begin stores a run and expands it, unless a living pod does not know its workflow.
 func (b *batch) begin(t persistence.Trigger) {
 	if def := b.s.definitions[t.Definition]; b.s.older(def.graph) {
-		b.s.tenant(t.Tenant)
+		b.s.meet(t.Tenant)
 		b.s.submissions++
 		b.s.submitted(b.s.submissions, t, b.now)
 		b.wake.Submitted = true
@@ -268,7 +268,7 @@ func (b *batch) create(t persistence.Trigger) *run {
 // expand inserts the tasks of a run and starts it, or sets the timer that
 // will.
 func (b *batch) expand(r *run) {
-	b.s.tenant(r.trigger.Tenant)
+	b.s.meet(r.trigger.Tenant)
 	graph := r.definition.graph
 	r.expanded = true
 	r.tasks = make([]lifecycle.Task, len(graph.Nodes))
@@ -294,15 +294,11 @@ func (b *batch) expand(r *run) {
 	b.decide(r, lifecycle.RunStarted{})
 }
 
-// tenant returns the tenant of that name and gives it the next group number if
-// it is new.
-func (s *Store) tenant(name string) *tenant {
-	t := s.tenants[name]
-	if t == nil {
-		t = &tenant{group: int32(len(s.tenants)) + 1}
-		s.tenants[name] = t
+// meet gives a tenant that is new the next group number.
+func (s *Store) meet(name string) {
+	if s.tenants[name] == nil {
+		s.tenants[name] = &tenant{group: int32(len(s.tenants)) + 1}
 	}
-	return t
 }
 
 func compareRuns(a, b workflow.RunID) int { return bytes.Compare(a[:], b[:]) }

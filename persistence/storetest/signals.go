@@ -202,11 +202,10 @@ var signalRules = []rule{
 		w.sends(persistence.SignalNoRun, byKey)
 		byKey.Key.Key = d.Key
 		require.Equal(w.t, d.Run, w.sends(persistence.SignalStored, byKey).Run)
-		p := w.pod()
 		w.drain(10)
 		w.advance(2 * time.Hour)
 		w.fire()
-		p = w.pod()
+		p := w.pod()
 		p.finishBut("ship")
 		p.finish()
 		w.requireRun(d.Run, lifecycle.Failed)

@@ -98,11 +98,13 @@ func tables() []query {
 // signals are about signals and the steps that wait for them.
 func signals() []query {
 	return []query{
-		{"I19", "a signal of an open run is delivered, or will be", `
+		{
+			"I19", "a signal of an open run is delivered, or will be", `
 			select format('signal %s of run %s is not delivered, and not in the intake', i.id, i.run_id)
 			from {schema}.inbox i join {schema}.workflow_runs r on r.id = i.run_id
 			where i.n is null and r.state < 10 and not exists (select from {schema}.intake k where k.signal and k.run_id = i.run_id)`,
-			"insert a row into intake with run_id of the run, and true as signal: pods deliver what the run has"},
+			"insert a row into intake with run_id of the run, and true as signal: pods deliver what the run has",
+		},
 		{"I19", "a step that waited for a signal has taken one", `
 			select format('task %s/%s is in state %s and has taken no signal', t.run_id, t.step, t.state)
 			from {schema}.tasks t
