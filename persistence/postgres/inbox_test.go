@@ -328,3 +328,22 @@ func TestASignalInATransactionOfAnotherDatabaseIsRefused(t *testing.T) {
 	})
 	require.ErrorIs(t, err, persistence.ErrTxRefused)
 }
+
+// A payload that the disk has lost keeps only its run from its signals.
+func TestASignalThatCannotBeReadStopsNoOther(t *testing.T) {
+	t.Parallel()
+	k, _ := withPod(t, storetest.Gates())
+	for _, run := range k.start(storetest.Gates(), "a", 3) {
+		signal := signalOf(run, "go", "large")
+		signal.Payload = []byte(noise())
+		require.Equal(t, persistence.SignalStored, k.signal(signal)[0].Result)
+	}
+	k.lose("inbox", 1)
+	require.Equal(t, 2, k.drain(10).Delivered)
+	require.Equal(t, 1, k.quarantined(reasonUnreadable))
+	require.Zero(t, k.drain(10).Delivered)
+	k.exec(`update {schema}.inbox set payload = 'null' where n is null`) // as docs/operations.md says
+	k.endRests()
+	require.Equal(t, 1, k.drain(10).Delivered)
+	k.requireSound()
+}

@@ -154,10 +154,10 @@ func TestReadyTasksInNoQueueArePutBack(t *testing.T) {
 	k.ends(pod, append(lost, kept...))
 }
 
-// The remedy that the handbook has for what sleeps or backs off and has no timer.
+// The remedy that the handbook has for what sleeps, backs off or waits and has no timer.
 func TestTimersThatWereRemovedArePutBack(t *testing.T) {
 	t.Parallel()
-	k := newFixture(schemas(t)(t), storetest.Single(), storetest.Nap(time.Hour))
+	k := newFixture(schemas(t)(t), storetest.Single(), storetest.Nap(time.Hour), storetest.ApprovalStrict())
 	pod := k.join(1000 * time.Hour)
 	ids := append(k.start(storetest.Single(), "a", 1), k.start(storetest.Nap(time.Hour), "a", 1)...)
 	record := k.completion(pod, k.claim(pod, 2)...)
@@ -167,6 +167,7 @@ func TestTimersThatWereRemovedArePutBack(t *testing.T) {
 		}
 	}
 	k.send(record)
+	k.start(storetest.ApprovalStrict(), "a", 1)
 	const timers = "select string_agg(format('%s %s %s %s %s', run_id, step, kind, wake_at, epoch), ' ' order by run_id) from {schema}.durable_timers"
 	before := value[string](k.database, timers)
 	k.exec("truncate {schema}.durable_timers")
