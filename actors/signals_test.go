@@ -22,20 +22,18 @@ import (
 // gates registers storetest.Gates, whose steps all wait: none has a function.
 func (w *world) gates() {
 	w.t.Helper()
-	w.register(storetest.Gates(), nil, func(f *StepFunction) {
-		f.Replay = func(_ context.Context, payload []byte) (Output, error) {
-			if string(payload) == "odd" {
-				return Output{}, Terminal(WithClass("decoding", fmt.Errorf("it is odd")))
-			}
-			return Output{Payload: payload}, nil
-		}
-	})
+	w.register(storetest.Gates(), nil)
 }
 
 // signals sends a signal on a pod, and requires that it is stored.
 func (w *world) signals(p *Pod, run workflow.RunID, id string) persistence.SignalAnswer {
 	w.t.Helper()
-	answer, refused, err := p.Signal(w.t.Context(), persistence.Signal{Run: run, Tenant: "default", Name: "go", ID: id, Payload: []byte(id)})
+	return w.sends(p, run, "go", id)
+}
+
+func (w *world) sends(p *Pod, run workflow.RunID, name, id string) persistence.SignalAnswer {
+	w.t.Helper()
+	answer, refused, err := p.Signal(w.t.Context(), persistence.Signal{Run: run, Tenant: "default", Name: name, ID: id, Payload: []byte(id)})
 	require.NoError(w.t, err)
 	require.Nil(w.t, refused)
 	return answer
@@ -75,16 +73,22 @@ func TestASignalIsDeliveredAtOnce(t *testing.T) {
 	})
 }
 
-// What no step can read fails the step at once, and no function is called.
+// A signal that conditions look at is read by a pod: one that it cannot read fails the step at
+// once, and no function of the step is called.
 func TestASignalThatNoStepCanRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.gates()
+		w.register(storetest.ApprovalStrict(), func(context.Context, Inputs) (Output, error) { return Output{Payload: []byte("x")}, nil },
+			func(f *StepFunction) {
+				f.Replay = func(context.Context, []byte) (Output, error) {
+					return Output{}, Terminal(WithClass("decoding", fmt.Errorf("it is odd")))
+				}
+			})
 		p := w.start(Config{})
-		run := w.trigger(p, "gates")
-		w.signals(p, run, "odd")
+		run := w.trigger(p, "strict")
+		w.sends(p, run, "approved", "odd")
 		row := w.ended(run)
 		require.Equal(t, lifecycle.Failed, row.State)
-		require.Equal(t, []string{"first", "decoding", "it is odd"}, []string{row.FailedStep, row.Class, row.Error})
+		require.Equal(t, []string{"approve", "decoding", "it is odd"}, []string{row.FailedStep, row.Class, row.Error})
 	})
 }
 

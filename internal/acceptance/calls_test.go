@@ -139,14 +139,18 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		return nil
 	}
 	return map[string]func(ctx context.Context) error{
-		"Engine.Status":     func(ctx context.Context) error { _, err := engine.Status(ctx, "", run.ID()); return err },
-		"Engine.Events":     func(ctx context.Context) error { return events(engine.Events(ctx, "", run.ID())) },
-		"Engine.Runs":       func(ctx context.Context) error { _, err := engine.Runs(ctx, troupe.Filter{}); return err },
-		"Engine.Cancel":     func(ctx context.Context) error { return engine.Cancel(ctx, "", run.ID(), "") },
-		"Engine.Explain":    func(ctx context.Context) error { _, err := engine.Explain(ctx, "", run.ID()); return err },
-		"Engine.RunByKey":   func(ctx context.Context) error { _, err := engine.RunByKey(ctx, "", "w", "k"); return err },
-		"Handle.GetByKey":   func(ctx context.Context) error { _, err := handle.GetByKey(ctx, "", "k"); return err },
-		"Handle.Run":        func(ctx context.Context) error { _, err := handle.Run(ctx, "x"); return err },
+		"Engine.Status":   func(ctx context.Context) error { _, err := engine.Status(ctx, "", run.ID()); return err },
+		"Engine.Events":   func(ctx context.Context) error { return events(engine.Events(ctx, "", run.ID())) },
+		"Engine.Runs":     func(ctx context.Context) error { _, err := engine.Runs(ctx, troupe.Filter{}); return err },
+		"Engine.Cancel":   func(ctx context.Context) error { return engine.Cancel(ctx, "", run.ID(), "") },
+		"Engine.Explain":  func(ctx context.Context) error { _, err := engine.Explain(ctx, "", run.ID()); return err },
+		"Engine.RunByKey": func(ctx context.Context) error { _, err := engine.RunByKey(ctx, "", "w", "k"); return err },
+		"Handle.GetByKey": func(ctx context.Context) error { _, err := handle.GetByKey(ctx, "", "k"); return err },
+		"Handle.Run":      func(ctx context.Context) error { _, err := handle.Run(ctx, "x"); return err },
+		"Handle.TriggerWithSignal": func(ctx context.Context) error {
+			_, err := handle.TriggerWithSignal(ctx, "x", troupe.NewSignal[int]("told").With(1), troupe.Key("k"))
+			return err
+		},
 		"Handle.RunNoWait":  func(ctx context.Context) error { _, err := handle.RunNoWait(ctx, "x"); return err },
 		"Handle.RunMany":    func(ctx context.Context) error { _, err := handle.RunMany(ctx, []string{"x", "y"}); return err },
 		"Handle.TriggerTx":  func(ctx context.Context) error { _, err := handle.TriggerTx(ctx, nil, "x"); return err },
