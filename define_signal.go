@@ -14,8 +14,10 @@ import (
 // the first signal of this name that no other step has taken, also one that came before. While it
 // waits it is a row in the database: no slot, no process.
 //
-// It waits for ever unless [SkipAfter] or [FailAfter] says otherwise. A value that cannot be
-// decoded into a T fails the step, with class decoding. The run keeps signals for later steps of
+// It waits for ever unless [SkipAfter] or [FailAfter] says otherwise. The step completes with the
+// signal, without a pod, unless conditions look at its output ([If], [Switch], [SkipIf],
+// [SleepUntil]): then a pod reads it. A value that cannot be decoded into a T fails the step that
+// reads it first, with class decoding. The run keeps signals for later steps of
 // their name; those that no step takes end with it.
 func WaitSignal[I, T any](b *Builder[I], name string, signal Signal[T], opts ...WaitOption) StepRef[T] {
 	p := b.open()

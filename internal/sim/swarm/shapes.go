@@ -168,8 +168,8 @@ func impatient() *shape {
 // signalNeeded is the signal without which a run does not go on.
 const signalNeeded = "approved"
 
-// approval waits for a signal that has to come, for one that it goes on without, and for one
-// without which a step fails.
+// approval waits for three signals: the first has to come, without the second it goes on, and
+// without the third a step fails. A condition looks at the first.
 func approval() *shape {
 	wait := func(name, signal string, most time.Duration, after ...int) workflow.Step {
 		return workflow.Step{Name: name, Kind: workflow.Wait, Signal: signal, Sleep: most, After: plain(after...)}
@@ -179,7 +179,7 @@ func approval() *shape {
 	return compile(workflow.Definition{Name: "approval", Output: 2, Steps: []workflow.Step{
 		{Name: "ask"},
 		wait("approve", signalNeeded, 0, 0),
-		{Name: "ship", Parents: plain(1)},
+		{Name: "ship", Parents: plain(1), Conditions: []workflow.Condition{{Kind: workflow.SkipIf, Ref: 1}}},
 		remind,
 		{Name: "note", Parents: edges(workflow.Maybe, 3), RunIfAllSkipped: true},
 		wait("confirm", "confirmed", 15*time.Second),
