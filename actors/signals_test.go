@@ -160,10 +160,10 @@ func TestSignalsOfUnknownOutcome(t *testing.T) {
 // leaves.
 func TestASignalThatIsTooMuchForTheServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
+		w.faults.Store = narrow{w.store}
 		w.gates()
 		p := w.start(Config{})
 		run := w.trigger(p, "gates")
-		w.faults.Store = narrow{w.store}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		large := make(chan error, 1)
