@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,14 @@ func TestRunsSignal(t *testing.T) {
 	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", id, "aproved"), `"aproved": steps of the run wait for approved`)
 	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", id, "approved", "--tenant", "other"), `no run `+id+` of tenant "other"`)
 	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", "--workflow", "refunds", "--key", "r-2", "--tenant", "acme", "approved"), `has the key "r-2"`)
+
+	for _, before := range [][]string{{id}, {"--workflow", "refunds", "--key", "r-1"}} {
+		var names strings.Builder
+		require.Zero(t, run(append(append([]string{"__complete", "runs", "signal"}, before...), "app"), world{
+			environ: s.environ, in: strings.NewReader(""), out: &names, err: io.Discard, completing: time.Minute,
+		}))
+		require.True(t, strings.HasPrefix(names.String(), "approved\n"), names.String())
+	}
 
 	var said signaledJSON
 	s.decodes(&said, "runs", "signal", "--workflow", "refunds", "--key", "r-1", "--tenant", "acme", "approved", ` "ann" `, "--id", "evt", "--json")

@@ -376,6 +376,8 @@ func TestCompletionKnowsWhatIsThere(t *testing.T) {
 	require.Empty(t, names(s.environ, "runs", "show", ids[0], ""), "it takes one")
 	require.Empty(t, names(s.environ, "runs", "show", "x"))
 	require.Equal(t, []string{"orders", "parcels"}, names(s.environ, "runs", "trigger", ""))
+	require.Equal(t, ids, names(s.environ, "runs", "signal", ""))
+	require.Empty(t, names(s.environ, "runs", "signal", ids[0], "x"))
 	require.Equal(t, []string{"parcels"}, names(s.environ, "runs", "list", "--workflow", "p"))
 	require.Equal(t, []string{"acme", "default"}, names(s.environ, "queues", "--tenant", ""))
 	require.Equal(t, []string{"running,completed", "running,canceled"}, names(s.environ, "runs", "list", "--state", "running,c"))
