@@ -45,7 +45,7 @@ func (b *batch) taker(triggers []persistence.Trigger, take persistence.GrantRequ
 // simple reports whether a trigger stores a new run that starts now, with
 // nothing to look up but its tenant.
 func (s *Store) simple(t *persistence.Trigger) bool {
-	return s.runs[t.Run] == nil && t.Key == "" && t.At.IsZero() && len(t.Edges) == 0 && (t.Queue == "" || s.queues[t.Queue] != nil) &&
+	return s.runs[t.Run] == nil && t.Key == "" && t.Signal == nil && t.At.IsZero() && len(t.Edges) == 0 && (t.Queue == "" || s.queues[t.Queue] != nil) &&
 		s.tenants[t.Tenant] != nil && !s.holdsBack(t) && s.refuseTrigger(*t) == nil && s.refuse(t.Input) == nil
 }
 
@@ -54,9 +54,10 @@ func (s *Store) anyStored(triggers []persistence.Trigger) bool {
 	return slices.ContainsFunc(triggers, func(t persistence.Trigger) bool { return s.runs[t.Run] != nil })
 }
 
-// plain reports whether the first steps go straight into their queues.
+// plain reports whether the first steps go straight into their queues, and every pod knows the
+// workflow.
 func (d *definition) plain() bool {
-	return !slices.ContainsFunc(d.graph.Nodes, func(n workflow.Node) bool {
+	return persistence.ProtocolOf(d.graph) == 0 && !slices.ContainsFunc(d.graph.Nodes, func(n workflow.Node) bool {
 		return n.Pending == 0 && (n.Kind != workflow.Func || n.StartTimeout > 0)
 	})
 }

@@ -131,6 +131,9 @@ func (w *differ) record() {
 			w.saw("task repeated in one batch")
 		}
 	}
+	if at := slices.IndexFunc(batch, func(r sent) bool { return r.bad() && w.slow(r.Task.Run) }); at >= 0 {
+		batch = batch[at : at+1] // before or after others, if these need a decision, too, is up to a store
+	}
 	for range w.IntN(3) {
 		if len(w.past) > 0 && w.chance(3) {
 			old := anyOf(w, w.past)
@@ -153,6 +156,12 @@ func (w *differ) record() {
 		w.saw("record repeated")
 	}
 	w.past = append(w.past, batch...)
+}
+
+// slow reports whether what is reported of a run may need a decision.
+func (w *differ) slow(run workflow.RunID) bool {
+	at := slices.IndexFunc(w.state.Runs, func(r snapshot.Run) bool { return r.ID == run })
+	return at >= 0 && w.state.Runs[at].Core.Slow
 }
 
 func (w *differ) newRecord() persistence.Record {

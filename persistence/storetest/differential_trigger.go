@@ -27,7 +27,7 @@ func differGraphs() []*workflow.Graph {
 	return []*workflow.Graph{
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
-		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(),
+		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(), gated(),
 	}
 }
 

@@ -41,7 +41,16 @@ func Gates() *workflow.Graph {
 	}})
 }
 
-// signal is one for a run, with its id as payload.
+// gated is first → gate (a wait for the signal "go") → last.
+func gated() *workflow.Graph {
+	return Graph(workflow.Definition{Name: "gated", Output: 2, Steps: []workflow.Step{
+		{Name: "first"},
+		{Name: "gate", Kind: workflow.Wait, Signal: "go", After: plain(0)},
+		{Name: "last", Parents: plain(1)},
+	}})
+}
+
+// signalFor is a signal for a run, with its id as payload.
 func signalFor(run workflow.RunID, name, id string) persistence.Signal {
 	return persistence.Signal{Run: run, Tenant: tenantA, Name: name, ID: id, Payload: []byte(`"` + id + `"`)}
 }
