@@ -83,7 +83,7 @@ func TestDifferential(t *testing.T) {
 			d.limit()
 			return d.eagerly()
 		},
-		Worlds: pgtest.Scale(3, 16), Operations: 250, Least: pgtest.Scale(0, 3),
+		Worlds: pgtest.Scale(3, 24), Operations: 250, Least: pgtest.Scale(0, 3),
 	}.Run(t)
 }
 

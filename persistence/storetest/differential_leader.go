@@ -112,6 +112,9 @@ func (w *differ) expire() {
 		out, err := s.Store.ExpirePods(w.ctx, s.epoch(reign), maxLost, limit, time.Time{})
 		s.setNow(&out.Now, err)
 		out.NextExpiry, out.Wake = flat(out.NextExpiry), sameWake(out.Wake)
+		if out.Tasks == limit { // there may be more, and a store may say so
+			out.NextExpiry = present
+		}
 		out.Pods = slices.Clone(out.Pods)
 		for i := range out.Pods {
 			out.Pods[i] = s.ordinal(out.Pods[i])
