@@ -168,7 +168,7 @@ func impatient() *shape {
 // signalNeeded is the signal without which a run does not go on.
 const signalNeeded = "approved"
 
-// approval waits for three signals: the first has to come, without the second it goes on, and
+// approval waits for three signals: the first has to come, without the second the run continues, and
 // without the third a step fails. A condition looks at the first.
 func approval() *shape {
 	wait := func(name, signal string, most time.Duration, after ...int) workflow.Step {
