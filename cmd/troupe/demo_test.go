@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -43,8 +44,10 @@ func TestDemoCountsRecoversAndSaysSo(t *testing.T) {
 	t.Cleanup(func() {
 		conn, err := pgx.Connect(context.Background(), address)
 		require.NoError(t, err)
-		_, err = conn.Exec(context.Background(), "drop database "+name)
-		require.NoError(t, err)
+		require.Eventually(t, func() bool { // the server may not have noticed yet that the killed pod reads its stream no more
+			_, err = conn.Exec(context.Background(), "drop database "+name)
+			return err == nil
+		}, time.Minute, 10*time.Millisecond, "%v", err)
 		require.NoError(t, conn.Close(context.Background()))
 	})
 	require.Contains(t, out, "export TROUPE_DATABASE_URL='"+kept.Redacted()+"'\n")
