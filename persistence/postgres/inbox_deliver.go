@@ -76,30 +76,38 @@ func (s *Store) deliver(ctx context.Context, limit int, out *persistence.Drained
 func (s *Store) deliverOldest(ctx context.Context, limit int, passed pgsql.UUIDs) (done []delivery, err error) {
 	var first delivery
 	carry := func(ids []int64, limit int, into *delivery) error {
-		return s.Write(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			*into = delivery{p: s.newDecisionTx(tx)}
-			return into.carryOut(ctx, ids, limit, passed)
+		return s.WithRegistry(ctx, func() error {
+			return s.WriteShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				*into = delivery{p: s.newDecisionTx(tx)}
+				return into.carryOut(ctx, ids, limit, passed)
+			})
 		})
 	}
 	err = carry(nil, limit, &first)
 	if !blamesOne(err) {
 		return []delivery{first}, err
 	}
-	more := first.more
+	find := func(requests []request, err error) error {
+		if errors.Is(err, pgerr.ErrLockTimeout) {
+			return s.findLocked(ctx, tasksOf(requests))
+		}
+		return nil
+	}
+	if failed := find(first.requests, err); failed != nil {
+		return nil, failed
+	}
 	err = pgsql.Bisect(first.requests, func(part []request) error {
-		ids, tasks := make([]int64, len(part)), make(taskIDs, len(part))
+		ids := make([]int64, len(part))
 		for i, r := range part {
-			ids[i], tasks[i] = r.id, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}
+			ids[i] = r.id
 		}
 		var d delivery
 		err := carry(ids, len(part), &d)
-		if errors.Is(err, pgerr.ErrLockTimeout) {
-			if failed := s.findLocked(ctx, tasks); failed != nil {
-				return failed
-			}
+		if failed := find(part, err); failed != nil {
+			return failed
 		}
 		if err == nil {
-			d.more = more
+			d.more = first.more
 			done = append(done, d)
 		}
 		return err
@@ -139,28 +147,23 @@ func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed 
 // take locks requests.
 func (d *delivery) take(ctx context.Context, ids []int64, limit int, passed pgsql.UUIDs) error {
 	without := d.p.s.quarantine.excluded()
-	text, args := d.p.s.Bind("take_signals", pgsql.Named{
+	b := d.p.s.NewBatch()
+	b.Add("take_signals", pgsql.Named{
 		"ids": ids, "skip": append(without.runs, passed...), "foreign": without.definitions, "limit": limit + 1,
-	})
-	rows, err := d.p.tx.Query(ctx, text, args...)
-	if err != nil {
+	}).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r request, err error) {
+			return r, row.Scan(&r.id, (*[16]byte)(&r.run), &r.there)
+		})
+		d.more = len(list) > limit
+		d.requests = list[:min(len(list), limit)]
 		return err
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r request, err error) {
-		return r, row.Scan(&r.id, (*[16]byte)(&r.run), &r.there)
 	})
-	d.more = len(list) > limit
-	d.requests = list[:min(len(list), limit)]
-	return err
+	return pgsql.Send(ctx, d.p.tx, b)
 }
 
 // load locks and loads the runs of the requests that are not locked.
 func (d *delivery) load(ctx context.Context) error {
-	tasks := make(taskIDs, len(d.requests))
-	for i, r := range d.requests {
-		tasks[i] = workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}
-	}
-	left, err := d.p.s.leaveOut(ctx, tasks)
+	left, err := d.p.s.leaveOut(ctx, tasksOf(d.requests))
 	if err != nil {
 		return err
 	}
@@ -172,6 +175,15 @@ func (d *delivery) load(ctx context.Context) error {
 		}
 	}
 	return d.p.loadFree(ctx, wants)
+}
+
+// tasksOf returns what is needed of the runs of requests: all tasks that have not ended.
+func tasksOf(requests []request) taskIDs {
+	tasks := make(taskIDs, len(requests))
+	for i, r := range requests {
+		tasks[i] = workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}
+	}
+	return tasks
 }
 
 // sort finds out what is to be done about each request, and adds to b what ends it.
@@ -207,10 +219,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		})
 	}
 	if len(over) > 0 {
-		text, args := p.s.Bind("drop_undelivered", pgsql.Named{"runs": over})
-		if err := p.tx.QueryRow(ctx, text, args...).Scan(&d.dropped); err != nil {
-			return err
-		}
+		b.Add("drop_undelivered", pgsql.Named{"runs": over}).QueryRow(func(row pgx.Row) error { return row.Scan(&d.dropped) })
 	}
 	b.Add("delete_intake", pgsql.Named{"ids": pgsql.OrEmpty(done)})
 	return nil
@@ -276,6 +285,9 @@ func (p *decisionTx) loadTakers(ctx context.Context) error {
 		}
 	}
 	b := p.s.NewBatch()
-	p.queueTasks(b, wants)
+	if len(wants) > 0 {
+		p.s.queuePatience(b)
+		p.queueTasks(b, wants)
+	}
 	return pgsql.Send(ctx, p.tx, b)
 }
