@@ -111,7 +111,7 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 		out, err = s.drainRuns(ctx, limit)
 	}
 	if err == nil && signals {
-		err = s.deliver(ctx, min(limit, persistence.TriggerBatchMax), &out)
+		err = deliver(ctx, s, min(limit, persistence.TriggerBatchMax), &out)
 	}
 	if err != nil {
 		return persistence.Drained{}, err
@@ -207,7 +207,7 @@ func (t *triggering) leaveOlder(ctx context.Context) ([]int32, error) {
 	for _, r := range t.byID {
 		definitions = append(definitions, r.definition)
 	}
-	held, err := t.s.outdated(ctx, t.tx, definitions)
+	held, err := t.s.Outdated(ctx, t.tx, definitions)
 	maps.DeleteFunc(t.byID, func(_ workflow.RunID, r *run) bool { return held[r.number] })
 	return slices.Collect(maps.Keys(held)), err
 }

@@ -3,77 +3,308 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/inbox"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/workflow"
 )
-
-// SendSignals implements persistence.Inbox.
-func (s *Store) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
-	return s.sender.Send(ctx, batch)
-}
 
 // SendSignalInTx implements persistence.Inbox. tx is a pgx.Tx. A signal that is refused leaves
 // the caller's transaction usable: what is stored is behind a savepoint.
 func (s *Store) SendSignalInTx(ctx context.Context, tx any, signal persistence.Signal) (answer persistence.SignalAnswer, err error) {
-	err = s.inTxOf(ctx, tx, func(ctx context.Context, own pgx.Tx) (err error) {
-		answer, err = s.sendInTx(ctx, own, signal)
+	err = s.inTxOf(ctx, tx, func(ctx context.Context, own pgx.Tx) error {
+		var at place
+		var room bool
+		b := s.NewBatch()
+		s.queueTenant(b, "", &room, &at)
+		err := s.checkPlace(ctx, at, pgerr.Translate(pgsql.Send(ctx, own, b)))
+		if err == nil {
+			answer, err = s.Sender.SendInTx(ctx, own, signal)
+		}
 		return err
 	})
-	if err != nil {
-		answer = persistence.SignalAnswer{}
-	}
 	return answer, err
 }
 
-func (s *Store) sendInTx(ctx context.Context, own pgx.Tx, signal persistence.Signal) (persistence.SignalAnswer, error) {
-	var at place
-	b := s.NewBatch()
-	var room bool
-	s.queueTenant(b, "", &room, &at)
-	met := pgerr.Translate(pgsql.Send(ctx, own, b))
-	if err := s.checkPlace(ctx, at, met); err != nil {
-		return persistence.SignalAnswer{}, err
-	}
-	p := s.sender.NewPost([]persistence.Signal{signal})
-	err := p.Find(ctx, own)
-	if err == nil {
-		err = p.Judge(ctx, s.Conns)
-	}
-	if err != nil {
-		return persistence.SignalAnswer{}, pgerr.Translate(err)
-	}
-	if len(p.Pending()) > 0 {
-		if err := s.storeInTx(ctx, own, p); err != nil {
-			return persistence.SignalAnswer{}, err
-		}
-	}
-	if p.Repeats() {
-		err = pgerr.Translate(s.Exec(ctx, own, "confirm_visible", pgsql.Named{}))
-	}
-	return p.Answers[0], err
+const (
+	// deliverMax bounds the signals that one transaction delivers: as many as a run may have.
+	deliverMax = persistence.InboxMax
+	// deliverRounds bounds how often one call looks behind runs that are locked.
+	deliverRounds = 4
+)
+
+// request is a row of the intake that asks for the delivery of the signals of a run.
+type request struct {
+	id    int64
+	run   workflow.RunID
+	there bool // the run is, or is in history
 }
 
-// storeInTx stores a signal in a transaction of a caller.
-func (s *Store) storeInTx(ctx context.Context, own pgx.Tx, p *inbox.Post) error {
-	b := s.NewBatch()
-	b.Queue("savepoint " + triggerSavepoint)
-	p.QueueInsert(b, []int{0})
-	b.Queue("release savepoint " + triggerSavepoint)
-	err := pgerr.Translate(pgsql.Send(ctx, own, b))
-	switch {
-	case err == nil:
-		return p.Confirm(ctx, own, []int{0})
-	case !errors.Is(err, persistence.ErrBadRow):
+// delivery is what one transaction did about requests.
+type delivery struct {
+	p          *decisionTx
+	requests   []request
+	more       bool
+	left       pgsql.UUIDs // runs that are locked, or whose definitions are missing
+	count      int
+	dropped    int
+	incomplete bool // a run has more signals than one transaction delivers
+}
+
+// deliver delivers the signals of the oldest requests, and adds what it did to out. Runs that
+// are locked are passed over, and their requests stay.
+func deliver(ctx context.Context, s *Store, limit int, out *persistence.Drained) error {
+	var passed pgsql.UUIDs
+	for range deliverRounds {
+		done, err := deliverOldest(ctx, s, limit, passed)
+		if err != nil {
+			return err
+		}
+		more, left := false, len(passed)
+		for _, d := range done {
+			out.Now = later(out.Now, d.p.now)
+			out.Delivered, out.Dropped = out.Delivered+d.count, out.Dropped+d.dropped
+			mergeWake(&out.Wake, d.p.wake)
+			more = more || d.more || d.incomplete
+			passed = append(passed, d.left...)
+			limit -= len(d.requests) - len(d.left)
+		}
+		if len(passed) > 0 {
+			out.Again = max(s.quarantine.again(), againMin)
+		}
+		if !more || len(passed) == left || limit <= 0 {
+			out.More = out.More || more
+			return nil
+		}
+	}
+	out.More = true
+	return nil
+}
+
+// deliverOldest takes requests and carries them out in one transaction, or, where a run is in
+// the way, in several.
+func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs) (done []delivery, err error) {
+	var first delivery
+	carry := func(ids []int64, limit int, into *delivery) error {
+		return s.WithRegistry(ctx, func() error {
+			return s.WriteShort(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				*into = delivery{p: s.newDecisionTx(tx)}
+				return into.carryOut(ctx, ids, limit, passed)
+			})
+		})
+	}
+	err = carry(nil, limit, &first)
+	if !blamesOne(err) {
+		return []delivery{first}, err
+	}
+	find := func(requests []request, err error) error {
+		if errors.Is(err, pgerr.ErrLockTimeout) {
+			return s.findLocked(ctx, tasksOf(requests))
+		}
+		return nil
+	}
+	if failed := find(first.requests, err); failed != nil {
+		return nil, failed
+	}
+	err = pgsql.Bisect(first.requests, func(part []request) error {
+		ids := make([]int64, len(part))
+		for i, r := range part {
+			ids[i] = r.id
+		}
+		var d delivery
+		err := carry(ids, len(part), &d)
+		if failed := find(part, err); failed != nil {
+			return failed
+		}
+		if err == nil {
+			d.more = first.more
+			done = append(done, d)
+		}
+		return err
+	}, blamesOne, func(r request, err error) error {
+		if badRow(err) {
+			s.restTask(workflow.TaskID{Run: r.run})
+			return nil
+		}
+		return s.restAlone(ctx, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}, err)
+	})
+	return done, err
+}
+
+// carryOut carries out the oldest requests, or those of some numbers.
+func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed pgsql.UUIDs) error {
+	p := d.p
+	if err := d.take(ctx, ids, limit, passed); err != nil {
 		return err
 	}
-	if _, err := own.Exec(ctx, "rollback to savepoint "+triggerSavepoint); err != nil {
-		return pgerr.Translate(err)
+	if len(d.requests) == 0 {
+		return p.s.ReadClock(ctx, p.tx, &p.now)
 	}
-	p.Answers[0].Result, p.Answers[0].Err = persistence.SignalBadRow, err
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	b := p.s.NewBatch()
+	if err := d.sort(ctx, b); err != nil {
+		return err
+	}
+	if err := p.decide(ctx); err != nil {
+		return err
+	}
+	p.gather() // in the order of the requests
+	return p.write(ctx, b)
+}
+
+// take locks requests.
+func (d *delivery) take(ctx context.Context, ids []int64, limit int, passed pgsql.UUIDs) error {
+	without := d.p.s.quarantine.excluded()
+	b := d.p.s.NewBatch()
+	b.Add("take_signals", pgsql.Named{
+		"ids": ids, "skip": append(without.runs, passed...), "foreign": without.definitions, "limit": limit + 1,
+	}).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r request, err error) {
+			return r, row.Scan(&r.id, (*[16]byte)(&r.run), &r.there)
+		})
+		d.more = len(list) > limit
+		d.requests = list[:min(len(list), limit)]
+		return err
+	})
+	return pgsql.Send(ctx, d.p.tx, b)
+}
+
+// load locks and loads the runs of the requests that are not locked.
+func (d *delivery) load(ctx context.Context) error {
+	left, err := d.p.s.leaveOut(ctx, tasksOf(d.requests))
+	if err != nil {
+		return err
+	}
+	var wants []want
+	for _, r := range d.requests {
+		known := func(w want) bool { return w.run == r.run }
+		if !left[r.run] && !slices.ContainsFunc(wants, known) {
+			wants = append(wants, want{run: r.run})
+		}
+	}
+	return d.p.loadFree(ctx, wants)
+}
+
+// tasksOf returns what is needed of the runs of requests: all tasks that have not ended.
+func tasksOf(requests []request) taskIDs {
+	tasks := make(taskIDs, len(requests))
+	for i, r := range requests {
+		tasks[i] = workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}
+	}
+	return tasks
+}
+
+// sort finds out what is to be done about each request, and adds to b what ends it.
+func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
+	p := d.p
+	var done []int64
+	var over pgsql.UUIDs
+	to := map[workflow.RunID]time.Time{}
+	for _, r := range d.requests {
+		switch of := p.byID[r.run]; {
+		case of == nil && r.there:
+			d.left = append(d.left, r.run)
+			continue
+		case of == nil || of.core.State.Terminal():
+			over = append(over, r.run)
+		default:
+			to[r.run] = time.Time{}
+		}
+		done = append(done, r.id)
+	}
+	cut, err := p.arrive(ctx, to)
+	if err != nil {
+		return err
+	}
+	for _, r := range p.runs {
+		d.count += len(r.arriving)
+	}
+	if cut != nil { // the rest of it, and of those behind it, is for another transaction
+		d.incomplete = true
+		done = slices.DeleteFunc(done, func(id int64) bool {
+			at := slices.IndexFunc(d.requests, func(r request) bool { return r.id == id })
+			return cut[d.requests[at].run]
+		})
+	}
+	if len(over) > 0 {
+		b.Add("drop_undelivered", pgsql.Named{"runs": over}).QueryRow(func(row pgx.Row) error { return row.Scan(&d.dropped) })
+	}
+	b.Add("delete_intake", pgsql.Named{"ids": pgsql.OrEmpty(done)})
 	return nil
+}
+
+// arrive makes facts of the signals of runs that are not delivered, of each run those that were
+// sent until an instant (zero: all), and loads the steps that wait for them. cut are runs of
+// which it did not read all.
+func (p *decisionTx) arrive(ctx context.Context, until map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
+	if len(until) == 0 {
+		return nil, nil
+	}
+	var runs pgsql.UUIDs
+	var untils pgsql.Instants
+	for _, r := range p.runs {
+		if at, is := until[r.id]; is {
+			runs, untils = append(runs, r.id), append(untils, at)
+		}
+	}
+	text, args := p.s.Bind("load_undelivered", pgsql.Named{"runs": runs, "untils": untils, "most": deliverMax})
+	rows, err := p.tx.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	count := 0
+	var last workflow.RunID
+	var one undelivered
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&last), &one.id, &one.name}, func() error {
+		r := p.byID[last]
+		r.arriving = append(r.arriving, one)
+		count++
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if count == deliverMax {
+		cut = map[workflow.RunID]bool{}
+		for _, id := range runs[slices.Index(runs, last):] {
+			cut[id] = true
+		}
+	}
+	return cut, p.loadTakers(ctx)
+}
+
+// loadTakers loads the steps that may take the signals that arrive, and makes facts of these.
+func (p *decisionTx) loadTakers(ctx context.Context) error {
+	var wants []want
+	for _, r := range p.runs {
+		steps := map[int32]bool{}
+		for _, e := range r.arriving {
+			fact := lifecycle.SignalArrived{Name: e.name}
+			if r.group != 0 { // or it has no tasks yet
+				fact.Steps = r.definition.Graph.WaitsFor(e.name)
+			}
+			for _, step := range fact.Steps {
+				steps[step] = true
+			}
+			r.facts = append(r.facts, fact)
+		}
+		if len(steps) > 0 {
+			wants = append(wants, want{run: r.id, steps: slices.Sorted(maps.Keys(steps))})
+		}
+	}
+	b := p.s.NewBatch()
+	if len(wants) > 0 {
+		p.s.queuePatience(b)
+		p.queueTasks(b, wants)
+	}
+	return pgsql.Send(ctx, p.tx, b)
 }

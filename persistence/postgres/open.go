@@ -164,7 +164,7 @@ func notMigrated(err error, schema string) error {
 func (s *Store) addRooms(db *pgsql.DB) {
 	s.DB, s.History, s.Registry = db, history.History{DB: db}, registry.New(db, s.recent.Clear)
 	s.Reader = readers.Reader{DB: db, Graphs: s.Registry, User: s.EmbedderPool}
-	s.sender = inbox.Sender{DB: db, Graphs: s.Registry}
+	s.Sender = inbox.Sender{DB: db, Graphs: s.Registry}
 	s.Requeuer = requeue.Requeuer{DB: db, Registry: s.Registry, Trigger: s.triggerAgain}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -128,32 +127,4 @@ func (s *Store) takeBack(
 		}
 	}
 	return p, p.finish(ctx, b)
-}
-
-// outdated returns the numbers of those definitions that a living pod does not know, because it
-// is of an older version. The pods are asked only if there may be such.
-func (s *Store) outdated(ctx context.Context, on pgsql.Querier, definitions []*registry.Definition) (map[int32]bool, error) {
-	var newest int16
-	for _, d := range definitions {
-		newest = max(newest, d.Protocol)
-	}
-	if newest == 0 {
-		return nil, nil
-	}
-	text, args := s.Bind("oldest_protocol", pgsql.Named{})
-	rows, err := on.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	oldest, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*int16])
-	if err != nil || oldest == nil || *oldest >= newest {
-		return nil, err
-	}
-	held := map[int32]bool{}
-	for _, d := range definitions {
-		if *oldest < d.Protocol {
-			held[d.Number] = true
-		}
-	}
-	return held, nil
 }

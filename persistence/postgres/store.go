@@ -26,7 +26,7 @@ type Store struct {
 	readers.Reader
 	requeue.Requeuer
 	steptx.Steps
-	sender inbox.Sender
+	inbox.Sender
 
 	recentRunAge          time.Duration   // of runs that a statement alone may store
 	callDeadline          time.Duration   // after which no caller waits any more for the answer of a call

@@ -139,7 +139,7 @@ func (t *triggering) queueInsert(ctx context.Context, b *pgsql.Batch, fresh []in
 	for at, i := range fresh {
 		definitions[at] = t.known.Definitions[t.triggers[i].Definition]
 	}
-	held, err := t.s.outdated(ctx, t.tx, definitions)
+	held, err := t.s.Outdated(ctx, t.tx, definitions)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (t *triggering) findPost(ctx context.Context, parts [][]int) error {
 	if len(signals) == 0 {
 		return nil
 	}
-	t.posted = t.s.sender.NewPost(signals)
+	t.posted = t.s.Sender.NewPost(signals)
 	if err := t.posted.Find(ctx, t.tx); err != nil {
 		return err
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
-// Send examines signals, and stores those that can be in one statement, or, where one of them
+// SendSignals implements persistence.Inbox. It examines signals, and stores those that can be in one statement, or, where one of them
 // is in the way, in several. One for which a transaction of a caller stores a signal of the
 // same id fails the call once the others are stored, if that takes too long.
-func (s *Sender) Send(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+func (s *Sender) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
 	if len(batch) > persistence.SignalBatchMax {
 		return persistence.Signals{}, fmt.Errorf("send %d signals: at most %d in one batch", len(batch), persistence.SignalBatchMax)
 	}
@@ -44,6 +44,47 @@ func (s *Sender) Send(ctx context.Context, batch []persistence.Signal) (persiste
 	return persistence.Signals{Now: p.Now, Answers: p.Answers, Wake: persistence.Wake{Submitted: len(p.Pending()) > 0}}, nil
 }
 
+// savepoint is that behind which a signal is stored in a transaction of a caller.
+const savepoint = "troupe_signal"
+
+// SendInTx stores a signal in a transaction of a caller. If it is refused the transaction stays
+// usable.
+func (s *Sender) SendInTx(ctx context.Context, own pgx.Tx, signal persistence.Signal) (persistence.SignalAnswer, error) {
+	p := s.NewPost([]persistence.Signal{signal})
+	err := p.Find(ctx, own)
+	if err == nil {
+		err = p.Judge(ctx, s.Conns)
+	}
+	if err == nil && len(p.Pending()) > 0 {
+		err = p.storeInTx(ctx, own)
+	}
+	if err == nil && p.Repeats() {
+		err = s.Exec(ctx, own, "confirm_visible", pgsql.Named{})
+	}
+	if err != nil {
+		return persistence.SignalAnswer{}, pgerr.Translate(err)
+	}
+	return p.Answers[0], nil
+}
+
+// storeInTx stores the only signal, behind a savepoint.
+func (p *Post) storeInTx(ctx context.Context, own pgx.Tx) error {
+	b := p.s.NewBatch()
+	b.Queue("savepoint " + savepoint)
+	p.QueueInsert(b, []int{0})
+	b.Queue("release savepoint " + savepoint)
+	err := pgerr.Translate(pgsql.Send(ctx, own, b))
+	switch {
+	case err == nil:
+		return p.Confirm(ctx, own, []int{0})
+	case !errors.Is(err, persistence.ErrBadRow):
+		return err
+	}
+	p.Answers[0].Result, p.Answers[0].Err = persistence.SignalBadRow, err
+	_, err = own.Exec(ctx, "rollback to savepoint "+savepoint)
+	return err
+}
+
 // sendAgain sends those signals anew of whose ids the batch has others before them, which the
 // database refuses.
 func (p *Post) sendAgain(ctx context.Context) error {
@@ -62,7 +103,7 @@ func (p *Post) sendAgain(ctx context.Context) error {
 	if len(again) == 0 {
 		return nil
 	}
-	out, err := p.s.Send(ctx, again)
+	out, err := p.s.SendSignals(ctx, again)
 	for i, answer := range out.Answers {
 		p.Answers[at[i]] = answer
 	}

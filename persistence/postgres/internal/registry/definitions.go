@@ -197,3 +197,31 @@ func (d *Definition) NewRun(edges []persistence.EdgeResult) lifecycle.Run {
 	core.Slow = core.Slow || len(edges) > 0
 	return core
 }
+
+// Outdated returns the numbers of those definitions that a living pod does not know, because it
+// is of an older version. The pods are asked only if there may be such.
+func (s *Registry) Outdated(ctx context.Context, on pgsql.Querier, definitions []*Definition) (map[int32]bool, error) {
+	var newest int16
+	for _, d := range definitions {
+		newest = max(newest, d.Protocol)
+	}
+	if newest == 0 {
+		return nil, nil
+	}
+	text, args := s.Bind("oldest_protocol", pgsql.Named{})
+	rows, err := on.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	oldest, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[*int16])
+	if err != nil || oldest == nil || *oldest >= newest {
+		return nil, err
+	}
+	held := map[int32]bool{}
+	for _, d := range definitions {
+		if *oldest < d.Protocol {
+			held[d.Number] = true
+		}
+	}
+	return held, nil
+}
