@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type planted struct {
 	cancel  func(*persistence.Cancel)
 	renewal func(*persistence.Renewal)
 	filter  func(*persistence.RunFilter)
+	signal  func(*persistence.Signal)
 	maxLost int
 	timers  int
 	expire  int
@@ -67,6 +69,14 @@ func (p planted) RenewPod(ctx context.Context, renewal persistence.Renewal) (per
 
 func (p planted) ListRuns(ctx context.Context, filter persistence.RunFilter) (persistence.RunList, error) {
 	return p.Store.ListRuns(ctx, changed(filter, p.filter))
+}
+
+func (p planted) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	batch = slices.Clone(batch)
+	for i := range batch {
+		batch[i] = changed(batch[i], p.signal)
+	}
+	return p.Store.SendSignals(ctx, batch)
 }
 
 func (p planted) FireTimers(ctx context.Context, epoch int64, limit int) (persistence.Fired, error) {
@@ -118,6 +128,8 @@ func bugs() map[string]planted {
 		"any tenant may cancel":            {cancel: func(c *persistence.Cancel) { c.Tenant = "" }},
 		"heartbeats are dropped":           {renewal: func(r *persistence.Renewal) { r.Held = nil }},
 		"labels are not looked at":         {filter: func(f *persistence.RunFilter) { f.Labels = nil }},
+		"any tenant may signal":            {signal: func(s *persistence.Signal) { s.Tenant = "" }},
+		"payloads of signals are dropped":  {signal: func(s *persistence.Signal) { s.Payload = nil }},
 		"pages overlap":                    {filter: func(f *persistence.RunFilter) { f.Before = [16]byte{} }},
 		"one loss more is allowed":         {maxLost: 1},
 		"timers fire one at a time":        {timers: 1},
