@@ -108,10 +108,15 @@ func (s *Store) DrainIntake(ctx context.Context, limit int) (persistence.Drained
 	s.askForDefinitions(ctx)
 	out := persistence.Drained{Now: now}
 	if runs {
-		out, err = s.drainRuns(ctx, limit)
+		if out, err = s.drainRuns(ctx, limit); err != nil {
+			return persistence.Drained{}, err
+		}
 	}
-	if err == nil && signals {
+	if signals {
 		err = deliver(ctx, s, min(limit, persistence.TriggerBatchMax), &out)
+		if err != nil && out.Count+out.Delivered > 0 { // that is committed; the next call meets the error again
+			out.More, err = true, nil
+		}
 	}
 	if err != nil {
 		return persistence.Drained{}, err

@@ -44,7 +44,7 @@ const (
 type request struct {
 	id    int64
 	run   workflow.RunID
-	there bool // the run is, or is in history
+	there bool // the run is at work
 }
 
 // delivery is what one transaction did about requests.
@@ -76,8 +76,8 @@ func deliver(ctx context.Context, s *Store, limit int, out *persistence.Drained)
 			passed = append(passed, d.left...)
 			limit -= len(d.requests) - len(d.left)
 		}
-		if len(passed) > 0 {
-			out.Again = max(s.quarantine.again(), againMin)
+		if wait := s.quarantine.again(); wait > 0 || len(passed) > 0 { // requests may be of runs that rest
+			out.Again = max(wait, againMin)
 		}
 		if !more || len(passed) == left || limit <= 0 {
 			out.More = out.More || more
