@@ -56,6 +56,14 @@ func (f *frozen) TriggerInTx(ctx context.Context, tx any, t persistence.Trigger)
 	return asked(ctx, f, func() (persistence.TriggerAnswer, error) { return f.Store.TriggerInTx(ctx, tx, t) })
 }
 
+func (f *frozen) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	return asked(ctx, f, func() (persistence.Signals, error) { return f.Store.SendSignals(ctx, batch) })
+}
+
+func (f *frozen) SendSignalInTx(ctx context.Context, tx any, signal persistence.Signal) (persistence.SignalAnswer, error) {
+	return asked(ctx, f, func() (persistence.SignalAnswer, error) { return f.Store.SendSignalInTx(ctx, tx, signal) })
+}
+
 func (f *frozen) CancelRun(ctx context.Context, c persistence.Cancel) (persistence.Canceled, error) {
 	return asked(ctx, f, func() (persistence.Canceled, error) { return f.Store.CancelRun(ctx, c) })
 }
@@ -132,6 +140,7 @@ func (f *frozen) PurgeDeadLetters(ctx context.Context, filter persistence.DeadFi
 func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run *troupe.Run[int], ref troupe.StepRef[int]) map[string]func(ctx context.Context) error {
 	letters, letter := engine.DeadLetters(), run.ID().String()+"/0"
 	reader, hash := engine.Reader(), strings.Repeat("00", 32)
+	word := troupe.NewSignal[string]("word")
 	events := func(all iter.Seq2[troupe.Event, error]) error {
 		for _, err := range all {
 			return err
@@ -139,21 +148,23 @@ func publicCalls(engine *troupe.Engine, handle *troupe.Handle[string, int], run 
 		return nil
 	}
 	return map[string]func(ctx context.Context) error{
-		"Engine.Status":   func(ctx context.Context) error { _, err := engine.Status(ctx, "", run.ID()); return err },
-		"Engine.Events":   func(ctx context.Context) error { return events(engine.Events(ctx, "", run.ID())) },
-		"Engine.Runs":     func(ctx context.Context) error { _, err := engine.Runs(ctx, troupe.Filter{}); return err },
-		"Engine.Cancel":   func(ctx context.Context) error { return engine.Cancel(ctx, "", run.ID(), "") },
-		"Engine.Explain":  func(ctx context.Context) error { _, err := engine.Explain(ctx, "", run.ID()); return err },
-		"Engine.RunByKey": func(ctx context.Context) error { _, err := engine.RunByKey(ctx, "", "w", "k"); return err },
-		"Handle.GetByKey": func(ctx context.Context) error { _, err := handle.GetByKey(ctx, "", "k"); return err },
-		"Handle.Run":      func(ctx context.Context) error { _, err := handle.Run(ctx, "x"); return err },
+		"Engine.Status":    func(ctx context.Context) error { _, err := engine.Status(ctx, "", run.ID()); return err },
+		"Engine.Events":    func(ctx context.Context) error { return events(engine.Events(ctx, "", run.ID())) },
+		"Engine.Runs":      func(ctx context.Context) error { _, err := engine.Runs(ctx, troupe.Filter{}); return err },
+		"Engine.Cancel":    func(ctx context.Context) error { return engine.Cancel(ctx, "", run.ID(), "") },
+		"Engine.Explain":   func(ctx context.Context) error { _, err := engine.Explain(ctx, "", run.ID()); return err },
+		"Engine.RunByKey":  func(ctx context.Context) error { _, err := engine.RunByKey(ctx, "", "w", "k"); return err },
+		"Handle.GetByKey":  func(ctx context.Context) error { _, err := handle.GetByKey(ctx, "", "k"); return err },
+		"Handle.Run":       func(ctx context.Context) error { _, err := handle.Run(ctx, "x"); return err },
+		"Handle.RunNoWait": func(ctx context.Context) error { _, err := handle.RunNoWait(ctx, "x"); return err },
+		"Handle.RunMany":   func(ctx context.Context) error { _, err := handle.RunMany(ctx, []string{"x", "y"}); return err },
+		"Handle.TriggerTx": func(ctx context.Context) error { _, err := handle.TriggerTx(ctx, nil, "x"); return err },
 		"Handle.TriggerWithSignal": func(ctx context.Context) error {
-			_, err := handle.TriggerWithSignal(ctx, "x", troupe.NewSignal[int]("told").With(1), troupe.Key("k"))
+			_, err := handle.TriggerWithSignal(ctx, "x", word.With(""), troupe.Key("k"))
 			return err
 		},
-		"Handle.RunNoWait":  func(ctx context.Context) error { _, err := handle.RunNoWait(ctx, "x"); return err },
-		"Handle.RunMany":    func(ctx context.Context) error { _, err := handle.RunMany(ctx, []string{"x", "y"}); return err },
-		"Handle.TriggerTx":  func(ctx context.Context) error { _, err := handle.TriggerTx(ctx, nil, "x"); return err },
+		"Signal.Send":       func(ctx context.Context) error { return word.Send(ctx, run, "") },
+		"Signal.SendTx":     func(ctx context.Context) error { return word.SendTx(ctx, nil, run, "") },
 		"OutputOf":          func(ctx context.Context) error { _, err := troupe.OutputOf(ctx, run, ref); return err },
 		"Run.Await":         func(ctx context.Context) error { _, err := run.Await(ctx); return err },
 		"Run.Cancel":        func(ctx context.Context) error { return run.Cancel(ctx, "") },
@@ -231,7 +242,7 @@ func TestEveryCallIsKnown(t *testing.T) {
 	names := []string{"OutputOf"} // a function
 	for _, of := range []reflect.Type{
 		reflect.TypeFor[*troupe.Engine](), reflect.TypeFor[*troupe.Handle[string, int]](), reflect.TypeFor[*troupe.Run[int]](), reflect.TypeFor[*troupe.DeadLetters](),
-		reflect.TypeFor[*troupe.Reader](),
+		reflect.TypeFor[*troupe.Reader](), reflect.TypeFor[*troupe.Signal[string]](),
 	} {
 		kind, _, _ := strings.Cut(of.Elem().Name(), "[")
 		for i := range of.NumMethod() {
