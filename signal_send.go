@@ -96,7 +96,7 @@ func (m *Message) to(recipient Recipient) (*actors.Pod, *persistence.Signal, err
 
 // TriggerWithSignal triggers a run and sends it a signal, in one transaction; if a run with the
 // same [Key] and an equal input exists, the signal goes to that run. The key is required. Use it
-// where a signal may come before its run is there. If the run is stored, or exists, and the signal
+// where a signal may come before its run is there; with a [SignalID] the call may be repeated. If the run is stored, or exists, and the signal
 // is refused, it returns the run together with the [*SendError].
 func (h *Handle[I, O]) TriggerWithSignal(ctx context.Context, in I, first Message, options ...TriggerOption) (*Run[O], error) {
 	options = append(options[:len(options):len(options)], func(o *triggerOptions) { o.first = &first })
