@@ -203,7 +203,7 @@ func (f *firing) fireIn(ctx context.Context, tx pgx.Tx, due []dueTimer) (out per
 	if err != nil {
 		return out, err
 	}
-	if err := p.before(ctx, fired); err != nil {
+	if fired, err = p.before(ctx, fired); err != nil {
 		return out, err
 	}
 	at := p.firedFacts(fired)
@@ -339,8 +339,9 @@ func (p *decisionTx) readTimers(ctx context.Context, due []dueTimer) ([]timer, e
 }
 
 // before makes facts of the signals that were sent before deadlines of their runs, so that
-// these are decided after them.
-func (p *decisionTx) before(ctx context.Context, fired []timer) error {
+// these are decided after them. It returns the timers without those of runs that have more such
+// signals than one transaction delivers: they are due again.
+func (p *decisionTx) before(ctx context.Context, fired []timer) ([]timer, error) {
 	until := map[workflow.RunID]time.Time{}
 	for _, t := range fired {
 		if t.kind == lifecycle.DeadlineTimer && t.wakeAt.After(until[t.task.Run]) {
@@ -348,8 +349,8 @@ func (p *decisionTx) before(ctx context.Context, fired []timer) error {
 		}
 	}
 	maps.DeleteFunc(until, func(id workflow.RunID, _ time.Time) bool { return p.byID[id].core.State.Terminal() })
-	_, err := p.arrive(ctx, until)
-	return err
+	cut, err := p.arrive(ctx, until)
+	return slices.DeleteFunc(fired, func(t timer) bool { return cut[t.task.Run] }), err
 }
 
 // firedFacts turns timers into facts of their runs and returns which timer
