@@ -47,7 +47,11 @@ func (o *Operator) Signal(ctx context.Context, to SignalTo, name string, payload
 		return Signaled{}, sendError(refused)
 	}
 	sent, err := repeated(ctx, func(ctx context.Context) (persistence.Signals, error) {
-		return o.backend.store.SendSignals(ctx, []persistence.Signal{signal})
+		sent, err := o.backend.store.SendSignals(ctx, []persistence.Signal{signal})
+		if err == nil && sent.Answers[0].Result == persistence.SignalBusy {
+			err = sent.Answers[0].Err
+		}
+		return sent, err
 	})
 	if err != nil {
 		return Signaled{}, fmt.Errorf("send signal %q: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/internal/vitals"
 	"github.com/troupe-dev/troupe/messages"
@@ -17,6 +18,8 @@ type signalQuestion struct {
 	asker
 
 	signal persistence.Signal
+	busyTo time.Time          // a transaction sends one of the same id until then, at least
+	busy   int                // how often it did
 	asked  bool               // in the batch under way
 	done   bool               // answered; taken off the list at the next flush
 	answer func(signalAnswer) // called once
@@ -29,6 +32,9 @@ type signalAnswer struct {
 	err     error // of the database, for callers, if that says more than refused
 }
 
+// busyBatchMax bounds a batch of signals that were busy: each may wait as long as a lock may.
+const busyBatchMax = 4
+
 // signalCall is a signal of a caller, which Pod has checked.
 type signalCall struct{ ask *signalQuestion }
 
@@ -36,6 +42,8 @@ type signalCall struct{ ask *signalQuestion }
 type signalSending struct {
 	call   call
 	pause  timer // of the wait before the next call
+	rest   timer // until one that was busy is sent again
+	again  bool  // the last batch was of such
 	linger linger
 	crowd  int // signals in the last batch
 	limit  vitals.BatchLimit
@@ -137,8 +145,8 @@ func (a *intake) sendSignals() {
 	}, func(sent persistence.Signals, err error) { a.onSignalsSent(batch, sent, err) })
 }
 
-// nextSignals takes as many signals as fit into one transaction, in order, without those whose
-// callers have left. At least one fits.
+// nextSignals returns the next batch, without those whose callers have left. Those that were busy
+// have batches of their own, since they may wait again, and others come between these.
 func (a *intake) nextSignals() (batch []*signalQuestion) {
 	now := a.rt.now()
 	for _, q := range a.carryover.signals {
@@ -151,8 +159,31 @@ func (a *intake) nextSignals() (batch []*signalQuestion) {
 		}
 	}
 	a.carryover.signals = slices.DeleteFunc(a.carryover.signals, func(q *signalQuestion) bool { return q.done })
-	size, most := 0, a.signals.limit.Cap(a.rt.batch("send one", persistence.SignalBatchMax))
+	var free, busy []*signalQuestion
+	var rest time.Duration
 	for _, q := range a.carryover.signals {
+		switch wait := q.busyTo.Sub(now); {
+		case q.busy == 0:
+			free = append(free, q)
+		case wait <= 0:
+			busy = append(busy, q)
+		case rest == 0 || wait < rest:
+			rest = wait
+		}
+	}
+	if rest > 0 {
+		a.signals.rest.set(&a.base, rest, a.flushSignals)
+	}
+	if a.signals.again = len(busy) > 0 && (len(free) == 0 || !a.signals.again); a.signals.again {
+		return a.fit(busy[:min(len(busy), busyBatchMax)])
+	}
+	return a.fit(free)
+}
+
+// fit returns as many signals, the first ones, as fit into one transaction. At least one does.
+func (a *intake) fit(signals []*signalQuestion) (batch []*signalQuestion) {
+	size, most := 0, a.signals.limit.Cap(a.rt.batch("send one", persistence.SignalBatchMax))
+	for _, q := range signals {
 		if size += signalBytes(&q.signal); len(batch) == most || len(batch) > 0 && size > batchBytesMax {
 			break
 		}
@@ -173,6 +204,12 @@ func (a *intake) onSignalsSent(batch []*signalQuestion, sent persistence.Signals
 	a.rt.status.with(func(f *podFacts) { f.sawDatabaseTime(sent.Now, a.rt.now()) })
 	for i := range min(len(batch), len(sent.Answers)) { // the store may have answered too few: the rest is asked again
 		q, answer := batch[i], sent.Answers[i]
+		if answer.Result == persistence.SignalBusy {
+			q.failed(answer.Err)
+			q.busy++
+			q.busyTo = a.rt.now().Add(a.rt.retryDelay(q.busy))
+			continue
+		}
 		a.finishSignal(q, signalAnswer{answer: answer, refused: SignalRefusal(&q.signal, answer)})
 	}
 	a.rt.announce(sent.Wake)

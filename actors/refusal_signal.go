@@ -36,6 +36,8 @@ func signalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
 		return refuse(InboxFull, "run", fmt.Sprintf("it has %d signals that no step has taken: send more when steps have taken some", persistence.InboxMax))
 	case persistence.SignalBadRow:
 		return refuse(BadInput, "", "use values that the database can store")
+	case persistence.SignalBusy:
+		return refuse(Unavailable, "id", "a transaction that is still open sends a signal of this id: send again")
 	case persistence.SignalStored, persistence.SignalRepeated:
 	}
 	return nil

@@ -182,6 +182,66 @@ func TestASignalThatIsTooMuchForTheServer(t *testing.T) {
 	})
 }
 
+// A signal whose id a transaction holds is sent again until its caller leaves, and holds up no
+// other.
+func TestASignalThatIsBusyHoldsUpNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		store := &heldID{Store: w.store, id: "held"}
+		w.faults.Store = store
+		w.gates()
+		p := w.start(Config{})
+		run := w.trigger(p, "gates")
+		held := make(chan error, 3)
+		for range cap(held) {
+			go func() {
+				_, _, err := p.Signal(t.Context(), persistence.Signal{Run: run, Tenant: "default", Name: "go", ID: "held"})
+				held <- err
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		for i := range 3 {
+			w.signals(p, run, fmt.Sprint(i))
+		}
+		require.Less(t, time.Since(began), 10*time.Second)
+		require.Empty(t, held)
+		store.free.Store(true)
+		for range cap(held) {
+			require.NoError(t, <-held)
+		}
+		w.completed(run)
+		require.Len(t, w.store.Snapshot().Inbox, 4)
+	})
+}
+
+// heldID is a store in which a transaction sends a signal of an id, until it is free.
+type heldID struct {
+	persistence.Store
+
+	id   string
+	free atomic.Bool
+}
+
+func (h *heldID) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
+	if h.free.Load() {
+		return h.Store.SendSignals(ctx, batch)
+	}
+	out := persistence.Signals{Now: time.Now(), Answers: make([]persistence.SignalAnswer, len(batch))}
+	for i := range batch {
+		if batch[i].ID == h.id {
+			time.Sleep(time.Second) // as long as a lock may take, by the bubble's clock
+			out.Answers[i] = persistence.SignalAnswer{Result: persistence.SignalBusy, Run: batch[i].Run, Err: persistence.ErrConflict}
+			continue
+		}
+		one, err := h.Store.SendSignals(ctx, batch[i:i+1])
+		if err != nil {
+			return out, err
+		}
+		out.Answers[i], out.Wake = one.Answers[0], one.Wake
+	}
+	return out, nil
+}
+
 // narrow is a store on a server that has no room for large signals.
 type narrow struct{ persistence.Store }
 

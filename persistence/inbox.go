@@ -45,6 +45,7 @@ const (
 	SignalUnknown                // no step of the run waits for signals of this name: SignalAnswer.Names
 	SignalInboxFull              // the run has InboxMax signals that no step has taken
 	SignalBadRow                 // the store refuses a value: SignalAnswer.Err
+	SignalBusy                   // a transaction of a caller sends one of the same id; nothing stored, ask again
 )
 
 // SignalAnswer answers one signal.
@@ -52,7 +53,7 @@ type SignalAnswer struct {
 	Result SignalResult
 	Run    workflow.RunID // unless there is none
 	Names  []string       // SignalUnknown: those that steps of the run wait for
-	Err    error          // SignalBadRow
+	Err    error          // SignalBadRow, SignalBusy
 }
 
 // Signals answers a batch.
@@ -67,7 +68,8 @@ type Signals struct {
 // waits for stays until a step does, as long as the run lasts.
 type Inbox interface {
 	// SendSignals stores a batch of at most SignalBatchMax signals in one transaction. Each is
-	// answered on its own. It locks no run. An id is remembered as long as the run is kept.
+	// answered on its own. It locks no run. An id is remembered as long as the run is kept. One
+	// whose id a transaction of a caller sends that stays open is answered SignalBusy.
 	SendSignals(ctx context.Context, batch []Signal) (Signals, error)
 
 	// SendSignalInTx stores one signal in the caller's transaction, of the adapter's own type: it

@@ -38,7 +38,7 @@ const (
 	Triggered                     // a new run is stored
 	Existing                      // the key names a run with the same input: Answer.Run
 	KeyConflict                   // the key names a run with another input; nothing stored
-	KeyBusy                       // another transaction holds the key, or what gives the tenant its places; nothing stored, ask again
+	KeyBusy                       // another transaction holds the key, what gives the tenant its places, or the id of the signal; nothing stored, ask again
 	GroupRefused                  // another trigger of the same group was refused; nothing stored
 	UnknownWorkflow               // no such definition is registered
 	UnknownQueue                  // no pod ever registered this queue

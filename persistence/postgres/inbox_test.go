@@ -115,7 +115,7 @@ func TestDeliveriesAreBounded(t *testing.T) {
 }
 
 // A sender waits for a transaction that sends a signal of the same id, and other senders do not.
-// The others of its batch are stored when it gives up.
+// The others of its batch are stored, and answered, when it gives up.
 func TestASenderWaitsForTheSameIDOnly(t *testing.T) {
 	t.Parallel()
 	k, _ := withPod(t, storetest.Approval())
@@ -127,10 +127,13 @@ func TestASenderWaitsForTheSameIDOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, persistence.SignalStored, answer.Result)
 	require.Equal(t, persistence.SignalStored, k.signal(signalOf(run, "approved", "before"))[0].Result)
-	_, err = k.store.SendSignals(k.ctx, []persistence.Signal{
-		signalOf(run, "approved", "a"), signalOf(run, "approved", "same"), signalOf(run, "approved", "b"),
-	})
-	require.ErrorIs(t, err, persistence.ErrConflict)
+	answers := k.signal(
+		signalOf(run, "approved", "a"), signalOf(run, "approved", "same"), signalOf(run, "approved", "b"), signalOf(run, "approved", "same"),
+	)
+	for i, want := range []persistence.SignalResult{persistence.SignalStored, persistence.SignalBusy, persistence.SignalStored, persistence.SignalBusy} {
+		require.Equal(t, want, answers[i].Result)
+	}
+	require.ErrorIs(t, answers[1].Err, persistence.ErrConflict)
 	require.Equal(t, "a b before", value[string](k.database, "select string_agg(id, ' ' order by id) from {schema}.inbox"))
 	require.NoError(t, tx.Commit(k.ctx))
 	require.Equal(t, persistence.SignalRepeated, k.signal(signalOf(run, "approved", "same"))[0].Result)

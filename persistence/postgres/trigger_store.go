@@ -22,8 +22,9 @@ type triggering struct {
 	answers  []persistence.TriggerAnswer
 
 	submitted map[workflow.RunID]*persistence.Trigger // what waits until older pods have left
-	posted    *inbox.Post                             // the signals of some; nil: none has one
+	posted    *inbox.Post                             // the signals of new runs; nil: none has one
 	postedFor []int                                   // the triggers that have them
+	others    []int                                   // triggers with signals whose runs were there before
 }
 
 func newTriggering(s *Store, tx pgx.Tx, triggers []persistence.Trigger, known registry.Names) *triggering {
@@ -178,24 +179,24 @@ func (t *triggering) queueInsert(ctx context.Context, b *pgsql.Batch, fresh []in
 	return t.decide(ctx)
 }
 
-// findPost puts the signals of triggers together that were stored, or found, and asks about
-// their runs: those that this transaction is about to store are known already.
+// findPost puts the signals together of runs that this transaction is about to store. Those of
+// others are sent after it: they may wait for a transaction that sends one of the same id.
 func (t *triggering) findPost(ctx context.Context, parts [][]int) error {
 	var signals []persistence.Signal
 	for _, i := range slices.Concat(parts...) {
-		if tr := &t.triggers[i]; tr.Signal != nil && stored(t.answers[i].Result) {
-			signal := *tr.Signal
-			signal.Run = t.answers[i].Run
-			signals, t.postedFor = append(signals, signal), append(t.postedFor, i)
+		tr, run := &t.triggers[i], t.answers[i].Run
+		switch {
+		case tr.Signal == nil || !stored(t.answers[i].Result):
+		case t.byID[run] == nil && t.submitted[run] == nil:
+			t.others = append(t.others, i)
+		default:
+			signals, t.postedFor = append(signals, signalTo(tr, run)), append(t.postedFor, i)
 		}
 	}
 	if len(signals) == 0 {
 		return nil
 	}
 	t.posted = t.s.Sender.NewPost(signals)
-	if err := t.posted.Find(ctx, t.tx); err != nil {
-		return err
-	}
 	for i := range t.postedFor {
 		run := t.posted.Signals[i].Run
 		if r := t.byID[run]; r != nil {
@@ -218,9 +219,47 @@ func (t *triggering) queuePost(b *pgsql.Batch) {
 	}
 }
 
+// signalTo returns the signal of a trigger, for its run.
+func signalTo(tr *persistence.Trigger, run workflow.RunID) persistence.Signal {
+	signal := *tr.Signal
+	signal.Run = run
+	return signal
+}
+
+// sendOthers sends the signals of runs that were there before, and answers their triggers.
+func (t *triggering) sendOthers(ctx context.Context) error {
+	if len(t.others) == 0 {
+		return nil
+	}
+	signals := make([]persistence.Signal, len(t.others))
+	for i, at := range t.others {
+		signals[i] = signalTo(&t.triggers[at], t.answers[at].Run)
+	}
+	sent := persistence.Signals{}
+	for part := range slices.Chunk(signals, persistence.SignalBatchMax) {
+		out, err := t.s.SendSignals(ctx, part)
+		if err != nil {
+			return err
+		}
+		sent.Answers = append(sent.Answers, out.Answers...)
+		t.wake.Submitted = t.wake.Submitted || out.Wake.Submitted
+	}
+	for i, at := range t.others {
+		if answer := sent.Answers[i]; answer.Result == persistence.SignalBusy {
+			t.answers[at] = persistence.TriggerAnswer{Result: persistence.KeyBusy}
+		} else {
+			t.answers[at].Signal, t.answers[at].Names = answer.Result, answer.Names
+		}
+	}
+	return nil
+}
+
 // answerPost adds what became of the signals to the answers of their triggers, once that is
 // committed.
 func (t *triggering) answerPost(ctx context.Context) error {
+	if err := t.sendOthers(ctx); err != nil {
+		return err
+	}
 	all := make([]int, len(t.postedFor))
 	for i, at := range t.postedFor {
 		answer := t.posted.Answers[i]

@@ -73,7 +73,7 @@ func (w *differ) sawSignal(result persistence.SignalResult) {
 	case persistence.SignalRepeated:
 		w.saw("signal repeated")
 	case persistence.SignalNoRun, persistence.SignalRunEnded, persistence.SignalUnknown, persistence.SignalInboxFull,
-		persistence.SignalBadRow:
+		persistence.SignalBadRow, persistence.SignalBusy:
 		w.saw("signal refused")
 	}
 }

@@ -123,7 +123,7 @@ func (c *client) sendInTx(x *sending) {
 		if x.order.acked {
 			s.world.Fail("I19", "signal %s of %s found no run", x.id, x.order.name)
 		}
-	case persistence.SignalUnknown, persistence.SignalInboxFull, persistence.SignalBadRow:
+	case persistence.SignalUnknown, persistence.SignalInboxFull, persistence.SignalBadRow, persistence.SignalBusy:
 		s.world.Fail("I19", "signal %s of %s was refused: %v %v", x.id, x.order.name, answer.Result, answer.Err)
 	}
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 )
 
-// SendSignals implements persistence.Inbox. It examines signals, and stores those that can be in one statement, or, where one of them
-// is in the way, in several. One for which a transaction of a caller stores a signal of the
-// same id fails the call once the others are stored, if that takes too long.
+// SendSignals implements persistence.Inbox. It examines signals, and stores those that can be in
+// one statement, or, where one of them is in the way, in several. One for which a transaction of a
+// caller stores a signal of the same id is answered so once the others are stored, if that takes
+// too long.
 func (s *Sender) SendSignals(ctx context.Context, batch []persistence.Signal) (persistence.Signals, error) {
 	if len(batch) > persistence.SignalBatchMax {
 		return persistence.Signals{}, fmt.Errorf("send %d signals: at most %d in one batch", len(batch), persistence.SignalBatchMax)
@@ -86,9 +87,9 @@ func (p *Post) storeInTx(ctx context.Context, own pgx.Tx) error {
 }
 
 // sendAgain sends those signals anew of whose ids the batch has others before them, which the
-// database refuses.
+// database refuses. What became of those before them became of the others whose id is held.
 func (p *Post) sendAgain(ctx context.Context) error {
-	refused := map[entry]bool{}
+	refused, held := map[entry]bool{}, map[entry]error{}
 	var again []persistence.Signal
 	var at []int
 	for i, answer := range p.Answers {
@@ -96,6 +97,10 @@ func (p *Post) sendAgain(ctx context.Context) error {
 		switch {
 		case answer.Result == persistence.SignalBadRow && p.seen[of]:
 			refused[of] = true
+		case answer.Result == persistence.SignalBusy:
+			held[of] = answer.Err
+		case answer.Result == persistence.SignalRepeated && held[of] != nil:
+			p.Answers[i].Result, p.Answers[i].Err = persistence.SignalBusy, held[of]
 		case answer.Result == persistence.SignalRepeated && refused[of] && !p.to[i].Repeated:
 			again, at = append(again, p.Signals[i]), append(at, i)
 		}
@@ -112,8 +117,7 @@ func (p *Post) sendAgain(ctx context.Context) error {
 
 // store stores what is to be stored.
 func (p *Post) store(ctx context.Context) error {
-	var late error
-	err := pgsql.Bisect(p.Pending(), func(part []int) error {
+	return pgsql.Bisect(p.Pending(), func(part []int) error {
 		if len(part) == 0 {
 			return nil
 		}
@@ -130,13 +134,12 @@ func (p *Post) store(ctx context.Context) error {
 		return errors.Is(err, pgerr.ErrLockTimeout) || errors.Is(err, persistence.ErrBadRow)
 	}, func(i int, err error) error {
 		if errors.Is(err, pgerr.ErrLockTimeout) {
-			late = err
+			p.Answers[i].Result, p.Answers[i].Err = persistence.SignalBusy, err
 			return nil
 		}
 		p.Answers[i].Result, p.Answers[i].Err = persistence.SignalBadRow, err
 		return nil
 	})
-	return errors.Join(err, late)
 }
 
 // QueueInsert adds the statement that stores some of the signals. Those that are there are
