@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -35,6 +36,9 @@ func signalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
 	case persistence.SignalInboxFull:
 		return refuse(InboxFull, "run", fmt.Sprintf("it has %d signals that no step has taken: send more when steps have taken some", persistence.InboxMax))
 	case persistence.SignalBadRow:
+		if errors.Is(a.Err, persistence.ErrUnavailable) { // the definition of the run is not there
+			return refuse(Unavailable, "run", "start a program that registers its workflow, then send the signal again")
+		}
 		return refuse(BadInput, "", "use values that the database can store")
 	case persistence.SignalBusy:
 		return refuse(Unavailable, "id", "a transaction that is still open sends a signal of this id: send again")

@@ -214,6 +214,17 @@ func TestASignalThatIsBusyHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// A signal for a run whose definition is not there can be sent again: nothing is wrong with it.
+func TestASignalWithoutADefinitionIsNotBad(t *testing.T) {
+	t.Parallel()
+	refused := SignalRefusal(&persistence.Signal{}, persistence.SignalAnswer{
+		Result: persistence.SignalBadRow, Err: fmt.Errorf("its definition: %w", persistence.ErrUnavailable),
+	})
+	require.Equal(t, Unavailable, refused.Code)
+	refused = SignalRefusal(&persistence.Signal{}, persistence.SignalAnswer{Result: persistence.SignalBadRow, Err: persistence.ErrBadRow})
+	require.Equal(t, BadInput, refused.Code)
+}
+
 // heldID is a store in which a transaction sends a signal of an id, until it is free.
 type heldID struct {
 	persistence.Store
