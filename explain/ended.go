@@ -39,7 +39,7 @@ func (e *explainer) failed(f *Failed) Reason {
 	switch {
 	case r.Attempts > 0:
 		r.Text += ", after " + count(r.Attempts, "attempt")
-	case r.Losses == 0:
+	case r.Losses == 0 && r.Class != lifecycle.ClassWaitTimeout: // a wait makes no attempts
 		r.Text += ", before its first attempt"
 	}
 	if r.Losses > 0 {

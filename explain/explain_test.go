@@ -235,6 +235,7 @@ func runRows() []row {
 		},
 		{"failed at once", failed(explain.Failed{Name: "charge", Attempts: 1, Error: "no"}), explain.CauseFailed, "charge: failed for good 2 m ago, after 1 attempt: no ("},
 		{"failed by losses", failed(explain.Failed{Name: "charge", Lost: 4, Class: "lost"}), explain.CauseFailed, "charge: failed for good 2 m ago, lost 4 times with its pod, with class lost ("},
+		{"waited for too long", failed(explain.Failed{Name: "charge", Class: "wait_timeout", Error: "no signal"}), explain.CauseFailed, "charge: failed for good 2 m ago, with class wait_timeout: no signal ("},
 		{"never begun", failed(explain.Failed{Name: "charge", Class: "timed_out"}), explain.CauseFailed, "charge: failed for good 2 m ago, before its first attempt, with class timed_out ("},
 		{"unreadable", func(s *explain.Situation) {
 			*s = explain.Situation{Now: now(), Unreadable: true, Locks: []explain.Lock{{PID: 9, Query: "VACUUM FULL troupe.tasks"}}}

@@ -27,7 +27,7 @@ const (
 	CauseTenantLimit  Cause = "tenant_limit" // its tenant runs as much as it may
 	CauseLate         Cause = "late"         // its timer is due and was not fired
 	CauseDeaf         Cause = "deaf"         // functions that ignore their context take the slots
-	CauseIntake       Cause = "intake"       // no pod has taken up what a transaction stored
+	CauseIntake       Cause = "intake"       // no pod has taken up what a transaction stored, or a signal
 	CauseOlderPods    Cause = "older_pods"   // pods that do not know its workflow have to leave first
 	CauseNoPod        Cause = "no_pod"       // no pod is alive
 	CauseUnregistered Cause = "unregistered" // no living pod has its code

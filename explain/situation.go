@@ -92,6 +92,7 @@ type Task struct {
 	Signal   string    // that it waits for; "": it is no wait
 	SkipLate bool      // it is skipped when Timer ends its wait; else it fails
 	Since    time.Time // waiting: since when; zero: not known
+	Sent     bool      // waiting: a signal of this name is stored, and not delivered
 
 	Ready   bool // it has a row in its queue among the first LineMax
 	Parked  bool // it has one aside: no living pod registered its handler

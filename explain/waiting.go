@@ -7,6 +7,9 @@ import (
 
 // waiting explains a step that waits for a signal.
 func (e *explainer) waiting(t *Task) Reason {
+	if t.Sent {
+		return e.undelivered(t)
+	}
 	if !t.Timer.IsZero() && !t.Timer.After(e.s.Now) {
 		return e.late("the deadline of its wait", t.Timer)
 	}
@@ -25,6 +28,20 @@ func (e *explainer) waiting(t *Task) Reason {
 		r.Text += ", fails " + e.until(t.Timer)
 	}
 	return r
+}
+
+// undelivered explains a step whose signal is there, and was not delivered to the run.
+func (e *explainer) undelivered(t *Task) Reason {
+	switch {
+	case len(e.s.Locks) > 0:
+		return e.locked()
+	case len(e.living()) == 0:
+		return e.noPod()
+	}
+	return Reason{
+		Cause: CauseIntake, Text: fmt.Sprintf("waits for the signal %q, which was sent and is not delivered", t.Signal), Since: t.Since, Until: t.Timer,
+		Remedy: "pods deliver it within seconds; if they do not, look at /readyz of the pods",
+	}
 }
 
 // older returns the pods that were not declared dead and do not know the workflow of the run.

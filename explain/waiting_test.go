@@ -31,6 +31,22 @@ func TestExplainAStepBehindAWait(t *testing.T) {
 	require.Equal(t, reasons[0].Remedy, reasons[1].Remedy)
 }
 
+// A signal that is stored and not delivered is not asked for again, also after the deadline.
+func TestExplainASignalThatIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	for _, deadline := range []time.Time{{}, in(time.Minute), in(-time.Minute)} {
+		s := usual(explain.Task{Name: "approve", State: lifecycle.Waiting, Signal: "approved", Since: in(-time.Hour), Timer: deadline, Sent: true})
+		reason := explain.Explain(s)[0]
+		require.Equal(t, explain.CauseIntake, reason.Cause)
+		require.Equal(t, `waits for the signal "approved", which was sent and is not delivered`, reason.Text)
+		require.NotContains(t, reason.Remedy, "runs signal")
+		s.Locks = []explain.Lock{{PID: 4}}
+		require.Equal(t, explain.CauseLocked, explain.Explain(s)[0].Cause)
+		s.Locks, s.Pods = nil, nil
+		require.Equal(t, explain.CauseNoPod, explain.Explain(s)[0].Cause)
+	}
+}
+
 // Pods that are older and those that have no slots hold a run back alike; dead ones do not.
 func TestExplainNamesAllOlderPods(t *testing.T) {
 	t.Parallel()

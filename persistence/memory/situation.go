@@ -82,6 +82,7 @@ func (s *Store) explained(r *run, step int32) explain.Task {
 	}
 	if t.State == lifecycle.Waiting {
 		e.Signal, e.SkipLate, e.Since = t.Signal, t.Traits.Has(workflow.TraitSkipsLate), r.lastEvent(step, lifecycle.EventWaiting)
+		e.Sent = slices.ContainsFunc(s.inbox[r.id()], func(n entry) bool { return n.n == 0 && n.name == t.Signal })
 	}
 	if t.State == lifecycle.Queued {
 		e.Expires = s.timers.at[timerKey{r.id(), step, lifecycle.QueueTimer}]

@@ -69,6 +69,16 @@ var situationRules = []rule{
 		w.drain(10)
 		w.because(d.Run, "a", explain.CauseReady)
 	}},
+	{"situation/signal", "a step that waits says whether its signal was sent, and is not delivered", func(w *world) {
+		run, _ := w.startWithPod(Approval())
+		w.because(run, "remind", explain.CauseSignal)
+		w.sends(persistence.SignalStored, signalFor(run, "approved", "a"))
+		w.because(run, "remind", explain.CauseSignal)
+		w.sends(persistence.SignalStored, signalFor(run, "reminded", "b"))
+		w.because(run, "remind", explain.CauseIntake)
+		require.Equal(w.t, 2, w.drain(10).Delivered)
+		w.requireTasks(run, states{"remind": "completed"})
+	}},
 	{"situation/scheduled", "a run that starts later is told with its instant", func(w *world) {
 		d := w.draft(w.with(Single()))
 		now := call(w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))).must(w)

@@ -1,6 +1,6 @@
 -- explain_tasks: the tasks of a run that have not ended, by step.
 -- Caller: Situation. Index: tasks_pkey, one range; the rest is probed per task. Events of the
--- run are read if a task waits for a signal.
+-- run, and its inbox, are read if a task waits for a signal.
 with waits as materialized (
 	select e.step, max(e.at) as since
 	from (
@@ -10,11 +10,17 @@ with waits as materialized (
 	) e
 	where exists (select from {schema}.tasks k where k.run_id = @run and k.state = 6)
 	group by e.step
+),
+sent as materialized (
+	select k.name from {schema}.inbox k
+	where k.run_id = @run and k.n is null and exists (select from {schema}.tasks t where t.run_id = @run and t.state = 6)
+	group by k.name
 )
 select t.step, coalesce(t.name, s.name), t.state, t.pending, t.children, t.attempt, t.lost, t.class, t.error, t.pod, t.queue, q.name, t.handler,
 	t.queued_at, t.started_at, w.wake_at, e.wake_at,
 	t.state = 2 and exists (select from {schema}.parked_tasks k where k.run_id = t.run_id and k.step = t.step),
-	case when t.state = 6 then coalesce(s.signal, '') else '' end, t.state = 6 and t.traits & 64 <> 0, case when t.state = 6 then n.since end
+	case when t.state = 6 then coalesce(s.signal, '') else '' end, t.state = 6 and t.traits & 64 <> 0, case when t.state = 6 then n.since end,
+	t.state = 6 and coalesce(s.signal in (select k.name from sent k), false)
 from {schema}.workflow_runs r
 	join lateral (select * from {schema}.tasks k where k.run_id = r.id and k.state < 10 order by k.step offset 0) t on true
 	join lateral (
