@@ -22,7 +22,7 @@ func signalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
 	switch a.Result {
 	case persistence.SignalNoRun:
 		if s.Run.IsZero() {
-			return refuse(RunNotFound, "key", fmt.Sprintf("no run of workflow %q and tenant %q has the key %q, or it is not committed yet",
+			return refuse(RunNotFound, "key", fmt.Sprintf("no run of workflow %q and tenant %q has the key %q, or it is not committed yet: check all three, or send again once the run is there",
 				s.Key.Workflow, s.Key.Tenant, s.Key.Key))
 		}
 		return refuse(RunNotFound, "run", fmt.Sprintf("no run %v belongs to this tenant: check the id and the tenant", s.Run))
@@ -30,9 +30,9 @@ func signalRefusal(s *persistence.Signal, a persistence.SignalAnswer) *Refusal {
 		return refuse(RunEnded, "run", "nothing can take the signal any more: if the run failed, requeue it and send the signal to the run that continues")
 	case persistence.SignalUnknown:
 		if len(a.Names) == 0 {
-			return refuse(UnknownSignal, "name", fmt.Sprintf("%q: no step of the run waits for a signal", s.Name))
+			return refuse(UnknownSignal, "name", fmt.Sprintf("no step of the run waits for %q, nor for any signal: check the run", s.Name))
 		}
-		return refuse(UnknownSignal, "name", fmt.Sprintf("%q: steps of the run wait for %s", s.Name, strings.Join(a.Names, ", ")))
+		return refuse(UnknownSignal, "name", fmt.Sprintf("no step of the run waits for %q, only for %s", s.Name, strings.Join(a.Names, ", ")))
 	case persistence.SignalInboxFull:
 		return refuse(InboxFull, "run", fmt.Sprintf("it has %d signals that no step has taken: send more when steps have taken some", persistence.InboxMax))
 	case persistence.SignalBadRow:

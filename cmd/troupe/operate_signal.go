@@ -31,12 +31,12 @@ func runsSignal(w world, f *readFlags) *cobra.Command {
 		Use: "signal RUN NAME [JSON]", Short: "Send a signal to a run, which a step of it waits for",
 		Long: `Sends a signal to a run: its first step that waits for signals of this name takes it,
 also one that begins to wait later. JSON is the value, as the default codec writes it;
-@file, or - for standard input; without it null. Whether it fits shows when the step
-decodes it.
+@file, or - for standard input. Without it the value is null, which a step reads as the
+zero value of its Go type. Whether the value fits shows when a step decodes it.
 
 With --workflow and --key in place of RUN it goes to the run that was triggered with the
-key, or to the one that continues it. A run takes one signal of each --id: with it a
-script may send again.`,
+key, or to the one that continues it. A run takes one signal of each --id, whatever its
+value: with it a script may send again.`,
 		Example: `  troupe runs signal 0190c2f3-7a1b-7c3d-8e4f-0123456789ab approved '{"By": "ann"}'
   troupe runs signal --workflow orders --key o-1 --tenant acme paid @payment.json --id evt_9`,
 		Args:              func(c *cobra.Command, args []string) error { return s.check(c, w, f, args) },
@@ -99,7 +99,11 @@ func (s *signalFlags) check(c *cobra.Command, w world, f *readFlags, args []stri
 	}
 	s.name = args[0]
 	s.to.Tenant, s.to.Workflow, s.to.Key = f.tenant, s.workflow, s.key
-	payload, err := readPayload(w, "the value", cmp.Or(append(args[1:], "null")[0], "null"), s.raw)
+	value := append(args[1:len(args):len(args)], "null")[0]
+	if value == "" && !s.raw {
+		return &usageError{errors.New("the value is empty: give it as JSON, or leave it out for null")} // an unset variable of a script
+	}
+	payload, err := readPayload(w, "the value", value, s.raw)
 	if err != nil {
 		return &usageError{err}
 	}

@@ -24,8 +24,8 @@ func runsCommand(w world) *cobra.Command {
 		Use:   "runs",
 		Short: "List, show, follow, cancel, requeue, trigger and signal runs",
 		Long: `Runs: list them, show one with its steps, follow its events, cancel, requeue and
-trigger them, send them signals. Each works on the database alone, beside pods or without
-any.
+trigger them, send them signals. Each works on the database alone, beside pods or
+without any.
 
 With --json a command prints one object on one line, with --jsonl an object on
 each line; docs/command.md of the project says which.

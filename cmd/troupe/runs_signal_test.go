@@ -41,9 +41,11 @@ func TestRunsSignal(t *testing.T) {
 	require.Contains(t, s.does("explain", id), `approve: waits for the signal "approved"`)
 	require.Contains(t, s.does("workflows", "show", "refunds"), "signal approved, failed after 72h0m0s")
 
-	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", id, "aproved"), `"aproved": steps of the run wait for approved`)
+	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", id, "aproved"), `no step of the run waits for "aproved", only for approved`)
 	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", id, "approved", "--tenant", "other"), `no run `+id+` of tenant "other"`)
 	require.Contains(t, s.refuses(exitNotFound, "runs", "signal", "--workflow", "refunds", "--key", "r-2", "--tenant", "acme", "approved"), `has the key "r-2"`)
+
+	require.Contains(t, s.refuses(exitUsage, "runs", "signal", id, "approved", ""), "the value is empty")
 
 	for _, before := range [][]string{{id}, {"--workflow", "refunds", "--key", "r-1"}} {
 		var names strings.Builder

@@ -157,7 +157,7 @@ func TestB41SignalsThatAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, text)
 		}
 		ok := approval{OK: true}
-		refused(troupe.ErrUnknownSignal, troupe.UnknownSignal, "name", `"approval": steps of the run wait for approved`,
+		refused(troupe.ErrUnknownSignal, troupe.UnknownSignal, "name", `no step of the run waits for "approval", only for approved`,
 			troupe.NewSignal[approval]("approval").Send(t.Context(), run, ok))
 		refused(troupe.ErrRunNotFound, troupe.RunNotFound, "run", "no run", approved.Send(t.Context(), handle.Get("other", run.ID()), ok))
 		refused(troupe.ErrRunNotFound, troupe.RunNotFound, "key", `has the key "l"`, approved.Send(t.Context(), handle.ByKey("", "l"), ok))
