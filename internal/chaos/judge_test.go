@@ -141,7 +141,7 @@ func (y *yard) judgeTasks(entries []entry, stories map[taskKey]story) verdict {
 	}
 	for key, s := range stories {
 		require.LessOrEqual(y.t, s.completed, 1, "%v completed %d times", key, s.completed)
-		if s.completed == 1 && key.step != "nap" {
+		if s.completed == 1 && !slices.Contains([]string{"nap", "first-gate", "second-gate"}, key.step) {
 			require.Positive(y.t, done[key], "%v completed without its effect", key)
 		}
 		v.losses += s.lost

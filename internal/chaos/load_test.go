@@ -26,6 +26,10 @@ func (p *podProcess) call(ctx context.Context) {
 			p.cancelOne(ctx, n, key)
 			continue
 		}
+		if p.spec.Signals && n%2 == 0 {
+			p.open(ctx, n/2, key)
+			continue
+		}
 		run := p.triggerSingle(ctx, n, key)
 		if run == nil {
 			continue

@@ -34,6 +34,7 @@ type podSpec struct {
 	Ledger  string        // the pod's own
 	Callers int           // that trigger and wait; 0: none
 	Cancels bool          // callers cancel some runs, too
+	Signals bool          // every second run waits for signals, which its caller sends
 	Await   time.Duration // how long callers wait for a run before it is stuck; 0: awaitMax
 	Soak    *soakSpec     // nil: no soak
 	Tune    tuning

@@ -23,7 +23,7 @@ var errFlaky = errors.New("this first attempt fails on purpose")
 // register makes every shape known to the pod's engine.
 func (p *podProcess) register() error {
 	p.shapes.handles = map[string]*troupe.Handle[string, string]{}
-	sound := []*troupe.Workflow[string, string]{p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted(), p.endless()}
+	sound := []*troupe.Workflow[string, string]{p.diamond(), p.branch(), p.flaky(), p.nap(), p.inTx(), p.submitted(), p.endless(), p.gates()}
 	for _, w := range append(sound, p.faulty()...) {
 		handle, err := troupe.Register(p.engine, w)
 		if err != nil {
