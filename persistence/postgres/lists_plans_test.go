@@ -101,7 +101,7 @@ func TestListsOfALongHistoryAreNotCompiled(t *testing.T) {
 
 // reads returns how many rows a plan read of tables that grow, and which of these it
 // scanned as a whole, though they had rows.
-func reads(t *testing.T, plan string) (rows float64, scanned []string) {
+func reads(t testing.TB, plan string) (rows float64, scanned []string) {
 	t.Helper()
 	var roots []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(plan), &roots))
