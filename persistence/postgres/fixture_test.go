@@ -130,13 +130,15 @@ func (k *fixture) claim(pod int64, limit int) []persistence.Grant {
 	return out.Grants
 }
 
-// completion reports tasks as completed.
+// completion reports tasks as completed: those that have their output already, with that.
 func (k *fixture) completion(pod int64, grants ...persistence.Grant) persistence.Record {
 	record := persistence.Record{GrantRequest: persistence.GrantRequest{Pod: pod, Claim: k.claimID()}, MaxLost: 3, CancelGrace: time.Minute}
 	for _, g := range grants {
-		record.Transitions = append(record.Transitions, persistence.Transition{
-			Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Succeeded, Output: []byte(`"` + g.Step + `"`),
-		})
+		output := []byte(`"` + g.Step + `"`)
+		if g.Kept {
+			output = g.LastProgress
+		}
+		record.Transitions = append(record.Transitions, persistence.Transition{Task: g.Task, Epoch: g.Epoch, Report: lifecycle.Succeeded, Output: output})
 	}
 	return record
 }

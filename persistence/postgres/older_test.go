@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
+	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
+)
+
+// A leader of the version before signals, which knows no step that waits, leaves runs with waits
+// as they are: their tasks, also those of a dead pod, deadlines that are over, signals that were
+// not delivered, and runs that have not begun. Tasks that no living pod executes are parked. A run that is triggered while its pod lives begins
+// when that has left.
+func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	ours, theirs := storetest.Nap(time.Nanosecond), storetest.Approval()
+	k, pod := withPod(t, ours, theirs)
+	runs := k.start(theirs, "a", 6)
+	k.complete(pod, k.claim(pod, 3)...)
+	require.Len(t, k.claim(pod, 2), 2, "they stay with the pod, and one with none")
+	for _, run := range runs {
+		k.signal(signalOf(run, "approved", "in time"))
+	}
+	require.Equal(t, 2, k.drain(2).Delivered, "the others ask for a delivery")
+	runs = append(runs, k.submit(theirs, 2)...)
+	require.NoError(t, k.advance(k.ctx, 2*time.Hour)) // the deadlines of reminders are over, and the lease of the pod
+	stands := func() string {
+		t.Helper()
+		return value[string](k.database, `select concat_ws(E'\n',
+			(select jsonb_agg(r order by r.id)::text from {schema}.workflow_runs r where r.id = any($1)),
+			(select jsonb_agg(t order by t.run_id, t.step)::text from {schema}.tasks t where t.run_id = any($1)),
+			(select jsonb_agg(d order by d.run_id, d.step, d.kind)::text from {schema}.durable_timers d where d.run_id = any($1)),
+			(select jsonb_agg(q order by q)::text from (select run_id, step, handler from {schema}.ready_queue
+				union all select run_id, step, handler from {schema}.parked_tasks) q where q.run_id = any($1)),
+			(select jsonb_agg(i order by i.run_id, i.seq)::text from {schema}.inbox i where i.run_id = any($1)),
+			(select jsonb_agg(i order by i.id)::text from {schema}.intake i where i.run_id = any($1)))`, uuidsOf(runs))
+	}
+	number := registry.DefinitionNumber(theirs.Hash)
+	unknown := func(from, to int) {
+		t.Helper()
+		k.exec("update {schema}.definition_steps set kind = $1 where kind = $2 and definition = $3", to, from, number)
+	}
+	const later = 9 // a kind that no version knows, as the older one does not know waits
+	unknown(int(workflow.Wait), later)
+
+	old := k.starts(ours)
+	second, _, err := old.store.JoinPod(k.ctx, persistence.PodInfo{
+		Name: "old", Handlers: old.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: time.Hour, Protocol: persistence.Protocol - 1,
+	})
+	require.NoError(t, err)
+	epoch := old.bump(second)
+	mine := append(old.start(ours, "a", 3), old.submit(ours, 2)...)
+	before := stands()
+	for range 4 {
+		old.lead(epoch)
+		old.archived(epoch, persistence.Archive{})
+		for _, grant := range old.claim(second, 100) {
+			require.Contains(t, mine, grant.Task.Run)
+			old.complete(second, grant)
+		}
+	}
+	for _, run := range mine {
+		require.Equal(t, lifecycle.Completed, old.state(run))
+	}
+	require.Equal(t, before, stands())
+	unknown(later, int(workflow.Wait))
+
+	late := k.draft(theirs, "a", 1)
+	require.Equal(t, persistence.Triggered, k.ask(late...)[0].Result)
+	runs = append(runs, late[0].Run)
+	out := k.drain(100)
+	require.Equal(t, 4, out.Delivered)
+	require.Zero(t, out.Count, "an older pod lives")
+	require.Equal(t, lifecycle.Pending, k.state(late[0].Run))
+	old.leave(second)
+	require.Equal(t, 3, k.drain(100).Count)
+	for _, run := range runs[6:] {
+		k.signal(signalOf(run, "approved", "yes"), signalOf(run, "reminded", "now"))
+	}
+	third := k.join(time.Hour)
+	epoch = k.bump(third)
+	for range 4 {
+		k.lead(epoch)
+		k.finish(third)
+	}
+	k.ends(third, runs)
+	require.Equal(t, 6, value[int](k.database, `select count(*)::int from {schema}.step_list where step = 'remind' and state = 'skipped'`), "at their deadlines")
+	require.Equal(t, 12, value[int](k.database, `select count(*)::int from {schema}.signal_list where state = 'taken'`))
+}
+
+// uuidsOf returns ids as the driver takes them.
+func uuidsOf(runs []workflow.RunID) (ids [][16]byte) {
+	for _, run := range runs {
+		ids = append(ids, run)
+	}
+	return ids
+}
