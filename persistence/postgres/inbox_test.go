@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -33,7 +32,7 @@ func (k *fixture) signal(batch ...persistence.Signal) []persistence.SignalAnswer
 // A run that another session has locked keeps its signals; those of others are delivered.
 func TestSignalsOfALockedRunWait(t *testing.T) {
 	t.Parallel()
-	k, pod := withPod(t, storetest.Approval())
+	k, _ := withPod(t, storetest.Approval())
 	runs := k.start(storetest.Approval(), "a", 3)
 	for _, run := range runs {
 		k.signal(signalOf(run, "reminded", "now"))
@@ -50,7 +49,7 @@ func TestSignalsOfALockedRunWait(t *testing.T) {
 	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.intake"))
 	release()
 	require.Equal(t, 1, k.drain(10).Delivered)
-	require.Len(t, slices.DeleteFunc(k.claim(pod, 20), func(g persistence.Grant) bool { return !g.Kept }), 3)
+	require.Equal(t, 3, value[int](k.database, "select count(*)::int from {schema}.step_list where step = 'remind' and state = 'completed'"))
 	k.requireSound()
 }
 
@@ -205,11 +204,12 @@ func TestSignalsAreWrittenOrRefused(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
-			k, _ := withPod(t, storetest.Gates())
-			run := k.start(storetest.Gates(), "a", 1)[0]
+			k, pod := withPod(t, storetest.Approval())
+			run := k.start(storetest.Approval(), "a", 1)[0]
+			k.complete(pod, k.claim(pod, 1)...) // approve waits, with a condition on what it gets
 			k.exec(fmt.Sprintf(`create function {schema}.skip() returns trigger language plpgsql as 'begin return %s; end';
 				create trigger mine before %s on {schema}.%s for each row execute function {schema}.skip()`, c.result, c.change, c.table))
-			_, err := k.store.SendSignals(k.ctx, []persistence.Signal{signalOf(run, "go", "now")})
+			_, err := k.store.SendSignals(k.ctx, []persistence.Signal{signalOf(run, "approved", "now")})
 			if c.change == "insert" && c.table != "task_progress" {
 				require.ErrorIs(t, err, persistence.ErrUnavailable)
 			} else {
@@ -218,7 +218,7 @@ func TestSignalsAreWrittenOrRefused(t *testing.T) {
 				require.ErrorIs(t, err, persistence.ErrUnavailable)
 			}
 			k.exec("drop function {schema}.skip() cascade")
-			require.Contains(t, []persistence.SignalResult{persistence.SignalStored, persistence.SignalRepeated}, k.signal(signalOf(run, "go", "now"))[0].Result)
+			require.Contains(t, []persistence.SignalResult{persistence.SignalStored, persistence.SignalRepeated}, k.signal(signalOf(run, "approved", "now"))[0].Result)
 			require.Equal(t, 1, k.drain(10).Delivered)
 			k.requireSound()
 		})
@@ -267,8 +267,8 @@ func TestTheViewOfSignals(t *testing.T) {
 			from {schema}.signal_list where sent_at is not null`)
 	}
 	require.Equal(t, `approval a reminded 1 taken remind "1"; approval a approved 2 waiting  "2"; approval a approved 3 undelivered  "3"`, shown())
-	require.Equal(t, "queued, signaled", value[string](k.database, `select string_agg(distinct kind, ', ' order by kind) from {schema}.event_list
-		where kind in ('signaled', 'queued') and (step is null or step = 'remind')`))
+	require.Equal(t, "completed, signaled", value[string](k.database, `select string_agg(distinct kind, ', ' order by kind) from {schema}.event_list
+		where kind in ('signaled', 'completed') and (step is null or step = 'remind')`))
 	k.drain(10)
 	for _, grant := range k.claim(pod, 10) {
 		if grant.Step == "ask" {
@@ -276,7 +276,7 @@ func TestTheViewOfSignals(t *testing.T) {
 		}
 	}
 	k.cancel(persistence.Cancel{Run: run, Tenant: "a"})
-	require.Equal(t, lifecycle.Running, k.state(run), "remind is held")
+	require.Equal(t, lifecycle.Running, k.state(run), "note is held")
 	k.exec("update {schema}.pods set expires_at = '-infinity'")
 	epoch := k.bump(pod)
 	k.expire(epoch, 10)
