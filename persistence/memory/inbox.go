@@ -248,7 +248,11 @@ func (b *batch) deliver(limit int, out *persistence.Drained) {
 		default:
 			if facts := s.undelivered(r, time.Time{}); len(facts) > 0 {
 				b.decide(r, facts...)
-				out.Delivered += len(facts)
+				late := 0 // behind the one that ended the run
+				if r.core.State.Terminal() {
+					late = s.dropUndelivered(sub.id)
+				}
+				out.Delivered, out.Dropped = out.Delivered+len(facts)-late, out.Dropped+late
 			}
 		}
 		taken++

@@ -28,6 +28,7 @@ type decisionTx struct {
 	byID     map[workflow.RunID]*run
 	enqueued []enqueued
 	wake     persistence.Wake
+	dropped  *int                    // counts signals that arrive behind the end of their run; nil: their requests stay
 	left     map[workflow.RunID]bool // runs that are there and were left out: their definitions are not
 }
 

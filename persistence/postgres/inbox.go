@@ -157,6 +157,10 @@ func (d *delivery) carryOut(ctx context.Context, ids []int64, limit int, passed 
 	if err := p.decide(ctx); err != nil {
 		return err
 	}
+	for _, r := range p.runs {
+		d.count += len(r.decision.Arrived)
+	}
+	p.dropped = &d.dropped
 	p.gather() // in the order of the requests
 	return p.write(ctx, b)
 }
@@ -224,9 +228,6 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 	cut, err := p.arrive(ctx, to)
 	if err != nil {
 		return err
-	}
-	for _, r := range p.runs {
-		d.count += len(r.arriving)
 	}
 	if cut != nil { // the rest of it, and of those behind it, is for another transaction
 		d.incomplete = true

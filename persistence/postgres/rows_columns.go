@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -63,14 +65,18 @@ func (p *decisionTx) queueEvents(b *pgsql.Batch) {
 }
 
 // queueSignals adds what was decided about signals: their numbers, and which steps have taken
-// them.
+// them. Those that arrive behind the end of their run are dropped, after the others have numbers.
 func (p *decisionTx) queueSignals(b *pgsql.Batch) {
 	var ids pgsql.UUIDs
 	var names []string
 	var ns []int64
 	var steps []int32
 	var done []bool // the step has completed
+	var late pgsql.UUIDs
 	for _, r := range p.runs {
+		if len(r.arriving) > len(r.decision.Arrived) {
+			late = append(late, r.id)
+		}
 		at := map[int64]int{}
 		add := func(e undelivered) {
 			at[e.n] = len(ids)
@@ -90,6 +96,14 @@ func (p *decisionTx) queueSignals(b *pgsql.Batch) {
 	}
 	if len(ids) > 0 {
 		b.Add("deliver_signals", pgsql.Named{"runs": ids, "ids": names, "ns": ns, "steps": steps, "done": done})
+	}
+	if p.dropped != nil && len(late) > 0 {
+		b.Add("drop_undelivered", pgsql.Named{"runs": late}).QueryRow(func(row pgx.Row) error {
+			var count int
+			err := row.Scan(&count)
+			*p.dropped += count
+			return err
+		})
 	}
 }
 

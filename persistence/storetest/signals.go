@@ -144,6 +144,13 @@ var signalRules = []rule{
 		require.Equal(w.t, `"d"`, string(w.run(run).Output))
 		require.Zero(w.t, w.tasks(run)["last"].Attempt)
 	}},
+	{"signals/late", "what comes with the signal that ends its run, behind it, is dropped", func(w *world) {
+		run := w.start(w.with(Gates()))
+		send := func(id string) persistence.Signal { return signalFor(run, "go", id) }
+		call(w.store.SendSignals(w.ctx, []persistence.Signal{send("0"), send("1"), send("2"), send("3"), send("4"), send("5")})).must(w)
+		out := w.drain(10)
+		require.Equal(w.t, []int{4, 2, 4}, []int{out.Delivered, out.Dropped, len(w.snapshot().Inbox)})
+	}},
 	{"signals/id", "a run takes one signal of each id, also after it has ended", func(w *world) {
 		g, p := w.withPod(Approval())
 		run, other := w.start(g), w.start(g)
