@@ -15,8 +15,8 @@ import (
 
 // A leader of the version before signals, which knows no step that waits, leaves runs with waits
 // as they are: their tasks, also those of a dead pod, deadlines that are over, signals that were
-// not delivered, and runs that have not begun. Tasks that no living pod executes are parked. A run that is triggered while its pod lives begins
-// when that has left.
+// not delivered, and runs that have not begun. Tasks that no living pod executes are parked. A run
+// that is triggered while its pod lives begins when that has left.
 func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
 	t.Parallel()
 	ours, theirs := storetest.Nap(time.Nanosecond), storetest.Approval()
@@ -30,17 +30,6 @@ func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
 	require.Equal(t, 2, k.drain(2).Delivered, "the others ask for a delivery")
 	runs = append(runs, k.submit(theirs, 2)...)
 	require.NoError(t, k.advance(k.ctx, 2*time.Hour)) // the deadlines of reminders are over, and the lease of the pod
-	stands := func() string {
-		t.Helper()
-		return value[string](k.database, `select concat_ws(E'\n',
-			(select jsonb_agg(r order by r.id)::text from {schema}.workflow_runs r where r.id = any($1)),
-			(select jsonb_agg(t order by t.run_id, t.step)::text from {schema}.tasks t where t.run_id = any($1)),
-			(select jsonb_agg(d order by d.run_id, d.step, d.kind)::text from {schema}.durable_timers d where d.run_id = any($1)),
-			(select jsonb_agg(q order by q)::text from (select run_id, step, handler from {schema}.ready_queue
-				union all select run_id, step, handler from {schema}.parked_tasks) q where q.run_id = any($1)),
-			(select jsonb_agg(i order by i.run_id, i.seq)::text from {schema}.inbox i where i.run_id = any($1)),
-			(select jsonb_agg(i order by i.id)::text from {schema}.intake i where i.run_id = any($1)))`, uuidsOf(runs))
-	}
 	number := registry.DefinitionNumber(theirs.Hash)
 	unknown := func(from, to int) {
 		t.Helper()
@@ -56,7 +45,7 @@ func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
 	require.NoError(t, err)
 	epoch := old.bump(second)
 	mine := append(old.start(ours, "a", 3), old.submit(ours, 2)...)
-	before := stands()
+	before := k.stands(runs)
 	for range 4 {
 		old.lead(epoch)
 		old.archived(epoch, persistence.Archive{})
@@ -68,7 +57,7 @@ func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
 	for _, run := range mine {
 		require.Equal(t, lifecycle.Completed, old.state(run))
 	}
-	require.Equal(t, before, stands())
+	require.Equal(t, before, k.stands(runs))
 	unknown(later, int(workflow.Wait))
 
 	late := k.draft(theirs, "a", 1)
@@ -92,6 +81,19 @@ func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
 	k.ends(third, runs)
 	require.Equal(t, 6, value[int](k.database, `select count(*)::int from {schema}.step_list where step = 'remind' and state = 'skipped'`), "at their deadlines")
 	require.Equal(t, 12, value[int](k.database, `select count(*)::int from {schema}.signal_list where state = 'taken'`))
+}
+
+// stands returns all that is stored of runs.
+func (k *fixture) stands(runs []workflow.RunID) string {
+	k.t.Helper()
+	return value[string](k.database, `select concat_ws(E'\n',
+		(select jsonb_agg(r order by r.id)::text from {schema}.workflow_runs r where r.id = any($1)),
+		(select jsonb_agg(t order by t.run_id, t.step)::text from {schema}.tasks t where t.run_id = any($1)),
+		(select jsonb_agg(d order by d.run_id, d.step, d.kind)::text from {schema}.durable_timers d where d.run_id = any($1)),
+		(select jsonb_agg(q order by q)::text from (select run_id, step, handler from {schema}.ready_queue
+			union all select run_id, step, handler from {schema}.parked_tasks) q where q.run_id = any($1)),
+		(select jsonb_agg(i order by i.run_id, i.seq)::text from {schema}.inbox i where i.run_id = any($1)),
+		(select jsonb_agg(i order by i.id)::text from {schema}.intake i where i.run_id = any($1)))`, uuidsOf(runs))
 }
 
 // uuidsOf returns ids as the driver takes them.
