@@ -22,6 +22,7 @@ func TestWorkThatNoPodCanExecuteIsSaid(t *testing.T) {
 		clear(w.functions)
 		w.register(storetest.Single(), newGauge().work(time.Millisecond))
 		leader, other := w.start(Config{}), w.start(Config{})
+		pass(time.Second) // the leader's first look is over, so that the next one finds all three
 		runs := w.many(leader, "diamond", 3)
 		pass(2 * parkEvery)
 		if other.Stats().Leading {
