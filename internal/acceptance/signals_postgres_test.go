@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
@@ -132,11 +133,13 @@ func TestARunWaitsUntilOlderPodsHaveLeft(t *testing.T) {
 	_, handle := joined(t, pool, troupe.Config{Sweep: time.Second}, contract())
 	run, err := handle.TriggerWithSignal(t.Context(), "deal", approved.With(approval{"ann", true}), troupe.Key("k"))
 	require.NoError(t, err)
-	reasons, err := run.Explain(t.Context())
-	require.NoError(t, err)
-	require.Len(t, reasons, 1)
-	require.Equal(t, explain.CauseOlderPods, reasons[0].Cause, "%v", reasons[0])
-	require.Contains(t, reasons[0].Text, "older-pod")
+	require.EventuallyWithT(t, func(t *assert.CollectT) { // now and then a pod looks at the run, and holds it
+		reasons, err := run.Explain(context.Background())
+		require.NoError(t, err)
+		require.Len(t, reasons, 1)
+		require.Equal(t, explain.CauseOlderPods, reasons[0].Cause, "%v", reasons[0])
+		require.Contains(t, reasons[0].Text, "older-pod")
+	}, time.Minute, 20*time.Millisecond)
 	_, err = pool.Exec(context.Background(), "delete from troupe.pods where id = $1", older)
 	require.NoError(t, err)
 	out, err := run.Await(t.Context())

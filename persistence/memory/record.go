@@ -64,17 +64,18 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 		return persistence.Recorded{}, err
 	}
 	out := persistence.Recorded{Now: b.clock, Answers: make([]persistence.RecordAnswer, len(record.Transitions))}
-	record.Transitions = b.refuseTransitions(p, record.Transitions, out.Answers)
-	var fast, slow [][]int
-	for _, part := range byRun(record.Transitions) {
+	sent := record.Transitions
+	record.Transitions = b.refuseTransitions(p, sent, out.Answers)
+	var fast, slow, refused [][]int // those refused come last: a database hears of a value when it stores it
+	for _, part := range byRun(sent) {
 		if b.s.blocks(record.Transitions[part[0]].Task.Run) {
 			for _, i := range part {
 				out.Answers[i] = persistence.RecordAnswer{Result: lifecycle.Busy}
 			}
 			continue
 		}
-		plain, rest := b.s.divide(record.Transitions, part)
-		fast, slow = append(fast, plain), append(slow, rest)
+		plain, rest, bad := b.s.divide(sent, part, out.Answers)
+		fast, slow, refused = append(fast, plain), append(slow, rest), append(refused, bad)
 	}
 	completed := 0
 	for _, part := range fast {
@@ -82,7 +83,7 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 	}
 	b.byTask()
 	b.enqueue(b.inline(p, record, completed))
-	for _, part := range slow {
+	for _, part := range append(slow, refused...) {
 		b.recordRun(p, record, part, out.Answers)
 	}
 	b.byTask()
@@ -113,23 +114,29 @@ func (b *batch) refuseTransitions(
 	return transitions
 }
 
-// divide tells the transitions of a run that take the fast path from the rest.
-func (s *Store) divide(transitions []persistence.Transition, part []int) (fast, rest []int) {
-	r := s.runs[transitions[part[0]].Task.Run]
-	if r == nil || slices.ContainsFunc(part, func(i int) bool {
-		return transitions[i].Report != lifecycle.Succeeded || len(transitions[i].Edges) > 0 || len(transitions[i].Make) > 0
-	}) {
-		return nil, part
-	}
+// divide tells the transitions of a run that take the fast path from the rest, and from those
+// that are refused.
+func (s *Store) divide(sent []persistence.Transition, part []int, answers []persistence.RecordAnswer) (fast, rest, refused []int) {
+	r := s.runs[sent[part[0]].Task.Run]
+	plain := r != nil && !slices.ContainsFunc(part, func(i int) bool {
+		return sent[i].Report != lifecycle.Succeeded || len(sent[i].Edges) > 0 || len(sent[i].Make) > 0
+	})
 	child := func(step int32) lifecycle.Task { return *r.task(step) }
 	for _, i := range part {
-		if t := r.task(transitions[i].Task.Step); t != nil && lifecycle.TakesFastPath(r.core, *t, child) {
-			fast = append(fast, i)
-		} else {
+		switch {
+		case answers[i].Err != nil:
+			refused = append(refused, i)
+		case !plain:
 			rest = append(rest, i)
+		default:
+			if t := r.task(sent[i].Task.Step); t != nil && lifecycle.TakesFastPath(r.core, *t, child) {
+				fast = append(fast, i)
+			} else {
+				rest = append(rest, i)
+			}
 		}
 	}
-	return fast, rest
+	return fast, rest, refused
 }
 
 // byRun returns the indexes of the transitions of each run, in the order in
