@@ -67,8 +67,8 @@ type Feed struct {
 
 // DecideFeed decides how wakes reach a pod. The leader tries to read a stream
 // unless it can be spared, because all pods take its mode. A pod without a
-// leader's word for it relies on nothing but a stream of its own. No pod begins
-// to read before the pods were counted.
+// leader's word for it relies on nothing but a stream of its own, and notifies all the same:
+// the leader may not know of it yet. No pod begins to read before the pods were counted.
 func DecideFeed(times FeedTimes, v View) Feed {
 	few := v.Pods <= StreamPodsMax
 	told := v.Told(times)
@@ -93,7 +93,7 @@ func DecideFeed(times FeedTimes, v View) Feed {
 		return feed
 	}
 	feed.Relay = v.Leading && feed.Mode == ModeRelay
-	feed.Notify = false
+	feed.Notify = !v.Leading && !told // a leader that takes itself to be alone reads no stream
 	feed.Sweep = times.Sweep
 	return feed
 }

@@ -14,6 +14,7 @@ func TestDecideFeed(t *testing.T) {
 	times := cluster.DefaultFeedTimes()
 	const quiet, silent = 200 * time.Millisecond, 1500 * time.Millisecond
 	stream := cluster.Feed{Mode: cluster.ModeStream, Read: true, Sweep: 30 * time.Second}
+	untold := cluster.Feed{Mode: cluster.ModeStream, Read: true, Notify: true, Sweep: 30 * time.Second}
 	relayed := cluster.Feed{Mode: cluster.ModeRelay, Sweep: 30 * time.Second}
 	none := cluster.Feed{Mode: cluster.ModeNone, Notify: true, Sweep: time.Second}
 	noneReading := cluster.Feed{Mode: cluster.ModeNone, Read: true, Notify: true, Sweep: time.Second}
@@ -31,9 +32,9 @@ func TestDecideFeed(t *testing.T) {
 		"told of the relay":                  {cluster.View{Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeRelay}, relayed},
 		"told of the relay, still reading":   {cluster.View{Streaming: true, Pods: 3, Heard: true, Silence: quiet, Said: cluster.ModeRelay}, relayed},
 		"the relaying leader falls silent":   {cluster.View{Pods: 3, Heard: true, Silence: silent, Said: cluster.ModeRelay}, none},
-		"the leader of two falls silent":     {cluster.View{Streaming: true, Pods: 2, Heard: true, Silence: silent, Said: cluster.ModeStream}, stream},
+		"the leader of two falls silent":     {cluster.View{Streaming: true, Pods: 2, Heard: true, Silence: silent, Said: cluster.ModeStream}, untold},
 		"told that there is no stream":       {cluster.View{Pods: 2, Heard: true, Silence: quiet, Said: cluster.ModeNone}, none},
-		"nothing heard yet, few pods":        {cluster.View{Streaming: true, Pods: 1}, stream},
+		"nothing heard yet, few pods":        {cluster.View{Streaming: true, Pods: 1}, untold},
 		"nothing heard yet, no stream yet":   {cluster.View{Pods: 1}, noneReading},
 		"nothing heard yet, many pods":       {cluster.View{Pods: 3}, none},
 	} {

@@ -191,6 +191,7 @@ func TestSendTx(t *testing.T) {
 	onPostgres(t, invoices(ask), func(t *testing.T, pool *pgxpool.Pool, handle *troupe.Handle[string, string]) {
 		_, err := pool.Exec(t.Context(), `create table approvals (invoice text primary key, clerk text not null)`)
 		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = pool.Exec(context.Background(), `drop table approvals`) })
 		server := desk(pool, handle)
 		post := func(id, by string) int {
 			answer := httptest.NewRecorder()

@@ -3,8 +3,10 @@ package features_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe"
@@ -122,22 +124,26 @@ func TestARenamedStepOrTypeWaitsForItsPod(t *testing.T) {
 		Cents int `json:"cents"`
 	}
 	type parcel order
-	for name, deploy := range map[string]func(*testing.T, *pgxpool.Pool, string, troupe.RunID) ([]troupe.Reason, error){
-		"step": func(t *testing.T, pool *pgxpool.Pool, schema string, run troupe.RunID) ([]troupe.Reason, error) {
+	for name, deploy := range map[string]func(*testing.T, *pgxpool.Pool, string, troupe.RunID) *troupe.Run[string]{
+		"step": func(t *testing.T, pool *pgxpool.Pool, schema string, run troupe.RunID) *troupe.Run[string] {
 			t.Helper()
-			return next(t, pool, schema, shipping("send", func(o order) string { return o.ID })).Get("", run).Explain(t.Context())
+			return next(t, pool, schema, shipping("send", func(o order) string { return o.ID })).Get("", run)
 		},
-		"type": func(t *testing.T, pool *pgxpool.Pool, schema string, run troupe.RunID) ([]troupe.Reason, error) {
+		"type": func(t *testing.T, pool *pgxpool.Pool, schema string, run troupe.RunID) *troupe.Run[string] {
 			t.Helper()
-			return next(t, pool, schema, shipping("ship", func(p parcel) string { return p.ID })).Get("", run).Explain(t.Context())
+			return next(t, pool, schema, shipping("ship", func(p parcel) string { return p.ID })).Get("", run)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool, schema := database(t)
 			run := orderOfLast(t, pool, schema)
-			reasons, err := deploy(t, pool, schema, run)
-			require.NoError(t, err)
-			require.Equal(t, explain.CauseUnregistered, reasons[0].Cause, reasons[0])
+			open := deploy(t, pool, schema, run)
+			require.EventuallyWithT(t, func(t *assert.CollectT) { // for an instant the leader holds what it parks
+				reasons, err := open.Explain(context.Background())
+				require.NoError(t, err)
+				require.NotEmpty(t, reasons)
+				require.Equal(t, explain.CauseUnregistered, reasons[0].Cause, reasons[0])
+			}, time.Minute, 20*time.Millisecond)
 			old := next(t, pool, schema, shipping("ship", func(o order) string { return o.ID }))
 			require.Equal(t, "o-1", troupetest.Await(t, old.Get("", run)))
 		})
