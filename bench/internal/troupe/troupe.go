@@ -117,7 +117,7 @@ func (c *contestant) Enqueue(ctx context.Context, job peer.Job) error {
 
 // Signal implements peer.Signaler.
 func (c *contestant) Signal(ctx context.Context, job peer.Job) error {
-	return goOn.Send(ctx, c.pod.handles[peer.Wait].ByKey("", key(job)), "x")
+	return goOn.Send(ctx, c.pod.handles[peer.Wait].ByKey(job.Tenant, key(job)), "x")
 }
 
 // Bulk implements peer.Peer: 500 runs a call, on 4 goroutines. Before Start

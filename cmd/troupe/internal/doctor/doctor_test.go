@@ -185,7 +185,7 @@ func meddlings() map[string]provoked {
 			strict := usual()
 			strict.touched = time.Nanosecond
 			return Options{limits: strict}
-		}, "locks", Problem, []string{"pid ", "holds a lock on schema_version for"}},
+		}, "locks", Problem, []string{"pid ", " lock", "schema_version"}},
 		"a foreign rule": {func(c *clinic) Options {
 			c.exec("create rule quiet as on insert to troupe.task_events do instead nothing")
 			return Options{}
