@@ -107,6 +107,7 @@ func (w *world) proxiedPods(n int) (pods []*Pod, proxies []*proxied) {
 	}
 	pass(3 * time.Second) // all pods have heard of each other
 	require.True(w.t, pods[0].Stats().Leading)
+	w.completed(w.trigger(pods[0], "single")) // the tenant is known: a pod is granted the first tasks of what it stores
 	return pods, proxies
 }
 
