@@ -39,8 +39,16 @@ func NewRun(graph *workflow.Graph) Run {
 	}
 }
 
+// NewChild returns the row that a child run of a graph starts from. The fast path of storage does
+// not tell parents that it has ended.
+func NewChild(graph *workflow.Graph, depth int16) Run {
+	run := NewRun(graph)
+	run.Depth, run.Slow = depth, true
+	return run
+}
+
 // NeedsSlowPath reports whether runs of a graph may need Decide from the start:
-// the fast path of storage knows neither sleeps, waits nor timers of the queue.
+// the fast path of storage knows neither sleeps, waits, child runs nor timers of the queue.
 func NeedsSlowPath(graph *workflow.Graph) bool {
 	for i := range graph.Nodes {
 		if n := &graph.Nodes[i]; n.Kind != workflow.Func || n.StartTimeout > 0 {
@@ -58,7 +66,8 @@ func TakesFastPath(run Run, task Task, child func(step int32) Task) bool {
 	if !run.Slow {
 		return true
 	}
-	if run.Canceling || run.Failing || run.Unhandled || run.Cut || run.HandlerMade || task.StartTimeout > 0 {
+	if run.Canceling || run.Failing || run.Unhandled || run.Cut || run.HandlerMade || task.StartTimeout > 0 ||
+		run.Depth > 0 && len(task.Children) == 0 { // it may end the run, and the parent has to hear of that
 		return false
 	}
 	return !slices.ContainsFunc(task.Children, func(edge workflow.Child) bool {

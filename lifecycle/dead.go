@@ -78,6 +78,14 @@ const (
 	ClassTooLarge = "too_large" // a value beyond the limit of payloads
 )
 
+// Classes of steps whose child run did not complete.
+const (
+	ClassChildFailed   = "child_failed"
+	ClassChildCanceled = "child_canceled"
+	ClassChildGone     = "child_gone" // its rows were removed before the step heard of its end
+	ClassTooDeep       = "too_deep"   // it would have more than DepthMax runs above it
+)
+
 // ClassWaitTimeout is the class of a step that waited for a signal for too long.
 const ClassWaitTimeout = "wait_timeout"
 

@@ -110,6 +110,8 @@ func (d *decider) apply(fact Fact) Answer {
 		return d.report(f)
 	case SignalArrived:
 		return d.arrive(f)
+	case ChildEnded:
+		return d.childEnded(f)
 	case TimerFired:
 		return d.fire(f)
 	case CancelRequested:
@@ -194,6 +196,9 @@ func (d *decider) move(t *Task, next State, event Event) {
 		panic(err)
 	}
 	d.dropEffects(t)
+	if t.State == Waiting && next == Canceled && t.Traits&(workflow.TraitChild|workflow.TraitAbandons) == workflow.TraitChild {
+		d.out.Stopped = append(d.out.Stopped, t.Step)
+	}
 	t.State = next
 	t.Epoch++
 	event.Step, event.N, event.At = t.Step, t.Epoch, d.now

@@ -29,6 +29,8 @@ func (d *decider) report(r TaskReported) Answer {
 		d.lost(t, r)
 	case Released:
 		d.released(t)
+	case Yielded:
+		return d.yielded(t, r)
 	default:
 		return Illegal
 	}
@@ -52,6 +54,8 @@ func follows(kind ReportKind, t *Task) bool {
 		return t.State == Queued || t.State == Failed || t.State == Canceled
 	case Released:
 		return t.State == Queued || t.State == Canceled
+	case Yielded:
+		return t.State == Waiting || t.State == Canceled || failed && (t.Class == ClassBadRow || t.Class == ClassTooDeep)
 	}
 	return false
 }

@@ -22,6 +22,7 @@ type Run struct {
 	Failing     bool  // FailFast took effect
 	Unhandled   bool  // an unhandled failure happened
 	Cut         bool  // the cancel took effect on some task
+	Depth       int16 // above it are so many runs, each a child of the next; 0: it is no child
 }
 
 // Task is what decisions need to know of a task.
@@ -69,6 +70,9 @@ type Decision struct {
 	Dead       []Death   // tasks that failed for good, in the order in which they did
 	Arrived    []Entry   // of signals that were delivered, in the order of the facts
 	Taken      []Taken   // which of these, or of the inbox, steps have taken
+	Begun      []int32   // steps whose child runs begin, in the order of the facts
+	Given      []int32   // steps that have got the output of their child runs, in the order of the facts
+	Stopped    []int32   // steps whose child runs are asked to stop
 	Ended      bool      // the run reached a terminal state
 }
 

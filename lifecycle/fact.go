@@ -32,6 +32,8 @@ type TaskReported struct {
 	// Exhausted says of an Errored one that is not retried: another attempt
 	// might have helped, but those allowed are used up.
 	Exhausted bool
+
+	Child string // Yielded: the id of the child run, for the event
 }
 
 // Deaths counts the pods that have died, as far as that says something about the
@@ -60,6 +62,7 @@ const (
 	Errored              // it returned an error, panicked or timed out
 	Lost                 // its pod is gone, or no pod executes it: one loss
 	Released             // its pod stops and hands it back, uncharged
+	Yielded              // it waits for a child run, which begins with this report
 )
 
 // ClassBadRow is the class of an attempt that failed because the database
@@ -71,6 +74,16 @@ const ClassBadRow = "bad_row"
 type SignalArrived struct {
 	Name  string
 	Steps []int32 // of the graph, that wait for signals of this name, ascending
+}
+
+// ChildEnded says that the child run of a step has ended, or is gone.
+type ChildEnded struct {
+	Step   int32
+	Run    string // its id
+	State  State  // Completed, Skipped (completed without an output), Failed or Canceled; 0: the run is gone
+	Failed string // the step that failed
+	Class  string // of its error
+	Error  string // or why it was canceled
 }
 
 // TimerFired says that a durable timer is due.
@@ -117,6 +130,7 @@ type CancelRequested struct {
 func (RunStarted) isFact()      {}
 func (TaskReported) isFact()    {}
 func (SignalArrived) isFact()   {}
+func (ChildEnded) isFact()      {}
 func (TimerFired) isFact()      {}
 func (CancelRequested) isFact() {}
 

@@ -34,6 +34,7 @@ var taskTable = [...]transition{
 	{Running, Backoff, "failed, may try again"},
 	{Running, Completed, "succeeded"},
 	{Running, Failed, "failed for good, or was lost too often"},
+	{Running, Waiting, "its child run begins"},
 	{Running, Canceled, "ended badly while its run stops"},
 
 	{Backoff, Queued, "its delay is over"},
@@ -42,10 +43,10 @@ var taskTable = [...]transition{
 	{Sleeping, Completed, "its timer fired"},
 	{Sleeping, Canceled, "the policy or a cancel stops it"},
 
-	{Waiting, Completed, "its signal came"},
-	{Waiting, Queued, "its signal came, and conditions look at it"},
-	{Waiting, Failed, "no signal came in time"},
-	{Waiting, Skipped, "no signal came in time, and it may be left out"},
+	{Waiting, Completed, "its signal came, or its child run completed"},
+	{Waiting, Queued, "the same, and conditions look at the output"},
+	{Waiting, Failed, "no signal came in time, or its child run failed"},
+	{Waiting, Skipped, "no signal came in time, and it may be left out; or its child run has no output"},
 	{Waiting, Canceled, "the policy or a cancel stops it"},
 }
 

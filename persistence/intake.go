@@ -91,7 +91,8 @@ type Intake interface {
 
 	// DrainIntake starts at most limit runs that TriggerInTx stored, oldest
 	// first, skipping those another pod is draining, and delivers the signals of as many
-	// runs (see Inbox). More reports whether there may be further ones. Runs whose
+	// runs (see Inbox). In the same way it tells runs that their child runs have ended, and
+	// child runs that the step which began them was canceled (see Child). More reports whether there may be further ones. Runs whose
 	// workflows a living pod of an older protocol does not know wait until it has left.
 	DrainIntake(ctx context.Context, limit int) (Drained, error)
 

@@ -19,6 +19,7 @@ type Transition struct {
 	Report   lifecycle.ReportKind
 	Output   []byte        // Succeeded
 	Edges    []EdgeResult  // Succeeded
+	Child    *Child        // Yielded: the run that begins, for which the task waits
 	Make     []DynamicTask // Succeeded: tasks that the run has to execute from now on, too
 	Class    string        // Errored: to sort failures by
 	Error    string        // Errored

@@ -94,6 +94,18 @@ type Housekeeping interface {
 	// there, else under a fresh fair id. A fresh one for all would put a tenant
 	// with much parked work behind everything that others queued since.
 	ParkTasks(ctx context.Context, epoch int64, limit int) (Parked, error)
+
+	// WakeParents looks at the next steps that wait for a child run, at most limit behind a
+	// task, and lets DrainIntake tell their runs if the child has ended or is gone and
+	// nothing else will: a pod of an older version may have ended it.
+	WakeParents(ctx context.Context, epoch int64, after workflow.TaskID, limit int) (Woken, error)
+}
+
+// Woken is what WakeParents did.
+type Woken struct {
+	Count int             // runs that DrainIntake will tell of their children
+	Next  workflow.TaskID // where to go on; zero: these were the last
+	Wake  Wake
 }
 
 // Leadership is the fence of the leader's writes.

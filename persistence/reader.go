@@ -52,6 +52,7 @@ type RunFilter struct {
 	Origin     string
 	Class      string         // of the error of the first unhandled failure
 	FailedStep string         // the step of it
+	Parent     workflow.RunID // whose child runs they are
 	Since      time.Time      // created then or later, as the id of the run tells
 	Until      time.Time      // created earlier
 	Before     workflow.RunID // keyset: runs older than this one
@@ -151,7 +152,7 @@ func (f *RunFilter) Matches(r *RunRow) bool {
 			return false
 		}
 	}
-	return len(f.States) == 0 || slices.Contains(f.States, r.State)
+	return (f.Parent.IsZero() || f.Parent == r.Parent.Run) && (len(f.States) == 0 || slices.Contains(f.States, r.State))
 }
 
 // CountBy says into which groups runs are counted, beside their states.

@@ -21,13 +21,14 @@ type RunRow struct {
 	Origin       string
 	Labels       map[string]string
 	CreatedAt    time.Time
-	StartedAt    time.Time // zero: not yet
-	FinishedAt   time.Time // zero: not yet
-	Output       []byte    // of the output step, once completed; nil otherwise
-	HasOutput    bool      // the output step completed
-	FailedStep   string    // first unhandled failure
-	Error        string    // its text
-	Class        string    // its class
+	StartedAt    time.Time       // zero: not yet
+	FinishedAt   time.Time       // zero: not yet
+	Output       []byte          // of the output step, once completed; nil otherwise
+	HasOutput    bool            // the output step completed
+	FailedStep   string          // first unhandled failure
+	Error        string          // its text
+	Class        string          // its class
+	Parent       workflow.TaskID // whose child run it is; zero: none
 }
 
 // TaskRow is a task as a reader sees it.
@@ -47,7 +48,8 @@ type TaskRow struct {
 	WakeAt     time.Time // of its timer; zero: none
 	StartedAt  time.Time
 	FinishedAt time.Time
-	Parked     bool // queued, but no living pod registers its handler
+	Child      workflow.RunID // the child run that it has begun; zero: none
+	Parked     bool           // queued, but no living pod registers its handler
 }
 
 // Without names a part that a read leaves out.

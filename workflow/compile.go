@@ -48,11 +48,11 @@ func NewGraph(d *Definition) (*Graph, error) {
 	return g, nil
 }
 
-// judgedWaits marks the waits whose output something looks at when they complete: a pod has to
-// complete them.
+// judgedWaits marks the waits and the child runs whose output something looks at when they
+// complete: a pod has to complete them.
 func (d *Definition) judgedWaits(g *Graph) {
 	mark := func(ref int) {
-		if ref != Input && g.Nodes[ref].Kind == Wait {
+		if ref != Input && (g.Nodes[ref].Kind == Wait || g.Nodes[ref].Kind == ChildRun) {
 			g.Nodes[ref].Traits |= TraitJudged
 		}
 	}
@@ -81,7 +81,7 @@ func (d *Definition) inputFree() bool {
 func newNode(s *Step) Node {
 	node := Node{
 		Name: s.Name, Kind: s.Kind,
-		Queue: s.Options.Queue, Sleep: s.Sleep, Signal: s.Signal, StartTimeout: s.Options.ScheduleToStart,
+		Queue: s.Options.Queue, Sleep: s.Sleep, Signal: s.Signal, Child: s.Child, StartTimeout: s.Options.ScheduleToStart,
 	}
 	for _, edge := range s.Parents {
 		node.Parents = append(node.Parents, int32(edge.Parent))
@@ -98,6 +98,11 @@ func newNode(s *Step) Node {
 		node.Traits |= TraitWaits
 		if s.SkipLate {
 			node.Traits |= TraitSkipsLate
+		}
+	case ChildRun:
+		node.Traits |= TraitChild
+		if s.Child.Abandons {
+			node.Traits |= TraitAbandons
 		}
 	case Func:
 	}

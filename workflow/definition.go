@@ -39,6 +39,7 @@ const (
 	Sleep               // a durable timer of a fixed duration
 	SleepUntil          // a durable timer whose instant a parent's output gives
 	Wait                // for a signal of the run, whose payload is its output
+	ChildRun            // another run, whose output is its output
 )
 
 // Step is one node of a definition.
@@ -53,8 +54,24 @@ type Step struct {
 	Sleep           time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever
 	Signal          string        // Wait: the name of the signal
 	SkipLate        bool          // Wait: after the longest wait the step is skipped; otherwise it fails
+	Child           ChildSpec     // ChildRun: the run; the step's only parent gives its input
 	WakeFrom        int           // SleepUntil: the step whose output gives the instant
 	Options         Options
+}
+
+// ChildSpec is the run that a step of kind [ChildRun] begins and waits for.
+type ChildSpec struct {
+	Workflow string
+	Abandons bool // the run goes on when the step is canceled; otherwise it is asked to stop
+	Output   OutputOf
+}
+
+// OutputOf says as what the output of a run was encoded: as that of a step, or as a signal that
+// a step waited for. It is of another workflow if that step was a child run itself.
+type OutputOf struct {
+	Workflow string
+	Step     string // or the name of the signal
+	Signal   bool
 }
 
 // Options are the tunables of a step. They are not part of its fingerprint.

@@ -35,6 +35,7 @@ type Node struct {
 	Queue        string        // "" is the queue of the run
 	Sleep        time.Duration // Sleep: how long; Wait: the longest wait, 0: for ever
 	Signal       string        // Wait: the name of the signal
+	Child        ChildSpec     // ChildRun: the run
 	StartTimeout time.Duration // longest wait in the queue; 0: none
 	Fingerprint  Hash
 }
@@ -59,7 +60,9 @@ const (
 	TraitOnFailure                          // the failure handler of the run
 	TraitWaits                              // waits for a signal of the run
 	TraitSkipsLate                          // is skipped if no signal comes in time; otherwise it fails
-	TraitJudged                             // of a wait: conditions, or the instant of a sleep, look at its output
+	TraitJudged                             // of a wait or a child run: conditions, or the instant of a sleep, look at its output
+	TraitChild                              // begins another run and waits for it
+	TraitAbandons                           // that run goes on when the step is canceled
 )
 
 // Has reports whether all of the given traits are set.
@@ -73,7 +76,7 @@ func (t Traits) Unattended() bool {
 
 // traitsKnown are all traits of this version.
 const traitsKnown = TraitSleep | TraitSleepUntil | TraitHoldsSettled | TraitRunIfAllSkipped | TraitOnFailure |
-	TraitWaits | TraitSkipsLate | TraitJudged
+	TraitWaits | TraitSkipsLate | TraitJudged | TraitChild | TraitAbandons
 
 // Known reports whether this version knows all that a stored graph consists of: its policy and
 // the kinds and traits of its steps and edges. Runs of another graph are left to a later
@@ -87,7 +90,7 @@ func (g *Graph) Known() bool {
 }
 
 func (n *Node) known() bool {
-	known := n.Kind >= Func && n.Kind <= Wait && n.Traits&^traitsKnown == 0
+	known := n.Kind >= Func && n.Kind <= ChildRun && n.Traits&^traitsKnown == 0
 	for _, c := range n.Children {
 		known = known && c.Kind >= Plain && c.Kind <= Settled
 	}
@@ -113,6 +116,11 @@ func (g *Graph) Signals() (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// HasChildren reports whether steps begin other runs.
+func (g *Graph) HasChildren() bool {
+	return slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.Kind == ChildRun })
 }
 
 // Sinks returns the number of steps without children: the obligations of a

@@ -96,6 +96,9 @@ func (n *Node) hash(c *canon) {
 		c.text("signal")
 		c.text(n.Signal)
 	}
+	if n.Kind == ChildRun { // and than child runs
+		c.child(&n.Child)
+	}
 	c.add(append(c.form, n.Fingerprint[:]...))
 }
 
@@ -135,14 +138,36 @@ func (d *Definition) fingerprint(g *Graph) {
 	}
 }
 
-// waits reports whether a step waits for a signal. Pods that do not know such steps must not
-// execute others of the workflow either: they could not record that these have ended.
-func (d *Definition) waits() bool {
-	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind == Wait })
+// child writes what a step says about the run that it begins. Whether that goes on when the step
+// is canceled is a trait.
+func (c *canon) child(of *ChildSpec) {
+	c.text("child")
+	c.text(of.Workflow)
+	c.text(of.Output.Workflow)
+	c.text(of.Output.Step)
+	signal := int64(0)
+	if of.Output.Signal {
+		signal = 1
+	}
+	c.number(signal)
 }
 
-// fingerprintOf names the signals, too, where there are any: codecs may be told which signal the
-// output of a parent was.
+// childOf writes the run that a step begins, if it begins one.
+func (c *canon) childOf(s *Step) {
+	if s.Kind == ChildRun {
+		c.child(&s.Child)
+	}
+}
+
+// waits reports whether a step waits for a signal or for another run. Pods that do not know such
+// steps must not execute others of the workflow either: they could not record that these have
+// ended.
+func (d *Definition) waits() bool {
+	return slices.ContainsFunc(d.Steps, func(s Step) bool { return s.Kind == Wait || s.Kind == ChildRun })
+}
+
+// fingerprintOf names the signals and the child runs, too, where there are any: codecs may be told
+// what the output of a parent was.
 func (d *Definition) fingerprintOf(waits bool, s *Step, hanging []hang) Hash {
 	form := "troupe step 1"
 	if waits {
@@ -154,6 +179,7 @@ func (d *Definition) fingerprintOf(waits bool, s *Step, hanging []hang) Hash {
 	c.text(s.Type)
 	if waits {
 		c.text(s.Signal)
+		c.childOf(s)
 	}
 	c.number(int64(len(s.Parents)))
 	for _, edge := range s.Parents {
@@ -161,6 +187,9 @@ func (d *Definition) fingerprintOf(waits bool, s *Step, hanging []hang) Hash {
 		c.number(int64(edge.Kind))
 		if waits {
 			c.text(d.signalOf(edge.Parent))
+			if edge.Parent >= 0 && edge.Parent < len(d.Steps) {
+				c.childOf(&d.Steps[edge.Parent])
+			}
 		}
 	}
 	own := make([]hang, 0, len(s.Conditions)+1)

@@ -97,8 +97,10 @@ func (r *report) step(d *Definition, i int) {
 		}
 	case Wait:
 		r.wait(s)
+	case ChildRun:
+		r.child(s)
 	default:
-		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil or Wait")
+		r.check(s.Name, "kind", fmt.Sprintf("unknown kind %d", s.Kind), "use Func, Sleep, SleepUntil, Wait or ChildRun")
 	}
 	if s.Kind == Sleep || s.Kind == SleepUntil {
 		r.sleeps(s)
@@ -127,8 +129,24 @@ func (r *report) wait(s *Step) {
 	if len(s.Parents) > 0 {
 		r.check(s.Name, "parents", "a wait for a signal takes no parameters", "use After")
 	}
+	r.noAttempts(s, "a wait for a signal")
+}
+
+// child judges a step that begins another run.
+func (r *report) child(s *Step) {
+	if text, remedy := judgeName(s.Child.Workflow); text != "" {
+		r.check(s.Name, "workflow", text, remedy)
+	}
+	if len(s.Parents) != 1 {
+		r.check(s.Name, "parents", fmt.Sprintf("a child run has one input: the step has %d parents", len(s.Parents)), "make the input in a step of its own")
+	}
+	r.noAttempts(s, "a child run")
+}
+
+// noAttempts judges the options of a step that is not a function.
+func (r *report) noAttempts(s *Step, what string) {
 	if o := s.Options; o.AttemptTimeout != 0 || o.HeartbeatLimit != 0 || o.ScheduleToStart != 0 || o.InTx || o.Retry.tried() {
-		r.check(s.Name, "options", "a wait for a signal has no attempts or timeouts", "remove the options")
+		r.check(s.Name, "options", what+" has no attempts or timeouts", "remove the options")
 	}
 }
 

@@ -253,6 +253,12 @@ func (s *store) ParkTasks(ctx context.Context, epoch int64, limit int) (persiste
 		func(p *persistence.Parked) *persistence.Wake { return &p.Wake })
 }
 
+// WakeParents implements persistence.Housekeeping.
+func (s *store) WakeParents(ctx context.Context, epoch int64, after workflow.TaskID, limit int) (persistence.Woken, error) {
+	return meet(s, "wake_parents", func() (persistence.Woken, error) { return s.Store.WakeParents(ctx, epoch, after, limit) },
+		func(w *persistence.Woken) *persistence.Wake { return &w.Wake })
+}
+
 // ArchiveRuns implements persistence.History.
 func (s *store) ArchiveRuns(ctx context.Context, epoch int64, archive persistence.Archive) (persistence.Archived, error) {
 	return meet(s, "archive_runs", func() (persistence.Archived, error) { return s.Store.ArchiveRuns(ctx, epoch, archive) }, nil)

@@ -44,6 +44,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 		}
 	}
 	b.stamp(r, d.Arrived, d.Taken)
+	b.give(r, d.Given)
 	b.note(r, d.Events)
 	b.bury(r, d.Dead)
 	b.noteFailed(r, d.Dead)
@@ -62,6 +63,7 @@ func (b *batch) decide(r *run, facts ...lifecycle.Fact) lifecycle.Decision {
 		b.wake.Ended = slices.Insert(b.wake.Ended, at, r.id())
 		b.wake.CountEnds(r.trigger.Workflow, r.core.State, 1)
 	}
+	b.tellFamily(r, &d)
 	return d
 }
 

@@ -232,32 +232,49 @@ func (b *batch) stamp(r *run, arrived []lifecycle.Entry, taken []lifecycle.Taken
 // deliver delivers the signals of at most limit submissions, the oldest first.
 func (b *batch) deliver(limit int, out *persistence.Drained) {
 	s, taken := b.s, 0
-	s.intake = slices.DeleteFunc(s.intake, func(sub submission) bool {
-		r := s.runs[sub.id]
+	list := s.intake
+	s.intake = nil // ends of runs ask for further deliveries
+	list = slices.DeleteFunc(list, func(sub submission) bool {
 		switch {
 		case !sub.signal:
 			return false
 		case taken == limit:
 			out.More = true
 			return false
-		case r == nil || r.core.State.Terminal():
-			out.Dropped += s.dropUndelivered(sub.id)
-		case s.blocks(sub.id):
+		case s.runs[sub.id] != nil && !s.runs[sub.id].core.State.Terminal() && s.blocks(sub.id):
 			out.Again = lookAgain
 			return false
-		default:
-			if facts := s.undelivered(r, time.Time{}); len(facts) > 0 {
-				b.decide(r, facts...)
-				late := 0 // behind the one that ended the run
-				if r.core.State.Terminal() {
-					late = s.dropUndelivered(sub.id)
-				}
-				out.Delivered, out.Dropped = out.Delivered+len(facts)-late, out.Dropped+late
-			}
 		}
+		b.deliverTo(sub.id, out)
 		taken++
 		return true
 	})
+	s.intake = append(list, s.intake...)
+}
+
+// deliverTo delivers the signals of a run, and what it has not heard of its family.
+func (b *batch) deliverTo(id workflow.RunID, out *persistence.Drained) {
+	s, r := b.s, b.s.runs[id]
+	if r == nil || r.core.State.Terminal() {
+		out.Dropped += s.dropUndelivered(id)
+		return
+	}
+	signals := s.undelivered(r, time.Time{})
+	facts := append(signals, s.familyFacts(r)...)
+	if len(facts) == 0 {
+		return
+	}
+	d := b.decide(r, facts...)
+	for i, fact := range facts {
+		if request, is := fact.(lifecycle.CancelRequested); is && d.Answers[i] == lifecycle.Moved {
+			b.canceled(r, request.Reason)
+		}
+	}
+	late := 0 // behind the one that ended the run
+	if r.core.State.Terminal() {
+		late = s.dropUndelivered(id)
+	}
+	out.Delivered, out.Dropped = out.Delivered+len(signals)-late, out.Dropped+late
 }
 
 // dropUndelivered removes the signals of a run that are not delivered, and counts them.

@@ -175,6 +175,13 @@ func (b *batch) recordRun(p *pod, record persistence.Record, part []int, answers
 		facts[j] = r.fact(p.id, record.Transitions[i], record.MaxLost)
 	}
 	d := b.decide(r, facts...)
+	for _, step := range d.Begun {
+		i := slices.IndexFunc(part, func(i int) bool {
+			t := &record.Transitions[i]
+			return t.Task.Step == step && t.Report == lifecycle.Yielded
+		})
+		b.beginChild(r, step, record.Transitions[part[i]].Child)
+	}
 	completed := 0
 	for j, i := range part {
 		completed += b.answer(r, record.Transitions[i], d.Answers[j], &answers[i])
@@ -211,8 +218,17 @@ func (b *batch) refuseTransition(t persistence.Transition) error {
 	if err := b.s.refuse(t.Output); err != nil {
 		return err
 	}
-	if _, err := t.DynamicTasks(b.s.runs[t.Task.Run].definition.graph); err != nil {
+	graph := b.s.runs[t.Task.Run].definition.graph
+	if _, err := t.DynamicTasks(graph); err != nil {
 		return err
+	}
+	if err := t.CheckChild(graph, func(hash workflow.Hash) bool { return b.s.definitions[hash] != nil }); err != nil {
+		return err
+	}
+	if t.Child != nil {
+		if err := b.s.refuse(t.Child.Input); err != nil {
+			return err
+		}
 	}
 	return b.s.refuse(t.Progress)
 }
@@ -220,10 +236,14 @@ func (b *batch) refuseTransition(t persistence.Transition) error {
 // fact is what a transition says to the run.
 func (r *run) fact(pod int64, t persistence.Transition, maxLost int) lifecycle.TaskReported {
 	dynamic, _ := t.DynamicTasks(r.definition.graph) // what is refused was turned into a failure, or is stale
+	child := ""
+	if t.Child != nil {
+		child = t.Child.Run.String()
+	}
 	return lifecycle.TaskReported{
 		Step: t.Task.Step, Epoch: t.Epoch, Pod: pod, Kind: t.Report, Edges: r.edges(t.Edges), Make: dynamic,
 		Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost),
+		Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(maxLost), Child: child,
 	}
 }
 
@@ -280,14 +300,19 @@ func (s *Store) CancelRun(_ context.Context, cancel persistence.Cancel) (persist
 	d := b.decide(r, lifecycle.CancelRequested{Reason: reason, By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace})
 	answer := d.Answers[0]
 	if answer == lifecycle.Moved {
-		r.cancelReason = reason
-		if r.running() {
-			b.wake.Canceling = append(b.wake.Canceling, r.id())
-		}
+		b.canceled(r, reason)
 	}
 	b.byTask()
 	b.enqueue(nil)
 	return persistence.Canceled{Now: b.clock, Result: answer, State: r.core.State, Wake: b.wake}, nil
+}
+
+// canceled notes why a run was asked to stop.
+func (b *batch) canceled(r *run, reason string) {
+	r.cancelReason = reason
+	if r.running() {
+		b.wake.Canceling = append(b.wake.Canceling, r.id())
+	}
 }
 
 func (r *run) running() bool {

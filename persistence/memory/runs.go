@@ -32,6 +32,7 @@ func (r *run) row() persistence.RunRow {
 		ID: t.Run, Workflow: t.Workflow, Definition: t.Definition, Tenant: t.Tenant, Key: t.Key,
 		State: r.core.State, Canceling: r.core.Canceling, CancelReason: r.cancelReason, Origin: t.Origin,
 		Labels: maps.Clone(t.Labels), CreatedAt: r.createdAt, StartedAt: r.startedAt, FinishedAt: r.finishedAt,
+		Parent: r.family.Parent,
 	}
 	output := r.definition.graph.Output
 	if sink := r.task(output); sink != nil && sink.State == lifecycle.Completed {
@@ -67,8 +68,10 @@ func (s *Store) taskRow(r *run, step int32) persistence.TaskRow {
 		Step: step, Name: node.Name, State: t.State, Epoch: t.Epoch, Attempt: t.Attempt, Lost: t.Lost,
 		Pod: t.Pod, PodName: s.podNames[t.Pod], Output: bytes.Clone(d.output), OutputSize: sizeOf(d.output), Class: t.Class, Error: t.Error,
 		WakeAt: s.timers.of(r.id(), step), StartedAt: d.startedAt, FinishedAt: d.finishedAt,
+		Child: r.children[step],
 	}
-	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !t.Traits.Unattended() {
+	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !t.Traits.Unattended() ||
+		t.State == lifecycle.Waiting && t.Traits.Has(workflow.TraitChild) {
 		row.Attempt++
 	}
 	if t.State == lifecycle.Queued {

@@ -109,7 +109,7 @@ func (s *Store) Snapshot() snapshot.Tables {
 
 func (r *run) snapshot() snapshot.Run {
 	out := snapshot.Run{
-		ID: r.id(), Tenant: r.trigger.Tenant, Graph: r.definition.graph, Expanded: r.expanded,
+		ID: r.id(), Tenant: r.trigger.Tenant, Family: r.family, Graph: r.definition.graph, Expanded: r.expanded,
 		Core: r.core, Events: slices.Clone(r.events),
 	}
 	for i, t := range r.tasks {

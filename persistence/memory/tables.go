@@ -48,9 +48,11 @@ type run struct {
 	finishedAt   time.Time
 	failure      *failure // first unhandled one
 	archived     bool
-	keptFrom     time.Time        // when the time begins for which it is kept
-	keyRun       workflow.RunID   // whose idempotency keys its tasks have; zero: its own
-	takenOver    map[int32][]byte // outputs of an earlier run, until it is expanded
+	keptFrom     time.Time // when the time begins for which it is kept
+	family       persistence.Family
+	children     map[int32]workflow.RunID // by step that has begun them
+	keyRun       workflow.RunID           // whose idempotency keys its tasks have; zero: its own
+	takenOver    map[int32][]byte         // outputs of an earlier run, until it is expanded
 }
 
 // detail is what decisions do not need of a task.

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // endUnread ends sessions that hold locks while they send an answer that is not read, and reports
@@ -144,4 +145,9 @@ func scanParked(row pgx.CollectableRow) (enqueued, error) {
 		e.place = place
 	}
 	return e, err
+}
+
+// WakeParents implements persistence.Housekeeping.
+func (s *Store) WakeParents(context.Context, int64, workflow.TaskID, int) (persistence.Woken, error) {
+	return persistence.Woken{}, nil
 }

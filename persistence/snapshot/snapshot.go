@@ -39,6 +39,7 @@ type Tables struct {
 type Run struct {
 	ID       workflow.RunID
 	Tenant   string
+	Family   persistence.Family
 	Graph    *workflow.Graph
 	Expanded bool // its tasks exist
 	Core     lifecycle.Run

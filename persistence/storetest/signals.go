@@ -384,7 +384,7 @@ var signalRules = []rule{
 	}},
 	{"signals/older_pods", "a run that a living pod of an older version does not know waits until that has left", func(w *world) {
 		g := w.with(Approval())
-		pod, _, err := w.store.JoinPod(w.ctx, persistence.PodInfo{Name: "old", Queues: []string{defaultQueue}, Slots: 1, TTL: leaseTTL, Protocol: persistence.Protocol - 1})
+		pod, _, err := w.store.JoinPod(w.ctx, persistence.PodInfo{Name: "old", Queues: []string{defaultQueue}, Slots: 1, TTL: leaseTTL, Protocol: 2})
 		require.NoError(w.t, err)
 		d := w.draft(g)
 		out := w.ask(d)

@@ -219,6 +219,13 @@ func (t *Twin) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int, 
 	})
 }
 
+// WakeParents implements persistence.Housekeeping.
+func (t *Twin) WakeParents(ctx context.Context, epoch int64, after workflow.TaskID, limit int) (persistence.Woken, error) {
+	return twice(ctx, t, "WakeParents", after, func(ctx context.Context, s persistence.Store) (persistence.Woken, error) {
+		return s.WakeParents(ctx, epoch, after, limit)
+	})
+}
+
 // ParkTasks implements persistence.Housekeeping.
 func (t *Twin) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
 	return twice2(ctx, t, "ParkTasks", persistence.Store.ParkTasks, epoch, limit)
