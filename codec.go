@@ -124,16 +124,12 @@ func plainOf(codec Codec) (plain Codec, below bool) {
 // errNotLoaded is a bug of ours: large outputs are loaded before an attempt.
 var errNotLoaded = errors.New("the output was not loaded")
 
-// decodeOutput decodes the output of a parent, which is the payload of a signal if the parent
-// waited for one.
-func decodeOutput[T any](codec Codec, from parentOutcome, signal string) (value T, err error) {
+// decodeOutput decodes the output of the parent at a place.
+func decodeOutput[T any](codec Codec, from parentOutcome, at place) (value T, err error) {
 	if from.Large && from.Output == nil {
 		return value, fmt.Errorf("read parent %q: %w", from.Step, errNotLoaded)
 	}
-	decoder := program.ParentCodec(codec, from.Step)
-	if signal != "" {
-		decoder = program.SignalCodec(codec, signal)
-	}
+	decoder := program.OutputCodec(codec, at.outputOf())
 	if from.own {
 		value, err = program.DecodeOwn[T](decoder, from.Output)
 	} else {

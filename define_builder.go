@@ -82,12 +82,13 @@ type place struct {
 	step int
 }
 
-// signal returns the signal that the step at a place waits for; "": none.
-func (at place) signal() string {
+// outputOf returns as what the output of the step at a place is encoded.
+func (at place) outputOf() workflow.OutputOf {
 	if at.plan == nil || at.step < 0 || at.step >= len(at.plan.program.Definition.Steps) {
-		return ""
+		return workflow.OutputOf{}
 	}
-	return at.plan.program.Definition.Steps[at.step].Signal
+	d := &at.plan.program.Definition
+	return d.Steps[at.step].OutputOf(d.Name)
 }
 
 func newPlan(name string, input reflect.Type) *plan {

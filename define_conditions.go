@@ -100,7 +100,8 @@ func (c condition) ApplyStep(s *program.Step) {
 	s.Conditions = append(s.Conditions, c.condition)
 }
 
-func (c condition) ApplyWait(s *program.Step) { c.ApplyStep(s) }
+func (c condition) ApplyWait(s *program.Step)  { c.ApplyStep(s) }
+func (c condition) ApplyChild(s *program.Step) { c.ApplyStep(s) }
 
 func (condition) IsEdgeOption() {}
 

@@ -14,16 +14,21 @@ import (
 type StepOption interface{ ApplyStep(step *program.Step) }
 
 // EdgeOption says when a step runs: [After], [RunIfAllSkipped], and what [If],
-// [Switch] and [SkipIf] return. Steps, sleeps and waits take it.
+// [Switch] and [SkipIf] return. Steps, sleeps, waits and child runs take it.
 type EdgeOption interface {
 	StepOption
 	WaitOption
+	ChildOption
 	IsEdgeOption()
 }
 
 // WaitOption is an option of [WaitSignal]: an [EdgeOption], [SkipAfter] or [FailAfter].
 // Only packages of this module can implement it.
 type WaitOption interface{ ApplyWait(step *program.Step) }
+
+// ChildOption is an option of [Child]: an [EdgeOption] or [AbandonChild]. Only packages of this
+// module can implement it.
+type ChildOption interface{ ApplyChild(step *program.Step) }
 
 // FunctionOption says how a step function is executed: [Retry],
 // [AttemptTimeout], [HeartbeatTimeout], [ScheduleToStartTimeout], [Queue] and
@@ -36,9 +41,10 @@ type FunctionOption interface {
 
 type edgeOption func(s *program.Step)
 
-func (o edgeOption) ApplyStep(s *program.Step) { o(s) }
-func (o edgeOption) ApplyWait(s *program.Step) { o(s) }
-func (edgeOption) IsEdgeOption()               {}
+func (o edgeOption) ApplyStep(s *program.Step)  { o(s) }
+func (o edgeOption) ApplyWait(s *program.Step)  { o(s) }
+func (o edgeOption) ApplyChild(s *program.Step) { o(s) }
+func (edgeOption) IsEdgeOption()                {}
 
 type waitOption func(s *program.Step)
 

@@ -91,7 +91,7 @@ func (r StepRef[T]) read(codec Codec, from parentOutcome) (T, error) {
 		var zero T
 		return zero, fmt.Errorf("parent %q is %v: want completed", from.Step, from.State)
 	}
-	return decodeOutput[T](codec, from, r.at.signal())
+	return decodeOutput[T](codec, from, r.at)
 }
 
 func (r MaybeRef[T]) read(codec Codec, from parentOutcome) (Opt[T], error) {

@@ -130,7 +130,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	defer abort(nil)
 	starting := make(chan struct{})
 	e.mu.Lock()
-	if err := e.phase.startable(); err != nil {
+	if err := errors.Join(e.phase.startable(), e.checkChildren()); err != nil {
 		e.mu.Unlock()
 		return fmt.Errorf("start engine: %w", err)
 	}

@@ -278,6 +278,6 @@ func TestOutcomeOf(t *testing.T) {
 
 func TestWhatCannotBeDecodedIntoAnInterfaceIsNamed(t *testing.T) {
 	t.Parallel()
-	_, err := decodeOutput[fmt.Stringer](JSON{}, parentOutcome{Outcome: persistence.Outcome{Step: "p", Output: []byte("1")}}, "")
+	_, err := decodeOutput[fmt.Stringer](JSON{}, parentOutcome{Outcome: persistence.Outcome{Step: "p", Output: []byte("1")}}, place{})
 	require.ErrorContains(t, err, `decode the output of "p" into fmt.Stringer`)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/troupe-dev/troupe/internal/program"
 	"github.com/troupe-dev/troupe/workflow"
@@ -53,4 +54,33 @@ func (e *Engine) graphs() []*workflow.Graph {
 		graphs = append(graphs, p.Graph)
 	}
 	return graphs
+}
+
+// checkChildren returns which workflows are missing whose runs steps begin.
+func (e *Engine) checkChildren() error {
+	var all []error
+	for _, p := range e.order {
+		var problems []workflow.Problem
+		for i := range p.Graph.Nodes {
+			n := &p.Graph.Nodes[i]
+			if n.Kind != workflow.ChildRun {
+				continue
+			}
+			switch child := e.programs[n.Child.Workflow]; {
+			case child == nil:
+				problems = append(problems, workflow.Problem{
+					Step: n.Name, Field: "workflow", Text: fmt.Sprintf("workflow %q is not registered with this engine", n.Child.Workflow), Remedy: "register it, too",
+				})
+			case !slices.ContainsFunc(p.Children, func(g *workflow.Graph) bool { return g.Hash == child.Graph.Hash }):
+				problems = append(problems, workflow.Problem{
+					Step: n.Name, Field: "workflow", Text: fmt.Sprintf("another workflow %q is registered with this engine", n.Child.Workflow),
+					Remedy: "register the one that Child names",
+				})
+			}
+		}
+		if len(problems) > 0 {
+			all = append(all, &DefinitionError{Workflow: p.Graph.Name, Problems: problems})
+		}
+	}
+	return errors.Join(all...)
 }

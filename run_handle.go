@@ -230,7 +230,7 @@ func (h *Handle[I, O]) decodeOutput(ctx context.Context, row *persistence.RunRow
 		}
 	}
 	node := &graph.Nodes[graph.Output]
-	return program.Decode[O](actors.CodecFor(codec, program.OutputPlace(row.Tenant, row.Workflow, node.Name, node.Signal)), row.Output)
+	return program.Decode[O](actors.CodecFor(codec, program.OutputPlace(row.Tenant, node.OutputOf(row.Workflow))), row.Output)
 }
 
 func collect(options []TriggerOption) (triggerOptions, error) {

@@ -44,7 +44,7 @@ func OutputOf[T, O any](ctx context.Context, run *Run[O], ref StepRef[T]) (T, er
 func outputAs[T any](engine *Engine, tenant string, run RunID, at place, payload []byte) (T, error) {
 	d := &at.plan.program.Definition
 	step := d.Steps[at.step].Name
-	codec := actors.CodecFor(engine.config.Codec, program.OutputPlace(tenant, d.Name, step, at.signal()))
+	codec := actors.CodecFor(engine.config.Codec, program.OutputPlace(tenant, at.outputOf()))
 	value, err := program.Decode[T](codec, payload)
 	if err != nil {
 		return value, fmt.Errorf("decode the output of step %q of run %v into %T: %w", step, run, value, err)

@@ -180,6 +180,10 @@ const (
 	dropEvery = 5 * time.Minute
 	// parkEvery is how often rows without a living handler are looked for.
 	parkEvery = time.Minute
+	// wakeEvery is how often the steps that wait for child runs are looked at, wakeBatch of
+	// them at once: the end of a child run is told when it ends, so this finds nothing
+	// unless a pod of an older version ended it.
+	wakeEvery, wakeBatch = time.Minute, 1000
 	// resendAfter is how long a run actor waits for the answer to its outcome
 	// before it sends it again.
 	resendAfter = 2 * time.Second

@@ -177,12 +177,24 @@ func transitionOf(r *messages.ReportOutcome) persistence.Transition {
 		Output: r.GetOutput(), Class: r.GetClass(), Error: r.GetError(), TimedOut: r.GetTimedOut(),
 		Retry: r.GetRetry(), RetryIn: time.Duration(r.GetRetryIn()), Progress: r.GetProgress(), Exhausted: r.GetExhausted(),
 	}
-	for _, e := range r.GetEdges() {
-		t.Edges = append(t.Edges, persistence.EdgeResult{
+	t.Edges = edgeResults(r.GetEdges())
+	if c := r.GetChild(); c != nil {
+		t.Child = &persistence.Child{
+			Run: runOf(c.GetRun()), Workflow: c.GetWorkflow(), KeyRun: runOf(c.GetKeyRun()), Input: c.GetInput(),
+			Edges: edgeResults(c.GetEdges()), TraceContext: c.GetTraceContext(),
+		}
+		copy(t.Child.Definition[:], c.GetDefinition())
+	}
+	return t
+}
+
+func edgeResults(edges []*messages.EdgeOutcome) (results []persistence.EdgeResult) {
+	for _, e := range edges {
+		results = append(results, persistence.EdgeResult{
 			Child: e.GetChild(), Flags: lifecycle.Flags(e.GetFlags()), Error: e.GetError(), WakeAt: instantOfMicros(e.GetWakeAt()),
 		})
 	}
-	return t
+	return results
 }
 
 func answerName(a lifecycle.Answer) string {

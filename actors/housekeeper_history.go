@@ -10,21 +10,24 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// history is when the housekeeper archives, drops and purges.
+// history is when the housekeeper archives, drops, purges, and looks for child runs whose end
+// their parents have not heard of.
 type history struct {
 	rotateAt  time.Time
 	archiveAt time.Time
 	dropAt    time.Time
 	purgeAt   time.Time
-	after     workflow.RunID // how far the walk through the runs has come
-	moved     int            // by this walk
-	limit     int            // of one call; smaller after one that failed
+	wakeAt    time.Time
+	woken     workflow.TaskID // how far the look at the steps with child runs has come
+	after     workflow.RunID  // how far the walk through the runs has come
+	moved     int             // by this walk
+	limit     int             // of one call; smaller after one that failed
 }
 
 // newHistory begins at once with the spans for new events, and soon with the rest: pods
 // start first, but short terms must do the work, too.
 func newHistory(now time.Time) history {
-	return history{limit: persistence.ArchiveMax, rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery)}
+	return history{limit: persistence.ArchiveMax, rotateAt: now, archiveAt: now.Add(archiveEvery), dropAt: now.Add(2 * archiveEvery), purgeAt: now.Add(3 * archiveEvery), wakeAt: now.Add(wakeEvery)}
 }
 
 // hold removes nothing for its age before an instant.
@@ -38,7 +41,7 @@ func (h *history) hold(until time.Time) {
 
 func (h *history) next() time.Time {
 	next := h.rotateAt
-	for _, at := range []time.Time{h.archiveAt, h.dropAt, h.purgeAt} {
+	for _, at := range []time.Time{h.archiveAt, h.dropAt, h.purgeAt, h.wakeAt} {
 		if at.Before(next) {
 			next = at
 		}
@@ -78,6 +81,11 @@ func (a *housekeeper) nextHistory(now time.Time) bool {
 		ask(&a.base, &a.call, "drop_history", storeTimeout, func(ctx context.Context) (persistence.Dropped, error) {
 			return store.DropHistory(ctx, epoch, retention, by)
 		}, a.onDropped)
+	case a.history.wakeAt:
+		after := a.history.woken
+		ask(&a.base, &a.call, "wake_parents", storeTimeout, func(ctx context.Context) (persistence.Woken, error) {
+			return store.WakeParents(ctx, epoch, after, wakeBatch)
+		}, a.onWoken)
 	default:
 		return a.purge(now, by)
 	}
@@ -166,6 +174,18 @@ func (a *housekeeper) onDropped(dropped persistence.Dropped, err error) {
 	}
 	if dropped.More {
 		a.history.dropAt = a.rt.now().Add(historyPause)
+	}
+	a.next()
+}
+
+func (a *housekeeper) onWoken(woken persistence.Woken, err error) {
+	a.history.wakeAt = a.rt.now().Add(wakeEvery)
+	if a.failed("wake_parents", err, nil) {
+		return
+	}
+	a.rt.announce(woken.Wake)
+	if a.history.woken = woken.Next; woken.Next != (workflow.TaskID{}) {
+		a.history.wakeAt = a.rt.now().Add(historyPause)
 	}
 	a.next()
 }

@@ -17,14 +17,21 @@ import (
 // that. A step that has ended its transaction fails. If the attempt was recorded after
 // all, the report is stale.
 func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
-	if m.failed == nil && len(m.output.Payload) > a.rt.config.PayloadLimit {
-		m.failed = failureOf(tooLarge("output", len(m.output.Payload), a.rt.config.PayloadLimit), nil)
+	what, size := "output", len(m.output.Payload)
+	if m.output.Child != nil {
+		what, size = "input of the child run", len(m.output.Child.Input)
+	}
+	if m.failed == nil && size > a.rt.config.PayloadLimit {
+		m.failed = failureOf(tooLarge(what, size, a.rt.config.PayloadLimit), nil)
 	}
 	cause := context.Cause(a.ctx)
 	timedOut := timeoutName(cause)
 	switch {
 	case m.txEnded: // another attempt would repeat what it has committed
 		return a.errored(m.failed, nil, "")
+	case m.failed == nil && m.handBack == nil && timedOut == "" && m.output.Child != nil:
+		a.countAttempt(outcomeSucceeded, "")
+		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_YIELDED, Child: a.childRun(m.output.Child)}
 	case m.failed == nil && m.handBack == nil && timedOut == "":
 		a.countAttempt(outcomeSucceeded, "")
 		return &messages.ReportOutcome{
@@ -38,6 +45,19 @@ func (a *run) judge(m *attemptEnded) *messages.ReportOutcome {
 		return &messages.ReportOutcome{Kind: messages.OutcomeKind_OUTCOME_KIND_RELEASED}
 	}
 	return a.errored(m.failed, cause, timedOut)
+}
+
+// childRun is the child run that an attempt begins.
+func (a *run) childRun(c *persistence.Child) *messages.ChildRun {
+	id, own := a.rt.newRunID(), a.key.task.Run
+	if first := runOf(a.task.GetKeyRun()); !first.IsZero() {
+		own = first
+	}
+	keys := persistence.ChildKeys(own, a.task.GetStepName())
+	return &messages.ChildRun{
+		Run: id[:], Definition: c.Definition[:], Workflow: c.Workflow, KeyRun: keys[:], Input: c.Input,
+		Edges: edgeOutcomes(c.Edges), TraceContext: a.task.GetTraceContext(),
+	}
 }
 
 func (a *run) errored(failed *failure, cause error, timedOut string) *messages.ReportOutcome {

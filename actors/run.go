@@ -294,7 +294,7 @@ func (a *run) settle(outcome *messages.ReportOutcome) {
 		outcome.Progress = a.attempt.take()
 	}
 	a.outcome = outcome
-	a.hold(int64(len(outcome.GetOutput()) + len(outcome.GetProgress())))
+	a.hold(int64(len(outcome.GetOutput()) + len(outcome.GetChild().GetInput()) + len(outcome.GetProgress())))
 	a.report()
 }
 

@@ -122,6 +122,10 @@ type Inputs struct {
 type Output struct {
 	Payload []byte                   // encoded result
 	Edges   []persistence.EdgeResult // results of conditions and sleep instants for children
+
+	// Child is the run that the step begins and waits for, in place of a payload: its
+	// Definition, Workflow, Input and Edges. The pod gives it an id and its keys.
+	Child *persistence.Child
 }
 
 // TaskInfo tells a step function which task it executes.

@@ -32,6 +32,7 @@ const (
 	OutcomeKind_OUTCOME_KIND_ERRORED     OutcomeKind = 2
 	OutcomeKind_OUTCOME_KIND_LOST        OutcomeKind = 3
 	OutcomeKind_OUTCOME_KIND_RELEASED    OutcomeKind = 4
+	OutcomeKind_OUTCOME_KIND_YIELDED     OutcomeKind = 5
 )
 
 // Enum value maps for OutcomeKind.
@@ -42,6 +43,7 @@ var (
 		2: "OUTCOME_KIND_ERRORED",
 		3: "OUTCOME_KIND_LOST",
 		4: "OUTCOME_KIND_RELEASED",
+		5: "OUTCOME_KIND_YIELDED",
 	}
 	OutcomeKind_value = map[string]int32{
 		"OUTCOME_KIND_UNSPECIFIED": 0,
@@ -49,6 +51,7 @@ var (
 		"OUTCOME_KIND_ERRORED":     2,
 		"OUTCOME_KIND_LOST":        3,
 		"OUTCOME_KIND_RELEASED":    4,
+		"OUTCOME_KIND_YIELDED":     5,
 	}
 )
 
@@ -996,6 +999,7 @@ type ReportOutcome struct {
 	Progress      []byte                 `protobuf:"bytes,10,opt,name=progress,proto3" json:"progress,omitempty"`
 	Pool          string                 `protobuf:"bytes,11,opt,name=pool,proto3" json:"pool,omitempty"`            // whose slot it holds; "": none
 	Exhausted     bool                   `protobuf:"varint,12,opt,name=exhausted,proto3" json:"exhausted,omitempty"` // errored, not retried: the attempts allowed are used up
+	Child         *ChildRun              `protobuf:"bytes,13,opt,name=child,proto3" json:"child,omitempty"`          // yielded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,6 +1118,106 @@ func (x *ReportOutcome) GetExhausted() bool {
 	return false
 }
 
+func (x *ReportOutcome) GetChild() *ChildRun {
+	if x != nil {
+		return x.Child
+	}
+	return nil
+}
+
+// ChildRun is the run that a step begins and waits for.
+type ChildRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           []byte                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Definition    []byte                 `protobuf:"bytes,2,opt,name=definition,proto3" json:"definition,omitempty"`
+	Workflow      string                 `protobuf:"bytes,3,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	KeyRun        []byte                 `protobuf:"bytes,4,opt,name=key_run,json=keyRun,proto3" json:"key_run,omitempty"` // after which its idempotency keys are named
+	Input         []byte                 `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
+	Edges         []*EdgeOutcome         `protobuf:"bytes,6,rep,name=edges,proto3" json:"edges,omitempty"`
+	TraceContext  string                 `protobuf:"bytes,7,opt,name=trace_context,json=traceContext,proto3" json:"trace_context,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChildRun) Reset() {
+	*x = ChildRun{}
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChildRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChildRun) ProtoMessage() {}
+
+func (x *ChildRun) ProtoReflect() protoreflect.Message {
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChildRun.ProtoReflect.Descriptor instead.
+func (*ChildRun) Descriptor() ([]byte, []int) {
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ChildRun) GetRun() []byte {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *ChildRun) GetDefinition() []byte {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
+func (x *ChildRun) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *ChildRun) GetKeyRun() []byte {
+	if x != nil {
+		return x.KeyRun
+	}
+	return nil
+}
+
+func (x *ChildRun) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *ChildRun) GetEdges() []*EdgeOutcome {
+	if x != nil {
+		return x.Edges
+	}
+	return nil
+}
+
+func (x *ChildRun) GetTraceContext() string {
+	if x != nil {
+		return x.TraceContext
+	}
+	return ""
+}
+
 // EdgeOutcome is what a completion says about one child.
 type EdgeOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1127,7 +1231,7 @@ type EdgeOutcome struct {
 
 func (x *EdgeOutcome) Reset() {
 	*x = EdgeOutcome{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1243,7 @@ func (x *EdgeOutcome) String() string {
 func (*EdgeOutcome) ProtoMessage() {}
 
 func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[13]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1256,7 @@ func (x *EdgeOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeOutcome.ProtoReflect.Descriptor instead.
 func (*EdgeOutcome) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{13}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EdgeOutcome) GetChild() string {
@@ -1196,7 +1300,7 @@ type OutcomesAnswered struct {
 
 func (x *OutcomesAnswered) Reset() {
 	*x = OutcomesAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1312,7 @@ func (x *OutcomesAnswered) String() string {
 func (*OutcomesAnswered) ProtoMessage() {}
 
 func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[14]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1325,7 @@ func (x *OutcomesAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomesAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomesAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{14}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutcomesAnswered) GetAnswers() []*OutcomeAnswered {
@@ -1257,7 +1361,7 @@ type OutcomeAnswered struct {
 
 func (x *OutcomeAnswered) Reset() {
 	*x = OutcomeAnswered{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1373,7 @@ func (x *OutcomeAnswered) String() string {
 func (*OutcomeAnswered) ProtoMessage() {}
 
 func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[15]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1386,7 @@ func (x *OutcomeAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeAnswered.ProtoReflect.Descriptor instead.
 func (*OutcomeAnswered) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{15}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OutcomeAnswered) GetTask() *Task {
@@ -1315,7 +1419,7 @@ type RepeatOutcomes struct {
 
 func (x *RepeatOutcomes) Reset() {
 	*x = RepeatOutcomes{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1431,7 @@ func (x *RepeatOutcomes) String() string {
 func (*RepeatOutcomes) ProtoMessage() {}
 
 func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[16]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1444,7 @@ func (x *RepeatOutcomes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepeatOutcomes.ProtoReflect.Descriptor instead.
 func (*RepeatOutcomes) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{16}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
 }
 
 // AttemptAbandoned says that an attempt was reported while its function goes
@@ -1354,7 +1458,7 @@ type AttemptAbandoned struct {
 
 func (x *AttemptAbandoned) Reset() {
 	*x = AttemptAbandoned{}
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1470,7 @@ func (x *AttemptAbandoned) String() string {
 func (*AttemptAbandoned) ProtoMessage() {}
 
 func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[17]
+	mi := &file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1483,7 @@ func (x *AttemptAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptAbandoned.ProtoReflect.Descriptor instead.
 func (*AttemptAbandoned) Descriptor() ([]byte, []int) {
-	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{17}
+	return file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttemptAbandoned) GetTask() *Task {
@@ -1472,7 +1576,7 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x04size\x18\x05 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05class\x18\a \x01(\tR\x05class\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\x89\x03\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"\xbd\x03\n" +
 	"\rReportOutcome\x12,\n" +
 	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task\x123\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1f.troupe.messages.v1.OutcomeKindR\x04kind\x12\x16\n" +
@@ -1486,7 +1590,18 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\bprogress\x18\n" +
 	" \x01(\fR\bprogress\x12\x12\n" +
 	"\x04pool\x18\v \x01(\tR\x04pool\x12\x1c\n" +
-	"\texhausted\x18\f \x01(\bR\texhausted\"h\n" +
+	"\texhausted\x18\f \x01(\bR\texhausted\x122\n" +
+	"\x05child\x18\r \x01(\v2\x1c.troupe.messages.v1.ChildRunR\x05child\"\xe3\x01\n" +
+	"\bChildRun\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\fR\x03run\x12\x1e\n" +
+	"\n" +
+	"definition\x18\x02 \x01(\fR\n" +
+	"definition\x12\x1a\n" +
+	"\bworkflow\x18\x03 \x01(\tR\bworkflow\x12\x17\n" +
+	"\akey_run\x18\x04 \x01(\fR\x06keyRun\x12\x14\n" +
+	"\x05input\x18\x05 \x01(\fR\x05input\x125\n" +
+	"\x05edges\x18\x06 \x03(\v2\x1f.troupe.messages.v1.EdgeOutcomeR\x05edges\x12#\n" +
+	"\rtrace_context\x18\a \x01(\tR\ftraceContext\"h\n" +
 	"\vEdgeOutcome\x12\x14\n" +
 	"\x05child\x18\x01 \x01(\tR\x05child\x12\x14\n" +
 	"\x05flags\x18\x02 \x01(\rR\x05flags\x12\x14\n" +
@@ -1502,13 +1617,14 @@ const file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"\x10\n" +
 	"\x0eRepeatOutcomes\"@\n" +
 	"\x10AttemptAbandoned\x12,\n" +
-	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task*\x93\x01\n" +
+	"\x04task\x18\x01 \x01(\v2\x18.troupe.messages.v1.TaskR\x04task*\xad\x01\n" +
 	"\vOutcomeKind\x12\x1c\n" +
 	"\x18OUTCOME_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16OUTCOME_KIND_SUCCEEDED\x10\x01\x12\x18\n" +
 	"\x14OUTCOME_KIND_ERRORED\x10\x02\x12\x15\n" +
 	"\x11OUTCOME_KIND_LOST\x10\x03\x12\x19\n" +
-	"\x15OUTCOME_KIND_RELEASED\x10\x04B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
+	"\x15OUTCOME_KIND_RELEASED\x10\x04\x12\x18\n" +
+	"\x14OUTCOME_KIND_YIELDED\x10\x05B'Z%github.com/troupe-dev/troupe/messagesb\x06proto3"
 
 var (
 	file_github_com_troupe_dev_troupe_messages_work_proto_rawDescOnce sync.Once
@@ -1523,7 +1639,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_rawDescGZIP() []byte 
 }
 
 var file_github_com_troupe_dev_troupe_messages_work_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_github_com_troupe_dev_troupe_messages_work_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(OutcomeKind)(0),         // 0: troupe.messages.v1.OutcomeKind
 	(*Task)(nil),             // 1: troupe.messages.v1.Task
@@ -1539,12 +1655,13 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_goTypes = []any{
 	(*StartTask)(nil),        // 11: troupe.messages.v1.StartTask
 	(*StepOutcome)(nil),      // 12: troupe.messages.v1.StepOutcome
 	(*ReportOutcome)(nil),    // 13: troupe.messages.v1.ReportOutcome
-	(*EdgeOutcome)(nil),      // 14: troupe.messages.v1.EdgeOutcome
-	(*OutcomesAnswered)(nil), // 15: troupe.messages.v1.OutcomesAnswered
-	(*OutcomeAnswered)(nil),  // 16: troupe.messages.v1.OutcomeAnswered
-	(*RepeatOutcomes)(nil),   // 17: troupe.messages.v1.RepeatOutcomes
-	(*AttemptAbandoned)(nil), // 18: troupe.messages.v1.AttemptAbandoned
-	nil,                      // 19: troupe.messages.v1.StartTask.LabelsEntry
+	(*ChildRun)(nil),         // 14: troupe.messages.v1.ChildRun
+	(*EdgeOutcome)(nil),      // 15: troupe.messages.v1.EdgeOutcome
+	(*OutcomesAnswered)(nil), // 16: troupe.messages.v1.OutcomesAnswered
+	(*OutcomeAnswered)(nil),  // 17: troupe.messages.v1.OutcomeAnswered
+	(*RepeatOutcomes)(nil),   // 18: troupe.messages.v1.RepeatOutcomes
+	(*AttemptAbandoned)(nil), // 19: troupe.messages.v1.AttemptAbandoned
+	nil,                      // 20: troupe.messages.v1.StartTask.LabelsEntry
 }
 var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	5,  // 0: troupe.messages.v1.SlotsOffered.pools:type_name -> troupe.messages.v1.PoolSlots
@@ -1552,22 +1669,24 @@ var file_github_com_troupe_dev_troupe_messages_work_proto_depIdxs = []int32{
 	11, // 2: troupe.messages.v1.SlotsReleased.tasks:type_name -> troupe.messages.v1.StartTask
 	11, // 3: troupe.messages.v1.StartTasks.tasks:type_name -> troupe.messages.v1.StartTask
 	1,  // 4: troupe.messages.v1.StartTask.task:type_name -> troupe.messages.v1.Task
-	19, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
+	20, // 5: troupe.messages.v1.StartTask.labels:type_name -> troupe.messages.v1.StartTask.LabelsEntry
 	12, // 6: troupe.messages.v1.StartTask.parents:type_name -> troupe.messages.v1.StepOutcome
 	12, // 7: troupe.messages.v1.StartTask.failed:type_name -> troupe.messages.v1.StepOutcome
 	1,  // 8: troupe.messages.v1.ReportOutcome.task:type_name -> troupe.messages.v1.Task
 	0,  // 9: troupe.messages.v1.ReportOutcome.kind:type_name -> troupe.messages.v1.OutcomeKind
-	14, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
-	16, // 11: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
-	11, // 12: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
-	1,  // 13: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
-	1,  // 14: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
-	1,  // 15: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	15, // 10: troupe.messages.v1.ReportOutcome.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	14, // 11: troupe.messages.v1.ReportOutcome.child:type_name -> troupe.messages.v1.ChildRun
+	15, // 12: troupe.messages.v1.ChildRun.edges:type_name -> troupe.messages.v1.EdgeOutcome
+	17, // 13: troupe.messages.v1.OutcomesAnswered.answers:type_name -> troupe.messages.v1.OutcomeAnswered
+	11, // 14: troupe.messages.v1.OutcomesAnswered.granted:type_name -> troupe.messages.v1.StartTask
+	1,  // 15: troupe.messages.v1.OutcomesAnswered.waiting:type_name -> troupe.messages.v1.Task
+	1,  // 16: troupe.messages.v1.OutcomeAnswered.task:type_name -> troupe.messages.v1.Task
+	1,  // 17: troupe.messages.v1.AttemptAbandoned.task:type_name -> troupe.messages.v1.Task
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_github_com_troupe_dev_troupe_messages_work_proto_init() }
@@ -1581,7 +1700,7 @@ func file_github_com_troupe_dev_troupe_messages_work_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc), len(file_github_com_troupe_dev_troupe_messages_work_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -63,6 +63,6 @@ func ParentCanceled() lifecycle.CancelRequested {
 // Family is how a child run belongs to the step that waits for it.
 type Family struct {
 	Parent   workflow.TaskID // zero: the run is no child
-	Abandons bool            // the run goes on when the step is canceled
+	Abandons bool            // the run continues when the step is canceled
 	Depth    int16           // how many runs are above it
 }

@@ -62,7 +62,7 @@ type Step struct {
 // ChildSpec is the run that a step of kind [ChildRun] begins and waits for.
 type ChildSpec struct {
 	Workflow string
-	Abandons bool // the run goes on when the step is canceled; otherwise it is asked to stop
+	Abandons bool // the run continues when the step is canceled; otherwise it is asked to stop
 	Output   OutputOf
 }
 
@@ -72,6 +72,27 @@ type OutputOf struct {
 	Workflow string
 	Step     string // or the name of the signal
 	Signal   bool
+}
+
+// OutputOf returns as what the output of a step of a workflow is encoded.
+func (s *Step) OutputOf(workflow string) OutputOf {
+	return outputOf(workflow, s.Kind, s.Name, s.Signal, &s.Child)
+}
+
+// OutputOf returns as what the output of a node of a workflow is encoded.
+func (n *Node) OutputOf(workflow string) OutputOf {
+	return outputOf(workflow, n.Kind, n.Name, n.Signal, &n.Child)
+}
+
+func outputOf(workflow string, kind StepKind, name, signal string, child *ChildSpec) OutputOf {
+	switch kind {
+	case ChildRun:
+		return child.Output
+	case Wait:
+		return OutputOf{Workflow: workflow, Step: signal, Signal: true}
+	case Func, Sleep, SleepUntil:
+	}
+	return OutputOf{Workflow: workflow, Step: name}
 }
 
 // Options are the tunables of a step. They are not part of its fingerprint.

@@ -62,7 +62,7 @@ const (
 	TraitSkipsLate                          // is skipped if no signal comes in time; otherwise it fails
 	TraitJudged                             // of a wait or a child run: conditions, or the instant of a sleep, look at its output
 	TraitChild                              // begins another run and waits for it
-	TraitAbandons                           // that run goes on when the step is canceled
+	TraitAbandons                           // that run continues when the step is canceled
 )
 
 // Has reports whether all of the given traits are set.

@@ -138,8 +138,8 @@ func (d *Definition) fingerprint(g *Graph) {
 	}
 }
 
-// child writes what a step says about the run that it begins. Whether that goes on when the step
-// is canceled is a trait.
+// child writes what a step says about the run that it begins. Whether that continues when the
+// step is canceled is a trait.
 func (c *canon) child(of *ChildSpec) {
 	c.text("child")
 	c.text(of.Workflow)

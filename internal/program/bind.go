@@ -3,9 +3,12 @@ package program
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors"
+	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -26,6 +29,7 @@ type Binding struct {
 type Bound struct {
 	Graph     *workflow.Graph
 	Functions []actors.StepFunction // one for each step that is no sleep; of a wait without Call; the failure handler last
+	Children  []*workflow.Graph     // of the workflows whose runs the steps begin, each once
 
 	program Program
 	with    Binding
@@ -44,6 +48,15 @@ func (p Program) Bind(with Binding) (*Bound, error) {
 			b.Functions = append(b.Functions, p.bindStep(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
 		case workflow.Wait:
 			b.Functions = append(b.Functions, p.bindWait(s, p.Functions[i], graph.Nodes[i].Fingerprint, with))
+		case workflow.ChildRun:
+			f, child, err := p.bindChild(s, p.Functions[i], graph.Nodes[i].Fingerprint, with)
+			if err != nil {
+				return nil, err
+			}
+			b.Functions = append(b.Functions, f)
+			if !slices.ContainsFunc(b.Children, func(g *workflow.Graph) bool { return g.Hash == child.Hash }) {
+				b.Children = append(b.Children, child)
+			}
 		case workflow.Sleep, workflow.SleepUntil:
 		}
 	}
@@ -102,23 +115,55 @@ func (p *Program) bindStep(s *workflow.Step, fn Function, fingerprint workflow.H
 	}
 }
 
-// bindWait makes the function of a step that waits for a signal. It decodes every payload, so
-// that what no step could read fails this one. No other attempt cures that.
+// bindWait makes the function of a step that waits for a signal.
 func (p *Program) bindWait(s *workflow.Step, fn Function, fingerprint workflow.Hash, with Binding) actors.StepFunction {
+	return p.bindArrival(s, fn, fingerprint, with, fmt.Sprintf("the signal %q", s.Signal))
+}
+
+// bindArrival makes the function of a step whose output comes from elsewhere. It decodes every
+// payload, so that what no step could read fails this one. No other attempt cures that.
+func (p *Program) bindArrival(s *workflow.Step, fn Function, fingerprint workflow.Hash, with Binding, what string) actors.StepFunction {
 	return actors.StepFunction{
 		Workflow: p.Definition.Name, Step: s.Name, Fingerprint: fingerprint,
 		Queue: s.Options.Queue, Options: s.Options, RetryIf: retryIf(nil), Codec: with.Codec, Result: fn.Result,
 		Replay: func(ctx context.Context, payload []byte) (actors.Output, error) {
-			value, err := decodeAs(SignalCodec(attemptCodec(ctx, with.Codec), s.Signal), payload, fn.Result)
+			value, err := decodeAs(OutputCodec(attemptCodec(ctx, with.Codec), s.OutputOf(p.Definition.Name)), payload, fn.Result)
 			switch {
 			case err != nil:
-				return actors.Output{}, decoding(fmt.Errorf("decode the signal %q into %v: %w", s.Signal, fn.Result, err))
+				return actors.Output{}, decoding(fmt.Errorf("decode %s into %v: %w", what, fn.Result, err))
 			case fn.Decide == nil:
 				return actors.Output{Payload: payload}, nil
 			}
 			return actors.Output{Payload: payload, Edges: fn.Decide(value)}, nil
 		},
 	}
+}
+
+// bindChild makes the function of a step that begins a child run, and returns the graph of that.
+func (p *Program) bindChild(s *workflow.Step, fn Function, fingerprint workflow.Hash, with Binding) (actors.StepFunction, *workflow.Graph, error) {
+	child, err := fn.Child.Bind(with)
+	if err != nil {
+		return actors.StepFunction{}, nil, fmt.Errorf("step %q: workflow %q: %w", s.Name, fn.Child.Definition.Name, err)
+	}
+	f := p.bindArrival(s, fn, fingerprint, with, fmt.Sprintf("the output of the child run of %q", child.Graph.Name))
+	f.Call = func(ctx context.Context, in actors.Inputs) (actors.Output, error) {
+		input, err := fn.Input(attemptCodec(ctx, with.Codec), in)
+		if err != nil {
+			return actors.Output{}, err
+		}
+		edges, err := child.Admit(input)
+		if err != nil {
+			return actors.Output{}, actors.Terminal(fmt.Errorf("the input of workflow %q: %w", child.Graph.Name, err))
+		}
+		payload, err := child.EncodeInput(actors.AttemptFrom(ctx).Info().Tenant, input)
+		if err != nil {
+			return actors.Output{}, actors.Terminal(actors.WithClass(lifecycle.ClassEncoding, fmt.Errorf("encode the input of workflow %q: %w", child.Graph.Name, err)))
+		}
+		return actors.Output{Child: &persistence.Child{
+			Definition: child.Graph.Hash, Workflow: child.Graph.Name, Input: payload, Edges: edges,
+		}}, nil
+	}
+	return f, child.Graph, nil
 }
 
 // retryIf returns the rule for errors of one step. A panic in the embedder's rule

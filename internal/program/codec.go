@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/internal/panics"
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // Encode encodes a value.
@@ -127,14 +128,14 @@ func ParentCodec(codec actors.Codec, step string) actors.Codec {
 	return actors.CodecFor(c.of, c.output)
 }
 
-// SignalCodec is ParentCodec for the output of a step that waited for a signal: it is the
-// payload of the signal, as the sender encoded it.
-func SignalCodec(codec actors.Codec, signal string) actors.Codec {
+// OutputCodec is ParentCodec for an output that may be the payload of a signal, or the output of
+// a child run: it is encoded as that was.
+func OutputCodec(codec actors.Codec, of workflow.OutputOf) actors.Codec {
 	c, ok := codec.(taskCodec)
 	if !ok {
 		return codec
 	}
-	return actors.CodecFor(c.of, SignalPlace(c.output.Tenant, c.output.Workflow, signal))
+	return actors.CodecFor(c.of, OutputPlace(c.output.Tenant, of))
 }
 
 // SignalPlace is that of the payload of a signal. The sender does not know which step of the
@@ -143,12 +144,12 @@ func SignalPlace(tenant, workflow, signal string) actors.PayloadPlace {
 	return actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Step: signal, Kind: actors.PayloadSignal}
 }
 
-// OutputPlace is that of the output of a step, which may wait for a signal.
-func OutputPlace(tenant, workflow, step, signal string) actors.PayloadPlace {
-	if signal != "" {
-		return SignalPlace(tenant, workflow, signal)
+// OutputPlace is that of an output.
+func OutputPlace(tenant string, of workflow.OutputOf) actors.PayloadPlace {
+	if of.Signal {
+		return SignalPlace(tenant, of.Workflow, of.Step)
 	}
-	return actors.PayloadPlace{Tenant: tenant, Workflow: workflow, Step: step, Kind: actors.PayloadOutput}
+	return actors.PayloadPlace{Tenant: tenant, Workflow: of.Workflow, Step: of.Step, Kind: actors.PayloadOutput}
 }
 
 // EncodeSignal encodes the payload of a signal, of a type that may be any. json: the bytes are

@@ -17,7 +17,7 @@ import (
 // it is declared; any number of engines may run it.
 type Program struct {
 	Definition workflow.Definition // an Output of -1 is explained by Problems
-	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait it has no Call
+	Functions  []Function          // one for each step of the definition; of a sleep it is empty, of a wait and a child run it has no Call
 	OnFailure  Function            // of Definition.OnFailure
 	Problems   []workflow.Problem  // found while it was declared
 
@@ -32,7 +32,7 @@ type Program struct {
 type Function struct {
 	Retry   bool             // the step's retry policy counts, not the engine's
 	RetryIf func(error) bool // which errors are worth another attempt; nil: all but terminal ones
-	Result  reflect.Type     // of the value that Call returns, or of the signal that the step waits for; nil: there is none
+	Result  reflect.Type     // of the value that Call returns, of the signal that the step waits for, or of the output of the child run; nil: there is none
 
 	// Call decodes the inputs, calls the embedder's function and encodes its
 	// result. It returns the result both encoded and as a value. A panic fails the
@@ -41,6 +41,11 @@ type Function struct {
 
 	// Decide makes the decisions that look at the result. Nil: there are none.
 	Decide func(value any) []persistence.EdgeResult
+
+	// Child is the program of the run that a step of kind ChildRun begins, and Input decodes its
+	// input from the output of the step's parent. Such a step has no Call.
+	Child *Program
+	Input func(codec actors.Codec, in actors.Inputs) (any, error)
 }
 
 // Step is a step while its options are applied.

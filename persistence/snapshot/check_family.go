@@ -8,7 +8,7 @@ import (
 )
 
 // families checks that a child run exists if and only if the step that began it has waited, and
-// that the step goes on when the child has ended, as that did (I20).
+// that the step continues when the child has ended, as that did (I20).
 func (c *checker) families() {
 	children, told := map[workflow.TaskID]*Run{}, map[workflow.RunID]bool{}
 	for _, id := range c.tables.Signaled {
@@ -54,7 +54,7 @@ func (c *checker) child(parent, r *Run, told map[workflow.RunID]bool) {
 	case !ended && t.State != lifecycle.Waiting && !abandoned:
 		c.failf("I20: run %v is %v, and the step that waits for it is %v", r.ID, r.Core.State, t.State)
 	case !ended && abandoned && !r.Family.Abandons && !r.Core.Canceling && !told[r.ID]:
-		c.failf("I20: run %v goes on, the step that waits for it was canceled, and nothing will tell it", r.ID)
+		c.failf("I20: run %v continues, the step that waits for it was canceled, and nothing will tell it", r.ID)
 	case t.State == lifecycle.Completed:
 		if out := r.Task(r.Graph.Output); r.Core.State != lifecycle.Completed || out == nil || !bytes.Equal(out.Output, t.Output) {
 			c.failf("I20: run %v is %v, and the step that waited for it completed with another output", r.ID, r.Core.State)

@@ -1,9 +1,7 @@
 package storetest
 
 import (
-	"bytes"
 	"fmt"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +13,7 @@ import (
 // Parent is make → child (a run of the workflow "single") → after, and beside it make → side.
 func Parent() *workflow.Graph { return parentOf("parent", Single(), workflow.ChildSpec{}) }
 
-// Careless is Parent whose child run goes on when its step is canceled.
+// Careless is Parent whose child run continues when its step is canceled.
 func Careless() *workflow.Graph {
 	return parentOf("careless", Single(), workflow.ChildSpec{Abandons: true})
 }
@@ -368,138 +366,4 @@ var childRules = []rule{
 		}
 		require.Equal(w.t, n, ended)
 	}},
-	{"children/apart", "a child run and its parent are archived and removed without each other", func(w *world) {
-		run, id, p := w.parent(Parent(), Single())
-		w.drain(10)
-		p.complete(p.claimStep("a"))
-		require.Equal(w.t, 1, w.archive(0).Count, "the child")
-		w.drain(10)
-		require.Equal(w.t, `"a"`, string(p.claimStep("after").Parents[0].Output))
-		w.requireRun(run, lifecycle.Running)
-		w.advance(100 * 24 * time.Hour)
-		w.drop()
-		w.requireGone(id)
-		require.Equal(w.t, id, w.tasks(run)["child"].Child, "it is known all the same")
-
-		p = w.pod()
-		careless, left, p := w.parent(Careless(), Single())
-		w.cancel(careless)
-		w.archive(0)
-		w.advance(100 * 24 * time.Hour)
-		w.drop()
-		w.requireGone(careless)
-		w.requireRun(left, lifecycle.Pending)
-		w.drain(10)
-		p = w.pod()
-		p.finish()
-		w.requireRun(left, lifecycle.Completed)
-		require.Equal(w.t, careless, w.run(left).Parent.Run)
-		w.drain(10)
-	}},
-	{"children/gone", "a step whose child run is gone fails, once the leader has looked", func(w *world) {
-		run, _, p := w.parent(Parent(), Single())
-		waiting, other, _ := w.parent(Parent(), Single())
-		w.drain(10)
-		require.Zero(w.t, w.wakeParents(10).Count, "they go on")
-		release := w.block(Blocked{Locked: run})
-		p.finish()
-		w.drain(10)
-		w.advance(100 * 24 * time.Hour)
-		w.archive(0)
-		w.drop()
-		release()
-		_, _ = waiting, other
-		w.eventually("the parent has heard", func() bool {
-			w.drain(10)
-			return w.run(run).State.Terminal()
-		})
-		require.Equal(w.t, lifecycle.ClassChildGone, w.tasks(run)["child"].Class)
-	}},
-	{"children/looked", "the leader looks at all steps that wait for child runs, in pages", func(w *world) {
-		g, child := Parent(), Single()
-		w.with(g, child)
-		p := w.pod()
-		for range 5 {
-			w.begins(p, w.start(g), child)
-		}
-		var after workflow.TaskID
-		for range 2 {
-			out := call(w.store.WakeParents(w.ctx, w.leader, after, 2)).must(w)
-			require.NotEqual(w.t, workflow.TaskID{}, out.Next)
-			require.Positive(w.t, bytes.Compare(out.Next.Run[:], after.Run[:]))
-			after = out.Next
-		}
-		require.Equal(w.t, persistence.Woken{}, call(w.store.WakeParents(w.ctx, w.leader, after, 2)).must(w))
-		old := w.leader
-		w.bumpEpoch()
-		call(w.store.WakeParents(w.ctx, old, workflow.TaskID{}, 10)).fails(w, persistence.ErrDeposed)
-	}},
-	{"children/locks", "a child run ends while its parent is locked, and the parent is canceled while a child is", func(w *world) {
-		run, id, p := w.parent(Parent(), Single())
-		w.drain(10)
-		release := w.block(Blocked{Locked: run})
-		p.finish()
-		w.requireRun(id, lifecycle.Completed)
-		require.Positive(w.t, w.drain(10).Again)
-		release()
-		w.eventually("the parent has heard", func() bool {
-			w.drain(10)
-			return w.tasks(run)["child"].State == lifecycle.Completed
-		})
-		p.finish()
-
-		second, child, _ := w.parent(Parent(), Single())
-		w.drain(10)
-		release = w.block(Blocked{Locked: child})
-		w.cancel(second)
-		w.requireRun(second, lifecycle.Canceled)
-		w.drain(10)
-		release()
-		w.eventually("the child has heard", func() bool {
-			w.drain(10)
-			return w.run(child).State == lifecycle.Canceled
-		})
-	}},
-	{"children/requeue", "a run that continues the parent begins another child run, with the same keys", func(w *world) {
-		run, id, p := w.parent(Parent(), Single())
-		w.drain(10)
-		keys := p.claimStep("a")
-		p.fail(keys)
-		w.drain(10)
-		w.requireRun(run, lifecycle.Failed)
-		answer := w.goOn("child", persistence.RequeueOrder{})
-		rest := p.takeOver()
-		require.Equal(w.t, run, rest["child"].KeyRun)
-		t := w.yields(rest["child"], Single())
-		t.Child.KeyRun = persistence.ChildKeys(rest["child"].KeyRun, "child")
-		p.report(t)
-		w.drain(10)
-		require.NotEqual(w.t, id, t.Child.Run)
-		again := p.claimStep("a")
-		require.Equal(w.t, keys.KeyRun, again.KeyRun)
-		p.complete(again)
-		w.drain(10)
-		p.finish()
-		w.requireRun(answer.Run, lifecycle.Completed)
-		require.Equal(w.t, id, w.tasks(run)["child"].Child)
-		require.Equal(w.t, t.Child.Run, w.tasks(answer.Run)["child"].Child)
-	}},
-	{"children/older_pods", "a run with child runs waits while a living pod of an older version does", func(w *world) {
-		g := w.with(Parent())
-		pod, _, err := w.store.JoinPod(w.ctx, persistence.PodInfo{Name: "old", Queues: []string{defaultQueue}, Slots: 1, TTL: leaseTTL, Protocol: 3})
-		require.NoError(w.t, err)
-		d := w.draft(g)
-		w.requireTriggers(w.ask(d), persistence.Triggered)
-		require.Zero(w.t, w.drain(10).Count)
-		w.requireRun(d.Run, lifecycle.Pending)
-		call(w.store.LeavePod(w.ctx, pod)).must(w)
-		require.Equal(w.t, 1, w.drain(10).Count)
-		w.requireTasks(d.Run, states{"make": "queued"})
-	}},
-}
-
-// wakeParents looks at all steps that wait for child runs.
-func (w *world) wakeParents(limit int) persistence.Woken {
-	w.t.Helper()
-	return call(w.store.WakeParents(w.ctx, w.leader, workflow.TaskID{}, limit)).must(w)
 }
