@@ -88,8 +88,8 @@ func (p *Pod) run(c *coroutine) {
 	if p.dead || c.ended || p.hold(func() { p.run(c) }) {
 		return
 	}
-	if wait := p.blockedFor(); wait > 0 {
-		p.world.After(wait, func() { p.run(c) })
+	if p.blockedFor() > 0 {
+		p.late = append(p.late, func() { p.run(c) })
 		return
 	}
 	before := p.current
