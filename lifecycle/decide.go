@@ -197,7 +197,7 @@ func (d *decider) move(t *Task, next State, event Event) {
 	}
 	d.dropEffects(t)
 	if t.State == Waiting && next == Canceled && t.Traits&(workflow.TraitChild|workflow.TraitAbandons) == workflow.TraitChild {
-		d.out.Stopped = append(d.out.Stopped, t.Step)
+		d.stopChild(t.Step)
 	}
 	t.State = next
 	t.Epoch++

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -12,7 +13,7 @@ const DepthMax = 32
 // yielded lets the child run of a step begin, unless the run stops.
 func (d *decider) yielded(t *Task, r TaskReported) Answer {
 	switch {
-	case !t.Traits.Has(workflow.TraitChild):
+	case !t.Traits.Has(workflow.TraitChild), t.Flags.Has(FlagKept): // what has completed before begins no other
 		return Illegal
 	case d.run.Canceling, d.run.Failing && stopsWith(t.Traits):
 		d.released(t)
@@ -27,6 +28,16 @@ func (d *decider) yielded(t *Task, r TaskReported) Answer {
 		d.out.Begun = append(d.out.Begun, t.Step)
 	}
 	return Moved
+}
+
+// stopChild asks the child run of a step to stop, or takes it back if it would begin with the same
+// decision.
+func (d *decider) stopChild(step int32) {
+	if at := slices.Index(d.out.Begun, step); at >= 0 {
+		d.out.Begun = slices.Delete(d.out.Begun, at, at+1)
+		return
+	}
+	d.out.Stopped = append(d.out.Stopped, step)
 }
 
 // childEnded ends the step that waits for a child run as that has ended. Where conditions look at

@@ -22,7 +22,7 @@ type Event struct {
 	Attempt int32         // started; retrying, failed, timed_out, canceled: the attempt that ended
 	Delay   time.Duration // retrying
 	WakeAt  time.Time     // sleeping, retrying; waiting: the deadline, if there is one
-	By      string        // canceled, skipped, cancel_requested: who or what; timed_out, retrying: which timeout; waiting, signaled: which signal
+	By      string        // canceled, skipped, cancel_requested: who or what; timed_out, retrying: which timeout; waiting: which signal or child run; signaled: which signal
 	Class   string        // failed, retrying, timed_out, canceled
 	Text    string        // error or reason, as CleanText leaves it
 }
