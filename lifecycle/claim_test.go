@@ -49,12 +49,30 @@ func TestNeedsSlowPath(t *testing.T) {
 		"sleep":              {planStep{traits: workflow.TraitSleep}, true},
 		"sleep until":        {planStep{traits: workflow.TraitSleepUntil}, true},
 		"limited wait":       {planStep{startTimeout: time.Second}, true},
+		"child run":          {planStep{traits: workflow.TraitChild}, true},
 		"run if all skipped": {planStep{traits: workflow.TraitRunIfAllSkipped}, false},
 	} {
 		g := plan{steps: []planStep{{}, c.step}}.graph()
 		require.Equal(t, c.want, NeedsSlowPath(g), name)
 		require.Equal(t, c.want, NewRun(g).Slow, name)
 	}
+}
+
+// TestChildRunsTellTheirEnd: the fast path does not tell a parent that a run has ended, so that it
+// takes no success that may end a child run.
+func TestChildRunsTellTheirEnd(t *testing.T) {
+	t.Parallel()
+	g := plan{steps: []planStep{{name: "a"}, {name: "b", edges: []planEdge{{kind: workflow.Plain}}}}}.graph()
+	run := NewChild(g, 3)
+	want := NewRun(g)
+	want.Depth, want.Slow = 3, true
+	require.Equal(t, want, run)
+	first, last := NewTask(0, &g.Nodes[0]), NewTask(1, &g.Nodes[1])
+	child := func(int32) Task { return last }
+	require.True(t, TakesFastPath(run, first, child))
+	require.False(t, TakesFastPath(run, last, child))
+	run.Depth = 0 // no child, and slow all the same
+	require.True(t, TakesFastPath(run, last, child))
 }
 
 // TestInputConditionsNeedTheSlowPath: the fast path does not look at flags.
@@ -99,6 +117,7 @@ func TestTakesFastPath(t *testing.T) {
 		"the child's output kept":  {slow, Task{}, Task{Flags: FlagKept}, false},
 		"the child sleeps":         {slow, Task{}, Task{Traits: workflow.TraitSleep}, false},
 		"the child sleeps until":   {slow, Task{}, Task{Traits: workflow.TraitSleepUntil}, false},
+		"the child begins a run":   {slow, Task{}, Task{Traits: workflow.TraitChild}, true},
 		"the child holds failures": {slow, Task{}, Task{Traits: workflow.TraitHoldsSettled}, true},
 	} {
 		c.task.Children = []workflow.Child{{Step: 1}}

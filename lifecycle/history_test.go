@@ -21,6 +21,7 @@ type history struct {
 	cancels bool
 	dynamic bool           // tasks make others
 	past    []TaskReported // reports made so far
+	ended   []ChildEnded   // ends of child runs so far
 	seen    map[Answer]int
 }
 
@@ -88,7 +89,7 @@ func (h *history) step() {
 		n := len(queued) + len(running) + len(timers)
 		if waiting := h.in(Waiting); n == 0 || len(waiting) > 0 && chance(h, 4) {
 			require.NotEmpty(h.tb, waiting, "nothing can happen any more")
-			h.answer(h.signal(h.task(pick(h, waiting...)).Signal), Moved)
+			h.goOn(pick(h, waiting...))
 			return
 		}
 		switch i := h.IntN(n); {
@@ -100,6 +101,27 @@ func (h *history) step() {
 			h.fireOne(timers[i-len(queued)-len(running)])
 		}
 	}
+}
+
+// goOn brings a step what it waits for.
+func (h *history) goOn(step int32) {
+	h.tb.Helper()
+	if t := h.task(step); !t.Traits.Has(workflow.TraitChild) {
+		h.answer(h.signal(t.Signal), Moved)
+		return
+	}
+	ended := ChildEnded{Step: step, Run: "child", State: pick(h, Completed, Completed, Skipped, Failed, Canceled, 0)}
+	if ended.State == Failed && chance(h, 2) {
+		ended.Failed, ended.Error = "s0", "no"
+	}
+	if chance(h, 5) {
+		d := h.apply(ended, ended, CancelRequested{Reason: "with it"})
+		require.Equal(h.tb, []Answer{Moved, Stale}, d.Answers[:2])
+	} else {
+		h.answer(h.apply(ended), Moved)
+		h.answer(h.apply(ended), Stale)
+	}
+	h.ended = append(h.ended, ended)
 }
 
 func (h *history) timerKeys() []timerKey {
@@ -143,6 +165,7 @@ func (h *history) end(step int32) {
 	if r.Kind == Succeeded && h.dynamic && h.run.Dynamic < dynamicMost && chance(h, 4) {
 		r.Make = h.randomTasks()
 	}
+	h.answer(h.apply(ChildEnded{Step: step, State: Completed}), Stale)
 	for _, wrong := range []TaskReported{{Epoch: r.Epoch - 1, Pod: r.Pod}, {Epoch: r.Epoch, Pod: r.Pod + 1}} {
 		wrong.Step, wrong.Kind = r.Step, r.Kind
 		require.NotContains(h.tb, h.apply(wrong).Answers, Moved, "a report of another attempt counts")
@@ -170,6 +193,9 @@ func (h *history) randomReport(step int32) TaskReported {
 		return TaskReported{Kind: Lost, MaxLost: 3, Deaths: Deaths{Lately: int32(h.IntN(6)), Kept: int32(h.IntN(12))}}
 	case 4:
 		return TaskReported{Kind: Released}
+	}
+	if t := h.task(step); t.Traits.Has(workflow.TraitChild) && !t.Flags.Has(FlagKept) {
+		return TaskReported{Kind: Yielded, Child: "child"}
 	}
 	r := TaskReported{Kind: Succeeded}
 	for _, c := range h.task(step).Children {
@@ -242,6 +268,7 @@ func (h *history) afterEnd() {
 	h.answer(h.signal("x"), Stale)
 	h.answer(h.apply(TimerFired{Step: RunStep, Timer: CancelGraceTimer}), Stale)
 	for i := range h.tasks {
+		h.answer(h.apply(ChildEnded{Step: h.tasks[i].Step, State: Completed}), Stale)
 		for epoch := range h.tasks[i].Epoch + 1 {
 			h.answer(h.apply(TimerFired{Step: h.tasks[i].Step, Timer: BackoffTimer, Epoch: epoch - 1}), Stale)
 		}
@@ -258,6 +285,7 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 	answers, ends := map[Answer]int{}, map[State]int{}
 	handled, made := 0, map[bool]map[bool]int{false: {}, true: {}}
 	taken, late := 0, map[EventKind]int{}
+	children, deep := map[State]int{}, 0
 	current := namesSeed(t)
 	for _, seed := range seeds {
 		*current = seed
@@ -277,6 +305,12 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 			if e.By == byDeadline {
 				late[e.Kind]++
 			}
+			if e.Class == ClassTooDeep {
+				deep++
+			}
+		}
+		for _, ended := range h.ended {
+			children[ended.State]++
 		}
 	}
 	if len(seeds) > 1 {
@@ -290,6 +324,10 @@ func TestRandomHistoriesKeepThePromises(t *testing.T) {
 		require.Greater(t, taken, 100, "signals that steps have taken")
 		require.Greater(t, late[EventSkipped], 20, "steps that were skipped at their deadlines")
 		require.Greater(t, late[EventTimedOut], 20, "steps that failed at their deadlines")
+		for _, s := range []State{Completed, Skipped, Failed, Canceled, 0} {
+			require.Greater(t, children[s], 20, "child runs that end %v", s)
+		}
+		require.Greater(t, deep, 20, "child runs that would be too deep")
 		require.Greater(t, made[true][true], 20, "runs with dynamic tasks and a failure handler")
 		require.Greater(t, made[true][false], 20, "runs with a hole in their numbers")
 	}

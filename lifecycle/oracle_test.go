@@ -14,7 +14,8 @@ import (
 // fate says beforehand how everything in a run goes that is not decided by the
 // engine.
 type fate struct {
-	fails      []bool             // per step: its only attempt fails
+	fails      []bool             // per step: its only attempt, or its child run, fails
+	empty      []bool             // per step: its child run has no output
 	input      []Flags            // per step: what conditions on the input say
 	instants   []bool             // per step: the input gives an instant to sleep until
 	conditions map[[2]int32]Flags // parent, child: what conditions on the parent say
@@ -33,6 +34,7 @@ func randomFate(s source, p plan, mayFail bool) fate {
 	}
 	for i, step := range p.steps {
 		f.fails = append(f.fails, mayFail && chance(s, 6))
+		f.empty = append(f.empty, chance(s, 4))
 		f.input = append(f.input, flags(15, 40))
 		f.instants = append(f.instants, !mayFail || !chance(s, 4))
 		for _, e := range step.edges {
@@ -103,6 +105,8 @@ func oracleEnd(step planStep, judged bool, i int32, f fate, ends []State) State 
 		return Completed
 	case f.fails[i] && (!step.traits.Has(workflow.TraitWaits) || judged):
 		return Failed
+	case step.traits.Has(workflow.TraitChild) && f.empty[i]:
+		return Skipped
 	}
 	return Completed
 }
@@ -149,7 +153,7 @@ func (h *history) follow(f fate) {
 		waiting := h.in(Waiting)
 		switch i := h.IntN(len(queued) + len(running) + len(sleeps) + len(waiting)); {
 		case i >= len(queued)+len(running)+len(sleeps):
-			h.signal(h.task(waiting[0]).Signal) // the deadline is never reached
+			h.bring(h.task(waiting[0]), f) // the deadline is never reached
 		case i < len(queued):
 			h.claim(queued[i], 1)
 		case i < len(queued)+len(running):
@@ -161,7 +165,25 @@ func (h *history) follow(f fate) {
 	}
 }
 
+// bring brings a step what it waits for.
+func (h *history) bring(t *Task, f fate) {
+	h.tb.Helper()
+	switch {
+	case !t.Traits.Has(workflow.TraitChild):
+		h.signal(t.Signal)
+	case f.fails[t.Step]:
+		h.apply(ChildEnded{Step: t.Step, State: Failed})
+	case f.empty[t.Step]:
+		h.apply(ChildEnded{Step: t.Step, State: Skipped})
+	default:
+		h.apply(ChildEnded{Step: t.Step, State: Completed})
+	}
+}
+
 func (f fate) report(w *world, step int32) TaskReported {
+	if t := w.task(step); t.Traits.Has(workflow.TraitChild) && !t.Flags.Has(FlagKept) {
+		return TaskReported{Kind: Yielded}
+	}
 	if int(step) < len(f.fails) && f.fails[step] {
 		return TaskReported{Kind: Errored, Class: "boom"}
 	}
@@ -185,6 +207,7 @@ func TestAnyOrderEndsAsTheOracleSays(t *testing.T) {
 		*current = seed
 		random := rand.New(rand.NewPCG(seed, 1))
 		p := randomPlan(random, 12)
+		p.depth = min(p.depth, DepthMax-1) // or child runs would not begin
 		f := randomFate(random, p, p.policy == workflow.FinishSiblings)
 		want := oracle(p, f)
 		for range 3 {

@@ -12,6 +12,7 @@ type plan struct {
 	steps      []planStep
 	policy     workflow.FailurePolicy
 	hasHandler bool
+	depth      int16 // so many runs are above it
 }
 
 type planStep struct {
@@ -43,6 +44,8 @@ func (p plan) graph() *workflow.Graph {
 			node.Kind = workflow.SleepUntil
 		case step.traits.Has(workflow.TraitWaits):
 			node.Kind = workflow.Wait
+		case step.traits.Has(workflow.TraitChild):
+			node.Kind = workflow.ChildRun
 		}
 		node.Pending = int32(len(step.edges))
 		for _, e := range step.edges {
@@ -50,7 +53,7 @@ func (p plan) graph() *workflow.Graph {
 				node.Traits |= workflow.TraitHoldsSettled
 			}
 			parent := &g.Nodes[e.parent]
-			if e.conditioned && parent.Kind == workflow.Wait {
+			if e.conditioned && (parent.Kind == workflow.Wait || parent.Kind == workflow.ChildRun) {
 				parent.Traits |= workflow.TraitJudged
 			}
 			parent.Children = append(parent.Children, workflow.Child{Step: int32(i), Kind: e.kind, Conditioned: e.conditioned})
@@ -101,6 +104,7 @@ func randomPlan(s source, most int) plan {
 	p := plan{
 		policy:     pick(s, workflow.FailFast, workflow.FinishSiblings),
 		hasHandler: chance(s, 3),
+		depth:      pick[int16](s, 0, 0, 0, 0, 1, DepthMax-1, DepthMax),
 	}
 	for i := range 1 + s.IntN(most) {
 		step := planStep{name: fmt.Sprintf("s%d", i)}
@@ -113,7 +117,7 @@ func randomPlan(s source, most int) plan {
 				})
 			}
 		}
-		switch s.IntN(11) {
+		switch s.IntN(12) {
 		case 0:
 			step.traits, step.sleep = workflow.TraitSleep, time.Minute
 		case 1:
@@ -127,6 +131,13 @@ func randomPlan(s source, most int) plan {
 			if chance(s, 2) {
 				step.sleep = time.Hour
 				step.traits |= pick(s, 0, workflow.TraitSkipsLate)
+			}
+		case 5, 6:
+			if i > 0 { // a parent gives its input
+				if len(step.edges) == 0 {
+					step.edges = []planEdge{{parent: s.IntN(i), kind: workflow.Plain}}
+				}
+				step.traits = workflow.TraitChild | pick(s, 0, workflow.TraitAbandons)
 			}
 		}
 		p.steps = append(p.steps, step)

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"slices"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-dev/troupe/workflow"
@@ -11,6 +13,7 @@ func (w *world) check(d Decision) {
 	w.tb.Helper()
 	w.checkEnd(d)
 	w.checkParentsFirst()
+	w.checkFamily(d)
 	w.checkHistory()
 	w.checkWaits()
 	w.checkFastPath()
@@ -42,6 +45,64 @@ func (w *world) checkInbox() {
 				require.Less(w.tb, n, e.N, "an older entry is left")
 			}
 		}
+	}
+}
+
+// checkFamily: a child run begins exactly when its step begins to wait, and at most once; a step
+// gets its output exactly when it goes on with it; and it is asked to stop, or does not begin,
+// exactly when its step is canceled while it waits, unless it is abandoned (I20).
+func (w *world) checkFamily(d Decision) {
+	w.tb.Helper()
+	var begun, given, stopped []int32
+	states := map[int32]State{} // in the middle of the decision
+	for _, e := range d.Events {
+		t := w.task(e.Step)
+		if t == nil || !t.Traits.Has(workflow.TraitChild) || e.Kind.Next() == 0 {
+			continue
+		}
+		before, known := states[e.Step]
+		if !known {
+			before = max(w.folded[e.Step], Pending)
+		}
+		next := e.Kind.Next()
+		states[e.Step] = next
+		switch {
+		case next == Waiting:
+			begun = append(begun, e.Step)
+			w.begun[e.Step]++
+		case before == Waiting && (next == Completed || next == Queued):
+			given = append(given, e.Step)
+			w.given[e.Step]++
+		case before == Waiting && next == Canceled && !t.Traits.Has(workflow.TraitAbandons):
+			if at := slices.Index(begun, e.Step); at >= 0 {
+				begun = slices.Delete(begun, at, at+1)
+				w.begun[e.Step]--
+			} else {
+				stopped = append(stopped, e.Step)
+			}
+		}
+	}
+	require.ElementsMatch(w.tb, begun, d.Begun, "steps whose child runs begin")
+	require.ElementsMatch(w.tb, given, d.Given, "steps that get the output of their child runs")
+	require.ElementsMatch(w.tb, stopped, d.Stopped, "steps whose child runs are asked to stop")
+	for i := range w.tasks {
+		w.checkChild(&w.tasks[i])
+	}
+}
+
+// checkChild: a step waits for the one child run that has begun with its report, and goes on with
+// its output.
+func (w *world) checkChild(t *Task) {
+	w.tb.Helper()
+	begun, given := w.begun[t.Step], w.given[t.Step]
+	switch {
+	case !t.Traits.Has(workflow.TraitChild):
+		return
+	case begun > 1, given > begun, begun > 0 && w.run.Depth >= DepthMax:
+		w.tb.Fatalf("step %d began %d child runs and got %d outputs, at depth %d", t.Step, begun, given, w.run.Depth)
+	case t.State == Waiting && (begun != 1 || given != 0), t.State == Completed && given != 1,
+		t.Flags.Has(FlagKept) != (given == 1 && t.Traits.Has(workflow.TraitJudged)):
+		w.tb.Fatalf("step %d: %+v after %d child runs and %d outputs", t.Step, t, begun, given)
 	}
 }
 

@@ -45,6 +45,15 @@ func TestDecideAsksForRows(t *testing.T) {
 	require.Empty(t, d.Missing)
 	require.True(t, d.Ended)
 
+	p.steps[0].traits = workflow.TraitChild
+	waits := running(t, p)
+	waits.apply(waits.report(0, TaskReported{Kind: Yielded}))
+	ended := ChildEnded{Step: 0, State: Skipped}
+	require.Equal(t, []int32{0}, waits.decide(false, ended).Missing, "the step that waits")
+	require.Equal(t, []int32{1}, waits.decide(false, ended, 0).Missing, "its child")
+	require.False(t, waits.decide(false, ended, 0, 1).Ended)
+	require.True(t, waits.decide(false, ended, 0, 1, 2).Ended)
+
 	ok := w.report(0, TaskReported{Kind: Succeeded})
 	require.Empty(t, w.decide(false, ok, 0, 1).Missing, "an ordinary completion needs the children only")
 	require.False(t, w.decide(false, ok, 0, 1).MissingAll)
@@ -74,7 +83,7 @@ func TestUnknownTasks(t *testing.T) {
 	t.Parallel()
 	w := running(t, plan{policy: workflow.FailFast, steps: []planStep{{name: "a"}}})
 	for _, fact := range []Fact{
-		TaskReported{Step: 9, Kind: Succeeded}, TimerFired{Step: 9, Timer: SleepTimer},
+		TaskReported{Step: 9, Kind: Succeeded}, TimerFired{Step: 9, Timer: SleepTimer}, ChildEnded{Step: 9, State: Completed},
 	} {
 		require.Equal(t, []int32{9}, w.decide(false, fact, 0).Missing)
 		d := w.decide(true, fact, 0)
@@ -87,7 +96,7 @@ func TestIllegalFacts(t *testing.T) {
 	t.Parallel()
 	w := running(t, plan{policy: workflow.FailFast, steps: []planStep{{name: "a"}}})
 	for _, fact := range []Fact{
-		w.report(0, TaskReported{}), w.report(0, TaskReported{Kind: 9}),
+		w.report(0, TaskReported{}), w.report(0, TaskReported{Kind: 9}), w.report(0, TaskReported{Kind: Yielded}),
 		TimerFired{Timer: 0, Epoch: 2},
 		TimerFired{Timer: 9, Epoch: 2},
 		TimerFired{Timer: SleepTimer, Epoch: 2},

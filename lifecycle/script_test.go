@@ -15,11 +15,12 @@ import (
 // decided. A block is one or more commands, a line of dashes and the expected
 // output up to the next empty line; several facts in one block are one batch.
 //
-//	graph [finish_siblings] [handler]   starts a new run; indented lines are
+//	graph [finish_siblings] [handler] [depth=] starts a new run; indented lines are
 //	  c: a maybe(b) settled(d)? opts    its steps: parents with their edges, ?
 //	                                    for a condition, then options: sleep=,
 //	                                    until, start_timeout=, run_if_all_skipped,
-//	                                    wait=, deadline=, skips_late
+//	                                    wait=, deadline=, skips_late, child,
+//	                                    abandons
 //	given STEP skip|fail|until=         what conditions on the input say
 //	start                               the run begins
 //	claim STEP... [pod=]                a pod takes the tasks
@@ -28,6 +29,9 @@ import (
 //	error STEP [retry=] [timeout=]      right ones
 //	lose STEP [max=]
 //	release STEP
+//	yield STEP                          its child run begins
+//	ended STEP completed|skipped|failed|canceled|gone [in=] [why=]
+//	                                    its child run has ended
 //	fire TIMER [STEP] [epoch=]          a timer fires, the clock moves to it
 //	at DURATION                         the clock moves
 //	cancel [grace=]
@@ -171,6 +175,8 @@ func (s *script) fact(c command) Fact {
 		return CancelRequested{Reason: "enough", By: "api", Grace: c.duration(s.tb, "grace", 30*time.Second)}
 	case "signal":
 		return SignalArrived{Name: c.args[0], Steps: s.w.plan.graph().WaitsFor(c.args[0])}
+	case "ended":
+		return s.ended(c)
 	case "fire":
 		key := s.timer(c)
 		return TimerFired{Step: key.step, Timer: key.kind, Epoch: c.number(s.tb, "epoch", 0)}
@@ -196,10 +202,22 @@ func (s *script) fact(c command) Fact {
 		r.Kind = Lost
 	case "release":
 		r.Kind = Released
+	case "yield":
+		r.Kind, r.Child = Yielded, "child-of-"+c.args[0]
 	default:
 		require.Fail(s.tb, "no command "+c.name)
 	}
 	return r
+}
+
+// ended says how the child run of a step has ended, or that it is gone.
+func (s *script) ended(c command) ChildEnded {
+	s.tb.Helper()
+	f := ChildEnded{Step: s.step(c.args[0]), Run: "child-of-" + c.args[0], Failed: c.options["in"], Error: c.options["why"]}
+	if c.args[1] != "gone" {
+		f.State = stateNamed(s.tb, c.args[1])
+	}
+	return f
 }
 
 func (s *script) edges(c command) []EdgeFlag {

@@ -68,7 +68,7 @@ func duration(tb testing.TB, text string) time.Duration {
 // parsePlan reads the steps below a graph command.
 func parsePlan(tb testing.TB, graph command, lines []string) plan {
 	tb.Helper()
-	p := plan{policy: workflow.FailFast}
+	p := plan{policy: workflow.FailFast, depth: int16(graph.number(tb, "depth", 0))}
 	for _, arg := range graph.args {
 		switch arg {
 		case "finish_siblings":
@@ -95,6 +95,10 @@ func parsePlan(tb testing.TB, graph command, lines []string) plan {
 			switch arg {
 			case "until":
 				step.traits |= workflow.TraitSleepUntil
+			case "child":
+				step.traits |= workflow.TraitChild
+			case "abandons":
+				step.traits |= workflow.TraitAbandons
 			case "skips_late":
 				step.traits |= workflow.TraitSkipsLate
 			case "run_if_all_skipped":
@@ -146,6 +150,15 @@ func (s *script) decision(facts int, d Decision) {
 	}
 	for _, t := range d.Taken {
 		s.print("+ %s takes signal %d", s.w.plan.name(t.Step), t.N)
+	}
+	for _, step := range d.Begun {
+		s.print("+ child run of %s", s.w.plan.name(step))
+	}
+	for _, step := range d.Given {
+		s.print("+ %s gets the output of its child run", s.w.plan.name(step))
+	}
+	for _, step := range d.Stopped {
+		s.print("- child run of %s", s.w.plan.name(step))
 	}
 	for _, step := range d.DropTimers {
 		s.print("- timers of %s", s.w.plan.name(step))

@@ -14,7 +14,7 @@ func TestTaskTransitions(t *testing.T) {
 		from\to    pending queued running backoff sleeping waiting completed failed skipped canceled
 		pending    .       x      .       .       x        x       x         x      x       x
 		queued     .       .      x       .       .        .       .         x      .       x
-		running    .       x      .       x       .        .       x         x      .       x
+		running    .       x      .       x       .        x       x         x      .       x
 		backoff    .       x      .       .       .        .       .         .      .       x
 		sleeping   .       .      .       .       .        .       x         .      .       x
 		waiting    .       x      .       .       .        .       x         x      x       x
@@ -87,7 +87,7 @@ func eachPair(t *testing.T, table string, check func(from, to string, allowed bo
 	}
 }
 
-func stateNamed(t *testing.T, name string) State {
+func stateNamed(t testing.TB, name string) State {
 	t.Helper()
 	for _, s := range States() {
 		if s.String() == name {

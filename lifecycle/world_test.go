@@ -24,6 +24,8 @@ type world struct {
 	timers map[timerKey]Timer
 	inbox  []Entry         // that no step has taken
 	taken  map[int64]int32 // by which step an entry was
+	begun  map[int32]int   // child runs of a step
+	given  map[int32]int   // outputs of child runs, to a step
 
 	checked int             // events that were checked
 	counts  map[int32]int64 // of events per step
@@ -41,7 +43,11 @@ func newWorld(tb testing.TB, p plan) *world {
 	w := &world{
 		tb: tb, plan: p, run: NewRun(g), now: time.Unix(0, 0).UTC(),
 		queue: map[int32]Enqueue{}, timers: map[timerKey]Timer{}, taken: map[int64]int32{},
+		begun: map[int32]int{}, given: map[int32]int{},
 		counts: map[int32]int64{}, folded: map[int32]State{},
+	}
+	if p.depth > 0 {
+		w.run = NewChild(g, p.depth)
 	}
 	for i := range g.Nodes {
 		w.tasks = append(w.tasks, NewTask(int32(i), &g.Nodes[i]))
@@ -93,6 +99,8 @@ func (w *world) rows(facts []Fact) Rows {
 	for _, fact := range facts {
 		switch f := fact.(type) {
 		case TaskReported:
+			add(f.Step)
+		case ChildEnded:
 			add(f.Step)
 		case TimerFired:
 			add(f.Step)
