@@ -229,38 +229,47 @@ func (b *batch) stamp(r *run, arrived []lifecycle.Entry, taken []lifecycle.Taken
 	}
 }
 
-// deliver delivers the signals of at most limit submissions, the oldest first.
+// deliver delivers the signals of at most limit submissions, the oldest first. How their families
+// stand is read before any of them, as a transaction reads that before it writes.
 func (b *batch) deliver(limit int, out *persistence.Drained) {
-	s, taken := b.s, 0
-	list := s.intake
-	s.intake = nil // ends of runs ask for further deliveries
-	list = slices.DeleteFunc(list, func(sub submission) bool {
+	s := b.s
+	var taken []workflow.RunID
+	s.intake = slices.DeleteFunc(s.intake, func(sub submission) bool {
+		r := s.runs[sub.id]
 		switch {
 		case !sub.signal:
 			return false
-		case taken == limit:
+		case len(taken) == limit:
 			out.More = true
 			return false
-		case s.runs[sub.id] != nil && !s.runs[sub.id].core.State.Terminal() && s.blocks(sub.id):
+		case r != nil && !r.core.State.Terminal() && s.blocks(sub.id):
 			out.Again = lookAgain
 			return false
 		}
-		b.deliverTo(sub.id, out)
-		taken++
+		taken = append(taken, sub.id)
 		return true
 	})
-	s.intake = append(list, s.intake...)
+	family := map[workflow.RunID][]lifecycle.Fact{}
+	for _, id := range taken {
+		if r := s.runs[id]; r != nil && family[id] == nil {
+			family[id] = s.familyFacts(r)
+		}
+	}
+	for _, id := range taken {
+		b.deliverTo(id, family[id], out)
+		delete(family, id)
+	}
 }
 
 // deliverTo delivers the signals of a run, and what it has not heard of its family.
-func (b *batch) deliverTo(id workflow.RunID, out *persistence.Drained) {
+func (b *batch) deliverTo(id workflow.RunID, family []lifecycle.Fact, out *persistence.Drained) {
 	s, r := b.s, b.s.runs[id]
 	if r == nil || r.core.State.Terminal() {
 		out.Dropped += s.dropUndelivered(id)
 		return
 	}
 	signals := s.undelivered(r, time.Time{})
-	facts := append(signals, s.familyFacts(r)...)
+	facts := append(signals, family...)
 	if len(facts) == 0 {
 		return
 	}

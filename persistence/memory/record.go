@@ -225,7 +225,7 @@ func (b *batch) refuseTransition(t persistence.Transition) error {
 	if err := t.CheckChild(graph, func(hash workflow.Hash) bool { return b.s.definitions[hash] != nil }); err != nil {
 		return err
 	}
-	if t.Child != nil {
+	if t.Report == lifecycle.Yielded {
 		if err := b.s.refuse(t.Child.Input); err != nil {
 			return err
 		}

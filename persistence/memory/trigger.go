@@ -316,8 +316,9 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 	defer s.mu.Unlock()
 	out := persistence.Drained{Now: b.clock}
 	var kept []submission
-	taken := 0
-	for _, sub := range s.intake {
+	taken, list := 0, s.intake
+	s.intake = nil // a child run that ends as it begins asks for the delivery to its parent
+	for _, sub := range list {
 		if sub.signal {
 			kept = append(kept, sub)
 			continue
@@ -345,7 +346,7 @@ func (s *Store) DrainIntake(_ context.Context, limit int) (persistence.Drained, 
 		}
 		taken++
 	}
-	s.intake = kept
+	s.intake = append(kept, s.intake...)
 	b.deliver(limit, &out)
 	b.enqueue(nil)
 	out.Wake = b.wake

@@ -129,6 +129,22 @@ var familyRules = []rule{
 		require.Equal(w.t, id, w.tasks(run)["child"].Child)
 		require.Equal(w.t, t.Child.Run, w.tasks(answer.Run)["child"].Child)
 	}},
+	{"children/at_once", "the end of a child run is told if it ends as it begins", func(w *world) {
+		g, child := Parent(), Single()
+		w.with(g, child)
+		p := w.pod()
+		run := w.start(g)
+		p.complete(p.claimStep("make"))
+		rest := p.claimAll()
+		t := w.yields(rest["child"], child)
+		t.Child.Edges = []persistence.EdgeResult{{Child: "a", Flags: lifecycle.FlagSkip}}
+		p.report(t, completion(rest["side"]))
+		for w.drain(10).Wake.Submitted {
+			w.requireRun(t.Child.Run, lifecycle.Completed)
+		}
+		w.requireTasks(run, states{"child": "skipped", "after": "skipped"})
+		w.requireRun(run, lifecycle.Completed)
+	}},
 	{"children/older_pods", "a run with child runs waits while a living pod of an older version does", func(w *world) {
 		g := w.with(Parent())
 		pod, _, err := w.store.JoinPod(w.ctx, persistence.PodInfo{Name: "old", Queues: []string{defaultQueue}, Slots: 1, TTL: leaseTTL, Protocol: 3})
