@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 func TestContract(t *testing.T) {
@@ -56,6 +57,7 @@ func (c *clock) harness() storetest.Harness {
 		},
 		Advance:  func(_ context.Context, d time.Duration) error { c.advance(d); return nil },
 		SetTimer: func(_ context.Context, timer snapshot.Timer) error { store.SetTimer(timer); return nil },
+		Forget:   func(_ context.Context, run workflow.RunID) error { store.Forget(run); return nil },
 		Snapshot: func(context.Context) (snapshot.Tables, error) { return store.Snapshot(), nil },
 		Block: func(_ context.Context, b storetest.Blocked) (func(), error) {
 			store.Block(memory.Blocked(b))

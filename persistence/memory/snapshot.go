@@ -131,6 +131,14 @@ func (q *queue) snapshot(name string) []snapshot.QueueRow {
 	return rows
 }
 
+// Forget removes what would tell a run of its child runs, as a pod of another version would, for
+// tests.
+func (s *Store) Forget(run workflow.RunID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intake = slices.DeleteFunc(s.intake, func(sub submission) bool { return sub.signal && sub.id == run })
+}
+
 // SetTimer stores a timer as a pod of another version would, for tests.
 func (s *Store) SetTimer(t snapshot.Timer) {
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence/memory"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // schemas returns a function that opens store after store, each in a database of its
@@ -139,6 +140,7 @@ func modelFor(t *testing.T, tenants int32) storetest.Harness {
 		},
 		Advance:  func(_ context.Context, d time.Duration) error { passed.Add(int64(d)); return nil },
 		SetTimer: func(_ context.Context, timer snapshot.Timer) error { store.SetTimer(timer); return nil },
+		Forget:   func(_ context.Context, run workflow.RunID) error { store.Forget(run); return nil },
 		Snapshot: func(context.Context) (snapshot.Tables, error) { return store.Snapshot(), nil },
 	}
 }

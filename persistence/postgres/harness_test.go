@@ -182,6 +182,7 @@ func (d *database) ports() storetest.Harness {
 		Begin:    d.begin,
 		Advance:  d.advance,
 		SetTimer: d.setTimer,
+		Forget:   d.forget,
 		Snapshot: d.store.Snapshot,
 		Analyze:  d.analyze,
 		Block:    d.block,
@@ -225,6 +226,11 @@ func (d *database) lock(ctx context.Context, sql string, args ...any) (release f
 func (d *database) setTimer(ctx context.Context, t snapshot.Timer) error {
 	_, err := d.user.Exec(ctx, "insert into "+d.schema+".durable_timers (run_id, step, kind, wake_at, epoch) values ($1, $2, $3, $4, $5)",
 		[16]byte(t.Run), t.Step, int16(t.Kind), t.At, t.Epoch)
+	return err
+}
+
+func (d *database) forget(ctx context.Context, run workflow.RunID) error {
+	_, err := d.user.Exec(ctx, "delete from "+d.schema+".intake where run_id = $1 and signal", [16]byte(run))
 	return err
 }
 

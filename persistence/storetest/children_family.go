@@ -79,6 +79,39 @@ var familyRules = []rule{
 		w.bumpEpoch()
 		call(w.store.WakeParents(w.ctx, old, workflow.TaskID{}, 10)).fails(w, persistence.ErrDeposed)
 	}},
+	{"children/found", "the leader finds a step whose child run has ended if nothing will tell it, and a run once", func(w *world) {
+		const n = 3
+		g, child := Many(n), Single()
+		w.with(g, child)
+		p := w.pod()
+		run := w.start(g)
+		p.complete(p.claimStep("make"))
+		transitions := make([]persistence.Transition, 0, n)
+		for _, grant := range p.claim(10) {
+			transitions = append(transitions, w.yields(grant, child))
+		}
+		p.report(transitions...)
+		w.drain(10)
+		ends := p.claim(10)
+		p.complete(ends[:n-1]...)
+		require.Equal(w.t, persistence.Woken{}, w.wakeParents(10), "it will be told")
+		require.NoError(w.t, w.h.Forget(w.ctx, run))
+		w.drain(10)
+		w.requireRun(run, lifecycle.Running)
+		require.Equal(w.t, persistence.Woken{Count: 1, Wake: persistence.Wake{Submitted: true}}, w.wakeParents(10))
+		require.Equal(w.t, persistence.Woken{}, w.wakeParents(10), "it will be told by now")
+		w.drain(10)
+		waiting := 0
+		for _, task := range w.tasks(run) {
+			if task.State == lifecycle.Waiting {
+				waiting++
+			}
+		}
+		require.Equal(w.t, 1, waiting)
+		p.complete(ends[n-1:]...)
+		w.drain(10)
+		w.requireRun(run, lifecycle.Completed)
+	}},
 	{"children/locks", "a child run ends while its parent is locked, and the parent is canceled while a child is", func(w *world) {
 		run, id, p := w.parent(Parent(), Single())
 		w.drain(10)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/snapshot"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // Harness is one fresh store and what the contract needs beyond its port.
@@ -21,6 +22,9 @@ type Harness struct {
 	Advance func(ctx context.Context, d time.Duration) error
 	// SetTimer stores a timer as a pod of another version would.
 	SetTimer func(ctx context.Context, timer snapshot.Timer) error
+	// Forget removes what would tell a run that its child runs have ended, as if a pod of an
+	// older version had ended them.
+	Forget func(ctx context.Context, run workflow.RunID) error
 	// Snapshot returns everything the store holds, sorted.
 	Snapshot func(ctx context.Context) (snapshot.Tables, error)
 	// Analyze makes the store gather statistics of its tables as they are; nil:
