@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/storetest"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 func openFresh(*testing.T) storetest.Harness { return newClock().harness() }
@@ -35,6 +36,7 @@ type planted struct {
 	maxLost int
 	timers  int
 	expire  int
+	blind   bool // its leader does not look at steps that wait for child runs
 }
 
 func changed[T any](value T, change func(*T)) T {
@@ -93,6 +95,25 @@ func (p planted) ExpirePods(ctx context.Context, epoch int64, maxLost, limit int
 	return p.Store.ExpirePods(ctx, epoch, maxLost+p.maxLost, limit, by)
 }
 
+func (p planted) WakeParents(ctx context.Context, epoch int64, after workflow.TaskID, limit int) (persistence.Woken, error) {
+	out, err := p.Store.WakeParents(ctx, epoch, after, limit)
+	if p.blind {
+		out = persistence.Woken{}
+	}
+	return out, err
+}
+
+// eachChild changes the child runs of a record.
+func eachChild(change func(*persistence.Child)) func(*persistence.Record) {
+	return eachTransition(func(t *persistence.Transition) {
+		if t.Child != nil {
+			child := *t.Child
+			change(&child)
+			t.Child = &child
+		}
+	})
+}
+
 // eachTransition changes the transitions of a record.
 func eachTransition(change func(*persistence.Transition)) func(*persistence.Record) {
 	return func(r *persistence.Record) {
@@ -124,6 +145,12 @@ func bugs() map[string]planted {
 		"a timeout is an error":            {record: eachTransition(func(t *persistence.Transition) { t.TimedOut = "" })},
 		"nothing is granted inline":        {record: func(r *persistence.Record) { r.Limit = 0 }},
 		"dynamic tasks are not made":       {record: eachTransition(func(t *persistence.Transition) { t.Make = nil })},
+		"child runs have their own keys":   {record: eachChild(func(c *persistence.Child) { c.KeyRun = c.Run })},
+		"child runs have no conditions":    {record: eachChild(func(c *persistence.Child) { c.Edges = nil })},
+		"child runs have no input":         {record: eachChild(func(c *persistence.Child) { c.Input = nil })},
+		"any child run is begun":           {record: eachChild(func(c *persistence.Child) { c.Workflow = "single" })},
+		"all runs are children":            {filter: func(f *persistence.RunFilter) { f.Parent = [16]byte{} }},
+		"the leader wakes no parents":      {blind: true},
 		"the cancel reason is dropped":     {cancel: func(c *persistence.Cancel) { c.Reason = "" }},
 		"any tenant may cancel":            {cancel: func(c *persistence.Cancel) { c.Tenant = "" }},
 		"heartbeats are dropped":           {renewal: func(r *persistence.Renewal) { r.Held = nil }},

@@ -2,10 +2,12 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/snapshot"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -82,11 +84,21 @@ func letterSeen(l persistence.DeadLetter) persistence.DeadLetter {
 // deadTask returns the task of a dead letter, rather one whose run is gone.
 func (w *differ) deadTask() workflow.TaskID {
 	for _, l := range w.state.Dead {
+		if w.ofChild(l.Task.Run) && w.chance(2) {
+			return l.Task
+		}
+	}
+	for _, l := range w.state.Dead {
 		if !w.kept(l.Task.Run) && w.chance(3) {
 			return l.Task
 		}
 	}
 	return anyOf(w, w.state.Dead).Task
+}
+
+// ofChild reports whether a run is there, and a child of another.
+func (w *differ) ofChild(run workflow.RunID) bool {
+	return slices.ContainsFunc(w.state.Runs, func(r snapshot.Run) bool { return r.ID == run && !r.Family.Parent.Run.IsZero() })
 }
 
 // requeue has the run of a dead letter go on, or start anew.
@@ -129,6 +141,7 @@ func (w *differ) sawRequeue(order persistence.RequeueOrder, answer persistence.R
 	switch answer.Result {
 	case persistence.RequeueStored:
 		w.saw("dead letter requeued")
+		w.sawFamilyRequeued(order.Letter)
 		if answer.Kept > 0 {
 			w.saw("steps taken over")
 		}

@@ -23,6 +23,20 @@ func (w *differ) archive() {
 	if w.chance(8) {
 		request.Age = time.Hour
 	}
+	w.archiveRuns(reign, request)
+	w.compareStates()
+	both(w, "rotate events", func(s *side) (string, error) {
+		for {
+			out, err := s.Store.RotateEvents(w.ctx, s.epoch(reign), time.Hour)
+			if err != nil || !out.More {
+				return "", err
+			}
+		}
+	})
+	w.saw("events rotated")
+}
+
+func (w *differ) archiveRuns(reign int, request persistence.Archive) {
 	what := fmt.Sprintf("archive %d runs above %v, reign %d", request.Limit, request.After, reign)
 	out := both(w, what, func(s *side) (persistence.Archived, error) {
 		if request.Age > 0 { // by whose clock did they end?
@@ -35,16 +49,6 @@ func (w *differ) archive() {
 	})
 	w.sawRefused(out.Error)
 	w.sawAll(out.Value.Count, "run archived")
-	w.compareStates()
-	both(w, "rotate events", func(s *side) (string, error) {
-		for {
-			out, err := s.Store.RotateEvents(w.ctx, s.epoch(reign), time.Hour)
-			if err != nil || !out.More {
-				return "", err
-			}
-		}
-	})
-	w.saw("events rotated")
 }
 
 // aCentury is longer ago than anything.

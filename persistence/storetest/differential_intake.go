@@ -79,7 +79,7 @@ func (w *differ) abandon() {
 
 // drain starts submitted runs.
 func (w *differ) drain() {
-	limit := 1 + w.IntN(3)
+	limit, before := w.drainMost(), w.state
 	out := both(w, fmt.Sprintf("drain %d", limit), func(s *side) (persistence.Drained, error) {
 		out, err := s.Store.DrainIntake(w.ctx, limit)
 		s.setNow(&out.Now, err)
@@ -89,4 +89,6 @@ func (w *differ) drain() {
 	w.sawAll(out.Value.Count, "run drained")
 	w.sawAll(out.Value.Delivered, "signal delivered")
 	w.sawAll(out.Value.Dropped, "signal dropped")
+	w.compareStates()
+	w.sawFamilies(before)
 }

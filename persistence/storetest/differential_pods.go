@@ -40,6 +40,11 @@ func (w *differ) claim() {
 			w.saw("claim repeated")
 		}
 	}
+	w.claimFor(pod, request, graphs)
+}
+
+// claimFor asks for tasks of some workflows.
+func (w *differ) claimFor(pod int64, request persistence.ClaimRequest, graphs []int) {
 	out := both(w, fmt.Sprintf("claim of pod %d: %+v", pod, request), func(s *side) (persistence.Claimed, error) {
 		own := request
 		own.Pod, own.Handlers = s.pod(int(pod)-1), s.handlers(graphs)
@@ -76,8 +81,8 @@ func (w *differ) join() {
 
 func (w *differ) joinWith(graphs []int) {
 	span, protocol := w.span(), persistence.Protocol
-	if w.chance(8) {
-		protocol = 2 // it does not know signals
+	if w.chance(8) && !w.kin {
+		protocol = anyOf(w, []int16{2, 3}) // it does not know signals, or child runs
 	}
 	both(w, fmt.Sprintf("join with workflows %v for %v", graphs, span), func(s *side) (string, error) {
 		id, now, err := s.Store.JoinPod(w.ctx, persistence.PodInfo{
@@ -167,8 +172,13 @@ func (w *differ) cancelable() snapshot.Run {
 		},
 		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && r.Core.Canceling },
 		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && !r.Expanded },
+		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && !r.Family.Parent.Run.IsZero() },
+		awaitsChild,
 		func(snapshot.Run) bool { return true },
 	})
+	if w.kin && w.chance(2) {
+		wanted = awaitsChild
+	}
 	var list []snapshot.Run
 	for _, r := range w.state.Runs {
 		if wanted(r) {

@@ -226,7 +226,7 @@ func (w *differ) list(tenant string) {
 		filter.Before = anyOf(w, w.state.Runs).ID
 	}
 	w.narrow(&filter)
-	both(w, fmt.Sprintf("list %+v", filter), func(s *side) (persistence.RunList, error) {
+	out := both(w, fmt.Sprintf("list %+v", filter), func(s *side) (persistence.RunList, error) {
 		list, err := s.Store.ListRuns(w.ctx, filter)
 		for i := range list.Rows {
 			list.Rows[i] = s.row(list.Rows[i])
@@ -234,12 +234,15 @@ func (w *differ) list(tenant string) {
 		return list, err
 	})
 	w.saw("runs listed")
+	if !filter.Parent.IsZero() {
+		w.sawAll(len(out.Value.Rows), "child run listed")
+	}
 }
 
 // narrow has a listing select by more, now and then.
 func (w *differ) narrow(filter *persistence.RunFilter) {
 	r := anyOf(w, w.state.Runs)
-	switch w.IntN(8) {
+	switch w.IntN(9) {
 	case 0:
 		filter.Key = anyOf(w, []string{"k1", "k2"})
 	case 1:
@@ -252,6 +255,8 @@ func (w *differ) narrow(filter *persistence.RunFilter) {
 		filter.Since = madeAt(r.ID)
 	case 5:
 		filter.Until = madeAt(r.ID)
+	case 6, 7:
+		w.narrowToChildren(filter)
 	}
 	filter.Budget = time.Hour // or a slow machine would find less
 }

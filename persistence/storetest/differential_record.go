@@ -16,9 +16,10 @@ import (
 type sent struct {
 	pod int64 // ordinal
 	persistence.Transition
+	spoiled bool // its child run is refused
 }
 
-func (r sent) bad() bool { return string(r.Output) == BadPayload }
+func (r sent) bad() bool { return r.spoiled || string(r.Output) == BadPayload }
 
 func (s *side) transition(t persistence.Transition) persistence.Transition {
 	t.Edges = s.edges(t.Edges)
@@ -57,14 +58,17 @@ func (w *differ) busy() int64 {
 
 // report makes up how an attempt ended.
 func (w *differ) report(h held) sent {
-	r := sent{h.task.Pod, persistence.Transition{Task: h.id(), Epoch: h.task.Epoch, Report: lifecycle.Succeeded}}
+	r := sent{pod: h.task.Pod, Transition: persistence.Transition{Task: h.id(), Epoch: h.task.Epoch, Report: lifecycle.Succeeded}}
 	handled := lifecycle.Handled(h.task.Children)
 	spread := 40
-	if w.calm {
+	switch {
+	case w.calm:
 		spread = 400
+	case w.kin:
+		spread = 100
 	}
 	switch n := w.IntN(spread); {
-	case n < 3, handled && n < 28, h.task.Dynamic != nil && n < 12:
+	case n < 3, handled && n < 28, !h.run.Family.Parent.Run.IsZero() && w.chance(8), h.task.Dynamic != nil && n < 12:
 		r.Report, r.Class, r.Error = lifecycle.Errored, "test", anyOf(w, []string{"it broke", "no\x00 text \xff"})
 		r.Exhausted = w.chance(2)
 	case n < 7:
@@ -86,6 +90,10 @@ func (w *differ) report(h held) sent {
 		r.Progress = fmt.Appendf(nil, "progress %d", w.count)
 	}
 	if r.Report != lifecycle.Succeeded {
+		return r
+	}
+	if begins(h) {
+		w.yield(&r, h)
 		return r
 	}
 	for _, c := range h.task.Children {
@@ -131,9 +139,7 @@ func (w *differ) record() {
 			w.saw("task repeated in one batch")
 		}
 	}
-	if at := slices.IndexFunc(batch, func(r sent) bool { return r.bad() && w.slow(r.Task.Run) }); at >= 0 {
-		batch = batch[at : at+1] // before or after others, if these need a decision, too, is up to a store
-	}
+	batch = w.apart(batch)
 	for range w.IntN(3) {
 		if len(w.past) > 0 && w.chance(3) {
 			old := anyOf(w, w.past)
@@ -156,6 +162,15 @@ func (w *differ) record() {
 		w.saw("record repeated")
 	}
 	w.past = append(w.past, batch...)
+}
+
+// apart returns of a batch what is refused in a run that needs decisions, by itself: before or after
+// others that need one, too, is up to a store.
+func (w *differ) apart(batch []sent) []sent {
+	if at := slices.IndexFunc(batch, func(r sent) bool { return r.bad() && w.slow(r.Task.Run) }); at >= 0 {
+		return batch[at : at+1]
+	}
+	return batch
 }
 
 // slow reports whether what is reported of a run may need a decision.
@@ -212,8 +227,8 @@ func (s *side) recorded(out persistence.Recorded, err error) persistence.Recorde
 func transitions(batch []sent) string {
 	text := ""
 	for _, r := range batch {
-		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v retry %v in %v timeout %q",
-			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Retry, r.RetryIn, r.TimedOut)
+		text += fmt.Sprintf("\n      %v/%d epoch %d: report %d %s edges %+v make %+v child %+v retry %v in %v timeout %q",
+			r.Task.Run, r.Task.Step, r.Epoch, r.Report, r.Output, r.Edges, r.Make, r.Child, r.Retry, r.RetryIn, r.TimedOut)
 	}
 	return text
 }
@@ -222,14 +237,22 @@ func (w *differ) sawRecord(r sent, answer persistence.RecordAnswer) {
 	switch answer.Result {
 	case lifecycle.AlreadyYours:
 		w.saw("transition already recorded")
+		if r.Report == lifecycle.Yielded {
+			w.saw("child run begun before")
+		}
 	case lifecycle.Stale:
 		w.saw("transition stale")
 	case lifecycle.BadRow:
 		w.saw("bad row")
+		if r.spoiled {
+			w.saw("child run refused")
+		}
 	case lifecycle.Illegal, lifecycle.Busy:
 		w.diverge("unexpected answer %d", answer.Result)
 	case lifecycle.Moved:
 		switch {
+		case r.Report == lifecycle.Yielded:
+			w.sawYield(r)
 		case r.Report == lifecycle.Lost:
 			w.saw("loss")
 		case r.Report == lifecycle.Released:
@@ -258,6 +281,9 @@ func (w *differ) recordInTx() {
 		return
 	}
 	h := anyOf(w, list)
+	if begins(h) {
+		return // no function is called
+	}
 	r := w.report(h)
 	if r.Report == lifecycle.Succeeded && w.taken(h) == nil && w.chance(6) {
 		r.Output = []byte(BadPayload)

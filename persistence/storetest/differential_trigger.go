@@ -24,11 +24,11 @@ func (w *differ) span() time.Duration { return anyOf(w, []time.Duration{short, l
 
 // differGraphs are the workflows of a differential test.
 func differGraphs() []*workflow.Graph {
-	return []*workflow.Graph{
+	return append(families(),
 		Single(), retained("kept", workflow.RetainForever), Chain(3), Diamond(), Fan(4), Branch(), Nap(short), Nap(long), Until(), Mixed(workflow.FailFast),
 		Mixed(workflow.FinishSiblings), Handled(), InputBranch(), Skipping(), Impatient(short), Elsewhere(), Growing(), GrowingRescued(),
 		approval("approval", workflow.FinishSiblings, true, short), approval("strict", workflow.FailFast, false, short), Gates(), gated(),
-	}
+	)
 }
 
 func queueNames() []string { return []string{defaultQueue, "other", "gpu"} }
@@ -86,6 +86,9 @@ func (w *differ) runID() workflow.RunID {
 // draft makes a trigger, now and then one that is refused.
 func (w *differ) draft() trigger {
 	g := anyOf(w, w.graphs)
+	if w.kin && !w.chance(4) {
+		g = anyOf(w, w.graphs[:len(families())])
+	}
 	if w.ids%16 == 0 { // of few others a failure is handled
 		g = w.graphs[slices.IndexFunc(w.graphs, func(g *workflow.Graph) bool { return g.Name == "handled" })]
 	}
