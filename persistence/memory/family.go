@@ -111,7 +111,7 @@ func (s *Store) WakeParents(_ context.Context, epoch int64, after workflow.TaskI
 	if epoch != s.epoch {
 		return persistence.Woken{}, persistence.ErrDeposed
 	}
-	out, looked, told := persistence.Woken{}, 0, workflow.RunID{}
+	out, looked := persistence.Woken{}, 0
 	for _, id := range s.order {
 		r := s.runs[id]
 		for _, step := range slices.Sorted(maps.Keys(r.children)) {
@@ -126,9 +126,8 @@ func (s *Store) WakeParents(_ context.Context, epoch int64, after workflow.TaskI
 			looked++
 			out.Next = task
 			waits := slices.ContainsFunc(s.intake, func(sub submission) bool { return sub.signal && sub.id == id })
-			if !waits && told != id && s.childEnded(step, r.children[step]).State != lifecycle.Running {
+			if !waits && s.childEnded(step, r.children[step]).State != lifecycle.Running {
 				b.tell(id)
-				told = id
 				out.Count++
 			}
 		}
