@@ -61,19 +61,24 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tables := goodTables(t)
-			require.Empty(t, snapshot.Check(tables))
-			c.spoil(&tables)
-			tables.Sort()
-			found := snapshot.Check(tables)
-			for _, text := range found {
-				if regexp.MustCompile(c.want).MatchString(text) {
-					return
-				}
-			}
-			require.Failf(t, "not found", "want %q; got %q", c.want, found)
+			requireFound(t, goodTables(t), c.spoil, c.want)
 		})
 	}
+}
+
+// requireFound requires that the check has nothing against a state until it is spoiled.
+func requireFound(t *testing.T, tables snapshot.Tables, spoil func(*snapshot.Tables), want string) {
+	t.Helper()
+	require.Empty(t, snapshot.Check(tables))
+	spoil(&tables)
+	tables.Sort()
+	found := snapshot.Check(tables)
+	for _, text := range found {
+		if regexp.MustCompile(want).MatchString(text) {
+			return
+		}
+	}
+	require.Failf(t, "not found", "want %q; got %q", want, found)
 }
 
 // goodTables is a diamond of which one branch runs and the other is queued,

@@ -32,7 +32,7 @@ func join(t testing.TB, store persistence.Store, graphs ...*workflow.Graph) (int
 	numbers, err := store.RegisterDefinitions(t.Context(), graphs, nil)
 	require.NoError(t, err)
 	handlers := slices.Concat(numbers...)
-	pod, _, err := store.JoinPod(t.Context(), persistence.PodInfo{Handlers: handlers, TTL: 1 << 60})
+	pod, _, err := store.JoinPod(t.Context(), persistence.PodInfo{Handlers: handlers, TTL: 1 << 60, Protocol: persistence.Protocol})
 	require.NoError(t, err)
 	return pod, func(claim uint32, limit int) persistence.ClaimRequest {
 		var id persistence.ClaimID

@@ -162,6 +162,25 @@ var familyRules = []rule{
 		require.Equal(w.t, id, w.tasks(run)["child"].Child)
 		require.Equal(w.t, t.Child.Run, w.tasks(answer.Run)["child"].Child)
 	}},
+	{"children/abandoned", "a run that its parent abandoned hears of its own child run, and continues", func(w *world) {
+		middle, child := Parent(), Single()
+		g := parentOf("distant", middle, workflow.ChildSpec{Abandons: true})
+		w.with(g, middle, child)
+		p := w.pod()
+		run := w.start(g)
+		between := w.begins(p, run, middle)
+		w.drain(10)
+		w.begins(p, between, child)
+		w.cancel(run)
+		w.requireRun(run, lifecycle.Canceled)
+		w.drain(10)
+		p.complete(p.claimStep("a"))
+		w.drain(10)
+		require.False(w.t, w.run(between).Canceling)
+		p.finish()
+		w.requireRun(between, lifecycle.Completed)
+		w.drain(10)
+	}},
 	{"children/at_once", "the end of a child run is told if it ends as it begins", func(w *world) {
 		g, child := Parent(), Single()
 		w.with(g, child)

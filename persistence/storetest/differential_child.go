@@ -15,6 +15,7 @@ import (
 func families() []*workflow.Graph {
 	return []*workflow.Graph{
 		Parent(), Judging(), Careless(), Many(3), parentOf("grand", Parent(), workflow.ChildSpec{}),
+		parentOf("distant", Parent(), workflow.ChildSpec{Abandons: true}),
 		parentOf("hollow", Empty(), workflow.ChildSpec{}, workflow.Condition{Kind: workflow.SkipIf, Ref: 1}), Empty(),
 	}
 }
