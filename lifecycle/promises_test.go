@@ -49,7 +49,7 @@ func (w *world) checkInbox() {
 }
 
 // checkFamily: a child run begins exactly when its step begins to wait, and at most once; a step
-// gets its output exactly when it goes on with it; and it is asked to stop, or does not begin,
+// gets its output exactly when it continues with it; and it is asked to stop, or does not begin,
 // exactly when its step is canceled while it waits, unless it is abandoned (I20).
 func (w *world) checkFamily(d Decision) {
 	w.tb.Helper()
@@ -90,7 +90,7 @@ func (w *world) checkFamily(d Decision) {
 	}
 }
 
-// checkChild: a step waits for the one child run that has begun with its report, and goes on with
+// checkChild: a step waits for the one child run that has begun with its report, and continues with
 // its output.
 func (w *world) checkChild(t *Task) {
 	w.tb.Helper()

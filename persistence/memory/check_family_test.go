@@ -61,8 +61,10 @@ func TestCheckFindsWhatIsWrongInFamilies(t *testing.T) {
 		}), "I20: run .* was asked to stop, and the step that began it is waiting"},
 		"another output": {step(completed, func(t *snapshot.Task) { t.Output = []byte("2") }), "I20: run .* completed with another output"},
 		"another end":    {step(completed, func(t *snapshot.Task) { t.State = lifecycle.Failed }), "I20: run .* is completed, and the step that waited for it is failed"},
-		"no output": {child(completed, func(r *snapshot.Run) { r.Task(0).State = lifecycle.Skipped }),
-			"I20: run .* is completed, and the step that waited for it is completed"},
+		"no output": {
+			child(completed, func(r *snapshot.Run) { r.Task(0).State = lifecycle.Skipped }),
+			"I20: run .* is completed, and the step that waited for it is completed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -276,8 +276,8 @@ var childRules = []rule{
 			w.requireGone(id)
 		}
 		run := w.start(g)
-		make := p.claimStep("make")
-		t := w.yields(make, child)
+		first := p.claimStep("make")
+		t := w.yields(first, child)
 		require.Equal(w.t, lifecycle.BadRow, p.send(p.batch(t)).Answers[0].Result, "it is no step with a child run")
 		w.requireGone(t.Child.Run)
 		w.requireRun(run, lifecycle.Failed)

@@ -26,8 +26,7 @@ var familyRules = []rule{
 		w.requireGone(id)
 		require.Equal(w.t, id, w.tasks(run)["child"].Child, "it is known all the same")
 
-		p = w.pod()
-		careless, left, p := w.parent(Careless(), Single())
+		careless, left, _ := w.parent(Careless(), Single())
 		w.cancel(careless)
 		w.archive(0)
 		w.advance(100 * 24 * time.Hour)
@@ -35,30 +34,26 @@ var familyRules = []rule{
 		w.requireGone(careless)
 		w.requireRun(left, lifecycle.Pending)
 		w.drain(10)
-		p = w.pod()
-		p.finish()
+		w.pod().finish()
 		w.requireRun(left, lifecycle.Completed)
 		require.Equal(w.t, careless, w.run(left).Parent.Run)
 		w.drain(10)
 	}},
 	{"children/gone", "a step whose child run is gone fails, once the leader has looked", func(w *world) {
 		run, _, p := w.parent(Parent(), Single())
-		waiting, other, _ := w.parent(Parent(), Single())
 		w.drain(10)
-		require.Zero(w.t, w.wakeParents(10).Count, "they go on")
-		release := w.block(Blocked{Locked: run})
+		require.Zero(w.t, w.wakeParents().Count, "the child run continues")
 		p.finish()
-		w.drain(10)
+		require.NoError(w.t, w.h.Forget(w.ctx, run))
 		w.advance(100 * 24 * time.Hour)
 		w.archive(0)
 		w.drop()
-		release()
-		_, _ = waiting, other
-		w.eventually("the parent has heard", func() bool {
-			w.drain(10)
-			return w.run(run).State.Terminal()
-		})
+		w.drain(10)
+		w.requireTasks(run, states{"child": "waiting"})
+		require.Equal(w.t, 1, w.wakeParents().Count)
+		w.drain(10)
 		require.Equal(w.t, lifecycle.ClassChildGone, w.tasks(run)["child"].Class)
+		w.requireRun(run, lifecycle.Failed)
 	}},
 	{"children/looked", "the leader looks at all steps that wait for child runs, in pages", func(w *world) {
 		g, child := Parent(), Single()
@@ -94,12 +89,12 @@ var familyRules = []rule{
 		w.drain(10)
 		ends := p.claim(10)
 		p.complete(ends[:n-1]...)
-		require.Equal(w.t, persistence.Woken{}, w.wakeParents(10), "it will be told")
+		require.Equal(w.t, persistence.Woken{}, w.wakeParents(), "it will be told")
 		require.NoError(w.t, w.h.Forget(w.ctx, run))
 		w.drain(10)
 		w.requireRun(run, lifecycle.Running)
-		require.Equal(w.t, persistence.Woken{Count: 1, Wake: persistence.Wake{Submitted: true}}, w.wakeParents(10))
-		require.Equal(w.t, persistence.Woken{}, w.wakeParents(10), "it will be told by now")
+		require.Equal(w.t, persistence.Woken{Count: 1, Wake: persistence.Wake{Submitted: true}}, w.wakeParents())
+		require.Equal(w.t, persistence.Woken{}, w.wakeParents(), "it will be told by now")
 		w.drain(10)
 		waiting := 0
 		for _, task := range w.tasks(run) {
@@ -212,7 +207,7 @@ var familyRules = []rule{
 }
 
 // wakeParents looks at all steps that wait for child runs.
-func (w *world) wakeParents(limit int) persistence.Woken {
+func (w *world) wakeParents() persistence.Woken {
 	w.t.Helper()
-	return call(w.store.WakeParents(w.ctx, w.leader, workflow.TaskID{}, limit)).must(w)
+	return call(w.store.WakeParents(w.ctx, w.leader, workflow.TaskID{}, 10)).must(w)
 }
