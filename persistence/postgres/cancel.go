@@ -9,7 +9,6 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
-	"github.com/troupe-dev/troupe/workflow"
 )
 
 // CancelRun implements persistence.Journal.
@@ -54,19 +53,25 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 		return persistence.Canceled{}, persistence.ErrRunNotFound
 	}
 	r := p.runs[0]
-	reason := lifecycle.CleanText(cancel.Reason)
-	r.facts = []lifecycle.Fact{
-		lifecycle.CancelRequested{Reason: reason, By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace},
-	}
-	r.reason = &reason
+	r.facts = []lifecycle.Fact{lifecycle.CancelRequested{
+		Reason: lifecycle.CleanText(cancel.Reason), By: lifecycle.CleanText(cancel.By), Grace: cancel.Grace,
+	}}
 	if err := p.finish(ctx, s.NewBatch()); err != nil {
 		return persistence.Canceled{}, err
 	}
-	out := persistence.Canceled{Now: p.now, Result: r.decision.Answers[0], State: r.decision.Run.State, Wake: p.wake}
-	if out.Result == lifecycle.Moved && r.running() {
-		out.Wake.Canceling = []workflow.RunID{r.id}
+	return persistence.Canceled{Now: p.now, Result: r.decision.Answers[0], State: r.decision.Run.State, Wake: p.wake}, nil
+}
+
+// noteCancel keeps why a run was asked to stop, and tells the pods that execute tasks of it.
+func (p *decisionTx) noteCancel(r *run) {
+	for i, fact := range r.facts {
+		if request, is := fact.(lifecycle.CancelRequested); is && r.decision.Answers[i] == lifecycle.Moved {
+			r.reason = &request.Reason
+			if r.running() {
+				p.wake.Canceling = append(p.wake.Canceling, r.id)
+			}
+		}
 	}
-	return out, nil
 }
 
 // running reports whether a task runs. Only a report changes that, so the rows

@@ -26,6 +26,7 @@ func (p *decisionTx) gather() {
 			p.wake.Ended = append(p.wake.Ended, r.id)
 			p.wake.CountEnds(r.definition.Graph.Name, r.decision.Run.State, 1)
 		}
+		p.noteCancel(r)
 		p.noteFailed(r)
 	}
 	sortRuns(p.wake.Ended)
@@ -66,6 +67,9 @@ func (p *decisionTx) write(ctx context.Context, b *pgsql.Batch) error {
 	p.queueRuns(b)
 	p.queueTaskRows(b)
 	p.queueSignals(b)
+	if err := p.queueFamily(b); err != nil {
+		return err
+	}
 	p.queueEvents(b)
 	p.queueDead(b)
 	p.queueTimers(b)

@@ -53,6 +53,7 @@ func (p *decisionTx) prepare(r *run, edges []persistence.EdgeResult) {
 	events, signals := r.core.Events, r.core.Signals // of what was delivered to it already
 	r.core = r.definition.NewRun(edges)
 	r.core.Events, r.core.Signals = max(r.core.Events, events), signals
+	r.core.Depth, r.core.Slow = r.family.Depth, r.core.Slow || r.family.Depth > 0
 	r.tasks, r.complete, r.touched = make(map[int32]*task, len(tasks)), true, map[int32]bool{}
 	for i := range tasks {
 		step := int32(i)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -75,7 +76,7 @@ func (s *Store) closeExpiry(ctx context.Context, tx pgx.Tx, gone []int64, out *p
 // ParkTasks implements persistence.Housekeeping.
 func (s *Store) ParkTasks(ctx context.Context, epoch int64, limit int) (persistence.Parked, error) {
 	var out persistence.Parked
-	if some, err := s.precheckParking(ctx, epoch); err != nil || !some {
+	if some, err := s.precheckLed(ctx, "has_work_parking", epoch, pgsql.Named{}); err != nil || !some {
 		return out, err
 	}
 	err := s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
@@ -147,7 +148,31 @@ func scanParked(row pgx.CollectableRow) (enqueued, error) {
 	return e, err
 }
 
+// BumpEpoch implements persistence.Leadership.
+func (s *Store) BumpEpoch(ctx context.Context, holder int64) (epoch int64, err error) {
+	text, args := s.Bind("bump_epoch", pgsql.Named{"holder": holder})
+	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&epoch) })
+	return epoch, err
+}
+
 // WakeParents implements persistence.Housekeeping.
-func (s *Store) WakeParents(context.Context, int64, workflow.TaskID, int) (persistence.Woken, error) {
-	return persistence.Woken{}, nil
+func (s *Store) WakeParents(ctx context.Context, epoch int64, after workflow.TaskID, limit int) (out persistence.Woken, err error) {
+	args := pgsql.Named{"run": [16]byte(after.Run), "step": after.Step}
+	some, err := s.precheckLed(ctx, "has_work_parents", epoch, args)
+	if err != nil || !some {
+		return out, err
+	}
+	args["limit"] = limit
+	err = s.Fenced(ctx, epoch, func(ctx context.Context, tx pgx.Tx) error {
+		var last pgtype.UUID
+		var step *int32
+		text, values := s.Bind("wake_parents", args)
+		err := tx.QueryRow(ctx, text, values...).Scan(&out.Count, &last, &step)
+		out.Next, out.Wake.Submitted = workflow.TaskID{Run: last.Bytes, Step: pgsql.OrZero(step)}, out.Count > 0
+		return err
+	})
+	if err != nil {
+		return persistence.Woken{}, err
+	}
+	return out, nil
 }

@@ -226,16 +226,24 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		done = append(done, r.id)
 	}
 	cut, err := p.arrive(ctx, to)
+	if err == nil {
+		cut, err = p.hear(ctx, to, cut)
+	}
+	if err == nil {
+		err = p.loadTakers(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	if cut != nil { // the rest of it, and of those behind it, is for another transaction
-		d.incomplete = true
-		done = slices.DeleteFunc(done, func(id int64) bool {
-			at := slices.IndexFunc(d.requests, func(r request) bool { return r.id == id })
-			return cut[d.requests[at].run]
-		})
-	}
+	d.incomplete = len(cut) > 0 // the rest of it, and of those behind it, is for another transaction
+	done = slices.DeleteFunc(done, func(id int64) bool {
+		run := d.requests[slices.IndexFunc(d.requests, func(r request) bool { return r.id == id })].run
+		if p.left[run] && p.byID[run] != nil {
+			d.left = append(d.left, run)
+			return true
+		}
+		return cut[run]
+	})
 	if len(over) > 0 {
 		b.Add("drop_undelivered", pgsql.Named{"runs": over}).QueryRow(func(row pgx.Row) error { return row.Scan(&d.dropped) })
 	}
@@ -243,9 +251,8 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 	return nil
 }
 
-// arrive makes facts of the signals of runs that are not delivered, of each run those that were
-// sent until an instant (zero: all), and loads the steps that wait for them. cut are runs of
-// which it did not read all.
+// arrive reads the signals of runs that are not delivered, of each run those that were sent until
+// an instant (zero: all). cut are runs of which it did not read all.
 func (p *decisionTx) arrive(ctx context.Context, until map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
 	if len(until) == 0 {
 		return nil, nil
@@ -280,10 +287,11 @@ func (p *decisionTx) arrive(ctx context.Context, until map[workflow.RunID]time.T
 			cut[id] = true
 		}
 	}
-	return cut, p.loadTakers(ctx)
+	return cut, nil
 }
 
-// loadTakers loads the steps that may take the signals that arrive, and makes facts of these.
+// loadTakers makes facts of the signals that arrive and of what runs hear of their families, and
+// loads the steps that these are about.
 func (p *decisionTx) loadTakers(ctx context.Context) error {
 	var wants []want
 	for _, r := range p.runs {
@@ -298,8 +306,17 @@ func (p *decisionTx) loadTakers(ctx context.Context) error {
 			}
 			r.facts = append(r.facts, fact)
 		}
-		if len(steps) > 0 {
-			wants = append(wants, want{run: r.id, steps: slices.Sorted(maps.Keys(steps))})
+		stops := false
+		for _, fact := range r.heard {
+			if ended, is := fact.(lifecycle.ChildEnded); is {
+				steps[ended.Step] = true
+			} else {
+				stops = true
+			}
+		}
+		r.facts = append(r.facts, r.heard...)
+		if len(steps) > 0 || stops {
+			wants = append(wants, want{run: r.id, steps: slices.Sorted(maps.Keys(steps)), open: stops})
 		}
 	}
 	b := p.s.NewBatch()

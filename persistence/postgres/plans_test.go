@@ -34,6 +34,7 @@ var hot = []string{
 	"load_open_tasks", "update_runs", "update_tasks", "delete_timers", "delete_parked", "expand_runs", "start_runs",
 	"find_keys", "read_key", "find_runs", "find_tenants", "look_tenant", "delete_intake", "parked_tasks", "parked_work", "allot_blocks", "renew_pod", "held_tasks", "due_timers", "fast_tasks", "read_timers", "count_running", "save_progress",
 	"find_continued", "find_addressees", "insert_signals", "find_signals", "load_undelivered", "load_untaken", "deliver_signals", "drop_undelivered",
+	"insert_children", "tell_family", "load_family", "give_outputs", "has_work_parents", "list_child_runs",
 }
 
 // large are the tables that grow.
@@ -43,7 +44,7 @@ var large = []string{
 }
 
 // others are the indexes beside the primary keys by which those are read.
-var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals"}
+var others = []string{"parked_tasks_by_handler", "tenants_group_id_key", "durable_timers_by_wake_at", "intake_signals", "tasks_with_child"}
 
 // TestPlansDoNotDependOnStatistics plans the hot statements on empty tables
 // that were just analysed: nothing may scan a table, or an index without a

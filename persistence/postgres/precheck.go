@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/troupe-dev/troupe/persistence"
@@ -57,11 +58,14 @@ func (s *Store) precheckPods(ctx context.Context, epoch int64, by time.Time) (ou
 	return out, count > 0, unread, err
 }
 
-// precheckParking reports whether there are tasks that could be parked or put back.
-func (s *Store) precheckParking(ctx context.Context, epoch int64) (some bool, err error) {
-	text, args := s.Bind("has_work_parking", pgsql.Named{"epoch": epoch})
+// precheckLed reports what a statement says, which a leader asks before it does something: whether
+// there may be anything to do.
+func (s *Store) precheckLed(ctx context.Context, statement string, epoch int64, args pgsql.Named) (some bool, err error) {
+	of := maps.Clone(args)
+	of["epoch"] = epoch
+	text, values := s.Bind(statement, of)
 	var leads bool
-	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&leads, &some) })
+	err = pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, values...).Scan(&leads, &some) })
 	if err == nil && !leads {
 		err = persistence.ErrDeposed
 	}

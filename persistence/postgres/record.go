@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
 )
 
@@ -40,9 +41,10 @@ type recording struct {
 	s      *Store
 	record persistence.Record
 	out    persistence.Recorded
-	left   map[int]bool  // by the fast path
-	causes map[int]error // of transitions whose values the database refuses
-	reload bool          // the grants of the claim have to be read
+	left   map[int]bool                           // by the fast path
+	causes map[int]error                          // of transitions whose values the database refuses
+	begins map[workflow.Hash]*registry.Definition // of child runs
+	reload bool                                   // the grants of the claim have to be read
 
 	skipped []workflow.TaskID // in what is not known to be committed yet
 
@@ -61,6 +63,9 @@ func (r *recording) all(ctx context.Context) error {
 		if cause := r.refuseInstants(i); cause != nil {
 			r.fail(i, cause)
 		}
+	}
+	if err := r.knowChildren(ctx); err != nil {
+		return err
 	}
 	for {
 		fast, slow := r.split()
@@ -229,9 +234,33 @@ func (r *recording) blame(ctx context.Context, i int, store storing, cause error
 		return err
 	}
 	t.Output, t.Progress, t.Class, t.Error = []byte{}, nil, "", ""
+	if t.Child != nil {
+		child := *t.Child
+		child.Input, child.Edges, child.TraceContext = []byte{}, nil, ""
+		t.Child = &child
+	}
 	bare := trial()
 	*t = whole
 	return blamed(cause, bare, trial)
+}
+
+// blamed judges a value that was refused by trials without it, and with it again:
+// what refused it may be the schema, or gone by now.
+func blamed(cause, bare error, again func() error) error {
+	if errors.Is(bare, persistence.ErrBadRow) {
+		return pgerr.RefusesAnything(cause)
+	}
+	if bare != nil {
+		return bare
+	}
+	switch err := again(); {
+	case errors.Is(err, persistence.ErrBadRow):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: what refused a row does not refuse it any more: %s", persistence.ErrUnavailable, cause.Error())
+	default:
+		return err
+	}
 }
 
 // fail turns a transition into the failure of its attempt.
@@ -246,7 +275,12 @@ func (r *recording) fail(i int, cause error) {
 // refuseInstants returns why the database would refuse an instant of a
 // transition.
 func (r *recording) refuseInstants(i int) error {
-	return refuseInstants(time.Time{}, r.record.Transitions[i].Edges)
+	t := &r.record.Transitions[i]
+	err := refuseInstants(time.Time{}, t.Edges)
+	if err == nil && t.Child != nil {
+		err = refuseInstants(time.Time{}, t.Child.Edges)
+	}
+	return err
 }
 
 // load reads what the record's claim still holds.

@@ -298,6 +298,7 @@ func mergeWake(into *persistence.Wake, wake persistence.Wake) {
 	}
 	into.Canceling = append(into.Canceling, wake.Canceling...)
 	into.Failed = append(into.Failed, wake.Failed...)
+	into.Submitted = into.Submitted || wake.Submitted
 	if next := wake.NextTimer; !next.IsZero() && (into.NextTimer.IsZero() || next.Before(into.NextTimer)) {
 		into.NextTimer = next
 	}

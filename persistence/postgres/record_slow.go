@@ -136,13 +136,20 @@ func (r *recording) facts(d decided, indexes []int) map[*run][]int {
 			continue
 		}
 		dynamic, refused := t.DynamicTasks(run.definition.Graph)
+		if refused == nil {
+			refused = t.CheckChild(run.definition.Graph, func(hash workflow.Hash) bool { return r.begins[hash] != nil })
+		}
 		if refused != nil && run.holds(t, r.record.Pod) {
 			r.fail(i, refused)
+		}
+		child := ""
+		if t.Child != nil {
+			child = t.Child.Run.String()
 		}
 		run.facts = append(run.facts, lifecycle.TaskReported{
 			Step: t.Task.Step, Epoch: t.Epoch, Pod: r.record.Pod, Kind: t.Report, Edges: run.definition.Edges(t.Edges), Make: dynamic,
 			Class: lifecycle.CleanText(t.Class), Error: lifecycle.CleanText(t.Error), TimedOut: t.TimedOut,
-			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost),
+			Retry: t.Retry, RetryIn: t.RetryIn, Exhausted: t.Exhausted, MaxLost: int32(r.record.MaxLost), Child: child,
 		})
 		reported[run] = append(reported[run], i)
 	}
@@ -163,6 +170,12 @@ func (r *recording) keep(run *run, i int, progress *progressRows) {
 	}
 	if t.Report == lifecycle.Succeeded {
 		run.tasks[t.Task.Step].output = t.Output
+	}
+	if t.Child != nil {
+		if run.begins == nil {
+			run.begins = map[int32]begun{}
+		}
+		run.begins[t.Task.Step] = begun{t.Child, r.begins[t.Child.Definition]}
 	}
 }
 

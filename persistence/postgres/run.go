@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/workflow"
@@ -29,8 +30,11 @@ type run struct {
 	listed     bool
 	plain      bool // begun without a decision
 	tenant     string
-	touched    map[int32]bool // tasks that differ from their stored rows whatever is decided
+	family     persistence.Family
+	begins     map[int32]begun // child runs, by the step that reports of this pass are of
+	touched    map[int32]bool  // tasks that differ from their stored rows whatever is decided
 
+	heard    []lifecycle.Fact // of its family, until they are among the facts
 	facts    []lifecycle.Fact
 	decision lifecycle.Decision
 	reason   *string // cancel_reason to store
@@ -98,7 +102,7 @@ func (r *run) nameOf(step int32) string {
 func scanRun(row pgx.CollectableRow) (*run, error) {
 	r, err := pgsql.ScanRun(row)
 	return &run{
-		id: r.ID, number: r.Number, group: r.Group, queue: r.Queue, core: r.Core, failedStep: r.FailedStep, tenant: r.Tenant,
+		id: r.ID, number: r.Number, group: r.Group, queue: r.Queue, core: r.Core, failedStep: r.FailedStep, tenant: r.Tenant, family: r.Family,
 		tasks: map[int32]*task{},
 	}, err
 }

@@ -20,16 +20,19 @@ type RunRow struct {
 	Core       lifecycle.Run
 	FailedStep *int32
 	Tenant     string
+	Family     persistence.Family
 }
 
 // ScanRun reads a RunRow.
 func ScanRun(row pgx.CollectableRow) (RunRow, error) {
 	var r RunRow
 	var state int16
-	c := &r.Core
+	var parent pgtype.UUID
+	c, f := &r.Core, &r.Family
 	err := row.Scan((*[16]byte)(&r.ID), &r.Number, &r.Group, &r.Queue, &state, &c.Remaining, &c.Events, &c.Slow, &c.Canceling,
-		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.FailedStep, &r.Tenant, &c.Dynamic, &c.Signals)
-	c.State = lifecycle.State(state)
+		&c.Failing, &c.Unhandled, &c.Cut, &c.HandlerMade, &r.FailedStep, &r.Tenant, &c.Dynamic, &c.Signals,
+		&parent, &f.Parent.Step, &f.Depth, &f.Abandons)
+	c.State, c.Depth, f.Parent.Run = lifecycle.State(state), f.Depth, parent.Bytes
 	return r, err
 }
 

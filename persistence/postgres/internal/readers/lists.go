@@ -29,7 +29,10 @@ func (s *Reader) ListRuns(ctx context.Context, filter persistence.RunFilter) (pe
 		return persistence.RunList{}, err
 	}
 	defer leave()
-	if filter.Key != "" && filter.Tenant != "" {
+	switch {
+	case !filter.Parent.IsZero():
+		return s.listChildren(ctx, &filter)
+	case filter.Key != "" && filter.Tenant != "":
 		return s.listKeyed(ctx, &filter)
 	}
 	ids, next, err := s.listRuns(ctx, &filter)
@@ -98,25 +101,53 @@ func numbersOf(states []lifecycle.State) []int16 {
 }
 
 // listKeyed finds the runs of a tenant by their key. They are few.
-func (s *Reader) listKeyed(ctx context.Context, f *persistence.RunFilter) (persistence.RunList, error) {
-	text, args := s.Bind("list_keyed_runs", pgsql.Named{"tenant": f.Tenant, "workflow": pgsql.TextOrNull(f.Workflow), "key": f.Key})
-	rows, err := s.Conns.Query(ctx, text, args...)
-	if err != nil {
-		return persistence.RunList{}, pgerr.Translate(err)
+func (s *Reader) listKeyed(ctx context.Context, f *persistence.RunFilter) (out persistence.RunList, err error) {
+	_, err = s.listNamed(ctx, f, &out, "list_keyed_runs", pgsql.Named{"tenant": f.Tenant, "workflow": pgsql.TextOrNull(f.Workflow), "key": f.Key})
+	return out, err
+}
+
+// listChildren finds the child runs of a run, page by page, until the page is full, its time is
+// over, or nothing is left.
+func (s *Reader) listChildren(ctx context.Context, f *persistence.RunFilter) (out persistence.RunList, err error) {
+	from, before := f.Range()
+	since, limit := (clock.System{}).Now(), max(f.Page(), childPiece)
+	for {
+		ids, err := s.listNamed(ctx, f, &out, "list_child_runs", pgsql.Named{
+			"run": [16]byte(f.Parent), "from": [16]byte(from), "before": [16]byte(before), "limit": limit,
+		})
+		if err != nil || len(ids) < limit || !out.Next.IsZero() {
+			return out, err
+		}
+		if before = ids[limit-1]; (clock.System{}).Now().Sub(since) > f.Patience() {
+			out.Next = before
+			return out, nil
+		}
 	}
-	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id workflow.RunID, err error) {
+}
+
+// childPiece is how many child runs are looked at together at least.
+const childPiece = 200
+
+// listNamed adds to a page those of the runs that a statement names of which a filter holds.
+func (s *Reader) listNamed(ctx context.Context, f *persistence.RunFilter, out *persistence.RunList, name string, args pgsql.Named) (ids pgsql.UUIDs, err error) {
+	text, values := s.Bind(name, args)
+	rows, err := s.Conns.Query(ctx, text, values...)
+	if err != nil {
+		return nil, pgerr.Translate(err)
+	}
+	ids, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (id workflow.RunID, err error) {
 		err = row.Scan((*[16]byte)(&id))
 		return id, err
 	})
 	if err != nil || len(ids) == 0 {
-		return persistence.RunList{}, pgerr.Translate(err)
+		return nil, pgerr.Translate(err)
 	}
-	list, err := s.readRuns(ctx, pgsql.Named{"runs": pgsql.UUIDs(ids), "outputs": false}, f.Tenant)
+	list, err := s.readRuns(ctx, pgsql.Named{"runs": ids, "outputs": false}, f.Tenant)
 	list = slices.DeleteFunc(list, func(row persistence.RunRow) bool { return !f.Matches(&row) })
-	out := persistence.RunList{Rows: list}
-	if len(list) >= f.Page() {
-		out.Rows = list[:f.Page()]
+	out.Rows = append(out.Rows, list...)
+	if len(out.Rows) >= f.Page() {
+		out.Rows = out.Rows[:f.Page()]
 		out.Next = out.Rows[len(out.Rows)-1].ID
 	}
-	return out, err
+	return ids, err
 }

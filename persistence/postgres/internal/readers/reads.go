@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
@@ -41,8 +42,13 @@ func (s *Reader) readRuns(ctx context.Context, of pgsql.Named, tenant string) ([
 		return nil, nil
 	}
 	of["tenant"] = pgsql.TextOrNull(tenant)
-	text, args := s.Bind("read_runs", of)
-	rows, err := s.Conns.Query(ctx, text, args...)
+	return RunRows(ctx, s.DB, s.Conns, of)
+}
+
+// RunRows reads runs as read_runs gives them.
+func RunRows(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of pgsql.Named) ([]persistence.RunRow, error) {
+	text, args := db.Bind("read_runs", of)
+	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return nil, pgerr.Translate(err)
 	}
@@ -58,14 +64,15 @@ func scanRunRow(row pgx.CollectableRow) (persistence.RunRow, error) {
 		key, reason, origin, step, class, text *string
 		started, finished                      *time.Time
 		state                                  int16
+		parent                                 pgtype.UUID
 	)
 	err := row.Scan((*[16]byte)(&r.ID), &name, &hash, &r.Tenant, &key, &state, &r.Canceling, &reason, &origin, &labels,
-		&r.CreatedAt, &started, &finished, &r.HasOutput, &r.Output, &step, &class, &text)
+		&r.CreatedAt, &started, &finished, &r.HasOutput, &r.Output, &step, &class, &text, &parent, &r.Parent.Step)
 	if err != nil {
 		return r, err
 	}
 	copy(r.Definition[:], hash)
-	r.Workflow = pgsql.OrZero(name)
+	r.Workflow, r.Parent.Run = pgsql.OrZero(name), parent.Bytes
 	r.State, r.Key, r.CancelReason, r.Origin = lifecycle.State(state), pgsql.OrZero(key), pgsql.OrZero(reason), pgsql.OrZero(origin)
 	r.StartedAt, r.FinishedAt = pgsql.OrZero(started), pgsql.OrZero(finished)
 	r.FailedStep, r.Class, r.Error = pgsql.OrZero(step), pgsql.OrZero(class), pgsql.OrZero(text)
@@ -130,11 +137,13 @@ func scanTaskRow(row pgx.CollectableRow) (persistence.TaskRow, error) {
 		state, traits           int16
 		pod, class, text        *string
 		wakes, started, finised *time.Time
+		child                   pgtype.UUID
 	)
 	err := row.Scan(&t.Step, &t.Name, &state, &traits, &t.Epoch, &t.Attempt, &t.Lost, &t.Pod, &pod, &t.Output, &t.OutputSize, &class, &text,
-		&wakes, &started, &finised, &t.Parked)
-	t.State = lifecycle.State(state)
-	if t.State == lifecycle.Running || t.State == lifecycle.Completed && !workflow.Traits(traits).Unattended() {
+		&wakes, &started, &finised, &t.Parked, &child)
+	t.State, t.Child = lifecycle.State(state), child.Bytes
+	if of := workflow.Traits(traits); t.State == lifecycle.Running || t.State == lifecycle.Completed && !of.Unattended() ||
+		t.State == lifecycle.Waiting && of.Has(workflow.TraitChild) {
 		t.Attempt++
 	}
 	t.PodName, t.Class, t.Error = pgsql.OrZero(pod), pgsql.OrZero(class), pgsql.OrZero(text)

@@ -54,7 +54,8 @@ func (r *reader) runs(t *snapshot.Tables) {
 	byID := map[workflow.RunID]*snapshot.Run{}
 	var runs []pgsql.RunRow
 	rows, err := r.tx.Query(r.ctx, strings.ReplaceAll(`select r.id, r.definition, r.group_id, r.queue, r.state, r.remaining, r.events,
-		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant, coalesce(r.dynamic_count, 0), coalesce(r.signals, 0)
+		r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.tenant, coalesce(r.dynamic_count, 0), coalesce(r.signals, 0),
+		r.parent_run, coalesce(r.parent_step, 0), coalesce(r.depth, 0), coalesce(r.abandoned, false)
 		from {schema}.every_run r`, "{schema}", r.schema))
 	if err == nil {
 		runs, err = pgx.CollectRows(rows, pgsql.ScanRun)
@@ -71,7 +72,7 @@ func (r *reader) runs(t *snapshot.Tables) {
 		}
 		core := row.Core
 		core.Policy, core.Steps, core.HasHandler = graph.Policy, int32(len(graph.Nodes)), graph.OnFailure != nil
-		byID[row.ID] = &snapshot.Run{ID: row.ID, Tenant: row.Tenant, Graph: graph, Expanded: row.Group != 0, Core: core}
+		byID[row.ID] = &snapshot.Run{ID: row.ID, Tenant: row.Tenant, Family: row.Family, Graph: graph, Expanded: row.Group != 0, Core: core}
 	}
 	r.tasks(byID)
 	r.events(byID)

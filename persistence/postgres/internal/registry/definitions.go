@@ -78,17 +78,19 @@ func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []in
 		queue               *int16
 		sleep, startTimeout int64
 		fingerprint         []byte
-		signal              *string
+		signal, child       *string
+		output              []string
 	)
 	_, err = pgx.ForEachRow(rows, []any{
 		&number, &n.Name, &kind, &traits, &n.Pending, &children, &parents, &queue, &handler, &sleep, &startTimeout, &fingerprint, &signal,
+		&child, &output,
 	}, func() error {
 		d := into[number]
 		node := n
 		node.Kind, node.Traits = workflow.StepKind(kind), workflow.Traits(traits)
 		node.Children, node.Parents = pgsql.UnpackChildren(children), unpackParents(parents)
 		node.Sleep, node.StartTimeout = time.Duration(sleep), time.Duration(startTimeout)
-		node.Signal = pgsql.OrZero(signal)
+		node.Signal, node.Child = pgsql.OrZero(signal), childSpec(child, output, node.Traits)
 		d.later = d.later || int16(node.Kind) != kind
 		copy(node.Fingerprint[:], fingerprint)
 		q := int16(0)
@@ -104,6 +106,17 @@ func (s *Registry) readSteps(ctx context.Context, on pgsql.Querier, numbers []in
 		return nil
 	})
 	return err
+}
+
+// childSpec returns the run that a step begins.
+func childSpec(name *string, output []string, traits workflow.Traits) (spec workflow.ChildSpec) {
+	if name != nil && len(output) == 3 {
+		spec = workflow.ChildSpec{
+			Workflow: *name, Abandons: traits.Has(workflow.TraitAbandons),
+			Output: workflow.OutputOf{Workflow: output[0], Step: output[1], Signal: output[2] == "signal"},
+		}
+	}
+	return spec
 }
 
 // whole reports whether all steps of a definition were read: some may have been deleted,

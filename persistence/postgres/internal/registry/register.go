@@ -215,7 +215,8 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 		kinds, traits, queues               []int16
 		owners, nths, numbers, pending      []int32
 		sleeps, timeouts                    []int64
-		signals                             []string
+		signals, runs, outputsOf, outputs   []string
+		outputSignals                       []bool
 	)
 	for i, g := range graphs {
 		hashes = append(hashes, g.Hash[:])
@@ -234,7 +235,8 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 			pending, queues = append(pending, n.Pending), append(queues, queue)
 			children, parents = append(children, arrayText(pgsql.PackChildren(n.Children))), append(parents, arrayText(n.Parents))
 			sleeps, timeouts = append(sleeps, int64(n.Sleep)), append(timeouts, int64(n.StartTimeout))
-			signals = append(signals, n.Signal)
+			signals, runs, outputsOf = append(signals, n.Signal), append(runs, n.Child.Workflow), append(outputsOf, n.Child.Output.Workflow)
+			outputs, outputSignals = append(outputs, n.Child.Output.Step), append(outputSignals, n.Child.Output.Signal)
 		}
 	}
 	handlers = pgsql.Named{
@@ -244,7 +246,8 @@ func (s *Registry) stepRows(graphs []*workflow.Graph) (handlers, steps pgsql.Nam
 	steps = pgsql.Named{
 		"hashes": hashes, "owners": owners, "nths": nths, "workflows": workflows, "steps": names, "fingerprints": fingerprints,
 		"kinds": kinds, "traits": traits, "pending": pending, "children": children, "parents": parents, "queues": queues,
-		"sleeps": sleeps, "start_timeouts": timeouts, "signals": signals,
+		"sleeps": sleeps, "start_timeouts": timeouts, "signals": signals, "child_runs": runs, "outputs_of": outputsOf,
+		"output_steps": outputs, "output_signals": outputSignals,
 	}
 	return handlers, steps
 }

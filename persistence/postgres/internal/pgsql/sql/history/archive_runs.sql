@@ -57,14 +57,15 @@ moved as (
 		trace_context, cancel_reason, labels, input, states, flags, pendings, epochs, attempts, losts, pods, wakes, queued, started,
 		finished, classes, errors, outputs, sizes, event_steps, event_kinds, event_ns, event_ats, event_pods, event_delays, event_tries,
 		event_wakes, event_bys, event_classes, event_texts, dynamic_count, signals, dynamic_names,
-		failed_class, failed_error, declared, owners, names)
+		failed_class, failed_error, declared, owners, names, child_runs, parent_run, parent_step, depth, abandoned)
 	select r.id, coalesce(s.slice, 0), coalesce(s.first, 0), r.class, j.plain, r.finished_at, r.definition, r.group_id, r.remaining,
 		r.events, r.queue, r.state, r.slow, r.canceling, r.failing, r.unhandled, r.cut, r.handler_made, r.failed_step, r.created_at,
 		r.started_at, r.tenant, r.key, r.origin, r.origin_run, r.trace_context, r.cancel_reason,
 		case when coalesce(s.slice, 0) = 0 then r.labels end, case when coalesce(s.slice, 0) = 0 then r.input end,
 		s.states, s.flags, s.pendings, s.epochs, s.attempts, s.losts, s.pods, s.wakes, s.queued, s.started, s.finished, s.classes,
 		s.errors, s.outputs, s.sizes, e.steps, e.kinds, e.ns, e.ats, e.pods, e.delays, e.tries, e.wakes, e.bys, e.classes, e.texts,
-		r.dynamic_count, r.signals, f.names, f.class, f.error, y.declared, y.owners, y.names
+		r.dynamic_count, r.signals, f.names, f.class, f.error, y.declared, y.owners, y.names,
+		s.child_runs, r.parent_run, r.parent_step, r.depth, r.abandoned
 	from r
 		join judged j on j.id = r.id
 		left join lateral (
@@ -79,7 +80,8 @@ moved as (
 				case when count(k.class) > 0 then array_agg(k.class) end as classes,
 				case when count(k.error) > 0 then array_agg(k.error) end as errors,
 				case when count(k.output) > 0 then array_agg(k.output) end as outputs,
-				case when sum(octet_length(k.output)) > 65536 then array_agg(octet_length(k.output)) end as sizes
+				case when sum(octet_length(k.output)) > 65536 then array_agg(octet_length(k.output)) end as sizes,
+				case when count(k.child) > 0 then array_agg(k.child) end as child_runs
 			from (
 				select k.*, (sum(coalesce(octet_length(k.output), 0)) over w - coalesce(octet_length(k.output), 0)) / 16777216
 					+ (row_number() over w - 1) / 10000 + (k.declared is not null)::int as slice

@@ -3,18 +3,19 @@
 -- sizes are kept only beside large ones.
 t as (
 	select k.step, k.state, k.traits, k.flags, k.epoch, k.attempt, k.lost, k.pod, k.wake_at, k.started_at, k.finished_at, k.class, k.error,
-		octet_length(k.output) as size, case when @outputs::bool then k.output end as output, k.declared, k.owner, k.name
+		octet_length(k.output) as size, case when @outputs::bool then k.output end as output, k.declared, k.owner, k.name, k.child
 	from {schema}.tasks k
 	where k.run_id = @run
 	union all
 	select h.first + u.nth::int - 1, u.state, s.traits, coalesce(u.flags, 0::smallint), u.epoch, coalesce(u.attempt, 0), coalesce(u.lost, 0),
 		u.pod, u.wake_at, u.started_at, u.finished_at, u.class, u.error, coalesce(u.size, octet_length(u.output)),
-		case when @outputs::bool then u.output end, u.declared, u.owner, u.name
+		case when @outputs::bool then u.output end, u.declared, u.owner, u.name, u.child
 	from old h,
 		unnest(h.states, h.flags, h.epochs, h.attempts, h.losts, h.pods, h.wakes, h.started, h.finished, h.classes, h.errors,
-			h.sizes, case when @outputs::bool or h.sizes is null then h.outputs end, h.declared, h.owners, h.names)
+			h.sizes, case when @outputs::bool or h.sizes is null then h.outputs end, h.declared, h.owners, h.names,
+			h.child_runs)
 			with ordinality as u (state, flags, epoch, attempt, lost, pod, wake_at, started_at, finished_at, class, error, size, output,
-				declared, owner, name, nth),
+				declared, owner, name, child, nth),
 		lateral (
 			select k.traits from {schema}.definition_steps k
 			where k.definition = h.definition and k.step = coalesce(u.declared, h.first + u.nth::int - 1) offset 0

@@ -13,7 +13,8 @@ old as materialized (
 ),
 r as materialized (
 	select l.id, l.definition, l.failed_step, l.tenant, l.key, l.state, l.canceling, l.cancel_reason, l.origin, l.labels, l.created_at,
-		l.started_at, l.finished_at, d.name, d.hash, o.state as output_state, o.output, t.class, t.error, t.name as failed_name
+		l.started_at, l.finished_at, d.name, d.hash, o.state as output_state, o.output, t.class, t.error, t.name as failed_name,
+		l.parent_run, l.parent_step
 	from live l
 		left join lateral (select * from {schema}.workflow_definitions k where k.definition = l.definition offset 0) d on true
 		left join lateral (
@@ -25,7 +26,8 @@ r as materialized (
 		) t on true
 	union all
 	select h.id, h.definition, h.failed_step, h.tenant, h.key, h.state, h.canceling, h.cancel_reason, h.origin, h.labels, h.created_at,
-		h.started_at, h.finished_at, d.name, d.hash, o.state, o.output, t.class, t.error, t.name
+		h.started_at, h.finished_at, d.name, d.hash, o.state, o.output, t.class, t.error, t.name,
+		h.parent_run, h.parent_step
 	from old h
 		left join lateral (select * from {schema}.workflow_definitions k where k.definition = h.definition offset 0) d on true
 		left join lateral (
@@ -52,7 +54,8 @@ r as materialized (
 	where h.slice = 0
 )
 select r.id, r.name, r.hash, r.tenant, r.key, r.state, r.canceling, r.cancel_reason, r.origin, r.labels, r.created_at, r.started_at,
-	r.finished_at, r.output_state is not distinct from 10, r.output, coalesce(f.name, r.failed_name), r.class, r.error
+	r.finished_at, r.output_state is not distinct from 10, r.output, coalesce(f.name, r.failed_name), r.class, r.error,
+	r.parent_run, coalesce(r.parent_step, 0)
 from r
 	left join lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = r.failed_step offset 0

@@ -10,7 +10,7 @@ r as materialized (
 	select h.id, h.definition, h.tenant from old h where h.slice = 0
 )
 select t.step, coalesce(t.name, s.name), t.state, t.traits, t.epoch, t.attempt, t.lost, t.pod, p.name, t.output, coalesce(t.size, -1), t.class, t.error, w.wake_at,
-	t.started_at, t.finished_at, k.run_id is not null
+	t.started_at, t.finished_at, k.run_id is not null, t.child
 from r, t,
 	lateral (
 		select k.name from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0

@@ -10,15 +10,18 @@ with owners as materialized (
 ),
 written as (
 	insert into {schema}.definition_steps (definition, step, name, kind, traits, pending, children, parents, queue, handler, sleep,
-		start_timeout, fingerprint, signal)
+		start_timeout, fingerprint, signal, child, child_output)
 	select (select o.definitions from owners o)[d.owner], d.nth, d.name, d.kind, d.traits, d.pending, d.children::int[], d.parents::int[],
 		nullif(d.queue, 0), (
 			select h.handler from {schema}.handlers h
 			where h.workflow = d.workflow and h.step = d.name and h.fingerprint = d.fingerprint offset 0
-		), d.sleep, d.start_timeout, d.fingerprint, nullif(d.signal, '')
+		), d.sleep, d.start_timeout, d.fingerprint, nullif(d.signal, ''), nullif(d.child, ''),
+		case when d.child <> '' then array[d.output_of, d.output_step, case when d.output_signal then 'signal' else 'step' end] end
 	from unnest(@owners::int[], @nths::int[], @workflows::text[], @steps::text[], @kinds::smallint[], @traits::smallint[], @pending::int[],
-		@children::text[], @parents::text[], @queues::smallint[], @sleeps::bigint[], @start_timeouts::bigint[], @fingerprints::bytea[], @signals::text[])
-		as d (owner, nth, workflow, name, kind, traits, pending, children, parents, queue, sleep, start_timeout, fingerprint, signal)
+		@children::text[], @parents::text[], @queues::smallint[], @sleeps::bigint[], @start_timeouts::bigint[], @fingerprints::bytea[], @signals::text[],
+		@child_runs::text[], @outputs_of::text[], @output_steps::text[], @output_signals::bool[])
+		as d (owner, nth, workflow, name, kind, traits, pending, children, parents, queue, sleep, start_timeout, fingerprint, signal,
+			child, output_of, output_step, output_signal)
 	on conflict (definition, step) do nothing
 	returning definition
 )
