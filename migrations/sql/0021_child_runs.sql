@@ -5,7 +5,7 @@
 -- instant: columns without a default rewrite no row. Writes of tasks wait while these get an
 -- index, which has no row yet: a second or less for each gigabyte of tasks.
 
--- Of a child run: the step that waits for it, how many runs are above it, and whether it goes on
+-- Of a child run: the step that waits for it, how many runs are above it, and whether it continues
 -- when that step is canceled. Null: no child run.
 alter table {schema}.workflow_runs add column parent_run uuid, add column parent_step integer, add column depth smallint,
 	add column abandoned boolean;

@@ -61,26 +61,3 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, cancel persistence.Cancel
 	}
 	return persistence.Canceled{Now: p.now, Result: r.decision.Answers[0], State: r.decision.Run.State, Wake: p.wake}, nil
 }
-
-// noteCancel keeps why a run was asked to stop, and tells the pods that execute tasks of it.
-func (p *decisionTx) noteCancel(r *run) {
-	for i, fact := range r.facts {
-		if request, is := fact.(lifecycle.CancelRequested); is && r.decision.Answers[i] == lifecycle.Moved {
-			r.reason = &request.Reason
-			if r.running() {
-				p.wake.Canceling = append(p.wake.Canceling, r.id)
-			}
-		}
-	}
-}
-
-// running reports whether a task runs. Only a report changes that, so the rows
-// from before the decision tell.
-func (r *run) running() bool {
-	for _, t := range r.tasks {
-		if t.State == lifecycle.Running {
-			return true
-		}
-	}
-	return false
-}

@@ -224,13 +224,6 @@ func (s *Store) findUnreadable(ctx context.Context, request persistence.ClaimReq
 	return cause
 }
 
-// damaged reports whether something of a run cannot be read, by itself.
-func (s *Store) damaged(ctx context.Context, run workflow.RunID) bool {
-	text, args := s.Bind("probe_run", pgsql.Named{"run": [16]byte(run)})
-	var rows int64
-	return pgerr.Unreadable(pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&rows) }))
-}
-
 const (
 	// shiftMax is how many tasks of a tenant are placed anew in one transaction, and
 	// shiftFor for how long one claim does that.

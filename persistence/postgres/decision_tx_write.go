@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
 )
@@ -30,6 +31,18 @@ func (p *decisionTx) gather() {
 		p.noteFailed(r)
 	}
 	sortRuns(p.wake.Ended)
+}
+
+// noteCancel keeps why a run was asked to stop, and tells the pods that execute tasks of it.
+func (p *decisionTx) noteCancel(r *run) {
+	for i, fact := range r.facts {
+		if request, is := fact.(lifecycle.CancelRequested); is && r.decision.Answers[i] == lifecycle.Moved {
+			r.reason = &request.Reason
+			if r.running() {
+				p.wake.Canceling = append(p.wake.Canceling, r.id)
+			}
+		}
+	}
 }
 
 // byTask brings what became ready into the order of runs and steps, which does

@@ -39,13 +39,14 @@
 //   - triggers: trigger*, tenants, expand
 //   - places in queues: places, peek, limits
 //   - claims: claim*, grants
-//   - completions: record*, blame
+//   - completions: record*
 //   - decisions, and what they write: decision_tx*, run, rows*
 //   - cancels: cancel
 //   - dead letters: dead_write
 //   - signals: inbox*
+//   - child runs: family
 //   - timers: timers
-//   - the leader's other work: lead, precheck, housekeeping, takeover
+//   - the leader's other work: precheck, housekeeping, takeover
 //   - pods and their leases: pods, renew
 //   - what is locked, cannot be read or is missing: quarantine, exclusions, locked
 package postgres

@@ -17,26 +17,6 @@ import (
 	"github.com/troupe-dev/troupe/workflow"
 )
 
-// begun is a child run that a report begins.
-type begun struct {
-	*persistence.Child
-	of *registry.Definition
-}
-
-// knowChildren finds the definitions of the child runs that a record begins.
-func (r *recording) knowChildren(ctx context.Context) (err error) {
-	var hashes []workflow.Hash
-	for i := range r.record.Transitions {
-		if child := r.record.Transitions[i].Child; child != nil {
-			hashes = append(hashes, child.Definition)
-		}
-	}
-	if len(hashes) > 0 {
-		r.begins, err = r.s.Definitions(ctx, hashes)
-	}
-	return err
-}
-
 // queueFamily adds what was decided about child runs and parents.
 func (p *decisionTx) queueFamily(b *pgsql.Batch) error {
 	if err := p.queueBegun(b); err != nil {
@@ -112,10 +92,8 @@ func (p *decisionTx) queueBegun(b *pgsql.Batch) error {
 const hearMax = 1000
 
 // hear reads what runs have not heard of their child runs and of their parents. It locks none of
-// these. It adds to cut the runs of which it did not read all.
-func (p *decisionTx) hear(
-	ctx context.Context, to map[workflow.RunID]time.Time, cut map[workflow.RunID]bool,
-) (map[workflow.RunID]bool, error) {
+// these. cut are runs of which it did not read all.
+func (p *decisionTx) hear(ctx context.Context, to map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
 	var runs, children, parents pgsql.UUIDs
 	var steps []int32
 	for _, r := range p.runs {
@@ -130,14 +108,14 @@ func (p *decisionTx) hear(
 		}
 	}
 	if len(runs)+len(children) == 0 {
-		return cut, nil
+		return nil, nil
 	}
 	text, args := p.s.Bind("load_family", pgsql.Named{
 		"runs": pgsql.OrEmpty(runs), "children": pgsql.OrEmpty(children), "parents": pgsql.OrEmpty(parents), "steps": pgsql.OrEmpty(steps), "most": hearMax,
 	})
 	rows, err := p.tx.Query(ctx, text, args...)
 	if err != nil {
-		return cut, err
+		return nil, err
 	}
 	var news []childNews
 	var one childNews
@@ -148,11 +126,11 @@ func (p *decisionTx) hear(
 		return nil
 	})
 	if err != nil {
-		return cut, err
+		return nil, err
 	}
 	if len(news) == hearMax { // those of the last run and of the runs behind it may not be all
 		last := one.task.Run
-		cut = union(cut, map[workflow.RunID]bool{})
+		cut = map[workflow.RunID]bool{}
 		for _, id := range slices.Concat(runs, children) {
 			if bytes.Compare(id[:], last[:]) >= 0 {
 				cut[id] = true

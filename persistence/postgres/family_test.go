@@ -123,7 +123,7 @@ func TestALeaderWakesParentsThatNothingTells(t *testing.T) {
 		require.NoError(t, err)
 		return out
 	}
-	require.Equal(t, persistence.Woken{}, wake(), "the child run goes on")
+	require.Equal(t, persistence.Woken{}, wake(), "the child run has not ended")
 	k.complete(pod, k.claim(pod, 1)...)
 	require.Equal(t, lifecycle.Completed, k.state(child))
 	require.Equal(t, persistence.Woken{}, wake(), "it is asked for")
@@ -203,7 +203,7 @@ func TestChildRunsAreListedByAnIndex(t *testing.T) {
 	a.exec(`update {schema}.run_history set child_runs = array[gen_random_uuid(), null] where id = $1`, [16]byte(old))
 	for run, count := range map[workflow.RunID]int{live: 2, old: 1} {
 		text, args := a.store.Bind("list_child_runs", map[string]any{
-			"run": [16]byte(run), "from": [16]byte{}, "before": [16]byte(uuidMax), "limit": 10,
+			"run": [16]byte(run), "from": [16]byte{}, "before": uuidMax, "limit": 10,
 		})
 		rows, err := a.store.Conns.Query(a.ctx, text, args...)
 		require.NoError(t, err)

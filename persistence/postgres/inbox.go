@@ -225,16 +225,15 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		}
 		done = append(done, r.id)
 	}
-	cut, err := p.arrive(ctx, to)
-	if err == nil {
-		cut, err = p.hear(ctx, to, cut)
-	}
-	if err == nil {
-		err = p.loadTakers(ctx)
-	}
+	cut, err := p.hear(ctx, to)
 	if err != nil {
 		return err
 	}
+	unread, err := p.arrive(ctx, to)
+	if err != nil {
+		return err
+	}
+	cut = union(cut, unread)
 	d.incomplete = len(cut) > 0 // the rest of it, and of those behind it, is for another transaction
 	done = slices.DeleteFunc(done, func(id int64) bool {
 		run := d.requests[slices.IndexFunc(d.requests, func(r request) bool { return r.id == id })].run
@@ -252,7 +251,8 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 }
 
 // arrive reads the signals of runs that are not delivered, of each run those that were sent until
-// an instant (zero: all). cut are runs of which it did not read all.
+// an instant (zero: all), and loads the steps that they and what the runs have heard are about. cut
+// are runs of which it did not read all.
 func (p *decisionTx) arrive(ctx context.Context, until map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
 	if len(until) == 0 {
 		return nil, nil
@@ -287,7 +287,7 @@ func (p *decisionTx) arrive(ctx context.Context, until map[workflow.RunID]time.T
 			cut[id] = true
 		}
 	}
-	return cut, nil
+	return cut, p.loadTakers(ctx)
 }
 
 // loadTakers makes facts of the signals that arrive and of what runs hear of their families, and

@@ -132,6 +132,13 @@ func (s *Store) restAlone(ctx context.Context, task workflow.TaskID, err error) 
 	return err
 }
 
+// damaged reports whether something of a run cannot be read, by itself.
+func (s *Store) damaged(ctx context.Context, run workflow.RunID) bool {
+	text, args := s.Bind("probe_run", pgsql.Named{"run": [16]byte(run)})
+	var rows int64
+	return pgerr.Unreadable(pgerr.Retry(ctx, func(ctx context.Context) error { return s.Conns.QueryRow(ctx, text, args...).Scan(&rows) }))
+}
+
 // restTask has the run of a task rest that is alone in a transaction and waits for a lock
 // which no look has found.
 func (s *Store) restTask(task workflow.TaskID) {

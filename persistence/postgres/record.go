@@ -84,6 +84,20 @@ func (r *recording) all(ctx context.Context) error {
 	}
 }
 
+// knowChildren finds the definitions of the child runs that a record begins.
+func (r *recording) knowChildren(ctx context.Context) (err error) {
+	var hashes []workflow.Hash
+	for i := range r.record.Transitions {
+		if child := r.record.Transitions[i].Child; child != nil {
+			hashes = append(hashes, child.Definition)
+		}
+	}
+	if len(hashes) > 0 {
+		r.begins, err = r.s.Definitions(ctx, hashes)
+	}
+	return err
+}
+
 // reloaded reads the grants again of which not all is known.
 func (r *recording) reloaded(ctx context.Context) error {
 	if !r.reload {

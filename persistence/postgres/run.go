@@ -40,6 +40,12 @@ type run struct {
 	reason   *string // cancel_reason to store
 }
 
+// begun is a child run that a report begins.
+type begun struct {
+	*persistence.Child
+	of *registry.Definition
+}
+
 // undelivered is a signal in the inbox of a run.
 type undelivered struct {
 	id, name string
@@ -79,6 +85,17 @@ func (r *run) decided(step int32) lifecycle.Task {
 		}
 	}
 	return lifecycle.Task{Step: step}
+}
+
+// running reports whether a task runs. Only a report changes that, so the rows
+// from before the decision tell.
+func (r *run) running() bool {
+	for _, t := range r.tasks {
+		if t.State == lifecycle.Running {
+			return true
+		}
+	}
+	return false
 }
 
 // declared returns the step whose function a task executes.

@@ -350,9 +350,6 @@ func (p *decisionTx) before(ctx context.Context, fired []timer) ([]timer, error)
 	}
 	maps.DeleteFunc(until, func(id workflow.RunID, _ time.Time) bool { return p.byID[id].core.State.Terminal() })
 	cut, err := p.arrive(ctx, until)
-	if err == nil {
-		err = p.loadTakers(ctx)
-	}
 	return slices.DeleteFunc(fired, func(t timer) bool { return cut[t.task.Run] }), err
 }
 
