@@ -63,6 +63,12 @@ var rooms = map[string]room{
 	"persistence/postgres/internal/adaptive": {
 		ours: []string{"workflow", "lifecycle", "persistence", "persistence/postgres/internal/registry"},
 	},
+	"persistence/postgres/internal/family": {
+		ours: []string{
+			"workflow", "lifecycle", "persistence", "persistence/postgres/internal/pgsql", "persistence/postgres/internal/readers",
+		},
+		outside: []string{pgx},
+	},
 	"persistence/postgres/internal/history": {
 		ours:    []string{"workflow", "persistence", "persistence/postgres/internal/pgerr", "persistence/postgres/internal/pgsql"},
 		outside: []string{pgx},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/storetest"
 	"github.com/troupe-dev/troupe/workflow"
@@ -143,7 +144,7 @@ func TestALeaderWakesParentsThatNothingTells(t *testing.T) {
 // Ends of more child runs than one transaction tells are told by several.
 func TestEndsOfManyChildRunsAreToldInTurn(t *testing.T) {
 	t.Parallel()
-	const n = hearMax + 50
+	const n = family.HearMax + 50
 	g, child := storetest.Many(n), storetest.Single()
 	k, pod := withPod(t, g, child)
 	parent := k.start(g, "a", 1)[0]
@@ -157,7 +158,7 @@ func TestEndsOfManyChildRunsAreToldInTurn(t *testing.T) {
 	}
 	told := value[[]int](k.database, `select array_agg(steps order by steps desc) from (
 		select count(*)::int as steps from {schema}.tasks where run_id = $1 and child is not null and output = '1' group by xmin::text) x`, [16]byte(parent))
-	require.Equal(t, []int{hearMax, n - hearMax}, told, "by transaction")
+	require.Equal(t, []int{family.HearMax, n - family.HearMax}, told, "by transaction")
 	require.Equal(t, lifecycle.Completed, k.state(parent))
 }
 
