@@ -180,6 +180,27 @@ func TestAChildRunWithoutItsDefinitionIsLeft(t *testing.T) {
 	require.Equal(t, lifecycle.Completed, k.state(parent))
 }
 
+// A pod that does not know the workflow of a parent, because it is of an older version, leaves what
+// the parent is to be told. It executes and ends child runs that it does know.
+func TestAPodThatDoesNotKnowAParentLeavesIt(t *testing.T) {
+	t.Parallel()
+	k, pod, parent, child := newFamily(t)
+	number := registry.DefinitionNumber(storetest.Parent().Hash)
+	k.exec("update {schema}.definition_steps set kind = 9 where kind = $1 and definition = $2", int(workflow.ChildRun), number)
+	old := k.starts(storetest.Single())
+	second := old.join(time.Hour)
+	old.complete(second, old.claim(second, 10)...)
+	require.Equal(t, lifecycle.Completed, old.state(child))
+	before := k.stands([]workflow.RunID{parent})
+	require.GreaterOrEqual(t, old.drain(10).Again, againMin)
+	require.Equal(t, before, k.stands([]workflow.RunID{parent}))
+	k.exec("update {schema}.definition_steps set kind = $1 where kind = 9 and definition = $2", int(workflow.ChildRun), number)
+	k.drain(10)
+	k.finish(pod)
+	require.Equal(t, lifecycle.Completed, k.state(parent))
+	k.requireSound()
+}
+
 // What a step says about its child run is stored.
 func TestChildRunsOfDefinitionsAreStored(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ func TestAnOlderLeaderLeavesWaitsAsTheyAre(t *testing.T) {
 
 	old := k.starts(ours)
 	second, _, err := old.store.JoinPod(k.ctx, persistence.PodInfo{
-		Name: "old", Handlers: old.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: time.Hour, Protocol: persistence.Protocol - 1,
+		Name: "old", Handlers: old.handlers, Queues: []string{registry.DefaultQueue}, Slots: 10, TTL: time.Hour, Protocol: persistence.ProtocolOf(theirs) - 1,
 	})
 	require.NoError(t, err)
 	epoch := old.bump(second)
