@@ -242,3 +242,12 @@ func TestChildRunsAreListedByAnIndex(t *testing.T) {
 		require.Empty(t, scanned)
 	}
 }
+
+// A page of all steps that wait is read by an index; of the intake all requests to tell runs of
+// something are.
+func TestTheLookAtParentsReadsAPage(t *testing.T) {
+	t.Parallel()
+	d := schemas(t)(t)
+	require.NoError(t, d.analyze(t.Context()))
+	require.Equal(t, []string{"full index scan of intake"}, scans(t, d.plan(d.store.Statements["wake_parents"])))
+}
