@@ -162,6 +162,9 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 	if cause := r.refuseInstants(0); cause != nil {
 		return cause
 	}
+	if err := r.knowChildren(ctx); err != nil {
+		return err
+	}
 	fast, rest := r.split()
 	if len(fast) > 0 {
 		f := r.newFast(fast)

@@ -140,14 +140,26 @@ func (r *situationReader) scan(name string, args pgsql.Named, targets ...any) er
 	return r.tx.QueryRow(r.ctx, text, values...).Scan(targets...)
 }
 
+// protocolOf returns the lowest protocol of pods that know workflows whose steps have some traits.
+func protocolOf(traits workflow.Traits) int16 {
+	var g workflow.Graph
+	if traits.Has(workflow.TraitWaits) {
+		g.Nodes = append(g.Nodes, workflow.Node{Kind: workflow.Wait})
+	}
+	if traits.Has(workflow.TraitChild) {
+		g.Nodes = append(g.Nodes, workflow.Node{Kind: workflow.ChildRun})
+	}
+	return persistence.ProtocolOf(&g)
+}
+
 func (r *situationReader) situation(out *explain.Situation, tenant string) error {
 	var state int16
 	var group int32
 	var starts, fenced *time.Time
 	var leader *int64
-	var waits bool
+	var traits int16
 	err := r.scan("explain_run", pgsql.Named{"run": [16]byte(out.Run), "tenant": tenant},
-		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader, &waits)
+		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader, &traits)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return persistence.ErrRunNotFound
 	}
@@ -158,9 +170,7 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 		out.Canceling, out.CancelReason, out.Undefined = false, "", false
 		return r.end(out)
 	}
-	if waits {
-		out.Protocol = persistence.ProtocolOf(&workflow.Graph{Nodes: []workflow.Node{{Kind: workflow.Wait}}})
-	}
+	out.Protocol = protocolOf(workflow.Traits(traits))
 	out.Submitted, out.StartsAt, out.Fenced = group == 0, pgsql.OrZero(starts), pgsql.OrZero(fenced)
 	if err := r.leader(out, pgsql.OrZero(leader)); err != nil {
 		return err

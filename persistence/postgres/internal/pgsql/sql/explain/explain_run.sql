@@ -1,5 +1,5 @@
 -- explain_run: a run, whether its definition is there, its own timers, the last leader, and
--- whether steps of its workflow wait for signals.
+-- the traits of the steps of its workflow.
 -- Caller: Situation. Index: the primary keys, or that of a span of run_history.
 {live_or_old}
 select clock_timestamp(), r.state, r.canceling, coalesce(r.cancel_reason, ''), r.group_id,
@@ -7,7 +7,7 @@ select clock_timestamp(), r.state, r.canceling, coalesce(r.cancel_reason, ''), r
 	(select k.wake_at from {schema}.durable_timers k where k.run_id = r.id and k.step = -1 and k.kind = 3),
 	(select k.wake_at from {schema}.durable_timers k where k.run_id = r.id and k.step = -1 and k.kind = 5),
 	(select k.holder from {schema}.leader_epoch k),
-	exists (select from {schema}.definition_steps k where k.definition = r.definition and k.traits & 32 <> 0)
+	(select coalesce(bit_or(k.traits), 0) from {schema}.definition_steps k where k.definition = r.definition)
 from (
 	select r.id, r.definition, r.state, r.canceling, r.cancel_reason, r.group_id, r.tenant from live r
 	union all
