@@ -128,8 +128,23 @@ func (from *reading) status(ctx context.Context, tenant string, run RunID, witho
 	if status.Steps == nil {
 		status.Steps = []StepStatus{} // it has none yet
 	}
+	status.ParentStep = from.parentStep(ctx, row)
 	from.explainWaiting(ctx, &status)
 	return status, nil
+}
+
+// parentStep returns the name of the step that began a run; "": there is none, or it cannot be
+// read any more.
+func (from *reading) parentStep(ctx context.Context, row persistence.RunRow) string {
+	of := row.Parent
+	if of.Run.IsZero() {
+		return ""
+	}
+	names, err := from.store.StepNames(ctx, row.Tenant, of.Run)
+	if err != nil || int(of.Step) >= len(names) {
+		return ""
+	}
+	return names[of.Step]
 }
 
 // Runs lists runs, newest first, one page a call. A filter that no run can match, such as

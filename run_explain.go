@@ -43,8 +43,8 @@ const (
 	waitingMax = 2 * time.Second
 )
 
-// explainWaiting fills in why queued steps cannot be claimed right now, and which signals steps
-// wait for. If that cannot be read, the status has what the rows of the tasks say.
+// explainWaiting fills in why queued steps cannot be claimed right now, and which signals or child
+// runs steps wait for. If that cannot be read, the status has what the rows of the tasks say.
 func (from *reading) explainWaiting(ctx context.Context, status *RunStatus) {
 	asked := func(s StepStatus) bool { return s.State == StateQueued || s.State == StateWaiting }
 	if !slices.ContainsFunc(status.Steps, asked) {

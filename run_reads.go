@@ -17,7 +17,7 @@ const eventPage = 500
 // Status reads a run of a tenant ("": the default one) and its steps, or
 // returns [ErrRunNotFound]. It brings the outputs of all steps that have
 // completed, unless [WithoutOutputs] is given. While a step is queued, or waits for a
-// signal, it also reads what [Engine.Explain] reads, for StepStatus.Waiting.
+// signal or a child run, it also reads what [Engine.Explain] reads, for StepStatus.Waiting.
 func (e *Engine) Status(ctx context.Context, tenant string, run RunID, options ...StatusOption) (RunStatus, error) {
 	var chosen statusOptions
 	for i, option := range options {
@@ -72,7 +72,7 @@ func (e *Engine) Events(ctx context.Context, tenant string, run RunID) iter.Seq2
 func (f *Filter) filter(tenant func(string) string) (persistence.RunFilter, error) {
 	out := persistence.RunFilter{
 		Tenant: tenant(f.Tenant), Workflow: f.Workflow, States: f.States, Labels: f.Labels, Key: f.Key, Origin: f.Origin, Class: f.Class,
-		FailedStep: f.FailedStep, Since: f.Since, Until: f.Until, Before: f.Before, Limit: f.Limit, Budget: f.Budget,
+		FailedStep: f.FailedStep, Parent: f.Parent, Since: f.Since, Until: f.Until, Before: f.Before, Limit: f.Limit, Budget: f.Budget,
 	}
 	switch {
 	case f.Limit < 0:

@@ -29,7 +29,7 @@ const (
 	StateRunning   = lifecycle.Running   // held by a pod
 	StateBackoff   = lifecycle.Backoff   // failed, waits for its next attempt
 	StateSleeping  = lifecycle.Sleeping  // a durable timer runs
-	StateWaiting   = lifecycle.Waiting   // waits for a signal
+	StateWaiting   = lifecycle.Waiting   // waits for a signal, or for its child run
 	StateCompleted = lifecycle.Completed // terminal, as are all below
 	StateFailed    = lifecycle.Failed
 	StateSkipped   = lifecycle.Skipped
@@ -46,7 +46,9 @@ type RunStatus struct {
 	State        State             `json:"state"`
 	Canceling    bool              `json:"canceling"` // asked to stop, and still running
 	CancelReason string            `json:"cancel_reason"`
-	Origin       string            `json:"origin"` // what triggered it: api, tx, message or requeue
+	Origin       string            `json:"origin"`               // what triggered it: api, tx, message, requeue or child
+	Parent       RunID             `json:"parent,omitzero"`      // whose child run it is; zero: of none
+	ParentStep   string            `json:"parent_step,omitzero"` // the step of that run that began it; "": in a page, or that run is gone
 	Labels       map[string]string `json:"labels,omitzero"`
 	CreatedAt    time.Time         `json:"created_at"`
 	StartedAt    time.Time         `json:"started_at,omitzero"`  // zero: not yet
@@ -83,14 +85,15 @@ type StepStatus struct {
 	Pod        string    `json:"pod"`                  // name of the pod that executes it, or did last; "": none yet, or forgotten
 	StartedAt  time.Time `json:"started_at,omitzero"`  // of the last attempt; zero: none
 	FinishedAt time.Time `json:"finished_at,omitzero"` // zero: not yet
-	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, or for which signal a step waits, as Explain says it; "": nothing of these
+	Waiting    string    `json:"waiting"`              // why a queued step cannot be claimed right now, or for which signal or child run a step waits, as Explain says it; "": nothing of these
+	Child      RunID     `json:"child,omitzero"`       // the child run that it has begun; zero: none
 }
 
 func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 	status := RunStatus{
 		ID: row.ID, Workflow: row.Workflow, Tenant: row.Tenant, Key: row.Key,
 		State: row.State, Canceling: row.Canceling, CancelReason: row.CancelReason,
-		Origin: row.Origin, Labels: row.Labels,
+		Origin: row.Origin, Labels: row.Labels, Parent: row.Parent.Run,
 		CreatedAt: utc(row.CreatedAt), StartedAt: utc(row.StartedAt), FinishedAt: utc(row.FinishedAt),
 		FailedStep: row.FailedStep, Class: row.Class, Error: row.Error,
 	}
@@ -98,7 +101,7 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 		step := StepStatus{
 			Name: t.Name, State: t.State, Attempt: int(t.Attempt), Losses: int(t.Lost),
 			Output: t.Output, OutputSize: t.OutputSize, Class: t.Class, Error: t.Error, WakeAt: utc(t.WakeAt),
-			Pod: t.PodName, StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt),
+			Pod: t.PodName, StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt), Child: t.Child,
 		}
 		if t.Parked {
 			step.Waiting = "no living pod registers this version of the step"
@@ -114,7 +117,7 @@ func runStatus(row persistence.RunRow, tasks []persistence.TaskRow) RunStatus {
 // The kinds of steps are queued, started, completed, failed, retrying,
 // timed_out (waited in the queue, or for a signal, for too long), lost (with its pod),
 // released (handed back by a pod that stops), skipped, canceled, sleeping, woken and
-// waiting (for a signal); those of runs run_created, run_started, signaled,
+// waiting (for a signal or a child run); those of runs run_created, run_started, signaled,
 // cancel_requested, run_completed, run_failed and run_canceled.
 type Event struct {
 	Step    string        `json:"step"` // "": the run itself
@@ -126,7 +129,7 @@ type Event struct {
 	Attempt int           `json:"attempt,omitzero"`  // started; retrying, failed, canceled: the attempt that failed
 	Delay   time.Duration `json:"delay_ns,omitzero"` // retrying: before the next attempt
 	WakeAt  time.Time     `json:"wake_at,omitzero"`  // retrying, sleeping; waiting: its deadline, if there is one
-	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled: which signal; "": none
+	By      string        `json:"by,omitzero"`       // the cause; timed_out, retrying: which timeout, as in "attempt"; waiting, signaled: which signal, or which child run; "": none
 	Class   string        `json:"class,omitzero"`    // of the error; see [Class]
 	Text    string        `json:"text,omitzero"`     // the error, or the reason of a cancel
 }
@@ -145,7 +148,8 @@ type Filter struct {
 	States   []State
 	Labels   map[string]string // all must match; as many and as long as those of a run
 	Key      string            // idempotency key; quick with a tenant
-	Origin   string            // what triggered it: api, tx, message or requeue
+	Origin   string            // what triggered it: api, tx, message, requeue or child
+	Parent   RunID             // whose child runs they are; zero: of any run, or of none
 	Class    string            // of the error of the step that failed first, unhandled; see [Class]
 
 	FailedStep string    // the name of that step

@@ -24,6 +24,10 @@ func (e *explainer) ended() []Reason {
 		if r.CancelReason != "" {
 			r.Text += ": " + Short(r.CancelReason)
 		}
+		if r.By == "parent" && !s.Parent.IsZero() {
+			r.Run = s.Parent.String()
+			r.Remedy = "troupe explain " + r.Run + " says how that run stands"
+		}
 		return []Reason{r}
 	}
 	return []Reason{{Cause: CauseEnded, Text: "the run has ended" + e.ago() + ": it is " + s.State.String(), Since: end.At}}

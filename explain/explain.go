@@ -70,8 +70,12 @@ func (e *explainer) submitted() Reason {
 	case len(e.living()) == 0:
 		return e.noPod()
 	}
+	stored := "it was stored with a transaction"
+	if !e.s.Parent.IsZero() {
+		stored = "it was begun by a step of run " + e.s.Parent.String()
+	}
 	return Reason{
-		Cause: CauseIntake, Text: "it was stored with a transaction and waits in the intake",
+		Cause: CauseIntake, Text: stored + " and waits in the intake",
 		Remedy: "pods take it up within seconds; if it stays, look at /readyz of the pods",
 	}
 }

@@ -14,6 +14,7 @@ const (
 	CauseSleeping  Cause = "sleeping"  // its timer fires later
 	CauseBackoff   Cause = "backoff"   // it is tried again later
 	CauseSignal    Cause = "signal"    // it waits for a signal
+	CauseChild     Cause = "child"     // it waits for its child run
 	CauseRunning   Cause = "running"   // a pod executes it
 	CauseReady     Cause = "ready"     // the next claim takes it
 	CauseInLine    Cause = "in_line"   // others are before it, or no slot is free
@@ -45,6 +46,7 @@ type Reason struct {
 	Until  time.Time `json:"until,omitzero"`   // when it passes by itself; zero: not known
 	Since  time.Time `json:"since,omitzero"`   // since when it is so; zero: not known
 	On     []string  `json:"on,omitempty"`     // steps that it waits for
+	Run    string    `json:"run,omitempty"`    // child: the run that it waits for; canceled: the parent that it was canceled with
 	Pod    string    `json:"pod,omitempty"`    // pod that it is about
 
 	// Of a run that has ended.

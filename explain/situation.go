@@ -23,6 +23,7 @@ type Situation struct {
 	Now          time.Time // the database's
 	Run          workflow.RunID
 	State        lifecycle.State
+	Parent       workflow.RunID // whose child run it is; zero: of none
 	Canceling    bool
 	CancelReason string
 	Undefined    bool      // the definition of its workflow is not there
@@ -93,12 +94,21 @@ type Task struct {
 	SkipLate bool      // it is skipped when Timer ends its wait; else it fails
 	Since    time.Time // waiting: since when; zero: not known
 	Sent     bool      // waiting: a signal of this name is stored, and not delivered
+	Child    ChildRun  // waiting: for this run; zero: it waits for a signal
 
 	Ready   bool // it has a row in its queue among the first LineMax
 	Parked  bool // it has one aside: no living pod registered its handler
 	Suspect bool // Ready: its row says that it is executed apart
 	Place   int  // Ready: in the queue, from 1
 	Nth     int  // Ready: in its tenant's line, from 1
+}
+
+// ChildRun is the run that a step has begun and waits for.
+type ChildRun struct {
+	Run      workflow.RunID
+	Workflow string
+	State    lifecycle.State // 0: it has ended and is in history, or its rows are gone
+	Since    time.Time       // pending: when it was stored; running: when it began; else zero
 }
 
 // Queue is a queue that tasks wait in.

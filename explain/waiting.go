@@ -3,10 +3,15 @@ package explain
 import (
 	"fmt"
 	"slices"
+
+	"github.com/troupe-dev/troupe/lifecycle"
 )
 
-// waiting explains a step that waits for a signal.
+// waiting explains a step that waits for a signal, or for its child run.
 func (e *explainer) waiting(t *Task) Reason {
+	if !t.Child.Run.IsZero() {
+		return e.child(t)
+	}
 	if t.Sent {
 		return e.undelivered(t)
 	}
@@ -30,8 +35,38 @@ func (e *explainer) waiting(t *Task) Reason {
 	return r
 }
 
+// child explains a step that waits for its child run.
+func (e *explainer) child(t *Task) Reason {
+	c := &t.Child
+	id := c.Run.String()
+	text := fmt.Sprintf("waits for run %s of workflow %s", id, c.Workflow)
+	r := Reason{
+		Cause: CauseChild, Text: text, Run: id, Since: t.Since,
+		Remedy: fmt.Sprintf("troupe explain %s says how that run stands", id),
+	}
+	since := ""
+	if !c.Since.IsZero() {
+		since = " for " + Span(max(e.s.Now.Sub(c.Since), 0))
+	}
+	switch c.State { //nolint:exhaustive // the others are endings
+	case lifecycle.Running:
+		r.Text += ", running" + since
+	case lifecycle.Pending:
+		r.Text += ", which has not begun" + since
+	default:
+		r = e.unheard(text+", whose end", t)
+		r.Run = id
+	}
+	return r
+}
+
 // undelivered explains a step whose signal is there, and was not delivered to the run.
 func (e *explainer) undelivered(t *Task) Reason {
+	return e.unheard(fmt.Sprintf("waits for the signal %q, which was sent and", t.Signal), t)
+}
+
+// unheard explains a step to which the intake has not brought what it waits for.
+func (e *explainer) unheard(text string, t *Task) Reason {
 	switch {
 	case len(e.s.Locks) > 0:
 		return e.locked()
@@ -39,7 +74,7 @@ func (e *explainer) undelivered(t *Task) Reason {
 		return e.noPod()
 	}
 	return Reason{
-		Cause: CauseIntake, Text: fmt.Sprintf("waits for the signal %q, which was sent and is not delivered", t.Signal), Since: t.Since, Until: t.Timer,
+		Cause: CauseIntake, Text: text + " is not delivered", Since: t.Since, Until: t.Timer,
 		Remedy: "pods deliver it within seconds; if they do not, look at /readyz of the pods",
 	}
 }

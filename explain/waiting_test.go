@@ -47,6 +47,49 @@ func TestExplainASignalThatIsNotDelivered(t *testing.T) {
 	}
 }
 
+// A step that waits for its child run says how that stands, and where to ask on.
+func TestExplainAStepWithAChildRun(t *testing.T) {
+	t.Parallel()
+	run := workflow.RunID{7}
+	task := explain.Task{
+		Name: "bill", State: lifecycle.Waiting, Since: in(-2 * time.Hour),
+		Child: explain.ChildRun{Run: run, Workflow: "bills", State: lifecycle.Running, Since: in(-time.Hour)},
+	}
+	reason := explain.Explain(usual(task))[0]
+	require.Equal(t, explain.Reason{
+		Step: "bill", Cause: explain.CauseChild, Text: "waits for run " + run.String() + " of workflow bills, running for 1 h", Run: run.String(),
+		Since: in(-2 * time.Hour), Remedy: "troupe explain " + run.String() + " says how that run stands",
+	}, reason)
+	task.Child.State = lifecycle.Pending
+	require.Equal(t, "waits for run "+run.String()+" of workflow bills, which has not begun for 1 h", explain.Explain(usual(task))[0].Text)
+	for _, ended := range []lifecycle.State{0, lifecycle.Completed, lifecycle.Failed, lifecycle.Canceled} {
+		task.Child.State, task.Child.Since = ended, time.Time{}
+		reason = explain.Explain(usual(task))[0]
+		require.Equal(t, explain.CauseIntake, reason.Cause)
+		require.Equal(t, "waits for run "+run.String()+" of workflow bills, whose end is not delivered", reason.Text)
+	}
+	s := usual(task)
+	s.Locks = []explain.Lock{{PID: 4}}
+	require.Equal(t, explain.CauseLocked, explain.Explain(s)[0].Cause)
+}
+
+// A child run that was canceled with its parent names it, and one that has not begun, too.
+func TestExplainAChildRun(t *testing.T) {
+	t.Parallel()
+	parent := workflow.RunID{8}
+	s := usual()
+	s.State, s.Parent, s.End = lifecycle.Canceled, parent, explain.End{At: in(-time.Hour), CanceledBy: "parent", CancelReason: "why"}
+	require.Equal(t, []explain.Reason{{
+		Cause: explain.CauseCanceled, Text: "the run was canceled 1 h ago, by parent: why", Since: in(-time.Hour), By: "parent", CancelReason: "why",
+		Run: parent.String(), Remedy: "troupe explain " + parent.String() + " says how that run stands",
+	}}, explain.Explain(s))
+	s.End.CanceledBy = "api"
+	require.Empty(t, explain.Explain(s)[0].Run)
+	s = usual()
+	s.State, s.Submitted, s.Parent = lifecycle.Pending, true, parent
+	require.Equal(t, "it was begun by a step of run "+parent.String()+" and waits in the intake", explain.Explain(s)[0].Text)
+}
+
 // Pods that are older and those that have no slots hold a run back alike; dead ones do not.
 func TestExplainNamesAllOlderPods(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,11 @@ TROUPE_TENANT_LIMIT, and TROUPE_PULSE with TROUPE_LEASE.`,
 			if f.config.Pulse > 0 && f.config.Lease > 0 {
 				situation.Pulse, situation.Lease = f.config.Pulse, f.config.Lease
 			}
+			if parent := situation.Parent; !parent.IsZero() && !f.json {
+				if _, err := fmt.Fprintf(w.out, "it is a child run of %v (troupe explain %v)\n", parent, parent); err != nil {
+					return err
+				}
+			}
 			return printReasons(w.out, explain.Explain(situation), f.json)
 		},
 	}

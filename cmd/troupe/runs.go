@@ -37,7 +37,7 @@ not there, 4 the run of trigger --wait has failed or was canceled.`,
 	}
 	f.add(c)
 	c.AddCommand(
-		runsList(w, f), runsShow(w, f), runsEvents(w, f), runsTail(w, f), runsCancel(w, f), runsRequeue(w, f), runsTrigger(w, f),
+		runsList(w, f), runsChildren(w, f), runsShow(w, f), runsEvents(w, f), runsTail(w, f), runsCancel(w, f), runsRequeue(w, f), runsTrigger(w, f),
 		runsSignal(w, f),
 	)
 	return c
@@ -74,6 +74,9 @@ func printRun(out io.Writer, r *troupe.RunStatus) error {
 		f.Add("label", "%s=%s", name, r.Labels[name])
 	}
 	f.Add("triggered", "%s, by %s", output.Stamp(r.CreatedAt), cmp.Or(r.Origin, "-"))
+	if !r.Parent.IsZero() {
+		f.Add("parent", "%v, step %s", r.Parent, cmp.Or(r.ParentStep, "-"))
+	}
 	f.Add("started", "%s", output.Stamp(r.StartedAt))
 	f.Add("finished", "%s", output.Stamp(r.FinishedAt))
 	if took := tookText(r.StartedAt, r.FinishedAt); took != "" {
@@ -88,13 +91,31 @@ func printRun(out io.Writer, r *troupe.RunStatus) error {
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	table := output.NewTable("STEP", "STATE", "ATTEMPT", "POD", "STARTED", "TOOK", "OUTPUT", "WHY")
+	columns := []string{"STEP", "STATE", "ATTEMPT", "POD", "STARTED", "TOOK", "OUTPUT"}
+	begins := slices.ContainsFunc(r.Steps, func(s troupe.StepStatus) bool { return !s.Child.IsZero() })
+	if begins {
+		columns = append(columns, "CHILD")
+	}
+	table := output.NewTable(append(columns, "WHY")...)
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		table.Add(s.Name, s.State.String(), attemptText(s), s.Pod, output.Stamp(s.StartedAt), tookText(s.StartedAt, s.FinishedAt),
-			sizeText(s.OutputSize), stepWhy(s))
+		cells := []string{
+			s.Name, s.State.String(), attemptText(s), s.Pod, output.Stamp(s.StartedAt), tookText(s.StartedAt, s.FinishedAt), sizeText(s.OutputSize),
+		}
+		if begins {
+			cells = append(cells, childText(s))
+		}
+		table.Add(append(cells, stepWhy(s))...)
 	}
 	return table.Write(out)
+}
+
+// childText is the child run of a step; "": it has begun none.
+func childText(s *troupe.StepStatus) string {
+	if s.Child.IsZero() {
+		return ""
+	}
+	return s.Child.String()
 }
 
 // stateText is the state of a run, and whether it was asked to stop.

@@ -122,8 +122,10 @@ func eventText(e *troupe.Event) string {
 	add(e.Pod != 0 && e.PodName == "", "on pod %d", e.Pod)
 	add(e.Delay > 0, "again in %s", explain.Span(e.Delay))
 	add(e.Delay == 0 && !e.WakeAt.IsZero(), "until %s", output.Stamp(e.WakeAt))
-	about := e.Kind == "waiting" || e.Kind == "signaled" // By is a signal
-	add(e.By != "" && about, "signal %s", e.By)
+	about := e.Kind == "waiting" || e.Kind == "signaled" // By is a signal, or a child run
+	_, noRun := troupe.ParseRunID(e.By)
+	add(about && noRun == nil, "run %s", e.By)
+	add(e.By != "" && about && noRun != nil, "signal %s", e.By)
 	add(e.By != "" && !about, "by %s", e.By)
 	add(e.Class != "" || e.Text != "", "%s", failureText(e.Class, e.Text))
 	return strings.Join(parts, ", ")

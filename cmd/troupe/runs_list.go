@@ -22,6 +22,7 @@ type listFlags struct {
 	filter               troupe.Filter
 	states               []string
 	since, until, before string
+	parent               string
 }
 
 // Runs of a page of a listing.
@@ -56,21 +57,12 @@ func runsList(w world, f *readFlags) *cobra.Command {
 			if f.every == 0 {
 				l.unknownOrigin(w.err, &page)
 			}
-			switch {
-			case f.json:
-				return output.Line(out, page)
-			case f.lines:
-				if err := output.Lines(out, page.Runs); err != nil {
-					return err
-				}
-				return l.more(w.err, &page)
-			}
-			return l.print(out, &page)
+			return l.show(w, f, out, &page)
 		}),
 	}
 	flags := c.Flags()
+	flags.StringVar(&l.parent, "parent", "", "child runs of the run with this id only")
 	flags.StringVar(&l.filter.Workflow, "workflow", "", "of this workflow only")
-	flags.StringSliceVar(&l.states, "state", nil, "in these states only: "+stateNames())
 	flags.StringToStringVar(&l.filter.Labels, "label", nil, "with this label, as in color=red; several: all of them")
 	flags.StringVar(&l.filter.Key, "key", "", "with this idempotency key")
 	flags.StringVar(&l.filter.Origin, "origin", "", "triggered by this: "+strings.Join(origins(), ", ")+", or what a program calls itself")
@@ -78,16 +70,67 @@ func runsList(w world, f *readFlags) *cobra.Command {
 	flags.StringVar(&l.filter.FailedStep, "failed-step", "", "failed at this step")
 	flags.StringVar(&l.since, "since", "", "triggered since then: so long ago, as in 2h or 3d, or an instant such as 2030-01-31T08:00:00Z")
 	flags.StringVar(&l.until, "until", "", "triggered before then, in the same forms")
+	completes(c, "workflow", f.completer(w, workflowNames))
+	completes(c, "parent", f.completer(w, runIDs))
+	return l.paged(c, w, f)
+}
+
+// paged adds the flags of all listings of runs.
+func (l *listFlags) paged(c *cobra.Command, w world, f *readFlags) *cobra.Command {
+	flags := c.Flags()
+	flags.StringSliceVar(&l.states, "state", nil, "in these states only: "+stateNames())
 	flags.IntVar(&l.filter.Limit, "limit", runsPage, fmt.Sprintf("runs of a page, 1 to %d", runsPageMax))
 	flags.StringVar(&l.before, "before", "", "continue with the runs older than the one with this id")
-	completes(c, "workflow", f.completer(w, workflowNames))
 	completes(c, "state", stateCompletion)
 	return f.watched(f.inLines(f.inJSON(f.ofTenant(c, w))))
 }
 
+func runsChildren(w world, f *readFlags) *cobra.Command {
+	l := &listFlags{}
+	c := &cobra.Command{
+		Use: "children RUN", Short: "List the child runs of a run, the newest first",
+		ValidArgsFunction: f.argument(w, runIDs),
+		Args: func(c *cobra.Command, args []string) error {
+			if err := oneRun(c, args); err != nil {
+				return err
+			}
+			l.parent = args[0]
+			if err := l.complete(c, f); err != nil {
+				return &usageError{err}
+			}
+			return nil
+		},
+		RunE: f.print(w, func(ctx context.Context, out io.Writer, reader *troupe.Reader, args []string) error {
+			page, err := reader.Runs(ctx, l.filter)
+			if err == nil && len(page.Runs) == 0 && page.Next.IsZero() {
+				_, err = reader.Run(ctx, f.tenant, runArg(args)) // it may not be there
+			}
+			if err != nil {
+				return err
+			}
+			return l.show(w, f, out, &page)
+		}),
+	}
+	return l.paged(c, w, f)
+}
+
+// show prints a page in the form that the flags say.
+func (l *listFlags) show(w world, f *readFlags, out io.Writer, page *troupe.RunPage) error {
+	switch {
+	case f.json:
+		return output.Line(out, page)
+	case f.lines:
+		if err := output.Lines(out, page.Runs); err != nil {
+			return err
+		}
+		return l.more(w.err, page)
+	}
+	return l.print(out, page)
+}
+
 // origins are those of the engine and of this command. Messages and operators of other
 // programs have names of their own.
-func origins() []string { return []string{"api", "tx", "message", "requeue", originCLI} }
+func origins() []string { return []string{"api", "tx", "message", "requeue", "child", originCLI} }
 
 // unknownOrigin says of an origin that selects nothing which ones there are.
 func (l *listFlags) unknownOrigin(out io.Writer, page *troupe.RunPage) {
@@ -108,9 +151,9 @@ func stateNames() string {
 
 // complete fills in the filter, and says what is wrong with it.
 func (l *listFlags) complete(c *cobra.Command, f *readFlags) error {
-	for _, name := range []string{"workflow", "state", "label", "key", "origin", "class", "failed-step", "since", "until", "before"} {
+	for _, name := range []string{"workflow", "parent", "state", "label", "key", "origin", "class", "failed-step", "since", "until", "before"} {
 		flag := c.Flags().Lookup(name)
-		if !flag.Changed {
+		if flag == nil || !flag.Changed {
 			continue
 		}
 		switch text := flag.Value.String(); {
@@ -137,6 +180,11 @@ func (l *listFlags) complete(c *cobra.Command, f *readFlags) error {
 	}
 	if l.filter.Until, err = instantOf("until", l.until); err != nil {
 		return err
+	}
+	if l.parent != "" {
+		if l.filter.Parent, err = troupe.ParseRunID(l.parent); err != nil {
+			return fmt.Errorf("--parent is %.80q, which is not the id of a run: troupe runs list shows ids", l.parent)
+		}
 	}
 	if l.before != "" {
 		if l.filter.Before, err = troupe.ParseRunID(l.before); err != nil {

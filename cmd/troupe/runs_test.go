@@ -133,7 +133,7 @@ func TestRunsListFilters(t *testing.T) {
 	code, out, problem := call(s.environ, "runs", "list", "--json", "--origin", "web")
 	require.Zero(t, code, "another program may call itself so")
 	require.NotContains(t, out, `"id"`)
-	require.Equal(t, "troupe: no run was found, and \"web\" is no origin that the engine sets: use one of api, tx, message, requeue, cli, or what a program calls itself in messages or as an operator\n", problem)
+	require.Equal(t, "troupe: no run was found, and \"web\" is no origin that the engine sets: use one of api, tx, message, requeue, child, cli, or what a program calls itself in messages or as an operator\n", problem)
 }
 
 // What a cancel says, and what explain says of it afterwards.

@@ -58,6 +58,7 @@ type stepJSON struct {
 	Signal     *string  `json:"signal"`      // that it waits for; null: it is no wait
 	DeadlineMS *int64   `json:"deadline_ms"` // of the wait; null: it waits for ever
 	SkipsLate  bool     `json:"skips_late"`  // at the deadline it is skipped; else it fails
+	Child      *string  `json:"child"`       // the workflow whose runs it begins; null: it begins none
 	OnFailure  bool     `json:"on_failure"`
 }
 
@@ -162,7 +163,7 @@ func stepsOf(steps []troupe.WorkflowStep) []stepJSON {
 	for i, s := range steps {
 		list[i] = stepJSON{
 			Name: s.Name, Parents: append([]string{}, s.Parents...), Queue: output.Optional(s.Queue), Handler: output.Optional(s.Handler),
-			Sleeps: s.Sleeps, OnFailure: s.OnFailure,
+			Sleeps: s.Sleeps, Child: output.Optional(s.Child), OnFailure: s.OnFailure,
 		}
 		if s.SleepFor > 0 {
 			ms := s.SleepFor.Milliseconds()
@@ -217,6 +218,8 @@ func kindText(s stepJSON) string {
 		return "sleep " + (time.Duration(*s.SleepMS) * time.Millisecond).String()
 	case s.Sleeps:
 		return "sleep until"
+	case s.Child != nil:
+		return "run of " + *s.Child
 	case s.Signal != nil && s.DeadlineMS == nil:
 		return "signal " + *s.Signal
 	case s.Signal != nil:

@@ -20,7 +20,7 @@ func (s *Store) Situation(_ context.Context, tenant string, id workflow.RunID) (
 	if err != nil {
 		return explain.Situation{}, err
 	}
-	out := explain.Situation{Now: b.clock, Run: id, State: r.core.State}
+	out := explain.Situation{Now: b.clock, Run: id, State: r.core.State, Parent: r.family.Parent.Run}
 	if out.State.Terminal() {
 		out.End = s.end(r)
 		return out, nil
@@ -80,7 +80,11 @@ func (s *Store) explained(r *run, step int32) explain.Task {
 		Queue: r.queueOf(step), Handler: r.handler(step),
 		QueuedAt: d.queuedAt, StartedAt: d.startedAt, Timer: s.timers.of(r.id(), step),
 	}
-	if t.State == lifecycle.Waiting {
+	switch {
+	case t.State != lifecycle.Waiting:
+	case t.Traits.Has(workflow.TraitChild):
+		e.Since, e.Child = r.lastEvent(step, lifecycle.EventWaiting), s.explainedChild(r.children[step], r.node(step).Child.Workflow)
+	default:
 		e.Signal, e.SkipLate, e.Since = t.Signal, t.Traits.Has(workflow.TraitSkipsLate), r.lastEvent(step, lifecycle.EventWaiting)
 		e.Sent = slices.ContainsFunc(s.inbox[r.id()], func(n entry) bool { return n.n == 0 && n.name == t.Signal })
 	}
@@ -88,6 +92,22 @@ func (s *Store) explained(r *run, step int32) explain.Task {
 		e.Expires = s.timers.at[timerKey{r.id(), step, lifecycle.QueueTimer}]
 	}
 	return e
+}
+
+// explainedChild is the child run of a step.
+func (s *Store) explainedChild(id workflow.RunID, of string) explain.ChildRun {
+	c := explain.ChildRun{Run: id, Workflow: of}
+	child := s.runs[id]
+	if child == nil || child.archived {
+		return c
+	}
+	switch c.State = child.core.State; c.State { //nolint:exhaustive // the others are endings
+	case lifecycle.Pending:
+		c.Since = child.createdAt
+	case lifecycle.Running:
+		c.Since = child.startedAt
+	}
+	return c
 }
 
 // lastEvent returns when the last event of a kind happened to a task; zero: never.

@@ -347,7 +347,7 @@ func (s *side) flatSituation(found explain.Situation) explain.Situation {
 		t := &found.Tasks[i]
 		t.Pod, t.Handler = s.ordinal(t.Pod), 0
 		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = flat(t.QueuedAt), flat(t.StartedAt), flat(t.Timer), flat(t.Expires)
-		t.Since = flat(t.Since)
+		t.Since, t.Child.Since = flat(t.Since), flat(t.Child.Since)
 		t.Error = errorText(t.Class, t.Error)
 	}
 	for i := range found.Pods {

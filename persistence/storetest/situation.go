@@ -79,6 +79,36 @@ var situationRules = []rule{
 		require.Equal(w.t, 2, w.drain(10).Delivered)
 		w.requireTasks(run, states{"remind": "completed"})
 	}},
+	{"situation/child", "a step that waits for a child run says how that stands, and a child run whose it is", func(w *world) {
+		run, id, p := w.parent(Parent(), Single())
+		task := func() explain.Task { return w.situation(run).Tasks[0] }
+		child := func(state lifecycle.State, since time.Time) explain.ChildRun {
+			return explain.ChildRun{Run: id, Workflow: "single", State: state, Since: since}
+		}
+		flat := func(c explain.ChildRun) explain.ChildRun { c.Since = c.Since.UTC(); return c }
+		require.Equal(w.t, flat(child(lifecycle.Pending, w.run(id).CreatedAt)), flat(task().Child))
+		require.False(w.t, task().Since.IsZero())
+		require.Contains(w.t, w.because(run, "child", explain.CauseChild).Text, "waits for run "+id.String()+" of workflow single, which has not begun for ")
+		require.Contains(w.t, w.because(id, "", explain.CauseIntake).Text, "it was begun by a step of run "+run.String())
+		w.drain(10)
+		require.Equal(w.t, flat(child(lifecycle.Running, w.run(id).StartedAt)), flat(task().Child))
+		require.Equal(w.t, id.String(), w.because(run, "child", explain.CauseChild).Run)
+		require.Contains(w.t, w.because(run, "after", explain.CauseParents).Text, "waits for child, which waits for run "+id.String())
+		require.Equal(w.t, []workflow.RunID{run, {}}, []workflow.RunID{w.situation(id).Parent, w.situation(run).Parent})
+		p.finish()
+		require.Equal(w.t, child(lifecycle.Completed, time.Time{}), task().Child)
+		w.because(run, "child", explain.CauseIntake)
+		w.archive(0)
+		require.Equal(w.t, child(0, time.Time{}), task().Child)
+		w.because(run, "child", explain.CauseIntake)
+		require.Equal(w.t, run, w.situation(id).Parent)
+
+		other, begun, _ := w.parent(Parent(), Single())
+		w.cancel(other)
+		w.drain(10)
+		require.Equal(w.t, other.String(), w.because(begun, "", explain.CauseCanceled).Run)
+		require.Empty(w.t, w.because(other, "", explain.CauseCanceled).Run)
+	}},
 	{"situation/scheduled", "a run that starts later is told with its instant", func(w *world) {
 		d := w.draft(w.with(Single()))
 		now := call(w.store.Situation(w.ctx, "", w.start(w.with(Chain(2))))).must(w)
