@@ -57,7 +57,11 @@ func childOf(s *program.Step, child program.Program) {
 	d := &child.Definition
 	s.Function.Child, s.Child.Workflow = &child, d.Name
 	if problems := child.Validate(); len(problems) > 0 {
-		s.Problem("workflow", fmt.Sprintf("workflow %q has %d problems, such as: %v", d.Name, len(problems), problems[0]), "mend that workflow")
+		text := fmt.Sprintf("workflow %q is wrong: %v", d.Name, problems[0])
+		if more := len(problems) - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more)", more)
+		}
+		s.Problem("workflow", text, "mend that workflow")
 		return
 	}
 	s.Child.Output = d.Steps[d.Output].OutputOf(d.Name)

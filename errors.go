@@ -36,10 +36,40 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("step %q failed (%s): %s", e.Step, e.Class, e.Text)
 }
 
-// Is makes the error of a step that waited for too long match [ErrWaitTimeout].
-func (e *StepError) Is(target error) bool {
-	return target == ErrWaitTimeout && e.Class == lifecycle.ClassWaitTimeout
+// Is makes the error of a step that waited for too long match [ErrWaitTimeout], and that of a step
+// whose child run did not complete [ErrChildFailed], [ErrChildCanceled], [ErrChildGone] or
+// [ErrTooDeep].
+func (e *StepError) Is(target error) bool { return matches(e.Class, target) }
+
+// matches reports whether a target is the error that a class of the engine stands for.
+func matches(class string, target error) bool {
+	switch class {
+	case lifecycle.ClassWaitTimeout:
+		return target == ErrWaitTimeout
+	case lifecycle.ClassChildFailed:
+		return target == ErrChildFailed
+	case lifecycle.ClassChildCanceled:
+		return target == ErrChildCanceled
+	case lifecycle.ClassChildGone:
+		return target == ErrChildGone
+	case lifecycle.ClassTooDeep:
+		return target == ErrTooDeep
+	}
+	return false
 }
+
+// Why a step of [Child] failed. A [RunError], and the [StepError] of a parent held by [Settled],
+// match one of these; their text names the child run.
+var (
+	// ErrChildFailed: the child run failed. The text has the step that failed, and its error.
+	ErrChildFailed = errors.New("child run failed")
+	// ErrChildCanceled: the child run was canceled, not with the step that waits for it.
+	ErrChildCanceled = errors.New("child run was canceled")
+	// ErrChildGone: the child run was removed with its history before the step heard of its end.
+	ErrChildGone = errors.New("child run is gone")
+	// ErrTooDeep: 32 runs are above this one, each a child of the next, so that none was begun.
+	ErrTooDeep = errors.New("child runs are nested too deep")
+)
 
 // ErrWaitTimeout is the error of a wait of which no signal came before the deadline of [FailAfter]. A [RunError], and the
 // [StepError] of a parent held by [Settled], match it. It is a context.DeadlineExceeded, which
@@ -79,8 +109,8 @@ func Terminal(err error) error { return actors.Terminal(err) }
 // Class names the kind of error that err is, so that failures can be sorted: it is
 // stored beside the text and shown by statuses, events and [StepError].
 // Names are yours; the engine uses the classes encoding, decoding, too_large,
-// condition, panic, timed_out, wait_timeout, canceled, lost, conflict, transaction, wrap
-// and bad_row. It returns nil for nil.
+// condition, panic, timed_out, wait_timeout, child_failed, child_canceled, child_gone, too_deep,
+// canceled, lost, conflict, transaction, wrap and bad_row. It returns nil for nil.
 func Class(class string, err error) error { return actors.WithClass(class, err) }
 
 // Classes of errors that come from between two step functions.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
 	"github.com/troupe-dev/troupe/workflow"
 )
@@ -75,10 +74,9 @@ func (e *RunError) Error() string {
 func (e *RunError) Unwrap() error { return e.reason }
 
 // Is makes the error of a run that failed because a step waited for too long match
-// [ErrWaitTimeout].
-func (e *RunError) Is(target error) bool {
-	return target == ErrWaitTimeout && e.Class == lifecycle.ClassWaitTimeout
-}
+// [ErrWaitTimeout], or because its child run did not complete [ErrChildFailed], [ErrChildCanceled],
+// [ErrChildGone] or [ErrTooDeep].
+func (e *RunError) Is(target error) bool { return e.State == StateFailed && matches(e.Class, target) }
 
 // TriggerError says why a trigger was refused: the field at fault and the
 // remedy. Nothing was stored, but for Unavailable, of which that is not known.

@@ -17,7 +17,7 @@ type registration func(engine *troupe.Engine, handles map[string]any) error
 type Workflow[I, O any] struct {
 	sim     *Sim
 	name    string
-	signals map[string]string // that steps wait for, by the name of the step
+	outputs map[string]workflow.OutputOf // of the steps, by their names
 }
 
 // Register makes every pod register a workflow, also those that start again.
@@ -38,11 +38,10 @@ func Register[I, O any](s *Sim, w troupe.Definition[I, O]) *Workflow[I, O] {
 		handles[w.Name()] = handle
 		return err
 	})
-	registered := &Workflow[I, O]{sim: s, name: w.Name(), signals: map[string]string{}}
-	for _, step := range w.Program(nil, nil).Definition.Steps {
-		if step.Signal != "" {
-			registered.signals[step.Name] = step.Signal
-		}
+	registered := &Workflow[I, O]{sim: s, name: w.Name(), outputs: map[string]workflow.OutputOf{}}
+	d := w.Program(nil, nil).Definition
+	for i := range d.Steps {
+		registered.outputs[d.Steps[i].Name] = d.Steps[i].OutputOf(d.Name)
 	}
 	return registered
 }

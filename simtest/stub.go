@@ -30,8 +30,11 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 	}
 	s.unused[w.name+"/"+step] = true
 	s.stubs[w.name+"/"+step] = func(own actors.StepFunction) func(context.Context, actors.Inputs) (actors.Output, error) {
-		if own.Call == nil {
+		switch {
+		case own.Call == nil:
 			s.world.Fail("the cluster starts", "step %q waits for a signal and has no function: send it with simtest.Send", step)
+		case own.Finish == nil:
+			s.world.Fail("the cluster starts", "step %q begins a child run and has no function: stub steps of that workflow", step)
 		}
 		if result := reflect.TypeFor[T](); own.Result != result {
 			s.world.Fail("the cluster starts", "the stub of step %q returns %v, the step %v", step, result, own.Result)
@@ -45,10 +48,11 @@ func Stub[I, O, T any](s *Sim, w *Workflow[I, O], step string, fn func(ctx conte
 			}
 			for _, parent := range in.Parents {
 				call.parents[parent.Step] = func(target any) error {
-					if signal := w.signals[parent.Step]; signal != "" {
-						return codecs(actors.PayloadSignal, signal).Unmarshal(parent.Output, target)
+					of, place := w.outputs[parent.Step], actors.PayloadPlace{Tenant: troupe.Task(ctx).Tenant, Kind: actors.PayloadOutput}
+					if place.Workflow, place.Step = of.Workflow, of.Step; of.Signal {
+						place.Kind = actors.PayloadSignal
 					}
-					return codecs(actors.PayloadOutput, parent.Step).Unmarshal(parent.Output, target)
+					return actors.CodecFor(own.Codec, place).Unmarshal(parent.Output, target)
 				}
 			}
 			call.Real = func(ctx context.Context) (T, error) {

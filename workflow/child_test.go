@@ -68,7 +68,7 @@ func TestMistakesWithChildRuns(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Step){
 		"workflow": func(s *Step) { s.Child.Workflow = "" },
-		"parents":  func(s *Step) { s.Parents = nil },
+		"input":    func(s *Step) { s.Parents = nil },
 		"options":  func(s *Step) { s.Options.Retry.Attempts = 3 },
 	} {
 		d := nesting()

@@ -138,7 +138,7 @@ func (r *report) child(s *Step) {
 		r.check(s.Name, "workflow", text, remedy)
 	}
 	if len(s.Parents) != 1 {
-		r.check(s.Name, "parents", fmt.Sprintf("a child run has one input: the step has %d parents", len(s.Parents)), "make the input in a step of its own")
+		r.check(s.Name, "input", fmt.Sprintf("a child run has one input: the step has %d parents", len(s.Parents)), "make the input in a step of its own")
 	}
 	r.noAttempts(s, "a child run")
 }

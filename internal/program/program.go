@@ -6,6 +6,7 @@ package program
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors"
 	"github.com/troupe-dev/troupe/persistence"
@@ -78,7 +79,8 @@ func (s *Step) Add() int {
 func (p *Program) Validate() []workflow.Problem {
 	problems := append([]workflow.Problem{}, p.Problems...)
 	for _, problem := range workflow.Problems(p.Definition.Validate()) {
-		if problem.Field == "output" && p.Definition.Output < 0 {
+		noted := func(is workflow.Problem) bool { return is.Step == problem.Step && is.Field == problem.Field }
+		if problem.Field == "output" && p.Definition.Output < 0 || problem.Step != "" && slices.ContainsFunc(p.Problems, noted) {
 			continue // noted already, with the reason
 		}
 		problems = append(problems, problem)
