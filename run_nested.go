@@ -76,6 +76,6 @@ func (n *nested) trouble(s Stats) string {
 		return ""
 	}
 	return "every slot is held by a step function that waits for the end of another run, which may need one: " +
-		"give the pod more slots (Slots), or what is waited for a queue with slots of its own (QueueSlots, OnQueue), " +
-		"or start such runs with RunNoWait and let the step return"
+		"make it a step of troupe.Child, which waits without a slot, or give the pod more slots (Slots), " +
+		"or what is waited for a queue with slots of its own (QueueSlots, OnQueue)"
 }

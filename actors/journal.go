@@ -296,6 +296,9 @@ func (a *journal) answer(to *messages.OutcomesAnswered, r *messages.ReportOutcom
 	if answer.Result == lifecycle.Stale {
 		a.rt.recorder.add(MetricStale, 1)
 	}
+	if child := r.GetChild(); child != nil && (answer.Result == lifecycle.Moved || answer.Result == lifecycle.AlreadyYours) {
+		a.rt.recorder.add(MetricChildRuns, 1, child.GetWorkflow())
+	}
 	answered := &messages.OutcomeAnswered{Task: r.GetTask(), Result: answerName(answer.Result)}
 	if answer.Err != nil {
 		answered.Error = answer.Err.Error()

@@ -75,6 +75,7 @@ const (
 	MetricSignals
 	MetricSignalsDelivered
 	MetricSignalsDropped
+	MetricChildRuns
 	MetricReady
 	MetricReadyOldest
 	MetricParkedTasks
@@ -153,6 +154,7 @@ func MetricTable() []MetricDescription {
 		{MetricSignals, "troupe_signals_total", Counter, "1", []string{"result"}, "signals answered: stored, repeated (the run had one of the same id), or the code of the refusal"},
 		{MetricSignalsDelivered, "troupe_signals_delivered_total", Counter, "1", nil, "signals delivered to their runs by this pod, but for those that it found when a deadline was due"},
 		{MetricSignalsDropped, "troupe_signals_dropped_total", Counter, "1", nil, "signals dropped by this pod, because their runs had ended before they were delivered"},
+		{MetricChildRuns, "troupe_child_runs_total", Counter, "1", []string{"workflow"}, "child runs of the workflow that steps have begun, counted by the pod that recorded it; a run that stops begins none, and counts"},
 		{MetricReady, "troupe_tasks_ready", DatabaseGauge, "1", []string{"queue"}, "tasks that wait for a slot, at most 100,000 of a queue"},
 		{MetricReadyOldest, "troupe_tasks_ready_oldest_seconds", DatabaseGauge, "s", []string{"queue"}, "for how long the oldest of the first 1,000 tasks of a queue has been ready"},
 		{MetricParkedTasks, "troupe_tasks_parked", DatabaseGauge, "1", []string{"workflow", "step"}, "tasks of a step that no living pod registers, at most 100,000 in all"},

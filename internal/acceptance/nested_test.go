@@ -51,7 +51,7 @@ func TestStepsThatWaitForRunsInEverySlot(t *testing.T) {
 		h := engine.Health(t.Context())
 		require.True(t, h.Ready)
 		require.Contains(t, h.Degraded, "every slot is held by a step function that waits for the end of another run")
-		require.Contains(t, h.Degraded, "RunNoWait")
+		require.Contains(t, h.Degraded, "troupe.Child")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Empty(t, engine.Health(t.Context()).Degraded)

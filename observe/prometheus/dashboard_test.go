@@ -26,6 +26,7 @@ func sections() []section {
 			actors.MetricTriggers, actors.MetricRunsEnded, actors.MetricTriggerToStart, actors.MetricQueueWait,
 			actors.MetricReady, actors.MetricReadyOldest, actors.MetricDeadLetters, actors.MetricParkedTasks, actors.MetricParked,
 			actors.MetricSignals, actors.MetricSignalsDelivered, actors.MetricSignalsDropped,
+			actors.MetricChildRuns,
 		}},
 		{"Steps", []actors.Metric{
 			actors.MetricAttempts, actors.MetricAttemptSeconds, actors.MetricRetries, actors.MetricLosses,
