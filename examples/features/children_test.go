@@ -40,7 +40,7 @@ func surveys() *troupe.Workflow[string, string] {
 type trip struct{ Who, Flight, Hotel string }
 
 // trips books a flight and a hotel, each in a run of its own. Without a flight the trip fails, and
-// the other booking is canceled; without a hotel there is a tent. The survey goes on by itself,
+// the other booking is canceled; without a hotel there is a tent. The survey continues,
 // whatever becomes of the trip.
 func trips(book func(ctx context.Context, what string) error) *troupe.Workflow[trip, string] {
 	tries := troupe.Retry{Attempts: 50}
