@@ -39,23 +39,23 @@ func (e *StepError) Error() string {
 // Is makes the error of a step that waited for too long match [ErrWaitTimeout], and that of a step
 // whose child run did not complete [ErrChildFailed], [ErrChildCanceled], [ErrChildGone] or
 // [ErrTooDeep].
-func (e *StepError) Is(target error) bool { return matches(e.Class, target) }
+func (e *StepError) Is(target error) bool { return target == errorOf(e.Class) }
 
-// matches reports whether a target is the error that a class of the engine stands for.
-func matches(class string, target error) bool {
+// errorOf returns the error that a class of the engine stands for; nil: none.
+func errorOf(class string) error {
 	switch class {
 	case lifecycle.ClassWaitTimeout:
-		return target == ErrWaitTimeout
+		return ErrWaitTimeout
 	case lifecycle.ClassChildFailed:
-		return target == ErrChildFailed
+		return ErrChildFailed
 	case lifecycle.ClassChildCanceled:
-		return target == ErrChildCanceled
+		return ErrChildCanceled
 	case lifecycle.ClassChildGone:
-		return target == ErrChildGone
+		return ErrChildGone
 	case lifecycle.ClassTooDeep:
-		return target == ErrTooDeep
+		return ErrTooDeep
 	}
-	return false
+	return nil
 }
 
 // Why a step of [Child] failed. A [RunError], and the [StepError] of a parent held by [Settled],

@@ -76,7 +76,7 @@ func (e *RunError) Unwrap() error { return e.reason }
 // Is makes the error of a run that failed because a step waited for too long match
 // [ErrWaitTimeout], or because its child run did not complete [ErrChildFailed], [ErrChildCanceled],
 // [ErrChildGone] or [ErrTooDeep].
-func (e *RunError) Is(target error) bool { return e.State == StateFailed && matches(e.Class, target) }
+func (e *RunError) Is(target error) bool { return e.State == StateFailed && target == errorOf(e.Class) }
 
 // TriggerError says why a trigger was refused: the field at fault and the
 // remedy. Nothing was stored, but for Unavailable, of which that is not known.

@@ -42,6 +42,7 @@ var labelLimits = [metricEnd]labelLimit{
 	MetricQueueWait: {0, 500}, // tenants
 	MetricAttempts:  {3, 100}, // classes of errors
 	MetricRunsEnded: {0, 500}, // workflows, also of other programs
+	MetricChildRuns: {0, 500}, // workflows of this pod
 }
 
 // bounded returns the labels of a measure with a value beyond its limit replaced.

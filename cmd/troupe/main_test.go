@@ -227,6 +227,7 @@ func TestHelpOfTheCommandsThatOperate(t *testing.T) {
 	for _, args := range [][]string{
 		{"runs"},
 		{"runs", "list"},
+		{"runs", "children"},
 		{"runs", "show"},
 		{"runs", "events"},
 		{"runs", "tail"},

@@ -57,10 +57,10 @@ func TestB42InputsOfChildRunsThatCannotBeStored(t *testing.T) {
 			return troupe.Step0(b, "end", func(context.Context, any) (string, error) { return "", nil })
 		})
 		long := strings.Repeat("x", 900)
-		of := func(make func() any) *troupe.Workflow[string, string] {
+		of := func(value any) *troupe.Workflow[string, string] {
 			return troupe.Define("of-any", func(b *troupe.Builder[string]) troupe.StepRef[string] {
 				// Its output is encoded, too: what cannot be fails this step.
-				input := troupe.Step0(b, "make", func(context.Context, string) (any, error) { return make(), nil })
+				input := troupe.Step0(b, "make", func(context.Context, string) (any, error) { return value, nil })
 				return troupe.Child(b, "child", child, input)
 			})
 		}
@@ -72,7 +72,7 @@ func TestB42InputsOfChildRunsThatCannotBeStored(t *testing.T) {
 			"channel":   {make(chan int), "encoding", "chan int"},
 			"too large": {strings.Repeat("x", 2000), "too_large", "output"},
 		} {
-			engine, handle := parent(t, child, of(func() any { return test.value }), func(c *troupe.Config) { c.PayloadLimit = 1 << 10 })
+			engine, handle := parent(t, child, of(test.value), func(c *troupe.Config) { c.PayloadLimit = 1 << 10 })
 			run := begin(t, handle, name)
 			require.Equal(t, troupe.StateFailed, stepOf(t, run, "make").State)
 			require.Equal(t, test.class, stepOf(t, run, "make").Class)
@@ -86,7 +86,7 @@ func TestB42InputsOfChildRunsThatCannotBeStored(t *testing.T) {
 			placed{refuse: true}: {"encoding", `encode the input of workflow "any": not as an input`},
 			placed{grow: 1000}:   {"too_large", "the input of the child run has 1902 bytes, the limit is 1024"},
 		} {
-			engine, handle := parent(t, child, of(func() any { return long }), coded(codec), func(c *troupe.Config) { c.PayloadLimit = 1 << 10 })
+			engine, handle := parent(t, child, of(long), coded(codec), func(c *troupe.Config) { c.PayloadLimit = 1 << 10 })
 			run, err := handle.RunNoWait(t.Context(), "")
 			require.NoError(t, err)
 			_, err = run.Await(t.Context())
