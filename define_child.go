@@ -11,10 +11,10 @@ import (
 
 // Child declares a step that runs another workflow: it triggers a run with the output of a parent
 // as its input, waits for it, and has its output. While it waits it is a row in the database: no
-// slot, no process. Register that workflow with the same engine.
+// slot, no process. Register that workflow with the same engine. docs/child-runs.md has the rest.
 //
 // The child run has the tenant, the labels and the queue of its parent. If it fails or is canceled,
-// the step fails, with class child_failed or child_canceled: a failure is retried by the steps of
+// the step fails, with [ErrChildFailed] or [ErrChildCanceled]: a failure is retried by the steps of
 // the child. If it completes without an output, because the step that gives it was skipped, the
 // step is skipped. When the step is canceled, because its run is or because another step failed,
 // the child run is asked to stop, unless [AbandonChild] says otherwise. At most 32 runs may be
