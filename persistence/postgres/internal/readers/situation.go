@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-dev/troupe/explain"
@@ -158,14 +159,16 @@ func (r *situationReader) situation(out *explain.Situation, tenant string) error
 	var starts, fenced *time.Time
 	var leader *int64
 	var traits int16
+	var parent pgtype.UUID
 	err := r.scan("explain_run", pgsql.Named{"run": [16]byte(out.Run), "tenant": tenant},
-		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader, &traits)
+		&out.Now, &state, &out.Canceling, &out.CancelReason, &group, &out.Undefined, &starts, &fenced, &leader, &traits, &parent)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return persistence.ErrRunNotFound
 	}
 	if err != nil {
 		return err
 	}
+	out.Parent = parent.Bytes
 	if out.State = lifecycle.State(state); out.State.Terminal() {
 		out.Canceling, out.CancelReason, out.Undefined = false, "", false
 		return r.end(out)

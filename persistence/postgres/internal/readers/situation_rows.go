@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/troupe-dev/troupe/explain"
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
@@ -26,17 +28,24 @@ func (r *situationReader) tasks(out *explain.Situation) (queues []queueNumber, h
 		children                       []int32
 		class, text                    *string
 		queued, started, timer, expiry *time.Time
-		since                          *time.Time
+		since, childSince              *time.Time
+		child                          pgtype.UUID
+		childOf                        *string
+		childState                     *int16
 	)
 	targets := []any{
 		&t.Step, &t.Name, &state, &t.Pending, &children, &t.Attempt, &t.Lost, &class, &text, &t.Pod, &queue.number, &queue.name,
 		&t.Handler, &queued, &started, &timer, &expiry, &t.Parked, &t.Signal, &t.SkipLate, &since, &t.Sent,
+		&child, &childOf, &childState, &childSince,
 	}
 	err = r.each("explain_tasks", pgsql.Named{"run": [16]byte(out.Run)}, targets, func() {
 		t.State, t.Children, t.Queue = lifecycle.State(state), pgsql.UnpackChildren(children), queue.name
 		t.Class, t.Error = pgsql.OrZero(class), pgsql.OrZero(text)
 		t.QueuedAt, t.StartedAt, t.Timer, t.Expires = pgsql.OrZero(queued), pgsql.OrZero(started), pgsql.OrZero(timer), pgsql.OrZero(expiry)
 		t.Since = pgsql.OrZero(since)
+		t.Child = explain.ChildRun{
+			Run: child.Bytes, Workflow: pgsql.OrZero(childOf), State: lifecycle.State(pgsql.OrZero(childState)), Since: pgsql.OrZero(childSince),
+		}
 		out.Tasks = append(out.Tasks, t)
 		if t.State != lifecycle.Queued {
 			return

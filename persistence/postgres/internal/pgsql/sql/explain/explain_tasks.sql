@@ -20,11 +20,12 @@ select t.step, coalesce(t.name, s.name), t.state, t.pending, t.children, t.attem
 	t.queued_at, t.started_at, w.wake_at, e.wake_at,
 	t.state = 2 and exists (select from {schema}.parked_tasks k where k.run_id = t.run_id and k.step = t.step),
 	case when t.state = 6 then coalesce(s.signal, '') else '' end, t.state = 6 and t.traits & 64 <> 0, case when t.state = 6 then n.since end,
-	t.state = 6 and coalesce(s.signal in (select k.name from sent k), false)
+	t.state = 6 and coalesce(s.signal in (select k.name from sent k), false),
+	c.id, case when c.id is not null then s.child end, c.state, case c.state when 1 then c.created_at when 3 then c.started_at end
 from {schema}.workflow_runs r
 	join lateral (select * from {schema}.tasks k where k.run_id = r.id and k.state < 10 order by k.step offset 0) t on true
 	join lateral (
-		select k.name, k.signal from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
+		select k.name, k.signal, k.child from {schema}.definition_steps k where k.definition = r.definition and k.step = coalesce(t.declared, t.step) offset 0
 	) s on true
 	join {schema}.queues q on q.queue = t.queue
 	left join lateral (
@@ -36,5 +37,10 @@ from {schema}.workflow_runs r
 		where t.state = 2 and k.run_id = r.id and k.step = t.step and k.kind = 4 offset 0
 	) e on true
 	left join waits n on n.step = t.step
+	left join lateral (
+		select t.child as id, k.state, k.created_at, k.started_at
+		from (values (1)) one left join {schema}.workflow_runs k on k.id = t.child
+		where t.state = 6 and t.child is not null offset 0
+	) c on true
 where r.id = @run
 order by t.step
