@@ -208,8 +208,8 @@ func operations() []operation {
 // step does one operation and compares the states.
 func (w *differ) step() {
 	if w.kin && w.chance(3) {
-		w.raise()
-		return
+		w.raise() // besides, or everything else would happen less often
+		w.compareStates()
 	}
 	total := 0
 	for _, o := range operations() {

@@ -101,7 +101,7 @@ func (w *differ) yield(r *sent, h held) {
 		Input: fmt.Appendf(nil, "%d", w.count), TraceContext: anyOf(w, []string{"", "trace"}),
 	}
 	for i := range g.Nodes {
-		if edge, ok := w.condition(&g.Nodes[i], 12, -short, never); ok {
+		if edge, ok := w.condition(&g.Nodes[i], 7, -short, never); ok {
 			child.Edges = append(child.Edges, edge)
 		}
 	}
@@ -139,11 +139,14 @@ func awaitsChild(r snapshot.Run) bool {
 	})
 }
 
+// isChild reports whether a run is a child run that has not ended.
+func isChild(r snapshot.Run) bool { return !r.Core.State.Terminal() && !r.Family.Parent.Run.IsZero() }
+
 // drainMost is how many runs a call begins, and to how many it delivers. In which order those hear
 // of their families that were asked to together is up to a store: all do then.
 func (w *differ) drainMost() int {
 	for i := range w.state.Runs {
-		if r := &w.state.Runs[i]; related(r) && slices.Contains(w.state.Signaled, r.ID) {
+		if r := &w.state.Runs[i]; related(r) && (slices.Contains(w.state.Signaled, r.ID) || slices.Contains(w.state.Intake, r.ID)) {
 			return manyTasks
 		}
 	}

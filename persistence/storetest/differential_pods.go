@@ -172,12 +172,12 @@ func (w *differ) cancelable() snapshot.Run {
 		},
 		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && r.Core.Canceling },
 		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && !r.Expanded },
-		func(r snapshot.Run) bool { return !r.Core.State.Terminal() && !r.Family.Parent.Run.IsZero() },
+		isChild,
 		awaitsChild,
 		func(snapshot.Run) bool { return true },
 	})
 	if w.kin && w.chance(2) {
-		wanted = awaitsChild
+		wanted = anyOf(w, []func(r snapshot.Run) bool{isChild, awaitsChild})
 	}
 	var list []snapshot.Run
 	for _, r := range w.state.Runs {

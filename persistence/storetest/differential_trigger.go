@@ -85,10 +85,14 @@ func (w *differ) runID() workflow.RunID {
 
 // draft makes a trigger, now and then one that is refused.
 func (w *differ) draft() trigger {
-	g := anyOf(w, w.graphs)
-	if w.kin && !w.chance(4) {
-		g = anyOf(w, w.graphs[:len(families())])
+	list, kin := w.graphs, len(families())
+	switch {
+	case w.kin && !w.chance(4):
+		list = list[:kin]
+	case !w.kin && !w.chance(8):
+		list = list[kin:]
 	}
+	g := anyOf(w, list)
 	if w.ids%16 == 0 { // of few others a failure is handled
 		g = w.graphs[slices.IndexFunc(w.graphs, func(g *workflow.Graph) bool { return g.Name == "handled" })]
 	}
