@@ -97,14 +97,14 @@ func (b *batch) record(record persistence.Record) (persistence.Recorded, error) 
 // store turned into failures of their attempts. It does not notice what it is
 // not about to store.
 func (b *batch) refuseTransitions(
-	p *pod, transitions []persistence.Transition, answers []persistence.RecordAnswer,
+	p *pod, sent []persistence.Transition, answers []persistence.RecordAnswer,
 ) []persistence.Transition {
-	transitions = slices.Clone(transitions)
+	transitions := slices.Clone(sent)
 	for i, t := range transitions {
 		if !b.s.holds(p.id, claimed{t.Task, t.Epoch}) {
 			continue
 		}
-		if answers[i].Err = b.refuseTransition(t); answers[i].Err != nil {
+		if answers[i].Err = b.refuseTransition(p, sent, i); answers[i].Err != nil {
 			transitions[i] = persistence.Transition{
 				Task: t.Task, Epoch: t.Epoch, Report: lifecycle.Errored,
 				Class: persistence.ClassBadRow, Error: answers[i].Err.Error(),
@@ -214,23 +214,37 @@ func (b *batch) answer(r *run, t persistence.Transition, moved lifecycle.Answer,
 }
 
 // refuseTransition returns the error of a database that cannot store a value.
-func (b *batch) refuseTransition(t persistence.Transition) error {
+func (b *batch) refuseTransition(p *pod, batch []persistence.Transition, i int) error {
+	t := batch[i]
 	if err := b.s.refuse(t.Output); err != nil {
 		return err
 	}
-	graph := b.s.runs[t.Task.Run].definition.graph
+	r := b.s.runs[t.Task.Run]
+	graph := r.definition.graph
 	if _, err := t.DynamicTasks(graph); err != nil {
 		return err
 	}
 	if err := t.CheckChild(graph, func(hash workflow.Hash) bool { return b.s.definitions[hash] != nil }); err != nil {
 		return err
 	}
-	if t.Report == lifecycle.Yielded {
+	if t.Report == lifecycle.Yielded && b.begins(p.id, batch, i) { // a run that stops begins none
 		if err := b.s.refuse(t.Child.Input); err != nil {
 			return err
 		}
 	}
 	return b.s.refuse(t.Progress)
+}
+
+// begins reports whether a child run begins with a transition of a batch.
+func (b *batch) begins(pod int64, batch []persistence.Transition, i int) bool {
+	r, facts := b.s.runs[batch[i].Task.Run], []lifecycle.Fact{}
+	for _, t := range batch {
+		if t.Task.Run == r.id() {
+			facts = append(facts, r.fact(pod, t, 0))
+		}
+	}
+	rows := lifecycle.Rows{Tasks: r.tasks, Complete: true, Inbox: b.s.untaken(r.id()), InboxKnown: true}
+	return slices.Contains(lifecycle.Decide(r.core, rows, facts, b.now).Begun, batch[i].Task.Step)
 }
 
 // fact is what a transition says to the run.

@@ -222,6 +222,18 @@ var childRules = []rule{
 		w.drain(10)
 		w.requireRun(t.Child.Run, lifecycle.Canceled)
 	}},
+	{"children/brief", "a child run that ends when it begins is told in the same call", func(w *world) {
+		g, child := parentOf("parent", InputBranch(), workflow.ChildSpec{}), InputBranch()
+		w.with(g, child)
+		p := w.pod()
+		run := w.start(g)
+		p.complete(p.claimStep("make"))
+		t := w.yields(p.claimAll()["child"], child)
+		t.Child.Edges = []persistence.EdgeResult{{Child: "yes", Flags: lifecycle.FlagSkip}, {Child: "no", Flags: lifecycle.FlagSkip}}
+		p.report(t)
+		require.Equal(w.t, []workflow.RunID{t.Child.Run}, w.drain(10).Wake.Ended)
+		w.requireTasks(run, states{"child": "skipped", "after": "skipped"})
+	}},
 	{"children/repeated", "a report that is repeated or late begins no other run", func(w *world) {
 		g, child := Parent(), Single()
 		w.with(g, child)
@@ -252,6 +264,14 @@ var childRules = []rule{
 		w.requireTasks(run, states{"child": "canceled"})
 		w.requireRun(run, lifecycle.Canceled)
 		w.requireGone(t.Child.Run)
+
+		run = w.start(g)
+		p.complete(p.claimStep("make"))
+		rest = p.claimAll()
+		w.cancel(run)
+		t = w.yields(rest["child"], child)
+		t.Child.Input = []byte(BadPayload)
+		w.requireRecorded(p.send(p.batch(t)), lifecycle.Moved) // it is not stored
 	}},
 	{"children/refused", "a child run that cannot be stored fails its step, and nothing else", func(w *world) {
 		g, child := Parent(), Single()
