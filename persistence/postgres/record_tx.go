@@ -206,6 +206,7 @@ func (r *recording) own(ctx context.Context, tx pgx.Tx) error {
 // step function wrote was rolled back.
 func (s *Store) recordRefused(ctx context.Context, r *recording, cause error) (persistence.Recorded, error) {
 	again := newRecording(s, r.record)
+	again.begins = r.begins
 	if again.refuseInstants(0) == nil && r.causes[0] == nil { // it was not refused before it was sent
 		if other := again.blame(ctx, 0, again.slow, cause); other != nil {
 			return persistence.Recorded{}, fmt.Errorf("%w: %s", persistence.ErrUnavailable, other.Error())
