@@ -89,7 +89,7 @@ func (s *Store) signaled(d draftedSignal) {
 		return
 	}
 	s.inbox[run] = append(s.inbox[run], entry{
-		id: d.signal.ID, number: d.number, name: d.signal.Name, at: d.at, payload: bytes.Clone(d.signal.Payload),
+		id: d.signal.ID, number: d.number, name: d.signal.Name, at: d.at, payload: append([]byte{}, d.signal.Payload...), // a database keeps none as an empty one
 	})
 	slices.SortFunc(s.inbox[run], func(a, b entry) int { return int(a.number - b.number) })
 	s.submit(submission{number: d.number, id: run, signal: true})
@@ -222,7 +222,7 @@ func (b *batch) stamp(r *run, arrived []lifecycle.Entry, taken []lifecycle.Taken
 		i := slices.IndexFunc(box, func(e entry) bool { return e.n == t.N })
 		box[i].taken, box[i].step = true, t.Step
 		if of := r.detail(t.Step); r.task(t.Step).State == lifecycle.Completed {
-			of.output = bytes.Clone(box[i].payload)
+			of.output = append([]byte{}, box[i].payload...)
 		} else {
 			of.progress = bytes.Clone(box[i].payload)
 		}
