@@ -92,7 +92,13 @@ func TestRunFindsEachKind(t *testing.T) {
 		"what sleeps, backs off or waits with a deadline has its timer": `delete from {schema}.durable_timers`,
 		"a signal of an open run is delivered, or will be": `insert into {schema}.inbox (run_id, id, name, at, payload)
 			select id, 'x', 'x', now(), '' from {schema}.workflow_runs where state = 3`,
-		"a step that waited for a signal has taken one":          `update {schema}.tasks set traits = traits | 32 where state = 3`,
+		"a step that waited for a signal has taken one":     `update {schema}.tasks set traits = traits | 32 where state = 3`,
+		"a step that waits for a child run has begun one":   `update {schema}.tasks set state = 6, traits = traits | 256 where state = 3`,
+		"a step hears of the end of its child run, or will": `update {schema}.tasks set state = 6, child = gen_random_uuid() where state = 3`,
+		"a child run hears that the step which began it was canceled, or will": `with t as (
+				update {schema}.tasks set state = 13, finished_at = now() where state = 3 returning run_id, step
+			)
+			update {schema}.workflow_runs r set parent_run = t.run_id, parent_step = t.step, depth = 1, abandoned = false from t where r.id = t.run_id`,
 		"a run counts its signals":                               `update {schema}.workflow_runs set signals = 1`,
 		"a run that is not expanded is in the intake":            `update {schema}.workflow_runs set group_id = 0 where state = 3`,
 		"a task whose parents have ended has begun":              `update {schema}.tasks set pending = 0 where state = 1`,

@@ -20,7 +20,7 @@ const putBack = "if somebody removed rows, or the disk lost them, put them back"
 // queries are those of the runs that are not in history, and of counts. $1 and $2, where
 // they are, are meanings.
 func queries() []query {
-	return slices.Concat(tables(), signals(), counts(), events())
+	return slices.Concat(tables(), signals(), families(), counts(), events())
 }
 
 // tables are about rows and those beside them.
@@ -115,6 +115,32 @@ func signals() []query {
 			from {schema}.workflow_runs r
 				left join (select run_id, count(n) as n, count(distinct n) as own, max(n) as most from {schema}.inbox group by 1) i on i.run_id = r.id
 			where coalesce(r.signals, 0) <> coalesce(i.n, 0) or i.n <> i.own or coalesce(i.most, 0) <> i.n`, putBack},
+	}
+}
+
+// families are about child runs and the steps that wait for them.
+func families() []query {
+	const told = "insert a row into intake with run_id of the run, and true as signal: pods tell the run what it has not heard"
+	return []query{
+		{"I20", "a step that waits for a child run has begun one", `
+			select format('task %s/%s waits for a run and has begun none', t.run_id, t.step)
+			from {schema}.tasks t where t.traits & 256 <> 0 and t.state = 6 and t.child is null`, ""},
+		{
+			"I20", "a step hears of the end of its child run, or will", `
+			select format('run %s waits for run %s, which has ended or is gone, and is not in the intake', t.run_id, t.child)
+			from {schema}.tasks t left join {schema}.workflow_runs r on r.id = t.child
+			where t.child is not null and t.state = 6 and coalesce(r.state, 10) >= 10
+				and not exists (select from {schema}.intake k where k.signal and k.run_id = t.run_id)`,
+			told + "; the leader does so within minutes",
+		},
+		{
+			"I20", "a child run hears that the step which began it was canceled, or will", `
+			select format('run %s has not ended, task %s/%s which began it was canceled, and it is not in the intake', r.id, t.run_id, t.step)
+			from {schema}.workflow_runs r join {schema}.tasks t on t.run_id = r.parent_run and t.step = r.parent_step
+			where r.state < 10 and not r.canceling and not r.abandoned and t.state = 13
+				and not exists (select from {schema}.intake k where k.signal and k.run_id = r.id)`,
+			told,
+		},
 	}
 }
 
