@@ -45,8 +45,9 @@ func (p *decisionTx) queueFamily(b *pgsql.Batch) error {
 
 // hear reads what runs have not heard of their child runs and of their parents. cut are runs of
 // which it did not read all.
-func (p *decisionTx) hear(ctx context.Context, to map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
+func (d *delivery) hear(ctx context.Context, to map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
 	var asked family.Asked
+	p := d.p
 	for _, r := range p.runs {
 		if _, is := to[r.id]; !is {
 			continue
@@ -58,6 +59,7 @@ func (p *decisionTx) hear(ctx context.Context, to map[workflow.RunID]time.Time) 
 			asked.Child(r.id, of.Parent)
 		}
 	}
+	d.related = asked.Any()
 	news, err := family.Hear(ctx, p.s.DB, p.tx, &asked)
 	for id, facts := range news.Facts {
 		p.byID[id].heard = facts

@@ -201,6 +201,28 @@ func TestAPodThatDoesNotKnowAParentLeavesIt(t *testing.T) {
 	k.requireSound()
 }
 
+// A parent whose child run has an output that the disk has lost rests; others are told.
+func TestADamagedChildRunKeepsNoOtherFromBeingTold(t *testing.T) {
+	t.Parallel()
+	k, pod := withPod(t, storetest.Parent(), storetest.Single())
+	parents := k.start(storetest.Parent(), "a", 1)
+	k.begin(pod, storetest.Single(), 1)
+	parents = append(parents, k.start(storetest.Parent(), "a", 1)...)
+	k.begin(pod, storetest.Single(), 1)
+	require.Equal(t, 2, k.drain(10).Count)
+	for range parents {
+		record := k.completion(pod, k.claim(pod, 1)...)
+		record.Transitions[0].Output = []byte(noise())
+		require.Equal(t, []lifecycle.Answer{lifecycle.Moved}, k.send(record))
+	}
+	k.lose("tasks", 1)
+	require.NotZero(t, k.drain(10).Again)
+	require.Equal(t, 1, k.quarantined(reasonUnreadable))
+	require.Len(t, k.claim(pod, 10), 1, "of the other parent")
+	require.Equal(t, 1, value[int](k.database, "select count(*)::int from {schema}.tasks where state = 6"))
+	k.exec("delete from {schema}.tasks; delete from {schema}.workflow_runs") // nothing reads what is lost
+}
+
 // What a step says about its child run is stored.
 func TestChildRunsOfDefinitionsAreStored(t *testing.T) {
 	t.Parallel()

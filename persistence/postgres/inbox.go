@@ -56,6 +56,7 @@ type delivery struct {
 	count      int
 	dropped    int
 	incomplete bool // a run has more signals than one transaction delivers
+	related    bool // other runs were read
 }
 
 // deliver delivers the signals of the oldest requests, and adds what it did to out. Runs that
@@ -113,6 +114,7 @@ func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs)
 	if failed := find(first.requests, err); failed != nil {
 		return nil, failed
 	}
+	related := false
 	err = pgsql.Bisect(first.requests, func(part []request) error {
 		ids := make([]int64, len(part))
 		for i, r := range part {
@@ -120,6 +122,7 @@ func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs)
 		}
 		var d delivery
 		err := carry(ids, len(part), &d)
+		related = d.related
 		if failed := find(part, err); failed != nil {
 			return failed
 		}
@@ -129,9 +132,12 @@ func deliverOldest(ctx context.Context, s *Store, limit int, passed pgsql.UUIDs)
 		}
 		return err
 	}, blamesOne, func(r request, err error) error {
-		if badRow(err) {
+		switch {
+		case badRow(err):
 			s.restTask(workflow.TaskID{Run: r.run})
 			return nil
+		case related && pgerr.Unreadable(err): // a child run may be damaged
+			return s.quarantine.addUnreadable(ctx, r.run, err)
 		}
 		return s.restAlone(ctx, workflow.TaskID{Run: r.run, Step: lifecycle.RunStep}, err)
 	})
@@ -225,7 +231,7 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 		}
 		done = append(done, r.id)
 	}
-	cut, err := p.hear(ctx, to)
+	cut, err := d.hear(ctx, to)
 	if err != nil {
 		return err
 	}

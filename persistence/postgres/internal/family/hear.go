@@ -31,6 +31,9 @@ func (a *Asked) Child(run workflow.RunID, parent workflow.TaskID) {
 	a.children, a.parents, a.steps = append(a.children, run), append(a.parents, parent.Run), append(a.steps, parent.Step)
 }
 
+// Any reports whether there are any.
+func (a *Asked) Any() bool { return len(a.Waiting)+len(a.children) > 0 }
+
 // News are what runs have not heard.
 type News struct {
 	Facts map[workflow.RunID][]lifecycle.Fact
@@ -47,7 +50,7 @@ type news struct {
 
 // Hear reads what runs have not heard, on a transaction that has locked them.
 func Hear(ctx context.Context, db *pgsql.DB, on pgsql.Querier, of *Asked) (out News, err error) {
-	if len(of.Waiting)+len(of.children) == 0 {
+	if !of.Any() {
 		return out, nil
 	}
 	text, args := db.Bind("load_family", pgsql.Named{
