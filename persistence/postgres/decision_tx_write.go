@@ -6,8 +6,11 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/lifecycle"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/registry"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/sessions"
+	"github.com/troupe-dev/troupe/workflow"
 )
 
 // gather collects what became ready and what others wait for, once all runs
@@ -88,4 +91,36 @@ func (p *decisionTx) write(ctx context.Context, b *pgsql.Batch) error {
 	p.queueTimers(b)
 	p.queueReady(b)
 	return sessions.SendLast(ctx, p.tx, b.Ahead())
+}
+
+// queueFamily adds what was decided about child runs and parents.
+func (p *decisionTx) queueFamily(b *pgsql.Batch) error {
+	var writes family.Writes
+	known := registry.Names{Definitions: map[workflow.Hash]*registry.Definition{}}
+	for _, r := range p.runs {
+		for _, step := range r.decision.Begun {
+			c := r.begins[step]
+			edges, err := encodeEdges(c.Edges)
+			if err != nil {
+				return err
+			}
+			known.Definitions[c.Definition] = c.of
+			abandons := r.tasks[step].Traits.Has(workflow.TraitAbandons)
+			writes.Begin(workflow.TaskID{Run: r.id, Step: step}, c.Child, c.of.Number, c.of.Graph.Sinks(), abandons, edges)
+		}
+		for _, step := range r.decision.Given {
+			writes.Give(workflow.TaskID{Run: r.id, Step: step}, r.decided(step).State == lifecycle.Completed)
+		}
+		if parent := r.family.Parent.Run; r.decision.Ended && !parent.IsZero() {
+			writes.TellParent(parent)
+		}
+		for _, step := range r.decision.Stopped {
+			writes.TellChild(workflow.TaskID{Run: r.id, Step: step})
+		}
+	}
+	if writes.Begins() {
+		p.s.QueueMatch(b, known)
+	}
+	writes.Queue(b, p.now, func() { p.wake.Submitted = true })
+	return nil
 }

@@ -43,8 +43,7 @@
 //   - decisions, and what they write: decision_tx*, run, rows*
 //   - cancels: cancel
 //   - dead letters: dead_write
-//   - signals: inbox*
-//   - child runs: family
+//   - signals, and news of child runs and parents: inbox*
 //   - timers: timers
 //   - the leader's other work: precheck, housekeeping, takeover
 //   - pods and their leases: pods, renew

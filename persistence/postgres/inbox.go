@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/lifecycle"
 	"github.com/troupe-dev/troupe/persistence"
+	"github.com/troupe-dev/troupe/persistence/postgres/internal/family"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgerr"
 	"github.com/troupe-dev/troupe/persistence/postgres/internal/pgsql"
 	"github.com/troupe-dev/troupe/workflow"
@@ -254,6 +255,31 @@ func (d *delivery) sort(ctx context.Context, b *pgsql.Batch) error {
 	}
 	b.Add("delete_intake", pgsql.Named{"ids": pgsql.OrEmpty(done)})
 	return nil
+}
+
+// hear reads what runs have not heard of their child runs and of their parents. cut are runs of
+// which it did not read all.
+func (d *delivery) hear(ctx context.Context, to map[workflow.RunID]time.Time) (cut map[workflow.RunID]bool, err error) {
+	var asked family.Asked
+	p := d.p
+	for _, r := range p.runs {
+		if _, is := to[r.id]; !is {
+			continue
+		}
+		if r.group != 0 && r.definition.Graph.HasChildren() {
+			asked.Waiting = append(asked.Waiting, r.id)
+		}
+		if of := r.family; !of.Parent.Run.IsZero() && !of.Abandons {
+			asked.Child(r.id, of.Parent)
+		}
+	}
+	d.related = asked.Any()
+	news, err := family.Hear(ctx, p.s.DB, p.tx, &asked)
+	for id, facts := range news.Facts {
+		p.byID[id].heard = facts
+	}
+	p.left = union(p.left, news.Left)
+	return news.Cut, err
 }
 
 // arrive reads the signals of runs that are not delivered, of each run those that were sent until
