@@ -56,11 +56,12 @@ func DifferenceOf(model, product any) string {
 // kindless reports whether an error is none that a caller could tell apart.
 func kindless(err error) bool { return err != nil && errorKind(err) == "unknown error: "+err.Error() }
 
-// textless compares values without the text of a refusal.
+// textless compares values without the text of a refusal, which a parent repeats whose child run
+// has failed with it.
 func textless[T any](parts func(*T) (class string, text *string)) cmp.Option {
 	refused := func(v T) bool {
 		class, text := parts(&v)
-		return class == persistence.ClassBadRow && *text != ""
+		return (class == persistence.ClassBadRow || class == lifecycle.ClassChildFailed) && *text != ""
 	}
 	return cmp.FilterValues(
 		func(a, b T) bool { return refused(a) || refused(b) }, // not of what the transformer returns
